@@ -1,0 +1,31 @@
+package job
+
+import "errors"
+
+// The errors the rooms exchange. httpapi's table gives each its status and code.
+var (
+	ErrBadID       = errors.New("not a job id")
+	ErrNotFound    = errors.New("no such job")
+	ErrUnknownTier = errors.New("no such tier")
+	ErrUnknownType = errors.New("no such job type")
+	ErrBadPayload  = errors.New("the payload does not fit the job type")
+
+	ErrQueueFull   = errors.New("the queue is full")            // not accepted, and never will be
+	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
+	ErrFateUnknown = errors.New("the outcome is not yet known") // the submit was sent; it may or may not have been taken
+
+	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrAmbiguous: the call was sent and its answer never came; it may have been executed.
+	ErrAmbiguous = errors.New("call sent, answer lost")
+)
+
+// The causes a handler can read off its context with context.Cause when it is told to stop.
+var (
+	ErrMaxTime    = errors.New("maximum processing time exceeded") // the attempt is counted as failed
+	ErrLeaseLost  = errors.New("lease lost")                       // another worker may hold the job now; what this one reports is refused
+	ErrCancelled  = errors.New("job cancelled")                    // a user cancelled the job
+	ErrDraining   = errors.New("server draining")                  // the job goes back to its place, no retry spent
+	ErrBadPlan    = errors.New("bad plan")
+	ErrWrongSetup = errors.New("set-up differs from the running cluster's")
+)

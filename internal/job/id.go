@@ -1,0 +1,43 @@
+package job
+
+import "encoding/hex"
+
+// ID names a job: a UUIDv7 in its canonical lower-case text form. Its last byte is the job's partition.
+type ID string
+
+// ParseID reads an id as users send it (either case). It returns ErrBadID for anything but 36 characters of a UUID; whether
+// the job exists is another question.
+func ParseID(s string) (ID, error) {
+	if len(s) != 36 {
+		return "", ErrBadID
+	}
+	id := make([]byte, 36)
+	for i := range 36 {
+		c := s[i]
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return "", ErrBadID
+			}
+		case '0' <= c && c <= '9' || 'a' <= c && c <= 'f':
+		case 'A' <= c && c <= 'F':
+			c += 'a' - 'A'
+		default:
+			return "", ErrBadID
+		}
+		id[i] = c
+	}
+	return ID(id), nil
+}
+
+// Partition is the partition the id carries in its last byte, 0 to 255; -1 for a text that is no id.
+func (id ID) Partition() int {
+	if len(id) != 36 {
+		return -1
+	}
+	var b [1]byte
+	if _, err := hex.Decode(b[:], []byte(id[34:])); err != nil {
+		return -1
+	}
+	return int(b[0])
+}

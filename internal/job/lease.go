@@ -1,0 +1,150 @@
+package job
+
+import "time"
+
+// Word is what a script answers about one entry. docs/STATES.md says which script answers which words.
+type Word string
+
+// The words. An unknown word is an error that names the script.
+const (
+	OK           Word = "OK"
+	Full         Word = "FULL"        // submit: the tier's share of the capacity is taken
+	Late         Word = "LATE"        // submit, requeue: the call arrived after its not-after and did nothing
+	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
+	Duplicate    Word = "DUPLICATE"   // submit, requeue: it is there already
+	Busy         Word = "BUSY"        // requeue: the old generation still lives
+	Empty        Word = "EMPTY"       // nothing there to act on
+	Cancel       Word = "CANCEL"      // heartbeat: the user asked to cancel; cancel: the running job has been asked
+	Discarded    Word = "FAILED"      // fail, reclaim: retries spent or permanent; the dead letter is in the outbox
+	WasCancelled Word = "CANCELLED"   // an ending of a job whose cancel was requested; cancel: done at once
+	Ended        Word = "ENDED"       // cancel: the job ended before
+	Suspect      Word = "SUSPECT"     // reclaim: expired at this look; taken back at a later one
+	Quarantined  Word = "QUARANTINED" // reclaim: in a processing set without a running job; set aside for the audit
+)
+
+// LeaseRef is the proof a worker shows with every write: the script acts only if attempt and token are the stored ones.
+type LeaseRef struct {
+	ID      ID
+	Attempt int
+	Token   string // <process nonce>:<claim number>
+}
+
+// Lease is a claimed job: the job as it was when claimed (Attempt is this claim's number) and the token to show.
+type Lease struct {
+	Job
+	Token string
+}
+
+// Ref is the lease's proof.
+func (l *Lease) Ref() LeaseRef { return LeaseRef{ID: l.ID, Attempt: l.Attempt, Token: l.Token} }
+
+// ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process; the same Number again
+// answers the same leases, a lower one answers none.
+type ClaimRequest struct {
+	Number int64
+	Max    int     // at most 100
+	Bound  float64 // only scores up to this; +Inf = all
+}
+
+// ClaimReply is what a claim took, and the score of the best job left behind (math.Inf(1) if none).
+type ClaimReply struct {
+	Leases []Lease
+	Next   float64
+}
+
+// Beat extends a lease's crash deadline to Redis' now + Timeout.
+type Beat struct {
+	LeaseRef
+	Timeout time.Duration
+}
+
+// Completion reports success. Result is JSON, at most TIERQ_RESULT_LIMIT bytes.
+type Completion struct {
+	LeaseRef
+	Result []byte
+}
+
+// Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead letter.
+type Failure struct {
+	LeaseRef
+	Cause Cause
+	Error string        // at most 2 KiB, valid UTF-8
+	Final bool          // do not retry
+	Delay time.Duration // before the next attempt; 0 = back to its place at once
+}
+
+// GiveBack returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a positive
+// Delay schedules it (the handler's Later).
+type GiveBack struct {
+	LeaseRef
+	Delay time.Duration
+}
+
+// EndReply answers one completion, failure or give-back: OK, FAILED, CANCELLED or LOST. At is Redis' time of the ending as it was
+// first made: a repeat of the same ending gets the same word and time.
+type EndReply struct {
+	Word Word
+	At   time.Time
+}
+
+// Watch names one of the two watches over running jobs.
+type Watch string
+
+// The watches: the heartbeat (the process died) and the maximum processing time (the job hangs).
+const (
+	Crashed Watch = "crashed"
+	Stuck   Watch = "stuck"
+)
+
+// Cause is what a watch writes down when it takes a job back.
+func (w Watch) Cause() Cause {
+	if w == Crashed {
+		return HeartbeatStopped
+	}
+	return MaxTimeExceeded
+}
+
+// Reclaimed is what a look of a watch did with one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED or QUARANTINED.
+type Reclaimed struct {
+	ID   ID
+	Word Word
+}
+
+// MaxBatch and MaxBatchBytes bound one script call.
+const (
+	MaxBatch      = 100
+	MaxBatchBytes = 1 << 20
+)
+
+// Batches cuts items into script calls: each holds items of one partition, at most MaxBatch of them and about MaxBatchBytes, in
+// their order. It calls yield with each and stops when yield says so.
+func Batches[T any](items []T, id func(*T) ID, bytes func(*T) int) func(yield func(partition int, batch []T) bool) {
+	return func(yield func(int, []T) bool) {
+		byPartition := map[int][]T{}
+		var order []int
+		for i := range items {
+			p := id(&items[i]).Partition()
+			if _, seen := byPartition[p]; !seen {
+				order = append(order, p)
+			}
+			byPartition[p] = append(byPartition[p], items[i])
+		}
+		for _, p := range order {
+			rest := byPartition[p]
+			for len(rest) > 0 {
+				n, size := 0, 0
+				for n < len(rest) && n < MaxBatch {
+					size += bytes(&rest[n])
+					if n > 0 && size > MaxBatchBytes {
+						break
+					}
+					n++
+				}
+				if !yield(p, rest[:n:n]) {
+					return
+				}
+				rest = rest[n:]
+			}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package job
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Tier names a class of service: PAID, UNPAID, PUBLIC, or a plan an operator added. In paths it is written in lower case.
+type Tier string
+
+// The seed's tiers.
+const (
+	Paid   Tier = "PAID"
+	Unpaid Tier = "UNPAID"
+	Public Tier = "PUBLIC"
+)
+
+// Plan is what a tier promises. Plans live in Redis; every process reads them once a second.
+type Plan struct {
+	Tier              Tier
+	Priority          int // 1 is served first; at most 899, so that a score stays exact in a double
+	MaxRetries        int // after the first attempt
+	HeartbeatTimeout  time.Duration
+	MaxProcessingTime time.Duration
+	Share             int // percent of the capacity at which this tier is refused
+	Backoff           Backoff
+	Version           int64
+}
+
+// Backoff is the wait before a failed attempt is repeated: Base * Factor^n, at most Cap, spread by +-Jitter (a fraction).
+// Base 0 means none: the job goes back to its place at once.
+type Backoff struct {
+	Base   time.Duration
+	Factor float64
+	Cap    time.Duration
+	Jitter float64
+}
+
+// DefaultBackoff is 2 s * 2^n with a jitter of 20 %, at most 300 s.
+func DefaultBackoff() Backoff {
+	return Backoff{Base: 2 * time.Second, Factor: 2, Cap: 300 * time.Second, Jitter: 0.2}
+}
+
+// Delay is the wait before retry number n (0 for the first). random is uniform in [0,1). The cap holds after the jitter.
+func (b Backoff) Delay(n int, random float64) time.Duration {
+	if b.Base <= 0 {
+		return 0
+	}
+	d := float64(b.Base) * math.Pow(b.Factor, float64(n))
+	d = min(d, float64(b.Cap)) * (1 + b.Jitter*(2*random-1))
+	return time.Duration(min(d, float64(b.Cap)))
+}
+
+// DefaultPlans are the seed's three tiers.
+func DefaultPlans() []Plan {
+	return []Plan{
+		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second, Share: 100, Backoff: DefaultBackoff(), Version: 1},
+		{Tier: Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second, Share: 85, Backoff: DefaultBackoff(), Version: 1},
+		{Tier: Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second, Share: 60, Backoff: DefaultBackoff(), Version: 1},
+	}
+}
+
+var tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
+
+// reserved are the first path segments that other routes own.
+var reserved = map[Tier]bool{"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true}
+
+// Check returns ErrBadPlan, with the reason, for a plan that cannot be served.
+func (p Plan) Check() error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w %q: %s", ErrBadPlan, p.Tier, fmt.Sprintf(format, a...))
+	}
+	switch {
+	case !tierName.MatchString(string(p.Tier)):
+		return bad("a tier is named by capital letters, digits and _, at most 31")
+	case reserved[p.Tier]:
+		return bad("the name is taken by another route")
+	case p.Priority < 1 || p.Priority > 899:
+		return bad("priority %d is not in 1..899", p.Priority)
+	case p.MaxRetries < 0 || p.MaxRetries > 100:
+		return bad("maxRetries %d is not in 0..100", p.MaxRetries)
+	case p.HeartbeatTimeout < 100*time.Millisecond || p.HeartbeatTimeout > time.Hour:
+		return bad("heartbeatTimeout %s is not in 100ms..1h", p.HeartbeatTimeout)
+	case p.MaxProcessingTime < 100*time.Millisecond || p.MaxProcessingTime > 24*time.Hour:
+		return bad("maxProcessingTime %s is not in 100ms..24h", p.MaxProcessingTime)
+	case p.Share < 1 || p.Share > 100:
+		return bad("share %d is not in 1..100", p.Share)
+	case p.Backoff.Base < 0 || p.Backoff.Base > 0 && (p.Backoff.Factor < 1 || p.Backoff.Cap < p.Backoff.Base || p.Backoff.Jitter < 0 || p.Backoff.Jitter > 1):
+		return bad("backoff wants base >= 0, factor >= 1, cap >= base and jitter in 0..1")
+	}
+	return nil
+}
+
+// PlanBook is the plans as this process last read them. The zero book is empty; it is safe for concurrent use.
+type PlanBook struct{ plans atomic.Pointer[map[Tier]Plan] }
+
+// Set replaces all plans.
+func (b *PlanBook) Set(plans []Plan) {
+	m := make(map[Tier]Plan, len(plans))
+	for _, p := range plans {
+		m[p.Tier] = p
+	}
+	b.plans.Store(&m)
+}
+
+// Plan returns the plan of a tier.
+func (b *PlanBook) Plan(t Tier) (Plan, bool) {
+	m := b.plans.Load()
+	if m == nil {
+		return Plan{}, false
+	}
+	p, ok := (*m)[t]
+	return p, ok
+}
+
+// All returns the plans by priority, best first.
+func (b *PlanBook) All() []Plan {
+	m := b.plans.Load()
+	if m == nil {
+		return nil
+	}
+	all := make([]Plan, 0, len(*m))
+	for _, p := range *m {
+		all = append(all, p)
+	}
+	sortPlans(all)
+	return all
+}
+
+func sortPlans(plans []Plan) {
+	slices.SortFunc(plans, func(a, b Plan) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Tier, b.Tier))
+	})
+}

@@ -1,0 +1,202 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Registry knows the job types this server runs and how to run them. Register everything before the server starts; after
+// that it is only read.
+type Registry struct{ types map[string]entry }
+
+type entry struct {
+	check func(payload []byte) error
+	run   func(ctx context.Context, payload []byte) ([]byte, error)
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{types: map[string]entry{}} }
+
+// Validator is a payload that can check itself. Validate returns a *PayloadError (or several, joined) that names the fields.
+type Validator interface{ Validate() error }
+
+// PayloadError names the field of a payload that is wrong, and why.
+type PayloadError struct{ Field, Reason string }
+
+func (e *PayloadError) Error() string { return e.Field + ": " + e.Reason }
+
+// Unwrap makes errors.Is(err, ErrBadPayload) true.
+func (e *PayloadError) Unwrap() error { return ErrBadPayload }
+
+// Handle registers fn for a job type. In is decoded from the payload (unknown fields are refused; an absent payload is the zero
+// In); if *In is a Validator it is asked at submit. Out is encoded as the result. fn may run more than once for one job: at-least-once
+// is what a lease can promise, so side effects should carry the job's id. fn must return soon after its context ends;
+// context.Cause(ctx) says why it ended. A nil error completes the job; any other fails it, see Permanent, RetryAfter and Later.
+// Handle panics if the type is registered already.
+func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (Out, error)) {
+	if _, twice := r.types[typ]; twice {
+		panic("job: type registered twice: " + typ)
+	}
+	decode := func(payload []byte) (In, error) {
+		var in In
+		if err := decodeStrictly(payload, &in); err != nil {
+			return in, err
+		}
+		if v, ok := any(&in).(Validator); ok {
+			return in, v.Validate()
+		}
+		return in, nil
+	}
+	r.types[typ] = entry{
+		check: func(payload []byte) error { _, err := decode(payload); return err },
+		run: func(ctx context.Context, payload []byte) ([]byte, error) {
+			in, err := decode(payload)
+			if err != nil {
+				return nil, Permanent(err)
+			}
+			out, err := fn(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			result, err := json.Marshal(out)
+			if err != nil {
+				return nil, Permanent(fmt.Errorf("encode result: %w", err))
+			}
+			return result, nil
+		},
+	}
+}
+
+// Check says whether a payload fits a type: nil, ErrUnknownType, or an error that is ErrBadPayload.
+func (r *Registry) Check(typ string, payload []byte) error {
+	e, ok := r.types[typ]
+	if !ok {
+		return ErrUnknownType
+	}
+	return e.check(payload)
+}
+
+// Run runs the handler of a type and returns its encoded result, or ErrUnknownType.
+func (r *Registry) Run(ctx context.Context, typ string, payload []byte) ([]byte, error) {
+	e, ok := r.types[typ]
+	if !ok {
+		return nil, ErrUnknownType
+	}
+	return e.run(ctx, payload)
+}
+
+// Types lists the registered types, sorted.
+func (r *Registry) Types() []string {
+	types := make([]string, 0, len(r.types))
+	for t := range r.types {
+		types = append(types, t)
+	}
+	slices.Sort(types)
+	return types
+}
+
+func decodeStrictly(payload []byte, in any) error {
+	if len(payload) == 0 || bytes.Equal(payload, []byte("null")) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		return payloadError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &PayloadError{Field: "payload", Reason: "there is something after the JSON value"}
+	}
+	return nil
+}
+
+func payloadError(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	var known *PayloadError
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &wrongType):
+		field := "payload"
+		if wrongType.Field != "" {
+			field += "." + wrongType.Field
+		}
+		return &PayloadError{Field: field, Reason: "a " + wrongType.Value + " does not fit"}
+	}
+	return &PayloadError{Field: "payload", Reason: err.Error()}
+}
+
+// The ways a handler can ask for something else than the tier's retries.
+type (
+	permanentError struct{ error }
+	retryError     struct {
+		error
+		after time.Duration
+	}
+	laterError struct{ after time.Duration }
+)
+
+func (e permanentError) Unwrap() error { return e.error }
+func (e retryError) Unwrap() error     { return e.error }
+func (e laterError) Error() string     { return "later: in " + e.after.String() }
+
+// Permanent makes err final: the job becomes a dead letter at once, whatever retries are left.
+func Permanent(err error) error { return permanentError{err} }
+
+// RetryAfter fails the attempt, which costs a retry, and sets the wait before the next one in place of the tier's backoff.
+func RetryAfter(d time.Duration, err error) error { return retryError{err, d} }
+
+// Later gives the job back for d (at least 1 ms): no retry is spent.
+func Later(d time.Duration) error { return laterError{max(d, time.Millisecond)} }
+
+// Verdict is what a handler's error asks for.
+type Verdict struct {
+	Permanent  bool
+	Later      time.Duration // > 0: give back, unharmed
+	RetryAfter time.Duration // >= 0 if the handler chose; -1: the tier's backoff
+}
+
+// Judge reads a handler's error.
+func Judge(err error) Verdict {
+	v := Verdict{RetryAfter: -1}
+	var later laterError
+	var retry retryError
+	var permanent permanentError
+	switch {
+	case errors.As(err, &later):
+		v.Later = later.after
+	case errors.As(err, &permanent):
+		v.Permanent = true
+	case errors.As(err, &retry):
+		v.RetryAfter = max(retry.after, 0)
+	}
+	return v
+}
+
+// Run tells a handler which job it is running.
+type Run struct {
+	ID         ID
+	Generation int
+	Attempt    int
+	Tier       Tier
+	Type       string
+	TraceID    string
+	Deadline   time.Time
+}
+
+type runKey struct{}
+
+// WithRun puts the running job into a handler's context.
+func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, runKey{}, r) }
+
+// Running is the job a handler's context belongs to.
+func Running(ctx context.Context) (Run, bool) {
+	r, ok := ctx.Value(runKey{}).(Run)
+	return r, ok
+}

@@ -1,0 +1,100 @@
+package recovery
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type outbox func(partition, limit int) ([]job.Outcome, error)
+
+func (f outbox) TakeOutbox(_ context.Context, partition, limit int) ([]job.Outcome, error) {
+	return f(partition, limit)
+}
+
+type recording func([]job.Outcome) error
+
+func (f recording) Record(_ context.Context, outcomes []job.Outcome) error { return f(outcomes) }
+
+func TestDrainer_TakesUntilEmpty(t *testing.T) {
+	left := []int{job.MaxBatch, 3, 0}
+	var recorded int
+	d := NewDrainer(outbox(func(_, limit int) ([]job.Outcome, error) {
+		if limit != job.MaxBatch {
+			t.Errorf("limit %d", limit)
+		}
+		n := left[0]
+		left = left[1:]
+		return make([]job.Outcome, n), nil
+	}), recording(func(o []job.Outcome) error { recorded += len(o); return nil }), 1, quiet)
+	if got := d.runOnce(t.Context()); got != drainPace.Floor {
+		t.Errorf("next in %s, want %s", got, drainPace.Floor)
+	}
+	if recorded != 103 {
+		t.Errorf("recorded %d, want 103", recorded)
+	}
+}
+
+// While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease each time.
+func TestDrainer_BacksOffWhileSQLIsDown_F14(t *testing.T) {
+	takes := 0
+	down := true
+	d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
+		takes++
+		if !down && takes > 6 {
+			return nil, nil
+		}
+		return make([]job.Outcome, job.MaxBatch), nil
+	}), recording(func([]job.Outcome) error {
+		if down {
+			return job.ErrUnavailable
+		}
+		return nil
+	}), 1, quiet)
+	for i, want := range []time.Duration{1e9, 2e9, 4e9, 5e9, 5e9} {
+		if got := d.runOnce(t.Context()); got != want {
+			t.Fatalf("run %d: next in %s, want %s", i, got, want)
+		}
+	}
+	if takes != 5 {
+		t.Errorf("%d takes in 5 runs, want one each", takes)
+	}
+	down = false
+	if got := d.runOnce(t.Context()); got != 2500*time.Millisecond {
+		t.Errorf("after a success: next in %s, want half", got)
+	}
+}
+
+type promoting func(partition int) (int, error)
+
+func (f promoting) Promote(_ context.Context, partition int) (int, error) { return f(partition) }
+
+func TestPromoter_WakesThePoolForEveryPartition(t *testing.T) {
+	left := map[int][]int{0: {job.MaxBatch, 5}, 1: {0}}
+	woken := 0
+	p := NewPromoter(promoting(func(partition int) (int, error) {
+		n := left[partition][0]
+		left[partition] = left[partition][1:]
+		return n, nil
+	}), 2, func() { woken++ }, quiet)
+	if got := p.runOnce(t.Context()); got != promotePace.Floor {
+		t.Errorf("next in %s", got)
+	}
+	if woken != 1 || len(left[0]) != 0 || len(left[1]) != 0 {
+		t.Errorf("woken %d times, left %v", woken, left)
+	}
+}
+
+func TestPromoter_BacksOff(t *testing.T) {
+	p := NewPromoter(promoting(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") }, quiet)
+	for _, want := range []time.Duration{500e6, 1e9, 2e9, 4e9, 5e9} {
+		if got := p.runOnce(t.Context()); got != want {
+			t.Fatalf("next in %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package recovery
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// callTimeout bounds one call to Redis.
+const callTimeout = 2 * time.Second
+
+// Promoting makes scheduled jobs that are due ready and says how many it found, at most job.MaxBatch.
+type Promoting interface {
+	Promote(ctx context.Context, partition int) (int, error)
+}
+
+// promotePace: a delayed job becomes ready at most a quarter of a second after it is due.
+var promotePace = Pace{Floor: 250 * time.Millisecond, Ceiling: 5 * time.Second}
+
+// Promoter moves due jobs from scheduled to their places.
+type Promoter struct {
+	*loop
+	queue      Promoting
+	partitions int
+	woken      func() // hears that something became ready
+	log        *slog.Logger
+	wait       time.Duration
+}
+
+// NewPromoter makes a promoter. woken is called when jobs became ready.
+func NewPromoter(q Promoting, partitions int, woken func(), log *slog.Logger) *Promoter {
+	p := &Promoter{queue: q, partitions: partitions, woken: woken, log: log, wait: promotePace.Floor}
+	p.loop = newLoop(p.runOnce)
+	return p
+}
+
+func (p *Promoter) runOnce(ctx context.Context) time.Duration {
+	n, err := p.promote(ctx)
+	if n > 0 {
+		p.woken()
+	}
+	p.wait = promotePace.next(p.wait, err != nil)
+	if err != nil && ctx.Err() == nil {
+		p.log.Warn("promote failed", "err", err, "next_in", p.wait)
+	}
+	return p.wait
+}
+
+func (p *Promoter) promote(ctx context.Context) (total int, err error) {
+	for partition := range p.partitions {
+		for {
+			call, cancel := context.WithTimeout(ctx, callTimeout)
+			n, err := p.queue.Promote(call, partition)
+			cancel()
+			total += n
+			if err != nil {
+				return total, err
+			}
+			if n < job.MaxBatch {
+				break
+			}
+		}
+	}
+	return total, nil
+}

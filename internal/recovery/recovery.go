@@ -1,0 +1,75 @@
+// Package recovery brings back what a crash or an outage left lying: the two watches over running jobs, the promoter of scheduled ones, and
+// the drainer of the outbox. Each is a loop around runOnce. Any number of processes may run them at once: every step is atomic in
+// Redis, and what one has done the others no longer find.
+package recovery
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and before it starts.
+type loop struct {
+	runOnce func(ctx context.Context) (wait time.Duration)
+	wake    chan struct{}
+
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newLoop(runOnce func(ctx context.Context) time.Duration) *loop {
+	return &loop{runOnce: runOnce, wake: make(chan struct{}, 1)}
+}
+
+// Start begins to run, until Stop.
+func (l *loop) Start(context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel, l.done = cancel, make(chan struct{})
+	go func() {
+		defer close(l.done)
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			case <-l.wake:
+			}
+			timer.Reset(l.runOnce(ctx))
+		}
+	}()
+	return nil
+}
+
+// Stop ends the loop and waits until the run under way has returned, or ctx ends.
+func (l *loop) Stop(ctx context.Context) error {
+	l.mu.Lock()
+	cancel, done := l.cancel, l.done
+	l.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	cancel()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Wake makes the next run come at once. It never blocks.
+func (l *loop) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,115 @@
+package recovery
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Reclaimer is one look of a watch over a partition's expired jobs, skipping the first skip of them, at most job.MaxBatch.
+type Reclaimer interface {
+	Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
+}
+
+// Pace is how long a watch waits between looks: never less than Floor, never more than Ceiling.
+type Pace struct{ Floor, Ceiling time.Duration }
+
+// The seed's paces. A dead PUBLIC worker is thus found within its 3 s of heartbeat, 3 s to the next look, and the 2 s between the two looks.
+var (
+	CrashedPace = Pace{Floor: 3 * time.Second, Ceiling: 60 * time.Second}
+	StuckPace   = Pace{Floor: 5 * time.Second, Ceiling: 120 * time.Second}
+)
+
+// next doubles the wait after a look that failed and halves it after one that succeeded.
+func (p Pace) next(wait time.Duration, failed bool) time.Duration {
+	if failed {
+		return min(wait*2, p.Ceiling)
+	}
+	return max(wait/2, p.Floor)
+}
+
+// secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's patience.
+const secondLook = 2*time.Second + 50*time.Millisecond
+
+// maxPages bounds one look to so many script calls of job.MaxBatch each, per partition.
+const maxPages = 100
+
+// Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the gate.
+type Watch struct {
+	*loop
+	kind       job.Watch
+	pace       Pace
+	queue      Reclaimer
+	partitions int
+	log        *slog.Logger
+	wait       atomic.Int64 // the delay between looks, as doubled and halved
+	taken      atomic.Int64
+}
+
+// NewWatch makes one of the two watches.
+func NewWatch(kind job.Watch, pace Pace, q Reclaimer, partitions int, log *slog.Logger) *Watch {
+	w := &Watch{kind: kind, pace: pace, queue: q, partitions: partitions, log: log.With("watch", string(kind))}
+	w.wait.Store(int64(pace.Floor))
+	w.loop = newLoop(w.runOnce)
+	return w
+}
+
+// Delay is the wait between looks as it stands.
+func (w *Watch) Delay() time.Duration { return time.Duration(w.wait.Load()) }
+
+// Taken is how many jobs this watch has taken back.
+func (w *Watch) Taken() int64 { return w.taken.Load() }
+
+func (w *Watch) runOnce(ctx context.Context) time.Duration {
+	suspects, err := w.look(ctx)
+	if ctx.Err() != nil {
+		return w.Delay()
+	}
+	wait := w.pace.next(w.Delay(), err != nil)
+	w.wait.Store(int64(wait))
+	if err != nil {
+		w.log.Warn("look failed", "err", err, "next_in", wait)
+		return wait
+	}
+	if suspects {
+		return min(wait, secondLook)
+	}
+	return wait
+}
+
+// look goes through all expired jobs once. It says whether any is to be looked at again.
+func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
+	for p := range w.partitions {
+		skip := 0
+		for range maxPages {
+			page, err := w.page(ctx, p, skip)
+			if err != nil {
+				return suspects, err
+			}
+			stayed := 0
+			for _, r := range page {
+				if r.Word == job.Suspect {
+					stayed++
+					continue
+				}
+				w.taken.Add(1)
+				w.log.Warn("took a job back", "job_id", r.ID, "cause", string(w.kind.Cause()), "outcome", string(r.Word))
+			}
+			suspects = suspects || stayed > 0
+			skip += stayed
+			if len(page) < job.MaxBatch {
+				break
+			}
+		}
+	}
+	return suspects, nil
+}
+
+func (w *Watch) page(ctx context.Context, partition, skip int) ([]job.Reclaimed, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return w.queue.Reclaim(ctx, partition, w.kind, skip)
+}

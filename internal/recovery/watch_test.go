@@ -1,0 +1,165 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+type reclaimer func(partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
+
+func (f reclaimer) Reclaim(_ context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error) {
+	return f(partition, w, skip)
+}
+
+var (
+	quiet = slog.New(slog.DiscardHandler)
+	errIO = errors.New("no answer")
+)
+
+func looks(kind job.Watch, pace Pace, look reclaimer) *Watch {
+	return NewWatch(kind, pace, look, 1, quiet)
+}
+
+func TestPace_S2_N8_S2_N9_S2_N10(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		pace   Pace
+		failed []bool
+		want   []time.Duration // in seconds
+	}{
+		{"crashed doubles to its ceiling", CrashedPace, []bool{true, true, true, true, true, true}, []time.Duration{6, 12, 24, 48, 60, 60}},
+		{"crashed halves to its floor", CrashedPace, []bool{true, true, true, false, false, false, false}, []time.Duration{6, 12, 24, 12, 6, 3, 3}},
+		{"stuck doubles to its ceiling", StuckPace, []bool{true, true, true, true, true, true}, []time.Duration{10, 20, 40, 80, 120, 120}},
+		{"stuck halves to its floor", StuckPace, []bool{true, false, false}, []time.Duration{10, 5, 5}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			failing := false
+			w := looks(job.Crashed, tc.pace, func(int, job.Watch, int) ([]job.Reclaimed, error) {
+				if failing {
+					return nil, errIO
+				}
+				return nil, nil
+			})
+			for i, failing_ := range tc.failed {
+				failing = failing_
+				if got := w.runOnce(t.Context()); got != tc.want[i]*time.Second || w.Delay() != got {
+					t.Fatalf("look %d: next in %s (delay %s), want %d s", i, got, w.Delay(), tc.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestWatch_LooksAgainAfterNewSuspects(t *testing.T) {
+	word := job.Suspect
+	w := looks(job.Stuck, StuckPace, func(int, job.Watch, int) ([]job.Reclaimed, error) {
+		return []job.Reclaimed{{ID: "a", Word: word}}, nil
+	})
+	if got := w.runOnce(t.Context()); got != secondLook {
+		t.Errorf("after a look that found a suspect the next comes in %s, want %s", got, secondLook)
+	}
+	if w.Taken() != 0 {
+		t.Errorf("a suspect is not yet taken back")
+	}
+	word = job.OK
+	if got := w.runOnce(t.Context()); got != StuckPace.Floor {
+		t.Errorf("after a look without suspects the next comes in %s, want the floor", got)
+	}
+	if w.Taken() != 1 {
+		t.Errorf("taken %d, want 1", w.Taken())
+	}
+}
+
+// One look goes through all expired jobs, 100 a call, skipping those that stayed: a full first page of suspects starves nobody.
+func TestWatch_PagesPastSuspects_F57(t *testing.T) {
+	var skips []int
+	w := looks(job.Crashed, CrashedPace, func(_ int, kind job.Watch, skip int) ([]job.Reclaimed, error) {
+		skips = append(skips, skip)
+		if kind != job.Crashed {
+			t.Errorf("watch %q", kind)
+		}
+		switch len(skips) {
+		case 1:
+			return slices.Repeat([]job.Reclaimed{{ID: "s", Word: job.Suspect}}, job.MaxBatch), nil
+		case 2:
+			return slices.Repeat([]job.Reclaimed{{ID: "t", Word: job.OK}}, job.MaxBatch), nil
+		}
+		return slices.Repeat([]job.Reclaimed{{ID: "u", Word: job.Discarded}}, 7), nil
+	})
+	w.runOnce(t.Context())
+	if want := []int{0, 100, 100}; !slices.Equal(skips, want) {
+		t.Errorf("skips %v, want %v", skips, want)
+	}
+	if w.Taken() != 107 {
+		t.Errorf("taken %d, want 107", w.Taken())
+	}
+}
+
+// Each watch has a delay of its own, and heals by itself: no failure of one slows the other, and a wake makes the next look come at once.
+func TestWatch_SelfHeals_S2_P10_S2_P19(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := true
+		var crashedAt, stuckAt []time.Duration
+		began := time.Now()
+		crashed := looks(job.Crashed, CrashedPace, func(int, job.Watch, int) ([]job.Reclaimed, error) {
+			crashedAt = append(crashedAt, time.Since(began))
+			if down {
+				return nil, errIO
+			}
+			return nil, nil
+		})
+		stuck := looks(job.Stuck, StuckPace, func(int, job.Watch, int) ([]job.Reclaimed, error) {
+			stuckAt = append(stuckAt, time.Since(began))
+			return nil, nil
+		})
+		for _, w := range []*Watch{crashed, stuck} {
+			if err := w.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-time.After(100 * time.Second) // virtual
+		synctest.Wait()
+		if got := crashed.Delay(); got != CrashedPace.Ceiling {
+			t.Errorf("after 100 s of failures the delay is %s, want the ceiling", got)
+		}
+		if got := stuck.Delay(); got != StuckPace.Floor {
+			t.Errorf("the other watch's delay moved to %s", got)
+		}
+		if want := []time.Duration{0, 6e9, 18e9, 42e9, 90e9}; !slices.Equal(crashedAt, want) {
+			t.Errorf("looks at %v, want %v", crashedAt, want)
+		}
+		if len(stuckAt) != 21 {
+			t.Errorf("%d looks of the stuck watch in 100 s, want 21", len(stuckAt))
+		}
+		down = false
+		crashed.Wake()
+		synctest.Wait()
+		if n := len(crashedAt); n != 6 || crashedAt[5] != 100*time.Second {
+			t.Errorf("a wake was not followed by a look at once: %v", crashedAt)
+		}
+		if got := crashed.Delay(); got != CrashedPace.Ceiling/2 {
+			t.Errorf("after a success the delay is %s, want half the ceiling", got)
+		}
+		for _, w := range []*Watch{crashed, stuck} {
+			for range 2 { // safe twice
+				if err := w.Stop(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func TestLoop_StopBeforeStart(t *testing.T) {
+	w := looks(job.Crashed, CrashedPace, func(int, job.Watch, int) ([]job.Reclaimed, error) { return nil, nil })
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

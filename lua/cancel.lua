@@ -1,0 +1,43 @@
+-- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
+-- KEYS   queue scheduled outbox counters job
+-- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it)
+-- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed) | ENDED (before this) | EMPTY (no such job)
+-- TWICE  what is cancelled answers CANCELLED, what was asked answers CANCEL
+local queue, scheduled, outbox, counters, job = unpack(KEYS)
+local at = text(time_ms())
+local reply = {}
+
+for i = 1, #ARGV, 3 do
+  local id, wanted, untried = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1'
+  local key = job .. id
+  local m = redis.call('HMGET', key, 'head', 'state', 'first')
+  local tier, generation, state
+  if m[1] then
+    tier, generation = parse(m[1])
+    state = m[2] or 'PENDING'
+  end
+  local word = 'EMPTY'
+  if tier and (wanted == '' or wanted == generation) then
+    if state == 'CANCELLED' then
+      word = 'CANCELLED'
+    elseif state ~= 'PENDING' and state ~= 'SCHEDULED' and state ~= 'PROCESSING' then
+      word = 'ENDED'
+    elseif untried and m[3] then
+      word = 'BUSY'
+    elseif state == 'PROCESSING' then
+      word = 'CANCEL'
+      redis.call('HSET', key, 'cancel', '1')
+    else
+      word = 'CANCELLED'
+      redis.call('ZREM', state == 'PENDING' and queue or scheduled, id)
+      redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+      redis.call('ZADD', outbox, at, id)
+      count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
+      if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
+    end
+  end
+  reply[#reply + 1] = word
+end
+
+settle(counters)
+return reply

@@ -1,0 +1,66 @@
+-- claim: hands the best ready jobs to one process, as leases.
+-- KEYS   queue beats maxtimes counters claims doorbell quarantine job
+-- ARGV   nonce number max bound max_bytes; per tier: tier heartbeat_ms maxtime_ms ('*' = any other tier)
+-- REPLY  next (score of the best job left, or ''); per lease: id head payload attempt retries first started | EMPTY
+-- TWICE  the number of the process' last claim answers the same leases, a lower one EMPTY
+local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job = unpack(KEYS)
+local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local token = nonce .. ':' .. number
+
+local last = redis.call('HMGET', claims, 'number', 'ids')
+if last[1] and tonumber(number) < tonumber(last[1]) then return {'EMPTY'} end
+
+local reply = {''}
+local function hand_out(id, head, payload, attempt, retries, first, started)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, head, payload, attempt
+  reply[n + 5], reply[n + 6], reply[n + 7] = retries or '0', first, started
+end
+
+if last[1] == number then
+  for id in string.gmatch(last[2], '%S+') do
+    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token')
+    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6]) end
+  end
+else
+  local plans = {}
+  for i = 6, #ARGV, 3 do plans[ARGV[i]] = {tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])} end
+  local now = time_ms()
+  local started, bytes, ids, beat, maxtime = text(now), 0, {}, {}, {}
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', max)) do
+    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')
+    if not m[1] or not m[2] or (m[6] and m[6] ~= 'PENDING') then
+      redis.call('ZREM', queue, id)
+      redis.call('ZADD', quarantine, started, id)
+    else
+      bytes = bytes + #m[2]
+      if bytes > max_bytes and #ids > 0 then break end
+      local tier = parse(m[1])
+      local plan = plans[tier] or plans['*']
+      local attempt = text((m[3] or 0) + 1)
+      local first = m[5] or started
+      redis.call('ZREM', queue, id)
+      redis.call('HSET', job .. id, 'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)
+      if m[3] then redis.call('HDEL', job .. id, 'ending') end
+      ids[#ids + 1] = id
+      beat[#beat + 1], beat[#beat + 2] = text(now + plan[1]), id
+      maxtime[#maxtime + 1], maxtime[#maxtime + 2] = text(now + plan[2]), id
+      count(tier, 'ready', -1)
+      count(tier, 'running', 1)
+      if not m[5] then count(tier, 'fresh', -1) end
+      hand_out(id, m[1], m[2], attempt, m[4], first, started)
+    end
+  end
+  bulk('ZADD', beats, beat)
+  bulk('ZADD', maxtimes, maxtime)
+  redis.call('HSET', claims, 'number', number, 'ids', table.concat(ids, ' '))
+  settle(counters)
+end
+
+redis.call('PEXPIRE', claims, 60000)
+local best = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
+if best[2] then
+  reply[1] = best[2]
+  ring(doorbell)
+end
+return reply

@@ -1,0 +1,53 @@
+-- fail: the holder reports that the attempt failed: a retry is spent, or the job becomes a dead letter.
+-- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts
+-- ARGV   per lease: id attempt token cause error final delay_ms
+-- REPLY  per lease: OK at (it will be retried) | FAILED at | CANCELLED at | LOST (not the stored lease; nothing changed)
+-- TWICE  the ending is kept with its token: the same again answers the same
+local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts = unpack(KEYS)
+local now = time_ms()
+local at = text(now)
+local reply = {}
+
+for i = 1, #ARGV, 7 do
+  local id, attempt, token, cause, err, final, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], tonumber(ARGV[i + 6])
+  local key = job .. id
+  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started')
+  local word = 'LOST'
+  if m[2] == attempt and m[3] == token then
+    if m[4] then
+      word = string.match(m[4], '^fail (.+)$') or 'LOST'
+    elseif m[1] == 'PROCESSING' and redis.call('ZREM', beats, id) == 1 then
+      redis.call('ZREM', maxtimes, id)
+      local tier, _, max_retries, _, score = parse(m[6])
+      local retries = tonumber(m[7] or 0)
+      count(tier, 'running', -1)
+      remember(attempts .. id, attempt, m[8], at, cause, token, err)
+      redis.call('HSET', key, 'cause', cause, 'error', err)
+      if m[5] then
+        word = 'CANCELLED ' .. at
+        redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+        redis.call('ZADD', outbox, at, id)
+      elseif final == '1' or retries >= tonumber(max_retries) then
+        word = 'FAILED ' .. at
+        redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
+        redis.call('ZADD', outbox, at, id)
+      elseif delay > 0 then
+        word = 'OK ' .. at
+        redis.call('HSET', key, 'state', 'SCHEDULED', 'retries', text(retries + 1))
+        redis.call('ZADD', scheduled, text(now + delay), id)
+        count(tier, 'scheduled', 1)
+      else
+        word = 'OK ' .. at
+        redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
+        redis.call('ZADD', queue, score, id)
+        count(tier, 'ready', 1)
+        ring(doorbell)
+      end
+      redis.call('HSET', key, 'ending', 'fail ' .. word)
+    end
+  end
+  reply[#reply + 1] = word
+end
+
+settle(counters)
+return reply

@@ -1,0 +1,19 @@
+-- heartbeat: the holders of leases extend their crash deadlines.
+-- KEYS   beats job
+-- ARGV   per lease: id attempt token timeout_ms
+-- REPLY  per lease: OK | LOST (not the stored lease; nothing changed) | CANCEL (extended, and a user asked to cancel)
+-- TWICE  a deadline only ever moves forward
+local beats, job = unpack(KEYS)
+local now = time_ms()
+local reply = {}
+for i = 1, #ARGV, 4 do
+  local id, attempt, token, timeout = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+  local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'cancel')
+  local word = 'LOST'
+  if m[1] == 'PROCESSING' and m[2] == attempt and m[3] == token and redis.call('ZSCORE', beats, id) then
+    redis.call('ZADD', beats, 'XX', 'GT', text(now + timeout), id)
+    word = m[4] and 'CANCEL' or 'OK'
+  end
+  reply[#reply + 1] = word
+end
+return reply

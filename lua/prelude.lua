@@ -1,0 +1,39 @@
+-- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
+-- payload (both fixed for a generation), and what changes: state attempt retries first started token ending cancel ended cause error result.
+local function text(n) return string.format('%.0f', n) end -- never tostring: 15 digits would turn into 1e+14
+
+local function time_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function parse(head) -- tier, generation, max_retries, arrived, score
+  return string.match(head, '^(%S+) (%d+) (%d+) (%d+) (%d+) ')
+end
+
+local counted = {}
+local function count(tier, what, n) -- fresh and delayed are summed over the tiers too: they are what limits admission
+  local field = tier .. ':' .. what
+  counted[field] = (counted[field] or 0) + n
+  if what == 'fresh' or what == 'delayed' then counted[what] = (counted[what] or 0) + n end
+end
+
+local function settle(counters) -- the script's last write: the counters move with the jobs
+  for field, n in pairs(counted) do
+    if n ~= 0 then redis.call('HINCRBY', counters, field, text(n)) end
+  end
+end
+
+local function ring(doorbell)
+  if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
+end
+
+local function bulk(command, key, args) -- ZREM or ZADD in slices: unpack stays within 100
+  for i = 1, #args, 100 do redis.call(command, key, unpack(args, i, math.min(i + 99, #args))) end
+end
+
+local function remember(attempts, attempt, started, finished, outcome, token, err) -- one line of history, the last 50 kept
+  local worker = string.match(token or '', '^(.*):') or ''
+  redis.call('RPUSH', attempts, table.concat({attempt, started or '0', finished, outcome, worker, err}, ' '))
+  redis.call('LTRIM', attempts, -50, -1)
+end

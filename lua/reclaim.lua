@@ -1,0 +1,56 @@
+-- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
+-- KEYS   watched other suspects queue outbox counters doorbell quarantine job attempts
+-- ARGV   cause skip limit patience_ms
+-- REPLY  per expired job: id, then SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (in the set, yet not running)
+-- TWICE  it acts on what it finds: a job taken back is no longer found
+local watched, other, suspects, queue, outbox, counters, doorbell, quarantine, job, attempts = unpack(KEYS)
+local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local now = time_ms()
+local at = text(now)
+local reply = {}
+
+-- A deadline that moved past the first look (a heartbeat, a new claim) makes that look meaningless; this is where old ones go.
+redis.call('ZREMRANGEBYSCORE', suspects, '-inf', text(now - 3600000))
+
+local function take_back(id, key)
+  local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel')
+  redis.call('ZREM', watched, id)
+  redis.call('ZREM', other, id)
+  redis.call('ZREM', suspects, id)
+  if not m[1] or m[2] ~= 'PROCESSING' then
+    redis.call('ZADD', quarantine, at, id)
+    return 'QUARANTINED'
+  end
+  local tier, _, max_retries, _, score = parse(m[1])
+  local retries = tonumber(m[4] or 0)
+  count(tier, 'running', -1)
+  remember(attempts .. id, m[3], m[5], at, cause, m[6], '')
+  redis.call('HDEL', key, 'token', 'error')
+  redis.call('HSET', key, 'cause', cause)
+  if m[7] or retries >= tonumber(max_retries) then
+    redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
+    redis.call('ZADD', outbox, at, id)
+    return m[7] and 'CANCELLED' or 'FAILED'
+  end
+  redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
+  redis.call('ZADD', queue, score, id)
+  count(tier, 'ready', 1)
+  ring(doorbell)
+  return 'OK'
+end
+
+local expired = redis.call('ZRANGEBYSCORE', watched, '-inf', at, 'WITHSCORES', 'LIMIT', skip, limit)
+for i = 1, #expired, 2 do
+  local id, deadline = expired[i], tonumber(expired[i + 1])
+  local looked = tonumber(redis.call('ZSCORE', suspects, id) or -1)
+  local word = 'SUSPECT'
+  if looked < deadline then
+    redis.call('ZADD', suspects, at, id)
+  elseif now - looked >= patience then
+    word = take_back(id, job .. id)
+  end
+  reply[#reply + 1], reply[#reply + 2] = id, word
+end
+
+settle(counters)
+return reply

@@ -1,0 +1,47 @@
+-- release: the holder gives the job back unharmed, to its place or, with a delay, to scheduled ("later"); no retry is spent.
+-- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts
+-- ARGV   per lease: id attempt token delay_ms
+-- REPLY  per lease: OK at | CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
+-- TWICE  the ending is kept with its token: the same again answers the same
+local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts = unpack(KEYS)
+local now = time_ms()
+local at = text(now)
+local reply = {}
+
+for i = 1, #ARGV, 4 do
+  local id, attempt, token, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+  local kind = delay > 0 and 'later' or 'release'
+  local key = job .. id
+  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'started')
+  local word = 'LOST'
+  if m[2] == attempt and m[3] == token then
+    if m[4] then
+      word = string.match(m[4], '^' .. kind .. ' (.+)$') or 'LOST'
+    elseif m[1] == 'PROCESSING' and redis.call('ZREM', beats, id) == 1 then
+      redis.call('ZREM', maxtimes, id)
+      local tier, _, _, _, score = parse(m[6])
+      word = 'OK ' .. at
+      count(tier, 'running', -1)
+      remember(attempts .. id, attempt, m[7], at, delay > 0 and 'LATER' or 'RELEASED', token, '')
+      if m[5] then
+        word = 'CANCELLED ' .. at
+        redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+        redis.call('ZADD', outbox, at, id)
+      elseif delay > 0 then
+        redis.call('HSET', key, 'state', 'SCHEDULED')
+        redis.call('ZADD', scheduled, text(now + delay), id)
+        count(tier, 'scheduled', 1)
+      else
+        redis.call('HSET', key, 'state', 'PENDING')
+        redis.call('ZADD', queue, score, id)
+        count(tier, 'ready', 1)
+        ring(doorbell)
+      end
+      redis.call('HSET', key, 'ending', kind .. ' ' .. word)
+    end
+  end
+  reply[#reply + 1] = word
+end
+
+settle(counters)
+return reply
