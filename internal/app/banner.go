@@ -1,0 +1,35 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tierq/tierq/internal/config"
+)
+
+// writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
+func writeBanner(out io.Writer, c config.Config, s *stores, addr, version string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
+	for _, w := range s.where {
+		fmt.Fprintf(&b, "  %s\n", w)
+	}
+	fmt.Fprintf(&b, "  a restart     keeps %s\n", s.survives)
+	var roles []string
+	for _, r := range []struct {
+		on   bool
+		name string
+	}{{c.Roles.API, "api"}, {c.Roles.Worker, fmt.Sprintf("%d workers", c.Workers)}, {c.Roles.Recovery, "recovery"}} {
+		if r.on {
+			roles = append(roles, r.name)
+		}
+	}
+	fmt.Fprintf(&b, "  this process  %s\n", strings.Join(roles, ", "))
+	if addr != "" {
+		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit\n", addr)
+		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'\n", addr)
+	}
+	fmt.Fprintln(&b)
+	_, _ = io.WriteString(out, b.String())
+}

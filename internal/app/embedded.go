@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a SQLite file under the
+// data folder, which one process at a time may use.
+func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+	}
+	lock, err := lockFolder(c.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(c.DataDir, "tierq.sqlite")
+	a, err := archive.Open(archive.Options{SQLitePath: file, Log: log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %w", err), lock.Close())
+	}
+	server := miniredis.NewMiniRedis()
+	clients := queue.ConnectWith(redis.UniversalOptions{
+		Addrs:  []string{"memory"},
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+	})
+	return &stores{
+		clients:  clients,
+		archive:  a,
+		mode:     "embedded",
+		where:    []string{"waiting jobs  in this process' memory", "results       " + file},
+		survives: "results and dead letters; waiting and running jobs do NOT survive a restart",
+		server:   &ticking{server: server},
+		close: func() error {
+			err := errors.Join(a.Close(), clients.Close())
+			server.Close()
+			return errors.Join(err, lock.Close())
+		},
+	}, nil
+}
+
+// lockFolder keeps a second process off the folder for as long as the file stays open.
+func lockFolder(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "tierq.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s is in use by another tierq; give this one a folder of its own", dir), f.Close())
+	}
+	return f, nil
+}
+
+// ticking lets the embedded server's keys expire: it does so only when told how much time has gone by.
+type ticking struct {
+	server *miniredis.Miniredis
+
+	mu   sync.Mutex
+	quit chan struct{}
+	done chan struct{}
+}
+
+func (t *ticking) Start(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.quit != nil {
+		return nil
+	}
+	t.quit, t.done = make(chan struct{}), make(chan struct{})
+	go func(quit, done chan struct{}) {
+		defer close(done)
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		last := time.Now()
+		for {
+			select {
+			case <-quit:
+				return
+			case now := <-ticker.C:
+				t.server.FastForward(now.Sub(last))
+				last = now
+			}
+		}
+	}(t.quit, t.done)
+	return nil
+}
+
+func (t *ticking) Stop(context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.quit == nil {
+		return nil
+	}
+	select {
+	case <-t.quit:
+	default:
+		close(t.quit)
+	}
+	<-t.done
+	return nil
+}

@@ -1,0 +1,51 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// openExternal connects to a Redis and a MySQL that several processes may share.
+func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
+	clients, err := queue.Connect(c.RedisURL)
+	if err != nil {
+		return nil, err
+	}
+	a, err := archive.Open(archive.Options{MySQLDSN: c.MySQLDSN, Log: log})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("MYSQL_DSN: %w", err), clients.Close())
+	}
+	return &stores{
+		clients:  clients,
+		archive:  a,
+		mode:     "external",
+		where:    []string{"waiting jobs  Redis (REDIS_URL)", "results       MySQL (MYSQL_DSN)"},
+		survives: "everything that Redis and MySQL keep",
+		close:    func() error { return errors.Join(a.Close(), clients.Close()) },
+	}, nil
+}
+
+// checkDurability says what Redis keeps through a crash, and refuses a server that would evict jobs to make room.
+func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) error {
+	d, err := q.ReadDurability(ctx)
+	switch {
+	case err != nil || !d.Known:
+		log.Warn("Redis does not say how it persists and evicts; it must not evict (maxmemory-policy noeviction)", "err", err)
+		return nil
+	case d.Eviction != "noeviction":
+		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q)", d.Eviction)
+	case d.AOF:
+		log.Info("Redis persists", "appendfsync", d.Fsync, "redis", d.Version)
+	case d.Save:
+		log.Warn("Redis only takes snapshots: a crash of Redis loses what came after the last one; set appendonly yes", "redis", d.Version)
+	default:
+		log.Warn("Redis keeps nothing through a restart of its own; set appendonly yes", "redis", d.Version)
+	}
+	return nil
+}

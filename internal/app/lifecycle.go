@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// service is a part of the server that runs: Start begins, Stop ends and waits. Stop may be called twice and before Start.
+type service interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+}
+
+// part is a service with its name in the log and the time it has to stop.
+type part struct {
+	name string
+	service
+	within time.Duration
+}
+
+// start starts the parts in their order; if one cannot, those before it are stopped again.
+func start(ctx context.Context, parts []part, log *slog.Logger) error {
+	for i, p := range parts {
+		if err := p.Start(ctx); err != nil {
+			return errors.Join(fmt.Errorf("start %s: %w", p.name, err), stop(parts[:i], log))
+		}
+	}
+	return nil
+}
+
+// stop stops the parts in reverse order, each within its own time: what comes later in the list depends on what comes before.
+func stop(parts []part, log *slog.Logger) error {
+	var problems []error
+	for i := len(parts) - 1; i >= 0; i-- {
+		p := parts[i]
+		ctx, cancel := context.WithTimeout(context.Background(), p.within)
+		began := time.Now()
+		if err := p.Stop(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("stop %s: %w", p.name, err))
+		}
+		cancel()
+		log.Debug("stopped", "part", p.name, "after", time.Since(began).Round(time.Millisecond))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,67 @@
+// Package app is the only room that knows all the others: it opens the stores, wires the rooms, starts them in order and stops them in
+// reverse. external.go and embedded.go know the two kinds of stores, server.go what is made of them.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Options is what Run needs besides the settings.
+type Options struct {
+	Version string
+	Out     io.Writer // for the banner
+	Log     *slog.Logger
+	// Handlers registers job types besides the built-in ones; may be nil.
+	Handlers func(r *job.Registry)
+}
+
+// notice is how long a stopping server still answers while its readiness already says no, so that whoever sends it requests can hear of it.
+const notice = time.Second
+
+// Run serves until ctx ends, then drains: what runs may finish, what is left goes back to the queue unharmed. A nil error means that
+// everything stopped as it should.
+func Run(ctx context.Context, c config.Config, o Options) error {
+	began := time.Now()
+	stores, err := openStores(c, o.Log)
+	if err != nil {
+		return err
+	}
+	err = serve(ctx, c, o, stores, began)
+	return errors.Join(err, stores.close())
+}
+
+func serve(ctx context.Context, c config.Config, o Options, s *stores, began time.Time) error {
+	server := newServer(c, s, o)
+	if err := server.prepare(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it was up
+		}
+		return err
+	}
+	if err := start(ctx, server.parts, o.Log); err != nil {
+		return err
+	}
+	o.Log.Info("started", "mode", s.mode, "seconds", fmt.Sprintf("%.2f", time.Since(began).Seconds()), "version", o.Version, "worker", server.nonce)
+	if c.Roles.Worker {
+		o.Log.Info("starting workers", "slots", c.Workers)
+	}
+	writeBanner(o.Out, c, s, server.address(), o.Version)
+
+	<-ctx.Done()
+	o.Log.Info("draining", "for", c.DrainTimeout)
+	server.ready.drain()
+	if c.Roles.API {
+		time.Sleep(notice)
+	}
+	err := stop(server.parts, o.Log)
+	o.Log.Info("stopped", "worker", server.nonce)
+	return err
+}

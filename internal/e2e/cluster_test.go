@@ -1,0 +1,335 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // reads the rows the servers wrote
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	testkit.StopShared()
+	os.Exit(code)
+}
+
+// cluster is one Redis, one database, and the servers that share them.
+type cluster struct {
+	t     *testing.T
+	redis *testkit.Redis
+	dsn   string
+	db    *sql.DB
+	rdb   *redis.Client
+	bin   string
+}
+
+// newCluster starts a Redis of its own (tests kill it) and takes a fresh database on the shared MariaDB.
+func newCluster(t *testing.T) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
+
+func clusterWith(t *testing.T, dsn string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, redis: testkit.NewRedis(t), dsn: dsn, bin: testkit.BuildTierq(t, "failpoint")}
+	o, err := redis.ParseURL(c.redis.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.rdb = redis.NewClient(o)
+	t.Cleanup(func() { _ = c.rdb.Close() })
+	if c.db, err = sql.Open("mysql", dsn); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.db.Close() })
+	return c
+}
+
+// server is one tierq process.
+type server struct {
+	*testkit.Process
+	t    testing.TB
+	base string // http://address; "" without the api role
+}
+
+var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
+
+// start starts a server against the cluster's stores and waits until it serves.
+func (c *cluster) start(env ...string) *server {
+	c.t.Helper()
+	return startServer(c.t, c.bin, append([]string{
+		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s",
+	}, env...)...)
+}
+
+func startServer(t testing.TB, bin string, env ...string) *server {
+	t.Helper()
+	s := &server{t: t, Process: testkit.StartProcess(t, bin, env, "serve")}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := s.WaitOutput(ctx, "this process"); err != nil {
+		t.Fatal(err)
+	}
+	if m := listening.FindStringSubmatch(s.Output()); m != nil {
+		s.base = m[1]
+	}
+	return s
+}
+
+// client never waits longer than the promise: every submit is answered within 2 s.
+var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 300}}
+
+// answer is a response, read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	took   time.Duration
+}
+
+func (a answer) code() string { // of an error body
+	var e struct {
+		ErrorCode string `json:"errorCode"`
+	}
+	_ = json.Unmarshal(a.body, &e)
+	return e.ErrorCode
+}
+
+func do(t testing.TB, method, url, body string, header ...string) answer {
+	t.Helper()
+	a, err := try(method, url, body, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func try(method, url, body string, header ...string) (answer, error) {
+	var r io.Reader
+	if body != "" {
+		r = strings.NewReader(body)
+	}
+	req, err := http.NewRequest(method, url, r)
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	began := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		return answer{}, err
+	}
+	return answer{status: resp.StatusCode, header: resp.Header, body: b.Bytes(), took: time.Since(began)}, nil
+}
+
+// submit submits a job that must be accepted and returns its id.
+func (s *server) submit(tier, body string) string {
+	s.t.Helper()
+	a := do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body)
+	if a.status != http.StatusAccepted {
+		s.t.Fatalf("submit: %d %s", a.status, a.body)
+	}
+	return accepted(s.t, a)
+}
+
+func accepted(t testing.TB, a answer) string {
+	t.Helper()
+	var r struct {
+		Data struct {
+			JobID string `json:"jobId"`
+		} `json:"apiResponseData"`
+	}
+	if err := json.Unmarshal(a.body, &r); err != nil || r.Data.JobID == "" {
+		t.Fatalf("not an accepted job: %s", a.body)
+	}
+	return r.Data.JobID
+}
+
+// polled is what a poll answers.
+type polled struct {
+	JobID        string          `json:"jobId"`
+	Status       string          `json:"currentJobStatus"`
+	Tier         string          `json:"jobTier"`
+	RetryCount   int             `json:"retryCount"`
+	ArrivedAt    time.Time       `json:"arrivedAt"`
+	Result       json.RawMessage `json:"result"`
+	FailureCause *string         `json:"failureCause"`
+}
+
+func (s *server) poll(id string) polled {
+	s.t.Helper()
+	a := do(s.t, http.MethodGet, s.base+"/result/poll?jobId="+id, "")
+	var r struct {
+		Data polled `json:"apiResponseData"`
+	}
+	if err := json.Unmarshal(a.body, &r); err != nil || a.status != http.StatusOK {
+		s.t.Fatalf("poll %s: %d %s", id, a.status, a.body)
+	}
+	return r.Data
+}
+
+func (s *server) await(id, status string, within time.Duration) polled {
+	s.t.Helper()
+	var p polled
+	testkit.Eventually(s.t, within, id+" is "+status, func() (bool, string) {
+		p = s.poll(id)
+		return p.Status == status, p.Status
+	})
+	return p
+}
+
+// waitFor waits for a line of a server's output.
+func (s *server) waitFor(line string, within time.Duration) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), within)
+	defer cancel()
+	if err := s.WaitOutput(ctx, line); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// terminate sends SIGTERM and returns the exit code and how long it took.
+func (s *server) terminate(within time.Duration) (code int, took time.Duration) {
+	s.t.Helper()
+	began := time.Now()
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), within)
+	defer cancel()
+	code, err := s.WaitExit(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return code, time.Since(began)
+}
+
+// audit says what is wrong in Redis now.
+func (c *cluster) audit() []string {
+	s, err := queuetest.Read(context.Background(), c.rdb, 0)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return s.Audit()
+}
+
+// settled waits until every id has its one outcome in SQL and nothing waits in Redis, then audits. It returns the outcomes.
+func (c *cluster) settled(within time.Duration, ids ...string) map[string]string {
+	c.t.Helper()
+	var outcomes map[string]string
+	testkit.Eventually(c.t, within, fmt.Sprintf("%d jobs are in SQL and acknowledged", len(ids)), func() (bool, string) {
+		outcomes = c.outcomes()
+		missing := 0
+		for _, id := range ids {
+			if outcomes[id] == "" {
+				missing++
+			}
+		}
+		s, err := queuetest.Read(context.Background(), c.rdb, 0)
+		if err != nil {
+			return false, err.Error()
+		}
+		waiting := 0
+		for _, set := range s.Sets {
+			waiting += len(set)
+		}
+		return missing == 0 && waiting == 0, fmt.Sprintf("%d without an outcome, %d still in a set of Redis", missing, waiting)
+	})
+	for _, wrong := range c.audit() {
+		c.t.Error("audit: " + wrong)
+	}
+	var results, failed int
+	c.row(`SELECT COUNT(*) FROM job_results`, &results)
+	c.row(`SELECT COUNT(*) FROM failed_jobs`, &failed)
+	ended := 0
+	for _, o := range outcomes {
+		if o != "CANCELLED" {
+			ended++
+		}
+	}
+	if results+failed != ended {
+		c.t.Errorf("%d results and %d dead letters for %d outcomes", results, failed, ended)
+	}
+	return outcomes
+}
+
+func (c *cluster) outcomes() map[string]string {
+	rows, err := c.db.Query(`SELECT job_id, outcome FROM job_outcomes`)
+	if err != nil {
+		return nil // SQL is down, or has no tables yet
+	}
+	defer func() { _ = rows.Close() }()
+	outcomes := map[string]string{}
+	for rows.Next() {
+		var id, outcome string
+		if err := rows.Scan(&id, &outcome); err != nil {
+			c.t.Fatal(err)
+		}
+		outcomes[id] = outcome
+	}
+	return outcomes
+}
+
+func (c *cluster) row(query string, into ...any) {
+	c.t.Helper()
+	if err := c.db.QueryRow(query).Scan(into...); err != nil {
+		c.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// plan changes a tier's plan in Redis, before the servers start or while they run (they read it within a second).
+func (c *cluster) plan(tier string, fields ...any) {
+	c.t.Helper()
+	if err := c.rdb.HSet(c.t.Context(), "{tierq}:system:config:tier:"+tier, fields...).Err(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// lease is the proof that a job is held at this moment: its deadline in processing:by-heartbeat.
+func (c *cluster) leased(id string) bool {
+	return c.rdb.ZScore(c.t.Context(), "{tierq:0}:processing:by-heartbeat", id).Err() == nil
+}
+
+// executions reads what COUNT jobs wrote: per job the marks "attempt pid start|end", in order.
+func executions(t testing.TB, file string) (order []string, marks map[string][]string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	marks = map[string][]string{}
+	for line := range strings.Lines(string(b)) {
+		id, mark, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasSuffix(mark, " start") {
+			order = append(order, id)
+		}
+		marks[id] = append(marks[id], mark)
+	}
+	return order, marks
+}
+
+func counting(file string, sleepMs int) string {
+	return fmt.Sprintf(`{"type":"COUNT","payload":{"file":%q,"sleepMs":%d}}`, file, sleepMs)
+}

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"bytes"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+func contains(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
+
+// SIGTERM with running jobs: the short one finishes, the long one goes back unharmed, readiness says no first, the exit keeps its bound.
+func TestDrain_F09_S2_P4(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_DRAIN_TIMEOUT=2s")
+	other := c.start("TIERQ_ROLES=api")
+	file := filepath.Join(t.TempDir(), "runs")
+	short := s.submit("paid", counting(file, 1_500))
+	long := s.submit("paid", counting(file, 30_000))
+	testkit.Eventually(t, 5*time.Second, "both are running", func() (bool, string) {
+		order, _ := executions(t, file)
+		return len(order) == 2, ""
+	})
+	began := time.Now()
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 900*time.Millisecond, "readiness says no while the server still answers", func() (bool, string) {
+		a, err := try(http.MethodGet, s.base+"/readyz", "")
+		if err != nil {
+			return false, err.Error()
+		}
+		return a.status == http.StatusServiceUnavailable, string(a.body)
+	})
+	code, err := s.WaitExit(t.Context())
+	if took := time.Since(began); err != nil || code != 0 || took > 2*time.Second+5*time.Second {
+		t.Errorf("exit %d after %s, %v", code, took, err)
+	}
+	if p := other.poll(short); p.Status != "COMPLETED" {
+		t.Errorf("the short job is %s", p.Status)
+	}
+	if p := other.poll(long); p.Status != "PENDING" || p.RetryCount != 0 {
+		t.Errorf("the long job is %s with %d retries spent", p.Status, p.RetryCount)
+	}
+	_, marks := executions(t, file)
+	if len(marks[short]) != 2 || len(marks[long]) != 1 {
+		t.Errorf("runs: %v", marks)
+	}
+	for _, wrong := range c.audit() {
+		t.Error("audit: " + wrong)
+	}
+}
+
+// A second signal ends the process at once.
+func TestSecondSignal_F09(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_DRAIN_TIMEOUT=1m")
+	s.submit("paid", counting(filepath.Join(t.TempDir(), "runs"), 30_000))
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.waitFor("draining", 5*time.Second)
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	code, err := s.WaitExit(t.Context())
+	if err != nil || code == 0 || time.Since(began) > 2*time.Second {
+		t.Errorf("exit %d after %s, %v", code, time.Since(began), err)
+	}
+}
+
+// Bad input: the right code in the one shape, no key in Redis, no row in SQL.
+func TestBadInput_S2_E7_S2_P13(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_ROLES=api")
+	before, err := c.rdb.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const form, js = "application/x-www-form-urlencoded", "application/json"
+	for _, tc := range []struct {
+		name, method, path, body, contentType string
+		status                                int
+		code                                  string
+	}{
+		{"malformed JSON", "POST", "/paid/submit", `{"type":`, js, 400, "INVALID_REQUEST"},
+		{"not an object", "POST", "/paid/submit", `[1]`, js, 400, "INVALID_REQUEST"},
+		{"trailing data", "POST", "/paid/submit", `{} {}`, js, 400, "INVALID_REQUEST"},
+		{"duplicate key", "POST", "/paid/submit", `{"type":"SIMULATION","type":"SIMULATION"}`, js, 400, "INVALID_REQUEST"},
+		{"unknown field", "POST", "/paid/submit", `{"priority":1}`, js, 400, "INVALID_REQUEST"},
+		{"a later issue's field", "POST", "/paid/submit", `{"delaySeconds":1}`, js, 400, "INVALID_REQUEST"},
+		{"maxRetries raised", "POST", "/public/submit", `{"maxRetries":9}`, js, 400, "INVALID_REQUEST"},
+		{"unknown type", "POST", "/paid/submit", `{"type":"NOPE"}`, js, 422, "UNKNOWN_JOB_TYPE"},
+		{"unknown step", "POST", "/paid/submit", `{"payload":{"steps":[{"type":"DANCE"}]}}`, js, 422, "INVALID_PAYLOAD"},
+		{"wrong content type", "POST", "/paid/submit", `{}`, form, 415, "UNSUPPORTED_MEDIA_TYPE"},
+		{"payload too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 64<<10) + `"}`, js, 413, "PAYLOAD_TOO_LARGE"},
+		{"body too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 1<<20) + `"}`, js, 413, "PAYLOAD_TOO_LARGE"},
+		{"unknown tier", "POST", "/gold/submit", `{}`, js, 404, "UNKNOWN_TIER"},
+		{"tier in capitals A10", "POST", "/PAID/submit", `{}`, js, 404, "UNKNOWN_TIER"},
+		{"tier with a NUL A10", "POST", "/paid%00/submit", `{}`, js, 404, "UNKNOWN_TIER"},
+		{"wrong method", "GET", "/paid/submit", ``, js, 405, "METHOD_NOT_ALLOWED"},
+		{"wrong method on poll", "POST", "/result/poll", `{}`, js, 405, "METHOD_NOT_ALLOWED"},
+		{"bad id", "GET", "/result/poll?jobId=123", ``, js, 400, "INVALID_REQUEST"},
+		{"no id", "GET", "/result/poll", ``, js, 400, "INVALID_REQUEST"},
+		{"unknown id", "GET", "/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700", ``, js, 404, "JOB_NOT_FOUND"},
+		{"another partition's id", "GET", "/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b7d4", ``, js, 404, "JOB_NOT_FOUND"},
+		{"unknown route", "GET", "/nowhere", ``, js, 404, "NOT_FOUND"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := do(t, tc.method, s.base+tc.path, tc.body, "Content-Type", tc.contentType)
+			if a.status != tc.status || a.code() != tc.code {
+				t.Errorf("%d %s, want %d %s: %s", a.status, a.code(), tc.status, tc.code, a.body)
+			}
+			if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, "application/problem+json") {
+				t.Errorf("Content-Type %q", got)
+			}
+			for _, member := range []string{`"title"`, `"status"`, `"detail"`, `"message"`, `"timestamp"`, `"traceId"`} {
+				if !contains(a.body, member) {
+					t.Errorf("no %s in %s", member, a.body)
+				}
+			}
+		})
+	}
+	after, err := c.rdb.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after) != len(before) {
+		t.Errorf("keys before %v, after %v", before, after)
+	}
+	var rows int
+	c.row(`SELECT (SELECT COUNT(*) FROM job_outcomes) + (SELECT COUNT(*) FROM failed_jobs)`, &rows)
+	if rows != 0 {
+		t.Errorf("%d rows", rows)
+	}
+}

@@ -1,0 +1,265 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// The bound of detection for a dead PUBLIC worker: 3 s of heartbeat, 3 s to a look, 2 s to the second, 1 s of slack; and some for a busy
+// machine.
+const detected = 9*time.Second + 6*time.Second
+
+// A worker is killed in the middle of a job: another runs it again, with one retry spent, and it ends once.
+func TestKilledMidJob_F01_S2_P7(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	api := c.start("TIERQ_ROLES=api,recovery")
+	worker := c.start("TIERQ_ROLES=worker")
+	file := filepath.Join(t.TempDir(), "runs")
+	bystander := api.submit("paid", counting(file, 0))
+	api.await(bystander, "COMPLETED", 5*time.Second)
+	id := api.submit("public", counting(file, 30_000))
+	testkit.Eventually(t, 5*time.Second, "the job is running", func() (bool, string) {
+		order, _ := executions(t, file)
+		return len(order) == 2, ""
+	})
+	if !c.leased(id) {
+		t.Fatal("no lease is open")
+	}
+	if err := worker.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("evidence: pid %d killed while it held the lease of %s: %v", worker.Pid(), id, c.leased(id))
+	killed := time.Now()
+	p := api.await(id, "PENDING", detected)
+	t.Logf("taken back after %s", time.Since(killed).Round(10*time.Millisecond))
+	if p.RetryCount != 1 {
+		t.Errorf("retryCount %d, want 1", p.RetryCount)
+	}
+	// The next worker runs it to its end: the plan now gives it time for that.
+	c.plan("PUBLIC", "maxProcessingTimeMs", 60_000)
+	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+id, "payload", `{"file":"`+file+`","sleepMs":0}`)
+	c.start("TIERQ_ROLES=worker")
+	api.await(id, "COMPLETED", 5*time.Second)
+	if got := c.settled(10*time.Second, id, bystander); got[id] != "COMPLETED" {
+		t.Errorf("outcome %q", got[id])
+	}
+	_, marks := executions(t, file)
+	if len(marks[id]) != 3 || !strings.HasPrefix(marks[id][1], "2 ") {
+		t.Errorf("runs: %v, want a start, then a start and an end of attempt 2", marks[id])
+	}
+	if len(marks[bystander]) != 2 {
+		t.Errorf("the bystander ran %v", marks[bystander])
+	}
+	var outcome, worked string
+	c.row(`SELECT outcome, worker FROM job_attempts WHERE job_id = '`+id+`' AND attempt = 1`, &outcome, &worked)
+	if outcome != "HEARTBEAT_STOPPED" || worked == "" {
+		t.Errorf("history: attempt 1 ended %s on %q", outcome, worked)
+	}
+}
+
+// Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
+func TestKilledAtPoint(t *testing.T) {
+	for _, tc := range []struct {
+		name, point string
+		runs        int // executions in all
+		retries     int
+		evidence    string
+	}{
+		{"F02 between claim and handler", "claim.after", 1, 1, "failpoint claim.after hit"},
+		{"F03 between handler and complete", "handler.after", 2, 1, "failpoint handler.after hit"},
+		{"F04 between complete and SQL, no second run", "complete.after", 1, 0, "failpoint complete.after hit"},
+		{"F05 between SQL and acknowledge", "record.after", 1, 0, "failpoint record.after hit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			file := filepath.Join(t.TempDir(), "runs")
+			api := c.start("TIERQ_ROLES=api,recovery")
+			doomed := c.start("TIERQ_ROLES=worker", "TIERQ_FAILPOINTS="+tc.point+"=kill")
+			id := api.submit("public", counting(file, 0))
+			doomed.waitFor(tc.evidence, 5*time.Second)
+			if _, err := doomed.WaitExit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("evidence: %s; then pid %d was gone; lease open: %v, status: %s", line(doomed.Output(), "failpoint"), doomed.Pid(), c.leased(id), api.poll(id).Status)
+			c.start("TIERQ_ROLES=worker")
+			p := api.await(id, "COMPLETED", detected)
+			if p.RetryCount != tc.retries {
+				t.Errorf("retryCount %d, want %d", p.RetryCount, tc.retries)
+			}
+			// The outbox offers a first attempt's outcome to others 10 s after it ended.
+			if got := c.settled(20*time.Second, id); got[id] != "COMPLETED" {
+				t.Errorf("outcome %q", got[id])
+			}
+			_, marks := executions(t, file)
+			ends := 0
+			for _, m := range marks[id] {
+				if strings.HasSuffix(m, " end") {
+					ends++
+				}
+			}
+			if ends != tc.runs {
+				t.Errorf("%d executions, want %d: %v", ends, tc.runs, marks[id])
+			}
+			var rows int
+			c.row(`SELECT COUNT(*) FROM job_results WHERE job_id = '`+id+`'`, &rows)
+			if rows != 1 {
+				t.Errorf("%d rows, want one", rows)
+			}
+		})
+	}
+}
+
+// The same for a dead letter: killed after the fail script, and after SQL, exactly one row.
+func TestKilledWhileDiscarding_F06(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.plan("PUBLIC", "maxRetries", 0)
+	api := c.start("TIERQ_ROLES=api")
+	doomed := c.start("TIERQ_ROLES=worker,recovery", "TIERQ_FAILPOINTS=record.after=kill")
+	id := api.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+	doomed.waitFor("failpoint record.after hit", 10*time.Second)
+	t.Logf("evidence: %s", line(doomed.Output(), "failpoint"))
+	c.start("TIERQ_ROLES=recovery")
+	if got := c.settled(20*time.Second, id); got[id] != "FAILED" {
+		t.Errorf("outcome %q", got[id])
+	}
+	api.await(id, "FAILED", time.Second)
+}
+
+// A frozen worker comes back after its lease is gone: its job was taken back and run elsewhere, and what the zombie reports is refused.
+func TestZombie_F10_S2_G2_S2_G3_S2_P5(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	api := c.start("TIERQ_ROLES=api,recovery")
+	zombie := c.start("TIERQ_ROLES=worker")
+	file := filepath.Join(t.TempDir(), "runs")
+	id := api.submit("public", counting(file, 4_000))
+	testkit.Eventually(t, 5*time.Second, "the job is running", func() (bool, string) {
+		order, _ := executions(t, file)
+		return len(order) == 1, ""
+	})
+	if err := zombie.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("evidence: pid %d stopped; its lease is open: %v", zombie.Pid(), c.leased(id))
+	api.await(id, "PENDING", detected)
+	c.start("TIERQ_ROLES=worker")
+	api.await(id, "PROCESSING", 5*time.Second)
+	if err := zombie.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	zombie.waitFor("lease lost", 5*time.Second)
+	t.Logf("evidence: the zombie says: %s", line(zombie.Output(), "lease lost"))
+	p := api.await(id, "COMPLETED", 10*time.Second)
+	if p.RetryCount != 1 {
+		t.Errorf("retryCount %d, want 1", p.RetryCount)
+	}
+	c.settled(15*time.Second, id)
+	_, marks := executions(t, file)
+	if n := len(marks[id]); n != 3 || !strings.HasSuffix(marks[id][2], " end") || !strings.HasPrefix(marks[id][2], "2 ") {
+		t.Errorf("runs %v: want two starts and one end, of attempt 2: the zombie's context must have been cancelled", marks[id])
+	}
+}
+
+// Half a lease of standstill means nothing.
+func TestShortFreeze_F11(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start()
+	file := filepath.Join(t.TempDir(), "runs")
+	id := s.submit("public", counting(file, 3_000))
+	testkit.Eventually(t, 5*time.Second, "the job is running", func() (bool, string) {
+		order, _ := executions(t, file)
+		return len(order) == 1, ""
+	})
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(1500 * time.Millisecond)
+	if err := s.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	p := s.await(id, "COMPLETED", 10*time.Second)
+	_, marks := executions(t, file)
+	if p.RetryCount != 0 || len(marks[id]) != 2 {
+		t.Errorf("retryCount %d, runs %v", p.RetryCount, marks[id])
+	}
+	c.settled(15*time.Second, id)
+}
+
+// Retries exhausted by crashes and by hanging: the dead letter says so.
+func TestRetriesExhausted_S2_T2_S2_S8(t *testing.T) {
+	for _, tc := range []struct{ name, body, cause string }{
+		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED"},
+		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			api := c.start("TIERQ_ROLES=api,recovery")
+			c.plan("PUBLIC", "maxProcessingTimeMs", 1000, "backoffBaseMs", 0)
+			before := time.Now().Add(-time.Second)
+			id := api.submit("public", tc.body)
+			if tc.cause == "HEARTBEAT_STOPPED" {
+				for i := range 2 { // the poison kills each process that takes it: maxRetries + 1
+					doomed := c.start("TIERQ_ROLES=worker")
+					doomed.waitFor("crashing job="+id, detected)
+					if _, err := doomed.WaitExit(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					t.Logf("evidence: crash %d: %s, lease open: %v", i+1, line(doomed.Output(), "crashing"), c.leased(id))
+				}
+			} else {
+				w := c.start("TIERQ_ROLES=worker")
+				w.waitFor("started job="+id+" attempt=2", detected)
+				t.Logf("evidence: %s", line(w.Output(), "started job"))
+			}
+			p := api.await(id, "FAILED", detected)
+			if p.FailureCause == nil || *p.FailureCause != tc.cause {
+				t.Errorf("failureCause %v, want %s", p.FailureCause, tc.cause)
+			}
+			if got := c.settled(15*time.Second, id); got[id] != "FAILED" {
+				t.Errorf("outcome %q", got[id])
+			}
+			var tier, cause string
+			var retries int
+			var tried, discarded time.Time
+			c.row(`SELECT tier, total_retries, failure_cause, first_tried_at, discarded_at FROM failed_jobs WHERE job_id = '`+id+`'`,
+				&tier, &retries, &cause, &timeText{&tried}, &timeText{&discarded})
+			if tier != "PUBLIC" || retries != 1 || cause != tc.cause {
+				t.Errorf("dead letter: tier %s, total_retries %d, cause %s", tier, retries, cause)
+			}
+			if tried.Before(before) || !discarded.After(tried) || discarded.After(time.Now().Add(time.Second)) {
+				t.Errorf("first_tried_at %s, discarded_at %s", tried, discarded)
+			}
+		})
+	}
+}
+
+// timeText scans a DATETIME(6) as the driver gives it without parseTime.
+type timeText struct{ into *time.Time }
+
+func (s *timeText) Scan(v any) (err error) {
+	if at, ok := v.(time.Time); ok {
+		*s.into = at
+		return nil
+	}
+	*s.into, err = time.Parse("2006-01-02 15:04:05.999999", string(v.([]byte)))
+	return err
+}
+
+// line is the first line of a text that contains a word.
+func line(text, word string) string {
+	for l := range strings.Lines(text) {
+		if strings.Contains(l, word) {
+			return strings.TrimSpace(l)
+		}
+	}
+	return "(no line with " + word + ")"
+}

@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
+func TestThreeProcesses_F61_S2_P14(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var servers []*server
+	for range 3 {
+		servers = append(servers, c.start("TIERQ_CAPACITY=100000"))
+	}
+	file := filepath.Join(t.TempDir(), "runs")
+	const jobs = 10_000
+	ids := make([]string, jobs)
+	var next atomic.Int64
+	var clients sync.WaitGroup
+	for n := range 24 {
+		clients.Go(func() {
+			s := servers[n%3]
+			for i := next.Add(1) - 1; i < jobs; i = next.Add(1) - 1 {
+				ids[i] = s.submit([]string{"paid", "unpaid", "public"}[i%3], counting(file, 0))
+			}
+		})
+	}
+	clients.Wait()
+	outcomes := c.settled(90*time.Second, ids...)
+	if len(outcomes) != jobs {
+		t.Errorf("%d outcomes", len(outcomes))
+	}
+	order, marks := executions(t, file)
+	processes := map[string]int{}
+	for id, m := range marks {
+		var attempt, pid int
+		if _, err := fmt.Sscanf(m[0], "%d %d start", &attempt, &pid); err != nil {
+			t.Fatal(err)
+		}
+		processes[fmt.Sprint(pid)]++
+		if len(m) != 2 || attempt != 1 {
+			t.Errorf("%s ran %v", id, m)
+		}
+	}
+	if len(order) != jobs || len(marks) != jobs {
+		t.Errorf("%d runs of %d jobs, want %d", len(order), len(marks), jobs)
+	}
+	t.Logf("runs per process: %v", processes)
+	var rows, retried int
+	c.row(`SELECT COUNT(*), COALESCE(SUM(retry_count), 0) FROM job_results`, &rows, &retried)
+	if rows != jobs || retried != 0 {
+		t.Errorf("%d rows, %d retries", rows, retried)
+	}
+	for _, s := range servers {
+		if code, _ := s.terminate(20 * time.Second); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+	}
+}
+
+// 200 concurrent PAID submits at capacity minus one from 3 processes: exactly one is accepted.
+func TestLastPlace_F54_S2_N13_S2_P8(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var servers []*server
+	for range 3 {
+		servers = append(servers, c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=50"))
+	}
+	for range 49 {
+		servers[0].submit("paid", "")
+	}
+	var yes, full atomic.Int64
+	var group sync.WaitGroup
+	gun := make(chan struct{})
+	for i := range 200 {
+		group.Go(func() {
+			<-gun
+			a, err := try(http.MethodPost, servers[i%3].base+"/paid/submit", "")
+			switch {
+			case err == nil && a.status == http.StatusAccepted:
+				yes.Add(1)
+			case err == nil && a.status == http.StatusServiceUnavailable && a.code() == "QUEUE_FULL":
+				full.Add(1)
+			default:
+				t.Errorf("%v %d %s", err, a.status, a.body)
+			}
+		})
+	}
+	close(gun)
+	group.Wait()
+	if yes.Load() != 1 || full.Load() != 199 {
+		t.Errorf("%d accepted, %d refused; want exactly one place", yes.Load(), full.Load())
+	}
+	for _, wrong := range c.audit() {
+		t.Error("audit: " + wrong)
+	}
+}
+
+// A PUBLIC flood leaves room at the door for the better tiers: each is refused at its own share.
+func TestFloodLeavesRoom_A29_S2_G6(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100")
+	fill := func(tier string) (n int) {
+		for ; ; n++ {
+			a := do(t, http.MethodPost, s.base+"/"+tier+"/submit", "")
+			if a.status != http.StatusAccepted {
+				if a.status != http.StatusServiceUnavailable || a.code() != "QUEUE_FULL" || a.header.Get("Retry-After") == "" {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+				return n
+			}
+		}
+	}
+	if public, unpaid, paid := fill("public"), fill("unpaid"), fill("paid"); public != 60 || unpaid != 25 || paid != 15 {
+		t.Errorf("accepted %d PUBLIC, %d UNPAID, %d PAID; want 60, then up to 85, then up to 100", public, unpaid, paid)
+	}
+	for _, wrong := range c.audit() {
+		t.Error("audit: " + wrong)
+	}
+}

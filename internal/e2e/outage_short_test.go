@@ -1,0 +1,8 @@
+//go:build !long
+
+package e2e
+
+import "time"
+
+// In the short suite SQL is away for a few seconds; outage_long_test.go has the minute.
+var sqlOutages = map[string]time.Duration{"frozen": 8 * time.Second, "killed": 6 * time.Second}

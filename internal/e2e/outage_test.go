@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// bound is the promise for every submit, whatever happens to the stores; the rest is slack for a busy machine.
+const bound = 2*time.Second + 500*time.Millisecond
+
+// hammer submits one job after the other from several clients until stop is closed, and keeps what each answer meant.
+type hammer struct {
+	mu      sync.Mutex
+	yes     []string // 202: accepted
+	unknown []string // 504: may have been taken
+	refused int      // 503
+	worst   time.Duration
+	odd     []string
+	group   sync.WaitGroup
+}
+
+func (h *hammer) run(s *server, stop <-chan struct{}, clients int, tier, body string) {
+	for range clients {
+		h.group.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(5 * time.Millisecond):
+				}
+				a, err := try(http.MethodPost, s.base+"/"+tier+"/submit", body)
+				h.mu.Lock()
+				switch {
+				case err != nil:
+					h.odd = append(h.odd, err.Error())
+				case a.status == http.StatusAccepted:
+					h.yes = append(h.yes, accepted(s.t, a))
+				case a.status == http.StatusServiceUnavailable:
+					h.refused++
+				case a.status == http.StatusGatewayTimeout && a.code() == "OUTCOME_UNKNOWN":
+					h.unknown = append(h.unknown, string(a.body))
+				default:
+					h.odd = append(h.odd, fmt.Sprintf("%d %s", a.status, a.body))
+				}
+				if err == nil {
+					h.worst = max(h.worst, a.took)
+				}
+				h.mu.Unlock()
+			}
+		})
+	}
+}
+
+func (h *hammer) check(t *testing.T) {
+	t.Helper()
+	if h.worst > bound {
+		t.Errorf("a submit was answered only after %s", h.worst)
+	}
+	if len(h.odd) > 0 {
+		t.Errorf("%d odd answers, the first: %s", len(h.odd), h.odd[0])
+	}
+	t.Logf("%d accepted, %d refused (503), %d unknown (504); the slowest answer took %s", len(h.yes), h.refused, len(h.unknown), h.worst.Round(time.Millisecond))
+}
+
+// Redis stops answering, or is killed: submits get a clear answer within 2 s, nothing accepted is lost, no worker is declared dead,
+// and soon after it is back submits are accepted again.
+func TestRedisOutage(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		fault func(*cluster) error
+		heal  func(*cluster) error
+		out   time.Duration
+	}{
+		{"F13 frozen for 5 s", func(c *cluster) error { return c.redis.Freeze() }, func(c *cluster) error { return c.redis.Thaw() }, 5 * time.Second},
+		{"F13 frozen for 1 s", func(c *cluster) error { return c.redis.Freeze() }, func(c *cluster) error { return c.redis.Thaw() }, time.Second},
+		{"F15 killed and restarted", func(c *cluster) error { return c.redis.Kill() }, func(c *cluster) error { return c.redis.Restart() }, 3 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			s := c.start()
+			file := filepath.Join(t.TempDir(), "runs")
+			running := s.submit("public", counting(file, 7_000)) // its lease spans the outage
+			testkit.Eventually(t, 5*time.Second, "it is running", func() (bool, string) {
+				order, _ := executions(t, file)
+				return len(order) == 1, ""
+			})
+			var h hammer
+			stop := make(chan struct{})
+			h.run(s, stop, 8, "unpaid", counting(file, 0))
+			<-time.After(500 * time.Millisecond)
+			before := len(h.snapshot())
+			if err := tc.fault(c); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(tc.out)
+			during := len(h.snapshot())
+			if err := tc.heal(c); err != nil {
+				t.Fatal(err)
+			}
+			healed := time.Now()
+			testkit.Eventually(t, 5*time.Second, "submits are accepted again", func() (bool, string) {
+				n := len(h.snapshot())
+				return n > during+8, fmt.Sprintf("%d accepted", n)
+			})
+			t.Logf("evidence: %d accepted before, %d during %s without Redis; accepted again %s after it was back", before, during-before, tc.out, time.Since(healed).Round(10*time.Millisecond))
+			close(stop)
+			h.group.Wait()
+			h.check(t)
+			if p := s.await(running, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
+				t.Errorf("the running job was taken for dead: retryCount %d", p.RetryCount)
+			}
+			outcomes := c.settled(30*time.Second, append(h.snapshot(), running)...)
+			for id, o := range outcomes {
+				if o != "COMPLETED" {
+					t.Errorf("%s ended %s", id, o)
+				}
+			}
+			if n := len(outcomes); n > len(h.yes)+len(h.unknown)+1 {
+				t.Errorf("%d outcomes of %d accepted and %d unknown: a refused job ran", n, len(h.yes)+1, len(h.unknown))
+			}
+			var retried int
+			c.row(`SELECT COUNT(*) FROM job_results WHERE retry_count > 0`, &retried)
+			if retried > 0 {
+				t.Errorf("%d jobs were taken for crashed", retried)
+			}
+		})
+	}
+}
+
+func (h *hammer) snapshot() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]string(nil), h.yes...)
+}
+
+// MariaDB stands still: jobs go on finishing and polling as COMPLETED, readiness says DEGRADED and stays 200; afterwards every row is
+// there, once. The long suite does it for a minute.
+func TestSQLOutage_F14_S2_G4(t *testing.T) {
+	t.Parallel()
+	for name, out := range sqlOutages {
+		t.Run(name, func(t *testing.T) {
+			m := testkit.NewMariaDB(t)
+			c := clusterWith(t, m.NewDatabase(t))
+			s := c.start()
+			var h hammer
+			stop := make(chan struct{})
+			h.run(s, stop, 4, "paid", "")
+			<-time.After(500 * time.Millisecond)
+			fault, heal := m.Freeze, m.Thaw
+			if name == "killed" {
+				fault, heal = m.Kill, m.Restart
+			}
+			if err := fault(); err != nil {
+				t.Fatal(err)
+			}
+			down := time.Now()
+			before := len(h.snapshot())
+			testkit.Eventually(t, 10*time.Second, "readiness is DEGRADED", func() (bool, string) {
+				a := do(t, http.MethodGet, s.base+"/readyz?verbose", "")
+				return a.status == http.StatusOK && string(a.body) != "" && contains(a.body, "DEGRADED"), string(a.body)
+			})
+			id := s.submit("paid", "")
+			s.await(id, "COMPLETED", 5*time.Second)
+			<-time.After(out - time.Since(down))
+			h.check(t)
+			t.Logf("evidence: %d accepted before, %d while SQL was away for %s", before, len(h.snapshot())-before, time.Since(down).Round(time.Second))
+			if err := heal(); err != nil {
+				t.Fatal(err)
+			}
+			close(stop)
+			h.group.Wait()
+			h.check(t)
+			if h.refused > 0 || len(h.unknown) > 0 {
+				t.Errorf("SQL away refused %d and left %d unknown: submits do not need it", h.refused, len(h.unknown))
+			}
+			outcomes := c.settled(60*time.Second, append(h.snapshot(), id)...)
+			if len(outcomes) != len(h.yes)+1 {
+				t.Errorf("%d outcomes of %d jobs", len(outcomes), len(h.yes)+1)
+			}
+		})
+	}
+}

@@ -1,0 +1,11 @@
+//go:build !failpoint
+
+package failpoint
+
+import "github.com/tierq/tierq/internal/job"
+
+// Enabled says whether this build has failpoints.
+const Enabled = false
+
+// Hit marks a point. In this build it is nothing.
+func Hit(string, ...job.ID) {}
