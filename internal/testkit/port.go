@@ -1,0 +1,54 @@
+package testkit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+var ports = struct {
+	sync.Mutex
+	given map[int]bool
+}{given: map[int]bool{}}
+
+// FreePort returns a 127.0.0.1 port that nobody listens on and that this process was not given before.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// freePort stays below the ports that the kernel gives to outgoing connections (from 32768 on Linux). From that range, a
+// server that is down could find its port taken by some client when it comes back, and a client that dials the port of a dead
+// server could even be connected to itself.
+func freePort() (int, error) {
+	const low, high = 15000, 32000
+	ports.Lock()
+	defer ports.Unlock()
+	var last error
+	for range 200 {
+		port := low + rand.IntN(high-low)
+		if ports.given[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", local(port))
+		if err != nil {
+			last = err
+			continue
+		}
+		if err := l.Close(); err != nil {
+			return 0, fmt.Errorf("free port: %w", err)
+		}
+		ports.given[port] = true
+		return port, nil
+	}
+	return 0, fmt.Errorf("free port: none found: %w", last)
+}
+
+func local(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }

@@ -1,0 +1,131 @@
+package testkit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Process is a program under test, run for real. It is killed when the test ends, or dies.
+type Process struct {
+	*child
+	output *output
+}
+
+// StartProcess starts bin. Its environment is env and nothing else but PATH, HOME and TMPDIR, so that a variable of the
+// developer's shell cannot change a test. Its output is logged when the test fails.
+func StartProcess(t testing.TB, bin string, env []string, args ...string) *Process {
+	t.Helper()
+	cmd := exec.Command(bin, args...)
+	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
+		if value, set := os.LookupEnv(name); set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	cmd.Env = append(cmd.Env, env...) // of two equal names the last counts
+	if cmd.Env == nil {
+		cmd.Env = []string{} // nil would inherit everything
+	}
+	out := &output{changed: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = 2 * time.Second // a grandchild that holds the pipe does not hold the test
+	c, err := startChild(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Process{child: c, output: out}
+	t.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("output of %s (pid %d, %v):\n%s", bin, p.Pid(), cmd.ProcessState, p.Output())
+		}
+	})
+	return p
+}
+
+// Pid is the process id; it stays after the exit.
+func (p *Process) Pid() int { return p.pid() }
+
+// Kill sends SIGKILL, also to a frozen process, and returns when it is gone. Safe twice.
+func (p *Process) Kill() error { return p.kill() }
+
+// Signal sends sig; os.ErrProcessDone if the process has ended.
+func (p *Process) Signal(sig os.Signal) error { return p.signal(sig) }
+
+// Freeze sends SIGSTOP and returns when the process stands still.
+func (p *Process) Freeze() error { return p.freeze() }
+
+// Thaw sends SIGCONT.
+func (p *Process) Thaw() error { return p.thaw() }
+
+// WaitExit returns the exit code, or -1 if a signal ended the process. Its error is ctx's.
+func (p *Process) WaitExit(ctx context.Context) (int, error) {
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("wait for the exit of %d: %w", p.pid(), ctx.Err())
+	}
+}
+
+// Output is what the process wrote so far, stdout and stderr together.
+func (p *Process) Output() string {
+	text, _ := p.output.read()
+	return text
+}
+
+// WaitOutput returns when the output contains substring. It is an error that the process ended without it, or ctx did.
+func (p *Process) WaitOutput(ctx context.Context, substring string) error {
+	for {
+		// In this order: what the process wrote before it ended is seen.
+		ended := !p.alive()
+		text, changed := p.output.read()
+		if strings.Contains(text, substring) {
+			return nil
+		}
+		var err error
+		if ended {
+			err = errors.New("the process ended: " + p.cmd.ProcessState.String())
+		} else {
+			select {
+			case <-changed:
+			case <-p.exited:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("wait for the output %q: %w; the output so far:\n%s", substring, err, text)
+		}
+	}
+}
+
+// output is a buffer that tells when it grew.
+type output struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	changed chan struct{} // closed and replaced at every write
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.changed)
+	o.changed = make(chan struct{})
+	return o.text.Write(b)
+}
+
+func (o *output) read() (string, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String(), o.changed
+}

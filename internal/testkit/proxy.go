@@ -1,0 +1,170 @@
+package testkit
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Proxy stands between a Redis client and a redis-server and loses what a network can lose, at a chosen command. It speaks
+// RESP2 and RESP3, so requests and replies are matched; SUBSCRIBE, whose replies come unasked, is beyond it.
+//
+//	p := testkit.NewProxy(t, server.Addr())
+//	p.DropReply(testkit.IsScript(lua.Claim))
+//	... the client, at p.URL(), gets EOF for a claim that was executed ...
+//	p.Dropped() // the evidence
+type Proxy struct {
+	*gate
+
+	mu        sync.Mutex
+	rules     []*rule
+	dropped   []Drop
+	delay     time.Duration
+	blackhole bool
+}
+
+// Drop is the evidence of one loss.
+type Drop struct {
+	Args     []string // the request
+	Executed bool     // the server answered; the reply was thrown away
+	Reply    []byte   // that reply, raw and whole; nil if the request was dropped
+}
+
+// Line is the first line of the reply, without its end: ":1", "+OK", "-ERR ...".
+func (d Drop) Line() string {
+	line, _, _ := bytes.Cut(d.Reply, []byte("\r\n"))
+	return string(line)
+}
+
+// rule waits for the next request that matches.
+type rule struct {
+	match func(args []string) bool
+	reply bool // drop the reply, not the request
+}
+
+// NewProxy listens on a free port and dials backend (host:port) for each connection. It closes with the test.
+func NewProxy(t testing.TB, backend string) *Proxy {
+	t.Helper()
+	p := &Proxy{}
+	g, err := newGate(backend, func(l *link) { newRESPLink(p, l).run() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.gate = g
+	t.Cleanup(p.Close)
+	return p
+}
+
+// URL is redis://host:port/0.
+func (p *Proxy) URL() string { return "redis://" + p.Addr() + "/0" }
+
+// DropReply arms one loss: the next request that matches is executed by the server, its reply is read to the end and thrown
+// away, then the client's connection is closed. A NOSCRIPT reply executed nothing: it is passed on, and the rule waits for
+// the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
+func (p *Proxy) DropReply(match func(args []string) bool) { p.arm(&rule{match: match, reply: true}) }
+
+// DropRequest arms one loss: the next request that matches never reaches the server; the client's connection is closed.
+func (p *Proxy) DropRequest(match func(args []string) bool) { p.arm(&rule{match: match}) }
+
+// Dropped is the evidence so far. When a client sees its connection closed by a rule, the evidence is already here.
+func (p *Proxy) Dropped() []Drop {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.dropped)
+}
+
+// Armed is the number of rules that have not met their request yet.
+func (p *Proxy) Armed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.rules)
+}
+
+// Delay holds each reply back for d from its arrival: latency, not bandwidth.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Blackhole swallows, while on, every request and every reply. No connection is closed. What was swallowed stays lost.
+func (p *Proxy) Blackhole(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.blackhole = on
+}
+
+func (p *Proxy) arm(r *rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, r)
+}
+
+// rearm puts a rule back in front: it was there first.
+func (p *Proxy) rearm(r *rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = slices.Insert(p.rules, 0, r)
+}
+
+func (p *Proxy) record(d Drop) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropped = append(p.dropped, d)
+}
+
+// judge takes the first rule that matches this request; swallow means the blackhole is on.
+func (p *Proxy) judge(frame []byte) (r *rule, args []string, swallow bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.blackhole || len(p.rules) == 0 {
+		return nil, nil, p.blackhole
+	}
+	args = words(frame)
+	i := slices.IndexFunc(p.rules, func(r *rule) bool { return r.match(args) })
+	if i < 0 {
+		return nil, nil, false
+	}
+	r = p.rules[i]
+	p.rules = slices.Delete(p.rules, i, i+1)
+	return r, args, false
+}
+
+func (p *Proxy) weather() (delay time.Duration, blackhole bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.delay, p.blackhole
+}
+
+// ScriptSHA is the hash by which EVALSHA names a script.
+func ScriptSHA(src string) string {
+	sum := sha1.Sum([]byte(src))
+	return hex.EncodeToString(sum[:])
+}
+
+// IsScript matches a call of this script, be it by EVALSHA or EVAL (or their _RO forms).
+func IsScript(src string) func(args []string) bool {
+	sha := ScriptSHA(src)
+	return func(args []string) bool {
+		if len(args) < 2 {
+			return false
+		}
+		switch strings.ToUpper(args[0]) {
+		case "EVALSHA", "EVALSHA_RO":
+			return strings.EqualFold(args[1], sha)
+		case "EVAL", "EVAL_RO":
+			return args[1] == src
+		}
+		return false
+	}
+}
+
+// IsCommand matches a command by its name, in any case.
+func IsCommand(name string) func(args []string) bool {
+	return func(args []string) bool { return len(args) > 0 && strings.EqualFold(args[0], name) }
+}

@@ -1,0 +1,120 @@
+package testkit
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The servers that the tests of one process share. Each is started by the first test that asks.
+var shared struct {
+	sync.Mutex
+	redis   *Redis
+	mariadb *MariaDB
+}
+
+// SharedRedis returns the URL of TEST_REDIS_URL, or of one throwaway redis-server per test process. It is for suites that
+// neither flush, stop nor reconfigure the server. Tests with fixed key names want SharedRedisDB.
+func SharedRedis(t testing.TB) string {
+	t.Helper()
+	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
+		return url
+	}
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.redis == nil {
+		r, err := StartRedis("--databases", fmt.Sprint(ownDatabases))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.redis = r
+	}
+	return shared.redis.URL()
+}
+
+// SharedMariaDB returns the DSN of a fresh database for this test, on the server of TEST_MYSQL_DSN or on one throwaway server
+// per test process. On the former the database is dropped when the test ends.
+func SharedMariaDB(t testing.TB) string {
+	t.Helper()
+	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
+		return externalDatabase(t, dsn)
+	}
+	return ownMariaDB(t).NewDatabase(t)
+}
+
+func ownMariaDB(t testing.TB) *MariaDB {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.mariadb == nil {
+		m, err := StartMariaDB()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.mariadb = m
+	}
+	return shared.mariadb
+}
+
+func externalDatabase(t testing.TB, dsn string) string {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatalf("TEST_MYSQL_DSN: %v", err)
+	}
+	name, err := createDatabase(dsn)
+	if err != nil {
+		t.Fatalf("TEST_MYSQL_DSN: %v", err)
+	}
+	t.Cleanup(func() {
+		err := admin(dsn, func(ctx context.Context, db *sql.DB) error {
+			_, err := db.ExecContext(ctx, "DROP DATABASE `"+name+"`")
+			return err
+		})
+		if err != nil {
+			t.Errorf("drop database %s: %v", name, err)
+		}
+	})
+	cfg.DBName = name
+	return cfg.FormatDSN()
+}
+
+// StopShared stops the shared servers and removes the binaries of BuildTierq. Safe twice; what is asked for afterwards is
+// started again.
+func StopShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.redis != nil {
+		shared.redis.Stop()
+		shared.redis = nil
+		handedOut.forget()
+	}
+	if shared.mariadb != nil {
+		shared.mariadb.Stop()
+		shared.mariadb = nil
+	}
+	removeBinaries()
+}
+
+// Main wraps a package's tests so that StopShared follows them, before goleak looks:
+//
+//	func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
+//
+// and without goleak:
+//
+//	func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
+func Main(m *testing.M) Tests { return Tests{m: m} }
+
+// Tests is what TestMain runs.
+type Tests struct{ m *testing.M }
+
+// Run runs the tests, stops what they shared and returns the exit code.
+func (t Tests) Run() int {
+	defer StopShared()
+	return t.m.Run()
+}

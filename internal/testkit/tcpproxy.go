@@ -1,0 +1,140 @@
+package testkit
+
+import (
+	"bytes"
+	"net"
+	"sync"
+	"testing"
+)
+
+// TCPProxy stands between any client and its server and breaks connections. It knows no protocol.
+type TCPProxy struct {
+	*gate
+	t testing.TB
+
+	mu       sync.Mutex
+	cutting  bool
+	left     int    // bytes to the server until the cut
+	losing   []byte // nil: not armed
+	cuts     int
+	lostNext map[*link]bool // links whose next bytes from the server are lost
+}
+
+// NewTCPProxy listens on a free port and dials backend (host:port) for each connection. It closes with the test.
+func NewTCPProxy(t testing.TB, backend string) *TCPProxy {
+	t.Helper()
+	p := &TCPProxy{t: t, lostNext: map[*link]bool{}}
+	g, err := newGate(backend, p.carry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.gate = g
+	t.Cleanup(p.Close)
+	return p
+}
+
+// Cut closes every open connection, both sides. New ones are welcome.
+func (p *TCPProxy) Cut() {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.cutAll()
+}
+
+// Refuse closes the port (true) or opens it again (false). While it is closed, dialing it is refused; open connections stay:
+// for those there is Cut.
+func (p *TCPProxy) Refuse(on bool) {
+	p.t.Helper()
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if on {
+		p.refuse()
+		return
+	}
+	if p.closed || p.listener != nil {
+		return
+	}
+	if err := p.listen(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// CutAfter arms one cut: n more bytes go to the server, counted over all connections from now on; then the connection that
+// carried the n-th is closed, and what it sent after that is lost.
+func (p *TCPProxy) CutAfter(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutting, p.left = true, n
+}
+
+// DropReply arms one loss: the next bytes to the server that contain text (a COMMIT, say) are sent on, the server's answer is
+// awaited and thrown away, and that connection is closed. The text must come in one write, as a SQL driver sends it.
+func (p *TCPProxy) DropReply(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.losing = []byte(text)
+}
+
+// Cuts counts what CutAfter and DropReply did: the evidence that a fault landed. When the client sees its connection closed,
+// it is already counted.
+func (p *TCPProxy) Cuts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cuts
+}
+
+func (p *TCPProxy) carry(l *link) {
+	var parts sync.WaitGroup
+	parts.Go(func() { pump(l, l.client, l.server, p.toServer) })
+	parts.Go(func() { pump(l, l.server, l.client, p.toClient) })
+	parts.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.lostNext, l)
+}
+
+// pump copies until one side is closed; judge says how much of each piece may pass, and whether that was the end.
+func pump(l *link, from, to net.Conn, judge func(*link, []byte) (pass int, end bool)) {
+	defer l.cut()
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(piece)
+		if n > 0 {
+			pass, end := judge(l, piece[:n])
+			if _, err := to.Write(piece[:pass]); err != nil || end {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *TCPProxy) toServer(l *link, piece []byte) (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.losing != nil && bytes.Contains(piece, p.losing) {
+		p.losing = nil
+		p.lostNext[l] = true
+	}
+	if !p.cutting {
+		return len(piece), false
+	}
+	if len(piece) < p.left {
+		p.left -= len(piece)
+		return len(piece), false
+	}
+	p.cutting = false
+	p.cuts++
+	return p.left, true
+}
+
+func (p *TCPProxy) toClient(l *link, piece []byte) (int, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.lostNext[l] {
+		return len(piece), false
+	}
+	p.cuts++
+	return 0, true
+}

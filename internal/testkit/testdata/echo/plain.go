@@ -1,0 +1,5 @@
+//go:build !bitter
+
+package main
+
+const flavour = "plain"

@@ -1,0 +1,51 @@
+package testkit
+
+import (
+	"testing"
+	"time"
+)
+
+// Eventually calls cond until it says ok, at once and then every 5 ms growing to 50 ms. After within it fails the test with
+// what was waited for and the last state. It is for what no signal tells; it is the one place that may wait by time.
+func Eventually(t testing.TB, within time.Duration, what string, cond func() (ok bool, state string)) {
+	t.Helper()
+	state := ""
+	met := every(within, func() bool {
+		var ok bool
+		ok, state = cond()
+		return ok
+	})
+	if !met {
+		t.Fatalf("%s: not within %v; last state: %s", what, within, state)
+	}
+}
+
+// poll is Eventually for the kit itself: it returns the last error.
+func poll(within time.Duration, try func() error) error {
+	var err error
+	every(within, func() bool {
+		err = try()
+		return err == nil
+	})
+	return err
+}
+
+// every tries at least once, and once more when the time is over: a slow machine gets its last look.
+func every(within time.Duration, try func() bool) bool {
+	const first, last = 5 * time.Millisecond, 50 * time.Millisecond
+	deadline := time.Now().Add(within)
+	pause := first
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !try() {
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		<-ticker.C
+		if pause < last {
+			pause = min(pause*3/2, last)
+			ticker.Reset(pause)
+		}
+	}
+	return true
+}
