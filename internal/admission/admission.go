@@ -1,0 +1,181 @@
+// Package admission decides whether a job may enter: the health gate, and the group commit that turns many submits into few
+// script calls. What it accepts is in Redis; what it refuses never gets there; and when nobody can know, it says so.
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch entries
+// and about job.MaxBatchBytes, and answers one word per entry: OK, FULL, DUPLICATE or LATE. Its errors are
+// job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent twice.
+type Queue interface {
+	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.Word, error)
+}
+
+// Refusal is an error that also says when it makes sense to come again.
+type Refusal struct {
+	Err        error
+	RetryAfter time.Duration
+}
+
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap makes errors.Is see the reason: job.ErrUnhealthy or job.ErrQueueFull.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// RetryIn is RetryAfter, for those who know the error only by what it can do.
+func (r *Refusal) RetryIn() time.Duration { return r.RetryAfter }
+
+func refuse(reason error, after time.Duration) error {
+	return &Refusal{Err: reason, RetryAfter: max(after, time.Second)}
+}
+
+// maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
+const maxWaiting = 4096
+
+// patience is what one submit has, from its arrival to its answer, re-sends included.
+const patience = 1500 * time.Millisecond
+
+// Options are what an Admission needs. All but Log are required.
+type Options struct {
+	Queue      Queue
+	Plans      *job.PlanBook
+	Gate       *Gate
+	Partitions int // 1 to 256
+	Log        *slog.Logger
+}
+
+// Admission lets jobs in. It is safe for concurrent use.
+type Admission struct {
+	plans      *job.PlanBook
+	gate       *Gate
+	mint       *mint
+	committers []*committer
+	waiting    atomic.Int64
+	turn       atomic.Uint32
+
+	mu      sync.Mutex
+	running atomic.Bool
+	started bool
+	group   sync.WaitGroup
+}
+
+// New builds an Admission that refuses everything until it is started.
+func New(o Options) *Admission {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Admission{plans: o.Plans, gate: o.Gate, mint: newMint()}
+	for p := range max(o.Partitions, 1) {
+		a.committers = append(a.committers, newCommitter(p, o.Queue, o.Gate, &a.group, o.Log))
+	}
+	return a
+}
+
+// Start begins to accept. It never fails.
+func (a *Admission) Start(context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.started {
+		return nil
+	}
+	a.started = true
+	for _, c := range a.committers {
+		c.start()
+	}
+	a.running.Store(true)
+	return nil
+}
+
+// Stop refuses new submits and answers those that wait, which takes no longer than their patience. It returns ctx's error if a
+// call to the queue is still out by then. It is safe twice and before Start.
+func (a *Admission) Stop(ctx context.Context) error {
+	a.mu.Lock()
+	a.started = true
+	a.mu.Unlock()
+	a.running.Store(false)
+	for _, c := range a.committers {
+		c.stop()
+	}
+	done := make(chan struct{})
+	go func() { a.group.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop admission: %w", ctx.Err())
+	}
+}
+
+// Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it is cut to
+// it. A nil error means the job is in Redis, under the id returned. The errors:
+//
+//   - job.ErrUnknownTier: no such plan;
+//   - job.ErrUnhealthy or job.ErrQueueFull, in a *Refusal: not accepted, and never will be;
+//   - job.ErrFateUnknown: it was sent and its answer is lost; the id is returned as well, to poll it;
+//   - ctx's error: the caller left. The job may have been accepted.
+func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.ID, error) {
+	plan, ok := a.plans.Plan(s.Tier)
+	if !ok {
+		return "", job.ErrUnknownTier
+	}
+	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
+		s.MaxRetries = plan.MaxRetries
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if !a.running.Load() {
+		return "", refuse(job.ErrUnhealthy, 0)
+	}
+	if !a.gate.Open() {
+		return "", a.gate.refusal()
+	}
+	if a.waiting.Add(1) > maxWaiting {
+		a.waiting.Add(-1)
+		return "", refuse(job.ErrUnhealthy, 0)
+	}
+	defer a.waiting.Add(-1)
+
+	c := a.choose()
+	id, err := a.mint.next(c.partition)
+	if err != nil {
+		return "", fmt.Errorf("mint an id: %w", err)
+	}
+	s.ID = id
+	switch err := c.submit(ctx, s, plan.Priority); {
+	case err == nil, errors.Is(err, job.ErrFateUnknown):
+		return id, err
+	default:
+		return "", err
+	}
+}
+
+// choose picks the partition with the shortest waiting list; among equals they take turns, so that each fills its own part of
+// the capacity evenly.
+func (a *Admission) choose() *committer {
+	if len(a.committers) == 1 {
+		return a.committers[0]
+	}
+	first := int(a.turn.Add(1))
+	best, least := (*committer)(nil), int64(0)
+	for i := range a.committers {
+		c := a.committers[(first+i)%len(a.committers)]
+		if n := c.load.Load(); best == nil || n < least {
+			best, least = c, n
+		}
+		if least == 0 {
+			break
+		}
+	}
+	return best
+}

@@ -1,0 +1,169 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	callTimeout = 600 * time.Millisecond
+	// callLimit is when a call that ignores its deadline is left to itself, and the next one is made without it.
+	callLimit = callTimeout + 50*time.Millisecond
+)
+
+// committer sends the submits of one partition: whatever waits goes into one call, and what arrives meanwhile into the next one.
+// There is no timer before a call, so one lonely submit waits for nobody.
+type committer struct {
+	partition int
+	queue     Queue
+	gate      *Gate
+	log       *slog.Logger
+	group     *sync.WaitGroup
+	load      atomic.Int64 // submits without an answer
+
+	mu       sync.Mutex
+	work     *sync.Cond // something waits, or stopping
+	waiting  waitlist
+	pausing  int  // groups of entries that come back to the list after a pause
+	holding  bool // the last call failed: nothing is sent before its entries are back, which go first
+	arrivals uint64
+	stopping bool
+}
+
+func newCommitter(partition int, queue Queue, gate *Gate, group *sync.WaitGroup, log *slog.Logger) *committer {
+	c := &committer{partition: partition, queue: queue, gate: gate, group: group, log: log}
+	c.work = sync.NewCond(&c.mu)
+	return c
+}
+
+// start runs one loop. A second one runs only beside a call that was given up.
+func (c *committer) start() {
+	c.group.Go(func() {
+		for batch := c.take(); batch != nil; batch = c.take() {
+			if !c.call(batch) {
+				return
+			}
+		}
+	})
+}
+
+func (c *committer) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	c.work.Broadcast()
+}
+
+// submit waits for the answer of one submission: at most its patience, or until its caller leaves.
+func (c *committer) submit(ctx context.Context, s job.Submission, priority int) error {
+	e := &entry{submission: s, priority: priority, place: -1, answer: make(chan error, 1)}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	c.mu.Lock()
+	if c.stopping {
+		c.mu.Unlock()
+		return refuse(job.ErrUnhealthy, 0)
+	}
+	c.load.Add(1)
+	c.arrivals++
+	e.arrival = c.arrivals
+	c.waiting.add(e)
+	c.work.Signal()
+	c.mu.Unlock()
+	defer c.load.Add(-1)
+
+	select {
+	case err := <-e.answer:
+		return err
+	case <-timer.C:
+		return c.leave(e, nil)
+	case <-ctx.Done():
+		return c.leave(e, ctx.Err())
+	}
+}
+
+// leave ends the wait of an entry that has no answer yet. If it was never sent it is withdrawn, and never will be sent.
+func (c *committer) leave(e *entry, why error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.answered {
+		return <-e.answer
+	}
+	e.answered = true
+	c.waiting.remove(e)
+	switch {
+	case why != nil:
+		return why
+	case e.sent:
+		return job.ErrFateUnknown
+	}
+	return refuse(job.ErrUnhealthy, 0)
+}
+
+// take waits for work and takes what fits one call. While the gate is closed, what was never sent is refused instead; what may have
+// been executed is asked about all the same. It returns nil when the committer has stopped and nothing waits any more.
+func (c *committer) take() []*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		for len(c.waiting) == 0 || c.holding {
+			if c.stopping && c.pausing == 0 {
+				return nil
+			}
+			c.work.Wait()
+		}
+		batch := c.waiting.batch()
+		if !c.gate.Open() {
+			batch = c.refuseUnsent(batch)
+		}
+		if len(batch) > 0 {
+			for _, e := range batch {
+				e.sent = true
+			}
+			return batch
+		}
+	}
+}
+
+func (c *committer) refuseUnsent(batch []*entry) []*entry {
+	sent := batch[:0]
+	for _, e := range batch {
+		if e.sent {
+			sent = append(sent, e)
+			continue
+		}
+		c.settle(e, c.gate.refusal())
+	}
+	return sent
+}
+
+// call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the others' job
+// away. If the call outlasts even that, another loop takes over and call returns false.
+func (c *committer) call(batch []*entry) bool {
+	open := make([]bool, len(batch)) // an earlier copy may have been executed
+	submissions := make([]job.Submission, len(batch))
+	for i, e := range batch {
+		open[i] = e.priority == inDoubtPriority
+		submissions[i] = e.submission
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	watchdog := time.AfterFunc(callLimit, func() {
+		err := fmt.Errorf("submit ignored its deadline of %s: %w", callTimeout, job.ErrAmbiguous)
+		c.gate.Observe(err)
+		c.settleAll(batch, open, nil, err)
+		c.start()
+	})
+	words, err := c.queue.Submit(ctx, c.partition, submissions)
+	if !watchdog.Stop() {
+		return false
+	}
+	c.settleAll(batch, open, words, err)
+	return true
+}

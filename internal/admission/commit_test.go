@@ -1,0 +1,196 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// many submits n jobs at once and returns how each ended.
+func many(t *testing.T, a *Admission, n int, tier job.Tier) []result {
+	t.Helper()
+	results := make([]result, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { results[i] = submit(t.Context(), a, tier) })
+	}
+	group.Wait()
+	return results
+}
+
+func TestCommit_ConcurrentSubmitsShareCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+			pass(time.Millisecond) // virtual: a call takes its time
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		seen := map[job.ID]bool{}
+		for _, r := range many(t, a, 100, job.Paid) {
+			if r.err != nil || seen[r.id] {
+				t.Fatalf("submit: id %s, error %v", r.id, r.err)
+			}
+			seen[r.id] = true
+		}
+		if n := len(q.sent()); n > 3 {
+			t.Errorf("100 concurrent submits took %d calls", n)
+		}
+	})
+}
+
+func TestCommit_ALonelySubmitWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := begin(t, &fakeQueue{}, 1)
+		if r := submit(t.Context(), a, job.Paid); r.err != nil || r.took != 0 {
+			t.Errorf("took %s, error %v", r.took, r.err)
+		}
+	})
+}
+
+func TestCommit_CallsStayWithinTheScriptsBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+			<-hold
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		var group sync.WaitGroup
+		for i := range 300 {
+			payload := make([]byte, 64<<10)
+			if i%2 == 0 {
+				payload = nil
+			}
+			group.Go(func() {
+				if _, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Payload: payload}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(hold)
+		group.Wait()
+		total := 0
+		for _, call := range q.sent() {
+			bytes := 0
+			for _, s := range call {
+				bytes += len(s.Payload)
+			}
+			if len(call) > job.MaxBatch || bytes > job.MaxBatchBytes {
+				t.Errorf("a call of %d entries, %d bytes", len(call), bytes)
+			}
+			total += len(call)
+		}
+		if total != 300 {
+			t.Errorf("%d entries sent", total)
+		}
+	})
+}
+
+func TestCommit_TheWaitingListIsServedByTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+			if call == 1 {
+				<-hold
+			}
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		var group sync.WaitGroup
+		send := func(tier job.Tier, n int) {
+			for range n {
+				group.Go(func() { submit(t.Context(), a, tier) })
+				synctest.Wait()
+			}
+		}
+		send(job.Public, 1) // in the call that holds
+		send(job.Public, 60)
+		send(job.Unpaid, 60)
+		send(job.Paid, 60)
+		close(hold)
+		group.Wait()
+		var order []job.Tier
+		var ids []job.ID
+		for _, call := range q.sent()[1:] {
+			for _, s := range call {
+				order = append(order, s.Tier)
+				ids = append(ids, s.ID)
+			}
+		}
+		want := slices.Concat(slices.Repeat([]job.Tier{job.Paid}, 60), slices.Repeat([]job.Tier{job.Unpaid}, 60), slices.Repeat([]job.Tier{job.Public}, 60))
+		if !slices.Equal(order, want) {
+			t.Errorf("served %v", order)
+		}
+		for i := 0; i < len(ids); i += 60 {
+			if !slices.IsSorted(ids[i : i+60]) {
+				t.Errorf("not first in, first out, inside %s", order[i])
+			}
+		}
+	})
+}
+
+func TestCommit_AFullListRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := begin(t, &fakeQueue{answer: frozen}, 1)
+		var group sync.WaitGroup
+		for range maxWaiting {
+			group.Go(func() { submit(t.Context(), a, job.Public) })
+		}
+		synctest.Wait()
+		r := submit(t.Context(), a, job.Paid)
+		if !errors.Is(r.err, job.ErrUnhealthy) || r.took != 0 {
+			t.Errorf("took %s: %v", r.took, r.err)
+		}
+		group.Wait()
+		if n := a.waiting.Load(); n != 0 {
+			t.Errorf("%d still counted", n)
+		}
+	})
+}
+
+// A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one call's worth
+// is in doubt at a time.
+func TestCommit_AFrozenRedisHangsNobody_F13(t *testing.T) {
+	hang := func(context.Context, int, []job.Submission) ([]job.Word, error) {
+		pass(5 * time.Second) // virtual: a client library that ignores its context
+		return nil, job.ErrAmbiguous
+	}
+	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.Word, error){"deadline kept": frozen, "deadline ignored": hang} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &fakeQueue{answer: answer}
+				a, _ := begin(t, q, 1)
+				sent, doubt := map[job.ID]bool{}, 0
+				results := many(t, a, 1000, job.Unpaid)
+				for _, call := range q.sent() {
+					for _, s := range call {
+						sent[s.ID] = true
+					}
+				}
+				for _, r := range results {
+					switch {
+					case r.took > 2*time.Second:
+						t.Fatalf("answered after %s", r.took)
+					case errors.Is(r.err, job.ErrFateUnknown):
+						doubt++
+						if !sent[r.id] {
+							t.Errorf("%q is in doubt and was never sent", r.id)
+						}
+					case !errors.Is(r.err, job.ErrUnhealthy) || r.id != "":
+						t.Fatalf("id %q, error %v", r.id, r.err)
+					}
+				}
+				if len(sent) != doubt || doubt > job.MaxBatch || doubt == 0 {
+					t.Errorf("%d sent, %d in doubt", len(sent), doubt)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,195 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestCommit_WithdrawnOnesAreNeverSent_A30(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+			<-hold
+			return all(job.OK, batch), nil
+		}}
+		a, gate := begin(t, q, 1)
+		go submit(t.Context(), a, job.Paid)
+		synctest.Wait()
+
+		gone, leave := context.WithCancel(t.Context())
+		left := make(chan result)
+		go func() { left <- submit(gone, a, job.Unpaid) }()
+		synctest.Wait()
+		leave()
+		if r := <-left; !errors.Is(r.err, context.Canceled) {
+			t.Errorf("the client that left: %v", r.err)
+		}
+		close(hold)
+		synctest.Wait()
+		if calls := q.sent(); len(calls) != 1 || len(calls[0]) != 1 {
+			t.Errorf("sent %v", calls)
+		}
+		if s := gate.State(); !s.Open || s.Failures != 0 {
+			t.Errorf("the gate counted a client that left: %+v", s)
+		}
+	})
+}
+
+func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		var other error
+		q := &fakeQueue{answer: func(ctx context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+			<-hold
+			other = ctx.Err()
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		gone, leave := context.WithCancel(t.Context())
+		left := make(chan result)
+		go func() { left <- submit(gone, a, job.Paid) }()
+		synctest.Wait()
+		leave()
+		if r := <-left; !errors.Is(r.err, context.Canceled) || r.took != 0 {
+			t.Errorf("took %s: %v", r.took, r.err)
+		}
+		close(hold)
+		synctest.Wait()
+		if other != nil {
+			t.Errorf("the call lost its context with its client: %v", other)
+		}
+	})
+}
+
+// What an answer means depends on whether an earlier copy may still run: after a lost answer only OK and DUPLICATE are proof.
+func TestCommit_ResendRules_F27(t *testing.T) {
+	lost, away := job.ErrAmbiguous, job.ErrUnavailable
+	for name, c := range map[string]struct {
+		answers []any
+		want    error
+		calls   int // 0 = as many as fit
+	}{
+		"accepted":                           {[]any{job.OK}, nil, 1},
+		"full":                               {[]any{job.Full}, job.ErrQueueFull, 1},
+		"lost, then DUPLICATE":               {[]any{lost, job.Duplicate}, nil, 2},
+		"lost, then OK":                      {[]any{lost, job.OK}, nil, 2},
+		"lost, then FULL is no proof":        {[]any{lost, job.Full}, job.ErrFateUnknown, 0},
+		"lost, then LATE is no proof":        {[]any{lost, job.Late}, job.ErrFateUnknown, 0},
+		"lost, then unavailable is no proof": {[]any{lost, away}, job.ErrFateUnknown, 0},
+		"lost, full, then DUPLICATE":         {[]any{lost, job.Full, job.Duplicate}, nil, 3},
+		"lost for good":                      {[]any{lost}, job.ErrFateUnknown, 0},
+		"late, then OK":                      {[]any{job.Late, job.OK}, nil, 2},
+		"late for good":                      {[]any{job.Late}, job.ErrUnhealthy, 0},
+		"unavailable once":                   {[]any{away, job.OK}, nil, 2},
+		"unavailable for good":               {[]any{away}, job.ErrUnhealthy, 3},
+		"unavailable, then lost":             {[]any{away, lost}, job.ErrFateUnknown, 0},
+		"unavailable, then full":             {[]any{away, job.Full}, job.ErrQueueFull, 2},
+		"an unknown word":                    {[]any{job.Word("WAT")}, job.ErrFateUnknown, 0},
+		"an unknown error":                   {[]any{errors.New("bug")}, job.ErrFateUnknown, 1},
+		"the tier went away":                 {[]any{job.ErrUnknownTier}, job.ErrUnknownTier, 1},
+		"lost, then the tier went away":      {[]any{lost, job.ErrUnknownTier}, job.ErrFateUnknown, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &fakeQueue{answer: script(c.answers...)}
+				a, _ := begin(t, q, 1)
+				r := submit(t.Context(), a, job.Paid)
+				if !errors.Is(r.err, c.want) || r.took > 2*time.Second {
+					t.Errorf("took %s: %v, want %v", r.took, r.err, c.want)
+				}
+				calls := q.sent()
+				if c.calls > 0 && len(calls) != c.calls || c.calls == 0 && len(calls) < 5 {
+					t.Errorf("%d calls, want %d", len(calls), c.calls)
+				}
+				known := c.want == nil || errors.Is(c.want, job.ErrFateUnknown)
+				if known != (r.id != "") {
+					t.Errorf("id %q with %v", r.id, r.err)
+				}
+				for _, call := range calls {
+					if known && call[0].ID != r.id {
+						t.Errorf("sent again as %s, not as %s", call[0].ID, r.id)
+					}
+				}
+			})
+		})
+	}
+}
+
+// One entry that breaks its call: the others are accepted all the same.
+func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
+	for name, fault := range map[string]error{"a fault": errors.New("script failed"), "its tier went away": job.ErrUnknownTier} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hold := make(chan struct{})
+				q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+					if call == 1 {
+						<-hold
+					}
+					for _, s := range batch {
+						if s.Tier == job.Public {
+							return nil, fault
+						}
+					}
+					return all(job.OK, batch), nil
+				}}
+				a, _ := begin(t, q, 1)
+				go submit(t.Context(), a, job.Paid)
+				synctest.Wait()
+				bad := make(chan result, 1)
+				go func() { bad <- submit(t.Context(), a, job.Public) }()
+				good := make(chan []result, 1)
+				go func() { good <- many(t, a, 50, job.Paid) }()
+				synctest.Wait()
+				close(hold)
+				for _, r := range <-good {
+					if r.err != nil || r.took > pause {
+						t.Errorf("a good one: took %s: %v", r.took, r.err)
+					}
+				}
+				want := job.ErrFateUnknown
+				if errors.Is(fault, job.ErrUnknownTier) {
+					want = job.ErrUnknownTier
+				}
+				if r := <-bad; !errors.Is(r.err, want) || r.took > pause {
+					t.Errorf("the bad one: took %s: %v", r.took, r.err)
+				}
+			})
+		})
+	}
+}
+
+// One call that hangs costs its submits the call's deadline and a pause, and the next ones hardly more.
+func TestCommit_OneCallThatHangsIsGivenUp_F27(t *testing.T) {
+	for name, c := range map[string]struct {
+		hang  func(context.Context, int, []job.Submission) ([]job.Word, error)
+		after time.Duration
+	}{
+		"deadline kept": {frozen, callTimeout},
+		"deadline ignored": {func(context.Context, int, []job.Submission) ([]job.Word, error) {
+			pass(5 * time.Second)
+			return nil, nil
+		}, callLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, _ := begin(t, &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+					if call == 1 {
+						return c.hang(ctx, call, batch)
+					}
+					return all(job.Duplicate, batch), nil
+				}}, 1)
+				if r := submit(t.Context(), a, job.Paid); r.err != nil || r.took != c.after+pause {
+					t.Errorf("took %s: %v", r.took, r.err)
+				}
+				if r := submit(t.Context(), a, job.Paid); r.err != nil || r.took != 0 {
+					t.Errorf("the next one: took %s: %v", r.took, r.err)
+				}
+			})
+		})
+	}
+}

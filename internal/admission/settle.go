@@ -1,0 +1,100 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// settleAll answers the entries of a call, or sends them again after a pause.
+func (c *committer) settleAll(batch []*entry, open []bool, words []job.Word, err error) {
+	if err == nil && len(words) != len(batch) {
+		err = fmt.Errorf("submit answered %d words for %d entries", len(words), len(batch))
+	}
+	unavailable := errors.Is(err, job.ErrUnavailable)
+	failed := unavailable || errors.Is(err, job.ErrAmbiguous)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil && !failed {
+		c.isolate(batch, open, err)
+		return
+	}
+	var resend []*entry
+	for i, e := range batch {
+		var word job.Word
+		if err == nil {
+			word = words[i]
+		}
+		if unavailable {
+			e.refused++
+		}
+		switch decide(word, unavailable, open[i], e.refused) {
+		case accept:
+			c.settle(e, nil)
+			continue
+		case full:
+			c.settle(e, refuse(job.ErrQueueFull, 0))
+			continue
+		case unhealthy:
+			c.settle(e, refuse(job.ErrUnhealthy, 0))
+			continue
+		case again:
+			e.sent = false
+		case inDoubt:
+			e.priority = inDoubtPriority
+		}
+		resend = append(resend, e)
+	}
+	if len(resend) > 0 {
+		c.pausing++
+		c.holding = c.holding || failed
+		time.AfterFunc(pause, func() { c.resume(resend, failed) })
+	}
+}
+
+// isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself, so that the
+// others do not pay for one; which it is shows itself then, and sending it once more would not help. The lock is held.
+func (c *committer) isolate(batch []*entry, open []bool, err error) {
+	c.log.Error("submit failed for what is in it", "entries", len(batch), "cause", err)
+	for i, e := range batch {
+		unsent := errors.Is(err, job.ErrUnknownTier) && !open[i] // the tier went away meanwhile; the call was not made
+		switch {
+		case len(batch) == 1 && unsent:
+			c.settle(e, job.ErrUnknownTier)
+		case len(batch) == 1:
+			c.settle(e, fmt.Errorf("%w: %w", job.ErrFateUnknown, err))
+		case !e.answered:
+			e.alone = true
+			if e.sent = !unsent; e.sent {
+				e.priority = inDoubtPriority
+			}
+			c.waiting.add(e)
+		}
+	}
+}
+
+// resume puts entries back into the list, but for those whose caller has left meanwhile.
+func (c *committer) resume(entries []*entry, failed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pausing--
+	if failed {
+		c.holding = false
+	}
+	for _, e := range entries {
+		if !e.answered {
+			c.waiting.add(e)
+		}
+	}
+	c.work.Broadcast()
+}
+
+// settle gives an entry its answer; only the first one counts. The lock is held.
+func (c *committer) settle(e *entry, err error) {
+	if !e.answered {
+		e.answered = true
+		e.answer <- err
+	}
+}

@@ -1,0 +1,125 @@
+package admission
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// inDoubtPriority comes before every tier: what may have been executed is decided before anything new is sent, and so a frozen
+// Redis puts one call's worth of submits in doubt, not all that wait.
+const inDoubtPriority = 0
+
+// entry is one submit on its way. The committer's lock guards all but submission and answer.
+type entry struct {
+	submission job.Submission
+	priority   int    // the tier's, or inDoubtPriority
+	arrival    uint64 // order within a priority
+	place      int    // in the waiting list; -1 = not in it
+	sent       bool   // in a call now, or in an earlier one that may have been executed
+	refused    int    // times the store certainly did not execute it
+	alone      bool   // goes into a call by itself: a call with others failed for what is in it
+	answered   bool
+	answer     chan error // holds one answer
+}
+
+// weight is about what the entry takes of a script call.
+func (e *entry) weight() int {
+	s := &e.submission
+	return len(s.Payload) + len(s.Type) + len(s.Owner) + len(s.TraceID) + 128
+}
+
+// waitlist is the submits that wait for a call: by priority, then by arrival.
+type waitlist []*entry
+
+func (w waitlist) Len() int { return len(w) }
+func (w waitlist) Less(i, j int) bool {
+	if w[i].priority != w[j].priority {
+		return w[i].priority < w[j].priority
+	}
+	return w[i].arrival < w[j].arrival
+}
+func (w waitlist) Swap(i, j int) {
+	w[i], w[j] = w[j], w[i]
+	w[i].place, w[j].place = i, j
+}
+
+// Push is heap.Interface's; use add.
+func (w *waitlist) Push(x any) {
+	e := x.(*entry)
+	e.place = len(*w)
+	*w = append(*w, e)
+}
+
+// Pop is heap.Interface's; use best.
+func (w *waitlist) Pop() any {
+	last := len(*w) - 1
+	e := (*w)[last]
+	(*w)[last] = nil
+	*w = (*w)[:last]
+	e.place = -1
+	return e
+}
+
+func (w *waitlist) add(e *entry) { heap.Push(w, e) }
+
+func (w *waitlist) remove(e *entry) {
+	if e.place >= 0 {
+		heap.Remove(w, e.place)
+	}
+}
+
+// batch takes the best entries that fit one script call.
+func (w *waitlist) batch() []*entry {
+	n, size := min(len(*w), job.MaxBatch), 0
+	batch := make([]*entry, 0, n)
+	for len(batch) < n {
+		if (*w)[0].alone && len(batch) > 0 {
+			break
+		}
+		if size += (*w)[0].weight(); size > job.MaxBatchBytes && len(batch) > 0 {
+			break
+		}
+		batch = append(batch, heap.Pop(w).(*entry))
+		if batch[0].alone {
+			break
+		}
+	}
+	return batch
+}
+
+// step is what an answer of the queue means for one entry.
+type step int
+
+const (
+	accept    step = iota // it is in Redis
+	full                  // refused for room: certainly not in Redis
+	unhealthy             // refused for health: certainly not in Redis
+	again                 // certainly not executed this time: send it again
+	inDoubt               // it may have been executed: only the same id sent again can tell
+)
+
+// fewTries is how often a store that certainly does not execute is asked before the submit is refused.
+const fewTries = 3
+
+// pause is the wait before an entry is sent again.
+const pause = 50 * time.Millisecond
+
+// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its way: from then
+// on a refusal proves nothing, because that copy may run later. refused counts the refusals so far, this one included.
+func decide(word job.Word, unavailable, open bool, refused int) step {
+	switch {
+	case word == job.OK, word == job.Duplicate:
+		return accept
+	case open:
+		return inDoubt
+	case unavailable && refused >= fewTries:
+		return unhealthy
+	case unavailable, word == job.Late: // the queue has set its clock by now
+		return again
+	case word == job.Full:
+		return full
+	}
+	return inDoubt
+}

@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// accepts and anything take whatever comes, at no cost.
+type accepts struct{}
+
+func (accepts) Submit(context.Context, job.Submission) (job.ID, error) { return knownID, nil }
+
+type anything struct{}
+
+func (anything) Check(string, []byte) error { return nil }
+func (anything) Types() []string            { return nil }
+
+type readCloser struct{ *bytes.Reader }
+
+func (readCloser) Close() error { return nil }
+
+// nowhere is the cheapest ResponseWriter there is.
+type nowhere struct{ header http.Header }
+
+func (n *nowhere) Header() http.Header         { return n.header }
+func (n *nowhere) Write(b []byte) (int, error) { return len(b), nil }
+func (n *nowhere) WriteHeader(int)             {}
+
+func BenchmarkSubmit(b *testing.B) {
+	for name, body := range map[string]string{
+		"empty": "",
+		"100B":  `{"type":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":100},{"type":"LOG","message":"hi"}]}}`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := newRooms(b)
+			h := NewHandler(Deps{Submit: accepts{}, Find: r, Ready: r, Types: anything{}, Plans: &r.plans})
+			req := httptest.NewRequest("POST", "/paid/submit", nil)
+			req.Header.Set("Content-Type", "application/json")
+			req.ContentLength = int64(len(body))
+			reader := bytes.NewReader(nil)
+			w := &nowhere{http.Header{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				reader.Reset([]byte(body))
+				req.Body = readCloser{reader}
+				clear(w.header)
+				h.ServeHTTP(w, req)
+			}
+		})
+	}
+}

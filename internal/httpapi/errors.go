@@ -1,0 +1,116 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// kind is one row of the contract's error table.
+type kind struct {
+	status  int
+	code    string
+	message string
+}
+
+// The kinds of refusal. The messages of SYSTEM_UNHEALTHY and QUEUE_FULL are the seed's, to the letter.
+var (
+	invalidRequest   = &kind{http.StatusBadRequest, "INVALID_REQUEST", "The request is not valid."}
+	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
+	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
+	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "There is nothing at this address."}
+	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
+	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
+	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "The body must be JSON in UTF-8, not compressed."}
+	invalidPayload   = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
+	unknownJobType   = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
+	internalError    = &kind{http.StatusInternalServerError, "INTERNAL", "Something went wrong inside. Its cause is in the server's log under this trace id."}
+	systemUnhealthy  = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later."}
+	queueFull        = &kind{http.StatusServiceUnavailable, "QUEUE_FULL", "Request cannot be accepted at the moment due to high load. Please try again later."}
+	outcomeUnknown   = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN", "The job may or may not have been accepted. Poll it before you submit it again."}
+)
+
+// table says what each error of the other rooms is to a user. What is not in it is INTERNAL.
+var table = []struct {
+	err  error
+	kind *kind
+}{
+	{job.ErrQueueFull, queueFull},
+	{job.ErrUnhealthy, systemUnhealthy},
+	{job.ErrFateUnknown, outcomeUnknown},
+	{job.ErrNotFound, jobNotFound},
+	{job.ErrUnknownTier, unknownTier},
+	{job.ErrUnknownType, unknownJobType},
+	{job.ErrBadPayload, invalidPayload},
+	{job.ErrBadID, invalidRequest},
+	{job.ErrUnavailable, systemUnhealthy},
+	{job.ErrAmbiguous, systemUnhealthy},
+}
+
+// fieldError names what is wrong with one field, parameter or header.
+type fieldError struct {
+	Field  string `json:"field"`
+	Reason string `json:"reason"`
+}
+
+// problem is an error on its way to a user: everything in it may be shown.
+type problem struct {
+	kind   *kind
+	detail string // "" = the kind's message
+	jobID  job.ID
+	fields []fieldError
+	close  bool // the rest of the request is not worth reading
+}
+
+func (p *problem) Error() string { return p.kind.code + ": " + p.detail }
+
+var (
+	errNoRoute = &problem{kind: notFound}
+	errMethod  = &problem{kind: methodNotAllowed}
+)
+
+// invalid is an INVALID_REQUEST about one field.
+func invalid(field, reason string) *problem {
+	return &problem{kind: invalidRequest, detail: field + ": " + reason, fields: []fieldError{{field, reason}}}
+}
+
+// explain finds what may be told about an error. known is false for one that is our fault.
+func explain(err error) (p *problem, known bool) {
+	if errors.As(err, &p) {
+		return p, true
+	}
+	for _, row := range table {
+		if errors.Is(err, row.err) {
+			return &problem{kind: row.kind, fields: payloadFields(err)}, true
+		}
+	}
+	return &problem{kind: internalError}, false
+}
+
+// payloadFields collects the fields that a payload's check named, also from joined errors.
+func payloadFields(err error) []fieldError {
+	switch e := err.(type) { //nolint:errorlint // it walks the whole tree by itself; errors.As would stop at the first
+	case *job.PayloadError:
+		return []fieldError{{e.Field, e.Reason}}
+	case interface{ Unwrap() []error }:
+		var all []fieldError
+		for _, one := range e.Unwrap() {
+			all = append(all, payloadFields(one)...)
+		}
+		return all
+	case interface{ Unwrap() error }:
+		return payloadFields(e.Unwrap())
+	}
+	return nil
+}
+
+// retryAfter is the wait in whole seconds, rounded up, at least one.
+func retryAfter(err error) int {
+	var refusal interface{ RetryIn() time.Duration }
+	if !errors.As(err, &refusal) {
+		return 1
+	}
+	return max(1, int((refusal.RetryIn()+time.Second-1)/time.Second))
+}

@@ -1,0 +1,131 @@
+package httpapi
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// The headers of every answer. The slices are shared by all of them and never written to.
+var (
+	nosniff  = []string{"nosniff"}
+	deny     = []string{"DENY"}
+	policy   = []string{"default-src 'none'; frame-ancestors 'none'"}
+	referrer = []string{"no-referrer"}
+	noStore  = []string{"no-store"}
+)
+
+const traceHeader = "X-Trace-Id"
+
+// guard stands around every handler: headers, trace id, panics, and a line in the log for those who want one.
+func (a *api) guard(c *gin.Context) {
+	h := c.Writer.Header()
+	h["X-Content-Type-Options"] = nosniff
+	h["X-Frame-Options"] = deny
+	h["Content-Security-Policy"] = policy
+	h["Referrer-Policy"] = referrer
+	h["Cache-Control"] = noStore
+	h[traceHeader] = []string{traceFrom(c.Request.Header)}
+	defer a.contain(c)
+	if !a.Log.Enabled(c.Request.Context(), slog.LevelDebug) {
+		c.Next()
+		return
+	}
+	begun := time.Now()
+	c.Next()
+	a.Log.Debug("request", "method", method(c.Request.Method), "route", c.FullPath(), "status", c.Writer.Status(),
+		"ms", float64(time.Since(begun).Microseconds())/1000, "trace_id", traceOf(c))
+}
+
+// contain ends a panic here: its stack goes to the log, the client learns only that something went wrong.
+func (a *api) contain(c *gin.Context) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	if r == http.ErrAbortHandler {
+		panic(r)
+	}
+	a.Log.Error("panic in a handler", "route", c.FullPath(), "cause", fmt.Sprint(r), "stack", string(debug.Stack()), "trace_id", traceOf(c))
+	if c.Writer.Written() {
+		panic(http.ErrAbortHandler) // half an answer: only a closed connection tells the client
+	}
+	a.fail(c, &problem{kind: internalError, close: true})
+}
+
+// method keeps words that are no method out of the log.
+func method(m string) string {
+	switch m {
+	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT":
+		return m
+	}
+	return "OTHER"
+}
+
+// traceOf is the request's trace id; the answer's own header keeps it.
+func traceOf(c *gin.Context) string { return c.Writer.Header()[traceHeader][0] }
+
+// traceFrom takes the trace id a caller sent: traceparent's, else X-Trace-Id. What is malformed is ignored, and one is made.
+func traceFrom(h http.Header) string {
+	if v := h["Traceparent"]; len(v) == 1 {
+		if id := traceID(v[0]); id != "" {
+			return id
+		}
+	}
+	if v := h[traceHeader]; len(v) == 1 && plain(v[0]) {
+		return v[0]
+	}
+	return newTraceID()
+}
+
+// newTraceID is random, not secret: it only has to differ.
+func newTraceID() string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.EncodeToString(id[:])
+}
+
+// traceID reads W3C's traceparent, 00-<trace id>-<span id>-<flags>; "" for anything else.
+func traceID(v string) string {
+	if len(v) < 55 || v[2] != '-' || v[35] != '-' || v[52] != '-' || !hexadecimal(v[:2]) || v[:2] == "ff" ||
+		!hexadecimal(v[36:52]) || !hexadecimal(v[53:55]) {
+		return ""
+	}
+	if len(v) > 55 && (v[:2] == "00" || v[55] != '-') { // later versions may add members
+		return ""
+	}
+	id := v[3:35]
+	if !hexadecimal(id) || strings.Trim(id, "0") == "" || strings.Trim(v[36:52], "0") == "" {
+		return ""
+	}
+	return id
+}
+
+func hexadecimal(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// plain says whether a caller's own trace id is fit to be stored and logged: 1 to 64 of A-Z a-z 0-9 . _ -
+func plain(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 64
+}

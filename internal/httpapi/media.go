@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+func tooLarge(detail string) *problem {
+	return &problem{kind: payloadTooLarge, detail: detail, close: true}
+}
+
+// readBody reads the whole body once, within its limit. It returns nil for an empty one, whatever it is said to contain; any other
+// must be JSON in UTF-8, not compressed.
+func (a *api) readBody(c *gin.Context) ([]byte, error) {
+	r := c.Request
+	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {
+		return nil, err
+	}
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	if r.ContentLength > a.bodyLimit {
+		return nil, a.tooLong()
+	}
+	if r.ContentLength > 0 { // else: chunked; it may be empty
+		if err := checkType(r.Header["Content-Type"]); err != nil {
+			return nil, err
+		}
+	}
+	limited := http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit)
+	var body []byte
+	var err error
+	if r.ContentLength > 0 {
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(limited, body)
+	} else {
+		body, err = io.ReadAll(limited)
+	}
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, a.tooLong()
+	case err != nil && r.Context().Err() != nil:
+		return nil, r.Context().Err()
+	case err != nil:
+		return nil, &problem{kind: invalidRequest, detail: "the body could not be read to its end", close: true}
+	}
+	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
+		return nil, nil
+	}
+	return body, checkType(r.Header["Content-Type"])
+}
+
+func (a *api) tooLong() *problem {
+	return tooLarge(fmt.Sprintf("the body has more than %d bytes", a.bodyLimit))
+}
+
+func checkEncoding(values []string) error {
+	for _, v := range values {
+		if v != "" && !strings.EqualFold(v, "identity") {
+			return &problem{kind: unsupportedMedia, detail: "Content-Encoding: compressed bodies are not taken", close: true}
+		}
+	}
+	return nil
+}
+
+// checkType wants JSON, and says what to do for those who let their tool choose.
+func checkType(values []string) error {
+	if len(values) == 1 && values[0] == "application/json" {
+		return nil
+	}
+	refuse := func(detail string) error { return &problem{kind: unsupportedMedia, detail: detail} }
+	if len(values) == 0 {
+		return refuse("a body needs the header Content-Type: application/json")
+	}
+	if len(values) > 1 {
+		return refuse("Content-Type: sent more than once")
+	}
+	media, params, err := mime.ParseMediaType(values[0])
+	if err != nil {
+		return refuse("Content-Type: cannot be read; send application/json")
+	}
+	if media == "application/x-www-form-urlencoded" {
+		return refuse("Content-Type: a form is not JSON (it is what curl -d sends by itself); add -H 'Content-Type: application/json', or use curl --json")
+	}
+	if media != "application/json" && (!strings.HasPrefix(media, "application/") || !strings.HasSuffix(media, "+json")) {
+		return refuse("Content-Type: send application/json")
+	}
+	if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+		return refuse("Content-Type: the charset must be utf-8")
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// problemBody is RFC 9457 and the seed's error body in one.
+type problemBody struct {
+	Type      string       `json:"type"`
+	Title     string       `json:"title"`
+	Status    int          `json:"status"`
+	Detail    string       `json:"detail"`
+	ErrorCode string       `json:"errorCode"`
+	Message   string       `json:"message"`
+	Timestamp string       `json:"timestamp"`
+	TraceID   string       `json:"traceId"`
+	JobID     job.ID       `json:"jobId,omitzero"`
+	Errors    []fieldError `json:"errors,omitempty"`
+}
+
+var problemType = []string{"application/problem+json"}
+
+// gone is what the log shows for a client that left before its answer; nobody receives it.
+const gone = 499
+
+// fail writes an error. What is not the user's to know goes to the log only.
+func (a *api) fail(c *gin.Context, err error) {
+	ctx := c.Request.Context()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		c.Status(gone)
+		c.Abort()
+		return
+	}
+	p, known := explain(err)
+	if !known {
+		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "cause", err, "trace_id", traceOf(c))
+	}
+	h := c.Writer.Header()
+	h["Content-Type"] = problemType
+	switch p.kind {
+	case systemUnhealthy, queueFull:
+		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
+	case outcomeUnknown:
+		if p.jobID != "" {
+			h.Set("Location", pollPath+string(p.jobID))
+		}
+	}
+	if p.close {
+		h.Set("Connection", "close")
+	}
+	body := problemBody{
+		Type: "about:blank", Title: http.StatusText(p.kind.status), Status: p.kind.status, Detail: p.detail,
+		ErrorCode: p.kind.code, Message: p.kind.message, Timestamp: stamp(a.Now()), TraceID: traceOf(c), JobID: p.jobID, Errors: p.fields,
+	}
+	if body.Detail == "" {
+		body.Detail = body.Message
+	}
+	text, err := json.Marshal(&body, lenient)
+	if err != nil { // cannot be: every text is made valid
+		a.Log.ErrorContext(ctx, "encode problem", "cause", err, "trace_id", traceOf(c))
+		text = nil
+	}
+	c.Writer.WriteHeader(p.kind.status)
+	_, _ = c.Writer.Write(text) // a client that left is told nothing
+	c.Abort()
+}

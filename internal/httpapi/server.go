@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Server is the HTTP listener with its limits.
+type Server struct {
+	addr   string
+	log    *slog.Logger
+	server *http.Server
+	failed chan error
+
+	mu       sync.Mutex
+	listener net.Listener
+	stopped  bool
+	group    sync.WaitGroup
+}
+
+// NewServer prepares a server for an address, host:port, as TIERQ_ADDR has it. It binds nothing yet.
+func NewServer(addr string, h http.Handler, log *slog.Logger) *Server {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{addr: addr, log: log, failed: make(chan error, 1), server: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}}
+}
+
+// Start binds the address and serves. An address that is taken, or none, is an error that names TIERQ_ADDR.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.listener != nil {
+		return nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("TIERQ_ADDR %s is taken by another program: stop that one, or set TIERQ_ADDR to a free address: %w", s.addr, err)
+	case err != nil:
+		return fmt.Errorf("TIERQ_ADDR %s: %w", s.addr, err)
+	}
+	s.listener = l
+	s.group.Go(func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serve %s: %w", s.addr, err)
+		}
+	})
+	return nil
+}
+
+// Addr is the address that is bound, "" before Start. With port 0 it is where to find the port.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// Failed gets an error if the server stops by itself.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// Drain takes no more connections and waits for the requests under way, until ctx ends. It is safe twice and before Start.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.stopped = true
+	s.mu.Unlock()
+	if err := s.server.Shutdown(ctx); err != nil {
+		return fmt.Errorf("drain HTTP: %w", err)
+	}
+	return nil
+}
+
+// Stop drains until ctx ends, then closes what is left. It is safe twice and before Start.
+func (s *Server) Stop(ctx context.Context) error {
+	err := s.Drain(ctx)
+	if closing := s.server.Close(); err == nil && closing != nil {
+		err = fmt.Errorf("close HTTP: %w", closing)
+	}
+	s.group.Wait()
+	return err
+}

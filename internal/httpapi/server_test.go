@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func serve(t *testing.T, h http.Handler) *Server {
+	t.Helper()
+	s := NewServer("127.0.0.1:0", h, nil)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 2 {
+			if err := s.Stop(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return s
+}
+
+// raw sends bytes as they are and returns the first answer.
+func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	go io.WriteString(conn, request) //nolint:errcheck // the server may close first
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("%.60q: %v", request, err)
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return res, string(body)
+}
+
+func TestServer_RawRequests_A10_A12_A13_A19_A20(t *testing.T) {
+	r := newRooms(t)
+	s := serve(t, r)
+	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
+	for name, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"A10 dots":           {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A10 NUL":            {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A12 endless chunks": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
+		"A12 too long, said": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
+		"A19 large headers":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n", 431},
+		"A20 two lengths":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}", 400},
+		"A20 no host":        {"POST /paid/submit HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400},
+		"A20 bad host":       {"POST /paid/submit HTTP/1.1\r\nHost: a/b\r\nContent-Length: 0\r\n\r\n", 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, body := raw(t, s, c.request)
+			if res.StatusCode != c.status {
+				t.Errorf("%d %s", res.StatusCode, body)
+			}
+			if len(r.submitted) != 0 {
+				t.Errorf("submitted %+v", r.submitted)
+			}
+		})
+	}
+}
+
+func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
+	r := newRooms(t)
+	s := serve(t, r)
+	for name, request := range map[string]string{
+		"absolute address": "POST http://elsewhere/paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"empty chunks":     "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"chunks":           "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+	} {
+		if res, body := raw(t, s, request); res.StatusCode != 202 {
+			t.Errorf("%s: %d %s", name, res.StatusCode, body)
+		}
+	}
+	if res, body := raw(t, s, "HEAD /result/poll HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); res.StatusCode != 400 || body != "" {
+		t.Errorf("HEAD: %d %q", res.StatusCode, body)
+	}
+}
+
+func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
+	s := NewServer("", nil, nil).server
+	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second || s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestServer_AnAddressThatIsTaken(t *testing.T) {
+	first := serve(t, newRooms(t))
+	second := NewServer(first.Addr(), nil, nil)
+	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR "+first.Addr()+" is taken") {
+		t.Errorf("start: %v", err)
+	}
+	if err := NewServer("nonsense", nil, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
+		t.Errorf("start: %v", err)
+	}
+	if err := second.Stop(t.Context()); err != nil {
+		t.Errorf("stop before start: %v", err)
+	}
+}
+
+func TestServer_DrainLetsARequestEnd(t *testing.T) {
+	r := newRooms(t)
+	in, out := make(chan struct{}), make(chan struct{})
+	r.submit = func(context.Context, job.Submission) (job.ID, error) { close(in); <-out; return knownID, nil }
+	s := serve(t, r)
+	answered := make(chan string, 1)
+	go func() {
+		res, err := http.Post("http://"+s.Addr()+"/paid/submit", "", nil)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		answered <- fmt.Sprint(res.StatusCode)
+	}()
+	<-in
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(context.Background()) }()
+	for { // until the listener is closed
+		conn, err := net.Dial("tcp", s.Addr())
+		if err != nil {
+			break
+		}
+		conn.Close()
+	}
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with a request under way: %v", err)
+	default:
+	}
+	close(out)
+	if got := <-answered; got != "202" {
+		t.Errorf("the request under way: %s", got)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
