@@ -59,7 +59,7 @@ func (p *point) act() {
 	case stop:
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	case sleep:
-		time.Sleep(p.pause)
+		<-time.After(p.pause)
 	}
 }
 

@@ -1,0 +1,122 @@
+package handlers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// What one step, and one payload, may ask for at most.
+const (
+	maxSteps      = 100
+	maxWaitMs     = 3_600_000
+	maxIterations = 100_000_000
+	maxMessage    = 1024 // bytes
+)
+
+// Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep of 10 ms.
+type Simulation struct {
+	Steps []Step `json:"steps"`
+}
+
+// Step is one thing to do. Type says which of the other fields it has; see the table in kinds.
+type Step struct {
+	Type       string  `json:"type"`
+	DurationMs *int64  `json:"durationMs,omitempty"`
+	LatencyMs  *int64  `json:"latencyMs,omitempty"`
+	Iterations *int64  `json:"iterations,omitempty"`
+	Message    *string `json:"message,omitempty"`
+}
+
+// Simulated is the result. Computed is the hex of the COMPUTE steps' hash chain, null if there was none.
+type Simulated struct {
+	StepsRun  int     `json:"stepsRun"`
+	ElapsedMs int64   `json:"elapsedMs"`
+	Computed  *string `json:"computed"`
+}
+
+// simulation is one run: chain is the hash that the COMPUTE steps carry on.
+type simulation struct {
+	chain    [sha256.Size]byte
+	computed bool
+}
+
+type kind struct {
+	field    string // the one field a step of this type has
+	optional bool
+	run      func(*simulation, context.Context, Step) error
+}
+
+var kinds = map[string]kind{
+	"SLEEP":     {field: "durationMs", run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.DurationMs) }},
+	"HTTP_CALL": {field: "latencyMs", run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.LatencyMs) }},
+	"LOG":       {field: "message", run: logStep},
+	"COMPUTE":   {field: "iterations", run: (*simulation).compute},
+	"FAIL":      {field: "message", optional: true, run: failStep},
+}
+
+func simulate(ctx context.Context, in Simulation) (Simulated, error) {
+	start := time.Now()
+	steps := in.Steps
+	if steps == nil {
+		nap := int64(10)
+		steps = []Step{{Type: "SLEEP", DurationMs: &nap}}
+	}
+	var run simulation
+	var out Simulated
+	for i, s := range steps {
+		if err := kinds[s.Type].run(&run, ctx, s); err != nil {
+			return Simulated{}, fmt.Errorf("steps[%d] %s: %w", i, s.Type, err)
+		}
+		out.StepsRun++
+	}
+	if run.computed {
+		sum := hex.EncodeToString(run.chain[:])
+		out.Computed = &sum
+	}
+	out.ElapsedMs = time.Since(start).Milliseconds()
+	return out, nil
+}
+
+// wait lets ms pass, or returns the cause for which ctx ended.
+func wait(ctx context.Context, ms int64) error {
+	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// compute hashes its own hash, so that the processor has real work that no compiler can shorten.
+func (r *simulation) compute(ctx context.Context, s Step) error {
+	r.computed = true
+	for i := range *s.Iterations {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r.chain = sha256.Sum256(r.chain[:])
+	}
+	return nil
+}
+
+func logStep(_ *simulation, ctx context.Context, s Step) error {
+	run, _ := job.Running(ctx)
+	slog.InfoContext(ctx, *s.Message, "job_id", run.ID, "tier", run.Tier, "type", run.Type, "attempt", run.Attempt, "trace_id", run.TraceID)
+	return nil
+}
+
+func failStep(_ *simulation, _ context.Context, s Step) error {
+	if s.Message == nil || *s.Message == "" {
+		return errors.New("the step was asked to fail")
+	}
+	return errors.New(*s.Message)
+}

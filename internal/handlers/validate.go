@@ -1,0 +1,70 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+func (s *Simulation) Validate() error {
+	switch {
+	case s.Steps != nil && len(s.Steps) == 0:
+		return &job.PayloadError{Field: "payload.steps", Reason: "needs at least one step"}
+	case len(s.Steps) > maxSteps:
+		return &job.PayloadError{Field: "payload.steps", Reason: fmt.Sprintf("has %d steps, the most is %d", len(s.Steps), maxSteps)}
+	}
+	var wrong []error
+	for i, step := range s.Steps {
+		wrong = append(wrong, step.check(fmt.Sprintf("payload.steps[%d].", i))...)
+	}
+	return errors.Join(wrong...)
+}
+
+func (s Step) check(path string) []error {
+	bad := func(field, reason string) error { return &job.PayloadError{Field: path + field, Reason: reason} }
+	k, known := kinds[s.Type]
+	if !known {
+		return []error{bad("type", "is none of SLEEP, LOG, COMPUTE, HTTP_CALL, FAIL")}
+	}
+	var wrong []error
+	for _, f := range s.fields() {
+		switch {
+		case f.set && f.name != k.field:
+			wrong = append(wrong, bad(f.name, "does not belong to a "+s.Type+" step"))
+		case !f.set && f.name == k.field && !k.optional:
+			wrong = append(wrong, bad(f.name, "is missing"))
+		case f.set && (f.value < 0 || f.value > f.most):
+			wrong = append(wrong, bad(f.name, fmt.Sprintf("is %d %s, not in 0..%d", f.value, f.unit, f.most)))
+		}
+	}
+	return wrong
+}
+
+type field struct {
+	name        string
+	set         bool
+	value, most int64
+	unit        string
+}
+
+func (s Step) fields() []field {
+	number := func(name string, v *int64, most int64, unit string) field {
+		f := field{name: name, set: v != nil, most: most, unit: unit}
+		if v != nil {
+			f.value = *v
+		}
+		return f
+	}
+	message := field{name: "message", set: s.Message != nil, most: maxMessage, unit: "bytes"}
+	if s.Message != nil {
+		message.value = int64(len(*s.Message))
+	}
+	return []field{
+		number("durationMs", s.DurationMs, maxWaitMs, "ms"),
+		number("latencyMs", s.LatencyMs, maxWaitMs, "ms"),
+		number("iterations", s.Iterations, maxIterations, "iterations"),
+		message,
+	}
+}

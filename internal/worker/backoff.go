@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// growing is a wait that doubles from base to cap until it is reset, spread by up to a quarter so that processes do not march in step.
+type growing struct{ base, cap, next time.Duration }
+
+func (g *growing) reset() { g.next = 0 }
+
+// pause waits, and is false if ctx ended first.
+func (g *growing) pause(ctx context.Context) bool {
+	g.next = min(max(2*g.next, g.base), g.cap)
+	t := time.NewTimer(g.next - time.Duration(rand.Int64N(int64(g.next/4)+1)))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// outage tells a store that does not answer from one that answers and refuses.
+func outage(err error) bool {
+	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// outages are the calls that fail at the moment, and since when.
+type outages struct {
+	mu    sync.Mutex
+	since map[line]time.Time
+}
+
+// line is one kind of call to one partition.
+type line struct {
+	call      string
+	partition int
+}
+
+// heed logs the beginning and the end of trouble with a call, not every failure in between.
+func (p *Pool) heed(call string, partition int, err error) {
+	if p.io.Err() != nil {
+		return // cut off by Stop itself
+	}
+	o, l := &p.outages, line{call, partition}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	began, down := o.since[l]
+	switch {
+	case err != nil && !down:
+		o.since[l] = time.Now()
+		p.log.Warn("a call fails; it is repeated until it succeeds", "call", call, "partition", partition, "error", err)
+	case err == nil && down:
+		delete(o.since, l)
+		p.log.Info("the call succeeds again", "call", call, "partition", partition, "after", time.Since(began))
+	}
+}

@@ -1,0 +1,112 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// beatBound is the longest that a heartbeat call may hold up the next round, should the interval be shorter.
+const beatBound = 500 * time.Millisecond
+
+// beatLoop beats until the very end of Stop: a drain without heartbeats would lose the leases it is waiting for.
+func (p *Pool) beatLoop() {
+	tick := time.NewTicker(p.cfg.HeartbeatInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.io.Done():
+			return
+		case at := <-tick.C:
+			p.beatLag.Store(int64(time.Since(at)))
+			p.beat()
+		}
+	}
+}
+
+// beat sends one heartbeat for every lease held, in batches, at most four at a time, and waits for all of them.
+func (p *Pool) beat() {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 4)
+	for partition, batch := range job.Batches(p.toBeat(), func(h **held) job.ID { return (*h).lease.ID }, func(**held) int { return 0 }) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			p.beatBatch(partition, batch)
+		})
+	}
+	wg.Wait()
+}
+
+// toBeat is the leases whose last sign of life is older than half an interval: a claim is one, so short jobs need no heartbeat.
+func (p *Pool) toBeat() []*held {
+	young := time.Now().Add(-p.cfg.HeartbeatInterval / 2)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var due []*held
+	for _, h := range p.held {
+		if !h.settled && !h.beaten.After(young) {
+			due = append(due, h)
+		}
+	}
+	return due
+}
+
+func (p *Pool) beatBatch(partition int, batch []*held) {
+	beats := make([]job.Beat, len(batch))
+	for i, h := range batch {
+		beats[i] = job.Beat{LeaseRef: h.lease.Ref(), Timeout: p.plan(h.lease.Tier).HeartbeatTimeout}
+	}
+	sent := time.Now()
+	ctx, cancel := context.WithTimeout(p.io, max(p.cfg.HeartbeatInterval, beatBound))
+	defer cancel()
+	words, err := p.pulse.Heartbeat(ctx, partition, beats)
+	if err == nil && len(words) != len(batch) {
+		err = fmt.Errorf("heartbeat: %d words for %d leases", len(words), len(batch))
+	}
+	p.heed("heartbeat", partition, err)
+	if err != nil {
+		return // the next round is soon; what cannot wait for it is the watch's business
+	}
+	for i, h := range batch {
+		p.heard(h, words[i], sent, beats[i].Timeout)
+	}
+}
+
+// heard acts on the answer to one heartbeat.
+func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Duration) {
+	if word == job.Lost {
+		p.beatLost(h)
+		return
+	}
+	if word != job.OK && word != job.Cancel {
+		p.log.Error("a heartbeat got an answer that it does not know", "job_id", h.lease.ID, "word", word)
+		return
+	}
+	p.mu.Lock()
+	h.beaten, h.safe = sent, sent.Add(timeout)
+	p.mu.Unlock()
+	if word == job.Cancel {
+		h.cancel(job.ErrCancelled) // the first cause stands, so saying it again does nothing
+	}
+}
+
+// beatLost drops a lease that another worker may hold. One that has its ending is left alone: the ending itself may be why the lease
+// is gone, and asking again gives its answer.
+func (p *Pool) beatLost(h *held) {
+	p.mu.Lock()
+	known := h.ended
+	if !known {
+		p.settle(h)
+	}
+	p.mu.Unlock()
+	if known {
+		return
+	}
+	h.cancel(job.ErrLeaseLost)
+	p.counters.lost.Add(1)
+	p.log.Warn("the lease is lost; what its handler returns is dropped", "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type, "attempt", h.lease.Attempt)
+}

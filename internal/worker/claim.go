@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// claimTries is how often a claim is asked for whose answer makes no sense.
+const claimTries = 5
+
+// claimLoop is the one claimer. It claims while slots are free and jobs are left, then waits for a hint.
+func (p *Pool) claimLoop() {
+	defer p.claimingEnded()
+	stalled := growing{base: 100 * time.Millisecond, cap: time.Second}
+	for {
+		n := p.room()
+		if n == 0 {
+			if !p.waitForRoom() {
+				return
+			}
+			continue
+		}
+		partition, bound, ok := p.heads.best()
+		if !ok {
+			if !p.waitForWork() {
+				return
+			}
+			continue
+		}
+		select {
+		case <-p.stopping:
+			return
+		default:
+		}
+		reply, sent, ok := p.claim(partition, n, bound)
+		if !ok {
+			return
+		}
+		p.heads[partition] = reply.Next
+		p.take(partition, reply.Leases, sent)
+		if len(reply.Leases) > 0 || reply.Next > bound || reply.Next == none {
+			stalled.reset()
+			// Short jobs finish before this returns, so the next claim is for many slots and their endings share a call.
+			runtime.Gosched()
+		} else if !stalled.pause(p.quiet) { // it says that there is a job, and gives none: do not spin
+			return
+		}
+	}
+}
+
+// room is how many jobs may be claimed now.
+func (p *Pool) room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.undelivered > 4*p.cfg.Slots+200 {
+		return 0 // the store takes no endings: more work would only pile up more of them
+	}
+	return max(min(p.cfg.Slots-p.running, job.MaxBatch), 0)
+}
+
+// waitForRoom returns when a slot may be free again, false when the pool stops. A token that comes meanwhile is for others.
+func (p *Pool) waitForRoom() bool {
+	for {
+		select {
+		case <-p.stopping:
+			return false
+		case partition := <-p.rung:
+			if p.room() == 0 {
+				p.wg.Go(func() { p.ring(partition) })
+				continue
+			}
+		case <-p.freed:
+		}
+		p.heads.forget()
+		return true
+	}
+}
+
+// waitForWork returns when something may be ready, false when the pool stops.
+func (p *Pool) waitForWork() bool {
+	p.listen()
+	select {
+	case <-p.stopping:
+		return false
+	case <-p.woken:
+		p.heads.forget()
+	case partition := <-p.rung:
+		p.heads[partition] = unknown
+	}
+	return true
+}
+
+// claim asks until it is answered. The number stays the same, so that leases of a lost reply are handed out again and not orphaned.
+// sent is the earliest time at which the leases can have begun. ok is false if the pool stops and nothing can have been claimed.
+// An answer that came but cannot be read is given up after a few tries: one broken job must not end all claiming. The watches bring
+// back what it held.
+func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sent time.Time, ok bool) {
+	p.claims[partition]++
+	request := job.ClaimRequest{Number: p.claims[partition], Max: n, Bound: bound}
+	slow := growing{base: 100 * time.Millisecond, cap: time.Second}
+	unreadable := 0
+	until := p.quiet // once a call may have been executed, its leases have to come home even while the pool stops
+	for {
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(p.io, callBound)
+		reply, err := p.queue.Claim(ctx, partition, request)
+		cancel()
+		p.heed("claim", partition, err)
+		if sent.IsZero() && !errors.Is(err, job.ErrUnavailable) {
+			sent, until = began, p.io
+		}
+		if err != nil && !outage(err) {
+			if unreadable++; unreadable == claimTries {
+				p.log.Error("a claim is given up; the watches bring its jobs back", "number", request.Number, "error", err)
+				return job.ClaimReply{Next: unknown}, sent, true
+			}
+		}
+		if err == nil {
+			p.counters.claimed.Add(int64(len(reply.Leases)))
+			return reply, sent, true
+		}
+		if !slow.pause(until) {
+			return job.ClaimReply{}, sent, false
+		}
+	}
+}
+
+// take starts the handlers of new leases.
+func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
+	if len(leases) == 0 {
+		return
+	}
+	if failpoint.Enabled {
+		ids := make([]job.ID, len(leases))
+		for i := range leases {
+			ids[i] = leases[i].ID
+		}
+		failpoint.Hit("claim.after", ids...)
+	}
+	batch := make([]*held, len(leases))
+	for i := range leases {
+		batch[i] = p.hold(partition, &leases[i], sent)
+	}
+	now := time.Now()
+	var back []*held
+	p.mu.Lock()
+	for i, h := range batch {
+		p.held = append(p.held, h)
+		h.at = len(p.held) - 1
+		if p.state == ended || now.After(h.deadline) || h.untrusted(now) {
+			p.end(h, ending{kind: release}) // not begun, so it costs nothing
+			h.free()
+			back = append(back, h)
+			batch[i] = nil
+			continue
+		}
+		h.running = true
+		p.running++
+	}
+	p.mu.Unlock()
+	for _, h := range batch {
+		if h != nil {
+			p.begin(h)
+		}
+	}
+	p.deliver(back...)
+}
+
+// begin gives a lease to a goroutine that waits for one, or to a new one: there are never more than slots.
+func (p *Pool) begin(h *held) {
+	p.mu.Lock()
+	waits := p.idle > 0
+	if waits {
+		p.idle--
+	}
+	p.mu.Unlock()
+	if waits {
+		p.next <- h
+	} else {
+		go p.slot(h)
+	}
+}
+
+// hold makes a lease ours. Its clocks count from when the claim was sent, so they run out here before they do in Redis.
+func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
+	plan := p.plan(l.Tier)
+	h := &held{lease: *l, partition: partition, deadline: sent.Add(plan.MaxProcessingTime)}
+	h.beaten, h.safe = sent, sent.Add(plan.HeartbeatTimeout)
+	withDeadline, stop := context.WithDeadlineCause(p.base, h.deadline, job.ErrMaxTime)
+	withCancel, cancel := context.WithCancelCause(withDeadline)
+	h.cancel = cancel
+	h.free = func() { cancel(nil); stop() }
+	h.ctx = job.WithRun(withCancel, job.Run{
+		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, Tier: l.Tier, Type: l.Type, TraceID: l.TraceID, Deadline: h.deadline,
+	})
+	return h
+}
+
+// plan is a tier's plan. A tier that is not in the book is served by the seed's most patient plan, as the claim does it.
+func (p *Pool) plan(t job.Tier) job.Plan {
+	if plan, ok := p.cfg.Plans.Plan(t); ok {
+		return plan
+	}
+	return job.DefaultPlans()[0]
+}
+
+func (p *Pool) claimingEnded() {
+	p.mu.Lock()
+	p.claiming = false
+	p.mu.Unlock()
+	signal(p.changed)
+}

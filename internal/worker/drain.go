@@ -1,0 +1,118 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	drainGrace    = time.Second     // for handlers to return after they were told that the server drains
+	deliveryBound = 2 * time.Second // for the last endings
+)
+
+// Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx ends), tells
+// the rest to stop, gives back what does not return within a second, and delivers the last endings. It returns within DrainTimeout + 4 s, with an
+// error if handlers still run or endings were not delivered; their jobs come back through the watches. It may be called twice, and
+// before Start.
+func (p *Pool) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	before := p.state
+	p.state = ended
+	p.mu.Unlock()
+	switch before {
+	case fresh:
+		close(p.stopped)
+		return nil
+	case started:
+		p.drain(ctx)
+		p.stopErr = p.leftOver()
+		close(p.stopped)
+		return p.stopErr
+	}
+	select {
+	case <-p.stopped:
+		return p.stopErr
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the drain: %w", context.Cause(ctx))
+	}
+}
+
+func (p *Pool) drain(ctx context.Context) {
+	close(p.stopping)
+	p.hush()
+	idle := func() bool { return p.running == 0 }
+	if !p.await(ctx, p.cfg.DrainTimeout, idle) {
+		p.tellToStop()
+		p.await(p.io, drainGrace, idle)
+		p.giveBack()
+	}
+	p.await(p.io, deliveryBound, func() bool { return !p.claiming && p.undelivered == 0 })
+	p.shut()
+	for i := range p.lanes {
+		p.lanes[i].close()
+	}
+	p.wg.Wait()
+	close(p.next)
+}
+
+// await waits until done, which is asked with Pool.mu held; it is false if that took longer than most or until ctx ended.
+func (p *Pool) await(ctx context.Context, most time.Duration, done func() bool) bool {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	for {
+		p.mu.Lock()
+		ok := done()
+		p.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-p.changed:
+		case <-t.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// tellToStop ends the contexts of all running handlers.
+func (p *Pool) tellToStop() {
+	p.mu.Lock()
+	var running []*held
+	for _, h := range p.held {
+		if h.running {
+			running = append(running, h)
+		}
+	}
+	p.mu.Unlock()
+	for _, h := range running {
+		h.cancel(job.ErrDraining)
+	}
+}
+
+// giveBack returns all jobs that are still running to their places. What their handlers return is dropped.
+func (p *Pool) giveBack() {
+	p.mu.Lock()
+	var back []*held
+	for _, h := range p.held {
+		if p.end(h, ending{kind: release}) {
+			back = append(back, h)
+		}
+	}
+	p.mu.Unlock()
+	p.deliver(back...)
+	if len(back) > 0 {
+		p.log.Warn("jobs did not finish in time and were given back", "jobs", len(back))
+	}
+}
+
+func (p *Pool) leftOver() error {
+	if s := p.Stats(); s.Running > 0 || s.Undelivered > 0 {
+		return fmt.Errorf("stop the pool: %d handlers still run, %d endings are undelivered", s.Running, s.Undelivered)
+	}
+	return nil
+}

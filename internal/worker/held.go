@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// mistrust is how long after the heartbeat timeout the pool believes in a lease it could not extend: the watches look twice, 2 s
+// apart, so nobody else can hold the job before timeout + 2 s.
+const mistrust = time.Second
+
+// held is a lease in this process' hands.
+type held struct {
+	lease     job.Lease
+	partition int
+	deadline  time.Time // of the maximum processing time
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	free      func() // frees the context; the cause must have been read
+
+	// Under Pool.mu.
+	at      int       // its place in Pool.held
+	running bool      // the handler has not returned: it occupies a slot
+	ended   bool      // its ending is chosen; nothing may choose another
+	settled bool      // the ending was answered, or the lease is lost: no heartbeat any more
+	beaten  time.Time // when the last heartbeat that succeeded was sent
+	safe    time.Time // until then the lease is ours for certain
+	fenced  bool      // not trusted any more: the handler was told
+	told    time.Time // when its context was first seen ended
+	stuck   bool      // counted as stuck
+
+	ending ending // set by whoever set ended
+}
+
+// untrusted: another worker might soon hold this job.
+func (h *held) untrusted(now time.Time) bool { return now.After(h.safe.Add(mistrust)) }
+
+// end chooses a lease's ending; it is false if it has one. Pool.mu is held, and deliver follows after it is released.
+func (p *Pool) end(h *held, e ending) bool {
+	if h.ended {
+		return false
+	}
+	h.ended, h.ending = true, e
+	p.undelivered++
+	return true
+}
+
+// settle ends what is owed for a lease: it is answered, or lost. Pool.mu is held.
+func (p *Pool) settle(h *held) {
+	h.ended, h.settled = true, true
+	if !h.running {
+		p.drop(h)
+	}
+}
+
+// drop forgets a lease that is settled and whose handler has returned. Pool.mu is held.
+func (p *Pool) drop(h *held) {
+	last := len(p.held) - 1
+	p.held[h.at] = p.held[last]
+	p.held[h.at].at = h.at
+	p.held[last] = nil
+	p.held = p.held[:last]
+}

@@ -1,0 +1,127 @@
+package worker
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// lane is the endings of one kind for one partition that wait to be sent. Senders come and go with the work: an ending that finds none
+// starts one, and what arrives while its call is under way shares the next call.
+type lane struct {
+	partition int
+	kind      kind
+
+	mu      sync.Mutex
+	waiting []*held
+	senders int
+	most    int // entries per call; fewer while something in the lane cannot be sent
+	closed  bool
+}
+
+func newLanes(partitions int) []lane {
+	lanes := make([]lane, partitions*int(kinds))
+	for i := range lanes {
+		lanes[i].partition, lanes[i].kind, lanes[i].most = i/int(kinds), kind(i%int(kinds)), job.MaxBatch
+	}
+	return lanes
+}
+
+// deliver puts leases with a chosen ending into their lanes.
+func (p *Pool) deliver(batch ...*held) {
+	for _, h := range batch {
+		l := &p.lanes[h.partition*int(kinds)+int(h.ending.kind)]
+		l.mu.Lock()
+		l.waiting = append(l.waiting, h)
+		// A second completion call is worth its while only when a whole batch waits behind the first.
+		if !l.closed && (l.senders == 0 || l.kind == complete && l.senders == 1 && len(l.waiting) >= job.MaxBatch) {
+			l.senders++
+			p.wg.Go(func() { p.sendLoop(l) })
+		}
+		l.mu.Unlock()
+	}
+}
+
+// sendLoop sends until the lane is empty. What was not answered goes back into the lane.
+func (p *Pool) sendLoop(l *lane) {
+	s := sender{pool: p, lane: l}
+	slow := growing{base: 50 * time.Millisecond, cap: time.Second}
+	for {
+		runtime.Gosched() // handlers that are about to return share this call
+		batch, ok := l.next(s.batch[:0])
+		if !ok {
+			return
+		}
+		s.batch = batch
+		replies, err := s.send(p.io)
+		p.heed(l.kind.String(), l.partition, err)
+		if err == nil {
+			p.answered(s.batch, replies)
+			l.sent()
+			slow.reset()
+			continue
+		}
+		l.putBack(s.batch, outage(err))
+		if p.quiet.Err() != nil {
+			slow.cap = 100 * time.Millisecond // the drain waits for these
+		}
+		if !slow.pause(p.io) {
+			l.leave()
+			return
+		}
+	}
+}
+
+// next takes what one call can carry. If nothing waits, the sender has left the lane.
+func (l *lane) next(batch []*held) ([]*held, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := 0
+	for len(batch) < min(l.most, len(l.waiting)) {
+		h := l.waiting[len(batch)]
+		size += h.ending.size()
+		if size > job.MaxBatchBytes && len(batch) > 0 {
+			break
+		}
+		batch = append(batch, h)
+	}
+	if len(batch) == 0 {
+		l.senders--
+		return nil, false
+	}
+	rest := copy(l.waiting, l.waiting[len(batch):])
+	clear(l.waiting[rest:])
+	l.waiting = l.waiting[:rest]
+	return batch, true
+}
+
+// putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that failed, something
+// in the batch may be to blame: smaller calls find it, and the others pass it by.
+func (l *lane) putBack(batch []*held, outage bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, batch...)
+	if !outage {
+		l.most = max(len(batch)/2, 1)
+	}
+}
+
+func (l *lane) sent() {
+	l.mu.Lock()
+	l.most = min(l.most*2, job.MaxBatch)
+	l.mu.Unlock()
+}
+
+func (l *lane) leave() {
+	l.mu.Lock()
+	l.senders--
+	l.mu.Unlock()
+}
+
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+}

@@ -1,0 +1,177 @@
+// Package worker runs jobs: a pool that claims leases, keeps them alive with heartbeats, runs their handlers and reports how they
+// ended.
+//
+// The life of a lease here, and the file that governs each step:
+//
+//	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best job
+//	run.go      a handler runs in a slot until it returns; verdict.go decides which ending its return means
+//	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
+//	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
+//	lane.go     endings wait in a lane per partition and kind, and are sent in batches until they are answered (send.go)
+//	drain.go    Stop: finish, hand back, deliver
+//
+// Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler, the watch, a
+// LOST heartbeat or the drain; what comes later is dropped. A slot is taken until its handler has returned, whatever became of
+// the lease. An ending is never given up while the process lives: only Redis' answer settles it.
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Queue is the store of leases. One call is one script call for one partition, with at most job.MaxBatch entries; replies come in
+// the order of the entries. An error is job.ErrUnavailable if the call was certainly not executed; after any other the call may
+// have been, and is sent again: a claim under its number, an ending under its token. A batch may be reused after the call.
+type Queue interface {
+	Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error)
+	Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error)
+	Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error)
+	Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error)
+}
+
+// Pulse sends heartbeats on connections of its own, with short timeouts: OK, CANCEL or LOST for each entry. OK and CANCEL extend
+// the lease.
+type Pulse interface {
+	Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error)
+}
+
+// Doorbell hints that something is ready. Wait returns nil after a token, or after about a second without one.
+type Doorbell interface {
+	Wait(ctx context.Context, partition int) error
+	Ring(ctx context.Context, partition int) error
+}
+
+// Recorder takes outcomes on their short way to SQL. Offer does not block; if it refuses, the outbox still has the outcome.
+// Wake says that something waits in the outbox which nobody offered.
+type Recorder interface {
+	Offer(o job.Outcome) bool
+	Wake()
+}
+
+// Config is what a pool is told. All fields are needed.
+type Config struct {
+	Slots             int // handlers at a time
+	Partitions        int
+	HeartbeatInterval time.Duration
+	ResultLimit       int // bytes
+	DrainTimeout      time.Duration
+	Registry          *job.Registry
+	Plans             *job.PlanBook
+	Log               *slog.Logger
+	Nonce             string // the process' name in tokens and logs
+}
+
+// Pool runs jobs in Slots slots. Make it with New.
+type Pool struct {
+	cfg      Config
+	queue    Queue
+	pulse    Pulse
+	bell     Doorbell
+	recorder Recorder
+	log      *slog.Logger
+
+	base  context.Context    // of handlers: carries Start's values, never ends by itself
+	io    context.Context    // of calls: ends last
+	shut  context.CancelFunc // ends io
+	quiet context.Context    // of the doorbell: ends when claiming stops
+	hush  context.CancelFunc
+	wg    sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
+
+	woken    chan struct{} // Wake was called
+	freed    chan struct{} // there may be room again
+	rung     chan int      // a doorbell returned; its partition
+	changed  chan struct{} // something a drain waits for may have happened
+	stopping chan struct{} // closed by Stop
+	stopped  chan struct{} // closed when Stop is through
+	stopErr  error         // set before stopped is closed
+
+	next    chan *held // leases for idle goroutines; closed at the end of Stop
+	claims  []int64    // the last claim number, per partition; the claimer's
+	heads   heads      // the claimer's
+	waiters []waiter
+	lanes   []lane
+
+	mu          sync.Mutex
+	state       state
+	held        []*held // every lease that is not settled, and every handler that has not returned
+	running     int     // slots taken
+	idle        int     // goroutines that wait for a lease, or are about to
+	stuck       int
+	undelivered int
+	claiming    bool // the claimer has not returned
+
+	outages  outages
+	counters counters
+	beatLag  atomic.Int64
+}
+
+// callBound is the longest that a call may take: far above the connections' own timeouts, so that nothing can wedge a loop.
+const callBound = 10 * time.Second
+
+type state int
+
+const (
+	fresh state = iota
+	started
+	ended
+)
+
+// New makes a pool. It does nothing until Start.
+func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
+	cfg.Slots, cfg.Partitions = max(cfg.Slots, 1), max(cfg.Partitions, 1)
+	return &Pool{
+		cfg: cfg, queue: q, pulse: p, bell: d, recorder: r,
+		log:      cfg.Log.With("worker", cfg.Nonce),
+		woken:    make(chan struct{}, 1),
+		freed:    make(chan struct{}, 1),
+		rung:     make(chan int, cfg.Partitions),
+		changed:  make(chan struct{}, 1),
+		stopping: make(chan struct{}),
+		stopped:  make(chan struct{}),
+		next:     make(chan *held, cfg.Slots),
+		claims:   make([]int64, cfg.Partitions),
+		heads:    newHeads(cfg.Partitions),
+		waiters:  newWaiters(cfg.Partitions),
+		lanes:    newLanes(cfg.Partitions),
+		outages:  outages{since: map[line]time.Time{}},
+	}
+}
+
+// Start begins to claim and run jobs. The pool lives until Stop, not until ctx ends; ctx gives handlers its values. It fails if the
+// pool was started or stopped before.
+func (p *Pool) Start(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.state != fresh {
+		return errors.New("start the pool: it was started or stopped before")
+	}
+	p.state, p.claiming = started, true
+	p.base = context.WithoutCancel(ctx)
+	p.io, p.shut = context.WithCancel(p.base)
+	p.quiet, p.hush = context.WithCancel(p.io)
+	p.wg.Go(p.claimLoop)
+	for i := range p.waiters {
+		p.wg.Go(func() { p.listenLoop(i) })
+	}
+	p.wg.Go(p.beatLoop)
+	p.wg.Go(p.watchLoop)
+	return nil
+}
+
+// Wake says that this process just made a job ready. It never blocks and may be called at any time.
+func (p *Pool) Wake() { signal(p.woken) }
+
+// signal leaves a mark for whoever waits on c, a channel of capacity one: many marks are as good as one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

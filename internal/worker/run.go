@@ -1,0 +1,93 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// ran is what a handler left behind.
+type ran struct {
+	result  []byte
+	err     error
+	verdict job.Verdict // of err
+	exits   bool        // the goroutine ends with it
+}
+
+// slot runs leases one after the other. A goroutine that ran before has a stack that fits its handlers, which a new one would have to
+// grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
+func (p *Pool) slot(h *held) {
+	for ok := true; ok; h, ok = <-p.next {
+		p.run(h)
+	}
+}
+
+// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows.
+func (p *Pool) run(h *held) {
+	var r ran
+	returned := false
+	defer func() {
+		if !returned { // a panic, or runtime.Goexit: recover is nil then
+			value := recover()
+			r = ran{err: crashed(value, debug.Stack()), verdict: job.Verdict{RetryAfter: -1}, exits: value == nil}
+		}
+		p.finish(h, r)
+	}()
+	r.result, r.err = p.cfg.Registry.Run(h.ctx, h.lease.Type, h.lease.Payload)
+	if r.err != nil {
+		r.verdict = job.Judge(r.err) // asks the handler's own error types, so it belongs inside
+	}
+	returned = true
+}
+
+// crashed turns a panic into an error with the handler's stack.
+func crashed(value any, stack []byte) error {
+	if value == nil { // recover never returns nil for a panic
+		return fmt.Errorf("the handler called runtime.Goexit\n%s", stack)
+	}
+	// What is above the line of panic() is ours; the cause is below it.
+	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
+		if rest := bytes.SplitN(stack[i+1:], []byte("\n"), 3); len(rest) == 3 {
+			stack = rest[2]
+		}
+	}
+	return fmt.Errorf("panic: %v\n%s", value, stack)
+}
+
+// finish frees the slot and reports, unless the lease has its ending already.
+func (p *Pool) finish(h *held, r ran) {
+	cause := context.Cause(h.ctx)
+	h.free()
+	var e ending
+	if r.err == nil {
+		e = succeeded(r.result, p.cfg.ResultLimit)
+	} else {
+		plan := p.plan(h.lease.Tier)
+		e = failed(r, cause, plan.Backoff.Delay(h.lease.RetryCount, rand.Float64()))
+	}
+	p.mu.Lock()
+	h.running = false
+	p.running--
+	if !r.exits {
+		p.idle++
+	}
+	if h.stuck {
+		p.stuck--
+	}
+	mine := p.end(h, e)
+	if h.settled {
+		p.drop(h)
+	}
+	p.mu.Unlock()
+	signal(p.freed)
+	signal(p.changed)
+	if mine {
+		failpoint.Hit("handler.after", h.lease.ID)
+		p.deliver(h)
+	}
+}

@@ -1,0 +1,260 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// badError is an error of a handler that cannot even say its text.
+type badError struct{ text *string }
+
+func (e *badError) Error() string { return *e.text }
+
+// badVerdict is an error whose own methods panic when it is judged.
+type badVerdict struct{}
+
+func (badVerdict) Error() string { return "bad verdict" }
+func (badVerdict) As(any) bool   { panic("As panics") }
+
+type badText struct{}
+
+func (badText) String() string { panic("String panics") }
+
+func TestHandlerCrashesAreContained_F45(t *testing.T) {
+	var nilError *badError
+	cases := []struct {
+		name string
+		fn   func() (string, error)
+		want []string
+	}{
+		{"a value", func() (string, error) { panic("boom") }, []string{"panic: boom\n", "run_test.go"}},
+		{"an error", func() (string, error) { panic(errors.New("as error")) }, []string{"panic: as error\n", "run_test.go"}},
+		{"nil", func() (string, error) { panic(nil) }, []string{"panic called with nil argument", "run_test.go"}},
+		{"a runtime error", func() (string, error) { return *nilError.text, nil }, []string{"nil pointer dereference", "run_test.go"}},
+		{"Goexit", func() (string, error) { runtime.Goexit(); return "", nil }, []string{"runtime.Goexit", "run_test.go"}},
+		{"a long value", func() (string, error) { panic(strings.Repeat("\u20ac", 3000)) }, []string{"panic: \u20ac\u20ac"}},
+		{"bytes that are no text", func() (string, error) { panic("\xff\xfe") }, []string{"panic: \uFFFD"}},
+		{"a value whose String panics", func() (string, error) { panic(badText{}) }, []string{"String panics"}},
+		{"an error whose Error panics", func() (string, error) { return "", &badError{} }, []string{"PANIC"}},
+		{"an error that is a nil pointer", func() (string, error) { return "", nilError }, []string{"nil"}},
+		{"an error whose As panics", func() (string, error) { return "", badVerdict{} }, []string{"As panics"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				crash := true
+				r := newRig(func(context.Context) (string, error) {
+					if crash {
+						crash = false
+						return c.fn()
+					}
+					return "fine", nil
+				}, func(c *Config) { c.Slots = 1 })
+				r.queue.push(work(1, job.Paid), work(2, job.Paid))
+				r.start(t)
+				after(time.Second)
+				done, failures, _ := r.queue.endings()
+				if len(failures) != 1 || len(done) != 1 || done[0].ID != work(2, job.Paid).ID {
+					t.Fatalf("failed %+v, completed %+v, want the first to fail and the next to run", failures, done)
+				}
+				f := failures[0]
+				if f.Cause != job.HandlerError || f.Final || len(f.Error) > 2048 || !utf8.ValidString(f.Error) {
+					t.Errorf("failure = %+v", f)
+				}
+				for _, want := range c.want {
+					if !strings.Contains(f.Error, want) {
+						t.Errorf("error %q lacks %q", f.Error, want)
+					}
+				}
+				if s := r.Stats(); s.Running != 0 || s.Free != 1 {
+					t.Errorf("stats = %+v, want the slot free", s)
+				}
+				r.stop(t)
+			})
+		})
+	}
+}
+
+func TestHandlerEndings(t *testing.T) {
+	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond } // 2 s * 2^2, +-20 %
+	exactly := func(want time.Duration) func(time.Duration) bool {
+		return func(d time.Duration) bool { return d == want }
+	}
+	boom := errors.New("boom")
+	cases := []struct {
+		name   string
+		result string
+		err    error
+		typ    string
+		fails  job.Cause // "" = released
+		final  bool
+		delay  func(time.Duration) bool
+	}{
+		{name: "an error waits for the tier's backoff", err: boom, fails: job.HandlerError, delay: second},
+		{name: "Permanent", err: fmt.Errorf("wrapped: %w", job.Permanent(boom)), fails: job.PermanentError, final: true, delay: exactly(0)},
+		{name: "RetryAfter", err: job.RetryAfter(time.Minute, boom), fails: job.HandlerError, delay: exactly(time.Minute)},
+		{name: "RetryAfter nothing", err: job.RetryAfter(0, boom), fails: job.HandlerError, delay: exactly(0)},
+		{name: "Later", err: job.Later(time.Hour), delay: exactly(time.Hour)},
+		{name: "a result over the limit", result: strings.Repeat("x", 1023), fails: job.ResultTooLarge, final: true, delay: exactly(0)},
+		{name: "an unknown type", typ: "ELSEWHERE", fails: job.UnknownJobType, delay: second},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(func(context.Context) (string, error) { return c.result, c.err })
+				j := work(1, job.Paid)
+				j.RetryCount = 2
+				if c.typ != "" {
+					j.Type = c.typ
+				}
+				r.queue.push(j)
+				r.start(t)
+				after(time.Second)
+				r.stop(t)
+				done, failures, back := r.queue.endings()
+				switch {
+				case len(done) != 0 || len(failures)+len(back) != 1:
+					t.Fatalf("completed %+v, failed %+v, released %+v", done, failures, back)
+				case c.fails == "":
+					if len(back) != 1 || !c.delay(back[0].Delay) {
+						t.Errorf("failed %+v, released %+v", failures, back)
+					}
+				case len(failures) != 1 || failures[0].Cause != c.fails || failures[0].Final != c.final || !c.delay(failures[0].Delay) || failures[0].Error == "":
+					t.Errorf("failed %+v, released %+v", failures, back)
+				}
+			})
+		})
+	}
+	t.Run("a result at the limit", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(func(context.Context) (string, error) { return strings.Repeat("x", 1022), nil }) // and two quotes
+			r.queue.push(work(1, job.Paid))
+			r.start(t)
+			after(time.Second)
+			r.stop(t)
+			if done, _, _ := r.queue.endings(); len(done) != 1 || len(done[0].Result) != 1024 {
+				t.Errorf("completed %+v", done)
+			}
+		})
+	})
+}
+
+func TestHandlerKnowsItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var got job.Run
+		var deadline time.Time
+		r := newRig(func(ctx context.Context) (string, error) {
+			got, _ = job.Running(ctx)
+			deadline, _ = ctx.Deadline()
+			if ctx.Value(ctxKey{}) != "value" {
+				t.Error("the handler does not see the values of Start's context")
+			}
+			return "", ctx.Err()
+		})
+		r.queue.claim = func(req job.ClaimRequest) (job.ClaimReply, error) {
+			<-time.After(time.Second) // the answer is slow: the deadline counts from when the claim was sent
+			return r.queue.pop(req), nil
+		}
+		j := work(1, job.Public)
+		j.Attempt, j.Generation, j.TraceID = 3, 2, "trace"
+		r.queue.push(j)
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "value"))
+		if err := r.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel() // handlers do not live in the context of whoever started the pool
+		after(2 * time.Second)
+		r.stop(t)
+		want := job.Run{ID: j.ID, Generation: 2, Attempt: 4, Tier: job.Public, Type: "WORK", TraceID: "trace", Deadline: begin.Add(10 * time.Second)}
+		if got != want || !deadline.Equal(want.Deadline) {
+			t.Errorf("run = %+v, deadline %v, want %+v", got, deadline, want)
+		}
+		if done, _, _ := r.queue.endings(); len(done) != 1 {
+			t.Error("the handler's context had ended")
+		}
+	})
+}
+
+type ctxKey struct{}
+
+// A tier that is not in the book is run by the defaults: its running work must not suffer.
+func TestHandlerOfADeletedPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		deadlines := map[job.Tier]time.Duration{}
+		r := newRig(func(ctx context.Context) (string, error) {
+			run, _ := job.Running(ctx)
+			deadlines[run.Tier] = run.Deadline.Sub(begin)
+			return "", nil
+		}, func(c *Config) { c.Slots, c.Plans = 1, &job.PlanBook{} })
+		r.queue.push(work(1, job.Public), work(2, "GOLD"))
+		r.start(t)
+		after(0)
+		r.stop(t)
+		if deadlines[job.Public] != 50*time.Second || deadlines["GOLD"] != 50*time.Second {
+			t.Errorf("deadlines = %v", deadlines)
+		}
+	})
+}
+
+// What a process cannot read or does not know must not crash it, and must not loop.
+func TestStrangeJobs_F51(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(quick)
+		strange, elsewhere := work(1, job.Paid), work(2, job.Paid)
+		strange.Payload, elsewhere.Type = []byte("{not json"), "ELSEWHERE"
+		r.queue.push(strange, elsewhere)
+		r.start(t)
+		after(time.Second)
+		r.stop(t)
+		_, failures, _ := r.queue.endings()
+		got := map[job.ID]job.Failure{}
+		for _, f := range failures {
+			got[f.ID] = f
+		}
+		if f := got[strange.ID]; f.Cause != job.PermanentError || !f.Final {
+			t.Errorf("an unreadable payload: %+v", f)
+		}
+		if f := got[elsewhere.ID]; f.Cause != job.UnknownJobType || f.Final || f.Delay < time.Second {
+			t.Errorf("an unknown type: %+v", f)
+		}
+	})
+}
+
+// Goroutines stay for the next job, but a free slot always has one.
+func TestSlotsRunAtTheSameTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meet := make(chan struct{})
+		r := newRig(func(ctx context.Context) (string, error) {
+			run, _ := job.Running(ctx)
+			switch run.ID {
+			case work(1, job.Paid).ID:
+			case work(2, job.Paid).ID:
+				<-meet
+			default:
+				meet <- struct{}{}
+			}
+			return "", nil
+		})
+		r.queue.push(work(1, job.Paid))
+		r.start(t)
+		synctest.Wait()
+		r.queue.push(work(2, job.Paid), work(3, job.Paid))
+		r.Wake()
+		synctest.Wait()
+		if s := r.Stats(); s.Completed != 3 {
+			t.Errorf("stats = %+v, want the two jobs that wait for each other done", s)
+		}
+		r.stop(t)
+	})
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+func (k kind) String() string { return [...]string{"complete", "fail", "release"}[k] }
+
+// size is about how many bytes an ending adds to a call.
+func (e *ending) size() int { return 128 + len(e.result) + len(e.text) }
+
+// sender is one call at a time, with the memory it reuses from call to call.
+type sender struct {
+	pool        *Pool
+	lane        *lane
+	batch       []*held
+	completions []job.Completion
+	failures    []job.Failure
+	giveBacks   []job.GiveBack
+}
+
+// send makes the lane's call for the batch.
+func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callBound)
+	defer cancel()
+	q, partition := s.pool.queue, s.lane.partition
+	switch s.lane.kind {
+	case complete:
+		s.completions = s.completions[:0]
+		for _, h := range s.batch {
+			s.completions = append(s.completions, job.Completion{LeaseRef: h.lease.Ref(), Result: h.ending.result})
+		}
+		replies, err = q.Complete(ctx, partition, s.completions)
+	case fail:
+		s.failures = s.failures[:0]
+		for _, h := range s.batch {
+			e := &h.ending
+			s.failures = append(s.failures, job.Failure{LeaseRef: h.lease.Ref(), Cause: e.cause, Error: e.text, Final: e.final, Delay: e.delay})
+		}
+		replies, err = q.Fail(ctx, partition, s.failures)
+	default:
+		s.giveBacks = s.giveBacks[:0]
+		for _, h := range s.batch {
+			s.giveBacks = append(s.giveBacks, job.GiveBack{LeaseRef: h.lease.Ref(), Delay: h.ending.delay})
+		}
+		replies, err = q.Release(ctx, partition, s.giveBacks)
+	}
+	if err == nil && len(replies) != len(s.batch) {
+		return nil, fmt.Errorf("%s: %d replies for %d entries", s.lane.kind, len(replies), len(s.batch))
+	}
+	return replies, err
+}
+
+// answered acts on the replies and settles the leases.
+func (p *Pool) answered(batch []*held, replies []job.EndReply) {
+	if failpoint.Enabled && batch[0].ending.kind == complete {
+		ids := make([]job.ID, len(batch))
+		for i, h := range batch {
+			ids[i] = h.lease.ID
+		}
+		failpoint.Hit("complete.after", ids...)
+	}
+	wake := false
+	for i, h := range batch {
+		if p.note(h, replies[i]) {
+			wake = true
+		}
+	}
+	if wake {
+		p.recorder.Wake()
+	}
+	p.mu.Lock()
+	for _, h := range batch {
+		p.undelivered--
+		p.settle(h)
+	}
+	p.mu.Unlock()
+	signal(p.freed)
+	signal(p.changed)
+}
+
+// note counts one answer, offers a first-attempt success to the recorder, and says whether an outcome waits in the outbox instead.
+func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
+	switch reply.Word {
+	case job.OK:
+		switch h.ending.kind {
+		case complete:
+			p.counters.completed.Add(1)
+			return !p.offer(h, reply)
+		case fail:
+			p.counters.failed.Add(1)
+			p.logFailure(h, "the attempt failed and is repeated")
+		default:
+			p.counters.released.Add(1)
+		}
+	case job.Discarded:
+		p.counters.failed.Add(1)
+		p.logFailure(h, "the job failed for good")
+		return true
+	case job.WasCancelled:
+		p.counters.cancelled.Add(1)
+		return true
+	case job.Lost:
+		p.counters.lost.Add(1)
+		p.log.Warn("the ending came too late: the lease was lost", "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type,
+			"attempt", h.lease.Attempt, "ending", h.ending.kind.String())
+	default:
+		p.log.Error("an ending got an answer that it does not know", "job_id", h.lease.ID, "ending", h.ending.kind.String(), "word", reply.Word)
+	}
+	return false
+}
+
+// offer hands a completion to the recorder, and is false if that is the outbox's business: only a first attempt has no history in
+// Redis that belongs to its outcome. A refused offer is served from the outbox in its time, so it wakes nobody.
+func (p *Pool) offer(h *held, reply job.EndReply) bool {
+	if h.lease.Attempt != 1 {
+		return false
+	}
+	o := job.Outcome{Job: h.lease.Job}
+	o.Status, o.EndedAt, o.Result = job.Completed, reply.At, h.ending.result
+	p.recorder.Offer(o)
+	return true
+}
+
+func (p *Pool) logFailure(h *held, message string) {
+	p.log.Info(message, "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type, "attempt", h.lease.Attempt,
+		"cause", h.ending.cause, "trace_id", h.lease.TraceID)
+}

@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// maxError bounds the text of an error, in bytes.
+const maxError = 2048
+
+// kind is which script an ending goes to.
+type kind int
+
+const (
+	complete kind = iota
+	fail
+	release
+	kinds
+)
+
+// ending is what is reported about a lease.
+type ending struct {
+	kind   kind
+	result []byte        // complete
+	cause  job.Cause     // fail
+	text   string        // fail
+	final  bool          // fail
+	delay  time.Duration // fail, release
+}
+
+// succeeded is the ending of a handler that returned no error. It counts even if its context had ended: the work is done, and the
+// script decides whether the lease still holds.
+func succeeded(result []byte, limit int) ending {
+	if len(result) > limit {
+		return ending{kind: fail, cause: job.ResultTooLarge, final: true,
+			text: fmt.Sprintf("the result has %d bytes, the limit is %d", len(result), limit)}
+	}
+	return ending{kind: complete, result: result}
+}
+
+// failed is the ending of a handler that returned an error or crashed. ended is why its context had ended, nil if it had not;
+// backoff is what the tier waits before a retry.
+func failed(r ran, ended error, backoff time.Duration) ending {
+	e := ending{kind: fail, cause: job.HandlerError, text: text(r.err), delay: backoff}
+	switch {
+	case r.verdict.Later > 0:
+		return ending{kind: release, delay: r.verdict.Later}
+	case errors.Is(ended, job.ErrLeaseLost), errors.Is(ended, job.ErrDraining):
+		return ending{kind: release} // it was us who disturbed it, so it costs nothing
+	case r.verdict.Permanent:
+		e.cause, e.final, e.delay = job.PermanentError, true, 0
+	case errors.Is(ended, job.ErrMaxTime):
+		e.cause, e.delay = job.MaxTimeExceeded, 0 // a stuck job goes back to its place at once
+	case errors.Is(r.err, job.ErrUnknownType):
+		e.cause = job.UnknownJobType // another process may know it
+	case r.verdict.RetryAfter >= 0:
+		e.delay = r.verdict.RetryAfter
+	}
+	return e
+}
+
+// overdue is the ending of a job whose handler did not return at its maximum processing time.
+func overdue() ending {
+	return ending{kind: fail, cause: job.MaxTimeExceeded, text: job.ErrMaxTime.Error() + "; the handler did not return"}
+}
+
+// text is an error's text, cut to maxError bytes of valid UTF-8. fmt contains errors whose own Error method panics.
+func text(err error) string { return clip(fmt.Sprintf("%v", err), maxError) }
+
+func clip(s string, most int) string {
+	s = strings.ToValidUTF8(head(s, most), "\uFFFD")
+	return head(s, most)
+}
+
+// head is the first bytes of s, at most so many, not cut inside a character.
+func head(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for cut := most; cut > most-utf8.UTFMax; cut-- {
+		if utf8.RuneStart(s[cut]) {
+			return s[:cut]
+		}
+	}
+	return s[:most] // not UTF-8 there
+}

@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	lookEvery   = 100 * time.Millisecond
+	returnGrace = 250 * time.Millisecond // for a handler to return by itself at its maximum processing time
+	stuckGrace  = 2 * time.Second        // for a handler to return after its context ended
+)
+
+// action is what a look finds due for a lease.
+type action int
+
+const (
+	nothing action = iota
+	report         // over its time: report the failure without waiting for the handler
+	fence          // the lease may go to another worker: tell the handler
+	stick          // the handler ignores its context: count its slot as stuck
+)
+
+// due decides. ended says whether the handler's context has ended. Pool.mu is held.
+func (h *held) due(now time.Time, ended bool) action {
+	switch {
+	case !h.ended && now.After(h.deadline.Add(returnGrace)):
+		return report
+	case !h.ended && !h.fenced && h.untrusted(now):
+		return fence
+	case h.running && !h.stuck && ended && !h.told.IsZero() && now.Sub(h.told) > stuckGrace:
+		return stick
+	}
+	return nothing
+}
+
+func (p *Pool) watchLoop() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.io.Done():
+			return
+		case <-tick.C:
+			p.look(time.Now())
+		}
+	}
+}
+
+// look looks at every lease once and does what is due.
+func (p *Pool) look(now time.Time) {
+	var late, lost, stuck []*held
+	p.mu.Lock()
+	for _, h := range p.held {
+		ended := h.ctx.Err() != nil
+		if ended && h.told.IsZero() {
+			h.told = now
+		}
+		switch h.due(now, ended) {
+		case report:
+			p.end(h, overdue())
+			late = append(late, h)
+		case fence:
+			h.fenced = true
+			lost = append(lost, h)
+		case stick:
+			h.stuck = true
+			p.stuck++
+			stuck = append(stuck, h)
+		case nothing:
+		}
+	}
+	p.mu.Unlock()
+	for _, h := range lost {
+		h.cancel(job.ErrLeaseLost)
+		p.log.Warn("no heartbeat got through: the lease is not trusted any more", "job_id", h.lease.ID, "type", h.lease.Type, "attempt", h.lease.Attempt)
+	}
+	for _, h := range stuck {
+		p.log.Warn("the handler ignores its context: its slot is stuck until it returns", "job_id", h.lease.ID, "type", h.lease.Type)
+	}
+	p.deliver(late...)
+}
