@@ -1,0 +1,50 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only.
+PKG ?= ./...
+RUN ?=
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+# The report checks backends and seeds only where every test was asked for.
+PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
+REPORT := $(PARTIAL) go run ./internal/testreport
+TESTS := go test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $(PKG)
+
+.PHONY: help run build test long bench lint fmt clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
+
+run: ## start the server; nothing else is needed (embedded mode)
+	go run ./cmd/tierq
+
+build: ## build the static binary bin/tierq
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierq ./cmd/tierq
+
+test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim for a part
+	.ci/provide
+	$(TESTS) | $(REPORT)
+
+long: ## run the same under the race detector and with long outages (needs a C compiler)
+	.ci/provide
+	CGO_ENABLED=1 $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | $(REPORT)
+
+bench: ## measure throughput, latency, CPU and bytes per job; ARGS for its flags
+	.ci/provide
+	go run ./bench $(ARGS)
+
+lint: ## check format, vet, and the linters of .golangci.yml
+	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(GOLANGCI) run
+
+fmt: ## format the code
+	gofmt -w $$(find . -name '*.go' -not -path './.*')
+
+clean: ## remove what was built; ./data stays
+	rm -rf bin
+	go clean -testcache

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tierq/tierq/internal/app"
+	"github.com/tierq/tierq/internal/config"
+)
+
+func (p program) serveCommand(use string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Run the server (what tierq does without a command)",
+		Long: "Run the server.\n\nWithout settings everything lives inside the process (embedded mode). REDIS_URL and MYSQL_DSN set: external mode.\n" +
+			"Flags override the environment, which overrides .env, which overrides the defaults.",
+	}
+	if use == "serve" {
+		cmd.Args = noArgs // the root command leaves unknown words to cobra, which names the nearest command
+	}
+	settings := settingFlags(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := config.Load(p.environ, p.dotenv, settings())
+		if err != nil {
+			return err
+		}
+		ctx, stop := stoppable(cmd.Context(), os.Exit)
+		defer stop()
+		log := newLogger(c, p.stderr)
+		if err := p.serve(ctx, c, app.Options{Version: buildVersion(), Out: p.stdout, Log: log}); err != nil {
+			return failure{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// settingFlags makes a flag for each setting. The function it returns gives the ones that were used, by setting name.
+func settingFlags(flags *pflag.FlagSet) func() map[string]string {
+	flags.SortFlags = false      // the table's order has a meaning
+	names := map[string]string{} // flag -> setting
+	add := func(flag, name, usage string) {
+		names[flag] = name
+		flags.String(flag, "", usage)
+	}
+	for _, s := range config.Settings() {
+		usage := s.Usage() + " [" + s.Name + "]"
+		if s.Default != "" {
+			usage += " (default " + s.Default + ")"
+		}
+		add(s.Flag, s.Name, usage)
+		if s.Default == "off" {
+			flags.Lookup(s.Flag).NoOptDefVal = "on" // --insecure alone is on
+		}
+		if s.Secret {
+			add(s.Flag+"-file", s.Name+"_FILE", "file that holds "+s.Name)
+		}
+	}
+	return func() map[string]string {
+		used := map[string]string{}
+		flags.Visit(func(f *pflag.Flag) {
+			if name, ok := names[f.Name]; ok {
+				used[name] = f.Value.String()
+			}
+		})
+		return used
+	}
+}
+
+// stoppable is a context that the first SIGINT or SIGTERM cancels: time to drain. The second one exits at once, with the code
+// a shell expects of that signal.
+func stoppable(parent context.Context, exit func(code int)) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		stops := 0
+		for {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				cancel()
+				if stops++; stops > 1 {
+					exit(exitCode(s))
+				}
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
+}
+
+func exitCode(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return 128 + int(n)
+	}
+	return 1
+}
+
+func newLogger(c config.Config, w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: c.LogLevel}
+	if c.LogFormat == "text" || c.LogFormat == "" && terminal(w) {
+		return slog.New(slog.NewTextHandler(w, o))
+	}
+	return slog.New(slog.NewJSONHandler(w, o))
+}
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,86 @@
+// Package architecture holds the import table: which room may import which, and which library lives where. It is read by
+// its test only.
+package architecture
+
+// room is one row: a folder with what its files may import besides the standard library and itself. Its subfolders belong to
+// it unless they have a row of their own.
+type room struct {
+	dir      string
+	rooms    []string            // ours
+	libs     []string            // theirs, with all packages below
+	inFile   map[string][]string // more libraries, in one file only
+	inTests  []string            // more of both, in _test.go files only
+	std      []string            // the standard library's part it may use; nil = all
+	testOnly bool                // imported by _test.go files and test-only rooms only
+}
+
+// Short names for the table.
+const (
+	job       = "internal/job"
+	failpoint = "internal/failpoint"
+	testkit   = "internal/testkit"
+
+	cobra     = "github.com/spf13/cobra"
+	pflag     = "github.com/spf13/pflag"
+	env       = "github.com/caarlos0/env"
+	godotenv  = "github.com/joho/godotenv"
+	goRedis   = "github.com/redis/go-redis"
+	miniredis = "github.com/alicebob/miniredis"
+	gorm      = "gorm.io"
+	goose     = "github.com/pressly/goose"
+	mysql     = "github.com/go-sql-driver/mysql"
+	sqlite    = "github.com/ncruces/go-sqlite3"
+	gin       = "github.com/gin-gonic/gin"
+	uuid      = "github.com/google/uuid"
+	json      = "github.com/go-json-experiment/json"
+	compose   = "github.com/compose-spec/compose-go"
+)
+
+// Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
+// cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without the others.
+var table = []room{
+	{dir: "lua", std: []string{"embed"}},
+	{dir: job},
+	{dir: failpoint, rooms: []string{job}},
+
+	{dir: "internal/queue", rooms: []string{job, failpoint, "lua"}, libs: []string{goRedis}},
+	{dir: "internal/archive", rooms: []string{job, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
+	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}},
+	{dir: "internal/worker", rooms: []string{job, failpoint}},
+	{dir: "internal/recovery", rooms: []string{job, failpoint}},
+	{dir: "internal/handlers", rooms: []string{job, failpoint}},
+	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}},
+	{dir: "internal/config", libs: []string{env, godotenv}},
+
+	{
+		dir: "internal/app",
+		rooms: []string{
+			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
+			"internal/handlers", "internal/httpapi", "internal/config",
+		},
+		inFile:  map[string][]string{"embedded.go": {miniredis}},
+		inTests: []string{"lua", goRedis, mysql},
+	},
+	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config"}, libs: []string{cobra, pflag}},
+
+	{dir: testkit, libs: []string{goRedis, mysql}, testOnly: true},
+	{
+		dir: "internal/queue/queuetest", rooms: []string{job, "internal/queue", "lua", testkit},
+		libs: []string{goRedis, miniredis, "pgregory.net/rapid"}, testOnly: true,
+	},
+	{
+		dir: "internal/archive/archivetest", rooms: []string{job, "internal/archive", testkit},
+		libs: []string{gorm, mysql, sqlite}, testOnly: true,
+	},
+	{dir: "internal/e2e", inTests: []string{goRedis, mysql}, testOnly: true},
+	{dir: "internal/testreport"},
+	{dir: "internal/architecture"},
+	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},
+	{
+		dir: "bench", testOnly: true,
+		rooms: []string{job, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit}, libs: []string{goRedis, mysql},
+	},
+}
+
+// Any test may use these, and every test-only room of ours.
+var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis}

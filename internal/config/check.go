@@ -1,0 +1,126 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func (l *loader) checkBounds(c Config) {
+	v := reflect.ValueOf(c)
+	for _, s := range table {
+		if s.Max == "" || l.bad[s.Name] {
+			continue
+		}
+		n := v.Field(s.index).Int()
+		if n < bound(s.Min, s) || n > bound(s.Max, s) {
+			l.problem(s.Name, fmt.Sprintf("must be %s to %s: %s", s.Min, s.Max, s.Why))
+		}
+	}
+}
+
+// bound reads a min or max tag in the setting's own unit. A tag that does not parse is a mistake of ours that a test finds.
+func bound(tag string, s Setting) int64 {
+	var n int64
+	var err error
+	switch reflect.TypeFor[Config]().Field(s.index).Type {
+	case reflect.TypeFor[time.Duration]():
+		var d time.Duration
+		d, err = parseDuration(tag)
+		n = int64(d)
+	default:
+		n, err = parseSize(tag)
+	}
+	if err != nil {
+		panic(s.Name + ": bound " + tag + " " + err.Error())
+	}
+	return n
+}
+
+func (l *loader) checkStores(c Config) {
+	for _, s := range table {
+		// Anyone on the machine can read a command line. The variables and files are private.
+		if v := l.values[s.Name]; s.Secret && strings.HasPrefix(v.from, "flag ") && hasPassword(s.Name, v.text) {
+			l.problem(s.Name, "a password on the command line can be read by every user of the machine; use the variable or "+s.Name+"_FILE")
+		}
+	}
+	if c.RedisURL != "" && !l.bad["REDIS_URL"] {
+		l.checkRedisURL(c.RedisURL)
+	}
+	if c.MySQLDSN != "" && !l.bad["MYSQL_DSN"] {
+		l.checkDSN(c.MySQLDSN)
+	}
+	if l.bad["REDIS_URL"] || l.bad["MYSQL_DSN"] {
+		return
+	}
+	switch {
+	case c.RedisURL != "" && c.MySQLDSN == "":
+		l.problem("MYSQL_DSN", "not set, but REDIS_URL is; set both (external mode) or neither (embedded mode)")
+	case c.RedisURL == "" && c.MySQLDSN != "":
+		l.problem("REDIS_URL", "not set, but MYSQL_DSN is; set both (external mode) or neither (embedded mode)")
+	case c.Embedded() && !l.bad["TIERQ_ROLES"] && !c.Roles.All():
+		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set REDIS_URL and MYSQL_DSN to share the work")
+	}
+}
+
+// checkRedisURL never repeats the parser's error: a password with a / in it would be quoted there as the port.
+func (l *loader) checkRedisURL(text string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		l.problem("REDIS_URL", "not a URL; in a password, write special characters as %XX")
+	case u.Scheme == "unix":
+		if u.Path == "" {
+			l.problem("REDIS_URL", "names no socket: write unix:///path/to/redis.sock")
+		}
+	case u.Scheme != "redis" && u.Scheme != "rediss":
+		l.problem("REDIS_URL", "must begin with redis://, rediss:// or unix://")
+	case u.Host == "":
+		l.problem("REDIS_URL", "names no host: write redis://host:6379/0")
+	}
+}
+
+func (l *loader) checkDSN(text string) {
+	switch {
+	case strings.HasPrefix(text, "mysql://"):
+		l.problem("MYSQL_DSN", "is a DSN, not a URL: write user:password@tcp(host:3306)/database")
+	case dsnDatabase(text) == "":
+		l.problem("MYSQL_DSN", "names no database: write user:password@tcp(host:3306)/database")
+	}
+}
+
+func (l *loader) checkAddr(c Config) {
+	if l.bad["TIERQ_ADDR"] {
+		return
+	}
+	host, port, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		l.problem("TIERQ_ADDR", "is not host:port: write 127.0.0.1:8080")
+		return
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		l.problem("TIERQ_ADDR", "has no port from 0 to 65535")
+		return
+	}
+	if !loopback(host) && !c.Insecure && !l.bad["TIERQ_INSECURE"] {
+		l.problem("TIERQ_ADDR", "can be reached from other machines, and this version has no API keys; stay on 127.0.0.1, or set TIERQ_INSECURE=on")
+	}
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (l *loader) checkRest(c Config) {
+	if c.LogFormat != "" && c.LogFormat != "text" && c.LogFormat != "json" {
+		l.problem("TIERQ_LOG_FORMAT", "is neither text nor json")
+	}
+	if !l.bad["TIERQ_CAPACITY"] && !l.bad["TIERQ_PARTITIONS"] && c.Capacity < c.Partitions {
+		l.problem("TIERQ_CAPACITY", fmt.Sprintf("is less than TIERQ_PARTITIONS=%d: every partition owns a part of it", c.Partitions))
+	}
+}

@@ -1,0 +1,58 @@
+// Package config turns flags, environment and .env into a Config, once, and reports every problem it finds together.
+//
+// The struct tags of Config are the one table of settings: the flags of `tierq serve`, its help, .env.example and
+// docs/SETTINGS.md are all made from it.
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is what the process was told. Load is the only maker; a Config it returned without an error is within all bounds.
+//
+// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why bound
+// it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
+type Config struct {
+	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only with TIERQ_INSECURE=on"`
+	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
+	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`
+	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file"`
+
+	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; some of them only in external mode"`
+	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
+
+	Capacity       int   `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL"`
+	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit"`
+	PriorityBase   int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
+	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each"`
+
+	HeartbeatInterval time.Duration `env:"TIERQ_HEARTBEAT_INTERVAL" envDefault:"500ms" min:"10ms" max:"1s" why:"a worker must beat several times within the shortest heartbeat timeout" doc:"between two heartbeats of a worker"`
+	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs; 0: not at all, SQL does"`
+	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs; 0: not at all, SQL does"`
+	KeepEnded         int           `env:"TIERQ_KEEP_ENDED" envDefault:"1000000" min:"0" max:"1000000000" why:"ended jobs live in Redis' memory" doc:"ended jobs that Redis keeps at most; many endings shorten the retention, to 60 s at the least"`
+
+	GateThreshold int `env:"TIERQ_GATE_THRESHOLD" envDefault:"3" min:"1" max:"1000" why:"a gate that never closes lets submits hang" doc:"infrastructure errors in a row that close the gate (503 SYSTEM_UNHEALTHY)"`
+	OutboxLimit   int `env:"TIERQ_OUTBOX_LIMIT" envDefault:"100000" min:"1" max:"100000000" why:"outcomes wait for SQL in Redis' memory" doc:"outcomes not yet in SQL that close the gate"`
+
+	PayloadLimit int `env:"TIERQ_PAYLOAD_LIMIT" envDefault:"64KiB" unit:"bytes" min:"1" max:"512KiB" why:"one script call stays within 1 MiB" doc:"largest payload of a job; above it 413"`
+	ResultLimit  int `env:"TIERQ_RESULT_LIMIT" envDefault:"64KiB" unit:"bytes" min:"1" max:"512KiB" why:"one script call stays within 1 MiB" doc:"largest result of a job; above it the job fails with RESULT_TOO_LARGE"`
+
+	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"whoever stops the process waits for it" doc:"how long a stopping process lets running jobs finish before it gives them back"`
+	Insecure     bool          `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: allow TIERQ_ADDR to be reached from other machines, without API keys"`
+	LogLevel     slog.Level    `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	LogFormat    string        `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
+}
+
+// Roles is what a process does.
+type Roles struct {
+	API      bool
+	Worker   bool
+	Recovery bool
+}
+
+// All reports whether the process does everything there is to do.
+func (r Roles) All() bool { return r.API && r.Worker && r.Recovery }
+
+// Embedded reports whether the stores live inside the process: nothing external was configured.
+func (c Config) Embedded() bool { return c.RedisURL == "" && c.MySQLDSN == "" }

@@ -1,0 +1,183 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// external is the environment of external mode, with a password in each secret.
+var external = []string{"REDIS_URL=redis://:sesame@cache:6379/0", "MYSQL_DSN=tierq:sesame@tcp(db:3306)/tierq"}
+
+func load(t *testing.T, environ ...string) (Config, []string) {
+	t.Helper()
+	c, err := Load(environ, "", nil)
+	return c, list(t, err)
+}
+
+func list(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	p, ok := errors.AsType[*Problems](err)
+	if !ok {
+		t.Fatalf("error is %T, want *Problems", err)
+	}
+	return p.List
+}
+
+func TestDefaults_S2_N15(t *testing.T) {
+	t.Setenv("TIERQ_WORKERS", "7") // Load reads what it is given, not the process's environment
+	c, problems := load(t)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	want := Config{
+		Addr: "127.0.0.1:8080", DataDir: "./data", Roles: Roles{API: true, Worker: true, Recovery: true},
+		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000,
+		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second,
+	}
+	if c != want {
+		t.Errorf("got\n%v\nwant\n%v", c, want)
+	}
+	if !c.Embedded() {
+		t.Error("nothing configured is not embedded mode")
+	}
+}
+
+func TestValues_S2_C1(t *testing.T) {
+	c, problems := load(t, append(external,
+		"TIERQ_ROLES= worker , recovery", "TIERQ_WORKERS=3", "TIERQ_PAYLOAD_LIMIT=1KiB", "TIERQ_RESULT_LIMIT=65536",
+		"TIERQ_RETENTION=0", "TIERQ_INSECURE=on", "TIERQ_ADDR=:9000", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",
+		"TIERQ_CAPACITY=", "TIERQ_URL=http://cli", "TIERQ_TOKEN=cli", "TIERQ_DEMO=", "OTEL_EXPORTER_OTLP_ENDPOINT=x", "HOME=/x")...)
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if c.Embedded() || c.RedisURL != "redis://:sesame@cache:6379/0" || c.MySQLDSN != "tierq:sesame@tcp(db:3306)/tierq" {
+		t.Errorf("stores: %q %q", c.RedisURL, c.MySQLDSN)
+	}
+	if c.Roles != (Roles{Worker: true, Recovery: true}) || c.Roles.String() != "worker,recovery" {
+		t.Errorf("roles: %+v", c.Roles)
+	}
+	if c.Workers != 3 || c.PayloadLimit != 1024 || c.ResultLimit != 65536 || c.Retention != 0 || !c.Insecure || c.Capacity != 10_000 {
+		t.Errorf("got\n%v", c)
+	}
+	if c.LogLevel.String() != "DEBUG" || c.LogFormat != "json" {
+		t.Errorf("log: %v %v", c.LogLevel, c.LogFormat)
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for name, tc := range map[string]struct {
+		environ []string
+		want    string // part of the only problem
+	}{
+		"redis alone":          {[]string{"REDIS_URL=redis://h:1"}, "MYSQL_DSN: not set, but REDIS_URL is"},
+		"mysql alone":          {[]string{"MYSQL_DSN=u:p@tcp(h:1)/d"}, "REDIS_URL: not set, but MYSQL_DSN is"},
+		"roles in embedded":    {[]string{"TIERQ_ROLES=api"}, "embedded mode needs api,worker,recovery"},
+		"unknown role":         {[]string{"TIERQ_ROLES=api,cook"}, `TIERQ_ROLES="api,cook": "cook" is no role`},
+		"wide":                 {[]string{"TIERQ_ADDR=0.0.0.0:8080"}, "TIERQ_INSECURE=on"},
+		"wide without host":    {[]string{"TIERQ_ADDR=:8080"}, "TIERQ_INSECURE=on"},
+		"wide by name":         {[]string{"TIERQ_ADDR=example.com:8080"}, "TIERQ_INSECURE=on"},
+		"no port":              {[]string{"TIERQ_ADDR=127.0.0.1"}, "is not host:port"},
+		"port too high":        {[]string{"TIERQ_ADDR=127.0.0.1:65536"}, "has no port"},
+		"not a number":         {[]string{"TIERQ_WORKERS=many"}, `TIERQ_WORKERS="many": is not a whole number`},
+		"beyond int64":         {[]string{"TIERQ_WORKERS=99999999999999999999"}, "is not a whole number"},
+		"workers zero":         {[]string{"TIERQ_WORKERS=0"}, "must be 1 to 10000"},
+		"base above":           {[]string{"TIERQ_PRIORITY_BASE=10000000000001"}, "no longer exact in a double"},
+		"base zero":            {[]string{"TIERQ_PRIORITY_BASE=0"}, "must be 1 to 10000000000000"},
+		"partitions":           {[]string{"TIERQ_PARTITIONS=257"}, "must be 1 to 256"},
+		"share of nothing":     {[]string{"TIERQ_PARTITIONS=8", "TIERQ_CAPACITY=7"}, "less than TIERQ_PARTITIONS=8"},
+		"heartbeat too slow":   {[]string{"TIERQ_HEARTBEAT_INTERVAL=1001ms"}, "must be 10ms to 1s"},
+		"duration without":     {[]string{"TIERQ_DRAIN_TIMEOUT=30"}, "is not a duration"},
+		"negative retention":   {[]string{"TIERQ_RETENTION=-1s"}, "must be 0s to 8760h"},
+		"payload above":        {[]string{"TIERQ_PAYLOAD_LIMIT=524289"}, "must be 1 to 512KiB"},
+		"result above":         {[]string{"TIERQ_RESULT_LIMIT=1MiB"}, "one script call stays within 1 MiB"},
+		"size in KB":           {[]string{"TIERQ_PAYLOAD_LIMIT=64KB"}, "is not a size"},
+		"size beyond int64":    {[]string{"TIERQ_PAYLOAD_LIMIT=9999999999999GiB"}, "is not a size"},
+		"size negative":        {[]string{"TIERQ_PAYLOAD_LIMIT=-1"}, "is not a size"},
+		"switch":               {[]string{"TIERQ_INSECURE=maybe"}, "neither on nor off"},
+		"log level":            {[]string{"TIERQ_LOG_LEVEL=loud"}, `TIERQ_LOG_LEVEL="loud"`},
+		"log format":           {[]string{"TIERQ_LOG_FORMAT=xml"}, "neither text nor json"},
+		"redis scheme":         {[]string{"REDIS_URL=http://h:1", external[1]}, "must begin with redis://"},
+		"redis host":           {[]string{"REDIS_URL=redis:///0", external[1]}, "names no host"},
+		"redis socket":         {[]string{"REDIS_URL=unix://", external[1]}, "names no socket"},
+		"mysql url":            {[]string{external[0], "MYSQL_DSN=mysql://u:sesame@h/d"}, "is a DSN, not a URL"},
+		"mysql without base":   {[]string{external[0], "MYSQL_DSN=u:sesame@tcp(h:1)/?x=y"}, "names no database"},
+		"later":                {[]string{"TIERQ_JOURNAL=on"}, "TIERQ_JOURNAL: not served by this version"},
+		"unknown":              {[]string{"TIERQ_WORKER=3"}, "TIERQ_WORKER: unknown setting; the nearest known one is TIERQ_WORKERS"},
+		"unknown and empty":    {[]string{"TIERQ_ADDRR="}, "nearest known one is TIERQ_ADDR"},
+		"a test's switch":      {[]string{"TIERQ_TEST_CRASH=on"}, "TIERQ_TEST_CRASH: unknown setting"},
+		"a file for no secret": {[]string{"TIERQ_ADDR_FILE=x"}, "TIERQ_ADDR_FILE: unknown setting"},
+		"file missing":         {[]string{"REDIS_URL_FILE=/nowhere/at/all", external[1]}, "REDIS_URL_FILE: /nowhere/at/all cannot be read"},
+		"variable and file":    {[]string{external[0], external[1], "MYSQL_DSN_FILE=/x"}, "MYSQL_DSN: MYSQL_DSN_FILE is set too"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, problems := load(t, tc.environ...)
+			if len(problems) != 1 || !strings.Contains(problems[0], tc.want) {
+				t.Errorf("problems %q, want one with %q", problems, tc.want)
+			}
+		})
+	}
+}
+
+func TestEveryProblemAtOnce(t *testing.T) {
+	_, problems := load(t, "TIERQ_WORKERS=x", "TIERQ_CAPACITY=0", "REDIS_URL=redis://h:1", "TIERQ_ADDR=:1", "TIERQ_PAYLOAD_LIMIT=z",
+		"TIERQ_NOPE=1", "TIERQ_DEMO=on", "TIERQ_LOG_FORMAT=xml", "TIERQ_ROLES=cook")
+	text := strings.Join(problems, "\n")
+	for _, name := range []string{"WORKERS", "CAPACITY", "MYSQL_DSN", "ADDR", "PAYLOAD_LIMIT", "NOPE", "DEMO", "LOG_FORMAT", "ROLES"} {
+		if !strings.Contains(text, name) {
+			t.Errorf("nothing about %s in\n%s", name, text)
+		}
+	}
+	if len(problems) != 9 {
+		t.Errorf("%d problems, want 9:\n%s", len(problems), text)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	dotenv := write(t, "TIERQ_WORKERS=1\nTIERQ_CAPACITY=1\nTIERQ_OUTBOX_LIMIT=1\nTIERQ_GATE_THRESHOLD=9\nMYSQL_ROOT_PASSWORD=other\n")
+	environ := []string{"TIERQ_WORKERS=2", "TIERQ_CAPACITY=2", "TIERQ_GATE_THRESHOLD="}
+	c, err := Load(environ, dotenv, map[string]string{"TIERQ_WORKERS": "3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Workers != 3 || c.Capacity != 2 || c.OutboxLimit != 1 || c.GateThreshold != 3 || c.KeepEnded != 1_000_000 {
+		t.Errorf("got\n%v", c)
+	}
+
+	_, err = Load([]string{"TIERQ_CAPACITY=x"}, write(t, "TIERQ_KEEP_ENDED=y\nTIERQ_WROKERS=1\n"), map[string]string{"TIERQ_WORKERS": "z"})
+	text := strings.Join(list(t, err), "\n")
+	for _, part := range []string{`TIERQ_WORKERS="z" (flag --workers): `, `TIERQ_CAPACITY="x": `, `.env): is not`, `TIERQ_WROKERS (`} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+}
+
+func TestDotenvFile(t *testing.T) {
+	if _, err := Load(nil, filepath.Join(t.TempDir(), "none"), nil); err != nil {
+		t.Errorf("a missing .env is a problem: %v", err)
+	}
+	if _, err := Load(nil, t.TempDir(), nil); err == nil {
+		t.Error("an unreadable .env is no problem")
+	}
+	_, err := Load(nil, write(t, "TIERQ_WORKERS=1\nwrong%name=1\nREDIS_URL=redis://:sesame@h\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "cannot be parsed") || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("a broken .env: %v", err)
+	}
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), ".env")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

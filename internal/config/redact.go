@@ -1,0 +1,123 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+const hidden = "***"
+
+// String is every setting as NAME=value, one per line, without passwords.
+func (c Config) String() string {
+	var b strings.Builder
+	for _, s := range table {
+		fmt.Fprintf(&b, "%s=%s\n", s.Name, c.shown(s))
+	}
+	return b.String()
+}
+
+// GoString is String: %#v shows no password either.
+func (c Config) GoString() string { return c.String() }
+
+// LogValue is every setting as a group, without passwords.
+func (c Config) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, len(table))
+	for _, s := range table {
+		attrs = append(attrs, slog.String(s.Name, c.shown(s)))
+	}
+	return slog.GroupValue(attrs...)
+}
+
+func (c Config) shown(s Setting) string {
+	switch s.Name {
+	case "REDIS_URL":
+		return redactURL(c.RedisURL)
+	case "MYSQL_DSN":
+		return redactDSN(c.MySQLDSN)
+	case "TIERQ_INSECURE":
+		if c.Insecure {
+			return "on"
+		}
+		return "off"
+	}
+	v := reflect.ValueOf(c).Field(s.index)
+	if s.bytes {
+		return formatSize(v.Int())
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// redactURL hides the whole user part: a password put in the user's place is a common mistake. Of the query, which may hold
+// a sentinel's password, only the names stay.
+func redactURL(text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" {
+		return hidden
+	}
+	shown := u.Scheme + "://"
+	if u.User != nil {
+		shown += hidden + "@"
+	}
+	shown += u.Host + u.Path
+	sign := "?"
+	for _, name := range slices.Sorted(maps.Keys(u.Query())) {
+		shown += sign + name + "=" + hidden
+		sign = "&"
+	}
+	return shown
+}
+
+// splitDSN cuts user:password@protocol(address)/database?params the way the driver does: the last / ends the address, the
+// last @ before it ends the password.
+func splitDSN(dsn string) (user, address, database string, ok bool) {
+	slash := strings.LastIndexByte(dsn, '/')
+	if slash < 0 {
+		return "", "", "", false
+	}
+	at := strings.LastIndexByte(dsn[:slash], '@')
+	if at >= 0 {
+		user = dsn[:at]
+	}
+	return user, dsn[at+1 : slash], dsn[slash+1:], true
+}
+
+func dsnDatabase(dsn string) string {
+	_, _, database, _ := splitDSN(dsn)
+	name, _, _ := strings.Cut(database, "?")
+	return name
+}
+
+func redactDSN(dsn string) string {
+	if dsn == "" {
+		return ""
+	}
+	user, address, database, ok := splitDSN(dsn)
+	if !ok {
+		return hidden
+	}
+	if user != "" {
+		user = hidden + "@"
+	}
+	return user + address + "/" + database
+}
+
+// hasPassword reports whether a secret setting's text carries a password, or cannot be read well enough to say no.
+func hasPassword(name, text string) bool {
+	if text == "" {
+		return false
+	}
+	if name == "MYSQL_DSN" {
+		user, _, _, ok := splitDSN(text)
+		return !ok || strings.Contains(user, ":")
+	}
+	u, err := url.Parse(text)
+	return err != nil || u.User != nil || strings.Contains(u.RawQuery, "pass")
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// Setting is one row of the table of settings.
+type Setting struct {
+	Name    string // the environment variable
+	Flag    string // the flag of serve, without dashes
+	Default string // "" = unset
+	Doc     string // one line
+	Min     string // with Max and Why: the bounds; "" = none
+	Max     string
+	Why     string // why the bounds are where they are
+	Secret  bool   // never shown; may come as Name_FILE
+
+	field string
+	bytes bool
+	index int
+}
+
+var table = readTable()
+
+// known in other places: not ours to read here, and no mistake of the user.
+var elsewhere = map[string]bool{"TIERQ_URL": true, "TIERQ_TOKEN": true}
+
+// named by the design, served by a later version. Setting one must not look as if it worked.
+var notServed = map[string]bool{
+	"TIERQ_JOURNAL": true, "TIERQ_EGRESS_ALLOW": true, "TIERQ_SMTP_URL": true, "TIERQ_BLOB_URL": true, "TIERQ_DEMO": true,
+}
+
+func readTable() []Setting {
+	t := reflect.TypeFor[Config]()
+	var all []Setting
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("env")
+		all = append(all, Setting{
+			Name:    name,
+			Flag:    strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "TIERQ_"), "_", "-")),
+			Default: f.Tag.Get("envDefault"),
+			Doc:     f.Tag.Get("doc"),
+			Min:     f.Tag.Get("min"),
+			Max:     f.Tag.Get("max"),
+			Why:     f.Tag.Get("why"),
+			Secret:  f.Tag.Get("secret") != "",
+			field:   f.Name,
+			bytes:   f.Tag.Get("unit") == "bytes",
+			index:   i,
+		})
+	}
+	return all
+}
+
+// Settings is the table of settings this version serves, in the order of the docs. The caller may keep it.
+func Settings() []Setting { return append([]Setting(nil), table...) }
+
+// Default is a setting's default, "" for none or an unknown name.
+func Default(name string) string {
+	for _, s := range table {
+		if s.Name == name {
+			return s.Default
+		}
+	}
+	return ""
+}
+
+// Usage is the setting's line in `tierq serve --help` and in the docs.
+func (s Setting) Usage() string {
+	if s.Max == "" {
+		return s.Doc
+	}
+	return fmt.Sprintf("%s (%s to %s)", s.Doc, s.Min, s.Max)
+}
+
+const exampleHead = `# Settings of tierq. Copy this file to .env and remove the "# " in front of what you change.
+# Flags of "tierq serve" override the environment, which overrides .env, which overrides the defaults shown here.
+# An empty value means the default. Put a password with a $ in 'single quotes'.
+`
+
+const exampleTail = `
+# --- Read by docker-compose.yml only ---
+
+# The database of the mysql service.
+MYSQL_DATABASE=traffic_control_service_db
+# The password of its root user. No default: compose refuses to start without one.
+MYSQL_ROOT_PASSWORD=
+`
+
+// Example is the text of .env.example: every setting with its default, all of them commented out.
+func Example() string {
+	var b strings.Builder
+	b.WriteString(exampleHead)
+	for _, s := range table {
+		fmt.Fprintf(&b, "\n# %s\n# %s=%s\n", s.Usage(), s.Name, s.Default)
+		if s.Secret {
+			fmt.Fprintf(&b, "# %s_FILE=\n", s.Name)
+		}
+	}
+	b.WriteString(exampleTail)
+	return b.String()
+}
+
+// Markdown is the table of settings for the docs.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("| setting | flag | default | |\n|---|---|---|---|\n")
+	for _, s := range table {
+		name, def := "`"+s.Name+"`", "unset"
+		if s.Secret {
+			name += " or `" + s.Name + "_FILE`"
+		}
+		if s.Default != "" {
+			def = "`" + s.Default + "`"
+		}
+		fmt.Fprintf(&b, "| %s | `--%s` | %s | %s |\n", name, s.Flag, def, s.Usage())
+	}
+	return b.String()
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// stream is the output of go test -json in short: "start p", "pass p TestX", "output p TestX text", "fail p", one per line.
+func stream(short string) string {
+	var b strings.Builder
+	for line := range strings.Lines(short) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		e := map[string]string{"Action": words[0], "Package": words[1]}
+		if len(words) > 2 && words[2] != "-" {
+			e["Test"] = words[2]
+		}
+		if len(words) > 3 {
+			e["Output"] = strings.Join(words[3:], " ") + "\n"
+		}
+		text, err := json.Marshal(e)
+		if err != nil {
+			panic(err)
+		}
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// everyBackend is a run that lacks nothing but the seeds' tests.
+const everyBackend = `
+start q
+run q TestQ
+run q TestQ/miniredis
+pass q TestQ/miniredis
+run q TestQ/redis
+run q TestQ/redis/deep
+pass q TestQ/redis/deep
+pass q TestQ/redis
+pass q TestQ
+pass q
+start a
+run a TestA
+run a TestA/sqlite#01
+pass a TestA/sqlite#01
+run a TestA/mariadb
+pass a TestA/mariadb
+pass a TestA
+run a TestRediscovery
+pass a TestRediscovery
+pass a
+`
+
+// runReport gives the exit code, all output, and its last line.
+func runReport(in string, seeds *string) (code int, all, last string) {
+	var out strings.Builder
+	code = report(strings.NewReader(in), &out, seeds)
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	return code, out.String(), lines[len(lines)-1]
+}
+
+func TestAllIsWell(t *testing.T) {
+	seeds := table(nil)
+	code, all, last := runReport(stream(everyBackend), &seeds)
+	if code != 0 || last != "5 passed, 0 failed" {
+		t.Errorf("code %d, last line %q\n%s", code, last, all)
+	}
+	for _, line := range []string{"miniredis 1", "redis 1", "sqlite 1", "mariadb 1", "in all 5", "ok q 0.0s"} {
+		if !strings.Contains(strings.Join(strings.Fields(all), " "), line) {
+			t.Errorf("no %q in\n%s", line, all)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in      string // after everyBackend
+		want    []string
+		without string
+		last    string
+	}{
+		"a test": {
+			in:   "start b\nrun b TestB\noutput b TestB === RUN TestB\noutput b TestB b_test.go: boo\nfail b TestB\noutput b - FAIL\nfail b",
+			want: []string{"--- b TestB: failed\nb_test.go: boo\nFAIL  b"}, without: "=== RUN", last: "5 passed, 1 failed",
+		},
+		"a subtest counts once": {
+			in: "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x boo\nfail b TestB/x\noutput b TestB --- FAIL: TestB\nfail b TestB\n" +
+				"run b TestC\npass b TestC\nfail b",
+			want: []string{"--- b TestB/x: failed\nboo\n"}, without: "TestB: failed", last: "6 passed, 1 failed",
+		},
+		"a parent by itself": {
+			in:   "start b\nrun b TestB\nrun b TestB/x\npass b TestB/x\noutput b TestB outer\nfail b TestB\nfail b",
+			want: []string{"--- b TestB: failed\nouter"}, last: "6 passed, 1 failed",
+		},
+		"a passing test is silent": {
+			in:   "start b\nrun b TestB\noutput b TestB chatter\npass b TestB\nrun b TestC\nfail b TestC\nfail b",
+			want: []string{"--- b TestC: failed"}, without: "chatter", last: "6 passed, 1 failed",
+		},
+		"failed once of twice": {
+			in:   "start b\nrun b TestB\nfail b TestB\nrun b TestB\npass b TestB\nfail b",
+			want: []string{"--- b TestB: failed"}, last: "5 passed, 1 failed",
+		},
+		"did not finish": {
+			in:   "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x busy\noutput b - panic: test timed out\nfail b",
+			want: []string{"TestB/x: did not finish\nbusy", "panic: test timed out"}, last: "5 passed, 1 failed",
+		},
+		"outside of tests": {
+			in:   "start b\nrun b TestB\npass b TestB\noutput b - found a leak\nfail b",
+			want: []string{"found a leak", "FAIL: b failed outside of its tests"}, last: "6 passed, 1 failed",
+		},
+		"go test died": {
+			in:   "start b\nrun b TestB\npass b TestB\nstart c\nrun c TestC",
+			want: []string{"FAIL: b failed outside of its tests", "--- c TestC: did not finish"}, last: "6 passed, 2 failed",
+		},
+		"skipped": {
+			in:   "start b\nrun b TestB\noutput b TestB no redis\nskip b TestB\npass b",
+			want: []string{"FAIL: b TestB was skipped"}, last: "5 passed, 1 failed",
+		},
+		"a skipped subtest": {
+			in:   "start b\nrun b TestB\nrun b TestB/redis\nskip b TestB/redis\npass b TestB\npass b",
+			want: []string{"FAIL: b TestB/redis was skipped"}, last: "5 passed, 1 failed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, seeds := range []*string{nil, new(table(nil))} {
+				code, all, last := runReport(stream(everyBackend+tc.in), seeds)
+				if code != 1 || last != tc.last {
+					t.Errorf("code %d, last line %q, want %q\n%s", code, last, tc.last, all)
+				}
+				for _, want := range tc.want {
+					if !strings.Contains(all, want) {
+						t.Errorf("no %q in\n%s", want, all)
+					}
+				}
+				if tc.without != "" && strings.Contains(all, tc.without) {
+					t.Errorf("%q in\n%s", tc.without, all)
+				}
+			}
+		})
+	}
+}
+
+func TestBuildFailure(t *testing.T) {
+	in := stream(everyBackend) + `{"ImportPath":"b [b.test]","Action":"build-output","Output":"b_test.go:3: undefined: x\n"}
+{"ImportPath":"b [b.test]","Action":"build-fail"}
+{"Action":"start","Package":"b"}
+{"Action":"output","Package":"b","Output":"FAIL\tb [build failed]\n"}
+{"Action":"fail","Package":"b","FailedBuild":"b [b.test]"}
+`
+	code, all, last := runReport(in, nil)
+	if code != 1 || last != "5 passed, 1 failed" || !strings.Contains(all, "undefined: x") || !strings.Contains(all, "FAIL: b was not built") {
+		t.Errorf("code %d\n%s", code, all)
+	}
+}
+
+func TestNoEvents(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                "FAIL: no test ran",
+		"go: no module\n": `FAIL: not a line of go test -json: "go: no module"`,
+		stream("start p\noutput p - ? p [no test files]\nskip p"): "FAIL: no test ran",
+	} {
+		code, all, _ := runReport(in, nil)
+		if code != 1 || !strings.Contains(all, want) {
+			t.Errorf("%q: code %d, no %q in\n%s", in, code, want, all)
+		}
+	}
+}
+
+func TestMissingBackend(t *testing.T) {
+	for _, b := range backends {
+		var kept strings.Builder
+		for line := range strings.Lines(everyBackend) {
+			if !strings.Contains(line, "/"+b) {
+				kept.WriteString(line)
+			}
+		}
+		code, all, last := runReport(stream(kept.String()), new(table(nil)))
+		if code != 1 || !strings.Contains(all, "FAIL: no test ran on "+b+"\n") || !strings.HasSuffix(last, ", 1 failed") {
+			t.Errorf("without %s: code %d\n%s", b, code, all)
+		}
+		if code, all, _ := runReport(stream(kept.String()), nil); code != 0 || !strings.Contains(all, "A partial run: backends and seeds were not checked.\n") {
+			t.Errorf("a partial run without %s: code %d\n%s", b, code, all)
+		}
+	}
+}
+
+// The events above are written by hand. These are what go test really says.
+func TestRealEvents(t *testing.T) {
+	in, err := os.Open("testdata/events.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	var out strings.Builder
+	if code := report(in, &out, nil); code != 1 {
+		t.Errorf("code %d", code)
+	}
+	for _, want := range []string{
+		"--- ev/a TestP: failed\npanic: boo", "FAIL: ev/b was not built", "undefined: undefined", "--- ev/c TestP: failed\n    c_test.go:4: outer",
+		"leak!", "--- ev/d TestP/x: did not finish", "FAIL: ev/e TestS was skipped", "ok    ev/f ", "\n3 passed, 5 failed\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// table is a correct docs/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
+func table(change map[string]string) string {
+	var b strings.Builder
+	b.WriteString("# Seeds\n\n| id | what | proof |\n|---|---|---|\n")
+	for _, g := range groups {
+		for n := range g.rows {
+			id := fmt.Sprintf("S2-%s%d", g.name, n+1)
+			line, changed := change[id]
+			if !changed {
+				line = "| " + id + " | something | later: issue 3 — a reason |"
+			}
+			if line != "" {
+				b.WriteString(line + "\n")
+			}
+		}
+	}
+	return b.String()
+}
