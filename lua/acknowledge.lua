@@ -17,7 +17,7 @@ for i = 1, #ARGV, 5 do
       word = 'OK'
       acknowledged = acknowledged + 1
       bytes = bytes + #(m[4] or '')
-      if attempt ~= '1' or outcome ~= 'COMPLETED' then redis.call('DEL', attempts .. id) end
+      if attempt ~= '1' or m[3] ~= 'COMPLETED' then redis.call('DEL', attempts .. id) end
       if ttl == '0' then
         redis.call('DEL', key)
       else

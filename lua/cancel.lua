@@ -26,10 +26,12 @@ for i = 1, #ARGV, 3 do
       word = 'BUSY'
     elseif state == 'PROCESSING' then
       word = 'CANCEL'
+      redis.call('HDEL', key, 'cancel') -- removing first: it works on a full Redis too
       redis.call('HSET', key, 'cancel', '1')
     else
       word = 'CANCELLED'
-      redis.call('ZREM', state == 'PENDING' and queue or scheduled, id)
+      redis.call('ZREM', queue, id)
+      redis.call('ZREM', scheduled, id)
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
       redis.call('ZADD', outbox, at, id)
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)

@@ -29,13 +29,13 @@ else
   local started, bytes, ids, beat, maxtime = text(now), 0, {}, {}, {}
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', max)) do
     local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')
-    if not m[1] or not m[2] or (m[6] and m[6] ~= 'PENDING') then
+    local tier = m[1] and parse(m[1])
+    if not tier or not m[2] or (m[6] and m[6] ~= 'PENDING') then
       redis.call('ZREM', queue, id)
       redis.call('ZADD', quarantine, started, id)
     else
       bytes = bytes + #m[2]
       if bytes > max_bytes and #ids > 0 then break end
-      local tier = parse(m[1])
       local plan = plans[tier] or plans['*']
       local attempt = text((m[3] or 0) + 1)
       local first = m[5] or started
@@ -53,6 +53,7 @@ else
   end
   bulk('ZADD', beats, beat)
   bulk('ZADD', maxtimes, maxtime)
+  redis.call('DEL', claims) -- removing first: a claim that finds nothing works on a full Redis too
   redis.call('HSET', claims, 'number', number, 'ids', table.concat(ids, ' '))
   settle(counters)
 end

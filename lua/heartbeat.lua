@@ -5,15 +5,20 @@
 -- TWICE  a deadline only ever moves forward
 local beats, job = unpack(KEYS)
 local now = time_ms()
-local reply = {}
+local reply, off, on = {}, {}, {}
 for i = 1, #ARGV, 4 do
   local id, attempt, token, timeout = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'cancel')
+  local deadline = m[1] == 'PROCESSING' and m[2] == attempt and m[3] == token and redis.call('ZSCORE', beats, id)
   local word = 'LOST'
-  if m[1] == 'PROCESSING' and m[2] == attempt and m[3] == token and redis.call('ZSCORE', beats, id) then
-    redis.call('ZADD', beats, 'XX', 'GT', text(now + timeout), id)
+  if deadline then
     word = m[4] and 'CANCEL' or 'OK'
+    off[#off + 1] = id
+    on[#on + 1], on[#on + 2] = text(math.max(now + timeout, tonumber(deadline))), id
   end
   reply[#reply + 1] = word
 end
+
+bulk('ZREM', beats, off) -- removing first: a full Redis must not make running jobs look crashed
+bulk('ZADD', beats, on)
 return reply

@@ -12,12 +12,13 @@ local reply = {}
 -- A deadline that moved past the first look (a heartbeat, a new claim) makes that look meaningless; this is where old ones go.
 redis.call('ZREMRANGEBYSCORE', suspects, '-inf', text(now - 3600000))
 
-local function take_back(id, key)
+local function take_back(id)
+  local key = job .. id
   local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel')
   redis.call('ZREM', watched, id)
   redis.call('ZREM', other, id)
   redis.call('ZREM', suspects, id)
-  if not m[1] or m[2] ~= 'PROCESSING' then
+  if not m[1] or not m[3] or m[2] ~= 'PROCESSING' then
     redis.call('ZADD', quarantine, at, id)
     return 'QUARANTINED'
   end
@@ -47,7 +48,7 @@ for i = 1, #expired, 2 do
   if looked < deadline then
     redis.call('ZADD', suspects, at, id)
   elseif now - looked >= patience then
-    word = take_back(id, job .. id)
+    word = take_back(id)
   end
   reply[#reply + 1], reply[#reply + 2] = id, word
 end

@@ -6,7 +6,7 @@
 local outbox, quarantine, job, attempts = unpack(KEYS)
 local limit, lease, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local now = time_ms()
-local reply, bytes = {}, 0
+local reply, bytes, taken, again = {}, 0, {}, {}
 
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', outbox, '-inf', text(now), 'LIMIT', '0', limit)) do
   local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt', 'retries', 'first', 'started', 'ended', 'cause', 'error', 'result')
@@ -14,15 +14,18 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', outbox, '-inf', text(now), 'LIMI
     redis.call('ZREM', outbox, id)
     redis.call('ZADD', quarantine, text(now), id)
   else
-    local payload = m[2] ~= 'COMPLETED' and redis.call('HGET', job .. id, 'payload') or ''
-    bytes = bytes + #(m[10] or '') + #payload
-    if bytes > max_bytes and #reply > 0 then break end
-    redis.call('ZADD', outbox, text(now + lease), id)
     local entry = {id}
     for i = 1, 10 do entry[i + 1] = m[i] or '' end
-    entry[12] = payload
+    entry[12] = m[2] ~= 'COMPLETED' and redis.call('HGET', job .. id, 'payload') or ''
     for _, line in ipairs(redis.call('LRANGE', attempts .. id, 0, -1)) do entry[#entry + 1] = line end
+    for i = 1, #entry do bytes = bytes + #entry[i] end
+    if bytes > max_bytes and #reply > 0 then break end
+    taken[#taken + 1] = id
+    again[#again + 1], again[#again + 2] = text(now + lease), id
     reply[#reply + 1] = entry
   end
 end
+
+bulk('ZREM', outbox, taken) -- removing first: a full Redis must still drain
+bulk('ZADD', outbox, again)
 return reply

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
@@ -36,10 +34,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %w", err), lock.Close())
 	}
 	server := miniredis.NewMiniRedis()
-	clients := queue.ConnectWith(redis.UniversalOptions{
-		Addrs:  []string{"memory"},
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-	})
+	clients := queue.ConnectInMemory(server.Dial)
 	return &stores{
 		clients:  clients,
 		archive:  a,

@@ -22,11 +22,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	testkit.StopShared()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
 
 // cluster is one Redis, one database, and the servers that share them.
 type cluster struct {

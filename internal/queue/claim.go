@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// leaseFields is how many texts the claim script answers per lease.
+const leaseFields = 7
+
+// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got again by asking
+// with the same number. A number lower than the last one claimed with answers no leases.
+func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
+	plans := q.plans.All()
+	args := make([]any, 0, 5+3*(len(plans)+1))
+	args = append(args, q.opts.Nonce, strconv.FormatInt(r.Number, 10), min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes)
+	for _, p := range plans {
+		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
+	}
+	// A job of a plan this process has not read yet gets the seed's most patient one.
+	other := job.DefaultPlans()[0]
+	args = append(args, "*", ms(other.HeartbeatTimeout), ms(other.MaxProcessingTime))
+
+	reply := job.ClaimReply{Next: math.Inf(1)}
+	texts, err := q.texts(ctx, q.redis.Worker, q.claim, partition, args)
+	if err != nil {
+		return reply, err
+	}
+	if len(texts) == 1 && texts[0] == string(job.Empty) {
+		return reply, nil
+	}
+	if len(texts) == 0 || (len(texts)-1)%leaseFields != 0 {
+		return reply, fmt.Errorf("claim: reply of %d texts", len(texts))
+	}
+	if texts[0] != "" {
+		if reply.Next, err = strconv.ParseFloat(texts[0], 64); err != nil {
+			return reply, fmt.Errorf("claim: next: %w", err)
+		}
+	}
+	token := q.opts.Nonce + ":" + strconv.FormatInt(r.Number, 10)
+	reply.Leases = make([]job.Lease, 0, (len(texts)-1)/leaseFields)
+	for t := texts[1:]; len(t) > 0; t = t[leaseFields:] {
+		l := job.Lease{Token: token, Job: job.Job{
+			ID: job.ID(t[0]), Status: job.Processing, Payload: payload(t[2]), Attempt: number(t[3]), RetryCount: number(t[4]),
+			FirstTriedAt: msTime(t[5]), StartedAt: msTime(t[6]),
+		}}
+		if err := readHead(t[1], &l.Job); err != nil {
+			return reply, fmt.Errorf("claim: %w", err)
+		}
+		reply.Leases = append(reply.Leases, l)
+	}
+	return reply, nil
+}
+
+func scoreText(score float64) string {
+	switch {
+	case math.IsInf(score, 1):
+		return "+inf"
+	case math.IsInf(score, -1):
+		return "-inf"
+	}
+	return strconv.FormatFloat(score, 'f', -1, 64)
+}

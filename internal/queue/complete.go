@@ -1,0 +1,23 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// OutboxLead is how long the process that completed a first attempt has to write the outcome to SQL from memory, before the outbox
+// offers it to every drainer; also how long a drainer has for what it took.
+const OutboxLead = 10 * time.Second
+
+// Complete ends jobs as COMPLETED and puts them into the outbox.
+func (q *Queue) Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error) {
+	args := make([]any, 0, 1+4*len(batch))
+	args = append(args, ms(OutboxLead))
+	for i := range batch {
+		c := &batch[i]
+		args = append(args, string(c.ID), c.Attempt, c.Token, c.Result)
+	}
+	return q.endings(ctx, q.complete, partition, len(batch), args)
+}

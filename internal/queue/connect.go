@@ -1,0 +1,86 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Clients are the connections, by what may not wait for what: a heartbeat never queues behind a submit.
+type Clients struct {
+	Main   redis.UniversalClient // submits, recovery, reads
+	Worker redis.UniversalClient // claims, endings, the doorbell
+	Beat   redis.UniversalClient // heartbeats
+}
+
+// Connect opens the clients for a REDIS_URL: redis:// or rediss:// names one server; with ?master_name= the hosts are sentinels, and with
+// more hosts in ?addr= they are a cluster's. Nothing is dialled yet.
+func Connect(rawURL string) (Clients, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return Clients{}, errors.New("REDIS_URL is not a URL") // the parser's error would show the password
+	}
+	var o redis.UniversalOptions
+	switch q := u.Query(); {
+	case q.Get("master_name") != "":
+		s, err := redis.ParseFailoverURL(rawURL)
+		if err != nil {
+			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		o = redis.UniversalOptions{Addrs: s.SentinelAddrs, MasterName: s.MasterName, SentinelUsername: s.SentinelUsername,
+			SentinelPassword: s.SentinelPassword, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+	case q.Has("addr"):
+		c, err := redis.ParseClusterURL(rawURL)
+		if err != nil {
+			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		o = redis.UniversalOptions{Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLSConfig, IsClusterMode: true}
+	default:
+		s, err := redis.ParseURL(rawURL)
+		if err != nil {
+			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
+		}
+		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+	}
+	return ConnectWith(o), nil
+}
+
+// ConnectInMemory opens the clients of a server inside this process: dial returns a connection to it.
+func ConnectInMemory(dial func() (net.Conn, error)) Clients {
+	return ConnectWith(redis.UniversalOptions{
+		Addrs:  []string{"memory"},
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
+	})
+}
+
+// ConnectWith opens the clients with given options, as a test may need. It turns off what would send a call
+// twice behind our back: tierq itself repeats what is safe to repeat.
+func ConnectWith(o redis.UniversalOptions) Clients {
+	o.MaxRetries = -1
+	o.DialerRetries = 1
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.Protocol = 2
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := func(size int, dial, read, write, pool time.Duration) redis.UniversalClient {
+		c := o
+		c.PoolSize, c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = size, dial, read, write, pool
+		return redis.NewUniversalClient(&c)
+	}
+	return Clients{
+		Main:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
+		Worker: client(12, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
+		Beat:   client(2, 500*time.Millisecond, 400*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond),
+	}
+}
+
+// Close closes the connections.
+func (c Clients) Close() error {
+	return errors.Join(c.Main.Close(), c.Worker.Close(), c.Beat.Close())
+}

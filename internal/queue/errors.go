@@ -1,0 +1,40 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not ours.
+var refusals = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "OOM", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
+	"ERR max number of clients reached",
+}
+
+// classify says what an error means for a call that is safe to send twice: job.ErrUnavailable, it was certainly not executed;
+// job.ErrAmbiguous, it was sent and its answer never came. A cancelled context and a script's own error are neither.
+func classify(what string, err error) error {
+	var reply redis.Error
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%s: %w", what, err)
+	case errors.As(err, &reply):
+		for _, r := range refusals {
+			if strings.HasPrefix(reply.Error(), r) {
+				return fmt.Errorf("%s: %w: %s", what, job.ErrUnavailable, reply)
+			}
+		}
+		return fmt.Errorf("%s: %w", what, err)
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed),
+		errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w: %w", what, job.ErrAmbiguous, err)
+}

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// about is the part of a job's head that scripts do not read: type, owner, trace. None of them has a space.
+func about(typ, owner, trace string) string { return typ + " " + dash(owner) + " " + dash(trace) }
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func undash(s string) string {
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+// readHead fills in what a job's head says: "tier generation max_retries arrived score type owner trace".
+func readHead(head string, j *job.Job) error {
+	f := strings.Split(head, " ")
+	if len(f) != 8 {
+		return fmt.Errorf("head of %s has %d parts: %q", j.ID, len(f), head)
+	}
+	var err error
+	if j.Generation, err = strconv.Atoi(f[1]); err != nil {
+		return fmt.Errorf("head of %s: %w", j.ID, err)
+	}
+	if j.MaxRetries, err = strconv.Atoi(f[2]); err != nil {
+		return fmt.Errorf("head of %s: %w", j.ID, err)
+	}
+	j.Tier, j.ArrivedAt = job.Tier(f[0]), msTime(f[3])
+	j.Type, j.Owner, j.TraceID = f[5], undash(f[6]), undash(f[7])
+	return nil
+}
+
+// readAttempt reads a line of a job's history: "attempt started finished outcome worker error".
+func readAttempt(line string) (job.Attempt, error) {
+	f := strings.SplitN(line, " ", 6)
+	if len(f) != 6 {
+		return job.Attempt{}, fmt.Errorf("attempt of %d parts: %q", len(f), line)
+	}
+	n, err := strconv.Atoi(f[0])
+	if err != nil {
+		return job.Attempt{}, fmt.Errorf("attempt: %w", err)
+	}
+	return job.Attempt{Number: n, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4], Error: f[5]}, nil
+}
+
+// number reads a count; "" is 0.
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// payload is nil, not empty, for a job without one.
+func payload(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	return []byte(text)
+}

@@ -1,0 +1,18 @@
+package queue
+
+import (
+	"context"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Heartbeat extends the crash deadlines of leases of one partition, over its own small connection pool. LOST: the lease is not the
+// stored one any more; CANCEL: extended, and a user asked to cancel the job.
+func (q *Queue) Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error) {
+	args := make([]any, 0, 4*len(batch))
+	for i := range batch {
+		b := &batch[i]
+		args = append(args, string(b.ID), b.Attempt, b.Token, ms(b.Timeout))
+	}
+	return q.words(ctx, q.redis.Beat, q.heartbeat, partition, len(batch), args)
+}

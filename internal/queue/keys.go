@@ -1,0 +1,69 @@
+package queue
+
+import (
+	"strconv"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// This file is the only place that spells a Redis key. docs/KEYS.md says what each holds.
+
+// All keys of a partition share one hash tag, so that a partition lives in one cluster slot.
+func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
+
+// suffixes gives the names in the scripts' KEYS headers their keys. job and attempts are prefixes: an id follows. claims,
+// suspects, watched and other depend on the caller, see special.
+var suffixes = map[string]string{
+	"queue":      "main:queue",
+	"scheduled":  "scheduled",
+	"beats":      "processing:by-heartbeat",
+	"maxtimes":   "processing:by-maxtime",
+	"outbox":     "outbox",
+	"counters":   "counters",
+	"clock":      "clock",
+	"doorbell":   "doorbell",
+	"quarantine": "quarantine",
+	"job":        "job:metadata:",
+	"attempts":   "job:attempts:",
+}
+
+func claimsSuffix(nonce string) string { return "claims:" + nonce }
+
+// watchSuffixes are the keys a look of a watch works on.
+func watchSuffixes(w job.Watch) map[string]string {
+	watched, other := suffixes["beats"], suffixes["maxtimes"]
+	if w == job.Stuck {
+		watched, other = other, watched
+	}
+	return map[string]string{"watched": watched, "other": other, "suspects": "suspects:" + string(w)}
+}
+
+// keysFor spells out the KEYS of a script for one partition.
+func keysFor(names []string, partition int, special map[string]string) []string {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		suffix, ok := special[name]
+		if !ok {
+			suffix, ok = suffixes[name]
+		}
+		if !ok {
+			panic("queue: a script's header names an unknown key: " + name)
+		}
+		keys[i] = prefix(partition) + suffix
+	}
+	return keys
+}
+
+// Key is one of a partition's keys by the name the scripts' headers use; for tests and tools that look inside.
+func Key(partition int, name string) string { return keysFor([]string{name}, partition, nil)[0] }
+
+// JobKey is the key of a job's hash.
+func JobKey(id job.ID) string { return Key(id.Partition(), "job") + string(id) }
+
+// The keys outside partitions.
+const (
+	configKey = "{tierq}:system:config"
+	probeKey  = "{tierq}:probe"
+)
+
+func planKey(t job.Tier) string { return configKey + ":tier:" + string(t) }

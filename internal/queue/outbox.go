@@ -1,0 +1,81 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// outcomeFields is how many texts take_outbox answers per job before its attempts.
+const outcomeFields = 12
+
+// TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes, and keeps them from
+// other takers for OutboxLead.
+func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error) {
+	reply, err := q.call(ctx, q.redis.Main, q.takeOutbox, partition, []any{min(limit, job.MaxBatch), ms(OutboxLead), job.MaxBatchBytes})
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("take_outbox: reply is a %T, not a list", reply)
+	}
+	outcomes := make([]job.Outcome, 0, len(list))
+	for _, item := range list {
+		o, err := readOutcome(item)
+		if err != nil {
+			return nil, fmt.Errorf("take_outbox: %w", err)
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, nil
+}
+
+func readOutcome(item any) (o job.Outcome, err error) {
+	list, ok := item.([]any)
+	if !ok || len(list) < outcomeFields {
+		return o, fmt.Errorf("an entry is a %T of %d", item, len(list))
+	}
+	f := make([]string, len(list))
+	for i := range list {
+		if f[i], ok = list[i].(string); !ok {
+			return o, fmt.Errorf("entry field %d is a %T", i, list[i])
+		}
+	}
+	o.Job = job.Job{
+		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]), FirstTriedAt: msTime(f[5]),
+		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), Payload: payload(f[11]),
+	}
+	if err := readHead(f[1], &o.Job); err != nil {
+		return o, err
+	}
+	for _, line := range f[outcomeFields:] {
+		a, err := readAttempt(line)
+		if err != nil {
+			return o, fmt.Errorf("%s: %w", o.ID, err)
+		}
+		o.Attempts = append(o.Attempts, a)
+	}
+	return o, nil
+}
+
+// Acknowledge tells Redis that SQL has these outcomes of one partition. EMPTY means it knew already.
+func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
+	args := make([]any, 0, 5*len(batch))
+	for _, a := range batch {
+		args = append(args, string(a.ID), a.Generation, a.Attempt, string(a.Status), strconv.FormatInt(q.ttl(a.Status).Milliseconds(), 10))
+	}
+	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
+}
+
+// ttl is how long Redis keeps a job that ended so.
+func (q *Queue) ttl(s job.Status) time.Duration {
+	retention := q.opts.Retention
+	if s == job.Failed {
+		retention = q.opts.FailedRetention
+	}
+	return timeToLive(retention, q.opts.KeepEnded, q.pace.rate())
+}

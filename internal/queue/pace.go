@@ -1,0 +1,47 @@
+package queue
+
+import (
+	"sync"
+	"time"
+)
+
+// pace is how many jobs the cluster ends per second, measured from the count of all acknowledged ones.
+type pace struct {
+	mu        sync.Mutex
+	count     int64
+	at        time.Time
+	perSecond float64
+}
+
+// measure takes a new reading; readings less than half a second apart are left to the next.
+func (p *pace) measure(count int64, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at.IsZero() || count < p.count { // the first reading, or Redis started anew
+		p.count, p.at, p.perSecond = count, at, 0
+		return
+	}
+	if d := at.Sub(p.at); d >= 500*time.Millisecond {
+		p.perSecond = float64(count-p.count) / d.Seconds()
+		p.count, p.at = count, at
+	}
+}
+
+func (p *pace) rate() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.perSecond
+}
+
+// timeToLive is how long Redis keeps an ended job: its retention, but no longer than keep jobs take to end at the measured rate, and
+// then not below a minute. Retention 0 forgets at once.
+func timeToLive(retention time.Duration, keep int, perSecond float64) time.Duration {
+	if retention <= 0 || perSecond <= 0 {
+		return max(retention, 0)
+	}
+	room := float64(keep) / perSecond * float64(time.Second)
+	if room >= float64(retention) {
+		return retention
+	}
+	return min(max(time.Duration(room), time.Minute), retention)
+}

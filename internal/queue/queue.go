@@ -1,0 +1,75 @@
+// Package queue is the Redis side of tierq: one method per script of the state machine, the plans, and what a poll reads. A call
+// touches one partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
+// job.ErrUnavailable or job.ErrAmbiguous where Redis is to blame.
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit and HeartbeatInterval are the cluster's:
+// CheckSetup refuses to start a process whose values differ.
+type Options struct {
+	Nonce             string // this process' name in tokens: no spaces, no colon at its end
+	Partitions        int
+	PriorityBase      int64
+	Capacity          int // never-claimed ready jobs, over all partitions
+	ScheduledLimit    int // jobs scheduled at submit, over all partitions
+	HeartbeatInterval time.Duration
+	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
+	FailedRetention   time.Duration
+	KeepEnded         int         // ended jobs Redis keeps at most, roughly
+	Observe           func(error) // hears the error, or nil, of every script call; may be nil
+}
+
+// Queue is safe for concurrent use.
+type Queue struct {
+	opts  Options
+	plans *job.PlanBook
+	redis Clients
+	clock clock
+	pace  pace
+
+	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, takeOutbox, acknowledge bound
+	reclaim                                                                                              map[job.Watch]bound
+}
+
+// New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
+func New(c Clients, plans *job.PlanBook, o Options) *Queue {
+	if o.Observe == nil {
+		o.Observe = func(error) {}
+	}
+	q := &Queue{opts: o, plans: plans, redis: c}
+	q.submit = q.bind(submitScript, nil)
+	q.claim = q.bind(claimScript, map[string]string{"claims": claimsSuffix(o.Nonce)})
+	q.heartbeat = q.bind(heartbeatScript, nil)
+	q.complete = q.bind(completeScript, nil)
+	q.fail = q.bind(failScript, nil)
+	q.release = q.bind(releaseScript, nil)
+	q.promote = q.bind(promoteScript, nil)
+	q.cancel = q.bind(cancelScript, nil)
+	q.requeue = q.bind(requeueScript, nil)
+	q.takeOutbox = q.bind(takeOutboxScript, nil)
+	q.acknowledge = q.bind(acknowledgeScript, nil)
+	q.reclaim = map[job.Watch]bound{
+		job.Crashed: q.bind(reclaimScript, watchSuffixes(job.Crashed)),
+		job.Stuck:   q.bind(reclaimScript, watchSuffixes(job.Stuck)),
+	}
+	return q
+}
+
+func (q *Queue) observe(err error) { q.opts.Observe(err) }
+
+// Partitions is how many partitions the queue has.
+func (q *Queue) Partitions() int { return q.opts.Partitions }
+
+// Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a partition.
+func (q *Queue) Probe(ctx context.Context) error {
+	if err := q.redis.Main.Set(ctx, probeKey, q.opts.Nonce, time.Minute).Err(); err != nil {
+		return classify("probe", err)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Patience is the least time between the look that finds a job expired and the look that takes it back, so that one stall of Redis
+// crashes nobody.
+const Patience = 2 * time.Second
+
+// Reclaim is one look of a watch over the expired jobs of a partition, skipping the first skip of them, at most job.MaxBatch.
+func (q *Queue) Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error) {
+	b := q.reclaim[w]
+	args := []any{string(w.Cause()), skip, job.MaxBatch, ms(Patience)}
+	texts, err := q.texts(ctx, q.redis.Main, b, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts)%2 != 0 {
+		return nil, fmt.Errorf("reclaim: reply of %d texts", len(texts))
+	}
+	found := make([]job.Reclaimed, 0, len(texts)/2)
+	for i := 0; i < len(texts); i += 2 {
+		word, err := b.word(texts[i+1])
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, job.Reclaimed{ID: job.ID(texts[i]), Word: word})
+	}
+	return found, nil
+}

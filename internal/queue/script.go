@@ -1,0 +1,117 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/lua"
+)
+
+// script is one Lua file. Its KEYS header, held to the body by a test, says which keys a call passes and in which order.
+type script struct {
+	name  string
+	names []string // of KEYS
+	redis *redis.Script
+}
+
+func newScript(name, source string) *script {
+	for line := range strings.SplitSeq(source, "\n") {
+		if keys, ok := strings.CutPrefix(line, "-- KEYS "); ok {
+			return &script{name: name, names: strings.Fields(keys), redis: redis.NewScript(lua.Prelude + source)}
+		}
+	}
+	panic("queue: no KEYS header in " + name)
+}
+
+var (
+	submitScript      = newScript("submit", lua.Submit)
+	claimScript       = newScript("claim", lua.Claim)
+	heartbeatScript   = newScript("heartbeat", lua.Heartbeat)
+	completeScript    = newScript("complete", lua.Complete)
+	failScript        = newScript("fail", lua.Fail)
+	releaseScript     = newScript("release", lua.Release)
+	reclaimScript     = newScript("reclaim", lua.Reclaim)
+	promoteScript     = newScript("promote", lua.Promote)
+	cancelScript      = newScript("cancel", lua.Cancel)
+	requeueScript     = newScript("requeue", lua.Requeue)
+	takeOutboxScript  = newScript("take_outbox", lua.TakeOutbox)
+	acknowledgeScript = newScript("acknowledge", lua.Acknowledge)
+)
+
+// bound is a script with its keys spelled out for every partition.
+type bound struct {
+	*script
+	keys [][]string
+}
+
+func (q *Queue) bind(s *script, special map[string]string) bound {
+	b := bound{script: s, keys: make([][]string, q.opts.Partitions)}
+	for p := range b.keys {
+		b.keys[p] = keysFor(s.names, p, special)
+	}
+	return b
+}
+
+// call runs a script once: EVALSHA, or EVAL where the server does not know it yet. The error is job.ErrUnavailable or
+// job.ErrAmbiguous where the store is to blame, see classify; the gate hears of either, and of success.
+func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition int, args []any) (any, error) {
+	if partition < 0 || partition >= len(b.keys) {
+		return nil, fmt.Errorf("%s: no partition %d", b.name, partition)
+	}
+	reply, err := b.redis.Run(ctx, c, b.keys[partition], args...).Result()
+	if err != nil {
+		err = classify(b.name, err)
+	}
+	q.observe(err)
+	return reply, err
+}
+
+// words runs a script whose reply has one word per entry.
+func (q *Queue) words(ctx context.Context, c redis.Scripter, b bound, partition, entries int, args []any) ([]job.Word, error) {
+	texts, err := q.texts(ctx, c, b, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) != entries {
+		return nil, fmt.Errorf("%s: %d words for %d entries", b.name, len(texts), entries)
+	}
+	words := make([]job.Word, len(texts))
+	for i, text := range texts {
+		if words[i], err = b.word(text); err != nil {
+			return nil, err
+		}
+	}
+	return words, nil
+}
+
+// texts runs a script whose reply is a flat list of texts.
+func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition int, args []any) ([]string, error) {
+	reply, err := q.call(ctx, c, b, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: reply is a %T, not a list", b.name, reply)
+	}
+	texts := make([]string, len(list))
+	for i, item := range list {
+		if texts[i], ok = item.(string); !ok {
+			return nil, fmt.Errorf("%s: reply %d is a %T, not a text", b.name, i, item)
+		}
+	}
+	return texts, nil
+}
+
+// word is the one switch that turns a script's texts into words.
+func (s *script) word(text string) (job.Word, error) {
+	switch w := job.Word(text); w {
+	case job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
+		job.Ended, job.Suspect, job.Quarantined:
+		return w, nil
+	}
+	return "", fmt.Errorf("%s: unknown word %q", s.name, text)
+}
