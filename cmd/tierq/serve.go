@@ -110,7 +110,7 @@ func exitCode(s os.Signal) int {
 }
 
 func newLogger(c config.Config, w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: c.LogLevel}
+	o := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: readable}
 	if c.LogFormat == "text" || c.LogFormat == "" && terminal(w) {
 		return slog.New(slog.NewTextHandler(w, o))
 	}
@@ -124,4 +124,12 @@ func terminal(w io.Writer) bool {
 	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// readable writes durations as 1.5s, not as a count of nanoseconds.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

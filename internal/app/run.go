@@ -41,9 +41,6 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 func serve(ctx context.Context, c config.Config, o Options, s *stores, began time.Time) error {
 	server := newServer(c, s, o)
 	if err := server.prepare(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // told to stop before it was up
-		}
 		return err
 	}
 	if err := start(ctx, server.parts, o.Log); err != nil {
@@ -55,13 +52,18 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, began tim
 	}
 	writeBanner(o.Out, c, s, server.address(), o.Version)
 
-	<-ctx.Done()
-	o.Log.Info("draining", "for", c.DrainTimeout)
-	server.ready.drain()
-	if c.Roles.API {
-		time.Sleep(notice)
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-server.failed():
+		o.Log.Error("the HTTP server ended by itself", "err", failed)
 	}
-	err := stop(server.parts, o.Log)
+	o.Log.Info("draining", "for", c.DrainTimeout.String())
+	server.ready.drain()
+	if c.Roles.API && failed == nil {
+		<-time.After(notice)
+	}
+	err := errors.Join(failed, stop(server.parts, o.Log))
 	o.Log.Info("stopped", "worker", server.nonce)
 	return err
 }

@@ -149,3 +149,11 @@ func (v *server) address() string {
 	}
 	return v.http.Addr()
 }
+
+// failed gets an error if the API stops serving by itself; nil, which never gets one, without the api role.
+func (v *server) failed() <-chan error {
+	if v.http == nil {
+		return nil
+	}
+	return v.http.Failed()
+}

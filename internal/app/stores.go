@@ -45,10 +45,13 @@ func waitFor(ctx context.Context, what string, log *slog.Logger, try func(ctx co
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: stopped before it was up: %w", what, err)
+		}
 		if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) || time.Now().After(deadline) {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		log.Warn("not there yet, trying again", "store", what, "err", err, "for", time.Until(deadline).Round(time.Second))
+		log.Warn("not there yet, trying again", "store", what, "err", err, "for", time.Until(deadline).Round(time.Second).String())
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -285,6 +285,9 @@ func (c *cluster) outcomes() map[string]string {
 		}
 		outcomes[id] = outcome
 	}
+	if rows.Err() != nil {
+		return nil
+	}
 	return outcomes
 }
 

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func (a *api) contain(c *gin.Context) {
 	if r == nil {
 		return
 	}
-	if r == http.ErrAbortHandler {
+	if err, ok := r.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(r)
 	}
 	a.Log.Error("panic in a handler", "route", c.FullPath(), "cause", fmt.Sprint(r), "stack", string(debug.Stack()), "trace_id", traceOf(c))

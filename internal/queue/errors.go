@@ -28,7 +28,7 @@ func classify(what string, err error) error {
 	case errors.As(err, &reply):
 		for _, r := range refusals {
 			if strings.HasPrefix(reply.Error(), r) {
-				return fmt.Errorf("%s: %w: %s", what, job.ErrUnavailable, reply)
+				return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, reply)
 			}
 		}
 		return fmt.Errorf("%s: %w", what, err)

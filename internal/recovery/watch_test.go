@@ -32,12 +32,12 @@ func TestPace_S2_N8_S2_N9_S2_N10(t *testing.T) {
 		name   string
 		pace   Pace
 		failed []bool
-		want   []time.Duration // in seconds
+		want   []int // seconds
 	}{
-		{"crashed doubles to its ceiling", CrashedPace, []bool{true, true, true, true, true, true}, []time.Duration{6, 12, 24, 48, 60, 60}},
-		{"crashed halves to its floor", CrashedPace, []bool{true, true, true, false, false, false, false}, []time.Duration{6, 12, 24, 12, 6, 3, 3}},
-		{"stuck doubles to its ceiling", StuckPace, []bool{true, true, true, true, true, true}, []time.Duration{10, 20, 40, 80, 120, 120}},
-		{"stuck halves to its floor", StuckPace, []bool{true, false, false}, []time.Duration{10, 5, 5}},
+		{"crashed doubles to its ceiling", CrashedPace, []bool{true, true, true, true, true, true}, []int{6, 12, 24, 48, 60, 60}},
+		{"crashed halves to its floor", CrashedPace, []bool{true, true, true, false, false, false, false}, []int{6, 12, 24, 12, 6, 3, 3}},
+		{"stuck doubles to its ceiling", StuckPace, []bool{true, true, true, true, true, true}, []int{10, 20, 40, 80, 120, 120}},
+		{"stuck halves to its floor", StuckPace, []bool{true, false, false}, []int{10, 5, 5}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			failing := false
@@ -47,10 +47,11 @@ func TestPace_S2_N8_S2_N9_S2_N10(t *testing.T) {
 				}
 				return nil, nil
 			})
-			for i, failing_ := range tc.failed {
-				failing = failing_
-				if got := w.runOnce(t.Context()); got != tc.want[i]*time.Second || w.Delay() != got {
-					t.Fatalf("look %d: next in %s (delay %s), want %d s", i, got, w.Delay(), tc.want[i])
+			for i, fails := range tc.failed {
+				failing = fails
+				want := time.Duration(tc.want[i]) * time.Second
+				if got := w.runOnce(t.Context()); got != want || w.Delay() != want {
+					t.Fatalf("look %d: next in %s (delay %s), want %s", i, got, w.Delay(), want)
 				}
 			}
 		})
