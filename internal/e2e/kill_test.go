@@ -63,7 +63,7 @@ func TestKilledMidJob_F01_S2_P7(t *testing.T) {
 }
 
 // Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
-func TestKilledAtPoint(t *testing.T) {
+func TestKilledAtPoint_S2_P20(t *testing.T) {
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
@@ -263,4 +263,27 @@ func line(text, word string) string {
 		}
 	}
 	return "(no line with " + word + ")"
+}
+
+// A handler that fails is retried after its tier's backoff, and then a dead letter with its own cause and words.
+func TestHandlerFails_S2_G8(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start()
+	id := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]}}`)
+	if p := s.await(id, "SCHEDULED", 5*time.Second); p.RetryCount != 1 {
+		t.Errorf("retryCount %d while it waits for its second attempt", p.RetryCount)
+	}
+	p := s.await(id, "FAILED", 10*time.Second)
+	if p.FailureCause == nil || *p.FailureCause != "HANDLER_ERROR" || p.RetryCount != 1 {
+		t.Errorf("%+v", p)
+	}
+	c.settled(15*time.Second, id)
+	var cause, words string
+	var attempts, history int
+	c.row(`SELECT failure_cause, last_error, attempts FROM failed_jobs WHERE job_id = '`+id+`'`, &cause, &words, &attempts)
+	c.row(`SELECT COUNT(*) FROM job_attempts WHERE job_id = '`+id+`' AND outcome = 'HANDLER_ERROR'`, &history)
+	if cause != "HANDLER_ERROR" || !strings.Contains(words, "boom") || attempts != 2 || history != 2 {
+		t.Errorf("dead letter: %s %q, %d attempts, %d in the history", cause, words, attempts, history)
+	}
 }

@@ -1,0 +1,84 @@
+package architecture
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func read(t *testing.T, parts ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, parts...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func names(t *testing.T, pattern string) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join("..", "..", pattern))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%s: %v, %v", pattern, found, err)
+	}
+	for i := range found {
+		found[i] = filepath.Base(found[i])
+	}
+	return found
+}
+
+// The pages that draw the house are held to the house: its rooms, its scripts, its decisions.
+func TestDocs_S2_W6_S2_C3_S2_P17(t *testing.T) {
+	architecture, states, index := read(t, "docs", "ARCHITECTURE.md"), read(t, "docs", "STATES.md"), read(t, "docs", "adr", "README.md")
+	for _, heading := range []string{"## How a job flows\n\n```", "## How a job comes back\n\n```", "## The rooms", "## Decisions"} {
+		if !strings.Contains(architecture, heading) {
+			t.Errorf("ARCHITECTURE.md has no %q", heading)
+		}
+	}
+	for _, room := range names(t, "internal/*") {
+		if !strings.Contains(architecture, "`internal/"+room+"`") {
+			t.Errorf("ARCHITECTURE.md does not name the room internal/%s", room)
+		}
+	}
+	for _, m := range regexp.MustCompile("`(internal/[a-z0-9/]+)`").FindAllStringSubmatch(architecture, -1) {
+		if _, err := os.Stat(filepath.Join("..", "..", m[1])); err != nil {
+			t.Errorf("ARCHITECTURE.md names %s: %v", m[1], err)
+		}
+	}
+	for _, script := range names(t, "lua/*.lua") {
+		name := strings.TrimSuffix(script, ".lua")
+		if name != "prelude" && !strings.Contains(states, name) {
+			t.Errorf("STATES.md does not name the script %s", name)
+		}
+	}
+	for _, adr := range names(t, "docs/adr/0*.md") {
+		if !strings.Contains(index, "("+adr+")") {
+			t.Errorf("adr/README.md does not list %s", adr)
+		}
+	}
+}
+
+// KEYS.md is held to the one file that spells keys, and to the hash fields the scripts write.
+func TestKeysPage_S2_K4(t *testing.T) {
+	page, source := read(t, "docs", "KEYS.md"), read(t, "internal", "queue", "keys.go")
+	for _, m := range regexp.MustCompile(`(?m)^\t"[a-z]+": +"([^"]+)",`).FindAllStringSubmatch(source, -1) {
+		if !strings.Contains(page, "`"+m[1]) {
+			t.Errorf("KEYS.md does not name %s", m[1])
+		}
+	}
+	field := regexp.MustCompile(`'([a-z]+)'`)
+	for _, script := range names(t, "lua/*.lua") {
+		for line := range strings.Lines(read(t, "lua", script)) {
+			if !strings.Contains(line, "redis.call('HSET', key") && !strings.Contains(line, "redis.call('HSET', job") {
+				continue
+			}
+			for _, m := range field.FindAllStringSubmatch(line, -1) {
+				if len(m[1]) > 1 && !strings.Contains(page, "`"+m[1]+"`") {
+					t.Errorf("KEYS.md does not name the field %s of %s", m[1], script)
+				}
+			}
+		}
+	}
+}
