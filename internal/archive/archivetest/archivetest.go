@@ -1,0 +1,117 @@
+// Package archivetest gives tests an archive on each database that tierq supports, and a look at its rows.
+package archivetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// Store is one fresh database of a test.
+type Store struct {
+	*archive.Archive // migrated
+	Options          archive.Options
+	DB               *sql.DB // past the archive, to look at rows and to get in its way
+}
+
+// Each runs test with a migrated archive of its own on every backend: /sqlite and /mariadb.
+func Each(t *testing.T, test func(t *testing.T, a *archive.Archive)) {
+	t.Helper()
+	EachStore(t, func(t *testing.T, s *Store) { test(t, s.Archive) })
+}
+
+// EachStore is Each for tests that look behind the archive.
+func EachStore(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(t, New(t, SQLite(t))) })
+	t.Run("mariadb", func(t *testing.T) { test(t, New(t, MariaDB(t))) })
+}
+
+// SQLite names a file that is not there yet.
+func SQLite(t testing.TB) archive.Options {
+	return archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db"), Log: slog.New(slog.DiscardHandler)}
+}
+
+// MariaDB names a fresh database on the test process' shared server.
+func MariaDB(t testing.TB) archive.Options {
+	t.Helper()
+	return archive.Options{MySQLDSN: testkit.SharedMariaDB(t), Log: slog.New(slog.DiscardHandler)}
+}
+
+// New opens and migrates the archive of o; both its handles are closed when the test ends.
+func New(t testing.TB, o archive.Options) *Store {
+	t.Helper()
+	a := Open(t, o)
+	if err := a.Migrate(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openSQL(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return &Store{Archive: a, Options: o, DB: db}
+}
+
+// Open opens one more archive on the same database.
+func Open(t testing.TB, o archive.Options) *archive.Archive {
+	t.Helper()
+	a, err := archive.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// Count is SELECT COUNT(*) of what follows FROM.
+func (s *Store) Count(t testing.TB, from string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := s.DB.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM "+from, args...).Scan(&n); err != nil {
+		t.Fatal(fmt.Errorf("count %s: %w", from, err))
+	}
+	return n
+}
+
+// Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is nil.
+func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
+	t.Helper()
+	rows, err := s.DB.QueryContext(context.Background(), "SELECT * FROM "+from, args...)
+	if err != nil {
+		t.Fatal(fmt.Errorf("read %s: %w", from, err))
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rows.Next() {
+		t.Fatalf("read %s: no row (%v)", from, rows.Err())
+	}
+	values := make([]any, len(names))
+	for i := range values {
+		values[i] = new(any)
+	}
+	if err := rows.Scan(values...); err != nil {
+		t.Fatal(err)
+	}
+	if rows.Next() {
+		t.Fatalf("read %s: more than one row", from)
+	}
+	row := make(map[string]any, len(names))
+	for i, name := range names {
+		row[name] = plain(*values[i].(*any))
+	}
+	return row
+}

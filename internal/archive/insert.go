@@ -1,0 +1,197 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// column is one value of a row on its way into a table.
+type column[T any] struct {
+	name  string
+	value func(T) any
+}
+
+type table[T any] struct {
+	name    string
+	columns []column[T]
+}
+
+var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
+	{"job_id", func(o *job.Outcome) any { return string(o.ID) }},
+	{"generation", func(o *job.Outcome) any { return o.Generation }},
+	{"outcome", func(o *job.Outcome) any { return string(o.Status.Shown()) }},
+	{"attempt", func(o *job.Outcome) any { return o.Attempt }},
+	{"tier", func(o *job.Outcome) any { return string(o.Tier) }},
+	{"type", func(o *job.Outcome) any { return o.Type }},
+	{"owner", func(o *job.Outcome) any { return o.Owner }},
+	{"retry_count", func(o *job.Outcome) any { return o.RetryCount }},
+	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
+	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
+	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
+}}
+
+var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
+	{"job_id", func(o *job.Outcome) any { return string(o.ID) }},
+	{"generation", func(o *job.Outcome) any { return o.Generation }},
+	{"tier", func(o *job.Outcome) any { return string(o.Tier) }},
+	{"type", func(o *job.Outcome) any { return o.Type }},
+	{"owner", func(o *job.Outcome) any { return o.Owner }},
+	{"result", func(o *job.Outcome) any { return bytesOrNull(o.Result) }},
+	{"retry_count", func(o *job.Outcome) any { return o.RetryCount }},
+	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
+	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
+	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
+	{"first_tried_at", func(o *job.Outcome) any { return orNull(o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return orNull(o.StartedAt) }},
+	{"completed_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
+	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
+}}
+
+var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
+	{"job_id", func(o *job.Outcome) any { return string(o.ID) }},
+	{"generation", func(o *job.Outcome) any { return o.Generation }},
+	{"tier", func(o *job.Outcome) any { return string(o.Tier) }},
+	{"type", func(o *job.Outcome) any { return o.Type }},
+	{"owner", func(o *job.Outcome) any { return o.Owner }},
+	{"payload", func(o *job.Outcome) any { return bytesOrNull(o.Payload) }},
+	{"total_retries", func(o *job.Outcome) any { return o.RetryCount }},
+	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
+	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
+	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
+	{"first_tried_at", func(o *job.Outcome) any { return orNull(o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return orNull(o.StartedAt) }},
+	{"discarded_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
+	{"failure_cause", func(o *job.Outcome) any { return string(o.Cause) }},
+	{"last_error", func(o *job.Outcome) any { return o.LastError }},
+	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
+}}
+
+type attemptOf struct {
+	id job.ID
+	*job.Attempt
+}
+
+var attemptTable = table[attemptOf]{"job_attempts", []column[attemptOf]{
+	{"job_id", func(a attemptOf) any { return string(a.id) }},
+	{"attempt", func(a attemptOf) any { return a.Number }},
+	{"worker", func(a attemptOf) any { return a.Worker }},
+	{"started_at", func(a attemptOf) any { return orNull(a.StartedAt) }},
+	{"finished_at", func(a attemptOf) any { return orNull(a.FinishedAt) }},
+	{"outcome", func(a attemptOf) any { return a.Outcome }},
+	{"error", func(a attemptOf) any { return a.Error }},
+}}
+
+func orNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC()
+}
+
+func bytesOrNull(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}
+
+// sizes are the rows per statement: any number of rows is cut into these, so that the prepared statements are few.
+var sizes = []int{maxBatch, 256, 128, 64, 32, 16, 8, 4, 2, 1}
+
+// cut is how many of the n rows left the next statement takes.
+func cut(n int) int {
+	for _, s := range sizes {
+		if s <= n {
+			return s
+		}
+	}
+	return 0
+}
+
+// inserts holds the text of each statement by table and rows.
+type inserts map[string]map[int]string
+
+func buildInserts(keepFirst func(key string) string) inserts {
+	all := inserts{}
+	addInserts(all, outcomeTable, keepFirst)
+	addInserts(all, resultTable, keepFirst)
+	addInserts(all, failedTable, keepFirst)
+	addInserts(all, attemptTable, keepFirst)
+	return all
+}
+
+func addInserts[T any](all inserts, t table[T], keepFirst func(key string) string) {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = "`" + c.name + "`"
+	}
+	row := "(" + strings.Repeat("?,", len(names)-1) + "?)"
+	all[t.name] = map[int]string{}
+	for _, n := range sizes {
+		all[t.name][n] = "INSERT INTO `" + t.name + "` (" + strings.Join(names, ",") + ") VALUES " +
+			strings.Repeat(row+",", n-1) + row + " " + keepFirst(t.columns[0].name)
+	}
+}
+
+// insert writes rows and returns how many were not there before.
+func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T], rows []T) (int, error) {
+	written := 0
+	for len(rows) > 0 {
+		n := cut(len(rows))
+		args := make([]any, 0, n*len(t.columns))
+		for _, row := range rows[:n] {
+			for _, c := range t.columns {
+				args = append(args, c.value(row))
+			}
+		}
+		r, err := db.ExecContext(ctx, all[t.name][n], args...)
+		if err != nil {
+			return written, fmt.Errorf("insert %s: %w", t.name, err)
+		}
+		affected, err := r.RowsAffected()
+		if err != nil {
+			return written, fmt.Errorf("insert %s: %w", t.name, err)
+		}
+		written += int(affected)
+		rows = rows[n:]
+	}
+	return written, nil
+}
+
+// statements are the texts that insert will use for n rows.
+func (all inserts) statements(table string, n int) []string {
+	var queries []string
+	for ; n > 0; n -= cut(n) {
+		queries = append(queries, all[table][cut(n)])
+	}
+	return queries
+}
+
+// prepare puts statements into GORM's cache before a transaction begins. What GORM first meets inside one it prepares on that
+// transaction, and database/sql then prepares it anew in every later one: two round trips and a parse of the whole text each
+// time.
+func prepare(ctx context.Context, db *gorm.DB, queries []string) error {
+	pool, ok := db.ConnPool.(*gorm.PreparedStmtDB)
+	if !ok {
+		return fmt.Errorf("prepare: GORM's pool is a %T", db.ConnPool)
+	}
+	for _, query := range queries {
+		pool.Mux.RLock()
+		_, known := pool.Stmts.Get(query)
+		pool.Mux.RUnlock()
+		if known {
+			continue
+		}
+		pool.Mux.Lock() // New unlocks it
+		if _, err := pool.Stmts.New(ctx, query, false, pool.ConnPool, pool.Mux); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+	}
+	return nil
+}

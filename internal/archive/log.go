@@ -1,0 +1,24 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"gorm.io/gorm/logger"
+)
+
+// gormLog passes on what GORM itself warns about. Statements are never logged: they carry users' payloads. Errors are returned,
+// and logged by whoever handles them.
+type gormLog struct{ log *slog.Logger }
+
+func (l gormLog) LogMode(logger.LogLevel) logger.Interface { return l }
+func (l gormLog) Info(context.Context, string, ...any)     {}
+func (l gormLog) Warn(_ context.Context, m string, a ...any) {
+	l.log.Warn("gorm: " + fmt.Sprintf(m, a...))
+}
+func (l gormLog) Error(_ context.Context, m string, a ...any) {
+	l.log.Warn("gorm: " + fmt.Sprintf(m, a...))
+}
+func (l gormLog) Trace(context.Context, time.Time, func() (string, int64), error) {}

@@ -1,0 +1,77 @@
+package archive
+
+import "time"
+
+// The rows as they are read. A test holds them to the migrated schema. A nil time is "never".
+
+type outcomeRow struct {
+	JobID      string     `gorm:"type:char(36);primaryKey"`
+	Generation int        `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Outcome    string     `gorm:"type:varchar(16);not null"`
+	Attempt    int        `gorm:"type:int;not null"`
+	Tier       string     `gorm:"type:varchar(31);not null"`
+	Type       string     `gorm:"type:varchar(100);not null"`
+	Owner      string     `gorm:"type:varchar(64);not null"`
+	RetryCount int        `gorm:"type:int;not null"`
+	MaxRetries int        `gorm:"type:int;not null"`
+	ArrivedAt  *time.Time `gorm:"type:datetime(6)"`
+	TraceID    string     `gorm:"type:varchar(100);not null"`
+	RecordedAt time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
+type resultRow struct {
+	JobID        string     `gorm:"type:char(36);primaryKey"`
+	Generation   int        `gorm:"type:int;not null"`
+	Tier         string     `gorm:"type:varchar(31);not null"`
+	Type         string     `gorm:"type:varchar(100);not null"`
+	Owner        string     `gorm:"type:varchar(64);not null"`
+	Result       []byte     `gorm:"type:mediumblob"`
+	RetryCount   int        `gorm:"type:int;not null"`
+	MaxRetries   int        `gorm:"type:int;not null"`
+	Attempts     int        `gorm:"type:int;not null"`
+	ArrivedAt    *time.Time `gorm:"type:datetime(6)"`
+	FirstTriedAt *time.Time `gorm:"type:datetime(6)"`
+	StartedAt    *time.Time `gorm:"type:datetime(6)"`
+	CompletedAt  *time.Time `gorm:"type:datetime(6)"`
+	TraceID      string     `gorm:"type:varchar(100);not null"`
+}
+
+// failedRow is a dead letter. Options is for what a submit may ask for beyond its payload; today there is nothing, so it is NULL.
+type failedRow struct {
+	JobID              string     `gorm:"type:char(36);primaryKey"`
+	Generation         int        `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Tier               string     `gorm:"type:varchar(31);not null"`
+	Type               string     `gorm:"type:varchar(100);not null"`
+	Owner              string     `gorm:"type:varchar(64);not null"`
+	Payload            []byte     `gorm:"type:mediumblob"`
+	Options            []byte     `gorm:"type:mediumblob"`
+	TotalRetries       int        `gorm:"type:int;not null"`
+	MaxRetries         int        `gorm:"type:int;not null"`
+	Attempts           int        `gorm:"type:int;not null"`
+	ArrivedAt          *time.Time `gorm:"type:datetime(6)"`
+	FirstTriedAt       *time.Time `gorm:"type:datetime(6)"`
+	StartedAt          *time.Time `gorm:"type:datetime(6)"`
+	DiscardedAt        *time.Time `gorm:"type:datetime(6)"`
+	FailureCause       string     `gorm:"type:varchar(32);not null"`
+	LastError          string     `gorm:"type:text;not null"`
+	RequeueRequestedAt *time.Time `gorm:"type:datetime(6)"`
+	RequeueRequestID   *string    `gorm:"type:varchar(64)"`
+	RequeuedAt         *time.Time `gorm:"type:datetime(6)"`
+	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
+	TraceID            string     `gorm:"type:varchar(100);not null"`
+}
+
+type attemptRow struct {
+	JobID      string     `gorm:"type:char(36);primaryKey"`
+	Attempt    int        `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Worker     string     `gorm:"type:varchar(255);not null"`
+	StartedAt  *time.Time `gorm:"type:datetime(6)"`
+	FinishedAt *time.Time `gorm:"type:datetime(6)"`
+	Outcome    string     `gorm:"type:varchar(32);not null"`
+	Error      string     `gorm:"type:text;not null"`
+}
+
+func (outcomeRow) TableName() string { return "job_outcomes" }
+func (resultRow) TableName() string  { return "job_results" }
+func (failedRow) TableName() string  { return "failed_jobs" }
+func (attemptRow) TableName() string { return "job_attempts" }

@@ -1,0 +1,185 @@
+package archive
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/pressly/goose/v3"
+	gormmysql "gorm.io/driver/mysql"
+	"gorm.io/gorm"
+)
+
+const mysqlConns = 8
+
+func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
+	cfg, err := mysqlConfig(dsn, log)
+	if err != nil {
+		return dialect{}, err
+	}
+	files, err := fs.Sub(migrations, "migrations/mysql")
+	if err != nil {
+		return dialect{}, err
+	}
+	return dialect{
+		open: func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openMySQL(cfg, g) },
+		// Not INSERT IGNORE: it would hide every other error too.
+		keepFirst:  func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
+		verdict:    mysqlVerdict,
+		strict:     mysqlStrict,
+		goose:      goose.DialectMySQL,
+		migrations: files,
+		exclusive: func(ctx context.Context, migrate func(*sql.DB) error) error {
+			return mysqlExclusive(ctx, cfg, migrate)
+		},
+	}, nil
+}
+
+// mysqlConfig reads a DSN and sets what tierq needs. Timeouts and session variables that the DSN names itself are kept.
+func mysqlConfig(dsn string, log *slog.Logger) (*mysql.Config, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("read MySQL DSN: %w", err) // the driver's message does not repeat the DSN
+	}
+	if cfg.DBName == "" {
+		return nil, errors.New("read MySQL DSN: it names no database")
+	}
+	cfg.ParseTime, cfg.Loc = true, time.UTC
+	// The driver's default is to wait for ever.
+	for t, d := range map[*time.Duration]time.Duration{&cfg.Timeout: 2 * time.Second, &cfg.ReadTimeout: 5 * time.Second, &cfg.WriteTimeout: 5 * time.Second} {
+		if *t == 0 {
+			*t = d
+		}
+	}
+	// After a failover the old primary is read-only: its connections are given up instead of kept in the pool.
+	cfg.RejectReadOnly = true
+	// Measured on MariaDB 10.11: an insert that finds its row (ON DUPLICATE KEY UPDATE job_id=job_id) reports 0 affected rows
+	// without this flag and 1 with it, just like an insert that wrote. Without it, n affected of n says that all are ours.
+	cfg.ClientFoundRows = false
+	cfg.MultiStatements = false
+	if !strings.HasPrefix(cfg.Collation, "utf8mb4") {
+		cfg.Collation = "utf8mb4_general_ci" // known to every MySQL and MariaDB; the columns have their own
+	}
+	session := map[string]string{
+		"time_zone": "'+00:00'", // CURRENT_TIMESTAMP is UTC
+		// Below readTimeout, so that the server says 1205 before the driver hangs up and leaves the statement waiting.
+		"innodb_lock_wait_timeout": "3",
+	}
+	maps.Copy(session, cfg.Params)
+	cfg.Params = session
+	cfg.Logger = driverLog{log}
+	return cfg, nil
+}
+
+// driverLog takes the driver's remarks about broken connections; the error itself is returned to the caller.
+type driverLog struct{ log *slog.Logger }
+
+func (l driverLog) Print(v ...any) { l.log.Debug("mysql driver", "says", fmt.Sprint(v...)) }
+
+func openMySQL(cfg *mysql.Config, g *gorm.Config) (write, read *gorm.DB, err error) {
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(mysqlConns)
+	db.SetMaxIdleConns(mysqlConns)
+	db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers cut older ones
+	write, err = gorm.Open(gormmysql.New(gormmysql.Config{
+		Conn:                      db,
+		DSNConfig:                 cfg,
+		SkipInitializeWithVersion: true, // it would connect
+		DisableWithReturning:      true, // or MariaDB would see statements that MySQL does not know
+	}), g)
+	if err != nil {
+		_ = db.Close() // nothing was opened yet
+		return nil, nil, err
+	}
+	return write, write, nil
+}
+
+func mysqlStrict(ctx context.Context, db *sql.DB) (bool, error) {
+	var mode string
+	if err := db.QueryRowContext(ctx, "SELECT @@SESSION.sql_mode").Scan(&mode); err != nil {
+		return false, err
+	}
+	return strings.Contains(mode, "STRICT_TRANS_TABLES") || strings.Contains(mode, "STRICT_ALL_TABLES"), nil
+}
+
+// badDataNumbers are refusals of a value whose SQLSTATE does not say so.
+var badDataNumbers = map[uint16]bool{
+	1118: true, // the row is too large
+	1153: true, // the packet is larger than max_allowed_packet
+	1264: true, // out of range
+	1265: true, // truncated
+	1292: true, // incorrect time
+	1300: true, // invalid utf8
+	1366: true, // incorrect string
+	1406: true, // too long
+	3140: true, // invalid JSON
+	3819: true, // CHECK, MySQL
+	3988: true, // not convertible to the column's character set
+	4025: true, // CHECK, MariaDB
+}
+
+func mysqlVerdict(err error) verdict {
+	var e *mysql.MySQLError
+	switch {
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return badData
+	case !errors.As(err, &e):
+		return down
+	case e.Number == 1213 || e.Number == 1205:
+		return again
+	case badDataNumbers[e.Number]:
+		return badData
+	}
+	if class := string(e.SQLState[:2]); class == "22" || class == "23" {
+		return badData
+	}
+	return down
+}
+
+// mysqlExclusive holds GET_LOCK on a connection of its own: if the process dies, the server releases it. The name carries the
+// database, because such locks are the server's.
+func mysqlExclusive(ctx context.Context, cfg *mysql.Config, migrate func(*sql.DB) error) error {
+	patient := cfg.Clone()
+	patient.ReadTimeout = 10 * time.Minute // a later migration may rebuild a large table
+	connector, err := mysql.NewConnector(patient)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	holder, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer holder.Close()
+	const name = "CONCAT('tierq.', SHA1(DATABASE()))"
+	for {
+		var got sql.NullInt64
+		if err := holder.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", 2)").Scan(&got); err != nil {
+			return fmt.Errorf("take the lock: %w", err)
+		}
+		if got.Int64 == 1 {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("take the lock: %w", err)
+		}
+	}
+	err = migrate(db)
+	_, released := holder.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
+	if err == nil && released != nil {
+		return fmt.Errorf("release the lock: %w", released)
+	}
+	return err
+}

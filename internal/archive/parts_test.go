@@ -1,0 +1,155 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestMySQLConfig(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	cfg, err := mysqlConfig("u:p@tcp(db:3307)/tierq?parseTime=false&clientFoundRows=true&multiStatements=true&loc=Local", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !cfg.ParseTime || cfg.Loc != time.UTC || !cfg.RejectReadOnly || cfg.ClientFoundRows || cfg.MultiStatements {
+		t.Errorf("%+v", cfg)
+	}
+	if cfg.Timeout != 2*time.Second || cfg.ReadTimeout != 5*time.Second || cfg.WriteTimeout != 5*time.Second {
+		t.Errorf("timeouts %v %v %v", cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout)
+	}
+	if cfg.Collation != "utf8mb4_general_ci" || cfg.Params["time_zone"] != "'+00:00'" || cfg.Params["innodb_lock_wait_timeout"] != "3" {
+		t.Errorf("%q %v", cfg.Collation, cfg.Params)
+	}
+	cfg, err = mysqlConfig("u:p@tcp(db:3307)/tierq?readTimeout=9s&innodb_lock_wait_timeout=7&collation=utf8mb4_bin", log)
+	if err != nil || cfg.ReadTimeout != 9*time.Second || cfg.Params["innodb_lock_wait_timeout"] != "7" || cfg.Collation != "utf8mb4_bin" {
+		t.Errorf("the DSN's own settings are lost: %v %+v", err, cfg)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	my := func(number uint16, state string) error {
+		e := &mysql.MySQLError{Number: number}
+		copy(e.SQLState[:], state)
+		return fmt.Errorf("insert: %w", e)
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		want verdict
+	}{
+		{"deadlock", my(1213, "40001"), again},
+		{"lock wait", my(1205, "HY000"), again},
+		{"too long", my(1406, "22001"), badData},
+		{"not null", my(1048, "23000"), badData},
+		{"incorrect string, MySQL", my(1366, "HY000"), badData},
+		{"CHECK, MariaDB", my(4025, "23000"), badData},
+		{"larger than a packet", mysql.ErrPktTooLarge, badData},
+		{"too many connections", my(1040, "08004"), down},
+		{"shutting down", my(1053, "08S01"), down},
+		{"read-only", my(1290, "HY000"), down},
+		{"statement timeout", my(3024, "HY000"), down},
+		{"no such table", my(1146, "42S02"), down},
+		{"bad connection", driver.ErrBadConn, down},
+		{"deadline", context.DeadlineExceeded, down},
+		{"anything else", errors.New("surprise"), down},
+	} {
+		if got := mysqlVerdict(c.err); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestRefusalsBackOff(t *testing.T) {
+	var r refusals
+	now := time.Unix(1_764_000_000, 0)
+	k := key{"a", 1}
+	if r.holds(k, now) {
+		t.Error("held before it was refused")
+	}
+	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300, 300} {
+		want *= time.Second
+		if got := r.add(k, now); got != want {
+			t.Errorf("refusal %d waits %v, want %v", i+1, got, want)
+		}
+		if !r.holds(k, now.Add(want-1)) || r.holds(k, now.Add(want)) || r.holds(key{"a", 2}, now) {
+			t.Errorf("refusal %d is held wrongly", i+1)
+		}
+	}
+	r.remove(k)
+	if r.holds(k, now) || r.add(k, now) != 10*time.Second {
+		t.Error("not forgotten")
+	}
+	for i := range refusalLimit + 5 {
+		r.add(key{job.ID(fmt.Sprint(i)), 1}, now.Add(time.Duration(i)))
+	}
+	if len(r.rows) != refusalLimit || r.holds(key{"0", 1}, now) || !r.holds(key{job.ID(fmt.Sprint(refusalLimit)), 1}, now) {
+		t.Errorf("%d rows; the first due should be forgotten", len(r.rows))
+	}
+}
+
+func TestBacklogTakes(t *testing.T) {
+	of := func(id string, generation, size int) *entry {
+		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed, Result: bytes.Repeat([]byte("x"), size)}}, nil)
+	}
+	var b backlog
+	for i := range maxBatch + 1 {
+		b.add(of(fmt.Sprint(i), 1, 0))
+	}
+	if n := len(b.take()); n != maxBatch || len(b.waiting) != 1 {
+		t.Errorf("took %d, left %d", n, len(b.waiting))
+	}
+	b.add(of("same", 1, 0))
+	b.add(of("same", 1, 0))
+	b.add(of("same", 2, 0))
+	if n := len(b.take()); n != 3 || len(b.waiting) != 1 || b.waiting[0].Generation != 1 {
+		t.Errorf("took %d, left %d: one key twice in a batch", n, len(b.waiting))
+	}
+	b.take()
+	if b.bytes != 0 {
+		t.Errorf("%d bytes of nothing", b.bytes)
+	}
+	b.add(of("huge", 1, 2*maxBatchBytes))
+	b.add(of("small", 1, 0))
+	first := b.take()
+	if len(first) != 1 || first[0].ID != "huge" {
+		t.Errorf("took %d", len(first))
+	}
+	b.putBack(first)
+	if again := b.take(); len(again) != 1 || again[0].ID != "huge" || len(b.waiting) != 1 {
+		t.Error("what was put back does not come first")
+	}
+
+	r := &recording{left: 2, done: make(chan struct{})}
+	for range 2 {
+		e := of("recorded", 1, 5)
+		e.of = r
+		b.add(e)
+	}
+	b.dropRecorded(errors.New("down"))
+	<-r.done
+	if len(b.waiting) != 1 || b.waiting[0].ID != "small" || b.bytes != b.waiting[0].bytes || r.err == nil {
+		t.Errorf("%d wait, %d bytes, %v", len(b.waiting), b.bytes, r.err)
+	}
+}
+
+func TestCut(t *testing.T) {
+	for n := range 2 * maxBatch {
+		left, statements := n, 0
+		for ; left > 0; left -= cut(left) {
+			statements++
+		}
+		if left != 0 || statements > 10 {
+			t.Errorf("%d rows: %d statements, %d left", n, statements, left)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// maxBatch is how many outcomes one transaction takes.
+const maxBatch = 500
+
+// key names one ending: a job ends once in each generation.
+type key struct {
+	id         job.ID
+	generation int
+}
+
+func keyOf(o *job.Outcome) key { return key{o.ID, o.Generation} }
+
+// ending is what SQL holds of an outcome that somebody else wrote.
+type ending struct {
+	status  job.Status
+	attempt int
+}
+
+// errSomeThere: of the outcomes of a transaction some were in SQL already; nothing was written.
+var errSomeThere = errors.New("some outcomes are there already")
+
+// patience is how often a transaction is tried again at once after a deadlock, a lock wait, or when another writer's rows got in
+// between.
+const patience = 8
+
+// record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are. After an
+// error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote all its rows in
+// the same transaction.
+func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome) (map[key]ending, error) {
+	rest := slices.Clone(outcomes)
+	// One order for all writers, so that they wait for each other instead of deadlocking.
+	slices.SortFunc(rest, func(x, y *job.Outcome) int {
+		return cmp.Or(strings.Compare(string(x.ID), string(y.ID)), cmp.Compare(x.Generation, y.Generation))
+	})
+	there := map[key]ending{}
+	var err error
+	for try := range patience {
+		if len(rest) == 0 {
+			return there, nil
+		}
+		if err = a.transaction(ctx, rest); err == nil {
+			return there, nil
+		}
+		switch {
+		case errors.Is(err, errSomeThere):
+			// What is there was committed before our insert could meet it, so a plain read sees it; a locking read would
+			// also lock the gaps where the others go.
+			if err := a.lookUp(ctx, rest, there); err != nil {
+				return nil, err
+			}
+			rest = slices.DeleteFunc(rest, func(o *job.Outcome) bool { _, known := there[keyOf(o)]; return known })
+		case a.dialect.verdict(err) == again:
+			if err := pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try))); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+	if len(rest) == 0 {
+		return there, nil
+	}
+	return nil, err
+}
+
+// transaction writes all rows of all outcomes, or none.
+func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome) error {
+	var results, failed, requeued []*job.Outcome
+	var attempts []attemptOf
+	for _, o := range outcomes {
+		switch o.Status.Shown() {
+		case job.Completed:
+			results = append(results, o)
+		case job.Failed:
+			failed = append(failed, o)
+		}
+		if o.Generation > 1 {
+			requeued = append(requeued, o)
+		}
+		for i := range o.Attempts {
+			attempts = append(attempts, attemptOf{o.ID, &o.Attempts[i]})
+		}
+	}
+	db := a.write.WithContext(ctx)
+	queries := slices.Concat(
+		a.inserts.statements(outcomeTable.name, len(outcomes)), a.inserts.statements(resultTable.name, len(results)),
+		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
+	if len(requeued) > 0 {
+		queries = append(queries, closeDeadLetter)
+	}
+	if err := prepare(ctx, db, queries); err != nil {
+		return err
+	}
+	// GORM's transaction and its prepared statements, but not its statement builder, which reads the text and boxes each value
+	// once more. Our CPU per outcome (two rows, batches of 500, MariaDB): this way 5 us, as database/sql alone; DB.Exec and
+	// Create 10 us; without prepare 8 us, and MariaDB parses each text again.
+	return db.Transaction(func(tx *gorm.DB) error {
+		conn := tx.Statement.ConnPool
+		written, err := insert(ctx, conn, a.inserts, outcomeTable, outcomes)
+		if err != nil {
+			return err
+		}
+		if written != len(outcomes) {
+			return errSomeThere
+		}
+		if _, err := insert(ctx, conn, a.inserts, resultTable, results); err != nil {
+			return err
+		}
+		if _, err := insert(ctx, conn, a.inserts, failedTable, failed); err != nil {
+			return err
+		}
+		if _, err := insert(ctx, conn, a.inserts, attemptTable, attempts); err != nil {
+			return err
+		}
+		return closeDeadLetters(ctx, conn, requeued)
+	}, &sql.TxOptions{})
+}
+
+const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = ? WHERE job_id = ? AND generation = ? AND requeued_at IS NULL"
+
+// closeDeadLetters marks the dead letters whose next generation has now ended as requeued. The time is the arrival of that
+// generation: when the requeue happened, by Redis' clock.
+func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) error {
+	for _, o := range outcomes {
+		at := o.ArrivedAt
+		if at.IsZero() {
+			at = o.EndedAt
+		}
+		if _, err := conn.ExecContext(ctx, closeDeadLetter, orNull(at), string(o.ID), o.Generation-1); err != nil {
+			return fmt.Errorf("close dead letter: %w", err)
+		}
+	}
+	return nil
+}
+
+// lookUp adds to there what SQL holds of the outcomes.
+func (a *Archive) lookUp(ctx context.Context, outcomes []*job.Outcome, there map[key]ending) error {
+	for len(outcomes) > 0 {
+		n := cut(len(outcomes))
+		ids := make([]string, n)
+		wanted := make(map[key]bool, n)
+		for i, o := range outcomes[:n] {
+			ids[i] = string(o.ID)
+			wanted[keyOf(o)] = true
+		}
+		var rows []outcomeRow
+		// The writing connection: what it cannot reach must not look absent.
+		err := a.write.WithContext(ctx).Select("job_id", "generation", "outcome", "attempt").Where("job_id IN ?", ids).Find(&rows).Error
+		if err != nil {
+			return fmt.Errorf("look up outcomes: %w", err)
+		}
+		for _, r := range rows {
+			if k := (key{job.ID(r.JobID), r.Generation}); wanted[k] {
+				there[k] = ending{job.Status(r.Outcome), r.Attempt}
+			}
+		}
+		outcomes = outcomes[n:]
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,142 @@
+package archive
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+	"github.com/ncruces/go-sqlite3/gormlite"
+	"github.com/pressly/goose/v3"
+	"gorm.io/gorm"
+)
+
+// This file alone knows which SQLite is used.
+
+const sqliteReaders = 4
+
+func newSQLite(path string) (dialect, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return dialect{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return dialect{}, err
+	}
+	// SQLite would make the file readable for all. The journal takes its mode (modeof); the -shm file beside it holds page
+	// numbers, no rows.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return dialect{}, err
+	}
+	if err := f.Close(); err != nil {
+		return dialect{}, err
+	}
+	files, err := fs.Sub(migrations, "migrations/sqlite")
+	if err != nil {
+		return dialect{}, err
+	}
+	return dialect{
+		open:       func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
+		keepFirst:  func(string) string { return "ON CONFLICT DO NOTHING" },
+		verdict:    sqliteVerdict,
+		strict:     func(context.Context, *sql.DB) (bool, error) { return true, nil },
+		goose:      goose.DialectSQLite3,
+		migrations: files,
+		exclusive: func(ctx context.Context, migrate func(*sql.DB) error) error {
+			return sqliteExclusive(ctx, path, migrate)
+		},
+	}, nil
+}
+
+// sqliteDSN: WAL lets readers go on while the writer writes; synchronous FULL makes a commit survive a power loss.
+func sqliteDSN(path string, pragmas ...string) string {
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // a Windows drive
+	}
+	q := url.Values{
+		"modeof":  {path},
+		"_txlock": {"immediate"},
+		"_pragma": append([]string{
+			"busy_timeout(5000)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)",
+		}, pragmas...),
+	}
+	// SQLite does not read a + as a space.
+	query := strings.ReplaceAll(q.Encode(), "+", "%20")
+	return (&url.URL{Scheme: "file", Path: slashed, RawQuery: query}).String()
+}
+
+// timeFormat makes the driver write times as text of fixed length, which sorts. Goose's own table does not use it.
+const timeFormat = "&_timefmt=2006-01-02%2015:04:05.000000"
+
+func openSQLite(path string, g *gorm.Config) (write, read *gorm.DB, err error) {
+	// One writer: SQLite has one anyway, and a queue in the pool is better than SQLITE_BUSY.
+	if write, err = openSQLitePool(sqliteDSN(path)+timeFormat, 1, g); err != nil {
+		return nil, nil, err
+	}
+	copied := *g
+	read, err = openSQLitePool(sqliteDSN(path, "query_only(on)")+timeFormat, sqliteReaders, &copied)
+	return write, read, err
+}
+
+func openSQLitePool(dsn string, conns int, g *gorm.Config) (*gorm.DB, error) {
+	db, err := driver.Open(dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	return gorm.Open(gormlite.OpenDB(db), g)
+}
+
+func sqliteVerdict(err error) verdict {
+	for code, v := range map[sqlite3.ErrorCode]verdict{
+		sqlite3.BUSY: again, sqlite3.LOCKED: again,
+		sqlite3.CONSTRAINT: badData, sqlite3.MISMATCH: badData, sqlite3.TOOBIG: badData,
+	} {
+		if errors.Is(err, code) {
+			return v
+		}
+	}
+	return down
+}
+
+// sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if the
+// process dies, and goose's own transactions on the file stay possible.
+func sqliteExclusive(ctx context.Context, path string, migrate func(*sql.DB) error) error {
+	beside := path + "-migrate"
+	f, err := os.OpenFile(beside, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	lock, err := driver.Open(sqliteDSN(beside))
+	if err != nil {
+		return fmt.Errorf("take the lock: %w", err)
+	}
+	defer lock.Close()
+	var tx *sql.Tx
+	for tx == nil {
+		tx, err = lock.BeginTx(ctx, nil) // immediate: it waits its busy_timeout for the holder
+		if err != nil && (sqliteVerdict(err) != again || ctx.Err() != nil) {
+			return fmt.Errorf("take the lock: %w", err)
+		}
+	}
+	defer func() { _ = tx.Rollback() }() // it wrote nothing
+	db, err := driver.Open(sqliteDSN(path))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return migrate(db)
+}

@@ -1,0 +1,164 @@
+package archive
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	transactionTimeout = 10 * time.Second
+	retryFloor         = 100 * time.Millisecond
+	retryCeiling       = 2 * time.Second
+	lastTries          = 3 // when stopping, SQL is tried this often in a row
+)
+
+// settled is an outcome that SQL has, with what SQL holds of it.
+type settled struct {
+	*entry
+	held job.Status
+}
+
+// loop writes batch after batch until Stop, then what still waits.
+func (w *Writer) loop(ctx context.Context) {
+	failures := 0
+	for ctx.Err() == nil {
+		worked, err := w.runOnce(ctx)
+		if err != nil {
+			failures++
+			if w.isStopping() && failures >= lastTries {
+				return
+			}
+			_ = pause(ctx, min(retryFloor<<min(failures-1, 10), retryCeiling)) // the loop looks at ctx
+			continue
+		}
+		failures = 0
+		if worked {
+			continue
+		}
+		if w.isStopping() {
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (w *Writer) isStopping() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopping
+}
+
+// runOnce writes one batch. With nothing to write, and SQL down at the last look, it looks again, so that Down does not outlive
+// the outage.
+func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
+	w.mu.Lock()
+	batch := w.backlog.take()
+	w.mu.Unlock()
+	if len(batch) == 0 {
+		if !w.archive.Down() || w.isStopping() {
+			return false, nil
+		}
+		probe, cancel := context.WithTimeout(ctx, transactionTimeout)
+		defer cancel()
+		return false, w.archive.Ping(probe)
+	}
+	rest, err := w.write(ctx, batch)
+	if err == nil {
+		w.archive.down.Store(false)
+		return true, nil
+	}
+	err = unavailable("record", err)
+	if ctx.Err() == nil && !w.archive.down.Swap(true) {
+		w.log.Warn("SQL is down: outcomes wait", "err", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.backlog.putBack(rest)
+	w.backlog.dropRecorded(err)
+	return true, err
+}
+
+// write brings a batch to SQL, in halves where a row is refused. It returns what is left if SQL cannot serve.
+func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err error) {
+	outcomes := make([]*job.Outcome, len(batch))
+	for i, e := range batch {
+		outcomes[i] = &e.Outcome
+	}
+	once, cancel := context.WithTimeout(ctx, transactionTimeout)
+	there, err := w.archive.record(once, outcomes)
+	cancel()
+	switch {
+	case err == nil:
+		w.settle(ctx, batch, there)
+		return nil, nil
+	case w.archive.dialect.verdict(err) != badData:
+		return batch, err
+	case len(batch) == 1:
+		w.refuse(batch[0], err)
+		return nil, nil
+	}
+	half := len(batch) / 2
+	if rest, err = w.write(ctx, batch[:half]); err != nil {
+		return append(rest, batch[half:]...), err
+	}
+	return w.write(ctx, batch[half:])
+}
+
+// settle hands a batch that SQL has on to be acknowledged. It waits while the acknowledging is a batch behind.
+func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending) {
+	done := make([]settled, len(batch))
+	written := int64(len(batch) - len(there))
+	for i, e := range batch {
+		done[i] = settled{e, e.Status.Shown()}
+		held, known := there[keyOf(&e.Outcome)]
+		if !known {
+			continue
+		}
+		done[i].held = held.status
+		if held.status != e.Status.Shown() || held.attempt != e.Attempt {
+			w.stats.differences.Add(1)
+			w.log.Warn("SQL has another outcome, which stands", "job_id", e.ID, "generation", e.Generation,
+				"held", held.status, "held_attempt", held.attempt, "offered", e.Status.Shown(), "attempt", e.Attempt)
+		}
+	}
+	w.stats.written.Add(written)
+	if written > 0 {
+		w.stats.batches.Add(1)
+	}
+	w.mu.Lock()
+	if len(w.refused.rows) > 0 {
+		for _, e := range batch {
+			w.refused.remove(keyOf(&e.Outcome))
+		}
+	}
+	w.mu.Unlock()
+	if failpoint.Enabled {
+		ids := make([]job.ID, len(batch))
+		for i, e := range batch {
+			ids[i] = e.ID
+		}
+		failpoint.Hit("record.after", ids...)
+	}
+	select {
+	case w.written <- done:
+	case <-ctx.Done():
+		w.acknowledged(done, ctx.Err())
+	}
+}
+
+// refuse sets a row aside that SQL does not take.
+func (w *Writer) refuse(e *entry, err error) {
+	w.stats.refused.Add(1)
+	w.mu.Lock()
+	wait := w.refused.add(keyOf(&e.Outcome), time.Now())
+	e.of.settle(nil)
+	w.mu.Unlock()
+	w.log.Error("SQL refuses an outcome", "job_id", e.ID, "generation", e.Generation, "tier", e.Tier, "type", e.Type,
+		"again_in", wait, "err", err)
+}

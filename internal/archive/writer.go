@@ -1,0 +1,208 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Acknowledger tells Redis that SQL has the outcomes of a batch, at most job.MaxBatch of one partition.
+type Acknowledger interface {
+	Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
+}
+
+// WriterOptions bound what waits in memory; zero means the default.
+type WriterOptions struct {
+	Limit      int // outcomes; 20,000
+	LimitBytes int // 64 MiB
+	Log        *slog.Logger
+}
+
+// Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,
+// so a lone outcome waits for nobody. While a transaction is under way, the outcomes of the one before are acknowledged.
+//
+// Nothing here is the only copy: an outcome stays in the outbox until it is acknowledged, so whatever the writer gives up, the
+// drainer brings again.
+type Writer struct {
+	archive *Archive
+	acks    Acknowledger
+	opts    WriterOptions
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	backlog  backlog
+	refused  refusals
+	running  bool // Offer and Record are served
+	stopping bool
+	cancel   context.CancelFunc
+	done     chan struct{} // nil before Start
+	wake     chan struct{} // something came, or Stop
+	written  chan []settled
+
+	stats counts
+}
+
+type counts struct {
+	written, refused, differences, batches, unacknowledged atomic.Int64
+}
+
+// Stats is what the writer did so far, and how it stands.
+type Stats struct {
+	Waiting        int   // outcomes in memory that SQL does not have yet
+	Written        int64 // outcomes that this writer inserted
+	Refused        int64 // times that SQL refused a row for its data
+	Differences    int64 // outcomes for which SQL already had another ending
+	Batches        int64 // transactions that wrote
+	Unacknowledged int64 // outcomes that Redis could not be told of; the drainer repeats them
+	Down           bool  // SQL does not serve now
+}
+
+// NewWriter makes a writer. It does nothing before Start.
+func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
+	if o.Limit <= 0 {
+		o.Limit = 20_000
+	}
+	if o.LimitBytes <= 0 {
+		o.LimitBytes = 64 << 20
+	}
+	if o.Log == nil {
+		o.Log = a.log
+	}
+	return &Writer{archive: a, acks: acks, opts: o, log: o.Log, wake: make(chan struct{}, 1), written: make(chan []settled, 1)}
+}
+
+// Start begins to write, until Stop; it does not end with ctx.
+func (w *Writer) Start(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done != nil || w.stopping {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.cancel, w.done, w.running = cancel, make(chan struct{}), true
+	acked := make(chan struct{})
+	go func() {
+		defer close(acked)
+		for batch := range w.written {
+			w.acknowledge(ctx, batch)
+		}
+	}()
+	go func() {
+		defer close(w.done)
+		w.loop(ctx)
+		close(w.written)
+		<-acked
+		cancel()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.backlog.dropRecorded(fmt.Errorf("record: the writer stopped: %w", job.ErrUnavailable))
+	}()
+	return nil
+}
+
+// Stop refuses what comes from now on, writes and acknowledges what waits, and ends. When ctx ends first, or SQL is down, it
+// returns an error and leaves the rest to the outbox.
+func (w *Writer) Stop(ctx context.Context) error {
+	w.mu.Lock()
+	w.running, w.stopping = false, true
+	done, cancel := w.done, w.cancel
+	w.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	w.ring()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		cancel()
+		<-done
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.backlog.waiting); n > 0 {
+		return fmt.Errorf("stop the SQL writer: %d outcomes are left to the outbox", n)
+	}
+	return nil
+}
+
+// Offer hands over an outcome to be written soon. It never blocks. False means that the writer is full or does not run, or that
+// SQL refused this very row a short while ago: the outbox has it.
+func (w *Writer) Offer(o job.Outcome) bool {
+	e := newEntry(o, nil)
+	w.mu.Lock()
+	full := len(w.backlog.waiting) >= w.opts.Limit || w.backlog.bytes+e.bytes > w.opts.LimitBytes
+	if !w.running || full || !w.admits(&o) {
+		w.mu.Unlock()
+		return false
+	}
+	w.backlog.add(e)
+	w.mu.Unlock()
+	w.ring()
+	return true
+}
+
+// Record returns nil when SQL has every one of the outcomes that it would take and Redis knows it. A row that SQL refuses for
+// its data is no error for its neighbours: it backs off by itself and is passed over until then. If SQL is down, or ctx ends,
+// the error is job.ErrUnavailable; if only the acknowledging failed, it is that error.
+func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
+	r := &recording{done: make(chan struct{})}
+	w.mu.Lock()
+	if !w.running {
+		w.mu.Unlock()
+		return fmt.Errorf("record: the writer does not run: %w", job.ErrUnavailable)
+	}
+	for i := range outcomes {
+		if w.admits(&outcomes[i]) {
+			r.left++
+			w.backlog.add(newEntry(outcomes[i], r))
+		}
+	}
+	waits := r.left > 0
+	w.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	w.ring()
+	select {
+	case <-r.done:
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return r.err
+	case <-ctx.Done():
+		return unavailable("record", ctx.Err())
+	}
+}
+
+// admits says whether an outcome may be tried now. The caller holds the lock.
+func (w *Writer) admits(o *job.Outcome) bool {
+	if !o.Status.Ended() {
+		w.log.Error("an outcome is not an ending", "job_id", o.ID, "status", o.Status)
+		w.stats.refused.Add(1)
+		return false
+	}
+	return !w.refused.holds(keyOf(o), time.Now())
+}
+
+func (w *Writer) ring() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Stats reads the counts.
+func (w *Writer) Stats() Stats {
+	w.mu.Lock()
+	waiting := len(w.backlog.waiting)
+	w.mu.Unlock()
+	s := &w.stats
+	return Stats{
+		Waiting: waiting, Written: s.written.Load(), Refused: s.refused.Load(), Differences: s.differences.Load(),
+		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Down: w.archive.Down(),
+	}
+}
