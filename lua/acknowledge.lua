@@ -12,8 +12,7 @@ for i = 1, #ARGV, 5 do
   local m = redis.call('HMGET', key, 'head', 'attempt', 'state', 'result')
   local word = 'EMPTY'
   if m[1] and (m[2] or '0') == attempt then
-    local _, known = parse(m[1])
-    if known == generation and redis.call('ZREM', outbox, id) == 1 then
+    if string.match(m[1], '^%S+ (%d+)') == generation and redis.call('ZREM', outbox, id) == 1 then
       word = 'OK'
       acknowledged = acknowledged + 1
       bytes = bytes + #(m[4] or '')

@@ -4,13 +4,13 @@
 -- REPLY  next (score of the best job left, or ''); per lease: id head payload attempt retries first started | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower one EMPTY
 local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job = unpack(KEYS)
-local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local token = nonce .. ':' .. number
 
 local last = redis.call('HMGET', claims, 'number', 'ids')
 if last[1] and tonumber(number) < tonumber(last[1]) then return {'EMPTY'} end
 
-local reply = {''}
+local reply, best = {''}, nil
 local function hand_out(id, head, payload, attempt, retries, first, started)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, head, payload, attempt
@@ -18,38 +18,47 @@ local function hand_out(id, head, payload, attempt, retries, first, started)
 end
 
 if last[1] == number then
+  best = redis.call('ZRANGE', queue, '0', '0')[1]
   for id in string.gmatch(last[2], '%S+') do
     local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token')
     if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6]) end
   end
 else
   local plans = {}
-  for i = 6, #ARGV, 3 do plans[ARGV[i]] = {tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])} end
   local now = time_ms()
-  local started, bytes, ids, beat, maxtime = text(now), 0, {}, {}, {}
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', max)) do
+  for i = 6, #ARGV, 3 do plans[ARGV[i]] = {text(now + ARGV[i + 1]), text(now + ARGV[i + 2])} end
+  local started, bytes, ids, found, beat, maxtime = text(now), 0, {}, {}, {}, {}
+  local ready = redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', text(max + 1))
+  best = ready[1]
+  for i = 1, math.min(#ready, max) do
+    local id = ready[i]
     local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')
-    local tier = m[1] and parse(m[1])
-    if not tier or not m[2] or (m[6] and m[6] ~= 'PENDING') then
+    m.tier = m[1] and parse(m[1])
+    if not m.tier or not m[2] or (m[6] and m[6] ~= 'PENDING') then
       redis.call('ZREM', queue, id)
       redis.call('ZADD', quarantine, started, id)
     else
       bytes = bytes + #m[2]
       if bytes > max_bytes and #ids > 0 then break end
-      local plan = plans[tier] or plans['*']
-      local attempt = text((m[3] or 0) + 1)
-      local first = m[5] or started
-      redis.call('ZREM', queue, id)
-      redis.call('HSET', job .. id, 'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)
-      if m[3] then redis.call('HDEL', job .. id, 'ending') end
-      ids[#ids + 1] = id
-      beat[#beat + 1], beat[#beat + 2] = text(now + plan[1]), id
-      maxtime[#maxtime + 1], maxtime[#maxtime + 2] = text(now + plan[2]), id
-      count(tier, 'ready', -1)
-      count(tier, 'running', 1)
-      if not m[5] then count(tier, 'fresh', -1) end
-      hand_out(id, m[1], m[2], attempt, m[4], first, started)
+      ids[#ids + 1], found[id] = id, m
     end
+    best = ready[i + 1]
+  end
+  bulk('ZREM', queue, ids)
+  if not best and bound ~= '+inf' then best = redis.call('ZRANGE', queue, '0', '0')[1] end
+  for _, id in ipairs(ids) do
+    local m = found[id]
+    local plan = plans[m.tier] or plans['*']
+    local attempt = m[3] and text(m[3] + 1) or '1'
+    local first = m[5] or started
+    redis.call('HSET', job .. id, 'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)
+    if m[3] then redis.call('HDEL', job .. id, 'ending') end
+    beat[#beat + 1], beat[#beat + 2] = plan[1], id
+    maxtime[#maxtime + 1], maxtime[#maxtime + 2] = plan[2], id
+    count(m.tier, 'ready', -1)
+    count(m.tier, 'running', 1)
+    if not m[5] then count(m.tier, 'fresh', -1) end
+    hand_out(id, m[1], m[2], attempt, m[4], first, started)
   end
   bulk('ZADD', beats, beat)
   bulk('ZADD', maxtimes, maxtime)
@@ -59,9 +68,8 @@ else
 end
 
 redis.call('PEXPIRE', claims, 60000)
-local best = redis.call('ZRANGE', queue, 0, 0, 'WITHSCORES')
-if best[2] then
-  reply[1] = best[2]
+if best then
+  reply[1] = redis.call('ZSCORE', queue, best)
   ring(doorbell)
 end
 return reply

@@ -7,35 +7,42 @@
 local beats, maxtimes, outbox, counters, job = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
-local ended = text(now)
-local reply, off, out, bytes = {}, {}, {}, 0
+local ended, due = text(now), text(now + lead)
+local reply, ending, off, out, bytes = {}, {}, {}, {}, 0
 
+local ends = {} -- where in ARGV the leases stand that this call ends
 for i = 2, #ARGV, 4 do
-  local id, attempt, token, result = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local id, attempt, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head')
   local word = 'LOST'
   if m[2] == attempt and m[3] == token then
     if m[4] then
       word = string.match(m[4], '^complete (.+)$') or 'LOST'
-    elseif m[1] == 'PROCESSING' and redis.call('ZREM', beats, id) == 1 then
-      local tier = parse(m[6])
-      off[#off + 1] = id
-      if m[5] then
-        word = 'CANCELLED ' .. ended
-        redis.call('HSET', job .. id, 'state', 'CANCELLED', 'ended', ended, 'ending', 'complete ' .. word)
-      else
-        word = 'OK ' .. ended
-        redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)
-        bytes = bytes + #result
-      end
-      out[#out + 1], out[#out + 2] = (attempt == '1' and not m[5]) and text(now + lead) or ended, id
-      count(tier, 'running', -1)
+    elseif ending[id] then
+      word = ending[id]
+    elseif m[1] == 'PROCESSING' and m[6] then
+      word = (m[5] and 'CANCELLED ' or 'OK ') .. ended
+      ending[id] = word
+      ends[#ends + 1], off[#off + 1] = i, id
+      out[#out + 1], out[#out + 2] = (attempt == '1' and not m[5]) and due or ended, id
+      count(tier_of(m[6]), 'running', -1)
     end
   end
   reply[#reply + 1] = word
 end
 
+bulk('ZREM', beats, off)
 bulk('ZREM', maxtimes, off)
+for _, i in ipairs(ends) do
+  local id, result = ARGV[i], ARGV[i + 3]
+  local word = ending[id]
+  if string.sub(word, 1, 2) == 'OK' then
+    redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)
+    bytes = bytes + #result
+  else
+    redis.call('HSET', job .. id, 'state', 'CANCELLED', 'ended', ended, 'ending', 'complete ' .. word)
+  end
+end
 bulk('ZADD', outbox, out)
 if bytes > 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(bytes)) end
 settle(counters)

@@ -16,7 +16,7 @@ for i = 1, #ARGV, 7 do
   if m[2] == attempt and m[3] == token then
     if m[4] then
       word = string.match(m[4], '^fail (.+)$') or 'LOST'
-    elseif m[1] == 'PROCESSING' and redis.call('ZREM', beats, id) == 1 then
+    elseif m[1] == 'PROCESSING' and m[6] and redis.call('ZREM', beats, id) == 1 then
       redis.call('ZREM', maxtimes, id)
       local tier, _, max_retries, _, score = parse(m[6])
       local retries = tonumber(m[7] or 0)

@@ -1,11 +1,13 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
 -- payload (both fixed for a generation), and what changes: state attempt retries first started token ending cancel ended cause error result.
-local function text(n) return string.format('%.0f', n) end -- never tostring: 15 digits would turn into 1e+14
+local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
 local function time_ms()
   local t = redis.call('TIME')
   return t[1] * 1000 + math.floor(t[2] / 1000)
 end
+
+local function tier_of(head) return string.match(head, '^%S+') end
 
 local function parse(head) -- tier, generation, max_retries, arrived, score
   return string.match(head, '^(%S+) (%d+) (%d+) (%d+) (%d+) ')

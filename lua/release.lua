@@ -17,7 +17,7 @@ for i = 1, #ARGV, 4 do
   if m[2] == attempt and m[3] == token then
     if m[4] then
       word = string.match(m[4], '^' .. kind .. ' (.+)$') or 'LOST'
-    elseif m[1] == 'PROCESSING' and redis.call('ZREM', beats, id) == 1 then
+    elseif m[1] == 'PROCESSING' and m[6] and redis.call('ZREM', beats, id) == 1 then
       redis.call('ZREM', maxtimes, id)
       local tier, _, _, _, score = parse(m[6])
       word = 'OK ' .. at

@@ -1,0 +1,128 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// lives are jobs in every state there is.
+type lives struct{ waiting, delayed, running, done, dead, acknowledged job.ID }
+
+func everyState(t *testing.T, e *queuetest.Env) lives {
+	t.Helper()
+	acknowledged := e.Start(t, job.Paid)
+	e.Finish(t, acknowledged)
+	e.Drain(t)
+	running, done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
+	e.Finish(t, done)
+	e.Kill(t, dead)
+	delayed := later(job.Unpaid, time.Hour)
+	e.PutAll(t, delayed)
+	l := lives{waiting: e.Put(t, job.Public), delayed: delayed.ID, running: running.ID, done: done.ID, dead: dead.ID, acknowledged: acknowledged.ID}
+	if wrong := e.Audit(t); len(wrong) > 0 {
+		t.Fatalf("before anything was broken: %q", wrong)
+	}
+	return l
+}
+
+// An audit that cannot fail proves nothing: each kind of corruption, one at a time.
+func TestAuditSeesCorruption_F53(t *testing.T) {
+	t.Parallel()
+	type breaker func(ctx context.Context, c redis.UniversalClient, l lives)
+	add := func(name string, id func(lives) job.ID, score float64) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.ZAdd(ctx, queue.Key(0, name), redis.Z{Score: score, Member: string(id(l))})
+		}
+	}
+	remove := func(name string, id func(lives) job.ID) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.ZRem(ctx, queue.Key(0, name), string(id(l)))
+		}
+	}
+	count := func(field string) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.HIncrBy(ctx, queue.Key(0, "counters"), field, 1)
+		}
+	}
+	set := func(id func(lives) job.ID, field, value string) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.HSet(ctx, queue.JobKey(id(l)), field, value)
+		}
+	}
+	drop := func(id func(lives) job.ID, field string) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, l lives) { c.HDel(ctx, queue.JobKey(id(l)), field) }
+	}
+	do := func(f func(ctx context.Context, c redis.UniversalClient, l lives)) breaker { return f }
+	waiting := func(l lives) job.ID { return l.waiting }
+	running := func(l lives) job.ID { return l.running }
+	done := func(l lives) job.ID { return l.done }
+	dead := func(l lives) job.ID { return l.dead }
+	acknowledged := func(l lives) job.ID { return l.acknowledged }
+	for name, c := range map[string]struct {
+		broken breaker
+		says   string
+	}{
+		"in two sets":                 {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
+		"running and waiting":         {add("queue", running, 1), "is in [queue beats maxtimes]"},
+		"in no set":                   {remove("queue", waiting), "is in [], not in [queue]"},
+		"missing from maxtimes":       {remove("maxtimes", running), "is in [beats], not in [beats maxtimes]"},
+		"missing from beats":          {remove("beats", running), "is in [maxtimes], not in [beats maxtimes]"},
+		"ended, not in the outbox":    {remove("outbox", done), "is in [], not in [outbox]"},
+		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
+		"wrong score":                 {add("queue", waiting, 5), "score 5 in the queue"},
+		"quarantined":                 {add("quarantine", waiting, 1), "1 in quarantine"},
+		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
+		"tier's counter off by one":   {count("PAID:running"), "counter PAID:running is 2, counted 1"},
+		"counter of nothing":          {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
+		"outbox bytes":                {count("outbox_bytes"), "counter outbox_bytes"},
+		"no hash":                     {do(func(ctx context.Context, c redis.UniversalClient, l lives) { c.Del(ctx, queue.JobKey(l.waiting)) }), "in queue without a job"},
+		"a time to live on the living": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Expire(ctx, queue.JobKey(l.running), time.Hour)
+		}), "a living job with a time to live"},
+		"none on the acknowledged": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Persist(ctx, queue.JobKey(l.acknowledged))
+		}), "is in [], not in [outbox]"},
+		"payload dropped early":   {drop(dead, "payload"), "payload kept: false"},
+		"payload kept for ever":   {set(acknowledged, "payload", "x"), "payload kept: true"},
+		"no head":                 {set(waiting, "head", "x"), "head \"x\""},
+		"no token":                {drop(running, "token"), "running without first, token or attempt"},
+		"a state nobody knows":    {set(running, "state", "DREAMING"), "state \"DREAMING\""},
+		"too many retries":        {set(running, "retries", "6"), "6 retries of 5"},
+		"ended before it started": {set(done, "ended", "7"), "ended 7"},
+		"ended, yet waiting":      {set(waiting, "ended", "7"), "PENDING, ended 7"},
+		"history left": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.RPush(ctx, queue.Key(0, "attempts")+string(l.acknowledged), "x")
+		}), "history of a job that is acknowledged"},
+		"history of nobody": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.RPush(ctx, queue.Key(0, "attempts")+"x", "x")
+		}), "history of a job that is acknowledged or gone"},
+		"two tokens": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.RPush(ctx, queue.Key(0, "doorbell"), "1", "1")
+		}), "tokens on the doorbell"},
+		"a key nobody knows": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) { c.Set(ctx, "{tierq:0}:main:que", "1", 0) }), "key main:que is a string"},
+		"a key of another type": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.HSet(ctx, "{tierq:0}:suspects:crashed", "1", 0)
+		}), "suspects:crashed is a hash"},
+		"a claim kept for ever": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.HSet(ctx, "{tierq:0}:claims:x", "number", 0)
+		}), "claims:x stays for ever"},
+		"a time to live on a whole set": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.Expire(ctx, queue.Key(0, "queue"), time.Hour)
+		}), "main:queue has a time to live"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := queuetest.Embedded(t, func(*queue.Options) {})
+			l := everyState(t, e)
+			c.broken(t.Context(), e.Redis, l)
+			e.Broken(t, c.says)
+		})
+	}
+}

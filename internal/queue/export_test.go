@@ -1,0 +1,55 @@
+package queue
+
+import (
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/lua"
+)
+
+// SetClock makes the queue believe that Redis' time is t: the reading of a process that was stopped, or whose reading is old.
+func (q *Queue) SetClock(t time.Time) { q.clock.last.Store(&reading{redis: t, at: time.Now()}) }
+
+// Mutate changes a script of this queue, for tests that want to see a broken one caught. It reports whether the script has such a text.
+func (q *Queue) Mutate(name, source, old, changed string) bool {
+	broken := redis.NewScript(lua.Prelude + strings.ReplaceAll(source, old, changed))
+	for _, b := range q.scripts() {
+		if b.name == name {
+			b.script = &script{name: b.name, names: b.names, redis: broken}
+		}
+	}
+	for w, b := range q.reclaim {
+		if b.name == name {
+			b.script = &script{name: b.name, names: b.names, redis: broken}
+			q.reclaim[w] = b
+		}
+	}
+	return strings.Contains(source, old)
+}
+
+func (q *Queue) scripts() []*bound {
+	return []*bound{
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.takeOutbox, &q.acknowledge,
+	}
+}
+
+// The parts that are decided without a server.
+var (
+	Classify   = classify
+	TimeToLive = timeToLive
+)
+
+// Word reads a script's text.
+func Word(text string) error {
+	_, err := (&script{name: "example"}).word(text)
+	return err
+}
+
+// SetRate pretends that jobs end at this rate.
+func (q *Queue) SetRate(perSecond float64) {
+	q.pace.mu.Lock()
+	defer q.pace.mu.Unlock()
+	q.pace.perSecond = perSecond
+}

@@ -1,0 +1,152 @@
+package queue_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// writes are the calls by which a holder speaks about its lease.
+var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error){
+	"heartbeat": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		var batch []job.Beat
+		for _, r := range refs {
+			batch = append(batch, job.Beat{LeaseRef: r, Timeout: time.Hour})
+		}
+		got, err := q.Heartbeat(ctx, 0, batch)
+		replies := make([]job.EndReply, len(got))
+		for i := range got {
+			replies[i].Word = got[i]
+		}
+		return replies, err
+	},
+	"complete": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		var batch []job.Completion
+		for _, r := range refs {
+			batch = append(batch, job.Completion{LeaseRef: r, Result: []byte("1")})
+		}
+		return q.Complete(ctx, 0, batch)
+	},
+	"fail": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		var batch []job.Failure
+		for _, r := range refs {
+			batch = append(batch, job.Failure{LeaseRef: r, Cause: job.HandlerError, Error: "boom"})
+		}
+		return q.Fail(ctx, 0, batch)
+	},
+	"release": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		return giveBack(ctx, q, 0, refs)
+	},
+	"later": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		return giveBack(ctx, q, time.Hour, refs)
+	},
+}
+
+func giveBack(ctx context.Context, q *queue.Queue, delay time.Duration, refs []job.LeaseRef) ([]job.EndReply, error) {
+	var batch []job.GiveBack
+	for _, r := range refs {
+		batch = append(batch, job.GiveBack{LeaseRef: r, Delay: delay})
+	}
+	return q.Release(ctx, 0, batch)
+}
+
+// Neither status nor attempt nor token alone is a fence: each of them wrong is LOST, and nothing changes.
+func TestFencing_S2_G2_S2_P5(t *testing.T) {
+	t.Parallel()
+	for verb, write := range writes {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+				l := e.Start(t, job.Paid)
+				lost := func(what string, refs ...job.LeaseRef) {
+					t.Helper()
+					before := e.Snapshot(t)
+					got, err := write(t.Context(), e.Queue, refs...)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, r := range got {
+						if r.Word != job.Lost || !r.At.IsZero() {
+							t.Errorf("%s: %s at %v", what, r.Word, r.At)
+						}
+					}
+					e.Unchanged(t, before)
+				}
+				ref := l.Ref()
+				token, before, after, other := ref, ref, ref, ref
+				token.Token = "someone:1"
+				before.Attempt, after.Attempt = 0, 2
+				other.ID = queuetest.NewID(0)
+				lost("one wrong at a time", token, before, after, other, job.LeaseRef{ID: l.ID})
+
+				waiting := e.Put(t, job.Public)
+				lost("never claimed", job.LeaseRef{ID: waiting}, job.LeaseRef{ID: waiting, Attempt: 1, Token: l.Token})
+
+				same(t, "taken back", e.Reap(t, job.Crashed, l.ID)[l.ID], job.OK)
+				lost("taken back, waiting", ref)
+				again := e.Take(t, 1)[0]
+				same(t, "claimed again", again.ID, l.ID)
+				stale := again.Ref()
+				stale.Token = l.Token
+				lost("claimed by another", ref, stale)
+				stale = again.Ref()
+				stale.Attempt = 1
+				lost("the new token with the old attempt", stale)
+			})
+		})
+	}
+}
+
+// An ending is remembered with its token: the same again is the same answer, another one is LOST; the next claim clears it.
+func TestEndingTwice_S2_G2(t *testing.T) {
+	t.Parallel()
+	for verb, write := range writes {
+		if verb == "heartbeat" {
+			continue
+		}
+		for _, cancelled := range []bool{false, true} {
+			name := verb
+			if cancelled {
+				name += " of a cancelled job"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+					l, bystander := e.Start(t, job.Paid), e.Start(t, job.Unpaid)
+					if cancelled {
+						e.Cancels(t, l.ID)
+					}
+					first, err := write(t.Context(), e.Queue, l.Ref(), l.Ref()) // also twice in one batch
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := job.OK
+					if cancelled {
+						want = job.WasCancelled
+						same(t, "state", e.Snapshot(t).State(l.ID), job.Cancelled)
+					}
+					ends(t, first, nil, want, want)
+					same(t, "answer in the batch", first[1], first[0])
+					before := e.Snapshot(t)
+					for other, write := range writes {
+						got, err := write(t.Context(), e.Queue, l.Ref())
+						if err != nil {
+							t.Fatal(err)
+						}
+						if other == verb {
+							same(t, other+" again", got[0], first[0])
+						} else {
+							same(t, other+" after "+verb, got[0], job.EndReply{Word: job.Lost})
+						}
+					}
+					e.Unchanged(t, before)
+					same(t, "bystander", before.State(bystander.ID), job.Processing)
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package queue_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// What a poll sees over a life, S2-S1's words and the ones the seed's text implies.
+func TestFind_S2_S1(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		find := func(id job.ID) job.Job {
+			t.Helper()
+			j, err := e.Find(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		s := later(job.Paid, time.Minute)
+		e.PutAll(t, s)
+		same(t, "status", find(s.ID).Status, job.Scheduled)
+		e.Age(t, "scheduled", time.Hour)
+		if _, err := e.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "status", find(s.ID).Status, job.Pending)
+		same(t, "due", find(s.ID).RunAt.IsZero(), true)
+		l := e.Take(t, 1)[0]
+		j := find(s.ID)
+		same(t, "status", j.Status, job.Processing)
+		same(t, "attempt", j.Attempt, 1)
+		same(t, "started", j.StartedAt, l.StartedAt)
+		same(t, "arrived", j.ArrivedAt, l.ArrivedAt)
+		e.Kill(t, l)
+		j = find(s.ID)
+		same(t, "status", j.Status, job.NeedDiscard)
+		same(t, "as users see it", j.Status.Shown(), job.Failed)
+		same(t, "cause", j.Cause, job.PermanentError)
+		e.Drain(t)
+		j = find(s.ID)
+		same(t, "status", j.Status, job.Failed)
+		same(t, "payload", j.Payload == nil, true)
+	})
+}
+
+func TestFindNothing(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, id := range []job.ID{queuetest.NewID(0), queuetest.NewID(7), "", "x", "019de340-0000-7000-8000-0000000000zz"} {
+			if _, err := e.Find(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
+				t.Errorf("%q: %v", id, err)
+			}
+		}
+		id := e.Put(t, job.Paid)
+		e.Redis.HSet(t.Context(), queue.JobKey(id), "head", "torn")
+		if _, err := e.Find(t.Context(), id); err == nil || errors.Is(err, job.ErrNotFound) {
+			t.Errorf("a torn head: %v", err) // an error, not an absence
+		}
+		e.Broken(t, "head")
+	})
+}

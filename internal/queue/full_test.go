@@ -1,0 +1,90 @@
+package queue_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// A full Redis refuses what adds, and lets everything through by which it gets empty again; what runs goes on running.
+func TestFullRedisStillDrains_F22(t *testing.T) {
+	t.Parallel()
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		clients, err := queue.Connect(testkit.NewRedis(t, "--appendonly", "no").URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := queuetest.Open(t, clients, func(*queue.Options) {})
+		ctx := t.Context()
+		jobs := make([]job.Submission, 20)
+		for i := range jobs {
+			jobs[i] = queuetest.Job(job.Paid)
+		}
+		e.PutAll(t, jobs...)
+		l := e.Take(t, 12)
+		due := later(job.Paid, time.Second)
+		e.PutAll(t, due)
+		e.Expire(t, job.Crashed, l[5].ID, l[6].ID, l[7].ID)
+		e.Cancels(t, l[6].ID)
+		e.Look(t, job.Crashed)
+		e.Age(t, "suspects:crashed", queue.Patience)
+		e.Age(t, "scheduled", time.Minute)
+		e.Kill(t, l[8])
+
+		full := func(limit string) {
+			t.Helper()
+			if err := e.Redis.ConfigSet(ctx, "maxmemory", limit).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		full("1mb") // less than an empty server uses
+		_, err = e.Submit(ctx, 0, []job.Submission{queuetest.Job(job.Paid)})
+		if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
+			t.Fatalf("submit on a full Redis: %v", err)
+		}
+		if err := e.Probe(ctx); !errors.Is(err, job.ErrUnavailable) {
+			t.Fatalf("probe on a full Redis: %v", err)
+		}
+
+		beats, err := e.Heartbeat(ctx, 0, []job.Beat{beat(l[0], time.Minute)})
+		words(t, beats, err, job.OK)
+		same(t, "cancel of a running job", e.Cancels(t, l[1].ID), job.Cancel)
+		same(t, "cancel of a waiting job", e.Cancels(t, jobs[19].ID), job.WasCancelled)
+		e.Finish(t, l[0])
+		got, err := e.Fail(ctx, 0, []job.Failure{failure(l[2], 0)})
+		ends(t, got, err, job.OK)
+		got, err = e.Fail(ctx, 0, []job.Failure{failure(l[3], time.Minute)})
+		ends(t, got, err, job.OK)
+		got, err = e.Release(ctx, 0, []job.GiveBack{{LeaseRef: l[4].Ref()}})
+		ends(t, got, err, job.OK)
+		found := e.Look(t, job.Crashed)
+		same(t, "reclaimed", found[l[5].ID], job.OK)
+		same(t, "reclaimed, cancelled", found[l[6].ID], job.WasCancelled)
+		if n, err := e.Promote(ctx, 0); n != 1 || err != nil {
+			t.Fatal("promote:", n, err)
+		}
+		full("0")
+		e.Age(t, "outbox", time.Hour) // ageing data adds
+		full("1mb")
+		out := take(t, e.Queue, 100)
+		same(t, "outcomes", len(out), 4)
+		for _, o := range out {
+			words, err := e.Acknowledge(ctx, 0, []job.Ack{{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}})
+			if err != nil || words[0] != job.OK {
+				t.Fatal("acknowledge:", words, err)
+			}
+		}
+		e.Take(t, 11) // what waits is still worked off
+		e.Take(t, 0)  // and an empty queue is no error
+
+		full("0")
+		e.Put(t, job.Paid) // it recovers
+	})
+}

@@ -1,0 +1,64 @@
+package queue_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+func TestLevels_S2_K6(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Paid)
+		e.Finish(t, l)
+		e.Drain(t)
+		e.Finish(t, e.Start(t, job.Paid))
+		e.Start(t, job.Unpaid)
+		e.PutAll(t, queuetest.Job(job.Public), queuetest.Job(job.Public), later(job.Public, time.Hour))
+		back := e.Start(t, job.Paid)
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: back.Ref()}})
+		ends(t, got, err, job.OK)
+
+		levels, err := e.Levels(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "PAID", levels.Tiers[job.Paid], queue.TierLevel{Ready: 1})
+		same(t, "UNPAID", levels.Tiers[job.Unpaid], queue.TierLevel{Running: 1})
+		same(t, "PUBLIC", levels.Tiers[job.Public], queue.TierLevel{Ready: 2, Fresh: 2, Scheduled: 1, Delayed: 1})
+		same(t, "fresh", levels.Fresh, 2)
+		same(t, "delayed", levels.Delayed, 1)
+		same(t, "outbox", levels.Outbox, 1)
+		same(t, "outbox bytes", levels.OutboxBytes, int64(len(`{"done":true}`)))
+		same(t, "acknowledged", levels.Acknowledged, 1)
+	})
+}
+
+func TestTimeToLive_S2_N11(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		retention time.Duration
+		keep      int
+		perSecond float64
+		want      time.Duration
+	}{
+		"not measured yet":              {24 * time.Hour, 10, 0, 24 * time.Hour},
+		"nothing ends":                  {time.Hour, 10, 0, time.Hour},
+		"room for all":                  {time.Hour, 3600, 1, time.Hour},
+		"half the room":                 {time.Hour, 1800, 1, 30 * time.Minute},
+		"never below a minute":          {time.Hour, 10, 1000, time.Minute},
+		"unless that is what was asked": {20 * time.Second, 10, 1000, 20 * time.Second},
+		"forget at once":                {0, 10, 0, 0},
+		"forget at once, at any pace":   {0, 1_000_000, 1, 0},
+		"keep none":                     {time.Hour, 0, 1, time.Minute},
+		"less than nothing":             {-time.Second, 1, 1, 0},
+		"a huge room does not overflow": {24 * time.Hour, 1 << 40, 0.0001, 24 * time.Hour},
+	} {
+		if got := queue.TimeToLive(c.retention, c.keep, c.perSecond); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
+	"github.com/tierq/tierq/lua"
+)
+
+// lostReply is a story that ends in one call. Told twice, once with the answer lost on the way and the call sent again, it must leave the
+// same behind, and the second answer must be the one that was lost.
+type lostReply struct {
+	source string
+	set    func(t *testing.T, e *queuetest.Env, s *story)                              // before the call
+	call   func(ctx context.Context, q *queue.Queue, s *story) (answer any, err error) // always the same arguments
+	again  func(first string) string                                                   // the answer to a repeat, if it is another word
+	after  func(t *testing.T, e *queuetest.Env, ids []job.ID)                          // more to hold
+}
+
+// story is what a call needs to know.
+type story struct {
+	ids    []job.ID // always the same ones
+	leases []job.Lease
+	job    job.Job
+}
+
+func TestReplyLost_F27(t *testing.T) {
+	t.Parallel()
+	for name, c := range lostReplies() {
+		t.Run("redis/"+name, func(t *testing.T) {
+			t.Parallel()
+			ids := []job.ID{queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)}
+			want, wantShape := tell(t, c, ids, false)
+			got, gotShape := tell(t, c, ids, true)
+			if c.again != nil {
+				want = c.again(want)
+			}
+			if got != want {
+				t.Errorf("asked again it answers %s, not %s", got, want)
+			}
+			for _, d := range queuetest.Diff(wantShape, gotShape) {
+				t.Error("not as without the fault: " + d)
+			}
+		})
+	}
+}
+
+// tell runs a story in a database of its own and returns the last answer and what it left behind, both without times.
+func tell(t *testing.T, c lostReply, ids []job.ID, lose bool) (answer string, shape []string) {
+	t.Helper()
+	target, err := url.Parse(testkit.SharedRedisDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := testkit.NewProxy(t, target.Host)
+	target.Host = proxy.Addr()
+	clients, err := queue.Connect(target.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := queuetest.Open(t, clients, func(o *queue.Options) { o.Nonce = "teller" })
+	s := &story{ids: ids}
+	c.set(t, e, s)
+	if lose {
+		proxy.DropReply(testkit.IsScript(lua.Prelude + c.source))
+		if _, err := c.call(t.Context(), e.Queue, s); !errors.Is(err, job.ErrAmbiguous) {
+			t.Fatalf("the answer was lost, the error is %v", err)
+		}
+		dropped := proxy.Dropped()
+		if len(dropped) != 1 || !dropped[0].Executed || strings.HasPrefix(dropped[0].Line(), "-") {
+			t.Fatalf("the fault did not land: %+v", dropped)
+		}
+		t.Logf("evidence: %s of %s executed, its reply (%d bytes, %q ...) dropped", dropped[0].Args[0], dropped[0].Args[1], len(dropped[0].Reply), dropped[0].Line())
+	}
+	reply, err := c.call(t.Context(), e.Queue, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape = e.Snapshot(t).Shape()
+	if c.after != nil {
+		c.after(t, e, ids)
+	}
+	return timeless(fmt.Sprintf("%+v", reply)), shape
+}
+
+// timeless takes out of an answer what differs from run to run.
+func timeless(text string) string {
+	return printedTime.ReplaceAllString(printedScore.ReplaceAllString(text, "T"), "T")
+}
+
+var (
+	printedTime  = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]* \+0000 UTC`)
+	printedScore = regexp.MustCompile(`\d\.\d+e\+13`)
+)
+
+func lostReplies() map[string]lostReply {
+	put := func(t *testing.T, e *queuetest.Env, s *story, n int) {
+		t.Helper()
+		for _, id := range s.ids[:n] {
+			sub := queuetest.Job(job.Paid)
+			sub.ID, sub.TraceID = id, "trace"
+			e.PutAll(t, sub)
+		}
+	}
+	running := func(t *testing.T, e *queuetest.Env, s *story) {
+		put(t, e, s, 3)
+		s.leases = e.Take(t, 2) // the third is the bystander
+	}
+	expired := func(w job.Watch) func(*testing.T, *queuetest.Env, *story) {
+		return func(t *testing.T, e *queuetest.Env, s *story) {
+			running(t, e, s)
+			e.Expire(t, w, s.ids[0])
+			e.Look(t, w)
+			e.Age(t, "suspects:"+string(w), queue.Patience)
+		}
+	}
+	look := func(w job.Watch) func(context.Context, *queue.Queue, *story) (any, error) {
+		return func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Reclaim(ctx, 0, w, 0) }
+	}
+	write := func(verb string) func(context.Context, *queue.Queue, *story) (any, error) {
+		return func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+			return writes[verb](ctx, q, s.leases[0].Ref(), s.leases[1].Ref())
+		}
+	}
+	nothing := func(string) string { return "[]" }
+	return map[string]lostReply{
+		"submit": {source: lua.Submit, set: func(*testing.T, *queuetest.Env, *story) {},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"}, {ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
+			},
+			again: func(string) string { return "[DUPLICATE DUPLICATE]" }},
+		"claim": {source: lua.Claim, set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },
+			call: func(ctx context.Context, q *queue.Queue, _ *story) (any, error) {
+				return q.Claim(ctx, 0, job.ClaimRequest{Number: 7, Max: 2, Bound: math.Inf(1)})
+			}},
+		"heartbeat":     {source: lua.Heartbeat, set: running, call: write("heartbeat")},
+		"complete":      {source: lua.Complete, set: running, call: write("complete")},
+		"fail":          {source: lua.Fail, set: running, call: write("fail")},
+		"release":       {source: lua.Release, set: running, call: write("release")},
+		"release_later": {source: lua.Release, set: running, call: write("later")},
+		"reclaim":       {source: lua.Reclaim, set: expired(job.Crashed), call: look(job.Crashed), again: nothing},
+		"reclaim_stuck": {source: lua.Reclaim, set: expired(job.Stuck), call: look(job.Stuck), again: nothing},
+		"promote": {source: lua.Promote,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: s.leases[0].Ref(), Delay: time.Second}})
+				ends(t, got, err, job.OK)
+				e.Age(t, "scheduled", time.Minute)
+			},
+			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Promote(ctx, 0) },
+			again: func(string) string { return "0" }},
+		"cancel": {source: lua.Cancel, set: running,
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Cancel(ctx, 0, []queue.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
+			}},
+		"requeue": {source: lua.Requeue,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Kill(t, s.leases[0])
+				s.job = e.Drain(t)[0].Job
+				s.job.Generation = 2
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Requeue(ctx, 0, []job.Job{s.job})
+			},
+			again: func(string) string { return "[DUPLICATE]" }},
+		"take_outbox": {source: lua.TakeOutbox,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Kill(t, s.leases[0])
+			},
+			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.TakeOutbox(ctx, 0, 10) },
+			again: nothing, // lent to the taker that never heard of it; nobody has lost it
+			after: func(t *testing.T, e *queuetest.Env, ids []job.ID) {
+				e.Age(t, "outbox", queue.OutboxLead)
+				same(t, "after the lease", take(t, e.Queue, 10)[0].ID, ids[0])
+			}},
+		"acknowledge": {source: lua.Acknowledge,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Finish(t, s.leases[0])
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Acknowledge(ctx, 0, []job.Ack{ack(s.leases[0], job.Completed)})
+			},
+			again: func(string) string { return "[EMPTY]" }},
+	}
+}
+
+func TestReplyLostCoversEveryScript_F27(t *testing.T) {
+	t.Parallel()
+	var covered []string
+	for _, c := range lostReplies() {
+		covered = append(covered, c.source)
+	}
+	for _, source := range []string{lua.Submit, lua.Claim, lua.Heartbeat, lua.Complete, lua.Fail, lua.Release, lua.Reclaim, lua.Promote, lua.Cancel, lua.Requeue, lua.TakeOutbox, lua.Acknowledge} {
+		if !slices.Contains(covered, source) {
+			t.Errorf("no lost reply for %q", strings.SplitN(source, "\n", 2)[0])
+		}
+	}
+}

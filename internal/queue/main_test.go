@@ -1,0 +1,67 @@
+package queue_test
+
+import (
+	"flag"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	// What a commit can afford; the command line has the last word.
+	for name, value := range map[string]string{"rapid.checks": "60", "rapid.nofailfile": "true"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(testkit.Main(m))
+}
+
+// words holds what a script answered per entry to what it should have.
+func words(t *testing.T, got []job.Word, err error, want ...job.Word) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("words %q, want %q", got, want)
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("word %d is %s, want %s (all: %q)", i+1, got[i], want[i], got)
+		}
+	}
+}
+
+// ends is words for endings: what was accepted has a time, what is lost has none.
+func ends(t *testing.T, got []job.EndReply, err error, want ...job.Word) {
+	t.Helper()
+	plain := make([]job.Word, len(got))
+	for i, g := range got {
+		plain[i] = g.Word
+		if g.At.IsZero() != (g.Word == job.Lost) {
+			t.Errorf("%s at %v", g.Word, g.At)
+		}
+	}
+	words(t, plain, err, want...)
+}
+
+// same holds two values together.
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// repeat is one word n times.
+func repeat(w job.Word, n int) []job.Word {
+	all := make([]job.Word, n)
+	for i := range all {
+		all[i] = w
+	}
+	return all
+}

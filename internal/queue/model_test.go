@@ -1,0 +1,280 @@
+package queue_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each step, and the audit
+// must have nothing to say. -rapid.checks sets how many stories are told.
+func TestModel_S2_P13(t *testing.T) {
+	t.Parallel()
+	small := func(o *queue.Options) { o.Nonce, o.Capacity, o.ScheduledLimit = "a", 10, 3 }
+	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
+		plans := job.DefaultPlans()
+		for i := range plans { // deadlines pass when the test says so
+			plans[i].HeartbeatTimeout, plans[i].MaxProcessingTime = 30*time.Minute, 30*time.Minute
+		}
+		e.Plans.Set(plans)
+		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b")}
+		rapid.Check(t, func(r *rapid.T) {
+			if keys := e.Redis.Keys(t.Context(), "{tierq:0}*").Val(); len(keys) > 0 {
+				e.Redis.Del(t.Context(), keys...)
+			}
+			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
+				model: &queuetest.Model{Capacity: 10, Delayed: 3}, numbers: map[string]int64{}}
+			for range 40 {
+				w.step()
+				w.compare()
+			}
+		})
+	})
+}
+
+type walk struct {
+	*rapid.T
+	t         *testing.T
+	e         *queuetest.Env
+	processes map[string]*queue.Queue
+	plans     []job.Plan
+	model     *queuetest.Model
+	leases    []queuetest.ModelLease // all there ever were
+	numbers   map[string]int64
+	clock     int64
+	did       string
+}
+
+var steps = []string{
+	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail", "release", "later", "expire", "ripen", "look", "look",
+	"promote", "cancel", "requeue", "requeue", "drain", "drain",
+}
+
+func (w *walk) step() {
+	w.did = rapid.SampledFrom(steps).Draw(w.T, "step")
+	w.clock += 10
+	switch w.did {
+	case "submit":
+		w.submit()
+	case "claim":
+		w.claim()
+	case "heartbeat", "complete", "fail", "release", "later":
+		w.write()
+	case "expire", "ripen", "look":
+		w.watch()
+	case "promote":
+		w.e.Age(w.t, "scheduled", time.Hour)
+		got, err := w.e.Promote(w.t.Context(), 0)
+		w.equal(err, got, w.model.Promote())
+	case "cancel", "requeue":
+		w.operate()
+	case "drain":
+		w.drain()
+	}
+}
+
+func (w *walk) equal(err error, got, want any) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%s: %v", w.did, err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		w.Fatalf("%s: %v, want %v", w.did, got, want)
+	}
+}
+
+func (w *walk) submit() {
+	p := rapid.SampledFrom(w.plans).Draw(w.T, "tier")
+	s := queuetest.Job(p.Tier)
+	if rapid.IntRange(0, 4).Draw(w.T, "delayed") == 0 {
+		s.Delay = time.Minute
+	}
+	if j := w.anyJob(); j != nil && rapid.IntRange(0, 6).Draw(w.T, "again") == 0 {
+		s.ID = j.ID
+	}
+	w.arrive()
+	got, err := w.e.Submit(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
+	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
+	w.equal(err, got, want)
+}
+
+// arrive gives the next arrival a time of its own, the same on every backend.
+func (w *walk) arrive() { w.e.Redis.Set(w.t.Context(), queue.Key(0, "clock"), w.clock, 0) }
+
+func (w *walk) anyJob() *queuetest.ModelJob {
+	if len(w.model.Jobs) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(w.model.Jobs).Draw(w.T, "job")
+}
+
+func (w *walk) claim() {
+	process := rapid.SampledFrom([]string{"a", "b"}).Draw(w.T, "process")
+	number := w.numbers[process] + rapid.Int64Range(-1, 2).Draw(w.T, "number") // also the last one again, and an older one
+	if number < 1 {
+		number = 1
+	}
+	w.numbers[process] = max(number, w.numbers[process])
+	most := rapid.IntRange(1, 3).Draw(w.T, "most")
+	reply, err := w.processes[process].Claim(w.t.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
+	want := w.model.Claim(process, number, fmt.Sprintf("%s:%d", process, number), most)
+	var got, expected []string
+	for _, l := range reply.Leases {
+		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries, l.Token))
+	}
+	for _, l := range want {
+		expected = append(expected, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.Job.ID, l.Attempt, l.Retries, l.Job.Max, l.Token))
+	}
+	w.equal(err, got, expected)
+	w.leases = append(w.leases, want...)
+}
+
+func (w *walk) write() {
+	if len(w.leases) == 0 {
+		return
+	}
+	l := rapid.SampledFrom(w.leases).Draw(w.T, "lease")
+	switch rapid.IntRange(0, 8).Draw(w.T, "forged") { // each half of the fence alone
+	case 0:
+		l.Token = "forged:1"
+	case 1:
+		l.Attempt++
+	}
+	ref := job.LeaseRef{ID: l.Job.ID, Attempt: l.Attempt, Token: l.Token}
+	var got []job.EndReply
+	var words []job.Word
+	var err error
+	var final, delayed bool
+	switch w.did {
+	case "heartbeat":
+		words, err = w.e.Heartbeat(w.t.Context(), 0, []job.Beat{{LeaseRef: ref, Timeout: time.Hour}})
+		w.equal(err, words, []job.Word{w.model.Heartbeat(l)})
+		return
+	case "fail":
+		final, delayed = rapid.IntRange(0, 5).Draw(w.T, "final") == 0, rapid.Bool().Draw(w.T, "backoff")
+		f := job.Failure{LeaseRef: ref, Cause: job.HandlerError, Error: "no", Final: final}
+		if delayed {
+			f.Delay = time.Minute
+		}
+		got, err = w.e.Fail(w.t.Context(), 0, []job.Failure{f, f})
+	default:
+		got, err = writes[w.did](w.t.Context(), w.e.Queue, ref, ref)
+	}
+	for _, g := range got {
+		words = append(words, g.Word)
+	}
+	w.equal(err, words, []job.Word{w.model.End(w.did, l, final, delayed), w.model.End(w.did, l, final, delayed)})
+}
+
+func (w *walk) watch() {
+	watch := rapid.SampledFrom(watches).Draw(w.T, "watch")
+	set := queue.Key(0, map[job.Watch]string{job.Crashed: "beats", job.Stuck: "maxtimes"}[watch])
+	switch w.did {
+	case "expire":
+		if j := w.anyJob(); j != nil && j.State == job.Processing && !j.Expired(watch) {
+			w.e.Redis.ZAdd(w.t.Context(), set, redis.Z{Score: float64(w.e.Now(w.t) - 1), Member: string(j.ID)})
+			j.Expire(watch)
+		}
+	case "ripen":
+		for _, j := range w.model.Jobs {
+			if j.Expired(watch) {
+				w.e.Redis.ZIncrBy(w.t.Context(), set, -10_000, string(j.ID))
+			}
+		}
+		w.e.Age(w.t, "suspects:"+string(watch), 10*time.Second)
+		w.model.Ripen(watch)
+	case "look":
+		w.equal(nil, w.e.Look(w.t, watch), w.model.Look(watch))
+	}
+}
+
+func (w *walk) operate() {
+	j := w.anyJob()
+	if j == nil {
+		return
+	}
+	if w.did == "cancel" {
+		c := queue.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation"), Untried: rapid.Bool().Draw(w.T, "untried")}
+		got, err := w.e.Cancel(w.t.Context(), 0, []queue.Cancellation{c, c})
+		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation, c.Untried), w.model.CancelJob(j, c.Generation, c.Untried)})
+		return
+	}
+	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")
+	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte("{}")}
+	w.arrive()
+	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
+	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
+}
+
+// drain takes all, and acknowledges some of it: the rest stays lent.
+func (w *walk) drain() {
+	w.e.Age(w.t, "outbox", time.Hour)
+	out, err := w.e.TakeOutbox(w.t.Context(), 0, 100)
+	slices.SortFunc(out, func(a, b job.Outcome) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	var got, want []string
+	for _, o := range out {
+		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts)))
+	}
+	for _, j := range w.model.Jobs {
+		if j.InOutbox {
+			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History))
+		}
+	}
+	slices.Sort(want)
+	w.equal(err, got, want)
+	for _, o := range out {
+		if rapid.IntRange(0, 2).Draw(w.T, "acknowledge") == 0 {
+			continue
+		}
+		i := slices.IndexFunc(w.model.Jobs, func(j *queuetest.ModelJob) bool { return j.ID == o.ID })
+		a := job.Ack{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}
+		got, err := w.e.Acknowledge(w.t.Context(), 0, []job.Ack{a, a})
+		w.equal(err, got, []job.Word{w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt), w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt)})
+	}
+}
+
+// compare holds every job, the order of the queue and the audit to the model.
+func (w *walk) compare() {
+	w.Helper()
+	snap := w.e.Snapshot(w.t)
+	if len(snap.Jobs) != len(w.model.Jobs) {
+		w.Fatalf("after %s: %d jobs, want %d", w.did, len(snap.Jobs), len(w.model.Jobs))
+	}
+	for _, j := range w.model.Jobs {
+		h := snap.Jobs[string(j.ID)]
+		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, strings.Fields(h["head"])[1], snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
+			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries, j.Cancel, j.Tried))
+	}
+	var want []string
+	for _, j := range w.model.Queue() {
+		want = append(want, string(j.ID))
+	}
+	got := slices.SortedFunc(maps.Keys(snap.Sets["queue"]), func(a, b string) int {
+		return cmp.Or(cmp.Compare(snap.Sets["queue"][a], snap.Sets["queue"][b]), strings.Compare(a, b))
+	})
+	if !slices.Equal(got, want) {
+		w.Fatalf("after %s: the queue is %v, want %v", w.did, got, want)
+	}
+	if wrong := snap.Audit(); len(wrong) > 0 {
+		w.Fatalf("after %s: %s", w.did, strings.Join(wrong, "\n"))
+	}
+}
+
+// count reads a counter of the lean hash: none is not spelled out.
+func count(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}

@@ -1,0 +1,120 @@
+package queue_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/lua"
+)
+
+// mutations are faults that someone may put into a script one day. A story told with each of them must not read as without it.
+var mutations = []struct {
+	name, script, source, old, changed string
+	audit                              bool // the audit alone must see it, whatever was answered
+}{
+	{"submit counts nobody", "submit", lua.Submit, "count(tier, 'fresh', 1)", "count(tier, 'fresh', 0)", true},
+	{"submit forgets the queue", "submit", lua.Submit, "bulk('ZADD', queue, ready)", "", true},
+	{"submit takes duplicates", "submit", lua.Submit, "word = 'DUPLICATE'", "word = 'OK'", false},
+	{"submit has no limit", "submit", lua.Submit, "fresh >= limit", "false", false},
+	{"submit gives a time to live", "submit", lua.Submit, "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 60) fresh = fresh + 1", true},
+	{"submit's score is the arrival", "submit", lua.Submit, "priority * base + arrived", "arrived", false},
+	{"claim leaves it queued", "claim", lua.Claim, "  bulk('ZREM', queue, ids)\n", "", true},
+	{"claim starts no maxtime", "claim", lua.Claim, "bulk('ZADD', maxtimes, maxtime)", "", true},
+	{"claim starts no heartbeat", "claim", lua.Claim, "bulk('ZADD', beats, beat)", "", true},
+	{"claim counts down again", "claim", lua.Claim, "if not m[5] then count(m.tier, 'fresh', -1) end", "count(m.tier, 'fresh', -1)", true},
+	{"claim asked again claims again", "claim", lua.Claim, "if last[1] == number then", "if false then", false},
+	{"an old claim claims", "claim", lua.Claim, "tonumber(number) < tonumber(last[1])", "false", false},
+	{"claim keeps the last ending", "claim", lua.Claim, "redis.call('HDEL', job .. id, 'ending')", "redis.call('EXISTS', queue)", false},
+	{"claim is kept for ever", "claim", lua.Claim, "redis.call('PEXPIRE', claims, 60000)", "", true},
+	{"heartbeat asks no token", "heartbeat", lua.Heartbeat, "and m[3] == token", "", false},
+	{"heartbeat asks no attempt", "heartbeat", lua.Heartbeat, "and m[2] == attempt", "", false},
+	{"heartbeat hides the cancel", "heartbeat", lua.Heartbeat, "m[4] and 'CANCEL' or 'OK'", "'OK'", false},
+	{"heartbeat does not extend", "heartbeat", lua.Heartbeat, "bulk('ZADD', beats, on)", "", true},
+	{"complete asks no token", "complete", lua.Complete, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},
+	{"complete asks no attempt", "complete", lua.Complete, "m[2] == attempt and m[3] == token", "m[3] == token", false},
+	{"complete leaves beats", "complete", lua.Complete, "bulk('ZREM', beats, off)", "", true},
+	{"complete twice in a call", "complete", lua.Complete, "elseif ending[id] then", "elseif false then", true},
+	{"complete leaves maxtimes", "complete", lua.Complete, "bulk('ZREM', maxtimes, off)", "", true},
+	{"complete skips the outbox", "complete", lua.Complete, "bulk('ZADD', outbox, out)", "", true},
+	{"complete counts no end", "complete", lua.Complete, "count(tier_of(m[6]), 'running', -1)", "", true},
+	{"complete ignores the cancel", "complete", lua.Complete, "(m[5] and 'CANCELLED ' or 'OK ')", "'OK '", false},
+	{"complete forgets the bytes", "complete", lua.Complete, "bytes = bytes + #result", "", true},
+	{"complete drops the payload", "complete", lua.Complete, "    bytes = bytes", "    redis.call('HDEL', job .. id, 'payload') bytes = bytes", true},
+	{"any ending after any", "complete", lua.Complete, "string.match(m[4], '^complete (.+)$') or 'LOST'", "'OK ' .. ended", false},
+	{"fail asks no token", "fail", lua.Fail, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},
+	{"fail loses its place", "fail", lua.Fail, "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)", true},
+	{"fail spends no retry", "fail", lua.Fail, "text(retries + 1)", "text(retries)", false},
+	{"fail never ends", "fail", lua.Fail, "final == '1' or retries >= tonumber(max_retries)", "false", true},
+	{"fail counts as fresh", "fail", lua.Fail, "count(tier, 'ready', 1)", "count(tier, 'ready', 1) count(tier, 'fresh', 1)", true},
+	{"fail leaves maxtimes", "fail", lua.Fail, "redis.call('ZREM', maxtimes, id)", "", true},
+	{"release asks no token", "release", lua.Release, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},
+	{"release ignores the cancel", "release", lua.Release, "if m[5] then", "if false then", false},
+	{"release counts no end", "release", lua.Release, "count(tier, 'running', -1)", "", true},
+	{"reclaim looks once", "reclaim", lua.Reclaim, "if looked < deadline then", "if false then", false},
+	{"reclaim is impatient", "reclaim", lua.Reclaim, "now - looked >= patience", "true", false},
+	{"reclaim trusts an old look", "reclaim", lua.Reclaim, "looked < deadline", "looked < 0", false},
+	{"reclaim leaves the other set", "reclaim", lua.Reclaim, "redis.call('ZREM', other, id)", "", true},
+	{"reclaim keeps the token", "reclaim", lua.Reclaim, "redis.call('HDEL', key, 'token', 'error')", "", false},
+	{"reclaim spends no retry", "reclaim", lua.Reclaim, "text(retries + 1)", "text(retries)", false},
+	{"reclaim loses its place", "reclaim", lua.Reclaim, "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)", true},
+	{"reclaim ignores the cancel", "reclaim", lua.Reclaim, "if m[7] or", "if", false},
+	{"promote leaves it scheduled", "promote", lua.Promote, "redis.call('ZREM', scheduled, id)", "", true},
+	{"promote counts no fresh", "promote", lua.Promote, "count(tier, 'fresh', 1)", "", true},
+	{"cancel leaves it queued", "cancel", lua.Cancel, "redis.call('ZREM', queue, id)", "", true},
+	{"cancel counts nothing", "cancel", lua.Cancel, "settle(counters)", "", true},
+	{"cancel skips the outbox", "cancel", lua.Cancel, "redis.call('ZADD', outbox, at, id)", "", true},
+	{"cancel ends the running", "cancel", lua.Cancel, "state == 'PROCESSING' then", "false then", true},
+	{"cancel takes any generation", "cancel", lua.Cancel, "wanted == '' or wanted == generation", "true", false},
+	{"requeue keeps the time to live", "requeue", lua.Requeue, "redis.call('DEL', key, attempts .. id)", "", true},
+	{"requeue of the living", "requeue", lua.Requeue, "living[m[2] or 'PENDING'] or", "", true},
+	{"requeue twice", "requeue", lua.Requeue, "known >= tonumber(generation)", "false", false},
+	{"requeue counts attempts anew", "requeue", lua.Requeue, "text(math.max(attempt, tonumber(m[3] or 0)))", "'0'", false},
+	{"requeue counts no fresh", "requeue", lua.Requeue, "count(tier, 'fresh', 1)", "", true},
+	{"take removes", "take_outbox", lua.TakeOutbox, "bulk('ZADD', outbox, again)", "", true},
+	{"take lends to all", "take_outbox", lua.TakeOutbox, "text(now + lease), id", "text(now), id", false},
+	{"acknowledge any generation", "acknowledge", lua.Acknowledge, "string.match(m[1], '^%S+ (%d+)') == generation and", "", false},
+	{"acknowledge any attempt", "acknowledge", lua.Acknowledge, "(m[2] or '0') == attempt", "true", false},
+	{"acknowledge the living", "acknowledge", lua.Acknowledge, "and redis.call('ZREM', outbox, id) == 1", "", true},
+	{"acknowledge for ever", "acknowledge", lua.Acknowledge, "redis.call('PEXPIRE', key, ttl)", "", true},
+	{"acknowledge keeps the payload", "acknowledge", lua.Acknowledge, "redis.call('HDEL', key, 'payload')", "", true},
+	{"acknowledge keeps the history", "acknowledge", lua.Acknowledge, "redis.call('DEL', attempts .. id)", "redis.call('EXISTS', outbox)", true},
+	{"acknowledge counts no bytes", "acknowledge", lua.Acknowledge, "text(-bytes)", "'0'", true},
+}
+
+func TestMutationsAreCaught(t *testing.T) {
+	t.Parallel()
+	ids := make([]job.ID, 8)
+	for i := range ids {
+		ids[i] = queuetest.NewID(0)
+	}
+	right := tellWith(t, ids, func(*queue.Queue) {})
+	if again := tellWith(t, ids, func(*queue.Queue) {}); !slices.Equal(right, again) {
+		t.Fatalf("the story differs from telling to telling: %q", queuetest.Diff(right, again))
+	}
+	for _, line := range right {
+		if strings.HasPrefix(line, "audit") || strings.HasPrefix(line, "error") {
+			t.Fatal(line)
+		}
+	}
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			wrong := tellWith(t, ids, func(q *queue.Queue) {
+				if !q.Mutate(m.script, m.source, m.old, m.changed) {
+					t.Fatalf("%s.lua has no %q any more: mend the mutation", m.script, m.old)
+				}
+			})
+			diff := queuetest.Diff(right, wrong)
+			if len(diff) == 0 {
+				t.Error("nobody noticed")
+			}
+			if audited := slices.ContainsFunc(wrong, func(l string) bool { return strings.HasPrefix(l, "audit") }); m.audit && !audited {
+				t.Errorf("the audit did not notice, others did: %q", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package queue_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+const planKeys = "{tierq}:system:config:tier:"
+
+func TestPlansAreTheSeeds_S2_S3_S2_N3_S2_N4_S2_N5_S2_N6_S2_K5(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		// Read back from Redis by a process that knows nothing.
+		book := &job.PlanBook{}
+		if err := queue.New(e.Clients, book, e.Options).LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := book.All(), job.DefaultPlans(); !reflect.DeepEqual(got, want) {
+			t.Errorf("plans %+v, want %+v", got, want)
+		}
+		for i, want := range []struct {
+			tier            job.Tier
+			retries         int
+			beat, processed time.Duration
+			share           int
+		}{{"PAID", 5, 15 * time.Second, 50 * time.Second, 100}, {"UNPAID", 2, 6 * time.Second, 20 * time.Second, 85}, {"PUBLIC", 1, 3 * time.Second, 10 * time.Second, 60}} {
+			p := book.All()[i]
+			same(t, "tier", p.Tier, want.tier)
+			same(t, "priority", p.Priority, i+1)
+			same(t, "retries", p.MaxRetries, want.retries)
+			same(t, "heartbeat timeout", p.HeartbeatTimeout, want.beat)
+			same(t, "max processing time", p.MaxProcessingTime, want.processed)
+			same(t, "share", p.Share, want.share)
+		}
+	})
+}
+
+// A deleted plan is stored again, as this process knew it; what runs does not notice.
+func TestPlansDeleted_F52(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Public)
+		changed, _ := e.Plans.Plan(job.Public)
+		changed.MaxRetries, changed.Version = 3, 2
+		if err := e.StorePlan(t.Context(), changed); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := e.Plans.All()
+		for _, keys := range [][]string{{planKeys + "PUBLIC"}, {planKeys + "PAID", planKeys + "UNPAID"}, {"{tierq}:system:config"},
+			{"{tierq}:system:config", planKeys + "PAID", planKeys + "UNPAID", planKeys + "PUBLIC"}} {
+			e.Redis.Del(t.Context(), keys...)
+			if err := e.LoadPlans(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := e.Plans.All(); !reflect.DeepEqual(got, want) {
+				t.Errorf("after DEL %v: %+v, want %+v", keys, got, want)
+			}
+			book := &job.PlanBook{}
+			if err := queue.New(e.Clients, book, e.Options).LoadPlans(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := book.All(); !reflect.DeepEqual(got, want) {
+				t.Errorf("stored after DEL %v: %+v", keys, got)
+			}
+		}
+		e.Finish(t, l)
+	})
+}
+
+func TestPlansBad(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		before := e.Plans.All()
+		for field, value := range map[string]string{"priority": "900", "maxRetries": "many", "heartbeatTimeoutMs": "", "share": "101", "backoffFactor": "x"} {
+			key := planKeys + "PAID"
+			old := e.Redis.HGet(t.Context(), key, field).Val()
+			e.Redis.HSet(t.Context(), key, field, value)
+			err := e.LoadPlans(t.Context())
+			if !errors.Is(err, job.ErrBadPlan) || !strings.Contains(err.Error(), "PAID") {
+				t.Errorf("%s=%q: %v", field, value, err)
+			}
+			if !reflect.DeepEqual(e.Plans.All(), before) {
+				t.Errorf("%s=%q changed the book", field, value)
+			}
+			e.Redis.HSet(t.Context(), key, field, old)
+		}
+		bad := before[0]
+		bad.Priority = 0
+		if err := e.StorePlan(t.Context(), bad); !errors.Is(err, job.ErrBadPlan) {
+			t.Error(err)
+		}
+	})
+}
+
+// Two processes that store at once lose neither's plan, and one that starts does not undo an operator's.
+func TestPlansStoredAtOnce_S2_P13(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		e.Redis.Del(t.Context(), "{tierq}:system:config", planKeys+"UNPAID", planKeys+"PUBLIC") // PAID stays: an operator's
+		e.Redis.HSet(t.Context(), planKeys+"PAID", "maxRetries", 9)
+		var all sync.WaitGroup
+		for _, tier := range []job.Tier{"A", "B", "C", "D", "E", "F"} {
+			all.Go(func() {
+				p := job.DefaultPlans()[0]
+				p.Tier = tier
+				if err := e.StorePlan(t.Context(), p); err != nil {
+					t.Error(err)
+				}
+			})
+			all.Go(func() {
+				if err := queue.New(e.Clients, &job.PlanBook{}, e.Options).LoadPlans(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if err := e.LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, tier := range []job.Tier{"A", "B", "C", "D", "E", "F"} {
+			if _, ok := e.Plans.Plan(tier); !ok {
+				t.Errorf("%s got lost", tier)
+			}
+		}
+		if p, ok := e.Plans.Plan(job.Paid); ok {
+			same(t, "an operator's plan", p.MaxRetries, 9)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+func later(tier job.Tier, d time.Duration) job.Submission {
+	s := queuetest.Job(tier)
+	s.Delay = d
+	return s
+}
+
+func TestPromote(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		due, waiting := later(job.Public, time.Minute), later(job.Public, time.Hour)
+		e.PutAll(t, due, waiting)
+		early := e.Put(t, job.Public)
+		e.Take(t, 1)
+		if n, err := e.Promote(t.Context(), 0); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		e.Age(t, "scheduled", 2*time.Minute)
+		if n, err := e.Promote(t.Context(), 0); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		snap := e.Snapshot(t)
+		same(t, "state", snap.State(due.ID), job.Pending)
+		same(t, "not due", snap.State(waiting.ID), job.Scheduled)
+		same(t, "running", snap.State(early), job.Processing)
+		same(t, "fresh", snap.Counters["fresh"], 1) // it counts from here on
+		same(t, "delayed", snap.Counters["delayed"], 1)
+		same(t, "doorbell", snap.Doorbell, 1)
+		before := e.Snapshot(t)
+		if n, err := e.Promote(t.Context(), 0); n != 0 || err != nil {
+			t.Fatal(n, err)
+		}
+		e.Unchanged(t, before)
+	})
+}
+
+// The place is by arrival, not by when it was due.
+func TestPromoteToItsPlace_S2_P3(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 3 }, func(t *testing.T, e *queuetest.Env) {
+		delayed := later(job.Paid, time.Minute)
+		e.PutAll(t, delayed)
+		ids := e.PutAll(t, queuetest.Job(job.Paid), queuetest.Job(job.Paid), queuetest.Job(job.Paid)) // full now
+		e.Age(t, "scheduled", 2*time.Minute)
+		if n, err := e.Promote(t.Context(), 0); n != 1 || err != nil { // never refused
+			t.Fatal(n, err)
+		}
+		same(t, "fresh", e.Snapshot(t).Counters["fresh"], 4)
+		got, err := e.Submit(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid)})
+		words(t, got, err, job.Full)
+		for i, l := range e.Take(t, 4) {
+			same(t, fmt.Sprintf("job %d", i+1), l.ID, append([]job.ID{delayed.ID}, ids...)[i])
+		}
+	})
+}
+
+func TestPromoteHundreds(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for range 3 {
+			batch := make([]job.Submission, 80)
+			for i := range batch {
+				batch[i] = later(job.Paid, time.Second)
+			}
+			e.PutAll(t, batch...)
+		}
+		key := queue.Key(0, "scheduled")
+		for _, id := range e.Redis.ZRange(t.Context(), key, 0, -1).Val() { // all due at the same moment
+			e.Redis.ZAdd(t.Context(), key, redis.Z{Score: 1, Member: id})
+		}
+		for _, want := range []int{100, 100, 40, 0} {
+			if n, err := e.Promote(t.Context(), 0); n != want || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		same(t, "ready", e.Snapshot(t).Counters["PAID:ready"], 240)
+	})
+}
+
+func TestPromoteQuarantines_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		gone, pending, good := later(job.Paid, time.Second), later(job.Paid, time.Second), later(job.Paid, time.Second)
+		e.PutAll(t, gone, pending, good)
+		e.Redis.Del(t.Context(), queue.JobKey(gone.ID))
+		e.Redis.HDel(t.Context(), queue.JobKey(pending.ID), "state")
+		e.Age(t, "scheduled", time.Minute)
+		if n, err := e.Promote(t.Context(), 0); n != 3 || err != nil {
+			t.Fatal(n, err)
+		}
+		same(t, "claimed", e.Take(t, 1)[0].ID, good.ID)
+		e.Broken(t, "2 in quarantine")
+	})
+}

@@ -1,0 +1,211 @@
+package queuetest
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// What tests do on the way to what they are about. All of it is partition 0, and ends the test if it does not go well.
+
+// Put submits a job of a tier and returns its id.
+func (e *Env) Put(t testing.TB, tier job.Tier) job.ID {
+	t.Helper()
+	return e.PutAll(t, Job(tier))[0]
+}
+
+// PutAll submits jobs, each of which must be accepted.
+func (e *Env) PutAll(t testing.TB, jobs ...job.Submission) []job.ID {
+	t.Helper()
+	words, err := e.Submit(t.Context(), 0, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]job.ID, len(jobs))
+	for i := range jobs {
+		if ids[i] = jobs[i].ID; words[i] != job.OK {
+			t.Fatalf("submit %d of %d: %s", i+1, len(jobs), words[i])
+		}
+	}
+	return ids
+}
+
+// NextClaim is a claim nobody made yet, for up to most jobs.
+func (e *Env) NextClaim(most int) job.ClaimRequest {
+	return job.ClaimRequest{Number: e.number.Add(1), Max: most, Bound: math.Inf(1)}
+}
+
+// Take claims exactly n jobs.
+func (e *Env) Take(t testing.TB, n int) []job.Lease {
+	t.Helper()
+	reply, err := e.Claim(t.Context(), 0, e.NextClaim(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reply.Leases) != n {
+		t.Fatalf("claimed %d jobs, not %d", len(reply.Leases), n)
+	}
+	return reply.Leases
+}
+
+// Start submits a job of a tier and claims it. Nothing better may be waiting.
+func (e *Env) Start(t testing.TB, tier job.Tier) job.Lease {
+	t.Helper()
+	id := e.Put(t, tier)
+	l := e.Take(t, 1)[0]
+	if l.ID != id {
+		t.Fatalf("claimed %s, not %s", l.ID, id)
+	}
+	return l
+}
+
+// Finish completes leases with a result; each must be OK.
+func (e *Env) Finish(t testing.TB, leases ...job.Lease) {
+	t.Helper()
+	batch := make([]job.Completion, len(leases))
+	for i := range leases {
+		batch[i] = job.Completion{LeaseRef: leases[i].Ref(), Result: []byte(`{"done":true}`)}
+	}
+	replies, err := e.Complete(t.Context(), 0, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range replies {
+		if r.Word != job.OK {
+			t.Fatalf("complete %s: %s", leases[i].ID, r.Word)
+		}
+	}
+}
+
+// Kill fails a lease for good.
+func (e *Env) Kill(t testing.TB, l job.Lease) {
+	t.Helper()
+	replies, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Error: "no use", Final: true}})
+	if err != nil || replies[0].Word != job.Discarded {
+		t.Fatalf("fail %s: %v, %v", l.ID, replies, err)
+	}
+}
+
+// Drain takes everything that waits in the outbox, whoever it was lent to, and acknowledges it.
+func (e *Env) Drain(t testing.TB) []job.Outcome {
+	t.Helper()
+	e.Age(t, "outbox", time.Hour)
+	out, err := e.TakeOutbox(t.Context(), 0, job.MaxBatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	acks := make([]job.Ack, len(out))
+	for i, o := range out {
+		acks[i] = job.Ack{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}
+	}
+	words, err := e.Acknowledge(t.Context(), 0, acks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range words {
+		if w != job.OK {
+			t.Fatalf("acknowledge %s: %s", out[i].ID, w)
+		}
+	}
+	return out
+}
+
+// Cancels asks to cancel a job and returns the word.
+func (e *Env) Cancels(t testing.TB, id job.ID) job.Word {
+	t.Helper()
+	words, err := e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: id}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return words[0]
+}
+
+// Look is one look of a watch from the start; it returns the words by id.
+func (e *Env) Look(t testing.TB, w job.Watch) map[job.ID]job.Word {
+	t.Helper()
+	found, err := e.Reclaim(t.Context(), 0, w, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[job.ID]job.Word{}
+	for _, f := range found {
+		words[f.ID] = f.Word
+	}
+	return words
+}
+
+// Expire ages jobs past their deadline of a watch.
+func (e *Env) Expire(t testing.TB, w job.Watch, ids ...job.ID) {
+	t.Helper()
+	e.Age(t, watched(w), time.Hour, ids...)
+}
+
+func watched(w job.Watch) string {
+	if w == job.Stuck {
+		return "maxtimes"
+	}
+	return "beats"
+}
+
+// Reap expires jobs and looks twice, far enough apart. It returns the words of the second look.
+func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word {
+	t.Helper()
+	e.Expire(t, w, ids...)
+	e.Look(t, w)
+	e.Age(t, "suspects:"+string(w), queue.Patience, ids...)
+	return e.Look(t, w)
+}
+
+// Age moves the scores of a sorted set (by the scripts' names, or suspects:<watch>) back by d, of all its members or of these: data is
+// aged, clocks stay.
+func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
+	t.Helper()
+	key := e.key(set)
+	members := make([]string, len(ids))
+	for i, id := range ids {
+		members[i] = string(id)
+	}
+	if len(ids) == 0 {
+		var err error
+		if members, err = e.Redis.ZRange(t.Context(), key, 0, -1).Result(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range members {
+		if err := e.Redis.ZAddArgsIncr(t.Context(), key, redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(d.Milliseconds()), Member: m}}}).Err(); err != nil {
+			t.Fatalf("age %s in %s: %v", m, set, err)
+		}
+	}
+}
+
+func (e *Env) key(set string) string {
+	if strings.HasPrefix(set, "suspects:") {
+		return tag(0) + set
+	}
+	return queue.Key(0, set)
+}
+
+// Now is Redis' time in ms.
+func (e *Env) Now(t testing.TB) int64 {
+	t.Helper()
+	now, err := e.Redis.Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.UnixMilli()
+}
+
+// Unchanged fails the test if anything in partition 0 differs from before. Claims are left out: that a process asked is remembered.
+func (e *Env) Unchanged(t testing.TB, before Snapshot) {
+	t.Helper()
+	for _, d := range Diff(before.Lines(), e.Snapshot(t).Lines()) {
+		if !strings.HasPrefix(d[2:], "claims:") {
+			t.Error("changed: " + d)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package queuetest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Audit says what is wrong with a partition, nothing if all is well: every job is in exactly one place, the counters agree with the
+// sets, the living have no time to live and the acknowledged have one, scores are the jobs' own, nothing is quarantined, no key is there
+// that nobody knows. The invariants are S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one look can see them.
+func (s Snapshot) Audit() []string {
+	a := &audit{Snapshot: s, counted: map[string]int64{}}
+	for id := range s.Jobs {
+		a.job(id)
+	}
+	for name, set := range s.Sets {
+		for id := range set {
+			if _, ok := s.Jobs[id]; !ok {
+				a.say("%s: in %s without a job", id, name)
+			}
+		}
+	}
+	if n := len(s.Sets["quarantine"]); n > 0 {
+		a.say("%d in quarantine", n)
+	}
+	for id := range s.Histories {
+		if _, ok := s.Jobs[id]; !ok || s.TTL(id) >= 0 {
+			a.say("%s: history of a job that is acknowledged or gone", id)
+		}
+	}
+	if s.Doorbell > 1 {
+		a.say("%d tokens on the doorbell", s.Doorbell)
+	}
+	a.counters()
+	a.keys()
+	slices.Sort(a.wrong)
+	return a.wrong
+}
+
+type audit struct {
+	Snapshot
+	wrong   []string
+	counted map[string]int64
+}
+
+func (a *audit) say(format string, args ...any) {
+	a.wrong = append(a.wrong, fmt.Sprintf(format, args...))
+}
+
+func (a *audit) count(tier, what string) {
+	a.counted[tier+":"+what]++
+	if what == "fresh" || what == "delayed" {
+		a.counted[what]++
+	}
+}
+
+// job holds one hash to the place the job is in.
+func (a *audit) job(id string) {
+	h, ttl := a.Jobs[id], a.TTL(id)
+	head := strings.Split(h["head"], " ")
+	if len(head) != 8 {
+		a.say("%s: head %q", id, h["head"])
+		return
+	}
+	state := a.State(job.ID(id))
+	var in []string
+	for _, name := range setNames {
+		if _, ok := a.Sets[name][id]; ok {
+			in = append(in, name)
+		}
+	}
+	if want := a.place(id, head, state); !slices.Equal(in, want) {
+		a.say("%s: %s (ttl %s) is in %v, not in %v", id, state, ttl, in, want)
+	}
+	if !state.Ended() && ttl >= 0 {
+		a.say("%s: %s, a living job with a time to live of %s", id, state, ttl)
+	}
+	if _, has := h["payload"]; has != (ttl < 0) {
+		a.say("%s: %s (ttl %s), payload kept: %v", id, state, ttl, has)
+	}
+	if whole(h["retries"]) > whole(head[2]) {
+		a.say("%s: %s retries of %s", id, h["retries"], head[2])
+	}
+	a.times(id)
+}
+
+// place is the sets a job belongs into by its state; it counts the job.
+func (a *audit) place(id string, head []string, state job.Status) []string {
+	h, tier, score := a.Jobs[id], head[0], head[4]
+	_, tried := h["first"]
+	switch state {
+	case job.Pending:
+		a.count(tier, "ready")
+		if !tried {
+			a.count(tier, "fresh")
+		}
+		if got, ok := a.Sets["queue"][id]; ok && strconv.FormatFloat(got, 'f', -1, 64) != score {
+			a.say("%s: score %.0f in the queue, its own is %s", id, got, score)
+		}
+		return []string{"queue"}
+	case job.Scheduled:
+		a.count(tier, "scheduled")
+		if !tried {
+			a.count(tier, "delayed")
+		}
+		return []string{"scheduled"}
+	case job.Processing:
+		a.count(tier, "running")
+		if !tried || h["token"] == "" || h["attempt"] == "" {
+			a.say("%s: running without first, token or attempt", id)
+		}
+		return []string{"beats", "maxtimes"}
+	}
+	if !state.Ended() {
+		a.say("%s: state %q", id, state)
+	}
+	if a.TTL(id) >= 0 {
+		return nil
+	}
+	a.counted["outbox_bytes"] += int64(len(h["result"]))
+	return []string{"outbox"}
+}
+
+// times holds first <= started <= ended, and the end to the ended.
+func (a *audit) times(id string) {
+	h := a.Jobs[id]
+	first, started, ended := whole(h["first"]), whole(h["started"]), whole(h["ended"])
+	if first > started || ended > 0 && started > ended {
+		a.say("%s: first %d, started %d, ended %d", id, first, started, ended)
+	}
+	if a.State(job.ID(id)).Ended() != (ended > 0) {
+		a.say("%s: %s, ended %d", id, a.State(job.ID(id)), ended)
+	}
+}
+
+func (a *audit) counters() {
+	fields := maps.Clone(a.Counters)
+	maps.Copy(fields, a.counted)
+	delete(fields, "acknowledged") // only ever grows
+	for field := range fields {
+		if a.Counters[field] != a.counted[field] {
+			a.say("counter %s is %d, counted %d", field, a.Counters[field], a.counted[field])
+		}
+	}
+}
+
+// keys knows every key that docs/KEYS.md has: an unknown one was spelled out somewhere else.
+func (a *audit) keys() {
+	known := map[string]string{"counters": "hash", "clock": "string", "doorbell": "list", "suspects:crashed": "zset", "suspects:stuck": "zset"}
+	for _, name := range setNames {
+		known[suffix(name)] = "zset"
+	}
+	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash"}
+	for key, v := range a.Keys {
+		want := known[key]
+		for prefix, kind := range prefixes {
+			if strings.HasPrefix(key, prefix) {
+				want = kind
+			}
+		}
+		if v.Type != want {
+			a.say("key %s is a %s, not a %q", key, v.Type, want)
+		}
+		if strings.HasPrefix(key, "claims:") && v.TTL < 0 {
+			a.say("key %s stays for ever", key)
+		}
+		if v.TTL >= 0 && !strings.HasPrefix(key, "claims:") && !strings.HasPrefix(key, suffix("job")) {
+			a.say("key %s has a time to live of %s", key, v.TTL)
+		}
+	}
+}
+
+func whole(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}

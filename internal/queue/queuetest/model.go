@@ -1,0 +1,266 @@
+package queuetest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Model is what a queue should do, in plain Go and without a store: its methods change it and return the words a script must answer.
+// Time is the test's business: arrivals are given, deadlines pass when Expire says so.
+type Model struct {
+	Jobs     []*ModelJob
+	Capacity int // jobs; a tier is refused at its plan's share of it
+	Delayed  int // the limit of jobs scheduled at submit
+	claims   map[string]ModelClaim
+}
+
+// ModelJob is one job as it should be.
+type ModelJob struct {
+	ID                                job.ID
+	Plan                              job.Plan
+	Arrived                           int64
+	Generation, Attempt, Retries, Max int
+	State                             job.Status
+	Tried, Cancel, InOutbox           bool
+	History                           int // lines
+	token, ending                     string
+	endingWord                        job.Word
+	expired, suspected, old           map[job.Watch]bool
+}
+
+// ModelLease is what a claim handed out.
+type ModelLease struct {
+	Job              *ModelJob
+	Attempt, Retries int
+	Token            string
+}
+
+// ModelClaim is a process' last claim.
+type ModelClaim struct {
+	Number int64
+	Leases []ModelLease
+}
+
+// Count counts jobs.
+func (m *Model) Count(is func(*ModelJob) bool) int {
+	n := 0
+	for _, j := range m.Jobs {
+		if is(j) {
+			n++
+		}
+	}
+	return n
+}
+
+// Submit accepts a new job or refuses it; one that is there already is a duplicate.
+func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
+	if slices.ContainsFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == s.ID }) {
+		return job.Duplicate
+	}
+	state, limit := job.Pending, max(m.Capacity*p.Share/100, 1)
+	if s.Delay > 0 {
+		state, limit = job.Scheduled, m.Delayed
+	}
+	if m.Count(func(j *ModelJob) bool { return j.State == state && !j.Tried }) >= limit {
+		return job.Full
+	}
+	j := &ModelJob{ID: s.ID, Plan: p, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state}
+	j.calm()
+	m.Jobs = append(m.Jobs, j)
+	return job.OK
+}
+
+// calm forgets deadlines and looks.
+func (j *ModelJob) calm() {
+	j.expired, j.suspected, j.old = map[job.Watch]bool{}, map[job.Watch]bool{}, map[job.Watch]bool{}
+}
+
+// Queue is the ready jobs in the order of their claims.
+func (m *Model) Queue() []*ModelJob {
+	var ready []*ModelJob
+	for _, j := range m.Jobs {
+		if j.State == job.Pending {
+			ready = append(ready, j)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *ModelJob) int {
+		return cmp.Or(cmp.Compare(a.Plan.Priority, b.Plan.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.ID, b.ID))
+	})
+	return ready
+}
+
+// Claim hands out leases to a process; token is the one its number makes.
+func (m *Model) Claim(process string, number int64, token string, most int) []ModelLease {
+	if m.claims == nil {
+		m.claims = map[string]ModelClaim{}
+	}
+	last, asked := m.claims[process]
+	switch {
+	case asked && number < last.Number:
+		return nil
+	case asked && number == last.Number:
+		return slices.DeleteFunc(slices.Clone(last.Leases), func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
+	}
+	var leases []ModelLease
+	for _, j := range m.Queue() {
+		if len(leases) == most {
+			break
+		}
+		j.State, j.Tried, j.token, j.ending = job.Processing, true, token, ""
+		j.Attempt++
+		j.calm()
+		leases = append(leases, ModelLease{Job: j, Attempt: j.Attempt, Retries: j.Retries, Token: token})
+	}
+	m.claims[process] = ModelClaim{Number: number, Leases: leases}
+	return leases
+}
+
+func (l ModelLease) holds() bool { return l.Job.Attempt == l.Attempt && l.Job.token == l.Token }
+
+// Heartbeat extends a lease.
+func (m *Model) Heartbeat(l ModelLease) job.Word {
+	if !l.holds() || l.Job.State != job.Processing {
+		return job.Lost
+	}
+	l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
+	if l.Job.Cancel {
+		return job.Cancel
+	}
+	return job.OK
+}
+
+// End is complete, fail, release or later. Final and delayed are fail's.
+func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
+	j := l.Job
+	switch {
+	case !l.holds():
+		return job.Lost
+	case j.ending == kind:
+		return j.endingWord
+	case j.ending != "" || j.State != job.Processing:
+		return job.Lost
+	}
+	j.ending, j.endingWord = kind, job.OK
+	if kind != "complete" {
+		j.History++
+	}
+	switch {
+	case j.Cancel:
+		j.endingWord = job.WasCancelled
+		j.end(job.Cancelled)
+	case kind == "complete":
+		j.end(job.Completed)
+	case kind == "fail" && (final || j.Retries >= j.Max):
+		j.endingWord = job.Discarded
+		j.end(job.NeedDiscard)
+	default:
+		if j.State = job.Pending; delayed || kind == "later" {
+			j.State = job.Scheduled
+		}
+		if kind == "fail" {
+			j.Retries++
+		}
+	}
+	return j.endingWord
+}
+
+func (j *ModelJob) end(s job.Status) { j.State, j.InOutbox = s, true }
+
+// Expire says that a running job's deadline has passed.
+func (j *ModelJob) Expire(w job.Watch) { j.expired[w] = true }
+
+// Expired reports whether a look of a watch finds the job.
+func (j *ModelJob) Expired(w job.Watch) bool { return j.State == job.Processing && j.expired[w] }
+
+// Ripen says that the last look of a watch was long ago.
+func (m *Model) Ripen(w job.Watch) {
+	for _, j := range m.Jobs {
+		j.old[w] = j.suspected[w]
+	}
+}
+
+// Look is one look of a watch.
+func (m *Model) Look(w job.Watch) map[job.ID]job.Word {
+	words := map[job.ID]job.Word{}
+	for _, j := range m.Jobs {
+		if j.Expired(w) {
+			words[j.ID] = j.look(w)
+		}
+	}
+	return words
+}
+
+func (j *ModelJob) look(w job.Watch) job.Word {
+	if !j.old[w] {
+		j.suspected[w] = true
+		return job.Suspect
+	}
+	j.token = ""
+	j.History++
+	switch {
+	case j.Cancel:
+		j.end(job.Cancelled)
+		return job.WasCancelled
+	case j.Retries >= j.Max:
+		j.end(job.NeedDiscard)
+		return job.Discarded
+	}
+	j.State = job.Pending
+	j.Retries++
+	return job.OK
+}
+
+// Promote makes every scheduled job ready and says how many.
+func (m *Model) Promote() int {
+	n := 0
+	for _, j := range m.Jobs {
+		if j.State == job.Scheduled {
+			j.State = job.Pending
+			n++
+		}
+	}
+	return n
+}
+
+// CancelJob asks to end a job. Generation 0 = any.
+func (m *Model) CancelJob(j *ModelJob, generation int, untried bool) job.Word {
+	switch {
+	case generation != 0 && generation != j.Generation:
+		return job.Empty
+	case j.State == job.Cancelled:
+		return job.WasCancelled
+	case j.State.Ended():
+		return job.Ended
+	case untried && j.Tried:
+		return job.Busy
+	case j.State == job.Processing:
+		j.Cancel = true
+		return job.Cancel
+	}
+	j.end(job.Cancelled)
+	return job.WasCancelled
+}
+
+// Requeue gives a dead job its next generation.
+func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
+	switch {
+	case j.Generation >= generation:
+		return job.Duplicate
+	case !j.State.Ended() || j.InOutbox:
+		return job.Busy
+	}
+	*j = ModelJob{ID: j.ID, Plan: j.Plan, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending}
+	j.calm()
+	return job.OK
+}
+
+// Acknowledge says that SQL has the outcome.
+func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
+	if !j.InOutbox || j.Generation != generation || j.Attempt != attempt {
+		return job.Empty
+	}
+	j.InOutbox, j.History, j.State = false, 0, j.State.Shown()
+	return job.OK
+}

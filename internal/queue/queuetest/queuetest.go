@@ -1,0 +1,189 @@
+// Package queuetest is what tests of the queue share: a queue on each backend, an audit after every test, and a model to compare with.
+package queuetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// Env is a queue on one backend, empty at the start and audited at the end.
+type Env struct {
+	*queue.Queue
+	Clients queue.Clients
+	Redis   redis.UniversalClient // to look and to age data with
+	Plans   *job.PlanBook
+	Options queue.Options
+	Backend string
+
+	mini    *miniredis.Miniredis
+	number  atomic.Int64 // of claims
+	unsound bool         // the test broke it on purpose
+}
+
+// Each runs a test on both backends: an embedded server and a real one.
+func Each(t *testing.T, test func(t *testing.T, e *Env)) {
+	t.Helper()
+	EachWith(t, func(*queue.Options) {}, test)
+}
+
+// EachWith is Each with other options.
+func EachWith(t *testing.T, change func(*queue.Options), test func(t *testing.T, e *Env)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, Embedded(t, change))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		clients, err := queue.Connect(testkit.SharedRedisDB(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := Open(t, clients, change)
+		test(t, e)
+	})
+}
+
+// Embedded is a queue on a server in memory.
+func Embedded(t *testing.T, change func(*queue.Options)) *Env {
+	t.Helper()
+	m := miniredis.NewMiniRedis()
+	t.Cleanup(m.Close)
+	dial := func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
+	e := Open(t, queue.ConnectWith(redis.UniversalOptions{Addrs: []string{"memory"}, Dialer: dial}), change)
+	e.Backend, e.mini = "miniredis", m
+	return e
+}
+
+// Open makes a queue with the seed's plans over clients of a real server. When the test ends it is audited and the clients are closed.
+func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
+	t.Helper()
+	o := queue.Options{
+		Nonce: "test-" + random(4), Partitions: 1, PriorityBase: 10_000_000_000_000, Capacity: 10_000, ScheduledLimit: 100_000,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000,
+	}
+	change(&o)
+	e := &Env{Clients: c, Redis: c.Main, Plans: &job.PlanBook{}, Options: o, Backend: "redis"}
+	e.Queue = queue.New(c, e.Plans, o)
+	if err := e.LoadPlans(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e.audit(t)
+		_ = c.Close()
+	})
+	return e
+}
+
+// Process is another process on the same store: a queue with a nonce of its own.
+func (e *Env) Process(nonce string) *queue.Queue {
+	o := e.Options
+	o.Nonce = nonce
+	return queue.New(e.Clients, e.Plans, o)
+}
+
+func (e *Env) audit(t *testing.T) {
+	t.Helper()
+	if e.unsound {
+		return
+	}
+	for _, wrong := range e.Audit(t) {
+		t.Error("audit: " + wrong)
+	}
+}
+
+// Broken is for tests that break the data on purpose: the audit must say each of these now, and is not asked again at the end.
+func (e *Env) Broken(t testing.TB, says ...string) {
+	t.Helper()
+	e.unsound = true
+	all := strings.Join(e.Audit(t), "\n")
+	for _, want := range says {
+		if !strings.Contains(all, want) {
+			t.Errorf("the audit does not say %q, but:\n%s", want, all)
+		}
+	}
+}
+
+// Audit says what is wrong with any partition, now.
+func (e *Env) Audit(t testing.TB) []string {
+	t.Helper()
+	var wrong []string
+	for p := range e.Options.Partitions {
+		s, err := Read(context.Background(), e.Redis, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range s.Audit() {
+			wrong = append(wrong, fmt.Sprintf("partition %d: %s", p, w))
+		}
+	}
+	return wrong
+}
+
+// Snapshot is partition 0 as it stands.
+func (e *Env) Snapshot(t testing.TB) Snapshot {
+	t.Helper()
+	s, err := Read(t.Context(), e.Redis, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Elapse lets time to live run out by d: on the embedded server by its own means, on a real one by shortening each.
+func (e *Env) Elapse(t testing.TB, d time.Duration) {
+	t.Helper()
+	if e.mini != nil {
+		e.mini.FastForward(d)
+		return
+	}
+	keys, err := e.Redis.Keys(t.Context(), "{tierq*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		left, err := e.Redis.PTTL(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left > 0 {
+			e.Redis.PExpire(t.Context(), key, max(left-d, 0))
+		}
+	}
+}
+
+var minted atomic.Uint64
+
+// NewID mints an id for a partition; later ones sort later.
+func NewID(partition int) job.ID {
+	return numberedID(minted.Add(1), partition)
+}
+
+func numberedID(n uint64, partition int) job.ID {
+	return job.ID(fmt.Sprintf("%08x-%04x-7000-8000-%010x%02x", uint32(n>>16)+0x019de340, uint16(n), n, partition))
+}
+
+// Job is a submission of a tier, ready to send.
+func Job(t job.Tier) job.Submission {
+	retries := map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1}[t]
+	return job.Submission{ID: NewID(0), Tier: t, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: retries, TraceID: "trace-" + random(4)}
+}
+
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}

@@ -1,0 +1,174 @@
+package queuetest
+
+import (
+	"context"
+	_ "embed" // the snapshot script
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+//go:embed snapshot.lua
+var snapshotSource string
+
+var snapshotScript = redis.NewScript(snapshotSource)
+
+// Snapshot is everything one partition holds, read in one step. Keys has it all; the others are the parts that tests ask for.
+type Snapshot struct {
+	Keys      map[string]Value              // by the key without its hash tag
+	Jobs      map[string]map[string]string  // id -> hash
+	Sets      map[string]map[string]float64 // by the scripts' names: queue, scheduled, beats, maxtimes, outbox, quarantine
+	Counters  map[string]int64              // zero ones left out
+	Histories map[string][]string           // id -> lines
+	Doorbell  int
+}
+
+// Value is one key: its type, its time to live (negative = none), and its items as texts: "field=value" of a hash and
+// "member@score" of a sorted set, sorted; a list's in their order.
+type Value struct {
+	Type  string
+	TTL   time.Duration
+	Items []string
+}
+
+// setNames are the sorted sets that a job can be in, by the scripts' names.
+var setNames = []string{"queue", "scheduled", "beats", "maxtimes", "outbox", "quarantine"}
+
+// Read takes a snapshot of a partition.
+func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
+	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{}, Counters: map[string]int64{}, Histories: map[string][]string{}}
+	for _, name := range setNames {
+		s.Sets[name] = map[string]float64{}
+	}
+	reply, err := snapshotScript.Run(ctx, c, []string{tag(partition)}).Slice()
+	if err != nil {
+		return s, fmt.Errorf("snapshot: %w", err)
+	}
+	for _, item := range reply {
+		key := item.([]any)
+		s.add(key[0].(string), key[1].(string), key[2].(string), texts(key[3]))
+	}
+	return s, nil
+}
+
+// tag is what all keys of a partition begin with.
+func tag(partition int) string {
+	return strings.TrimSuffix(queue.Key(partition, "queue"), "main:queue")
+}
+
+func texts(reply any) []string {
+	var list []string
+	for _, item := range reply.([]any) {
+		text, _ := item.(string)
+		list = append(list, text)
+	}
+	return list
+}
+
+func (s *Snapshot) add(key, kind, ttl string, flat []string) {
+	left, _ := strconv.ParseInt(ttl, 10, 64)
+	v := Value{Type: kind, TTL: time.Duration(left) * time.Millisecond, Items: flat}
+	pairs := map[string]string{}
+	if kind == "hash" || kind == "zset" {
+		v.Items = nil
+		for i := 0; i+1 < len(flat); i += 2 {
+			pairs[flat[i]] = flat[i+1]
+			v.Items = append(v.Items, flat[i]+map[string]string{"hash": "=", "zset": "@"}[kind]+flat[i+1])
+		}
+		slices.Sort(v.Items)
+	}
+	s.Keys[key] = v
+	for _, name := range setNames {
+		if key == suffix(name) {
+			for member, score := range pairs {
+				s.Sets[name][member], _ = strconv.ParseFloat(score, 64)
+			}
+		}
+	}
+	if id, ok := strings.CutPrefix(key, suffix("job")); ok {
+		s.Jobs[id] = pairs
+	}
+	if id, ok := strings.CutPrefix(key, suffix("attempts")); ok {
+		s.Histories[id] = flat
+	}
+	switch key {
+	case suffix("counters"):
+		for field, text := range pairs {
+			if n, _ := strconv.ParseInt(text, 10, 64); n != 0 {
+				s.Counters[field] = n
+			}
+		}
+	case suffix("doorbell"):
+		s.Doorbell = len(flat)
+	}
+}
+
+// suffix is the key of a script's name, without its hash tag.
+func suffix(name string) string { return strings.TrimPrefix(queue.Key(0, name), tag(0)) }
+
+// TTL is a job's time to live; negative = none.
+func (s Snapshot) TTL(id string) time.Duration { return s.Keys[suffix("job")+id].TTL }
+
+// Lines are the whole snapshot as text, a line per item, sorted by key. A time to live is only said to be there: it runs.
+func (s Snapshot) Lines() []string {
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(s.Keys)) {
+		v := s.Keys[key]
+		head := key + " (" + v.Type
+		if v.TTL >= 0 {
+			head += ", with a ttl"
+		}
+		lines = append(lines, head+")")
+		for _, item := range v.Items {
+			lines = append(lines, key+" "+item)
+		}
+	}
+	return lines
+}
+
+var times = regexp.MustCompile(`\b[1-9]\d{12,15}\b`)
+
+// Shape is Lines without the times (and the scores made of them), to compare two runs of the same story.
+func (s Snapshot) Shape() []string {
+	lines := s.Lines()
+	for i := range lines {
+		lines[i] = times.ReplaceAllString(lines[i], "T")
+	}
+	return lines
+}
+
+// Diff says what two texts of lines do not have in common.
+func Diff(before, after []string) []string {
+	var diff []string
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			diff = append(diff, "- "+line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			diff = append(diff, "+ "+line)
+		}
+	}
+	return diff
+}
+
+// State is a job's status as the hash has it: a new one's is not spelled out.
+func (s Snapshot) State(id job.ID) job.Status {
+	h, ok := s.Jobs[string(id)]
+	switch {
+	case !ok:
+		return ""
+	case h["state"] == "":
+		return job.Pending
+	}
+	return job.Status(h["state"])
+}

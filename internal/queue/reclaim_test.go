@@ -1,0 +1,235 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+var watches = []job.Watch{job.Crashed, job.Stuck}
+
+// Both watches, the same script: back to the original place, one retry spent, out of both sets.
+func TestReclaim_S2_S7_S2_P3_S2_P7(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, w := range watches {
+			a, b := e.Put(t, job.Paid), e.Put(t, job.Paid)
+			place := e.Snapshot(t).Sets["queue"][string(a)]
+			l := e.Take(t, 1)[0]
+			bystander := e.Take(t, 1)[0]
+			found := e.Reap(t, w, a)
+			same(t, "found", len(found), 1)
+			same(t, "word", found[a], job.OK)
+			snap := e.Snapshot(t)
+			same(t, "state", snap.State(a), job.Pending)
+			same(t, "score", snap.Sets["queue"][string(a)], place)
+			same(t, "bystander", snap.State(b), job.Processing)
+			same(t, "suspects", len(snap.Keys["suspects:"+string(w)].Items), 0)
+			j, err := e.Find(t.Context(), a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "retries", j.RetryCount, 1)
+			same(t, "cause", j.Cause, w.Cause())
+			again := e.Take(t, 1)[0]
+			same(t, "attempt", again.Attempt, l.Attempt+1)
+			e.Finish(t, again, bystander)
+			out := e.Drain(t)
+			same(t, "history", out[0].Attempts[0].Outcome, string(w.Cause()))
+			same(t, "worker", out[0].Attempts[0].Worker, e.Options.Nonce)
+		}
+	})
+}
+
+func TestReclaimUntilSpent_S2_S8_S2_N4_S2_S2(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, w := range watches {
+			for tier, retries := range map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1} {
+				id := e.Put(t, tier)
+				for range retries {
+					e.Take(t, 1)
+					same(t, "word", e.Reap(t, w, id)[id], job.OK)
+				}
+				e.Take(t, 1)
+				same(t, "last word", e.Reap(t, w, id)[id], job.Discarded)
+				same(t, "state", e.Snapshot(t).State(id), job.NeedDiscard)
+				out := e.Drain(t)[0]
+				same(t, "outcome", out.Status, job.Failed)
+				same(t, "total retries", out.RetryCount, retries)
+				same(t, "cause", out.Cause, w.Cause())
+				same(t, "history", len(out.Attempts), retries+1)
+			}
+		}
+	})
+}
+
+func TestReclaimTwoLooks(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, w := range watches {
+			suspects := "suspects:" + string(w)
+			l := e.Start(t, job.Paid)
+			same(t, "looks at the healthy", len(e.Look(t, w)), 0)
+			e.Expire(t, w, l.ID)
+			same(t, "first look", e.Look(t, w)[l.ID], job.Suspect)
+			before := e.Snapshot(t)
+			same(t, "at once again", e.Look(t, w)[l.ID], job.Suspect)
+			e.Unchanged(t, before) // the first look's time stays
+			e.Age(t, suspects, queue.Patience-500*time.Millisecond)
+			same(t, "a bit early", e.Look(t, w)[l.ID], job.Suspect)
+			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
+			e.Age(t, suspects, 500*time.Millisecond)
+			same(t, "in time", e.Look(t, w)[l.ID], job.OK)
+			e.Finish(t, e.Take(t, 1)...)
+			e.Drain(t)
+		}
+	})
+}
+
+// A heartbeat after the first look saves the job, and makes that look meaningless.
+func TestReclaimSavedByHeartbeat(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Public)
+		e.Expire(t, job.Crashed, l.ID)
+		e.Look(t, job.Crashed)
+		e.Age(t, "suspects:crashed", time.Minute)
+		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(l, 3*time.Second)})
+		words(t, got, err, job.OK)
+		same(t, "expired after the beat", len(e.Look(t, job.Crashed)), 0)
+		e.Age(t, "beats", 4*time.Second, l.ID) // expired again, 1 s ago: after that first look
+		same(t, "the stale look", e.Look(t, job.Crashed)[l.ID], job.Suspect)
+		same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
+	})
+}
+
+// A suspect's entry does not follow the job into its next attempt.
+func TestReclaimStaleSuspects(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Public)
+		e.Expire(t, job.Crashed, l.ID)
+		e.Look(t, job.Crashed)
+		e.Age(t, "suspects:crashed", 10*time.Second)
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}})
+		ends(t, got, err, job.OK)
+		again := e.Take(t, 1)[0]
+		e.Age(t, "beats", 4*time.Second, again.ID)
+		same(t, "word", e.Look(t, job.Crashed)[again.ID], job.Suspect)
+
+		e.Finish(t, again)
+		e.Age(t, "suspects:crashed", 2*time.Hour)
+		e.Look(t, job.Crashed)
+		same(t, "suspects after an hour", len(e.Snapshot(t).Keys["suspects:crashed"].Items), 0)
+	})
+}
+
+func TestReclaimCancelled(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for _, w := range watches {
+			l := e.Start(t, job.Paid)
+			e.Cancels(t, l.ID)
+			same(t, "word", e.Reap(t, w, l.ID)[l.ID], job.WasCancelled)
+			same(t, "outcome", e.Drain(t)[0].Status, job.Cancelled)
+		}
+	})
+}
+
+func TestReclaimPages_S2_P6(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		var batch []job.Submission
+		for range 250 {
+			batch = append(batch, queuetest.Job(job.Paid))
+		}
+		e.PutAll(t, batch[:125]...)
+		e.PutAll(t, batch[125:]...)
+		for range 5 {
+			e.Take(t, 50)
+		}
+		bystander := e.Start(t, job.Public)
+		for i, s := range batch {
+			e.Age(t, "beats", time.Hour+time.Duration(i)*time.Second, s.ID)
+		}
+		look := func(skip int) (suspects, taken int) {
+			found, err := e.Reclaim(t.Context(), 0, job.Crashed, skip)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
+				switch f.Word {
+				case job.Suspect:
+					suspects++
+				case job.OK:
+					taken++
+				}
+			}
+			return suspects, taken
+		}
+		for _, want := range []int{100, 100, 50, 0} { // the first look goes on past the suspects it has found
+			n := len(e.Snapshot(t).Keys["suspects:crashed"].Items)
+			suspects, taken := look(n)
+			same(t, "suspects", suspects, want)
+			same(t, "taken", taken, 0)
+		}
+		e.Age(t, "suspects:crashed", queue.Patience)
+		for _, want := range []int{100, 100, 50, 0} { // what is taken back is gone from the set
+			suspects, taken := look(0)
+			same(t, "suspects", suspects, 0)
+			same(t, "taken", taken, want)
+		}
+		snap := e.Snapshot(t)
+		same(t, "back", snap.Counters["PAID:ready"], 250)
+		same(t, "bystander", snap.State(bystander.ID), job.Processing)
+	})
+}
+
+func TestReclaimQuarantines_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID
+		e.Redis.Del(t.Context(), queue.JobKey(gone))
+		e.Redis.HDel(t.Context(), queue.JobKey(noAttempt), "attempt")
+		e.Redis.HSet(t.Context(), queue.JobKey(pending), "state", "PENDING")
+		found := e.Reap(t, job.Stuck, gone, noAttempt, pending, good)
+		for _, id := range []job.ID{gone, noAttempt, pending} {
+			same(t, "word", found[id], job.Quarantined)
+		}
+		same(t, "the good one's word", found[good], job.OK)
+		snap := e.Snapshot(t)
+		same(t, "beats", len(snap.Sets["beats"]), 0)
+		same(t, "maxtimes", len(snap.Sets["maxtimes"]), 0)
+		e.Broken(t, "3 in quarantine", fmt.Sprintf("%s: in quarantine without a job", gone))
+	})
+}
+
+// The lease entry of one watch was lost: the other watch finds the job.
+func TestReclaimHalfALease_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Paid)
+		e.Redis.ZRem(t.Context(), queue.Key(0, "beats"), string(l.ID))
+		for verb, write := range writes {
+			if verb == "complete" {
+				continue
+			}
+			got, err := write(t.Context(), e.Queue, l.Ref())
+			if err != nil || got[0].Word != job.Lost {
+				t.Errorf("%s without a lease entry: %v, %v", verb, got, err)
+			}
+		}
+		done := e.Start(t, job.Unpaid) // the stored token is proof enough that the work was done
+		e.Redis.ZRem(t.Context(), queue.Key(0, "beats"), string(done.ID))
+		got, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: done.Ref(), Result: []byte("1")}})
+		if err != nil || got[0].Word != job.OK {
+			t.Errorf("complete without a lease entry: %v, %v", got, err)
+		}
+		same(t, "word", e.Reap(t, job.Stuck, l.ID)[l.ID], job.OK)
+	})
+}

@@ -1,0 +1,120 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+func TestRelease_S2_P3(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		first, second := e.Put(t, job.Public), e.Put(t, job.Public)
+		place := e.Snapshot(t).Sets["queue"][string(first)]
+		l := e.Take(t, 1)[0]
+		e.Take(t, 1)
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}})
+		ends(t, got, err, job.OK)
+		snap := e.Snapshot(t)
+		same(t, "state", snap.State(first), job.Pending)
+		same(t, "score", snap.Sets["queue"][string(first)], place)
+		same(t, "fresh", snap.Counters["fresh"], 0) // it was claimed once: it does not count again
+		same(t, "bystander", snap.State(second), job.Processing)
+		again := e.Take(t, 1)[0]
+		same(t, "id", again.ID, first)
+		same(t, "retries", again.RetryCount, 0) // unharmed
+		same(t, "attempt", again.Attempt, 2)
+		same(t, "first tried", again.FirstTriedAt, l.FirstTriedAt)
+	})
+}
+
+func TestReleaseLater(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Public)
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second}})
+		ends(t, got, err, job.OK)
+		j, err := e.Find(t.Context(), l.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "status", j.Status, job.Scheduled)
+		same(t, "due", j.RunAt, got[0].At.Add(90*time.Second))
+		same(t, "retries", j.RetryCount, 0)
+		e.Age(t, "scheduled", 2*time.Minute)
+		if n, err := e.Promote(t.Context(), 0); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		same(t, "retries", e.Take(t, 1)[0].RetryCount, 0)
+	})
+}
+
+// A job may be given back for ever; its history keeps the last 50.
+func TestReleaseHistory(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		id := e.Put(t, job.Public)
+		for i := range 60 {
+			g := job.GiveBack{LeaseRef: func() job.LeaseRef { l := e.Take(t, 1)[0]; return l.Ref() }()}
+			if i%2 == 1 {
+				g.Delay = time.Minute
+			}
+			got, err := e.Release(t.Context(), 0, []job.GiveBack{g})
+			ends(t, got, err, job.OK)
+			if g.Delay > 0 {
+				e.Age(t, "scheduled", time.Hour)
+				if n, err := e.Promote(t.Context(), 0); n != 1 || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+		}
+		e.Kill(t, e.Take(t, 1)[0])
+		out := e.Drain(t)[0]
+		same(t, "id", out.ID, id)
+		same(t, "history", len(out.Attempts), 50)
+		for i, a := range out.Attempts {
+			n := 61 - 49 + i
+			want := []string{"LATER", "RELEASED"}[n%2]
+			if n == 61 {
+				want = string(job.PermanentError)
+			}
+			same(t, "number", a.Number, n)
+			same(t, fmt.Sprintf("outcome of %d", n), a.Outcome, want)
+		}
+	})
+}
+
+func TestReleaseCancelled(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		a, b := e.Start(t, job.Paid), e.Start(t, job.Paid)
+		e.Cancels(t, a.ID)
+		e.Cancels(t, b.ID)
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: a.Ref()}, {LeaseRef: b.Ref(), Delay: time.Minute}})
+		ends(t, got, err, job.WasCancelled, job.WasCancelled)
+		same(t, "outcomes", len(e.Drain(t)), 2)
+	})
+}
+
+func TestReleaseBatch(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for range 100 {
+			e.Put(t, job.Paid)
+		}
+		leases := e.Take(t, 100)
+		batch := make([]job.GiveBack, 100)
+		want := repeat(job.OK, 100)
+		for i, l := range leases {
+			batch[i] = job.GiveBack{LeaseRef: l.Ref()}
+		}
+		batch[3].Token, want[3] = "x:1", job.Lost
+		batch[99] = batch[98]
+		got, err := e.Release(t.Context(), 0, batch)
+		ends(t, got, err, want...)
+		same(t, "ready", e.Snapshot(t).Counters["PAID:ready"], 98)
+	})
+}

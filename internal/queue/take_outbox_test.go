@@ -1,0 +1,121 @@
+package queue_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+func take(t *testing.T, q *queue.Queue, limit int) []job.Outcome {
+	t.Helper()
+	out, err := q.TakeOutbox(t.Context(), 0, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestTakeOutbox(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		done, dead, running := e.Start(t, job.Paid), e.Start(t, job.Unpaid), e.Start(t, job.Public)
+		cancelled := e.Put(t, job.Public)
+		e.Finish(t, done)
+		same(t, "outcomes within the lead", len(take(t, e.Queue, 10)), 0)
+		e.Kill(t, dead)
+		e.Cancels(t, cancelled)
+		e.Age(t, "outbox", queue.OutboxLead, done.ID)
+		got := map[job.ID]job.Outcome{}
+		for _, o := range take(t, e.Queue, 10) {
+			got[o.ID] = o
+		}
+		same(t, "outcomes", len(got), 3)
+		same(t, "completed", got[done.ID].Status, job.Completed)
+		same(t, "its result", string(got[done.ID].Result), `{"done":true}`)
+		same(t, "its payload", string(got[done.ID].Payload), "") // SQL keeps none of a job that went well
+		same(t, "failed", got[dead.ID].Status, job.Failed)       // not NEED_DISCARD
+		same(t, "its payload", string(got[dead.ID].Payload), string(dead.Payload))
+		same(t, "its trace", got[dead.ID].TraceID, dead.TraceID)
+		same(t, "its start", got[dead.ID].StartedAt, dead.StartedAt)
+		same(t, "its history", got[dead.ID].Attempts[0].Error, "no use")
+		same(t, "cancelled", got[cancelled].Status, job.Cancelled)
+		same(t, "its first try", got[cancelled].FirstTriedAt.IsZero(), true)
+
+		// Lent: another drainer gets none, until the lease is over. The jobs stay where they are.
+		snap := e.Snapshot(t)
+		same(t, "bystander", snap.State(running.ID), job.Processing)
+		same(t, "outbox", len(snap.Sets["outbox"]), 3)
+		same(t, "outcomes for another", len(take(t, e.Process("other"), 10)), 0)
+		e.Unchanged(t, snap)
+		e.Age(t, "outbox", queue.OutboxLead)
+		same(t, "outcomes after the lease", len(take(t, e.Process("other"), 10)), 3)
+	})
+}
+
+func TestTakeOutboxIsShared(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for range 30 {
+			e.Cancels(t, e.Put(t, job.Paid))
+		}
+		seen := map[job.ID]bool{}
+		for _, q := range []*queue.Queue{e.Queue, e.Process("b"), e.Process("c")} {
+			for _, o := range take(t, q, 10) {
+				if seen[o.ID] {
+					t.Errorf("%s was handed out twice", o.ID)
+				}
+				seen[o.ID] = true
+			}
+		}
+		same(t, "outcomes", len(seen), 30)
+	})
+}
+
+func TestTakeOutboxBytes(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		for range 2 {
+			batch := make([]job.Submission, 15)
+			for i := range batch {
+				batch[i] = queuetest.Job(job.Paid)
+				batch[i].Payload = bytes.Repeat([]byte("x"), 64<<10)
+			}
+			e.PutAll(t, batch...)
+			for _, s := range batch {
+				e.Cancels(t, s.ID)
+			}
+		}
+		out := take(t, e.Queue, 100)
+		same(t, "outcomes of 64 KiB in one call", len(out), 15) // and their heads: just below 16
+		same(t, "the rest", len(take(t, e.Queue, 100)), 15)
+
+		// One that is too big alone comes alone.
+		huge := out[0].ID
+		e.Redis.HSet(t.Context(), queue.JobKey(huge), "payload", bytes.Repeat([]byte("x"), 2<<20))
+		e.Age(t, "outbox", time.Hour)
+		e.Age(t, "outbox", time.Hour, huge) // the first in the row
+		alone := take(t, e.Queue, 100)
+		if len(alone) != 1 || alone[0].ID != huge {
+			t.Errorf("%d outcomes with one of 2 MiB in front", len(alone))
+		}
+	})
+}
+
+func TestTakeOutboxQuarantines_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		gone, good := e.Put(t, job.Paid), e.Put(t, job.Paid)
+		e.Cancels(t, gone)
+		e.Cancels(t, good)
+		e.Redis.Del(t.Context(), queue.JobKey(gone))
+		out := take(t, e.Queue, 10)
+		if len(out) != 1 || out[0].ID != good {
+			t.Fatal(out)
+		}
+		e.Broken(t, "1 in quarantine")
+	})
+}

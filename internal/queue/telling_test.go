@@ -1,0 +1,189 @@
+package queue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// tellWith tells the story: each line is what was answered, or what the audit said afterwards.
+func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
+	t.Helper()
+	e := queuetest.Embedded(t, func(o *queue.Options) { o.Nonce, o.Capacity = "teller", 4 })
+	change(e.Queue)
+	s := &telling{T: t, Env: e, ids: ids}
+	s.tell()
+	e.Broken(t)
+	return s.lines
+}
+
+type telling struct {
+	*testing.T
+	*queuetest.Env
+	ids    []job.ID
+	lines  []string
+	number int64
+	step   int
+	leases map[int]job.LeaseRef // by the job's number, the latest
+}
+
+func (s *telling) say(what string, reply any, err error) {
+	s.step++
+	what = fmt.Sprintf("step %d, %s", s.step, what)
+	text := fmt.Sprintf("%s: %s", what, timeless(fmt.Sprint(reply)))
+	if err != nil {
+		text = "error: " + text + ": " + err.Error()
+	}
+	for i, id := range s.ids {
+		text = strings.ReplaceAll(text, string(id), fmt.Sprint("job ", i))
+	}
+	s.lines = append(s.lines, text)
+	snap := s.Env.Snapshot(s.T)
+	for _, wrong := range snap.Audit() {
+		s.lines = append(s.lines, "audit after "+what+": "+wrong)
+	}
+	for _, line := range snap.Shape() {
+		s.lines = append(s.lines, what+" left "+line)
+	}
+}
+
+func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
+	words, err := s.Env.Submit(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
+	s.say(fmt.Sprintf("submit %d", n), words, err)
+}
+
+func (s *telling) claim(number int64, most int) {
+	reply, err := s.Env.Claim(s.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
+	var got []string
+	for _, l := range reply.Leases {
+		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s", l.ID, l.Generation, l.Attempt, l.RetryCount, l.Payload))
+		s.leases[slices.Index(s.ids, l.ID)] = l.Ref()
+	}
+	s.number = max(s.number, number)
+	s.say(fmt.Sprintf("claim %d", number), got, err)
+}
+
+func (s *telling) next(most int) { s.claim(s.number+1, most) }
+
+// write says a verb with the lease, and with each part of it wrong before.
+func (s *telling) write(verb string, n int) {
+	ref := s.leases[n]
+	token, attempt := ref, ref
+	token.Token, attempt.Attempt = "stale:1", ref.Attempt+1
+	got, err := writes[verb](s.Context(), s.Queue, token, attempt)
+	s.say(fmt.Sprintf("%s %d, stale", verb, n), got, err)
+	got, err = writes[verb](s.Context(), s.Queue, ref, ref) // twice in one call: one ending
+	s.say(fmt.Sprintf("%s %d", verb, n), got, err)
+}
+
+func (s *telling) cancel(n, generation int) {
+	words, err := s.Env.Cancel(s.Context(), 0, []queue.Cancellation{{ID: s.ids[n], Generation: generation}})
+	s.say(fmt.Sprintf("cancel %d", n), words, err)
+}
+
+func (s *telling) requeue(n, generation int) {
+	words, err := s.Env.Requeue(s.Context(), 0, []job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Payload: []byte("{}"), MaxRetries: 2}})
+	s.say(fmt.Sprintf("requeue %d", n), words, err)
+}
+
+func (s *telling) age(set string, d time.Duration) { s.Env.Age(s.T, set, d) }
+
+func (s *telling) look(w job.Watch) {
+	found, err := s.Env.Reclaim(s.Context(), 0, w, 0)
+	s.say("look "+string(w), found, err)
+}
+
+func (s *telling) drain(acknowledge bool) {
+	s.age("outbox", time.Hour)
+	for range 2 {
+		out, err := s.Env.TakeOutbox(s.Context(), 0, 100)
+		var got []string
+		for _, o := range out {
+			got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts)))
+		}
+		slices.Sort(got)
+		s.say("take", got, err)
+		if !acknowledge {
+			continue
+		}
+		for _, o := range out {
+			a := job.Ack{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}
+			g, n := a, a
+			g.Generation, n.Attempt = a.Generation+1, a.Attempt+1
+			words, err := s.Env.Acknowledge(s.Context(), 0, []job.Ack{g, n, a, a})
+			s.say(fmt.Sprintf("acknowledge %s", o.ID), words, err)
+		}
+	}
+}
+
+func (s *telling) tell() {
+	s.leases = map[int]job.LeaseRef{}
+	s.submit(2, job.Public, 0)
+	s.submit(0, job.Paid, 0)
+	s.submit(1, job.Paid, 0)
+	s.submit(1, job.Paid, 0)
+	s.submit(3, job.Unpaid, time.Minute)
+	s.submit(4, job.Public, 0) // full
+	s.claim(5, 2)
+	s.claim(5, 2)
+	s.claim(4, 2)
+	s.submit(4, job.Paid, 0)
+	s.write("heartbeat", 0)
+	s.age("beats", time.Hour)
+	s.write("heartbeat", 0)
+	s.look(job.Crashed) // 1 is a suspect
+	s.look(job.Crashed)
+	s.write("heartbeat", 1)
+	s.age("suspects:crashed", time.Minute)
+	// Expired once more, after that look: the look was of another deadline.
+	s.Env.Redis.ZIncrBy(s.Context(), queue.Key(0, "beats"), -3_600_500, string(s.ids[1]))
+	s.look(job.Crashed)
+	s.age("suspects:crashed", time.Minute)
+	s.age("beats", 2*time.Minute)
+	s.look(job.Crashed) // taken back
+	s.write("release", 1)
+	s.write("complete", 0)
+	s.write("fail", 0)
+	s.next(1)
+	s.write("fail", 1)
+	s.next(1)
+	s.write("fail", 1) // spent
+	s.requeue(1, 2)    // busy
+	s.next(2)
+	s.write("later", 4)
+	s.write("complete", 4)
+	s.age("scheduled", time.Hour)
+	n, err := s.Env.Promote(s.Context(), 0)
+	s.say("promote", n, err)
+	s.cancel(3, 1) // waiting
+	s.cancel(4, 2) // another generation
+	s.next(1)
+	s.cancel(4, 1) // running
+	s.requeue(4, 2)
+	s.write("heartbeat", 4)
+	s.write("release", 4)
+	s.write("release", 2)
+	s.next(1)
+	s.cancel(2, 0)
+	s.write("complete", 2)
+	s.drain(false)
+	s.drain(true)
+	s.requeue(1, 2)
+	s.requeue(1, 2)
+	s.next(1)
+	s.age("maxtimes", time.Hour)
+	s.look(job.Stuck)
+	s.cancel(1, 2)
+	s.age("suspects:stuck", time.Minute)
+	s.age("maxtimes", time.Hour)
+	s.look(job.Stuck)
+	s.write("complete", 1)
+	s.drain(true)
+}
