@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// Every bench runs at smoke size and answers every figure it is there for. How fast it was is nobody's business here; that the counts are right is
+// checked inside the benches.
+func TestSmoke(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	results, err := measure(ctx, options{only: regexp.MustCompile("."), scale: 0.01, runs: 1}, &out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for name, figures := range map[string][]string{
+		"submit":   {"1 connections: submits", "64 connections: submits", "64 connections: p99", "64 connections: redis cpu per submit"},
+		"drain":    {"retention 24h: drained, rows in MariaDB", "retention 0s: drained, rows in MariaDB", "retention 24h: redis cpu per whole life"},
+		"embedded": {"drained, rows in SQLite"},
+		"wakeup":   {"same process: sent to start, p50", "by the doorbell: sent to start, p99"},
+		"memory":   {"queued, hash-max-listpack-value 64", "acknowledged, kept 24 h, hash-max-listpack-value 1024"},
+		"layout":   {"listpack 64, a shipped: cpu", "listpack 1024, e nothing said twice: queued"},
+	} {
+		for _, figure := range figures {
+			if results[name] == nil || len(results[name].values[figure]) != 1 {
+				t.Errorf("%s has no figure %q", name, figure)
+			} else if v := results[name].median(figure); v <= 0 {
+				t.Errorf("%s: %s is %v", name, figure, v)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+func TestLayouts(t *testing.T) {
+	for _, v := range layouts {
+		if _, err := v.derive(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := (layout{name: "stale", edits: map[string][]string{"claim": {"no such line", ""}}}).derive(); err == nil {
+		t.Error("an edit that finds nothing passed")
+	}
+}
+
+func TestMedian(t *testing.T) {
+	table := newTable()
+	for _, v := range []float64{30, 10, 20} {
+		table.add([]figure{{"rate", "per s", v}})
+	}
+	if got := table.median("rate"); got != 20 {
+		t.Errorf("the median of 30, 10, 20 is %v", got)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	d := []time.Duration{4, 1, 3, 2}
+	for q, want := range map[float64]time.Duration{0.5: 3, 0.99: 4, 1: 4} {
+		if got := quantile(d, q); got != want {
+			t.Errorf("quantile %v is %v, not %v", q, got, want)
+		}
+	}
+}

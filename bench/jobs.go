@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// capacity is more than any bench queues: what is measured is never a refusal.
+const capacity = 100000000
+
+// nothing is the payload of a job that does nothing, as a client would spell it.
+var nothing = pad(`{"steps":[{"type":"COMPUTE","iterations":0},{"type":"COMPUTE","iterations":0}]}`)
+
+// pad brings a JSON object to payloadSize bytes with space that means nothing.
+func pad(object string) string {
+	return "{" + strings.Repeat(" ", max(payloadSize-len(object), 0)) + object[1:]
+}
+
+var minted atomic.Int64
+
+// newID is a UUIDv7 of partition 0, greater than all before it.
+func newID() job.ID {
+	var u [16]byte
+	ms, n := time.Now().UnixMilli(), minted.Add(1)
+	for i := range 6 {
+		u[i] = byte(ms >> (40 - 8*i))
+	}
+	u[6], u[8] = 0x70, 0x80
+	for i := range 6 {
+		u[9+i] = byte(n >> (40 - 8*i))
+	}
+	text := hex.EncodeToString(u[:])
+	return job.ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}
+
+// traceID is as long as a real one.
+const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+// enqueue queues n jobs of PAID through the submit script, 100 a call.
+func (l *lab) enqueue(ctx context.Context, n int) (err error) {
+	clients, err := queue.Connect(l.redis.URL())
+	if err != nil {
+		return err
+	}
+	defer clients.Close()
+	q := queue.New(clients, &job.PlanBook{}, queue.Options{
+		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
+	})
+	if err := q.LoadPlans(ctx); err != nil {
+		return err
+	}
+	batch := make([]job.Submission, 0, job.MaxBatch)
+	for left := n; left > 0; left -= len(batch) {
+		batch = batch[:0]
+		for range min(left, job.MaxBatch) {
+			batch = append(batch, job.Submission{ID: newID(), Tier: job.Paid, Type: "SIMULATION", Payload: []byte(nothing), MaxRetries: 5, TraceID: traceID})
+		}
+		words, err := q.Submit(ctx, 0, batch)
+		if err != nil {
+			return err
+		}
+		for _, w := range words {
+			if w != job.OK {
+				return fmt.Errorf("submit answered %s", w)
+			}
+		}
+	}
+	return nil
+}
+
+// counter reads one of partition 0's counters.
+func (l *lab) counter(ctx context.Context, field string) (int, error) {
+	v, err := l.client.HMGet(ctx, queue.Key(0, "counters"), field).Result()
+	if err != nil {
+		return 0, fmt.Errorf("read counter %s: %w", field, err)
+	}
+	n := 0
+	if text, ok := v[0].(string); ok {
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			return 0, fmt.Errorf("read counter %s: %w", field, err)
+		}
+	}
+	return n, nil
+}

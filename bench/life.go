@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/lua"
+)
+
+// result is what a SIMULATION of one step answers.
+const result = `{"stepsRun":1,"elapsedMs":0,"computed":null}`
+
+// scripts are the four that a job's life without trouble needs, as shipped or derived from what is shipped.
+type scripts struct {
+	prelude, submit, claim, complete, acknowledge string
+
+	about  string // what the submit script gets for type, owner and trace
+	fields int    // texts of the claim's reply per lease
+}
+
+func shipped() scripts {
+	return scripts{lua.Prelude, lua.Submit, lua.Claim, lua.Complete, lua.Acknowledge, "SIMULATION - " + traceID, 7}
+}
+
+// life is what many jobs cost from submit to acknowledge, one connection, batches of 100.
+type life struct {
+	cpu, script   time.Duration
+	verbs         [4]time.Duration // cpu of submit, claim, complete, acknowledge
+	queued, ended float64          // bytes per job
+}
+
+var verbs = [4]string{"submit", "claim", "complete", "acknowledge"}
+
+// command is a script with the keys that its header names.
+type command struct {
+	*redis.Script
+	keys []string
+}
+
+func (s scripts) prepare(source string) command {
+	c := command{Script: redis.NewScript(s.prelude + source)}
+	for line := range strings.Lines(source) {
+		names, ok := strings.CutPrefix(line, "-- KEYS ")
+		if !ok {
+			continue
+		}
+		for _, name := range strings.Fields(names) {
+			if name == "claims" {
+				c.keys = append(c.keys, strings.TrimSuffix(queue.Key(0, "outbox"), "outbox")+"claims:bench")
+				continue
+			}
+			c.keys = append(c.keys, queue.Key(0, name))
+		}
+	}
+	return c
+}
+
+// live brings n jobs through their whole life on an empty Redis, verb by verb, and checks every word.
+func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
+	var out life
+	if err := l.client.FlushAll(ctx).Err(); err != nil {
+		return out, fmt.Errorf("empty Redis: %w", err)
+	}
+	cs := [4]command{s.prepare(s.submit), s.prepare(s.claim), s.prepare(s.complete), s.prepare(s.acknowledge)}
+	for _, c := range cs {
+		if err := c.Load(ctx, l.client).Err(); err != nil {
+			return out, fmt.Errorf("load script: %w", err)
+		}
+	}
+	calls := make([][]any, 0, n/job.MaxBatch+1)
+	for left := n; left > 0; left -= job.MaxBatch {
+		args := []any{10000000000000, "9007199254740991"}
+		for range min(left, job.MaxBatch) {
+			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing)
+		}
+		calls = append(calls, args)
+	}
+	var at [5]reading
+	var err error
+	if at[0], err = l.read(ctx); err != nil {
+		return out, err
+	}
+	for i, verb := range verbs {
+		if calls, err = l.all(ctx, verb, cs[i], s, calls, n); err != nil {
+			return out, fmt.Errorf("%s: %w", verb, err)
+		}
+		if at[i+1], err = l.read(ctx); err != nil {
+			return out, err
+		}
+		out.verbs[i] = at[i+1].cpu - at[i].cpu
+	}
+	out.cpu, out.script = at[4].cpu-at[0].cpu, at[4].script-at[0].script
+	out.queued, out.ended = (at[1].memory-at[0].memory)/float64(n), (at[4].memory-at[0].memory)/float64(n)
+	return out, nil
+}
+
+const nonce = "bench-4711-deadbeef"
+
+// all makes the calls of one verb and returns the arguments of the next verb's.
+func (l *lab) all(ctx context.Context, verb string, c command, s scripts, calls [][]any, n int) ([][]any, error) {
+	next := make([][]any, 0, len(calls))
+	done := 0
+	for i, args := range calls {
+		reply, err := c.Run(ctx, l.client, c.keys, args...).StringSlice()
+		if err != nil {
+			return nil, err
+		}
+		var then []any
+		switch verb {
+		case "submit":
+			then = []any{nonce, i + 1, job.MaxBatch, "+inf", job.MaxBatchBytes, "*", 15000, 50000}
+		case "claim":
+			then = []any{10000}
+			for t := reply[1:]; len(t) > 0; t = t[s.fields:] {
+				then = append(then, t[0], t[3], fmt.Sprintf("%s:%d", nonce, i+1), result)
+				done++
+			}
+			reply = nil
+		case "complete":
+			for a := args[1:]; len(a) > 0; a = a[4:] {
+				then = append(then, a[0], 1, a[1], "COMPLETED", (24 * time.Hour).Milliseconds())
+			}
+		}
+		for _, word := range reply {
+			if word != "OK" && !strings.HasPrefix(word, "OK ") {
+				return nil, fmt.Errorf("answered %s", word)
+			}
+			done++
+		}
+		next = append(next, then)
+	}
+	if done != n {
+		return nil, fmt.Errorf("%d of %d jobs", done, n)
+	}
+	return next, nil
+}
+
+type reading struct {
+	cpu, script time.Duration
+	memory      float64
+}
+
+func (l *lab) read(ctx context.Context) (r reading, err error) {
+	if r.cpu, err = l.redisCPU(ctx); err != nil {
+		return r, err
+	}
+	if _, r.script, err = l.scriptStats(ctx); err != nil {
+		return r, err
+	}
+	r.memory, err = l.info(ctx, "memory", "used_memory")
+	return r, err
+}

@@ -1,0 +1,104 @@
+// Command bench measures tierq against throwaway servers of its own: `make bench`, or `make bench ARGS="-run drain -runs 1"`. It prints the
+// machine, the versions, the settings, every run and the medians. Absolute figures are good only beside others of the same run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+// options are the flags.
+type options struct {
+	only    *regexp.Regexp
+	scale   float64
+	runs    int
+	profile string
+}
+
+// bench is one thing to measure. A run returns its figures, or an error if a count was wrong.
+type bench struct {
+	name, about string
+	run         func(context.Context, *lab) ([]figure, error)
+}
+
+var benches = []bench{
+	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)", submitBench},
+	{"drain", "queued no-op jobs, a server process with roles worker,recovery and 100 slots, rows in MariaDB", drainBench},
+	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench},
+	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench},
+	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench},
+	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		_, err = measure(ctx, o, os.Stdout)
+	}
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	only := flags.String("run", ".", "a regular expression: which of submit, drain, embedded, wakeup, memory, layout")
+	flags.Float64Var(&o.scale, "scale", 1, "1 = full, 0.01 = smoke")
+	flags.IntVar(&o.runs, "runs", 3, "how often each is run")
+	flags.StringVar(&o.profile, "profile", "", "a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var err error
+	if o.only, err = regexp.Compile(*only); err != nil {
+		return o, fmt.Errorf("-run: %w", err)
+	}
+	if o.scale <= 0 || o.runs < 1 || flags.NArg() > 0 {
+		return o, errors.New("-scale must be above 0, -runs at least 1, and there are no other arguments")
+	}
+	return o, nil
+}
+
+// measure runs the benches that were asked for and returns their figures by the bench's name. Whatever it started is stopped when it returns.
+func measure(ctx context.Context, o options, out io.Writer) (results map[string]*table, err error) {
+	l, err := newLab(o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if err := l.describe(ctx, out); err != nil {
+		return nil, err
+	}
+	results = map[string]*table{}
+	for _, b := range benches {
+		if !o.only.MatchString(b.name) {
+			continue
+		}
+		fmt.Fprintf(out, "\n%s: %s\n", b.name, b.about)
+		t := newTable()
+		for l.turn = range o.runs {
+			figures, err := b.run(ctx, l)
+			if err != nil {
+				return nil, fmt.Errorf("%s, run %d: %w", b.name, l.turn+1, err)
+			}
+			t.add(figures)
+		}
+		t.write(out)
+		results[b.name] = t
+	}
+	return results, nil
+}
