@@ -13,16 +13,25 @@ local function parse(head) -- tier, generation, max_retries, arrived, score
   return string.match(head, '^(%S+) (%d+) (%d+) (%d+) (%d+) ')
 end
 
-local counted = {}
-local function count(tier, what, n) -- fresh and delayed are summed over the tiers too: they are what limits admission
-  local field = tier .. ':' .. what
-  counted[field] = (counted[field] or 0) + n
-  if what == 'fresh' or what == 'delayed' then counted[what] = (counted[what] or 0) + n end
+local counted = {} -- what -> tier -> n
+local function count(tier, what, n)
+  local tiers = counted[what]
+  if not tiers then
+    tiers = {}
+    counted[what] = tiers
+  end
+  tiers[tier] = (tiers[tier] or 0) + n
 end
 
 local function settle(counters) -- the script's last write: the counters move with the jobs
-  for field, n in pairs(counted) do
-    if n ~= 0 then redis.call('HINCRBY', counters, field, text(n)) end
+  for what, tiers in pairs(counted) do
+    local sum = 0
+    for tier, n in pairs(tiers) do
+      sum = sum + n
+      if n ~= 0 then redis.call('HINCRBY', counters, tier .. ':' .. what, text(n)) end
+    end
+    -- Summed over the tiers they are what limits admission.
+    if sum ~= 0 and (what == 'fresh' or what == 'delayed') then redis.call('HINCRBY', counters, what, text(sum)) end
   end
 end
 

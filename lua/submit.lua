@@ -10,6 +10,7 @@ local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local waiting = redis.call('HMGET', counters, 'fresh', 'delayed')
 local fresh, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
+local at = text(arrived)
 local reply, ready, later = {}, {}, {}
 
 for i = 3, #ARGV, 8 do
@@ -23,7 +24,7 @@ for i = 3, #ARGV, 8 do
     word = 'FULL'
   else
     local score = text(priority * base + arrived)
-    local head = table.concat({tier, '1', ARGV[i + 5], text(arrived), score, ARGV[i + 6]}, ' ')
+    local head = table.concat({tier, '1', ARGV[i + 5], at, score, ARGV[i + 6]}, ' ')
     if delay == 0 then
       redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7])
       ready[#ready + 1], ready[#ready + 2] = score, id
@@ -44,7 +45,7 @@ end
 if #ready + #later > 0 then
   bulk('ZADD', queue, ready)
   bulk('ZADD', scheduled, later)
-  redis.call('SET', clock, text(arrived))
+  redis.call('SET', clock, at)
   settle(counters)
 end
 if #ready > 0 then ring(doorbell) end

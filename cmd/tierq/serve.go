@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ func (p program) serveCommand(use string) *cobra.Command {
 		c, err := config.Load(p.environ, p.dotenv, settings())
 		if err != nil {
 			return err
+		}
+		if _, chosen := os.LookupEnv("GOGC"); !chosen {
+			debug.SetGCPercent(400) // a small heap that is collected often costs a tenth of the processor
 		}
 		ctx, stop := stoppable(cmd.Context(), os.Exit)
 		defer stop()

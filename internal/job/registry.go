@@ -43,9 +43,9 @@ func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (
 	if _, twice := r.types[typ]; twice {
 		panic("job: type registered twice: " + typ)
 	}
-	decode := func(payload []byte) (In, error) {
+	decode := func(payload []byte, how func([]byte, any) error) (In, error) {
 		var in In
-		if err := decodeStrictly(payload, &in); err != nil {
+		if err := how(payload, &in); err != nil {
 			return in, err
 		}
 		if v, ok := any(&in).(Validator); ok {
@@ -54,9 +54,9 @@ func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (
 		return in, nil
 	}
 	r.types[typ] = entry{
-		check: func(payload []byte) error { _, err := decode(payload); return err },
+		check: func(payload []byte) error { _, err := decode(payload, decodeStrictly); return err },
 		run: func(ctx context.Context, payload []byte) ([]byte, error) {
-			in, err := decode(payload)
+			in, err := decode(payload, decodeChecked)
 			if err != nil {
 				return nil, Permanent(err)
 			}
@@ -112,6 +112,17 @@ func decodeStrictly(payload []byte, in any) error {
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return &PayloadError{Field: "payload", Reason: "there is something after the JSON value"}
+	}
+	return nil
+}
+
+// decodeChecked reads a payload that was checked at submit, perhaps by another build: a field that is unknown here is passed over.
+func decodeChecked(payload []byte, in any) error {
+	if len(payload) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(payload, in); err != nil {
+		return payloadError(err)
 	}
 	return nil
 }
