@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 )
 
 // Options is what Run needs besides the settings.
@@ -30,6 +31,7 @@ const notice = time.Second
 // everything stopped as it should.
 func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
+	queue.LogTo(o.Log)
 	stores, err := openStores(c, o.Log)
 	if err != nil {
 		return err

@@ -72,7 +72,7 @@ var table = []room{
 		dir: "internal/archive/archivetest", rooms: []string{job, "internal/archive", testkit},
 		libs: []string{gorm, mysql, sqlite}, testOnly: true,
 	},
-	{dir: "internal/e2e", inTests: []string{goRedis, mysql}, testOnly: true},
+	{dir: "internal/e2e", inTests: []string{"lua", goRedis, mysql}, testOnly: true},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
 	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},

@@ -25,7 +25,7 @@ type Options struct {
 	Log        *slog.Logger
 }
 
-// ErrNotStrict: the server's sql_mode lets a value that does not fit be cut off silently.
+// ErrNotStrict says that the server's sql_mode lets a value that does not fit be cut off silently.
 var ErrNotStrict = errors.New("sql_mode is not strict: the server would cut off silently what does not fit; set STRICT_TRANS_TABLES")
 
 // Archive is the SQL side. It is safe for concurrent use.

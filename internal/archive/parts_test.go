@@ -76,8 +76,8 @@ func TestRefusalsBackOff(t *testing.T) {
 	if r.holds(k, now) {
 		t.Error("held before it was refused")
 	}
-	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300, 300} {
-		want *= time.Second
+	for i, seconds := range []int{10, 20, 40, 80, 160, 300, 300, 300} {
+		want := time.Duration(seconds) * time.Second
 		if got := r.add(k, now); got != want {
 			t.Errorf("refusal %d waits %v, want %v", i+1, got, want)
 		}

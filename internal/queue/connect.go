@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"time"
@@ -15,7 +16,8 @@ import (
 // Clients are the connections, by what may not wait for what: a heartbeat never queues behind a submit.
 type Clients struct {
 	Main   redis.UniversalClient // submits, recovery, reads
-	Worker redis.UniversalClient // claims, endings, the doorbell
+	Worker redis.UniversalClient // claims, endings
+	Bell   redis.UniversalClient // the doorbell: a connection per partition, held while it waits
 	Beat   redis.UniversalClient // heartbeats
 }
 
@@ -76,11 +78,21 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 	return Clients{
 		Main:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Worker: client(12, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
+		Bell:   client(256, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Beat:   client(2, 500*time.Millisecond, 400*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond),
 	}
 }
 
 // Close closes the connections.
 func (c Clients) Close() error {
-	return errors.Join(c.Main.Close(), c.Worker.Close(), c.Beat.Close())
+	return errors.Join(c.Main.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close())
+}
+
+// LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call log it anyway.
+func LogTo(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
+
+type redisLog struct{ log *slog.Logger }
+
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }

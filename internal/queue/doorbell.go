@@ -12,7 +12,7 @@ import (
 func (q *Queue) Wait(ctx context.Context, partition int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2500*time.Millisecond) // a server that stands still must not keep the waiter
 	defer cancel()
-	err := q.redis.Worker.BLPop(ctx, time.Second, Key(partition, "doorbell")).Err()
+	err := q.redis.Bell.BLPop(ctx, time.Second, Key(partition, "doorbell")).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return classify("doorbell", err)
 	}
@@ -22,7 +22,7 @@ func (q *Queue) Wait(ctx context.Context, partition int) error {
 // Ring puts back a token that found no free slot, so that another process hears it. There is at most one.
 func (q *Queue) Ring(ctx context.Context, partition int) error {
 	key := Key(partition, "doorbell")
-	_, err := q.redis.Worker.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := q.redis.Bell.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.LPush(ctx, key, "1")
 		p.LTrim(ctx, key, 0, 0)
 		return nil

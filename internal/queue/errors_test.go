@@ -60,7 +60,7 @@ func TestClassify(t *testing.T) {
 			t.Parallel()
 			got := queue.Classify("claim", c.err)
 			for _, sentinel := range []error{job.ErrUnavailable, job.ErrAmbiguous} {
-				if errors.Is(got, sentinel) != (sentinel == c.want) {
+				if errors.Is(got, sentinel) != errors.Is(c.want, sentinel) {
 					t.Errorf("%v: is %v", got, sentinel)
 				}
 			}

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+	"github.com/tierq/tierq/lua"
+)
+
+// A server whose Redis executes a call and never answers it, once per script that a running server sends: every job still runs once and
+// ends once. (cancel and requeue have no caller yet; TestReplyLost_F27 of the queue drops the reply of all twelve.)
+func TestLostReplies_F27(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	proxy := testkit.NewProxy(t, c.redis.Addr())
+	s := c.start("REDIS_URL="+proxy.URL(), "TIERQ_DRAIN_TIMEOUT=1s")
+	file := filepath.Join(t.TempDir(), "runs")
+	var ids []string
+	for _, script := range []struct{ name, source string }{
+		{"submit", lua.Submit}, {"claim", lua.Claim}, {"heartbeat", lua.Heartbeat}, {"complete", lua.Complete}, {"fail", lua.Fail},
+		{"reclaim", lua.Reclaim}, {"promote", lua.Promote}, {"take_outbox", lua.TakeOutbox}, {"acknowledge", lua.Acknowledge},
+	} {
+		before := len(proxy.Dropped())
+		proxy.DropReply(testkit.IsScript(lua.Prelude + script.source))
+		fails := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+		for range 4 {
+			ids = append(ids, s.submit("paid", counting(file, 700))) // long enough for a heartbeat
+		}
+		testkit.Eventually(t, 10*time.Second, "the reply of "+script.name+" is dropped", func() (bool, string) {
+			n := len(proxy.Dropped())
+			return n > before, fmt.Sprint(n)
+		})
+		drop := proxy.Dropped()[before]
+		t.Logf("evidence: %s executed, its reply (%d bytes) dropped", script.name, len(drop.Reply))
+		s.await(fails, "FAILED", 15*time.Second)
+		for _, id := range ids[len(ids)-4:] {
+			if p := s.await(id, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
+				t.Errorf("%s: a lost reply of %s cost %d retries", id, script.name, p.RetryCount)
+			}
+		}
+	}
+	c.settled(30*time.Second, ids...)
+	order, marks := executions(t, file)
+	for id, m := range marks {
+		if len(m) != 2 {
+			t.Errorf("%s ran %v", id, m)
+		}
+	}
+	if len(order) != len(ids) {
+		t.Errorf("%d runs of %d jobs", len(order), len(ids))
+	}
+
+	// release is sent by a server that stops.
+	long := s.submit("paid", counting(file, 30_000))
+	s.await(long, "PROCESSING", 5*time.Second)
+	proxy.DropReply(testkit.IsScript(lua.Prelude + lua.Release))
+	before := len(proxy.Dropped())
+	if err := s.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := s.WaitExit(t.Context()); err != nil || code != 0 {
+		t.Errorf("exit %d, %v", code, err)
+	}
+	if len(proxy.Dropped()) != before+1 {
+		t.Fatal("no reply of release was dropped")
+	}
+	t.Log("evidence: release executed, its reply dropped")
+	if p := c.start("TIERQ_ROLES=api").poll(long); p.Status != "PENDING" || p.RetryCount != 0 {
+		t.Errorf("given back: %+v", p)
+	}
+	for _, wrong := range c.audit() {
+		t.Error("audit: " + wrong)
+	}
+}
