@@ -27,7 +27,7 @@ const (
 	payloadSize = 100
 )
 
-// lab is what the benches share: the servers, started when first needed, and the built binary.
+// lab is what the benches share: the servers, started with it, and the built binary.
 type lab struct {
 	options
 	turn    int // the run, from 0

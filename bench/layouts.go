@@ -7,9 +7,9 @@ var layouts = []layout{
 		name: "b field per word", about: traceID, fields: 13,
 		edits: map[string][]string{
 			"submit": {
-				`local head = table.concat({tier, '1', ARGV[i + 5], text(arrived), score, ARGV[i + 6]}, ' ')`, ``,
+				`local head = table.concat({tier, '1', ARGV[i + 5], at, score, ARGV[i + 6]}, ' ')`, ``,
 				`'head', head, 'payload', ARGV[i + 7])`,
-				`'tier', tier, 'generation', '1', 'maxRetries', ARGV[i + 5], 'arrivedAt', text(arrived), 'score', score, 'type', 'SIMULATION', 'owner', '-',
+				`'tier', tier, 'generation', '1', 'maxRetries', ARGV[i + 5], 'arrivedAt', at, 'score', score, 'type', 'SIMULATION', 'owner', '-',
 				'traceId', ARGV[i + 6], 'payload', ARGV[i + 7], 'state', 'PENDING', 'retries', '0')`,
 			},
 			"claim": {
@@ -41,9 +41,11 @@ var layouts = []layout{
 				local m, retries, first, started = {}
 				m[1], m[2], retries, first, started, m[3], m[4] = string.match(x[1] or '', '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(.*)$')
 				if m[4] == '' then m[4] = nil end
-				m[5], m[6] = x[3], x[2]`,
+				m[5], m[6] = x[3], x[2]
+				kept[id] = {retries, first, started}`,
+				`local ends = {}`, `local kept, ends = {}, {}`,
 				`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)`,
-				`'live', table.concat({'COMPLETED', attempt, retries, first, started, token, 'complete', word}, ' '), 'result', result)`,
+				`'live', table.concat({'COMPLETED', ARGV[i + 1], kept[id][1], kept[id][2], kept[id][3], ARGV[i + 2], 'complete', word}, ' '), 'result', result)`,
 			},
 			"acknowledge": {
 				`local m = redis.call('HMGET', key, 'head', 'attempt', 'state', 'result')`,

@@ -38,6 +38,7 @@ func (p program) serveCommand(use string) *cobra.Command {
 		ctx, stop := stoppable(cmd.Context(), os.Exit)
 		defer stop()
 		log := newLogger(c, p.stderr)
+		slog.SetDefault(log) // what handlers log
 		if err := p.serve(ctx, c, app.Options{Version: buildVersion(), Out: p.stdout, Log: log}); err != nil {
 			return failure{err}
 		}

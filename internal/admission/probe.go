@@ -63,7 +63,7 @@ func (g *Gate) runOnce(ctx context.Context, now time.Time) {
 
 	err := g.probeOnce(ctx)
 	if err != nil {
-		g.options.Log.Debug("gate: probe failed", "cause", err)
+		g.options.Log.Debug("gate: probe failed", "err", err)
 		return
 	}
 	g.mu.Lock()

@@ -57,7 +57,7 @@ func (c *committer) settleAll(batch []*entry, open []bool, words []job.Word, err
 // isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself, so that the
 // others do not pay for one; which it is shows itself then, and sending it once more would not help. The lock is held.
 func (c *committer) isolate(batch []*entry, open []bool, err error) {
-	c.log.Error("submit failed for what is in it", "entries", len(batch), "cause", err)
+	c.log.Error("submit failed for what is in it", "entries", len(batch), "err", err)
 	for i, e := range batch {
 		unsent := errors.Is(err, job.ErrUnknownTier) && !open[i] // the tier went away meanwhile; the call was not made
 		switch {

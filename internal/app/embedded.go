@@ -42,6 +42,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		where:    []string{"waiting jobs  in this process' memory", "results       " + file},
 		survives: "results and dead letters; waiting and running jobs do NOT survive a restart",
 		server:   &ticking{server: server},
+		keep:     embeddedKeep,
 		close: func() error {
 			err := errors.Join(a.Close(), clients.Close())
 			server.Close()
@@ -49,6 +50,10 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		},
 	}, nil
 }
+
+// embeddedKeep is all that the embedded server keeps of ended jobs: letting time pass costs it a walk over every key, and SQL, in the same
+// process, answers as well.
+const embeddedKeep = time.Minute
 
 // lockFolder keeps a second process off the folder for as long as the file stays open.
 func lockFolder(dir string) (*os.File, error) {
@@ -80,16 +85,19 @@ func (t *ticking) Start(context.Context) error {
 	t.quit, t.done = make(chan struct{}), make(chan struct{})
 	go func(quit, done chan struct{}) {
 		defer close(done)
-		ticker := time.NewTicker(time.Second)
-		defer ticker.Stop()
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
 		last := time.Now()
 		for {
 			select {
 			case <-quit:
 				return
-			case now := <-ticker.C:
+			case <-timer.C:
+				now := time.Now()
 				t.server.FastForward(now.Sub(last))
 				last = now
+				// It holds the server's only lock: at most a twentieth of the time.
+				timer.Reset(max(time.Second, 20*time.Since(now)))
 			}
 		}
 	}(t.quit, t.done)

@@ -35,7 +35,7 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) error {
 	d, err := q.ReadDurability(ctx)
 	switch {
-	case err != nil || !d.Known:
+	case err != nil || d.Eviction == "":
 		log.Warn("Redis does not say how it persists and evicts; it must not evict (maxmemory-policy noeviction)", "err", err)
 		return nil
 	case d.Eviction != "noeviction":

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -16,16 +17,25 @@ type store interface {
 // a job and its row in SQL only Redis knows.
 type finder struct{ queue, archive store }
 
+// archivePatience bounds what a poll waits for SQL.
+const archivePatience = time.Second
+
+func (f finder) archived(ctx context.Context, id job.ID) (job.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, archivePatience)
+	defer cancel()
+	return f.archive.Find(ctx, id)
+}
+
 // Find returns the job as users may see it, or job.ErrNotFound.
 func (f finder) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := f.queue.Find(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return f.archive.Find(ctx, id)
+		return f.archived(ctx, id)
 	case err != nil:
 		return j, err
 	case j.Status == job.Completed && j.Result == nil:
-		return f.archive.Find(ctx, id)
+		return f.archived(ctx, id)
 	case j.Status == job.Failed:
 		return f.later(ctx, j), nil
 	}
@@ -35,7 +45,7 @@ func (f finder) Find(ctx context.Context, id job.ID) (job.Job, error) {
 // later is the job's later generation if SQL has one: a Redis that went back in time may still show an old FAILED. Without SQL, what
 // Redis says stands.
 func (f finder) later(ctx context.Context, j job.Job) job.Job {
-	if archived, err := f.archive.Find(ctx, j.ID); err == nil && archived.Generation > j.Generation {
+	if archived, err := f.archived(ctx, j.ID); err == nil && archived.Generation > j.Generation {
 		return archived
 	}
 	return j

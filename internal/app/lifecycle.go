@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -19,6 +20,28 @@ type part struct {
 	name string
 	service
 	within time.Duration
+}
+
+// together is several services that neither need nor wait for each other: they stop at the same time.
+type together []service
+
+func (t together) Start(ctx context.Context) error {
+	for _, s := range t {
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t together) Stop(ctx context.Context) error {
+	problems := make([]error, len(t))
+	var group sync.WaitGroup
+	for i, s := range t {
+		group.Go(func() { problems[i] = s.Stop(ctx) })
+	}
+	group.Wait()
+	return errors.Join(problems...)
 }
 
 // start starts the parts in their order; if one cannot, those before it are stopped again.

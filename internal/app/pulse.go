@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,6 @@ type pulse struct {
 	outbox func(count, bytes int64) // hears how many outcomes wait for SQL
 	log    *slog.Logger
 
-	levels atomic.Pointer[queue.Levels]
 	failed atomic.Bool
 
 	mu     sync.Mutex
@@ -82,14 +82,11 @@ func (p *pulse) read(ctx context.Context) error {
 	if _, err := p.queue.ReadClock(ctx); err != nil {
 		return err
 	}
-	if err := p.queue.LoadPlans(ctx); err != nil {
-		return err
-	}
+	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
+	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx))
 	levels, err := p.queue.Levels(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		p.outbox(levels.Outbox, levels.OutboxBytes)
 	}
-	p.levels.Store(&levels)
-	p.outbox(levels.Outbox, levels.OutboxBytes)
-	return nil
+	return errors.Join(trouble, err)
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/httpapi"
@@ -26,7 +27,9 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	check := func(name, status, detail string) {
 		report.Checks = append(report.Checks, httpapi.Check{Name: name, Status: status, Detail: detail})
 	}
-	if err := r.archive.Ping(ctx); err != nil {
+	ping, cancel := context.WithTimeout(ctx, 500*time.Millisecond) // a health check waits for nobody
+	defer cancel()
+	if err := r.archive.Ping(ping); err != nil {
 		report.Status = "DEGRADED"
 		check("sql", "DOWN", "outcomes wait in Redis until it is back")
 	} else {

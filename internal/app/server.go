@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -65,8 +66,8 @@ func newServer(c config.Config, s *stores, o Options) *server {
 	})
 	v.queue = queue.New(s.clients, plans, queue.Options{
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
-		HeartbeatInterval: c.HeartbeatInterval, Retention: c.Retention, FailedRetention: c.FailedRetention, KeepEnded: c.KeepEnded,
-		Observe: v.gate.Observe,
+		HeartbeatInterval: c.HeartbeatInterval, Retention: s.retention(c.Retention), FailedRetention: s.retention(c.FailedRetention),
+		KeepEnded: c.KeepEnded, Observe: v.gate.Observe, Log: log,
 	})
 	v.pulse = &pulse{queue: v.queue, outbox: v.gate.SetOutbox, log: log}
 	v.ready = &readiness{gate: v.gate, archive: s.archive}
@@ -95,51 +96,66 @@ func newServer(c config.Config, s *stores, o Options) *server {
 	v.gate.OnOpen(stuck.Wake)
 	v.gate.OnOpen(drainer.Wake)
 
-	add := func(name string, within time.Duration, parts ...service) {
-		for _, p := range parts {
-			v.parts = append(v.parts, part{name: name, service: p, within: within})
-		}
+	// In this order they start; in reverse they stop: no more requests, then no more jobs, then what the pool left in the outbox goes to SQL
+	// while the writer still runs.
+	add := func(name string, within time.Duration, s service) {
+		v.parts = append(v.parts, part{name: name, service: s, within: within})
 	}
 	if s.server != nil {
-		add("embedded redis", time.Second, s.server)
+		add("embedded redis", 3*time.Second, s.server)
 	}
 	add("pulse", 3*time.Second, v.pulse)
 	add("gate", 2*time.Second, v.gate)
-	if c.Roles.Recovery {
-		add("recovery", 3*time.Second, crashed, stuck, promoter, drainer)
-	}
 	add("sql writer", 5*time.Second, writer)
+	if c.Roles.Recovery {
+		add("recovery", 5*time.Second, together{crashed, stuck, promoter, drainer})
+	}
 	if c.Roles.Worker {
-		add("workers", c.DrainTimeout+5*time.Second, pool)
+		add("workers", c.DrainTimeout+7*time.Second, pool)
 	}
 	if c.Roles.API {
 		v.http = httpapi.NewServer(c.Addr, httpapi.NewHandler(httpapi.Deps{
 			Submit: door, Find: finder{v.queue, s.archive}, Ready: v.ready, Types: registry, Plans: plans, PayloadLimit: c.PayloadLimit, Log: log,
 		}), log)
 		add("admission", 3*time.Second, door)
-		add("http", 10*time.Second, v.http)
+		add("http", 5*time.Second, v.http)
 	}
 	return v
 }
 
-// prepare brings the stores to where the parts can start: the schema is there, the set-up is the cluster's, the plans are read. Stores that
-// are still booting are waited for.
+// prepare brings the stores to where the parts can start: the schema is there, the set-up is the cluster's, the plans are read, the address
+// is ours. Stores that are still booting are waited for, both at once.
 func (v *server) prepare(ctx context.Context) error {
-	return errors.Join(
-		waitFor(ctx, "SQL", v.log, v.stores.archive.Migrate),
-		waitFor(ctx, "Redis", v.log, func(ctx context.Context) error {
-			if err := v.queue.CheckSetup(ctx); err != nil {
-				return err
-			}
-			if err := v.pulse.read(ctx); err != nil {
-				return err
-			}
-			if v.stores.mode == "embedded" {
-				return nil
-			}
-			return checkDurability(ctx, v.queue, v.log)
-		}),
-	)
+	var sql, redis error
+	var group sync.WaitGroup
+	group.Go(func() { sql = v.waitFor(ctx, "MYSQL_DSN", v.prepareSQL) })
+	group.Go(func() { redis = v.waitFor(ctx, "REDIS_URL", v.prepareRedis) })
+	group.Wait()
+	if err := errors.Join(sql, redis); err != nil || v.http == nil {
+		return err
+	}
+	return v.http.Bind(ctx)
+}
+
+func (v *server) prepareSQL(ctx context.Context) error {
+	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := v.stores.archive.Ping(ping); err != nil {
+		return err
+	}
+	return v.stores.archive.Migrate(ctx)
+}
+
+func (v *server) prepareRedis(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := v.pulse.read(call); err != nil {
+		return err
+	}
+	if v.stores.mode == "embedded" {
+		return nil
+	}
+	return checkDurability(call, v.queue, v.log)
 }
 
 // address is where the API listens; "" without the api role.

@@ -19,7 +19,8 @@ type stores struct {
 	archive  *archive.Archive
 	mode     string // embedded or external
 	where    []string
-	survives string // what a restart keeps
+	survives string        // what a restart keeps
+	keep     time.Duration // the longest that Redis may keep ended jobs; 0 = as configured
 	close    func() error
 	server   service // runs with the stores: the embedded server's clock; nil = none
 }
@@ -31,30 +32,44 @@ func openStores(c config.Config, log *slog.Logger) (*stores, error) {
 	return openExternal(c, log)
 }
 
-// bootPatience is how long a starting process waits for stores that are still booting themselves.
-const bootPatience = 60 * time.Second
+// retention is how long Redis answers for ended jobs: as configured, or less where the stores ask for that.
+func (s *stores) retention(configured time.Duration) time.Duration {
+	if s.keep > 0 {
+		return min(configured, s.keep)
+	}
+	return configured
+}
 
-// waitFor repeats try while the store is unavailable, saying so now and then, until bootPatience is over.
-func waitFor(ctx context.Context, what string, log *slog.Logger, try func(ctx context.Context) error) error {
+const (
+	bootPatience = 60 * time.Second // how long a starting process waits for stores that are still booting
+	bootSayEvery = 10 * time.Second
+)
+
+// waitFor repeats try while the store is unavailable, saying so now and then, until bootPatience is over. What waiting does not mend (a wrong
+// password, another set-up) is an error at once. setting names where to look.
+func (v *server) waitFor(ctx context.Context, setting string, try func(ctx context.Context) error) error {
 	deadline := time.Now().Add(bootPatience)
-	pause := 100 * time.Millisecond
+	pause, said := 100*time.Millisecond, time.Time{}
 	for {
-		call, cancel := context.WithTimeout(ctx, 10*time.Second)
-		err := try(call)
-		cancel()
-		if err == nil {
+		err := try(ctx)
+		switch {
+		case err == nil:
 			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("stopped before it was up: %w", err)
+		case v.stores.mode == "embedded":
+			return err
+		case errors.Is(err, job.ErrDenied), !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
+			return fmt.Errorf("%s: %w", setting, err)
+		case time.Now().After(deadline):
+			return fmt.Errorf("%s: no use after %s: %w", setting, bootPatience, err)
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s: stopped before it was up: %w", what, err)
+		if time.Since(said) > bootSayEvery {
+			said = time.Now()
+			v.log.Warn("a store is not there yet, trying again", "setting", setting, "err", err, "giving_up_in", time.Until(deadline).Round(time.Second))
 		}
-		if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) || time.Now().After(deadline) {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		log.Warn("not there yet, trying again", "store", what, "err", err, "for", time.Until(deadline).Round(time.Second).String())
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
 		case <-time.After(pause):
 		}
 		pause = min(pause*2, 2*time.Second)

@@ -129,5 +129,8 @@ func (a *Archive) Close() error {
 }
 
 func unavailable(verb string, err error) error {
+	if denied(err) {
+		return fmt.Errorf("%s: %w: %w: %w", verb, job.ErrUnavailable, job.ErrDenied, err)
+	}
 	return fmt.Errorf("%s: %w: %w", verb, job.ErrUnavailable, err)
 }

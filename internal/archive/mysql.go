@@ -129,6 +129,20 @@ var badDataNumbers = map[uint16]bool{
 	4025: true, // CHECK, MariaDB
 }
 
+// denied says whether a server refuses who we are or which database we name: 1044, 1045, 1698 access, 1049 no such database, 1142 a
+// table right.
+func denied(err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Number {
+	case 1044, 1045, 1049, 1142, 1698:
+		return true
+	}
+	return false
+}
+
 func mysqlVerdict(err error) verdict {
 	var e *mysql.MySQLError
 	switch {

@@ -5,13 +5,16 @@ import (
 	"slices"
 )
 
-// nearest is the known name with the fewest edits to name; ties go to the first in the alphabet.
+// nearest is the known name with the fewest edits to name, "" if that is more than a third of it; ties go to the first in the alphabet.
 func nearest(name string, known map[string]bool) string {
 	best, fewest := "", -1
 	for _, k := range slices.Sorted(maps.Keys(known)) {
 		if d := distance(name, k); fewest < 0 || d < fewest {
 			best, fewest = k, d
 		}
+	}
+	if fewest > len(name)/3 {
+		return ""
 	}
 	return best
 }

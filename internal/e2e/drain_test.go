@@ -143,3 +143,64 @@ func TestBadInput_S2_E7_S2_P13(t *testing.T) {
 		t.Errorf("%d rows", rows)
 	}
 }
+
+// What ends while an embedded server stops is in SQL before it goes: its Redis goes with it.
+func TestEmbeddedStopKeepsEndings_F09(t *testing.T) {
+	t.Parallel()
+	bin := testkit.BuildTierq(t, "failpoint")
+	env := []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
+	s := startServer(t, bin, env...)
+	dead := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500},{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+	done := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500}]}}`)
+	s.await(dead, "PROCESSING", 5*time.Second)
+	s.await(done, "PROCESSING", 5*time.Second)
+	if code, _ := s.terminate(20 * time.Second); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	s = startServer(t, bin, env...)
+	if p := s.poll(dead); p.Status != "FAILED" || p.FailureCause == nil || *p.FailureCause != "HANDLER_ERROR" {
+		t.Errorf("the dead letter: %+v", p)
+	}
+	if p := s.poll(done); p.Status != "COMPLETED" {
+		t.Errorf("the result: %+v", p)
+	}
+}
+
+// A mistake that waiting does not mend ends the start at once, and the message names the setting.
+func TestStartSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	user, rest, _ := strings.Cut(c.dsn, "@")
+	for name, tc := range map[string]struct{ env, says string }{
+		"wrong MySQL password": {"MYSQL_DSN=" + strings.Split(user, ":")[0] + ":wrong@" + rest, "MYSQL_DSN"},
+		"no such database":     {"MYSQL_DSN=" + c.dsn + "_nowhere", "MYSQL_DSN"},
+		"another set-up F59":   {"TIERQ_CAPACITY=77", "TIERQ_CAPACITY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "another set-up F59" {
+				c.start()
+			}
+			began := time.Now()
+			p := testkit.StartProcess(t, c.bin, []string{"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", tc.env}, "serve")
+			code, err := p.WaitExit(t.Context())
+			if err != nil || code != 1 || time.Since(began) > 10*time.Second || !strings.Contains(p.Output(), tc.says) {
+				t.Errorf("exit %d after %s, %v: %s", code, time.Since(began), err, p.Output())
+			}
+		})
+	}
+}
+
+// A Redis that lost everything gets its plans and its set-up again from whoever runs.
+func TestRedisLostEverything_F19_F52_F59(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start()
+	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil { // the test's own server
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 5*time.Second, "plans and set-up are there again", func() (bool, string) {
+		keys := c.rdb.Keys(t.Context(), "{tierq}:system:config*").Val()
+		return len(keys) == 4 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000", strings.Join(keys, " ")
+	})
+	s.await(s.submit("paid", ""), "COMPLETED", 5*time.Second)
+}

@@ -55,7 +55,7 @@ func (a *api) contain(c *gin.Context) {
 	if err, ok := r.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(r)
 	}
-	a.Log.Error("panic in a handler", "route", c.FullPath(), "cause", fmt.Sprint(r), "stack", string(debug.Stack()), "trace_id", traceOf(c))
+	a.Log.Error("panic in a handler", "route", c.FullPath(), "err", fmt.Sprint(r), "stack", string(debug.Stack()), "trace_id", traceOf(c))
 	if c.Writer.Written() {
 		panic(http.ErrAbortHandler) // half an answer: only a closed connection tells the client
 	}

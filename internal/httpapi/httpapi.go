@@ -43,7 +43,7 @@ type Plans interface {
 // Report is the answer of /readyz.
 type Report struct {
 	Ready  bool
-	Status string // UP, DEGRADED (still ready), OUT_OF_SERVICE or DOWN
+	Status string // UP, DEGRADED (still ready) or OUT_OF_SERVICE
 	Checks []Check
 }
 

@@ -41,7 +41,7 @@ func (a *api) fail(c *gin.Context, err error) {
 	}
 	p, known := explain(err)
 	if !known {
-		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "cause", err, "trace_id", traceOf(c))
+		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "err", err, "trace_id", traceOf(c))
 	}
 	h := c.Writer.Header()
 	h["Content-Type"] = problemType
@@ -65,7 +65,7 @@ func (a *api) fail(c *gin.Context, err error) {
 	}
 	text, err := json.Marshal(&body, lenient)
 	if err != nil { // cannot be: every text is made valid
-		a.Log.ErrorContext(ctx, "encode problem", "cause", err, "trace_id", traceOf(c))
+		a.Log.ErrorContext(ctx, "encode problem", "err", err, "trace_id", traceOf(c))
 		text = nil
 	}
 	c.Writer.WriteHeader(p.kind.status)

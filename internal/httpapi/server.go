@@ -21,6 +21,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	listener net.Listener
+	serving  bool
 	stopped  bool
 	group    sync.WaitGroup
 }
@@ -41,10 +42,15 @@ func NewServer(addr string, h http.Handler, log *slog.Logger) *Server {
 	}}
 }
 
-// Start binds the address and serves. An address that is taken, or none, is an error that names TIERQ_ADDR.
-func (s *Server) Start(ctx context.Context) error {
+// Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is taken, or none,
+// is an error that names TIERQ_ADDR.
+func (s *Server) Bind(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.bind(ctx)
+}
+
+func (s *Server) bind(ctx context.Context) error {
 	if s.stopped || s.listener != nil {
 		return nil
 	}
@@ -56,6 +62,21 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("TIERQ_ADDR %s: %w", s.addr, err)
 	}
 	s.listener = l
+	return nil
+}
+
+// Start serves; it binds the address if Bind has not.
+func (s *Server) Start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || s.serving {
+		return nil
+	}
+	if err := s.bind(ctx); err != nil {
+		return err
+	}
+	s.serving = true
+	l := s.listener
 	s.group.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.failed <- fmt.Errorf("serve %s: %w", s.addr, err)
@@ -91,6 +112,11 @@ func (s *Server) Drain(ctx context.Context) error {
 // Stop drains until ctx ends, then closes what is left. It is safe twice and before Start.
 func (s *Server) Stop(ctx context.Context) error {
 	err := s.Drain(ctx)
+	s.mu.Lock()
+	if s.listener != nil && !s.serving {
+		_ = s.listener.Close() // bound, and never served
+	}
+	s.mu.Unlock()
 	if closing := s.server.Close(); err == nil && closing != nil {
 		err = fmt.Errorf("close HTTP: %w", closing)
 	}

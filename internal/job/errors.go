@@ -16,6 +16,8 @@ var (
 
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.
+	ErrDenied = errors.New("the server refuses this user, password or database")
 	// ErrAmbiguous: the call was sent and its answer never came; it may have been executed.
 	ErrAmbiguous = errors.New("call sent, answer lost")
 )

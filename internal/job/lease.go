@@ -12,14 +12,14 @@ const (
 	Late         Word = "LATE"        // submit, requeue: the call arrived after its not-after and did nothing
 	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
 	Duplicate    Word = "DUPLICATE"   // submit, requeue: it is there already
-	Busy         Word = "BUSY"        // requeue: the old generation still lives
-	Empty        Word = "EMPTY"       // nothing there to act on
+	Busy         Word = "BUSY"        // requeue: the old generation lives or is not in SQL yet; cancel of untried jobs only: it was claimed
+	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
 	Cancel       Word = "CANCEL"      // heartbeat: the user asked to cancel; cancel: the running job has been asked
 	Discarded    Word = "FAILED"      // fail, reclaim: retries spent or permanent; the dead letter is in the outbox
 	WasCancelled Word = "CANCELLED"   // an ending of a job whose cancel was requested; cancel: done at once
 	Ended        Word = "ENDED"       // cancel: the job ended before
 	Suspect      Word = "SUSPECT"     // reclaim: expired at this look; taken back at a later one
-	Quarantined  Word = "QUARANTINED" // reclaim: in a processing set without a running job; set aside for the audit
+	Quarantined  Word = "QUARANTINED" // reclaim, promote: a set names a job that is not there or not in that state
 )
 
 // LeaseRef is the proof a worker shows with every write: the script acts only if attempt and token are the stored ones.

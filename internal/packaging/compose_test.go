@@ -123,6 +123,12 @@ func TestComposeServerSettings_S2_C1(t *testing.T) {
 	if workers := p.Services["server"].Environment["TIERQ_WORKERS"]; workers == nil || *workers != "3" {
 		t.Error("TIERQ_WORKERS of .env does not reach the server")
 	}
+	for _, setting := range config.Settings() {
+		own := slices.Contains([]string{"TIERQ_DATA_DIR"}, setting.Name) // the image's
+		if _, passed := s.Environment[setting.Name]; !passed && !own {
+			t.Errorf("%s of .env does not reach the server", setting.Name)
+		}
+	}
 }
 
 func TestComposeRefusesToStartWithoutPassword_S2_C1(t *testing.T) {

@@ -49,7 +49,8 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 			FirstTriedAt: msTime(t[5]), StartedAt: msTime(t[6]),
 		}}
 		if err := readHead(t[1], &l.Job); err != nil {
-			return reply, fmt.Errorf("claim: %w", err)
+			q.opts.Log.Error("a claimed job cannot be read; the watches will take it back", "job_id", t[0], "err", err)
+			continue
 		}
 		reply.Leases = append(reply.Leases, l)
 	}

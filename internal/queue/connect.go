@@ -15,7 +15,8 @@ import (
 
 // Clients are the connections, by what may not wait for what: a heartbeat never queues behind a submit.
 type Clients struct {
-	Main   redis.UniversalClient // submits, recovery, reads
+	Main   redis.UniversalClient // submits, recovery
+	Read   redis.UniversalClient // polls: however many there are, no submit waits for them
 	Worker redis.UniversalClient // claims, endings
 	Bell   redis.UniversalClient // the doorbell: a connection per partition, held while it waits
 	Beat   redis.UniversalClient // heartbeats
@@ -77,6 +78,7 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 	}
 	return Clients{
 		Main:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
+		Read:   client(16, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Worker: client(12, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Bell:   client(256, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Beat:   client(2, 500*time.Millisecond, 400*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond),
@@ -85,7 +87,7 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 
 // Close closes the connections.
 func (c Clients) Close() error {
-	return errors.Join(c.Main.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close())
+	return errors.Join(c.Main.Close(), c.Read.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close())
 }
 
 // LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call log it anyway.

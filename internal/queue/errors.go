@@ -17,6 +17,9 @@ var refusals = []string{
 	"ERR max number of clients reached",
 }
 
+// denials are those of the refusals that waiting does not mend.
+var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
+
 // classify says what an error means for a call that is safe to send twice: job.ErrUnavailable, it was certainly not executed;
 // job.ErrAmbiguous, it was sent and its answer never came. A cancelled context and a script's own error are neither.
 func classify(what string, err error) error {
@@ -28,6 +31,9 @@ func classify(what string, err error) error {
 	case errors.As(err, &reply):
 		for _, r := range refusals {
 			if strings.HasPrefix(reply.Error(), r) {
+				if denials[r] {
+					return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrDenied, reply)
+				}
 				return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, reply)
 			}
 		}

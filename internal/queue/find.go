@@ -14,7 +14,7 @@ func (q *Queue) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
-	v, err := q.redis.Main.HMGet(ctx, JobKey(id), "head", "payload", "state", "attempt", "retries", "first", "started", "ended", "cause", "error",
+	v, err := q.redis.Read.HMGet(ctx, JobKey(id), "head", "payload", "state", "attempt", "retries", "first", "started", "ended", "cause", "error",
 		"result", "cancel").Result()
 	if err != nil {
 		return job.Job{}, classify("find", err)
@@ -37,7 +37,7 @@ func (q *Queue) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		return job.Job{}, fmt.Errorf("find: %w", err)
 	}
 	if j.Status == job.Scheduled {
-		due, err := q.redis.Main.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
+		due, err := q.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return job.Job{}, classify("find", err)
 		}

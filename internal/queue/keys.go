@@ -12,7 +12,7 @@ import (
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
 // suffixes gives the names in the scripts' KEYS headers their keys. job and attempts are prefixes: an id follows. claims,
-// suspects, watched and other depend on the caller, see special.
+// suspects, watched and other depend on the caller, see claimsSuffix and watchSuffixes.
 var suffixes = map[string]string{
 	"queue":      "main:queue",
 	"scheduled":  "scheduled",

@@ -26,8 +26,9 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	outcomes := make([]job.Outcome, 0, len(list))
 	for _, item := range list {
 		o, err := readOutcome(item)
-		if err != nil {
-			return nil, fmt.Errorf("take_outbox: %w", err)
+		if err != nil { // its neighbours must not wait for it; the outbox offers it again
+			q.opts.Log.Error("an outcome cannot be read; it stays in the outbox", "job_id", o.ID, "err", err)
+			continue
 		}
 		outcomes = append(outcomes, o)
 	}

@@ -34,10 +34,14 @@ func (p *pace) rate() float64 {
 }
 
 // timeToLive is how long Redis keeps an ended job: its retention, but no longer than keep jobs take to end at the measured rate, and
-// then not below a minute. Retention 0 forgets at once.
+// never below a minute: longer than a submit sent twice may be under way, so that its second copy finds the job. Retention 0 forgets at once.
 func timeToLive(retention time.Duration, keep int, perSecond float64) time.Duration {
-	if retention <= 0 || perSecond <= 0 {
-		return max(retention, 0)
+	if retention <= 0 {
+		return 0
+	}
+	retention = max(retention, time.Minute)
+	if perSecond <= 0 {
+		return retention
 	}
 	room := float64(keep) / perSecond * float64(time.Second)
 	if room >= float64(retention) {

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -21,8 +22,9 @@ type Options struct {
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
-	KeepEnded         int         // ended jobs Redis keeps at most, roughly
-	Observe           func(error) // hears the error, or nil, of every script call; may be nil
+	KeepEnded         int          // ended jobs Redis keeps at most, roughly
+	Observe           func(error)  // hears the error, or nil, of every script call; may be nil
+	Log               *slog.Logger // hears of what cannot be read; may be nil
 }
 
 // Queue is safe for concurrent use.
@@ -41,6 +43,9 @@ type Queue struct {
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
 		o.Observe = func(error) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	q := &Queue{opts: o, plans: plans, redis: c}
 	q.submit = q.bind(submitScript, nil)

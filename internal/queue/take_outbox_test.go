@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 	"time"
 
@@ -117,5 +118,31 @@ func TestTakeOutboxQuarantines_F53(t *testing.T) {
 			t.Fatal(out)
 		}
 		e.Broken(t, "1 in quarantine")
+	})
+}
+
+// An outcome that cannot be read does not keep its neighbours from SQL, nor a lease its neighbours from their worker.
+func TestUnreadableJobIsPassedOver_F51(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		bad, good := e.Start(t, job.Paid), e.Start(t, job.Paid)
+		e.Kill(t, bad)
+		e.Kill(t, good)
+		head := e.Redis.HGet(t.Context(), queue.JobKey(bad.ID), "head").Val()
+		e.Redis.HSet(t.Context(), queue.JobKey(bad.ID), "head", head+" too much")
+		got := take(t, e.Queue, 10)
+		if len(got) != 1 || got[0].ID != good.ID {
+			t.Errorf("took %v, want the good one alone", got)
+		}
+		e.Redis.HSet(t.Context(), queue.JobKey(bad.ID), "head", head)
+
+		odd, even := e.Put(t, job.Paid), e.Put(t, job.Paid)
+		head = e.Redis.HGet(t.Context(), queue.JobKey(odd), "head").Val()
+		e.Redis.HSet(t.Context(), queue.JobKey(odd), "head", head+" too much")
+		reply, err := e.Claim(t.Context(), 0, job.ClaimRequest{Number: 1 << 40, Max: 10, Bound: math.Inf(1)})
+		if err != nil || len(reply.Leases) != 1 || reply.Leases[0].ID != even {
+			t.Errorf("claimed %v, %v, want the even one alone", reply.Leases, err)
+		}
+		e.Redis.HSet(t.Context(), queue.JobKey(odd), "head", head)
 	})
 }

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -42,6 +43,16 @@ func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer
 	return d
 }
 
+// Stop ends the loop and drains once more, so that what a stopping pool left in the outbox is in SQL before the process goes. What ctx does
+// not leave time for stays in the outbox.
+func (d *Drainer) Stop(ctx context.Context) error {
+	running := d.running()
+	if err := d.loop.Stop(ctx); err != nil || !running {
+		return err
+	}
+	return d.drain(ctx)
+}
+
 func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	err := d.drain(ctx)
 	d.wait = drainPace.next(d.wait, err != nil)
@@ -52,18 +63,19 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 }
 
 func (d *Drainer) drain(ctx context.Context) error {
+	var problems []error
 	for p := range d.partitions {
-		for {
+		for range maxPages { // then the next partition has its turn
 			n, err := d.batch(ctx, p)
 			if err != nil {
-				return err
+				problems = append(problems, err)
 			}
-			if n == 0 {
+			if err != nil || n == 0 {
 				break
 			}
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 func (d *Drainer) batch(ctx context.Context, partition int) (int, error) {

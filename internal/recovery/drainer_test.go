@@ -2,7 +2,10 @@ package recovery
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -96,5 +99,71 @@ func TestPromoter_BacksOff(t *testing.T) {
 		if got := p.runOnce(t.Context()); got != want {
 			t.Fatalf("next in %s, want %s", got, want)
 		}
+	}
+}
+
+// A drainer that stops drains once more: what the stopping pool left in the outbox must not wait for the next process, which in embedded
+// mode would find nothing.
+func TestDrainer_DrainsOnceMoreWhenItStops_F09(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waiting, recorded := 0, 0
+		d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
+			n := waiting
+			waiting = 0
+			return make([]job.Outcome, n), nil
+		}), recording(func(o []job.Outcome) error { recorded += len(o); return nil }), 1, quiet)
+		if err := d.Stop(t.Context()); err != nil || recorded != 0 { // before Start: nothing to do
+			t.Fatal(err, recorded)
+		}
+		if err := d.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		waiting = 3
+		for range 2 {
+			if err := d.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if recorded != 3 {
+			t.Errorf("recorded %d, want 3", recorded)
+		}
+	})
+}
+
+// One partition's trouble is not the others'.
+func TestLoops_GoOnPastABrokenPartition(t *testing.T) {
+	var took []int
+	d := NewDrainer(outbox(func(partition, _ int) ([]job.Outcome, error) {
+		took = append(took, partition)
+		if partition == 0 {
+			return nil, errIO
+		}
+		return nil, nil
+	}), recording(func([]job.Outcome) error { return nil }), 3, quiet)
+	if err := d.drain(t.Context()); !errors.Is(err, errIO) || !slices.Equal(took, []int{0, 1, 2}) {
+		t.Errorf("drained %v, %v", took, err)
+	}
+	var looked []int
+	w := NewWatch(job.Crashed, CrashedPace, reclaimer(func(partition int, _ job.Watch, _ int) ([]job.Reclaimed, error) {
+		looked = append(looked, partition)
+		if partition == 1 {
+			return nil, errIO
+		}
+		return nil, nil
+	}), 3, quiet)
+	if _, err := w.look(t.Context()); !errors.Is(err, errIO) || !slices.Equal(looked, []int{0, 1, 2}) {
+		t.Errorf("looked at %v, %v", looked, err)
+	}
+	var promoted []int
+	p := NewPromoter(promoting(func(partition int) (int, error) {
+		promoted = append(promoted, partition)
+		if partition == 0 {
+			return 0, errIO
+		}
+		return 1, nil
+	}), 3, func() {}, quiet)
+	if n, err := p.promote(t.Context()); n != 2 || !errors.Is(err, errIO) {
+		t.Errorf("promoted %d of %v, %v", n, promoted, err)
 	}
 }

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -49,19 +50,20 @@ func (p *Promoter) runOnce(ctx context.Context) time.Duration {
 }
 
 func (p *Promoter) promote(ctx context.Context) (total int, err error) {
+	var problems []error
 	for partition := range p.partitions {
-		for {
+		for range maxPages {
 			call, cancel := context.WithTimeout(ctx, callTimeout)
 			n, err := p.queue.Promote(call, partition)
 			cancel()
 			total += n
 			if err != nil {
-				return total, err
+				problems = append(problems, err)
 			}
-			if n < job.MaxBatch {
+			if err != nil || n < job.MaxBatch {
 				break
 			}
 		}
 	}
-	return total, nil
+	return total, errors.Join(problems...)
 }

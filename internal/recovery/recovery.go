@@ -66,6 +66,21 @@ func (l *loop) Stop(ctx context.Context) error {
 	}
 }
 
+// running says whether the loop was started and not yet stopped.
+func (l *loop) running() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		return false
+	}
+	select {
+	case <-l.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // Wake makes the next run come at once. It never blocks.
 func (l *loop) Wake() {
 	select {

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ func (p Pace) next(wait time.Duration, failed bool) time.Duration {
 // secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's patience.
 const secondLook = 2*time.Second + 50*time.Millisecond
 
-// maxPages bounds one look to so many script calls of job.MaxBatch each, per partition.
+// maxPages bounds one run to so many script calls of job.MaxBatch each, per partition: none keeps the others waiting for ever.
 const maxPages = 100
 
 // Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the gate.
@@ -82,12 +83,14 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 
 // look goes through all expired jobs once. It says whether any is to be looked at again.
 func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
+	var problems []error
 	for p := range w.partitions {
 		skip := 0
 		for range maxPages {
 			page, err := w.page(ctx, p, skip)
 			if err != nil {
-				return suspects, err
+				problems = append(problems, err)
+				break
 			}
 			stayed := 0
 			for _, r := range page {
@@ -105,7 +108,7 @@ func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
 			}
 		}
 	}
-	return suspects, nil
+	return suspects, errors.Join(problems...)
 }
 
 func (w *Watch) page(ctx context.Context, partition, skip int) ([]job.Reclaimed, error) {

@@ -57,7 +57,7 @@ func (p *Pool) heed(call string, partition int, err error) {
 	switch {
 	case err != nil && !down:
 		o.since[l] = time.Now()
-		p.log.Warn("a call fails; it is repeated until it succeeds", "call", call, "partition", partition, "error", err)
+		p.log.Warn("a call fails; it is repeated until it succeeds", "call", call, "partition", partition, "err", err)
 	case err == nil && down:
 		delete(o.since, l)
 		p.log.Info("the call succeeds again", "call", call, "partition", partition, "after", time.Since(began))

@@ -27,10 +27,13 @@ func (p *Pool) beatLoop() {
 	}
 }
 
-// beat sends one heartbeat for every lease held, in batches, at most four at a time, and waits for all of them.
+// beatCalls is how many heartbeats are under way at once: as many as they have connections, or the last ones would wait in vain.
+const beatCalls = 2
+
+// beat sends one heartbeat for every lease held, in batches, and waits for all of them.
 func (p *Pool) beat() {
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, 4)
+	slots := make(chan struct{}, beatCalls)
 	for partition, batch := range job.Batches(p.toBeat(), func(h **held) job.ID { return (*h).lease.ID }, func(**held) int { return 0 }) {
 		slots <- struct{}{}
 		wg.Go(func() {

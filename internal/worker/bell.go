@@ -64,6 +64,6 @@ func (p *Pool) ring(partition int) {
 	ctx, cancel := context.WithTimeout(p.io, time.Second)
 	defer cancel()
 	if err := p.bell.Ring(ctx, partition); err != nil {
-		p.log.Debug("the doorbell was not rung again", "error", err)
+		p.log.Debug("the doorbell was not rung again", "err", err)
 	}
 }
