@@ -46,7 +46,7 @@ func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
 func mysqlConfig(dsn string, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("read MySQL DSN: %w", err) // the driver's message does not repeat the DSN
+		return nil, fmt.Errorf("read MySQL DSN, which is written user:password@tcp(host:3306)/database: %w", err) // the driver's message does not repeat the DSN
 	}
 	if cfg.DBName == "" {
 		return nil, errors.New("read MySQL DSN: it names no database")

@@ -28,8 +28,8 @@ type Config struct {
 	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each"`
 
 	HeartbeatInterval time.Duration `env:"TIERQ_HEARTBEAT_INTERVAL" envDefault:"500ms" min:"10ms" max:"1s" why:"a worker must beat several times within the shortest heartbeat timeout" doc:"between two heartbeats of a worker"`
-	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs; 0: not at all, SQL does"`
-	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs; 0: not at all, SQL does"`
+	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
+	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
 	KeepEnded         int           `env:"TIERQ_KEEP_ENDED" envDefault:"1000000" min:"0" max:"1000000000" why:"ended jobs live in Redis' memory" doc:"ended jobs that Redis keeps at most; many endings shorten the retention, to 60 s at the least"`
 
 	GateThreshold int `env:"TIERQ_GATE_THRESHOLD" envDefault:"3" min:"1" max:"1000" why:"a gate that never closes lets submits hang" doc:"infrastructure errors in a row that close the gate (503 SYSTEM_UNHEALTHY)"`
