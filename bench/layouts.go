@@ -44,8 +44,8 @@ var layouts = []layout{
 				m[5], m[6] = x[3], x[2]
 				kept[id] = {retries, first, started}`,
 				`local ends = {}`, `local kept, ends = {}, {}`,
-				`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)`,
-				`'live', table.concat({'COMPLETED', ARGV[i + 1], kept[id][1], kept[id][2], kept[id][3], ARGV[i + 2], 'complete', word}, ' '), 'result', result)`,
+				`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
+				`'live', table.concat({'COMPLETED', ARGV[i + 1], kept[id][1], kept[id][2], kept[id][3], ARGV[i + 2], 'complete', word}, ' '), 'result', result, 'payload', '')`,
 			},
 			"acknowledge": {
 				`local m = redis.call('HMGET', key, 'head', 'attempt', 'state', 'result')`,
@@ -82,7 +82,7 @@ var (
 		if m[3] then redis.call('HSET', job .. id, 'first', first) end`,
 	}
 	onlyEnding = []string{
-		`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)`,
-		`'state', 'COMPLETED', 'ending', 'complete ' .. word, 'result', result)`,
+		`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
+		`'state', 'COMPLETED', 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
 	}
 )

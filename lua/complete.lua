@@ -3,7 +3,8 @@
 -- ARGV   lead_ms; per lease: id attempt token result
 -- REPLY  per lease: OK ended | CANCELLED ended (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
--- A first attempt is written to SQL by the process that completes it, from memory: the outbox gives it lead_ms for that.
+-- A first attempt is written to SQL by the process that completes it, from memory: the outbox gives it lead_ms for that. Nobody needs the
+-- payload of a job that went well, so it does not wait for SQL in Redis' memory.
 local beats, maxtimes, outbox, counters, job = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
@@ -37,7 +38,7 @@ for _, i in ipairs(ends) do
   local id, result = ARGV[i], ARGV[i + 3]
   local word = ending[id]
   if string.sub(word, 1, 2) == 'OK' then
-    redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result)
+    redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')
     bytes = bytes + #result
   else
     redis.call('HSET', job .. id, 'state', 'CANCELLED', 'ended', ended, 'ending', 'complete ' .. word)

@@ -43,6 +43,7 @@ var mutations = []struct {
 	{"complete counts no end", "complete", lua.Complete, "count(tier_of(m[6]), 'running', -1)", "", true},
 	{"complete ignores the cancel", "complete", lua.Complete, "(m[5] and 'CANCELLED ' or 'OK ')", "'OK '", false},
 	{"complete forgets the bytes", "complete", lua.Complete, "bytes = bytes + #result", "", true},
+	{"complete keeps the payload", "complete", lua.Complete, ", 'payload', '')", ")", true},
 	{"complete drops the payload", "complete", lua.Complete, "    bytes = bytes", "    redis.call('HDEL', job .. id, 'payload') bytes = bytes", true},
 	{"any ending after any", "complete", lua.Complete, "string.match(m[4], '^complete (.+)$') or 'LOST'", "'OK ' .. ended", false},
 	{"fail asks no token", "fail", lua.Fail, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},

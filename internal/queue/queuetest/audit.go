@@ -80,6 +80,9 @@ func (a *audit) job(id string) {
 	if !state.Ended() && ttl >= 0 {
 		a.say("%s: %s, a living job with a time to live of %s", id, state, ttl)
 	}
+	if state == job.Completed && h["payload"] != "" {
+		a.say("%s: completed, and its payload is kept", id)
+	}
 	if _, has := h["payload"]; has != (ttl < 0) {
 		a.say("%s: %s (ttl %s), payload kept: %v", id, state, ttl, has)
 	}
