@@ -4,7 +4,7 @@
 -- REPLY  per job: OK | EMPTY (not in the outbox with these numbers; nothing changed)
 -- TWICE  what has left the outbox answers EMPTY
 local outbox, counters, job, attempts = unpack(KEYS)
-local reply, bytes, acknowledged = {}, 0, 0
+local reply, acknowledged = {}, 0
 
 for i = 1, #ARGV, 5 do
   local id, generation, attempt, outcome, ttl = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
@@ -15,7 +15,8 @@ for i = 1, #ARGV, 5 do
     if string.match(m[1], '^%S+ (%d+)') == generation and redis.call('ZREM', outbox, id) == 1 then
       word = 'OK'
       acknowledged = acknowledged + 1
-      bytes = bytes + #(m[4] or '')
+      weigh(-#(m[4] or ''))
+      if m[3] ~= 'COMPLETED' then weigh(-payload_of(key)) end
       if attempt ~= '1' or m[3] ~= 'COMPLETED' then redis.call('DEL', attempts .. id) end
       if ttl == '0' then
         redis.call('DEL', key)
@@ -30,6 +31,6 @@ for i = 1, #ARGV, 5 do
   reply[#reply + 1] = word
 end
 
-if bytes > 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(-bytes)) end
+settle(counters)
 if acknowledged > 0 then redis.call('HINCRBY', counters, 'acknowledged', text(acknowledged)) end
 return reply

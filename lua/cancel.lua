@@ -34,6 +34,7 @@ for i = 1, #ARGV, 3 do
       redis.call('ZREM', scheduled, id)
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
       redis.call('ZADD', outbox, at, id)
+      weigh(payload_of(key))
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
     end

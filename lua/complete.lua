@@ -9,7 +9,7 @@ local beats, maxtimes, outbox, counters, job = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local ended, due = text(now), text(now + lead)
-local reply, ending, off, out, bytes = {}, {}, {}, {}, 0
+local reply, ending, off, out = {}, {}, {}, {}
 
 local ends = {} -- where in ARGV the leases stand that this call ends
 for i = 2, #ARGV, 4 do
@@ -39,12 +39,12 @@ for _, i in ipairs(ends) do
   local word = ending[id]
   if string.sub(word, 1, 2) == 'OK' then
     redis.call('HSET', job .. id, 'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')
-    bytes = bytes + #result
+    weigh(#result)
   else
     redis.call('HSET', job .. id, 'state', 'CANCELLED', 'ended', ended, 'ending', 'complete ' .. word)
+    weigh(payload_of(job .. id))
   end
 end
 bulk('ZADD', outbox, out)
-if bytes > 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(bytes)) end
 settle(counters)
 return reply

@@ -27,10 +27,12 @@ for i = 1, #ARGV, 7 do
         word = 'CANCELLED ' .. at
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
+        weigh(payload_of(key))
       elseif final == '1' or retries >= tonumber(max_retries) then
         word = 'FAILED ' .. at
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
         redis.call('ZADD', outbox, at, id)
+        weigh(payload_of(key))
       elseif delay > 0 then
         word = 'OK ' .. at
         redis.call('HSET', key, 'state', 'SCHEDULED', 'retries', text(retries + 1))

@@ -23,7 +23,12 @@ local function count(tier, what, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
+local outbox_bytes = 0
+local function weigh(n) outbox_bytes = outbox_bytes + n end -- results and payloads that wait for SQL
+local function payload_of(key) return redis.call('HSTRLEN', key, 'payload') end
+
 local function settle(counters) -- the script's last write: the counters move with the jobs
+  if outbox_bytes ~= 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(outbox_bytes)) end
   for what, tiers in pairs(counted) do
     local sum = 0
     for tier, n in pairs(tiers) do

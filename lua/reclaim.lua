@@ -31,6 +31,7 @@ local function take_back(id)
   if m[7] or retries >= tonumber(max_retries) then
     redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
     redis.call('ZADD', outbox, at, id)
+    weigh(payload_of(key))
     return m[7] and 'CANCELLED' or 'FAILED'
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))

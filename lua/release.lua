@@ -27,6 +27,7 @@ for i = 1, #ARGV, 4 do
         word = 'CANCELLED ' .. at
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
+        weigh(payload_of(key))
       elseif delay > 0 then
         redis.call('HSET', key, 'state', 'SCHEDULED')
         redis.call('ZADD', scheduled, text(now + delay), id)

@@ -15,7 +15,7 @@ type Levels struct {
 	Fresh        int64 // never-claimed ready jobs: what the capacity limits
 	Delayed      int64 // jobs scheduled at submit and not yet due
 	Outbox       int64 // ended jobs not yet in SQL
-	OutboxBytes  int64 // their results
+	OutboxBytes  int64 // their results and payloads
 	Acknowledged int64 // ended jobs in SQL, ever
 }
 

@@ -42,9 +42,9 @@ var mutations = []struct {
 	{"complete skips the outbox", "complete", lua.Complete, "bulk('ZADD', outbox, out)", "", true},
 	{"complete counts no end", "complete", lua.Complete, "count(tier_of(m[6]), 'running', -1)", "", true},
 	{"complete ignores the cancel", "complete", lua.Complete, "(m[5] and 'CANCELLED ' or 'OK ')", "'OK '", false},
-	{"complete forgets the bytes", "complete", lua.Complete, "bytes = bytes + #result", "", true},
+	{"complete forgets the bytes", "complete", lua.Complete, "weigh(#result)", "", true},
 	{"complete keeps the payload", "complete", lua.Complete, ", 'payload', '')", ")", true},
-	{"complete drops the payload", "complete", lua.Complete, "    bytes = bytes", "    redis.call('HDEL', job .. id, 'payload') bytes = bytes", true},
+	{"complete drops the payload", "complete", lua.Complete, "    weigh(#result)", "    redis.call('HDEL', job .. id, 'payload') weigh(#result)", true},
 	{"any ending after any", "complete", lua.Complete, "string.match(m[4], '^complete (.+)$') or 'LOST'", "'OK ' .. ended", false},
 	{"fail asks no token", "fail", lua.Fail, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},
 	{"fail loses its place", "fail", lua.Fail, "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)", true},
@@ -83,7 +83,11 @@ var mutations = []struct {
 	{"acknowledge for ever", "acknowledge", lua.Acknowledge, "redis.call('PEXPIRE', key, ttl)", "", true},
 	{"acknowledge keeps the payload", "acknowledge", lua.Acknowledge, "redis.call('HDEL', key, 'payload')", "", true},
 	{"acknowledge keeps the history", "acknowledge", lua.Acknowledge, "redis.call('DEL', attempts .. id)", "redis.call('EXISTS', outbox)", true},
-	{"acknowledge counts no bytes", "acknowledge", lua.Acknowledge, "text(-bytes)", "'0'", true},
+	{"acknowledge counts no bytes", "acknowledge", lua.Acknowledge, "weigh(-#(m[4] or ''))", "", true},
+	{"acknowledge counts no payload", "acknowledge", lua.Acknowledge, "weigh(-payload_of(key))", "", true},
+	{"fail weighs nothing", "fail", lua.Fail, "weigh(payload_of(key))", "", true},
+	{"reclaim weighs nothing", "reclaim", lua.Reclaim, "weigh(payload_of(key))", "", true},
+	{"cancel weighs nothing", "cancel", lua.Cancel, "weigh(payload_of(key))", "", true},
 }
 
 func TestMutationsAreCaught(t *testing.T) {

@@ -97,6 +97,7 @@ func TestTakeOutboxBytes(t *testing.T) {
 		// One that is too big alone comes alone.
 		huge := out[0].ID
 		e.Redis.HSet(t.Context(), queue.JobKey(huge), "payload", bytes.Repeat([]byte("x"), 2<<20))
+		e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "outbox_bytes", 2<<20-64<<10)
 		e.Age(t, "outbox", time.Hour)
 		e.Age(t, "outbox", time.Hour, huge) // the first in the row
 		alone := take(t, e.Queue, 100)

@@ -125,7 +125,7 @@ func (a *audit) place(id string, head []string, state job.Status) []string {
 	if a.TTL(id) >= 0 {
 		return nil
 	}
-	a.counted["outbox_bytes"] += int64(len(h["result"]))
+	a.counted["outbox_bytes"] += int64(len(h["result"]) + len(h["payload"]))
 	return []string{"outbox"}
 }
 
