@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
 )
 
 // openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a SQLite file under the
@@ -41,7 +41,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		mode:     "embedded",
 		where:    []string{"waiting jobs  in this process' memory", "results       " + file},
 		survives: "results and dead letters; waiting and running jobs do NOT survive a restart",
-		server:   &ticking{server: server},
+		server:   ageing(server),
 		keep:     embeddedKeep,
 		close: func() error {
 			err := errors.Join(a.Close(), clients.Close())
@@ -67,54 +67,14 @@ func lockFolder(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ticking lets the embedded server's keys expire: it does so only when told how much time has gone by.
-type ticking struct {
-	server *miniredis.Miniredis
-
-	mu   sync.Mutex
-	quit chan struct{}
-	done chan struct{}
-}
-
-func (t *ticking) Start(context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.quit != nil {
-		return nil
-	}
-	t.quit, t.done = make(chan struct{}), make(chan struct{})
-	go func(quit, done chan struct{}) {
-		defer close(done)
-		timer := time.NewTimer(time.Second)
-		defer timer.Stop()
-		last := time.Now()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-timer.C:
-				now := time.Now()
-				t.server.FastForward(now.Sub(last))
-				last = now
-				// It holds the server's only lock: at most a twentieth of the time.
-				timer.Reset(max(time.Second, 20*time.Since(now)))
-			}
-		}
-	}(t.quit, t.done)
-	return nil
-}
-
-func (t *ticking) Stop(context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.quit == nil {
-		return nil
-	}
-	select {
-	case <-t.quit:
-	default:
-		close(t.quit)
-	}
-	<-t.done
-	return nil
+// ageing lets the embedded server's keys expire: it does so only when told how much time has gone by.
+func ageing(server *miniredis.Miniredis) *recovery.Loop {
+	last := time.Now()
+	return recovery.NewLoop(func(context.Context) time.Duration {
+		now := time.Now()
+		server.FastForward(now.Sub(last))
+		last = now
+		// It holds the server's only lock: at most a twentieth of the time.
+		return max(time.Second, 20*time.Since(now))
+	})
 }

@@ -69,7 +69,7 @@ func newServer(c config.Config, s *stores, o Options) *server {
 		HeartbeatInterval: c.HeartbeatInterval, Retention: s.retention(c.Retention), FailedRetention: s.retention(c.FailedRetention),
 		KeepEnded: c.KeepEnded, Observe: v.gate.Observe, Log: log,
 	})
-	v.pulse = &pulse{queue: v.queue, outbox: v.gate.SetOutbox, log: log}
+	v.pulse = newPulse(v.queue, v.gate.SetOutbox, log)
 	v.ready = &readiness{gate: v.gate, archive: s.archive}
 
 	registry := job.NewRegistry()

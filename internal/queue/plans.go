@@ -12,23 +12,26 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// LoadPlans reads the plans from Redis into the book. Plans that Redis has lost, or never had, are stored there first: the seed's. A plan
-// that cannot be served is an error and leaves the book as it was.
+// LoadPlans reads the plans from Redis into the book. Plans that Redis never had are stored there first, the seed's, and so are those that
+// this process served and Redis has lost, their names perhaps too: a tier does not vanish under its jobs. A plan that cannot be served is
+// an error and leaves the book as it was.
 func (q *Queue) LoadPlans(ctx context.Context) error {
-	plans, missing, err := q.readPlans(ctx)
-	if err != nil {
-		return err
-	}
-	if missing {
-		if err := q.storePlans(ctx, false, q.lost(plans)); err != nil {
+	for range 3 { // Redis may lose everything between any two steps, and another process may store its own first
+		plans, missing, err := q.readPlans(ctx)
+		if err != nil {
 			return err
 		}
-		if plans, _, err = q.readPlans(ctx); err != nil { // another process may have stored its own first
+		served := len(q.plans.All()) > 0
+		lost := q.lost(plans)
+		if len(lost) == 0 || !missing && !served {
+			q.plans.Set(plans)
+			return nil
+		}
+		if err := q.storePlans(ctx, false, lost); err != nil {
 			return err
 		}
 	}
-	q.plans.Set(plans)
-	return nil
+	return fmt.Errorf("plans: %w: they vanish as soon as they are stored", job.ErrUnavailable)
 }
 
 // readPlans says missing if there are no plans at all or one that is named is not there.

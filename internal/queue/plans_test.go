@@ -138,3 +138,21 @@ func TestPlansStoredAtOnce_S2_P13(t *testing.T) {
 		}
 	})
 }
+
+// A Redis that lost everything while the plans were being read: the name of a plan that had been read already is gone too.
+func TestPlansWhoseNamesAreLost_F19(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		e.Redis.HSet(t.Context(), "{tierq}:system:config", "tiers", "UNPAID PUBLIC")
+		e.Redis.Del(t.Context(), "{tierq}:system:config:tier:PAID")
+		if err := e.LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, tier := range []job.Tier{job.Paid, job.Unpaid, job.Public} {
+			if _, ok := e.Plans.Plan(tier); !ok {
+				t.Errorf("%s is not served any more", tier)
+			}
+		}
+		same(t, "stored again", e.Redis.Exists(t.Context(), "{tierq}:system:config:tier:PAID").Val(), int64(1))
+	})
+}

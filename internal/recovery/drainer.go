@@ -28,7 +28,7 @@ const recordTimeout = 8 * time.Second
 
 // Drainer takes what nobody acknowledged out of the outbox to SQL: dead letters, cancellations, retried jobs, and what a crash left.
 type Drainer struct {
-	*loop
+	*Loop
 	outbox     Outbox
 	recorder   Recorder
 	partitions int
@@ -39,7 +39,7 @@ type Drainer struct {
 // NewDrainer makes a drainer.
 func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer {
 	d := &Drainer{outbox: o, recorder: r, partitions: partitions, log: log, wait: drainPace.Floor}
-	d.loop = newLoop(d.runOnce)
+	d.Loop = NewLoop(d.runOnce)
 	return d
 }
 
@@ -47,7 +47,7 @@ func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer
 // not leave time for stays in the outbox.
 func (d *Drainer) Stop(ctx context.Context) error {
 	running := d.running()
-	if err := d.loop.Stop(ctx); err != nil || !running {
+	if err := d.Loop.Stop(ctx); err != nil || !running {
 		return err
 	}
 	return d.drain(ctx)

@@ -22,7 +22,7 @@ var promotePace = Pace{Floor: 250 * time.Millisecond, Ceiling: 5 * time.Second}
 
 // Promoter moves due jobs from scheduled to their places.
 type Promoter struct {
-	*loop
+	*Loop
 	queue      Promoting
 	partitions int
 	woken      func() // hears that something became ready
@@ -33,7 +33,7 @@ type Promoter struct {
 // NewPromoter makes a promoter. woken is called when jobs became ready.
 func NewPromoter(q Promoting, partitions int, woken func(), log *slog.Logger) *Promoter {
 	p := &Promoter{queue: q, partitions: partitions, woken: woken, log: log, wait: promotePace.Floor}
-	p.loop = newLoop(p.runOnce)
+	p.Loop = NewLoop(p.runOnce)
 	return p
 }
 

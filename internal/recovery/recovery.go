@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and before it starts.
-type loop struct {
+// Loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and before it starts.
+type Loop struct {
 	runOnce func(ctx context.Context) (wait time.Duration)
 	wake    chan struct{}
 
@@ -19,12 +19,13 @@ type loop struct {
 	done   chan struct{}
 }
 
-func newLoop(runOnce func(ctx context.Context) time.Duration) *loop {
-	return &loop{runOnce: runOnce, wake: make(chan struct{}, 1)}
+// NewLoop makes a loop that stands still until Start. runOnce says how long to wait before the next run.
+func NewLoop(runOnce func(ctx context.Context) time.Duration) *Loop {
+	return &Loop{runOnce: runOnce, wake: make(chan struct{}, 1)}
 }
 
 // Start begins to run, until Stop.
-func (l *loop) Start(context.Context) error {
+func (l *Loop) Start(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done != nil {
@@ -50,7 +51,7 @@ func (l *loop) Start(context.Context) error {
 }
 
 // Stop ends the loop and waits until the run under way has returned, or ctx ends.
-func (l *loop) Stop(ctx context.Context) error {
+func (l *Loop) Stop(ctx context.Context) error {
 	l.mu.Lock()
 	cancel, done := l.cancel, l.done
 	l.mu.Unlock()
@@ -67,7 +68,7 @@ func (l *loop) Stop(ctx context.Context) error {
 }
 
 // running says whether the loop was started and not yet stopped.
-func (l *loop) running() bool {
+func (l *Loop) running() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil {
@@ -82,7 +83,7 @@ func (l *loop) running() bool {
 }
 
 // Wake makes the next run come at once. It never blocks.
-func (l *loop) Wake() {
+func (l *Loop) Wake() {
 	select {
 	case l.wake <- struct{}{}:
 	default:

@@ -40,7 +40,7 @@ const maxPages = 100
 
 // Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the gate.
 type Watch struct {
-	*loop
+	*Loop
 	kind       job.Watch
 	pace       Pace
 	queue      Reclaimer
@@ -54,7 +54,7 @@ type Watch struct {
 func NewWatch(kind job.Watch, pace Pace, q Reclaimer, partitions int, log *slog.Logger) *Watch {
 	w := &Watch{kind: kind, pace: pace, queue: q, partitions: partitions, log: log.With("watch", string(kind))}
 	w.wait.Store(int64(pace.Floor))
-	w.loop = newLoop(w.runOnce)
+	w.Loop = NewLoop(w.runOnce)
 	return w
 }
 
