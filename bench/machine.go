@@ -16,7 +16,7 @@ func (l *lab) describe(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "tierq bench, scale %g, %d runs; medians first\n", l.scale, l.runs)
 	fmt.Fprintf(out, "  machine   %s/%s, %d cores, %s; everything on loopback, load generator included\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor())
 	fmt.Fprintf(out, "  load      %s when it began: beside other programs every figure is worse\n", loadAverage())
-	fmt.Fprintf(out, "  go        %s, GOMAXPROCS %d, GOGC %s\n", runtime.Version(), runtime.GOMAXPROCS(0), gogc())
+	fmt.Fprintf(out, "  go        %s, GOMAXPROCS %d, GOGC %s here (server processes: 400 unless set)\n", runtime.Version(), runtime.GOMAXPROCS(0), gogc())
 	settings := []string{}
 	for _, name := range []string{"appendonly", "appendfsync", "auto-aof-rewrite-percentage", "maxmemory-policy", "hash-max-listpack-value"} {
 		got, err := l.client.ConfigGet(ctx, name).Result()

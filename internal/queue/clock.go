@@ -20,7 +20,7 @@ type reading struct {
 }
 
 // notAfter is the Redis time, in ms, after which a submit or requeue sent now must do nothing any more: 30 s, below the smallest TTL of
-// an ended job. Before the first reading there is no limit.
+// an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide with. Before the first reading there is no limit.
 func (c *clock) notAfter() string {
 	r := c.last.Load()
 	if r == nil {

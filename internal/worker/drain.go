@@ -14,9 +14,9 @@ const (
 )
 
 // Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx ends), tells
-// the rest to stop, gives back what does not return within a second, and delivers the last endings. It returns within DrainTimeout + 4 s, with an
-// error if handlers still run or endings were not delivered; their jobs come back through the watches. It may be called twice, and
-// before Start.
+// the rest to stop, gives back what does not return within a second, and delivers the last endings. It returns within DrainTimeout + 4 s, or
+// + 7 s where a call to a store that stands still has to run out first, with an error if handlers still run or endings were not delivered;
+// their jobs come back through the watches. It may be called twice, and before Start.
 func (p *Pool) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	before := p.state
