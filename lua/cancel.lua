@@ -1,16 +1,17 @@
 -- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
--- KEYS   queue scheduled outbox counters job
+-- KEYS   queue scheduled outbox counters job events
 -- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it)
 -- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed) | ENDED (before this) | EMPTY (no such job)
 -- TWICE  what is cancelled answers CANCELLED, what was asked answers CANCEL
-local queue, scheduled, outbox, counters, job = unpack(KEYS)
-local at = text(time_ms())
+local queue, scheduled, outbox, counters, job, events = unpack(KEYS)
+local now = time_ms()
+local at = text(now)
 local reply = {}
 
 for i = 1, #ARGV, 3 do
   local id, wanted, untried = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1'
   local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'first')
+  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt')
   local tier, generation, state
   if m[1] then
     tier, generation = parse(m[1])
@@ -28,6 +29,7 @@ for i = 1, #ARGV, 3 do
       word = 'CANCEL'
       redis.call('HDEL', key, 'cancel') -- removing first: it works on a full Redis too
       redis.call('HSET', key, 'cancel', '1')
+      tell(id, tier, 'PROCESSING', m[4])
     else
       word = 'CANCELLED'
       redis.call('ZREM', queue, id)
@@ -35,6 +37,7 @@ for i = 1, #ARGV, 3 do
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
       redis.call('ZADD', outbox, at, id)
       weigh(payload_of(key))
+      tell(id, tier, 'CANCELLED', m[4])
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
     end
@@ -43,4 +46,5 @@ for i = 1, #ARGV, 3 do
 end
 
 settle(counters)
+publish(events, at)
 return reply

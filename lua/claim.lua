@@ -1,9 +1,9 @@
 -- claim: hands the best ready jobs to one process, as leases.
--- KEYS   queue beats maxtimes counters claims doorbell quarantine job
+-- KEYS   queue beats maxtimes counters claims doorbell quarantine job events
 -- ARGV   nonce number max bound max_bytes; per tier: tier heartbeat_ms maxtime_ms ('*' = any other tier)
--- REPLY  next (score of the best job left, or ''); per lease: id head payload attempt retries first started | EMPTY
+-- REPLY  next (score of the best job left, or ''); per lease: id head payload attempt retries first started checkpoint | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower one EMPTY
-local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job = unpack(KEYS)
+local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local token = nonce .. ':' .. number
 
@@ -11,17 +11,17 @@ local last = redis.call('HMGET', claims, 'number', 'ids')
 if last[1] and tonumber(number) < tonumber(last[1]) then return {'EMPTY'} end
 
 local reply, best = {''}, nil
-local function hand_out(id, head, payload, attempt, retries, first, started)
+local function hand_out(id, head, payload, attempt, retries, first, started, checkpoint)
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, head, payload, attempt
-  reply[n + 5], reply[n + 6], reply[n + 7] = retries or '0', first, started
+  reply[n + 5], reply[n + 6], reply[n + 7], reply[n + 8] = retries or '0', first, started, checkpoint or ''
 end
 
 if last[1] == number then
   best = redis.call('ZRANGE', queue, '0', '0')[1]
   for id in string.gmatch(last[2], '%S+') do
-    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token')
-    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6]) end
+    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token', 'checkpoint')
+    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6], m[9]) end
   end
 else
   local plans = {}
@@ -32,7 +32,7 @@ else
   best = ready[1]
   for i = 1, math.min(#ready, max) do
     local id = ready[i]
-    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')
+    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')
     m.tier = m[1] and parse(m[1])
     if not m.tier or not m[2] or (m[6] and m[6] ~= 'PENDING') then
       redis.call('ZREM', queue, id)
@@ -58,13 +58,15 @@ else
     count(m.tier, 'ready', -1)
     count(m.tier, 'running', 1)
     if not m[5] then count(m.tier, 'fresh', -1) end
-    hand_out(id, m[1], m[2], attempt, m[4], first, started)
+    tell(id, m.tier, 'PROCESSING', attempt)
+    hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
   end
   bulk('ZADD', beats, beat)
   bulk('ZADD', maxtimes, maxtime)
   redis.call('DEL', claims) -- removing first: a claim that finds nothing works on a full Redis too
   redis.call('HSET', claims, 'number', number, 'ids', table.concat(ids, ' '))
   settle(counters)
+  publish(events, started)
 end
 
 redis.call('PEXPIRE', claims, 60000)

@@ -1,9 +1,9 @@
 -- fail: the holder reports that the attempt failed: a retry is spent, or the job becomes a dead letter.
--- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts
+-- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts events
 -- ARGV   per lease: id attempt token cause error final delay_ms
 -- REPLY  per lease: OK at (it will be retried) | FAILED at | CANCELLED at | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
-local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts = unpack(KEYS)
+local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -25,21 +25,25 @@ for i = 1, #ARGV, 7 do
       redis.call('HSET', key, 'cause', cause, 'error', err)
       if m[5] then
         word = 'CANCELLED ' .. at
+        tell(id, tier, 'CANCELLED', attempt, cause)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif final == '1' or retries >= tonumber(max_retries) then
         word = 'FAILED ' .. at
+        tell(id, tier, 'FAILED', attempt, cause)
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
         word = 'OK ' .. at
+        tell(id, tier, 'SCHEDULED', attempt, cause)
         redis.call('HSET', key, 'state', 'SCHEDULED', 'retries', text(retries + 1))
         redis.call('ZADD', scheduled, text(now + delay), id)
         count(tier, 'scheduled', 1)
       else
         word = 'OK ' .. at
+        tell(id, tier, 'PENDING', attempt, cause)
         redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
         redis.call('ZADD', queue, score, id)
         count(tier, 'ready', 1)
@@ -52,4 +56,5 @@ for i = 1, #ARGV, 7 do
 end
 
 settle(counters)
+publish(events, at)
 return reply

@@ -1,12 +1,12 @@
 -- heartbeat: the holders of leases extend their crash deadlines.
 -- KEYS   beats job
--- ARGV   per lease: id attempt token timeout_ms
+-- ARGV   per lease: id attempt token timeout_ms checkpoint ('' = as it was)
 -- REPLY  per lease: OK | LOST (not the stored lease; nothing changed) | CANCEL (extended, and a user asked to cancel)
--- TWICE  a deadline only ever moves forward
+-- TWICE  a deadline only ever moves forward; a checkpoint is written again
 local beats, job = unpack(KEYS)
 local now = time_ms()
-local reply, off, on = {}, {}, {}
-for i = 1, #ARGV, 4 do
+local reply, off, on, saves = {}, {}, {}, {}
+for i = 1, #ARGV, 5 do
   local id, attempt, token, timeout = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
   local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'cancel')
   local deadline = m[1] == 'PROCESSING' and m[2] == attempt and m[3] == token and redis.call('ZSCORE', beats, id)
@@ -14,6 +14,7 @@ for i = 1, #ARGV, 4 do
   if deadline then
     word = m[4] and 'CANCEL' or 'OK'
     off[#off + 1] = id
+    if ARGV[i + 4] ~= '' then saves[id] = ARGV[i + 4] end
     on[#on + 1], on[#on + 2] = text(math.max(now + timeout, tonumber(deadline))), id
   end
   reply[#reply + 1] = word
@@ -21,4 +22,5 @@ end
 
 bulk('ZREM', beats, off) -- removing first: a full Redis must not make running jobs look crashed
 bulk('ZADD', beats, on)
+for id, checkpoint in pairs(saves) do redis.call('HSET', job .. id, 'checkpoint', checkpoint) end
 return reply

@@ -9,7 +9,7 @@ import (
 )
 
 // vocabulary is every word a script may answer.
-var vocabulary = strings.Fields("OK FULL LATE LOST DUPLICATE BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED")
+var vocabulary = strings.Fields("OK FULL LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED")
 
 var (
 	literal    = regexp.MustCompile(`'([^']*)'`)
@@ -92,12 +92,14 @@ func (s *script) bindsKeys() {
 	}
 }
 
-// usesKeys holds each key argument to a bound name, a bound name .. id, or a local key that is one.
+// prefixes are the keys that are the beginning of one, with what follows.
+var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "once"}
+
+// usesKeys holds each key argument to a bound name, a bound prefix with what follows it, or a local key that is one.
 func (s *script) usesKeys() {
 	ok := func(key string) bool {
-		name, isPrefix := strings.CutSuffix(key, " .. id")
-		prefixes := name == "job" || name == "attempts"
-		return slices.Contains(s.keys, name) && isPrefix == prefixes
+		name, rest, _ := strings.Cut(key, " .. ")
+		return slices.Contains(s.keys, name) && rest == prefixes[name]
 	}
 	for _, m := range keyLocal.FindAllStringSubmatch(s.body, -1) {
 		if !ok(m[1]) {
@@ -107,7 +109,7 @@ func (s *script) usesKeys() {
 	hasKey := keyLocal.MatchString(s.body)
 	for _, c := range calls(s.body) {
 		at := 1
-		if c.function == "ring" || c.function == "settle" || c.function == "remember" {
+		if c.function == "ring" || c.function == "settle" || c.function == "remember" || c.function == "publish" {
 			at = 0
 		}
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {

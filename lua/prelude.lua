@@ -1,5 +1,6 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
--- payload (both fixed for a generation), and what changes: state attempt retries first started token ending cancel ended cause error result.
+-- payload (both fixed for a generation), and what changes: state attempt retries first started token ending cancel ended cause error result
+-- checkpoint. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
 local function time_ms()
@@ -42,6 +43,15 @@ end
 
 local function ring(doorbell)
   if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
+end
+
+local told = {} -- what watchers hear: "id tier status attempt cause"
+local function tell(id, tier, status, attempt, cause)
+  told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ')
+end
+
+local function publish(events, at) -- one message per call, to whoever listens now
+  if #told > 0 then redis.call('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
 end
 
 local function bulk(command, key, args) -- ZREM or ZADD in slices: unpack stays within 100

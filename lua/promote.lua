@@ -1,16 +1,16 @@
 -- promote: scheduled jobs that are due become ready, each at its own place.
--- KEYS   scheduled queue counters doorbell quarantine job
+-- KEYS   scheduled queue counters doorbell quarantine job events
 -- ARGV   limit
 -- REPLY  per due job: OK | QUARANTINED (scheduled, yet no such job)
 -- TWICE  it acts on what it finds: a promoted job is no longer found
-local scheduled, queue, counters, doorbell, quarantine, job = unpack(KEYS)
+local scheduled, queue, counters, doorbell, quarantine, job, events = unpack(KEYS)
 local limit = ARGV[1]
 local now = text(time_ms())
 local reply, ready = {}, {}
 
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', '0', limit)) do
   redis.call('ZREM', scheduled, id)
-  local m = redis.call('HMGET', job .. id, 'head', 'state', 'first')
+  local m = redis.call('HMGET', job .. id, 'head', 'state', 'first', 'attempt')
   local word = 'OK'
   if not m[1] or m[2] ~= 'SCHEDULED' then
     word = 'QUARANTINED'
@@ -21,6 +21,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT',
     ready[#ready + 1], ready[#ready + 2] = score, id
     count(tier, 'scheduled', -1)
     count(tier, 'ready', 1)
+    tell(id, tier, 'PENDING', m[4])
     if not m[3] then
       count(tier, 'delayed', -1)
       count(tier, 'fresh', 1)
@@ -31,5 +32,6 @@ end
 
 bulk('ZADD', queue, ready)
 settle(counters)
+publish(events, now)
 if #ready > 0 then ring(doorbell) end
 return reply

@@ -1,9 +1,9 @@
 -- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
--- KEYS   watched other suspects queue outbox counters doorbell quarantine job attempts
+-- KEYS   watched other suspects queue outbox counters doorbell quarantine job attempts events
 -- ARGV   cause skip limit patience_ms
 -- REPLY  per expired job: id, then SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (in the set, yet not running)
 -- TWICE  it acts on what it finds: a job taken back is no longer found
-local watched, other, suspects, queue, outbox, counters, doorbell, quarantine, job, attempts = unpack(KEYS)
+local watched, other, suspects, queue, outbox, counters, doorbell, quarantine, job, attempts, events = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -32,12 +32,14 @@ local function take_back(id)
     redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
     redis.call('ZADD', outbox, at, id)
     weigh(payload_of(key))
+    tell(id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     return m[7] and 'CANCELLED' or 'FAILED'
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
   redis.call('ZADD', queue, score, id)
   count(tier, 'ready', 1)
   ring(doorbell)
+  tell(id, tier, 'PENDING', m[3], cause)
   return 'OK'
 end
 
@@ -55,4 +57,5 @@ for i = 1, #expired, 2 do
 end
 
 settle(counters)
+publish(events, at)
 return reply

@@ -1,9 +1,9 @@
 -- release: the holder gives the job back unharmed, to its place or, with a delay, to scheduled ("later"); no retry is spent.
--- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts
+-- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts events
 -- ARGV   per lease: id attempt token delay_ms
 -- REPLY  per lease: OK at | CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
-local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts = unpack(KEYS)
+local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -25,15 +25,18 @@ for i = 1, #ARGV, 4 do
       remember(attempts .. id, attempt, m[7], at, delay > 0 and 'LATER' or 'RELEASED', token, '')
       if m[5] then
         word = 'CANCELLED ' .. at
+        tell(id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
         redis.call('HSET', key, 'state', 'SCHEDULED')
+        tell(id, tier, 'SCHEDULED', attempt)
         redis.call('ZADD', scheduled, text(now + delay), id)
         count(tier, 'scheduled', 1)
       else
         redis.call('HSET', key, 'state', 'PENDING')
+        tell(id, tier, 'PENDING', attempt)
         redis.call('ZADD', queue, score, id)
         count(tier, 'ready', 1)
         ring(doorbell)
@@ -45,4 +48,5 @@ for i = 1, #ARGV, 4 do
 end
 
 settle(counters)
+publish(events, at)
 return reply

@@ -1,9 +1,9 @@
 -- requeue: gives dead jobs a new life: the next generation, with a fresh retry budget and a new arrival. Counted, never refused.
--- KEYS   queue outbox counters clock doorbell job attempts
+-- KEYS   queue outbox counters clock doorbell job attempts events
 -- ARGV   base not_after; per job: id generation attempt tier priority max_retries about payload
 -- REPLY  per job: OK | DUPLICATE (that generation exists) | BUSY (the old one lives, or is not in SQL yet) | LATE (not_after has passed)
 -- TWICE  the generation decides: one that exists answers DUPLICATE
-local queue, outbox, counters, clock, doorbell, job, attempts = unpack(KEYS)
+local queue, outbox, counters, clock, doorbell, job, attempts, events = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local living = {PENDING = true, SCHEDULED = true, PROCESSING = true, NEED_DISCARD = true}
@@ -35,6 +35,7 @@ for i = 3, #ARGV, 8 do
     ready[#ready + 1], ready[#ready + 2] = score, id
     count(tier, 'ready', 1)
     count(tier, 'fresh', 1)
+    tell(id, tier, 'PENDING', text(math.max(attempt, tonumber(m[3] or 0))))
   end
   reply[#reply + 1] = word
 end
@@ -43,6 +44,7 @@ if #ready > 0 then
   bulk('ZADD', queue, ready)
   redis.call('SET', clock, text(arrived))
   settle(counters)
+  publish(events, text(now))
   ring(doorbell)
 end
 return reply

@@ -10,6 +10,12 @@ var (
 	ErrUnknownType = errors.New("no such job type")
 	ErrBadPayload  = errors.New("the payload does not fit the job type")
 
+	ErrBadCursor  = errors.New("not a cursor of this list")
+	ErrWrongState = errors.New("the job's state does not allow that")
+	ErrChanged    = errors.New("it was changed by somebody else meanwhile") // compare-and-set lost
+	ErrMismatch   = errors.New("the idempotency key was used with another body")
+	ErrNoArtifact = errors.New("the job made no file")
+
 	ErrQueueFull   = errors.New("the queue is full")            // not accepted, and never will be
 	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
 	ErrFateUnknown = errors.New("the outcome is not yet known") // the submit was sent; it may or may not have been taken

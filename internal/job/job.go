@@ -52,9 +52,16 @@ type Submission struct {
 	Payload    []byte // JSON, at most TIERQ_PAYLOAD_LIMIT bytes; nil = none
 	MaxRetries int    // never above the plan's
 	Delay      time.Duration
-	Owner      string // the caller's API key id; "" = anonymous
+	RunAt      time.Time // due by Redis' clock, in place of Delay; the zero time = now
+	Owner      string    // the caller's API key id; "" = anonymous
 	TraceID    string
+	Options
+	Idempotency Idempotency
+	Promised    bool // tierq owes it to somebody: counted, never refused for room
 }
+
+// Delayed says whether the job waits in SCHEDULED first.
+func (s *Submission) Delayed() bool { return s.Delay > 0 || !s.RunAt.IsZero() }
 
 // Job is a job as it stands: the submission and what has happened to it since. Times are Redis' clock, in milliseconds, UTC;
 // the zero time means "not yet".
@@ -65,13 +72,16 @@ type Job struct {
 	Type       string
 	Owner      string
 	TraceID    string
-	Payload    []byte // nil once the outcome is in SQL
+	Options
+	Payload []byte // nil once the outcome is in SQL
 
 	Status          Status
 	Attempt         int // claims so far, over all generations
 	RetryCount      int // failures, crashes and stuck runs so far in this generation; bounded by MaxRetries
 	MaxRetries      int
 	CancelRequested bool
+	Worker          string // the process that held the latest lease; "" = none yet, or not known any more
+	Checkpoint      []byte // what a handler saved in an earlier attempt of this generation
 
 	ArrivedAt    time.Time
 	FirstTriedAt time.Time // the first claim of this generation

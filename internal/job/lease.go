@@ -13,6 +13,8 @@ const (
 	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
 	Duplicate    Word = "DUPLICATE"   // submit, requeue: it is there already
 	Busy         Word = "BUSY"        // requeue: the old generation lives or is not in SQL yet; cancel of untried jobs only: it was claimed
+	Replay       Word = "REPLAY"      // submit: the Idempotency-Key is known; the first submit's job stands
+	Mismatch     Word = "MISMATCH"    // submit: the Idempotency-Key is known with another body
 	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
 	Cancel       Word = "CANCEL"      // heartbeat: the user asked to cancel; cancel: the running job has been asked
 	Discarded    Word = "FAILED"      // fail, reclaim: retries spent or permanent; the dead letter is in the outbox
@@ -52,16 +54,30 @@ type ClaimReply struct {
 	Next   float64
 }
 
-// Beat extends a lease's crash deadline to Redis' now + Timeout.
+// SubmitReply answers one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL or LATE. First is the job of the first submit, for a REPLAY.
+type SubmitReply struct {
+	Word  Word
+	First ID
+}
+
+// Beat extends a lease's crash deadline to Redis' now + Timeout. A Checkpoint that is not empty is stored with the job.
 type Beat struct {
 	LeaseRef
-	Timeout time.Duration
+	Timeout    time.Duration
+	Checkpoint []byte
 }
 
 // Completion reports success. Result is JSON, at most TIERQ_RESULT_LIMIT bytes.
 type Completion struct {
 	LeaseRef
 	Result []byte
+}
+
+// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it.
+type Cancellation struct {
+	ID         ID
+	Generation int
+	Untried    bool
 }
 
 // Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead letter.

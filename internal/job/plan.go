@@ -29,7 +29,16 @@ type Plan struct {
 	MaxProcessingTime time.Duration
 	Share             int // percent of the capacity at which this tier is refused
 	Backoff           Backoff
-	Version           int64
+	TypeBackoff       map[string]Backoff // by job type, in place of Backoff
+	Version           int64              // grows by one with each change
+}
+
+// BackoffOf is the backoff of a job type in this tier.
+func (p Plan) BackoffOf(typ string) Backoff {
+	if b, ok := p.TypeBackoff[typ]; ok {
+		return b
+	}
+	return p.Backoff
 }
 
 // Backoff is the wait before a failed attempt is repeated: Base * Factor^n, at most Cap, spread by +-Jitter (a fraction).
@@ -65,7 +74,10 @@ func DefaultPlans() []Plan {
 	}
 }
 
-var tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
+var (
+	tierName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
+	typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+)
 
 // reserved are the first path segments that other routes own.
 var reserved = map[Tier]bool{"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true}
@@ -90,10 +102,21 @@ func (p Plan) Check() error {
 		return bad("maxProcessingTime %s is not in 100ms..24h", p.MaxProcessingTime)
 	case p.Share < 1 || p.Share > 100:
 		return bad("share %d is not in 1..100", p.Share)
-	case p.Backoff.Base < 0 || p.Backoff.Base > 0 && (p.Backoff.Factor < 1 || p.Backoff.Cap < p.Backoff.Base || p.Backoff.Jitter < 0 || p.Backoff.Jitter > 1):
+	case !p.Backoff.served():
 		return bad("backoff wants base >= 0, factor >= 1, cap >= base and jitter in 0..1")
+	case len(p.TypeBackoff) > 100:
+		return bad("backoff for %d types, at most 100", len(p.TypeBackoff))
+	}
+	for typ, b := range p.TypeBackoff {
+		if !typeName.MatchString(typ) || !b.served() {
+			return bad("backoff of type %q wants base >= 0, factor >= 1, cap >= base and jitter in 0..1", typ)
+		}
 	}
 	return nil
+}
+
+func (b Backoff) served() bool {
+	return b.Base == 0 || b.Base > 0 && b.Factor >= 1 && b.Factor <= 100 && b.Cap >= b.Base && b.Cap <= 30*24*time.Hour && b.Jitter >= 0 && b.Jitter <= 1
 }
 
 // PlanBook is the plans as this process last read them. The zero book is empty; it is safe for concurrent use.

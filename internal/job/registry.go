@@ -16,8 +16,9 @@ import (
 type Registry struct{ types map[string]entry }
 
 type entry struct {
-	check func(payload []byte) error
-	run   func(ctx context.Context, payload []byte) ([]byte, error)
+	internal bool
+	check    func(payload []byte) error
+	run      func(ctx context.Context, payload []byte) ([]byte, error)
 }
 
 // NewRegistry returns an empty registry.
@@ -39,7 +40,7 @@ func (e *PayloadError) Unwrap() error { return ErrBadPayload }
 // is what a lease can promise, so side effects should carry the job's id. fn must return soon after its context ends;
 // context.Cause(ctx) says why it ended. A nil error completes the job; any other fails it, see Permanent, RetryAfter and Later.
 // Handle panics if the type is registered already.
-func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (Out, error)) {
+func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (Out, error), opts ...TypeOption) {
 	if _, twice := r.types[typ]; twice {
 		panic("job: type registered twice: " + typ)
 	}
@@ -53,7 +54,7 @@ func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (
 		}
 		return in, nil
 	}
-	r.types[typ] = entry{
+	e := entry{
 		check: func(payload []byte) error { _, err := decode(payload, decodeStrictly); return err },
 		run: func(ctx context.Context, payload []byte) ([]byte, error) {
 			in, err := decode(payload, decodeChecked)
@@ -71,12 +72,22 @@ func Handle[In, Out any](r *Registry, typ string, fn func(context.Context, In) (
 			return result, nil
 		},
 	}
+	for _, o := range opts {
+		o(&e)
+	}
+	r.types[typ] = e
 }
 
-// Check says whether a payload fits a type: nil, ErrUnknownType, or an error that is ErrBadPayload.
+// TypeOption says something about a job type beside its handler.
+type TypeOption func(*entry)
+
+// Internal makes a type that only tierq itself submits: to users it does not exist.
+func Internal() TypeOption { return func(e *entry) { e.internal = true } }
+
+// Check says whether a user's payload fits a type: nil, ErrUnknownType, or an error that is ErrBadPayload.
 func (r *Registry) Check(typ string, payload []byte) error {
 	e, ok := r.types[typ]
-	if !ok {
+	if !ok || e.internal {
 		return ErrUnknownType
 	}
 	return e.check(payload)
@@ -91,11 +102,13 @@ func (r *Registry) Run(ctx context.Context, typ string, payload []byte) ([]byte,
 	return e.run(ctx, payload)
 }
 
-// Types lists the registered types, sorted.
+// Types lists the types that users may submit, sorted.
 func (r *Registry) Types() []string {
 	types := make([]string, 0, len(r.types))
-	for t := range r.types {
-		types = append(types, t)
+	for t, e := range r.types {
+		if !e.internal {
+			types = append(types, t)
+		}
 	}
 	slices.Sort(types)
 	return types
@@ -188,26 +201,4 @@ func Judge(err error) Verdict {
 		v.RetryAfter = max(retry.after, 0)
 	}
 	return v
-}
-
-// Run tells a handler which job it is running.
-type Run struct {
-	ID         ID
-	Generation int
-	Attempt    int
-	Tier       Tier
-	Type       string
-	TraceID    string
-	Deadline   time.Time
-}
-
-type runKey struct{}
-
-// WithRun puts the running job into a handler's context.
-func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, runKey{}, r) }
-
-// Running is the job a handler's context belongs to.
-func Running(ctx context.Context) (Run, bool) {
-	r, ok := ctx.Value(runKey{}).(Run)
-	return r, ok
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
@@ -21,7 +20,7 @@ func TestCancelWaiting(t *testing.T) {
 		e.PutAll(t, ready, delayed)
 
 		before := e.Now(t)
-		batch := []queue.Cancellation{{ID: ready.ID}, {ID: delayed.ID}, {ID: retried.ID}, {ID: ready.ID}, {ID: queuetest.NewID(0)}}
+		batch := []job.Cancellation{{ID: ready.ID}, {ID: delayed.ID}, {ID: retried.ID}, {ID: ready.ID}, {ID: queuetest.NewID(0)}}
 		got, err := e.Cancel(t.Context(), 0, batch)
 		words(t, got, err, job.WasCancelled, job.WasCancelled, job.WasCancelled, job.WasCancelled, job.Empty)
 		snap := e.Snapshot(t)
@@ -89,10 +88,10 @@ func TestCancelUntried(t *testing.T) {
 		ends(t, given, err, job.OK)
 		fresh := e.Put(t, job.Paid)
 		before := e.Snapshot(t)
-		got, err := e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: running.ID, Untried: true}, {ID: back.ID, Untried: true}})
+		got, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: running.ID, Untried: true}, {ID: back.ID, Untried: true}})
 		words(t, got, err, job.Busy, job.Busy)
 		e.Unchanged(t, before)
-		got, err = e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: fresh, Untried: true}, {ID: fresh, Untried: true}})
+		got, err = e.Cancel(t.Context(), 0, []job.Cancellation{{ID: fresh, Untried: true}, {ID: fresh, Untried: true}})
 		words(t, got, err, job.WasCancelled, job.WasCancelled)
 	})
 }
@@ -108,10 +107,10 @@ func TestCancelGeneration(t *testing.T) {
 		got, err := e.Requeue(t.Context(), 0, []job.Job{second})
 		words(t, got, err, job.OK)
 		before := e.Snapshot(t)
-		got, err = e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: l.ID, Generation: 1}, {ID: l.ID, Generation: 3}})
+		got, err = e.Cancel(t.Context(), 0, []job.Cancellation{{ID: l.ID, Generation: 1}, {ID: l.ID, Generation: 3}})
 		words(t, got, err, job.Empty, job.Empty)
 		e.Unchanged(t, before)
-		got, err = e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: l.ID, Generation: 2}})
+		got, err = e.Cancel(t.Context(), 0, []job.Cancellation{{ID: l.ID, Generation: 2}})
 		words(t, got, err, job.WasCancelled)
 	})
 }
@@ -119,7 +118,7 @@ func TestCancelGeneration(t *testing.T) {
 func TestCancelBatch(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		jobs, batch := make([]job.Submission, 100), make([]queue.Cancellation, 100)
+		jobs, batch := make([]job.Submission, 100), make([]job.Cancellation, 100)
 		for i := range jobs {
 			jobs[i] = queuetest.Job(job.Unpaid)
 			batch[i].ID = jobs[i].ID

@@ -19,13 +19,13 @@ func TestSubmitCapacity_S2_N13_S2_P8_S2_G5(t *testing.T) {
 			for i := range batch {
 				batch[i] = queuetest.Job(tier)
 			}
-			got, err := e.Submit(t.Context(), 0, batch)
+			got, err := e.Words(t.Context(), 0, batch)
 			words(t, got, err, append(repeat(job.OK, n), job.Full)...)
 		}
 		refused := func(tier job.Tier) {
 			t.Helper()
 			before := e.Snapshot(t)
-			got, err := e.Submit(t.Context(), 0, []job.Submission{queuetest.Job(tier)})
+			got, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(tier)})
 			words(t, got, err, job.Full)
 			e.Unchanged(t, before)
 		}
@@ -79,7 +79,7 @@ func TestSubmitDelayed(t *testing.T) {
 			batch[i] = queuetest.Job(job.Public)
 			batch[i].Delay = time.Minute
 		}
-		got, err := e.Submit(t.Context(), 0, batch)
+		got, err := e.Words(t.Context(), 0, batch)
 		words(t, got, err, job.OK, job.OK, job.OK, job.Full) // the capacity of 2 is another limit
 		snap := e.Snapshot(t)
 		same(t, "delayed", snap.Counters["delayed"], 3)

@@ -10,7 +10,7 @@ import (
 )
 
 // leaseFields is how many texts the claim script answers per lease.
-const leaseFields = 7
+const leaseFields = 8
 
 // Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got again by asking
 // with the same number. A number lower than the last one claimed with answers no leases.
@@ -46,7 +46,7 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	for t := texts[1:]; len(t) > 0; t = t[leaseFields:] {
 		l := job.Lease{Token: token, Job: job.Job{
 			ID: job.ID(t[0]), Status: job.Processing, Payload: payload(t[2]), Attempt: number(t[3]), RetryCount: number(t[4]),
-			FirstTriedAt: msTime(t[5]), StartedAt: msTime(t[6]),
+			FirstTriedAt: msTime(t[5]), StartedAt: msTime(t[6]), Checkpoint: payload(t[7]), Worker: q.opts.Nonce,
 		}}
 		if err := readHead(t[1], &l.Job); err != nil {
 			q.opts.Log.Error("a claimed job cannot be read; the watches will take it back", "job_id", t[0], "err", err)

@@ -62,7 +62,7 @@ func TestClaimDeadlines_S2_N5_S2_N6_S2_K2_S2_K3(t *testing.T) {
 		// A process that has not read a plan yet gives its jobs the seed's most patient one.
 		gold := job.DefaultPlans()[2]
 		gold.Tier, gold.HeartbeatTimeout = "GOLD", time.Second
-		if err := e.StorePlan(t.Context(), gold); err != nil {
+		if _, err := e.StorePlan(t.Context(), gold, queue.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.LoadPlans(t.Context()); err != nil {

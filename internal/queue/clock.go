@@ -2,15 +2,12 @@ package queue
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/tierq/tierq/internal/job"
 )
 
-// clock is what this process knows of Redis' time, for not-after stamps only: a reading and when it was taken. Everything that
+// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): a reading and when it was taken. Everything that
 // decides reads TIME inside a script.
 type clock struct{ last atomic.Pointer[reading] }
 
@@ -29,7 +26,7 @@ func (c *clock) notAfter() string {
 	return strconv.FormatInt(r.redis.Add(time.Since(r.at)+30*time.Second).UnixMilli(), 10)
 }
 
-// ReadClock reads Redis' TIME and keeps it for not-after stamps.
+// ReadClock reads Redis' TIME and keeps it for Now and not-after stamps.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	now, err := q.redis.Main.Time(ctx).Result()
 	if err != nil {
@@ -40,10 +37,14 @@ func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 }
 
 // reread reads the clock anew after a LATE. If that fails the words still stand, and the next call is LATE again.
-func (q *Queue) reread(ctx context.Context, words []job.Word) {
-	if slices.Contains(words, job.Late) {
-		_, _ = q.ReadClock(ctx)
+func (q *Queue) reread(ctx context.Context) { _, _ = q.ReadClock(ctx) }
+
+// Now is Redis' time as this process knows it: the last reading and what has passed since; before the first one the host's.
+func (q *Queue) Now() time.Time {
+	if r := q.clock.last.Load(); r != nil {
+		return r.redis.Add(time.Since(r.at)).UTC()
 	}
+	return time.Now().UTC()
 }
 
 // msTime reads a script's milliseconds; "" and "0" are the zero time.

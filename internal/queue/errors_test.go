@@ -90,7 +90,7 @@ func TestErrorsOfARealServer(t *testing.T) {
 		e := queuetest.Open(t, clients, func(*queue.Options) {})
 		e.Broken(t) // the server is gone at the end
 		submit := func() error {
-			_, err := e.Submit(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid)})
+			_, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid)})
 			return err
 		}
 		claim := func() error {
@@ -122,7 +122,7 @@ func TestErrorsOfARealServer(t *testing.T) {
 
 		must(r.Freeze())
 		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		_, err = e.Submit(short, 0, []job.Submission{queuetest.Job(job.Paid)})
+		_, err = e.Words(short, 0, []job.Submission{queuetest.Job(job.Paid)})
 		cancel()
 		is("frozen", err, job.ErrAmbiguous)
 		must(r.Thaw())

@@ -9,39 +9,71 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// findFields are what readFound reads, in its order; the last two are left out where nobody asks for them.
+var findFields = []string{
+	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload", "result",
+}
+
 // Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
 func (q *Queue) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
-	v, err := q.redis.Read.HMGet(ctx, JobKey(id), "head", "payload", "state", "attempt", "retries", "first", "started", "ended", "cause", "error",
-		"result", "cancel").Result()
+	v, err := q.redis.Read.HMGet(ctx, JobKey(id), findFields...).Result()
 	if err != nil {
 		return job.Job{}, classify("find", err)
 	}
-	f := make([]string, len(v))
-	for i := range v {
-		f[i], _ = v[i].(string) // nil = absent
-	}
-	if f[0] == "" {
-		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
-	}
-	j := job.Job{
-		ID: id, Payload: payload(f[1]), Status: job.Status(f[2]), Attempt: number(f[3]), RetryCount: number(f[4]), FirstTriedAt: msTime(f[5]),
-		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), CancelRequested: f[11] == "1",
-	}
-	if j.Status == "" {
-		j.Status = job.Pending // a new job's state is not spelled out
-	}
-	if err := readHead(f[0], &j); err != nil {
-		return job.Job{}, fmt.Errorf("find: %w", err)
+	j, err := readFound(id, v)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("find %s: %w", id, err)
 	}
 	if j.Status == job.Scheduled {
 		due, err := q.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return job.Job{}, classify("find", err)
 		}
-		j.RunAt = msTime(fmt.Sprintf("%.0f", due))
+		j.RunAt = msTime(scoreText(due))
 	}
 	return j, nil
+}
+
+// readFound reads the values of findFields, with or without the last two.
+func readFound(id job.ID, v []any) (job.Job, error) {
+	var f [13]string
+	for i := range v {
+		f[i], _ = v[i].(string) // nil = absent
+	}
+	if f[0] == "" {
+		return job.Job{}, job.ErrNotFound
+	}
+	j := job.Job{
+		ID: id, Status: job.Status(f[1]), Attempt: number(f[2]), RetryCount: number(f[3]), FirstTriedAt: msTime(f[4]), StartedAt: msTime(f[5]),
+		EndedAt: msTime(f[6]), Cause: job.Cause(f[7]), LastError: f[8], CancelRequested: f[9] == "1", Worker: holder(f[10]),
+		Payload: payload(f[11]), Result: payload(f[12]),
+	}
+	if j.Status == "" {
+		j.Status = job.Pending // a new job's state is not spelled out
+	}
+	return j, readHead(f[0], &j)
+}
+
+// Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did not end well, oldest
+// first, at most 50.
+func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
+		return nil, nil
+	}
+	lines, err := q.redis.Read.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1).Result()
+	if err != nil {
+		return nil, classify("attempts", err)
+	}
+	attempts := make([]job.Attempt, 0, len(lines))
+	for _, line := range lines {
+		a, err := readAttempt(line)
+		if err != nil {
+			return nil, fmt.Errorf("attempts of %s: %w", id, err)
+		}
+		attempts = append(attempts, a)
+	}
+	return attempts, nil
 }

@@ -45,7 +45,7 @@ func TestFullRedisStillDrains_F22(t *testing.T) {
 			}
 		}
 		full("1mb") // less than an empty server uses
-		_, err = e.Submit(ctx, 0, []job.Submission{queuetest.Job(job.Paid)})
+		_, err = e.Words(ctx, 0, []job.Submission{queuetest.Job(job.Paid)})
 		if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 			t.Fatalf("submit on a full Redis: %v", err)
 		}

@@ -8,8 +8,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// about is the part of a job's head that scripts do not read: type, owner, trace. None of them has a space.
-func about(typ, owner, trace string) string { return typ + " " + dash(owner) + " " + dash(trace) }
+// about is the part of a job's head that scripts do not read: type, owner, trace and, if there are any, options. None of the first three
+// has a space.
+func about(typ, owner, trace string, o job.Options) string {
+	text := typ + " " + dash(owner) + " " + dash(trace)
+	if o != (job.Options{}) {
+		text += " " + o.Text()
+	}
+	return text
+}
 
 func dash(s string) string {
 	if s == "" {
@@ -25,10 +32,10 @@ func undash(s string) string {
 	return s
 }
 
-// readHead fills in what a job's head says: "tier generation max_retries arrived score type owner trace".
+// readHead fills in what a job's head says: "tier generation max_retries arrived score type owner trace [options]".
 func readHead(head string, j *job.Job) error {
-	f := strings.Split(head, " ")
-	if len(f) != 8 {
+	f := strings.SplitN(head, " ", 9)
+	if len(f) < 8 {
 		return fmt.Errorf("head of %s has %d parts: %q", j.ID, len(f), head)
 	}
 	var err error
@@ -40,6 +47,11 @@ func readHead(head string, j *job.Job) error {
 	}
 	j.Tier, j.ArrivedAt = job.Tier(f[0]), msTime(f[3])
 	j.Type, j.Owner, j.TraceID = f[5], undash(f[6]), undash(f[7])
+	if len(f) == 9 {
+		if j.Options, err = job.ReadOptions(f[8]); err != nil {
+			return fmt.Errorf("head of %s: %w", j.ID, err)
+		}
+	}
 	return nil
 }
 
@@ -54,6 +66,14 @@ func readAttempt(line string) (job.Attempt, error) {
 		return job.Attempt{}, fmt.Errorf("attempt: %w", err)
 	}
 	return job.Attempt{Number: n, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4], Error: f[5]}, nil
+}
+
+// holder is the process in a lease's token, <nonce>:<claim number>.
+func holder(token string) string {
+	if i := strings.LastIndexByte(token, ':'); i >= 0 {
+		return token[:i]
+	}
+	return ""
 }
 
 // number reads a count; "" is 0.

@@ -3,6 +3,8 @@ package queue
 import (
 	"strconv"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -11,8 +13,9 @@ import (
 // All keys of a partition share one hash tag, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job and attempts are prefixes: an id follows. claims,
-// suspects, watched and other depend on the caller, see claimsSuffix and watchSuffixes.
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts and idempotency are prefixes: an id, or a
+// hash, follows. claims,
+// suspects, watched, other and events depend on the caller, see claimsSuffix and watchSuffixes.
 var suffixes = map[string]string{
 	"queue":      "main:queue",
 	"scheduled":  "scheduled",
@@ -25,6 +28,17 @@ var suffixes = map[string]string{
 	"quarantine": "quarantine",
 	"job":        "job:metadata:",
 	"attempts":   "job:attempts:",
+
+	"idempotency": "idempotency:",
+}
+
+// eventsSuffix names the channel of a partition's events. It looks like a key, for the servers' access lists; unlike keys, channels are
+// shared by all databases of a server, so it carries the database.
+func eventsSuffix(c redis.UniversalClient) string {
+	if single, ok := c.(*redis.Client); ok && single.Options().DB != 0 {
+		return "events:" + strconv.Itoa(single.Options().DB)
+	}
+	return "events"
 }
 
 func claimsSuffix(nonce string) string { return "claims:" + nonce }
@@ -64,6 +78,11 @@ func JobKey(id job.ID) string { return Key(id.Partition(), "job") + string(id) }
 const (
 	configKey = "{tierq}:system:config"
 	probeKey  = "{tierq}:probe"
+	workerKey = "{tierq}:workers"
 )
+
+func statsKey(resolution string, bucket int64) string {
+	return "{tierq}:stats:" + resolution + ":" + strconv.FormatInt(bucket, 10)
+}
 
 func planKey(t job.Tier) string { return configKey + ":tier:" + string(t) }

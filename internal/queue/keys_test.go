@@ -95,7 +95,7 @@ func TestPartitions(t *testing.T) {
 				s.ID = queuetest.NewID(p)
 				batch = append(batch, s)
 			}
-			got, err := e.Submit(t.Context(), p, batch)
+			got, err := e.Words(t.Context(), p, batch)
 			words(t, got, err, append(repeat(job.OK, 10), job.Full)...) // each has its part of the capacity
 			j, err := e.Find(t.Context(), batch[0].ID)
 			if err != nil || j.ID != batch[0].ID {

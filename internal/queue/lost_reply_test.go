@@ -140,7 +140,7 @@ func lostReplies() map[string]lostReply {
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"}, {ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
 			},
-			again: func(string) string { return "[DUPLICATE DUPLICATE]" }},
+			again: func(string) string { return "[{Word:DUPLICATE First:} {Word:DUPLICATE First:}]" }},
 		"claim": {source: lua.Claim, set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },
 			call: func(ctx context.Context, q *queue.Queue, _ *story) (any, error) {
 				return q.Claim(ctx, 0, job.ClaimRequest{Number: 7, Max: 2, Bound: math.Inf(1)})
@@ -163,7 +163,7 @@ func lostReplies() map[string]lostReply {
 			again: func(string) string { return "0" }},
 		"cancel": {source: lua.Cancel, set: running,
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				return q.Cancel(ctx, 0, []queue.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
+				return q.Cancel(ctx, 0, []job.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
 			}},
 		"requeue": {source: lua.Requeue,
 			set: func(t *testing.T, e *queuetest.Env, s *story) {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -18,6 +19,16 @@ func TestMain(m *testing.M) {
 		}
 	}
 	goleak.VerifyTestMain(testkit.Main(m))
+}
+
+// realClients are clients of a real server.
+func realClients(t *testing.T) queue.Clients {
+	t.Helper()
+	clients, err := queue.Connect(testkit.SharedRedisDB(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients
 }
 
 // words holds what a script answered per entry to what it should have.

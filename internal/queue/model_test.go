@@ -106,7 +106,7 @@ func (w *walk) submit() {
 		s.ID = j.ID
 	}
 	w.arrive()
-	got, err := w.e.Submit(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
+	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
 	w.equal(err, got, want)
 }
@@ -207,8 +207,8 @@ func (w *walk) operate() {
 		return
 	}
 	if w.did == "cancel" {
-		c := queue.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation"), Untried: rapid.Bool().Draw(w.T, "untried")}
-		got, err := w.e.Cancel(w.t.Context(), 0, []queue.Cancellation{c, c})
+		c := job.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation"), Untried: rapid.Bool().Draw(w.T, "untried")}
+		got, err := w.e.Cancel(w.t.Context(), 0, []job.Cancellation{c, c})
 		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation, c.Untried), w.model.CancelJob(j, c.Generation, c.Untried)})
 		return
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // outcomeFields is how many texts take_outbox answers per job before its attempts.
-const outcomeFields = 12
+const outcomeFields = 13
 
 // TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes, and keeps them from
 // other takers for OutboxLead.
@@ -48,7 +48,7 @@ func readOutcome(item any) (o job.Outcome, err error) {
 	}
 	o.Job = job.Job{
 		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]), FirstTriedAt: msTime(f[5]),
-		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), Payload: payload(f[11]),
+		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), Worker: holder(f[11]), Payload: payload(f[12]),
 	}
 	if err := readHead(f[1], &o.Job); err != nil {
 		return o, err

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ func (q *Queue) LoadPlans(ctx context.Context) error {
 			q.plans.Set(plans)
 			return nil
 		}
-		if err := q.storePlans(ctx, false, lost); err != nil {
+		if err := q.restorePlans(ctx, lost); err != nil {
 			return err
 		}
 	}
@@ -69,17 +70,53 @@ func (q *Queue) lost(found []job.Plan) []job.Plan {
 	})
 }
 
-// StorePlan writes a plan for every process to read, or says why it cannot be served (job.ErrBadPlan).
-func (q *Queue) StorePlan(ctx context.Context, p job.Plan) error {
+// AnyVersion lets StorePlan replace whatever is there; a version of 0 wants that no plan is there.
+const AnyVersion = -1
+
+// StorePlan writes a plan for every process to read, and returns it with its new version. It is job.ErrBadPlan for one that cannot be served,
+// and job.ErrChanged if the plan in Redis is not of the version that the caller saw.
+func (q *Queue) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error) {
 	if err := p.Check(); err != nil {
-		return err
+		return p, err
 	}
-	return q.storePlans(ctx, true, []job.Plan{p})
+	for {
+		err := q.redis.Main.Watch(ctx, func(tx *redis.Tx) error {
+			text, err := tx.HGet(ctx, planKey(p.Tier), "version").Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return fmt.Errorf("read the version: %w", err)
+			}
+			version, _ := strconv.ParseInt(text, 10, 64)
+			if seen != AnyVersion && seen != version {
+				return fmt.Errorf("%w: plan %s has version %d", job.ErrChanged, p.Tier, version)
+			}
+			p.Version = version + 1
+			names, err := tx.HGet(ctx, configKey, "tiers").Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return fmt.Errorf("read the names: %w", err)
+			}
+			_, err = tx.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+				pipe.HSet(ctx, planKey(p.Tier), planFields(p))
+				if tiers := strings.Fields(names); !slices.Contains(tiers, string(p.Tier)) {
+					pipe.HSet(ctx, configKey, "tiers", strings.Join(append(tiers, string(p.Tier)), " "))
+				}
+				return nil
+			})
+			return err
+		}, configKey, planKey(p.Tier))
+		switch {
+		case err == nil:
+			return p, nil
+		case errors.Is(err, job.ErrChanged):
+			return p, err
+		case !errors.Is(err, redis.TxFailedErr):
+			return p, classify("plan", err)
+		}
+	}
 }
 
-// storePlans writes plans and their names in one step, again from the start if another process wrote in between: no name gets lost.
-// Without replace, a plan that is there stays.
-func (q *Queue) storePlans(ctx context.Context, replace bool, plans []job.Plan) error {
+// restorePlans writes plans and their names in one step, again from the start if another process wrote in between: no name gets lost. A plan
+// that is there stays.
+func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 	for {
 		err := q.redis.Main.Watch(ctx, func(tx *redis.Tx) error {
 			names, err := tx.HGet(ctx, configKey, "tiers").Result()
@@ -92,7 +129,7 @@ func (q *Queue) storePlans(ctx context.Context, replace bool, plans []job.Plan) 
 				if err != nil {
 					return fmt.Errorf("look for %s: %w", p.Tier, err)
 				}
-				if replace || there == 0 {
+				if there == 0 {
 					write = append(write, p)
 				}
 				if !slices.Contains(tiers, string(p.Tier)) {
@@ -119,10 +156,20 @@ func (q *Queue) storePlans(ctx context.Context, replace bool, plans []job.Plan) 
 
 func planFields(p job.Plan) map[string]any {
 	return map[string]any{
-		"priority": p.Priority, "maxRetries": p.MaxRetries, "heartbeatTimeoutMs": ms(p.HeartbeatTimeout),
+		"typeBackoff": typeBackoffText(p.TypeBackoff),
+		"priority":    p.Priority, "maxRetries": p.MaxRetries, "heartbeatTimeoutMs": ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
 		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap), "backoffJitter": p.Backoff.Jitter,
 	}
+}
+
+// typeBackoffText is "" for none, else JSON with durations in ns: only tierq reads it.
+func typeBackoffText(b map[string]job.Backoff) string {
+	if len(b) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(b) // numbers that Check has seen: it cannot fail
+	return string(text)
 }
 
 func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
@@ -145,6 +192,11 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 	p.Priority, p.MaxRetries, p.Share, p.Version = int(number("priority")), int(number("maxRetries")), int(number("share")), number("version")
 	p.HeartbeatTimeout, p.MaxProcessingTime = fromMs(number("heartbeatTimeoutMs")), fromMs(number("maxProcessingTimeMs"))
 	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"), Cap: fromMs(number("backoffCapMs")), Jitter: fraction("backoffJitter")}
+	if text := f["typeBackoff"]; text != "" {
+		if err := json.Unmarshal([]byte(text), &p.TypeBackoff); err != nil {
+			problems = append(problems, "typeBackoff")
+		}
+	}
 	if len(problems) > 0 {
 		return p, fmt.Errorf("%w %q: unreadable: %s", job.ErrBadPlan, t, strings.Join(problems, ", "))
 	}

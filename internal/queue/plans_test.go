@@ -50,7 +50,7 @@ func TestPlansDeleted_F52(t *testing.T) {
 		l := e.Start(t, job.Public)
 		changed, _ := e.Plans.Plan(job.Public)
 		changed.MaxRetries, changed.Version = 3, 2
-		if err := e.StorePlan(t.Context(), changed); err != nil {
+		if _, err := e.StorePlan(t.Context(), changed, queue.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.LoadPlans(t.Context()); err != nil {
@@ -97,7 +97,7 @@ func TestPlansBad(t *testing.T) {
 		}
 		bad := before[0]
 		bad.Priority = 0
-		if err := e.StorePlan(t.Context(), bad); !errors.Is(err, job.ErrBadPlan) {
+		if _, err := e.StorePlan(t.Context(), bad, queue.AnyVersion); !errors.Is(err, job.ErrBadPlan) {
 			t.Error(err)
 		}
 	})
@@ -114,7 +114,7 @@ func TestPlansStoredAtOnce_S2_P13(t *testing.T) {
 			all.Go(func() {
 				p := job.DefaultPlans()[0]
 				p.Tier = tier
-				if err := e.StorePlan(t.Context(), p); err != nil {
+				if _, err := e.StorePlan(t.Context(), p, queue.AnyVersion); err != nil {
 					t.Error(err)
 				}
 			})

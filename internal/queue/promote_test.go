@@ -59,7 +59,7 @@ func TestPromoteToItsPlace_S2_P3(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		same(t, "fresh", e.Snapshot(t).Counters["fresh"], 4)
-		got, err := e.Submit(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid)})
+		got, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid)})
 		words(t, got, err, job.Full)
 		for i, l := range e.Take(t, 4) {
 			same(t, fmt.Sprintf("job %d", i+1), l.ID, append([]job.ID{delayed.ID}, ids...)[i])

@@ -23,6 +23,7 @@ type Options struct {
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
 	KeepEnded         int          // ended jobs Redis keeps at most, roughly
+	Embedded          bool         // the server lives in this process, and is as old as it
 	Observe           func(error)  // hears the error, or nil, of every script call; may be nil
 	Log               *slog.Logger // hears of what cannot be read; may be nil
 }
@@ -34,6 +35,8 @@ type Queue struct {
 	redis Clients
 	clock clock
 	pace  pace
+
+	events string // the channels' name, after the partition
 
 	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, takeOutbox, acknowledge bound
 	reclaim                                                                                              map[job.Watch]bound
@@ -47,7 +50,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	q := &Queue{opts: o, plans: plans, redis: c}
+	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main)}
 	q.submit = q.bind(submitScript, nil)
 	q.claim = q.bind(claimScript, map[string]string{"claims": claimsSuffix(o.Nonce)})
 	q.heartbeat = q.bind(heartbeatScript, nil)

@@ -3,12 +3,13 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
 // Requeue gives dead jobs a new life. Of each job it takes ID, Generation (the new one), Attempt (as SQL knows it; attempts go on
-// counting), Tier, MaxRetries, Type, Owner, TraceID and Payload. OK: it waits; DUPLICATE: that generation exists; BUSY: the old one lives or
+// counting), Tier, MaxRetries, Type, Owner, TraceID, Options and Payload. OK: it waits; DUPLICATE: that generation exists; BUSY: the old one lives or
 // is not in SQL yet; LATE: as with Submit, try again.
 func (q *Queue) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
 	args := make([]any, 0, 2+8*len(batch))
@@ -19,9 +20,11 @@ func (q *Queue) Requeue(ctx context.Context, partition int, batch []job.Job) ([]
 		if !ok {
 			return nil, fmt.Errorf("requeue %s: %w: %s", j.ID, job.ErrUnknownTier, j.Tier)
 		}
-		args = append(args, string(j.ID), j.Generation, j.Attempt, string(j.Tier), plan.Priority, j.MaxRetries, about(j.Type, j.Owner, j.TraceID), j.Payload)
+		args = append(args, string(j.ID), j.Generation, j.Attempt, string(j.Tier), plan.Priority, j.MaxRetries, about(j.Type, j.Owner, j.TraceID, j.Options), j.Payload)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.requeue, partition, len(batch), args)
-	q.reread(ctx, words)
+	if slices.Contains(words, job.Late) {
+		q.reread(ctx)
+	}
 	return words, err
 }

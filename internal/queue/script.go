@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -49,8 +50,10 @@ type bound struct {
 
 func (q *Queue) bind(s *script, special map[string]string) bound {
 	b := bound{script: s, keys: make([][]string, q.opts.Partitions)}
+	all := map[string]string{"events": q.events}
+	maps.Copy(all, special)
 	for p := range b.keys {
-		b.keys[p] = keysFor(s.names, p, special)
+		b.keys[p] = keysFor(s.names, p, all)
 	}
 	return b
 }
@@ -109,7 +112,7 @@ func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition 
 // word is the one switch that turns a script's texts into words.
 func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
-	case job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
+	case job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
 		job.Ended, job.Suspect, job.Quarantined:
 		return w, nil
 	}

@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted, FULL and LATE not. On LATE the
-// process' idea of Redis' time was off: it has been read anew, try again.
-func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.Word, error) {
-	args := make([]any, 0, 2+8*len(batch))
+// Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another submit with the same
+// Idempotency-Key was, MISMATCH that its body was another one; FULL and LATE not accepted. On LATE the process' idea of Redis' time was off:
+// it has been read anew, try again.
+func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
+	args := make([]any, 0, 2+10*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.notAfter())
 	for i := range batch {
 		s := &batch[i]
@@ -19,17 +22,48 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 		if !ok {
 			return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
 		}
-		args = append(args, string(s.ID), string(s.Tier), plan.Priority, q.limit(plan, s.Delay > 0), ms(s.Delay), s.MaxRetries,
-			about(s.Type, s.Owner, s.TraceID), s.Payload)
+		delay := q.delay(s)
+		args = append(args, string(s.ID), string(s.Tier), plan.Priority, q.limit(plan, delay > 0, s.Promised), ms(delay), s.MaxRetries,
+			about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, s.Idempotency.Key, s.Idempotency.Body)
 	}
-	words, err := q.words(ctx, q.redis.Main, q.submit, partition, len(batch), args)
-	q.reread(ctx, words)
-	return words, err
+	texts, err := q.texts(ctx, q.redis.Main, q.submit, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) != len(batch) {
+		return nil, fmt.Errorf("submit: %d words for %d entries", len(texts), len(batch))
+	}
+	replies := make([]job.SubmitReply, len(texts))
+	late := false
+	for i, text := range texts {
+		word, first, _ := strings.Cut(text, " ")
+		if replies[i].Word, err = q.submit.word(word); err != nil {
+			return nil, err
+		}
+		replies[i].First = job.ID(first)
+		late = late || replies[i].Word == job.Late
+	}
+	if late {
+		q.reread(ctx)
+	}
+	return replies, nil
+}
+
+// delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis' time each time the job
+// is sent, so that a repeat does not move it.
+func (q *Queue) delay(s *job.Submission) time.Duration {
+	if s.RunAt.IsZero() {
+		return s.Delay
+	}
+	return max(s.RunAt.Sub(q.Now()), 0)
 }
 
 // limit is the count of never-claimed jobs at which one partition refuses a tier: its share of the partition's part of the capacity, at
-// least 1. Jobs scheduled at submit have a limit of their own, the same for every tier.
-func (q *Queue) limit(plan job.Plan, delayed bool) string {
+// least 1. Jobs scheduled at submit have a limit of their own, the same for every tier. What tierq owes is never refused.
+func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
+	if promised {
+		return "9007199254740991"
+	}
 	if delayed {
 		return strconv.Itoa(max(q.opts.ScheduledLimit/q.opts.Partitions, 1))
 	}

@@ -57,12 +57,12 @@ func TestSubmitTwice(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		s := queuetest.Job(job.Paid)
-		got, err := e.Submit(t.Context(), 0, []job.Submission{s, s})
+		got, err := e.Words(t.Context(), 0, []job.Submission{s, s})
 		words(t, got, err, job.OK, job.Duplicate)
 		before := e.Snapshot(t)
 		changed := s
 		changed.Payload, changed.Tier = []byte(`{"other":1}`), job.Public
-		got, err = e.Submit(t.Context(), 0, []job.Submission{s, changed})
+		got, err = e.Words(t.Context(), 0, []job.Submission{s, changed})
 		words(t, got, err, job.Duplicate, job.Duplicate)
 		e.Unchanged(t, before)
 
@@ -75,7 +75,7 @@ func TestSubmitTwice(t *testing.T) {
 		} {
 			move()
 			before := e.Snapshot(t)
-			got, err = e.Submit(t.Context(), 0, []job.Submission{s})
+			got, err = e.Words(t.Context(), 0, []job.Submission{s})
 			words(t, got, err, job.Duplicate)
 			e.Unchanged(t, before)
 		}
@@ -93,7 +93,7 @@ func TestSubmitScoreIsExact_S2_N1_S2_N2_S2_N3(t *testing.T) {
 			default:
 				p := job.DefaultPlans()[0]
 				p.Tier, p.Priority = tier, priority
-				if err := e.StorePlan(t.Context(), p); err != nil {
+				if _, err := e.StorePlan(t.Context(), p, queue.AnyVersion); err != nil {
 					t.Fatal(err)
 				}
 				if err := e.LoadPlans(t.Context()); err != nil {
@@ -195,7 +195,7 @@ func TestSubmitLate(t *testing.T) {
 		there := queuetest.Job(job.Paid)
 		there.ID = known
 		e.SetClock(time.UnixMilli(e.Now(t)).Add(-31 * time.Second)) // a copy that was under way for 31 s
-		got, err := e.Submit(t.Context(), 0, []job.Submission{s, there})
+		got, err := e.Words(t.Context(), 0, []job.Submission{s, there})
 		words(t, got, err, job.Late, job.Duplicate)
 		e.Unchanged(t, before)
 		e.PutAll(t, s) // the clock has been read anew
@@ -209,10 +209,10 @@ func TestSubmitUnknownTier(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		before := e.Snapshot(t)
-		if _, err := e.Submit(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid), queuetest.Job("GOLD")}); !errors.Is(err, job.ErrUnknownTier) {
+		if _, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid), queuetest.Job("GOLD")}); !errors.Is(err, job.ErrUnknownTier) {
 			t.Errorf("error %v", err)
 		}
-		if _, err := e.Submit(t.Context(), 1, []job.Submission{queuetest.Job(job.Paid)}); err == nil {
+		if _, err := e.Words(t.Context(), 1, []job.Submission{queuetest.Job(job.Paid)}); err == nil {
 			t.Error("a partition that is not there was taken")
 		}
 		e.Unchanged(t, before)

@@ -55,15 +55,30 @@ func (s *telling) say(what string, reply any, err error) {
 }
 
 func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
-	words, err := s.Env.Submit(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
+	words, err := s.Env.Words(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
 	s.say(fmt.Sprintf("submit %d", n), words, err)
+}
+
+// once submits with an Idempotency-Key.
+func (s *telling) once(n int, body string) {
+	key := strings.Repeat("a", 32)
+	replies, err := s.Env.Submit(s.Context(), 0, []job.Submission{{
+		ID: s.ids[n], Tier: job.Paid, Type: "X", MaxRetries: 2, Delay: 1000 * time.Hour, Idempotency: job.Idempotency{Key: key, Body: strings.Repeat(body, 32)},
+	}})
+	s.say(fmt.Sprintf("submit %d once", n), replies, err)
+}
+
+// save stores a checkpoint.
+func (s *telling) save(n int, text string) {
+	words, err := s.Env.Heartbeat(s.Context(), 0, []job.Beat{{LeaseRef: s.leases[n], Timeout: time.Minute, Checkpoint: []byte(text)}})
+	s.say(fmt.Sprintf("save %d", n), words, err)
 }
 
 func (s *telling) claim(number int64, most int) {
 	reply, err := s.Env.Claim(s.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
 	var got []string
 	for _, l := range reply.Leases {
-		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s", l.ID, l.Generation, l.Attempt, l.RetryCount, l.Payload))
+		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s saved %q", l.ID, l.Generation, l.Attempt, l.RetryCount, l.Payload, l.Checkpoint))
 		s.leases[slices.Index(s.ids, l.ID)] = l.Ref()
 	}
 	s.number = max(s.number, number)
@@ -84,7 +99,7 @@ func (s *telling) write(verb string, n int) {
 }
 
 func (s *telling) cancel(n, generation int) {
-	words, err := s.Env.Cancel(s.Context(), 0, []queue.Cancellation{{ID: s.ids[n], Generation: generation}})
+	words, err := s.Env.Cancel(s.Context(), 0, []job.Cancellation{{ID: s.ids[n], Generation: generation}})
 	s.say(fmt.Sprintf("cancel %d", n), words, err)
 }
 
@@ -131,6 +146,10 @@ func (s *telling) tell() {
 	s.submit(1, job.Paid, 0)
 	s.submit(3, job.Unpaid, time.Minute)
 	s.submit(4, job.Public, 0) // full
+	s.once(5, "b")
+	s.once(5, "b")
+	s.once(6, "b") // replay
+	s.once(6, "c") // mismatch
 	s.claim(5, 2)
 	s.claim(5, 2)
 	s.claim(4, 2)
@@ -152,6 +171,7 @@ func (s *telling) tell() {
 	s.write("complete", 0)
 	s.write("fail", 0)
 	s.next(1)
+	s.save(1, "half way")
 	s.write("fail", 1)
 	s.next(1)
 	s.write("fail", 1) // spent

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -19,10 +20,23 @@ func (e *Env) Put(t testing.TB, tier job.Tier) job.ID {
 	return e.PutAll(t, Job(tier))[0]
 }
 
+// Words submits jobs and returns the word about each.
+func (e *Env) Words(ctx context.Context, partition int, jobs []job.Submission) ([]job.Word, error) {
+	replies, err := e.Submit(ctx, partition, jobs)
+	if err != nil {
+		return nil, err
+	}
+	words := make([]job.Word, len(replies))
+	for i, r := range replies {
+		words[i] = r.Word
+	}
+	return words, nil
+}
+
 // PutAll submits jobs, each of which must be accepted.
 func (e *Env) PutAll(t testing.TB, jobs ...job.Submission) []job.ID {
 	t.Helper()
-	words, err := e.Submit(t.Context(), 0, jobs)
+	words, err := e.Words(t.Context(), 0, jobs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +132,7 @@ func (e *Env) Drain(t testing.TB) []job.Outcome {
 // Cancels asks to cancel a job and returns the word.
 func (e *Env) Cancels(t testing.TB, id job.ID) job.Word {
 	t.Helper()
-	words, err := e.Cancel(t.Context(), 0, []queue.Cancellation{{ID: id}})
+	words, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: id}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,8 +62,8 @@ func (a *audit) count(tier, what string) {
 // job holds one hash to the place the job is in.
 func (a *audit) job(id string) {
 	h, ttl := a.Jobs[id], a.TTL(id)
-	head := strings.Split(h["head"], " ")
-	if len(head) != 8 {
+	head := strings.SplitN(h["head"], " ", 9)
+	if len(head) < 8 {
 		a.say("%s: head %q", id, h["head"])
 		return
 	}
@@ -158,7 +158,7 @@ func (a *audit) keys() {
 	for _, name := range setNames {
 		known[suffix(name)] = "zset"
 	}
-	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash"}
+	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string"}
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {
@@ -169,10 +169,11 @@ func (a *audit) keys() {
 		if v.Type != want {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
-		if strings.HasPrefix(key, "claims:") && v.TTL < 0 {
+		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency"))
+		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}
-		if v.TTL >= 0 && !strings.HasPrefix(key, "claims:") && !strings.HasPrefix(key, suffix("job")) {
+		if v.TTL >= 0 && !ages && !strings.HasPrefix(key, suffix("job")) {
 			a.say("key %s has a time to live of %s", key, v.TTL)
 		}
 	}

@@ -1,0 +1,37 @@
+package job
+
+import "time"
+
+// Filter picks jobs; a zero field takes all.
+type Filter struct {
+	Status Status // as it is shown
+	Tier   Tier
+	Type   string
+	Cause  Cause
+	From   time.Time // dead letters: discarded at From or later
+	To     time.Time // dead letters: discarded before To
+}
+
+// Takes says whether a job passes status, tier, type and cause.
+func (f Filter) Takes(j *Job) bool {
+	return (f.Status == "" || f.Status == j.Status.Shown()) && (f.Tier == "" || f.Tier == j.Tier) &&
+		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause)
+}
+
+// DeadLetter is a job that failed for good, as SQL keeps it: Payload and Options are there, so that it can be given a new life.
+type DeadLetter struct {
+	Job
+	RequestedAt time.Time // a requeue was promised
+	RequestID   string    // by this request
+	RequeuedAt  time.Time // the requeue happened
+}
+
+// Open says whether nobody has asked for a requeue yet.
+func (d *DeadLetter) Open() bool { return d.RequestedAt.IsZero() && d.RequeuedAt.IsZero() }
+
+// Ahead is what stands before a waiting job.
+type Ahead struct {
+	Position int64          // ready jobs before it, over all partitions: 0 = next
+	ByTier   map[Tier]int64 // the same, by tier; nil where tiers overlap (a small priority base)
+	Running  map[Tier]int64 // running jobs, by tier
+}

@@ -1,0 +1,53 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Run tells a handler which job it is running.
+type Run struct {
+	ID         ID
+	Generation int
+	Attempt    int
+	RetryCount int
+	MaxRetries int
+	Tier       Tier
+	Type       string
+	Owner      string
+	TraceID    string
+	Deadline   time.Time
+	Saved      []byte // the last Checkpoint of an earlier attempt of this generation; nil = none
+
+	// Save stores a checkpoint; the worker sets it. Handlers call Checkpoint.
+	Save func(ctx context.Context, data []byte) error
+}
+
+type runKey struct{}
+
+// WithRun puts the running job into a handler's context.
+func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, runKey{}, r) }
+
+// Running is the job a handler's context belongs to.
+func Running(ctx context.Context) (Run, bool) {
+	r, ok := ctx.Value(runKey{}).(Run)
+	return r, ok
+}
+
+// MaxCheckpoint bounds a checkpoint, in bytes.
+const MaxCheckpoint = 16 << 10
+
+// Checkpoint stores how far the running job has come, at most MaxCheckpoint bytes in place of what was there. When it returns nil, a later
+// attempt of the same generation finds the data in Run.Saved, whatever becomes of this process. It returns ErrLeaseLost if another worker
+// may hold the job now, and the store's error if it did not answer.
+func Checkpoint(ctx context.Context, data []byte) error {
+	run, _ := Running(ctx)
+	switch {
+	case run.Save == nil:
+		return errors.New("checkpoint: no job runs in this context")
+	case len(data) > MaxCheckpoint:
+		return errors.New("checkpoint: too large")
+	}
+	return run.Save(ctx, data)
+}

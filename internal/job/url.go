@@ -1,0 +1,84 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// MaxURL bounds a URL that tierq is asked to call, in bytes.
+const MaxURL = 2048
+
+// ReadURL reads a URL that tierq is asked to call: absolute, http or https, printable ASCII, without user name and fragment. Its host is
+// a name (letters, digits, hyphens and underscores) or an address in its canonical spelling: what some program reads as an address and
+// another as a name is refused. The error continues a sentence whose subject is the URL, and does not repeat it. Whether the address may
+// be called is decided by who calls.
+func ReadURL(s string) (*url.URL, error) {
+	switch {
+	case s == "":
+		return nil, errors.New("is missing")
+	case len(s) > MaxURL:
+		return nil, fmt.Errorf("has %d bytes, the most is %d", len(s), MaxURL)
+	case strings.Contains(s, "#"):
+		return nil, errors.New("has a fragment (#)")
+	}
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c > '~' || strings.IndexByte("\"<>\\^`{|}", c) >= 0 {
+			return nil, errors.New("has a character that must be escaped in a URL")
+		}
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, errors.New("is not a URL") // the parser's own words repeat it
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("is neither http nor https")
+	case u.Host == "" || u.Opaque != "":
+		return nil, errors.New("has no host")
+	case u.User != nil:
+		return nil, errors.New("has a user name in it")
+	case !isHost(u.Hostname(), u.Host[0] == '['):
+		return nil, errors.New("has a host that is neither a name nor an address")
+	case !isPort(strings.TrimPrefix(strings.TrimPrefix(u.Host, "["+u.Hostname()+"]"), u.Hostname())):
+		return nil, errors.New("has a port that is not in 1..65535")
+	}
+	return u, nil
+}
+
+// isPort takes what follows the host: nothing, or a colon and a port as it is usually written.
+func isPort(s string) bool {
+	if s == "" {
+		return true
+	}
+	n, err := strconv.ParseUint(s[1:], 10, 16)
+	return err == nil && n > 0 && s[1] != '0'
+}
+
+func isHost(s string, bracketed bool) bool {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Is6() == bracketed && a.Zone() == "" && !a.Is4In6()
+	}
+	return !bracketed && isName(s)
+}
+
+// isName refuses names whose last label is a number: 127.1, 0x7f000001 and 017700000001 are addresses to some programs.
+func isName(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	labels := strings.Split(s, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.Trim(l, alphanumeric+"-_") != "" {
+			return false
+		}
+	}
+	last := strings.ToLower(labels[len(labels)-1])
+	number := strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
+	return !number
+}
+
+const alphanumeric = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is approximate. A job that
+// does not wait any more is job.ErrNotFound.
+func (q *Queue) Position(ctx context.Context, id job.ID) (int64, error) {
+	own := id.Partition()
+	if own < 0 || own >= q.opts.Partitions {
+		return 0, job.ErrNotFound
+	}
+	rank, err := q.redis.Read.ZRank(ctx, Key(own, "queue"), string(id)).Result()
+	if errors.Is(err, redis.Nil) {
+		return 0, job.ErrNotFound
+	}
+	if err != nil {
+		return 0, classify("position", err)
+	}
+	if q.opts.Partitions == 1 {
+		return rank, nil
+	}
+	score, err := q.redis.Read.ZScore(ctx, Key(own, "queue"), string(id)).Result()
+	if errors.Is(err, redis.Nil) {
+		return 0, job.ErrNotFound
+	}
+	if err != nil {
+		return 0, classify("position", err)
+	}
+	for p := range q.opts.Partitions {
+		if p == own {
+			continue
+		}
+		n, err := q.redis.Read.ZCount(ctx, Key(p, "queue"), "-inf", "("+scoreText(score)).Result()
+		if err != nil {
+			return 0, classify("position", err)
+		}
+		rank += n
+	}
+	return rank, nil
+}
+
+// strictBase is the smallest priority base with which tiers cannot overlap in this millennium.
+const strictBase = 10_000_000_000_000
+
+// Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is job.ErrNotFound.
+func (q *Queue) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
+	position, err := q.Position(ctx, j.ID)
+	if err != nil {
+		return job.Ahead{}, err
+	}
+	a := job.Ahead{Position: position}
+	bands, ok := q.bands()
+	if !ok {
+		return a, nil
+	}
+	a.ByTier = map[job.Tier]int64{}
+	left := position
+	for tier, band := range bands {
+		if tier == j.Tier || !better(bands, tier, j.Tier) {
+			continue
+		}
+		n, err := q.countBand(ctx, band)
+		if err != nil {
+			return job.Ahead{}, err
+		}
+		a.ByTier[tier] = min(n, left)
+		left -= a.ByTier[tier]
+	}
+	a.ByTier[j.Tier] = left
+	return a, nil
+}
+
+// band is the scores that a tier's jobs have, from low to below high.
+type band struct{ low, high float64 }
+
+// bands are the tiers' bands; ok is false where they overlap: the base is small, or two tiers share a priority.
+func (q *Queue) bands() (map[job.Tier]band, bool) {
+	if q.opts.PriorityBase < strictBase {
+		return nil, false
+	}
+	bands, seen := map[job.Tier]band{}, map[int]bool{}
+	for _, p := range q.plans.All() {
+		if seen[p.Priority] {
+			return nil, false
+		}
+		seen[p.Priority] = true
+		low := float64(p.Priority) * float64(q.opts.PriorityBase)
+		bands[p.Tier] = band{low, low + float64(q.opts.PriorityBase)}
+	}
+	return bands, true
+}
+
+func better(bands map[job.Tier]band, a, b job.Tier) bool {
+	other, known := bands[b]
+	return !known || bands[a].low < other.low
+}
+
+func (q *Queue) countBand(ctx context.Context, b band) (int64, error) {
+	sum := int64(0)
+	for p := range q.opts.Partitions {
+		n, err := q.redis.Read.ZCount(ctx, Key(p, "queue"), scoreText(b.low), "("+scoreText(b.high)).Result()
+		if err != nil {
+			return 0, classify("ahead", err)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// oldestLook is how many of the first jobs are looked at for each tier's oldest where tiers overlap.
+const oldestLook = 200
+
+// Oldest is the arrival of the oldest ready job of each tier that has one. Where tiers overlap (a small priority base) only the first few hundred
+// ready jobs are looked at: a tier that is not among them is left out.
+func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
+	bands, ok := q.bands()
+	oldest := map[job.Tier]time.Time{}
+	keep := func(t job.Tier, arrived time.Time) {
+		if known, seen := oldest[t]; !seen || arrived.Before(known) {
+			oldest[t] = arrived
+		}
+	}
+	for p := range q.opts.Partitions {
+		if !ok {
+			if err := q.oldestOfFirst(ctx, p, keep); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for tier, b := range bands {
+			first, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(p, "queue"), &redis.ZRangeBy{Min: scoreText(b.low), Max: "(" + scoreText(b.high), Count: 1}).Result()
+			if err != nil {
+				return nil, classify("oldest", err)
+			}
+			if len(first) == 1 {
+				keep(tier, time.UnixMilli(int64(first[0].Score-b.low)).UTC())
+			}
+		}
+	}
+	return oldest, nil
+}
+
+func (q *Queue) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
+	at := place{source: 1, partition: partition, score: math.Inf(-1)}
+	for range oldestLook / lookStep {
+		found, err := q.look(ctx, job.Filter{}, &at)
+		if err != nil || found == nil {
+			return err
+		}
+		for i := range found {
+			at.score, at.member = found[i].score, string(found[i].ID)
+			if found[i].there {
+				keep(found[i].Tier, found[i].ArrivedAt)
+			}
+		}
+	}
+	return nil
+}
+
+// RunID names the server's present life: another one after each restart. A server that does not say (the embedded one) lives as long as this
+// process.
+func (q *Queue) RunID(ctx context.Context) (string, error) {
+	if q.opts.Embedded {
+		return q.opts.Nonce, nil
+	}
+	id, err := q.redis.Main.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return "", classify("run id", err)
+	}
+	if run := id["Server"]["run_id"]; run != "" {
+		return run, nil
+	}
+	return "unknown-" + strconv.FormatInt(q.Now().Unix(), 10), nil
+}

@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// A list reads the sets that hold living jobs one after the other, each in its own order: what runs, what waits, what is scheduled, what has
+// ended and is not in SQL yet. It looks at no more than maxLook jobs per page.
+const (
+	maxLook  = 1000
+	lookStep = 100
+	listPipe = 15 // commands of about 250 bytes: the embedded server, behind a pipe without a buffer, takes 4 KiB at a time
+)
+
+var sources = []struct {
+	set      string
+	statuses []job.Status // what its jobs are
+}{
+	{"maxtimes", []job.Status{job.Processing}}, // its scores stand still, those of the heartbeats do not
+	{"queue", []job.Status{job.Pending}},
+	{"scheduled", []job.Status{job.Scheduled}},
+	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled}},
+}
+
+// place is where a page ended: a set of a partition, and the last entry that was looked at.
+type place struct {
+	source, partition int
+	score             float64
+	member            string
+}
+
+func (p place) String() string {
+	return fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, strconv.FormatFloat(p.score, 'f', -1, 64), p.member)
+}
+
+func (q *Queue) readPlace(cursor string) (place, error) {
+	start := place{score: math.Inf(-1)}
+	if cursor == "" {
+		return start, nil
+	}
+	f := strings.Split(cursor, ".")
+	if len(f) != 4 {
+		return start, job.ErrBadCursor
+	}
+	source, err1 := strconv.Atoi(f[0])
+	partition, err2 := strconv.Atoi(f[1])
+	score, err3 := strconv.ParseFloat(f[2], 64)
+	if err1 != nil || err2 != nil || err3 != nil || math.IsNaN(score) || source < 0 || source >= len(sources) || partition < 0 || partition >= q.opts.Partitions {
+		return start, job.ErrBadCursor
+	}
+	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
+		return start, job.ErrBadCursor
+	}
+	return place{source, partition, score, f[3]}, nil
+}
+
+// List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be shorter than limit, even
+// empty, and still have a next; "" is the end. A job that moves while a list is read may be seen twice or not at all. An unknown cursor is
+// job.ErrBadCursor.
+func (q *Queue) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+	at, err := q.readPlace(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	for looked := 0; looked < maxLook && len(items) < limit; {
+		if at.source == len(sources) {
+			return items, "", nil
+		}
+		found, err := q.look(ctx, f, &at)
+		if err != nil {
+			return nil, "", err
+		}
+		if found == nil { // the set is through
+			at = q.after(at)
+			continue
+		}
+		for i := range found {
+			looked++
+			at.score, at.member = found[i].score, string(found[i].ID)
+			if found[i].there && f.Takes(&found[i].Job) {
+				if items = append(items, found[i].Job); len(items) == limit {
+					break
+				}
+			}
+		}
+	}
+	if at.source == len(sources) {
+		return items, "", nil
+	}
+	return items, at.String(), nil
+}
+
+// after is the beginning of the next set: the same one of the next partition, then the next one.
+func (q *Queue) after(p place) place {
+	p.score, p.member = math.Inf(-1), ""
+	if p.partition++; p.partition == q.opts.Partitions {
+		p.partition, p.source = 0, p.source+1
+	}
+	return p
+}
+
+type listed struct {
+	job.Job
+	score float64
+	there bool // the job still has its hash
+}
+
+// look reads the next entries after a place; nil if there are none, or none that the filter could take.
+func (q *Queue) look(ctx context.Context, f job.Filter, at *place) ([]listed, error) {
+	source := sources[at.source]
+	if f.Status != "" && !slices.Contains(source.statuses, f.Status) {
+		return nil, nil
+	}
+	entries, err := q.entries(ctx, Key(at.partition, source.set), at)
+	if err != nil || len(entries) == 0 {
+		return nil, err
+	}
+	replies := make([]*redis.SliceCmd, len(entries))
+	for first := 0; first < len(entries); first += listPipe {
+		_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := first; i < min(first+listPipe, len(entries)); i++ {
+				replies[i] = p.HMGet(ctx, JobKey(member(entries[i])), findFields[:11]...)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, classify("list", err)
+		}
+	}
+	found := make([]listed, len(entries))
+	for i, e := range entries {
+		id := member(e)
+		found[i] = listed{Job: job.Job{ID: id}, score: e.Score}
+		j, err := readFound(id, replies[i].Val())
+		if err != nil {
+			continue // it has just gone, or the audit's business
+		}
+		if j.Status == job.Scheduled {
+			j.RunAt = msTime(scoreText(e.Score))
+		}
+		found[i].Job, found[i].there = j, true
+	}
+	return found, nil
+}
+
+// entries are the next members of a set after a place. Entries of one score are in the order of their members.
+func (q *Queue) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
+	for offset := int64(0); ; offset += lookStep {
+		page, err := q.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Offset: offset, Count: lookStep}).Result()
+		if err != nil {
+			return nil, classify("list", err)
+		}
+		for i, z := range page {
+			if z.Score != at.score || string(member(z)) > at.member {
+				return page[i:], nil
+			}
+		}
+		if len(page) < lookStep {
+			return nil, nil
+		}
+	}
+}
+
+func member(z redis.Z) job.ID {
+	text, _ := z.Member.(string)
+	return job.ID(text)
+}

@@ -1,0 +1,156 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// all reads a list to its end.
+func all(t *testing.T, e *queuetest.Env, f job.Filter, limit int) []job.Job {
+	t.Helper()
+	var jobs []job.Job
+	for cursor, pages := "", 0; ; pages++ {
+		page, next, err := e.List(t.Context(), f, cursor, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > limit || pages > 200 {
+			t.Fatalf("page %d has %d jobs, %d wanted", pages, len(page), limit)
+		}
+		jobs = append(jobs, page...)
+		if next == "" {
+			return jobs
+		}
+		cursor = next
+	}
+}
+
+// Every living job is in the list once, on every page size, also jobs of one score; filters pick.
+func TestList_S4_E2_S1_E3(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 2 }, func(t *testing.T, e *queuetest.Env) {
+		statuses := map[job.ID]job.Status{}
+		for p := range 2 {
+			var batch []job.Submission
+			for i := range 90 {
+				s := queuetest.Job([]job.Tier{job.Paid, job.Unpaid, job.Public}[i%3])
+				s.ID, s.Type = queuetest.NewID(p), []string{"A", "B"}[i%2]
+				statuses[s.ID] = job.Pending
+				if i%9 == 0 {
+					s.Delay, statuses[s.ID] = time.Hour, job.Scheduled
+				}
+				batch = append(batch, s)
+			}
+			if _, err := e.Submit(t.Context(), p, batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leases := e.Take(t, 12)
+		for _, l := range leases {
+			statuses[l.ID] = job.Processing
+		}
+		e.Finish(t, leases[0])
+		statuses[leases[0].ID] = job.Completed
+		for _, limit := range []int{1, 7, 100} {
+			found := map[job.ID]job.Status{}
+			for _, j := range all(t, e, job.Filter{}, limit) {
+				if _, twice := found[j.ID]; twice {
+					t.Errorf("%s is listed twice", j.ID)
+				}
+				found[j.ID] = j.Status
+				if (j.Status == job.Scheduled) == j.RunAt.IsZero() || j.Payload != nil || j.Result != nil || j.Tier == "" {
+					t.Errorf("%+v", j)
+				}
+			}
+			if fmt.Sprint(found) != fmt.Sprint(statuses) {
+				t.Errorf("by %d: %d jobs, want %d", limit, len(found), len(statuses))
+			}
+		}
+		for _, f := range []job.Filter{{Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
+			want := 0
+			for _, j := range all(t, e, job.Filter{}, 100) {
+				if f.Takes(&j) {
+					want++
+				}
+			}
+			got := all(t, e, f, 10)
+			if len(got) != want || want == 0 || slices.ContainsFunc(got, func(j job.Job) bool { return !f.Takes(&j) }) {
+				t.Errorf("%+v: %d jobs, want %d", f, len(got), want)
+			}
+		}
+	})
+}
+
+func TestListBadCursor_A60(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		id := string(e.Put(t, job.Paid))
+		for _, cursor := range []string{"x", "0.0.1", "9.0.1." + id, "-1.0.1." + id, "0.1.1." + id, "0.0.NaN." + id, "0.0.1.*", "0.0.1." + id + ".", "0.0.1e999." + id} {
+			if _, _, err := e.List(t.Context(), job.Filter{}, cursor, 10); !errors.Is(err, job.ErrBadCursor) {
+				t.Errorf("%q: %v", cursor, err)
+			}
+		}
+	})
+}
+
+func TestAhead_Position(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 2 }, func(t *testing.T, e *queuetest.Env) {
+		put := func(partition int, tier job.Tier) job.ID {
+			t.Helper()
+			s := queuetest.Job(tier)
+			s.ID = queuetest.NewID(partition)
+			got, err := e.Words(t.Context(), partition, []job.Submission{s})
+			words(t, got, err, job.OK)
+			return s.ID
+		}
+		unpaid := put(0, job.Unpaid)
+		public := put(0, job.Public)
+		put(0, job.Paid)
+		put(1, job.Paid)
+		put(1, job.Unpaid)
+		ahead, err := e.Ahead(t.Context(), &job.Job{ID: public, Tier: job.Public})
+		if err != nil || ahead.Position != 4 || fmt.Sprint(ahead.ByTier) != "map[PAID:2 PUBLIC:0 UNPAID:2]" {
+			t.Errorf("%+v, %v", ahead, err)
+		}
+		got, err := e.Position(t.Context(), unpaid)
+		if err != nil || got != 2 {
+			t.Errorf("position %d, %v", got, err)
+		}
+		for _, id := range []job.ID{queuetest.NewID(0), queuetest.NewID(9)} {
+			if _, err := e.Position(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
+				t.Error(err)
+			}
+		}
+		oldest, err := e.Oldest(t.Context())
+		j, _ := e.Find(t.Context(), unpaid)
+		if err != nil || len(oldest) != 3 || !oldest[job.Unpaid].Equal(j.ArrivedAt) {
+			t.Errorf("oldest %v, %v, want %s", oldest, err, j.ArrivedAt)
+		}
+	})
+}
+
+// With a small base tiers overlap: what cannot be told is not told.
+func TestAhead_SmallBase_S2_G6(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
+		e.Put(t, job.Paid)
+		id := e.Put(t, job.Public)
+		ahead, err := e.Ahead(t.Context(), &job.Job{ID: id, Tier: job.Public})
+		if err != nil || ahead.Position != 1 || ahead.ByTier != nil {
+			t.Errorf("%+v, %v", ahead, err)
+		}
+		oldest, err := e.Oldest(t.Context())
+		j, _ := e.Find(t.Context(), id)
+		if err != nil || !oldest[job.Public].Equal(j.ArrivedAt) {
+			t.Errorf("oldest %v, %v, want %s", oldest, err, j.ArrivedAt)
+		}
+	})
+}

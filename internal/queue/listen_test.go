@@ -1,0 +1,147 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// ear collects what a queue's events say, from when it is up.
+func ear(t *testing.T, q *queue.Queue) <-chan job.Event {
+	t.Helper()
+	up, heard, done := make(chan struct{}), make(chan job.Event, 100), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		done <- q.Listen(ctx, func(events []job.Event) {
+			for _, e := range events {
+				heard <- e
+			}
+		}, func() { close(up) })
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the listener ended with %v", err)
+		}
+	})
+	select {
+	case <-up:
+	case err := <-done:
+		t.Fatal(err)
+	case <-time.After(5 * time.Second):
+		t.Fatal("the subscription does not stand")
+	}
+	return heard
+}
+
+func hears(t *testing.T, heard <-chan job.Event, id job.ID, status job.Status, attempt int, cause job.Cause) {
+	t.Helper()
+	select {
+	case e := <-heard:
+		if e.ID != id || e.Status != status || e.Attempt != attempt || e.Cause != cause || e.Tier == "" || time.Since(e.At).Abs() > time.Minute {
+			t.Errorf("heard %+v, want %s %s, attempt %d, cause %q", e, id, status, attempt, cause)
+		}
+	case <-time.After(5 * time.Second):
+		t.Errorf("heard nothing of %s %s", id, status)
+	}
+}
+
+// Every transition of every script is told, in order, to whoever listens.
+func TestEvents_S4_M1(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		heard := ear(t, e.Queue)
+		fail := func(l job.Lease, delay time.Duration, final bool) {
+			t.Helper()
+			if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError, Delay: delay, Final: final}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := e.Start(t, job.Paid)
+		hears(t, heard, l.ID, job.Pending, 0, "")
+		hears(t, heard, l.ID, job.Processing, 1, "")
+		e.Finish(t, l)
+		hears(t, heard, l.ID, job.Completed, 1, "")
+
+		l = e.Start(t, job.Paid)
+		hears(t, heard, l.ID, job.Pending, 0, "")
+		hears(t, heard, l.ID, job.Processing, 1, "")
+		fail(l, 0, false)
+		hears(t, heard, l.ID, job.Pending, 1, job.HandlerError)
+		l = e.Take(t, 1)[0]
+		hears(t, heard, l.ID, job.Processing, 2, "")
+		fail(l, time.Minute, false)
+		hears(t, heard, l.ID, job.Scheduled, 2, job.HandlerError)
+		e.Age(t, "scheduled", time.Hour)
+		if _, err := e.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, heard, l.ID, job.Pending, 2, "")
+		l = e.Take(t, 1)[0]
+		hears(t, heard, l.ID, job.Processing, 3, "")
+		if _, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}}); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, heard, l.ID, job.Pending, 3, "")
+		l = e.Take(t, 1)[0]
+		hears(t, heard, l.ID, job.Processing, 4, "")
+		e.Age(t, "beats", time.Hour)
+		e.Look(t, job.Crashed)
+		e.Age(t, "suspects:crashed", queue.Patience)
+		e.Look(t, job.Crashed)
+		hears(t, heard, l.ID, job.Pending, 4, job.HeartbeatStopped)
+		l = e.Take(t, 1)[0]
+		hears(t, heard, l.ID, job.Processing, 5, "")
+		fail(l, 0, true)
+		hears(t, heard, l.ID, job.Failed, 5, job.HandlerError)
+		dead := e.Drain(t)
+		for i := range dead {
+			if dead[i].ID == l.ID {
+				again := dead[i].Job
+				again.Generation = 2
+				got, err := e.Requeue(t.Context(), 0, []job.Job{again})
+				words(t, got, err, job.OK)
+			}
+		}
+		hears(t, heard, l.ID, job.Pending, 5, "")
+		same(t, "cancel", e.Cancels(t, l.ID), job.WasCancelled)
+		hears(t, heard, l.ID, job.Cancelled, 5, "")
+
+		l = e.Start(t, job.Public)
+		hears(t, heard, l.ID, job.Pending, 0, "")
+		hears(t, heard, l.ID, job.Processing, 1, "")
+		same(t, "cancel", e.Cancels(t, l.ID), job.Cancel)
+		hears(t, heard, l.ID, job.Processing, 1, "") // cancel requested
+		if _, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: l.Ref()}}); err != nil {
+			t.Fatal(err)
+		}
+		hears(t, heard, l.ID, job.Cancelled, 1, "")
+	})
+}
+
+// A connection that fails ends the listener with an error that says so: whoever waits must not wait for ever.
+func TestListenEndsWithItsConnection_F21(t *testing.T) {
+	t.Parallel()
+	e := queuetest.Open(t, realClients(t), func(*queue.Options) {})
+	up, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- e.Listen(t.Context(), func([]job.Event) {}, func() { close(up) })
+	}()
+	<-up
+	if err := e.Redis.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if !errors.Is(err, job.ErrAmbiguous) && !errors.Is(err, job.ErrUnavailable) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("still listening")
+	}
+}

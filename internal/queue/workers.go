@@ -1,0 +1,62 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	workerSilent    = 10 * time.Second // a process that said nothing for so long is not counted any more
+	workerForgotten = time.Minute      // and is removed
+)
+
+// Register says that this process runs jobs. It is repeated every second; SeenAt is set here.
+func (q *Queue) Register(ctx context.Context, w job.WorkerInfo) error {
+	w.SeenAt = q.Now()
+	text, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("register: %w", err)
+	}
+	if err := q.redis.Main.HSet(ctx, workerKey, w.Name, text).Err(); err != nil {
+		return classify("register", err)
+	}
+	return nil
+}
+
+// Unregister says that this process runs no jobs any more.
+func (q *Queue) Unregister(ctx context.Context, name string) error {
+	if err := q.redis.Main.HDel(ctx, workerKey, name).Err(); err != nil {
+		return classify("unregister", err)
+	}
+	return nil
+}
+
+// Workers are the processes that registered within the last seconds, by name. Those that have been silent for long are forgotten.
+func (q *Queue) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	all, err := q.redis.Read.HGetAll(ctx, workerKey).Result()
+	if err != nil {
+		return nil, classify("workers", err)
+	}
+	now := q.Now()
+	workers := make([]job.WorkerInfo, 0, len(all))
+	for name, text := range all {
+		var w job.WorkerInfo
+		bad := json.Unmarshal([]byte(text), &w) != nil
+		switch silent := now.Sub(w.SeenAt); {
+		case bad || silent > workerForgotten:
+			if err := q.Unregister(ctx, name); err != nil {
+				return nil, err
+			}
+		case silent <= workerSilent:
+			workers = append(workers, w)
+		}
+	}
+	slices.SortFunc(workers, func(a, b job.WorkerInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return workers, nil
+}
