@@ -1,10 +1,13 @@
 package config
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,6 +117,46 @@ func (l *loader) checkAddr(c Config) {
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// checkOutgoing looks at where mail, files, signatures and traces go. It never repeats a value: it may hold a password.
+func (l *loader) checkOutgoing(c Config) {
+	wants := func(name, text, form string, schemes ...string) {
+		if text == "" || l.bad[name] {
+			return
+		}
+		u, err := url.Parse(text)
+		if err != nil || !slices.Contains(schemes, u.Scheme) || u.Host == "" && u.Scheme != "file" {
+			l.problem(name, "must look like "+form)
+		}
+	}
+	wants("TIERQ_SMTP_URL", c.SMTPURL, "smtp://user:password@host:587?from=tierq@example.com", "smtp", "smtps")
+	wants("TIERQ_BLOB_URL", c.BlobURL, "file:///folder or s3://bucket?region=...", "file", "s3")
+	wants("OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint, "http://127.0.0.1:4318", "http", "https")
+	if secret, ok := strings.CutPrefix(c.WebhookSecret, "whsec_"); c.WebhookSecret != "" && !l.bad["TIERQ_WEBHOOK_SECRET"] {
+		if key, err := base64.StdEncoding.DecodeString(secret); !ok || err != nil || len(key) < 24 || len(key) > 64 {
+			l.problem("TIERQ_WEBHOOK_SECRET", "must be whsec_ and 24 to 64 bytes in base64: write whsec_$(openssl rand -base64 32)")
+		}
+	}
+	if _, err := parseNetworks(c.EgressAllow); err != nil && !l.bad["TIERQ_EGRESS_ALLOW"] {
+		l.problem("TIERQ_EGRESS_ALLOW", err.Error())
+	}
+}
+
+func parseNetworks(text string) ([]netip.Prefix, error) {
+	var networks []netip.Prefix
+	for one := range strings.SplitSeq(text, ",") {
+		one = strings.TrimSpace(one)
+		if one == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(one)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network: write 10.1.0.0/16 or fd00::/8", one)
+		}
+		networks = append(networks, p.Masked())
+	}
+	return networks, nil
 }
 
 func (l *loader) checkRest(c Config) {

@@ -6,6 +6,7 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 )
 
@@ -17,7 +18,7 @@ type Config struct {
 	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only with TIERQ_INSECURE=on"`
 	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`
-	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file"`
+	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file, of mail that has no server, and of files that jobs make"`
 
 	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; some of them only in external mode"`
 	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
@@ -40,8 +41,16 @@ type Config struct {
 
 	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"whoever stops the process waits for it" doc:"how long a stopping process lets running jobs finish before it gives them back"`
 	Insecure     bool          `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: allow TIERQ_ADDR to be reached from other machines, without API keys"`
-	LogLevel     slog.Level    `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	LogFormat    string        `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
+
+	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`
+	BlobURL       string `env:"TIERQ_BLOB_URL" doc:"where the files that jobs make are kept: file:///folder or s3://bucket?region=...; unset: under TIERQ_DATA_DIR"`
+	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs webhooks and callbacks; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode sends them unsigned"`
+	EgressAllow   string `env:"TIERQ_EGRESS_ALLOW" doc:"networks such as 10.1.0.0/16 that webhooks, callbacks and forwarding may reach although they are private, with commas between them"`
+	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000" why:"a bulk requeue must not push everybody else aside" doc:"dead letters per second that a bulk requeue brings back"`
+	OTLPEndpoint  string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of an OpenTelemetry collector (OTLP over HTTP); unset: no traces are sent"`
+
+	LogLevel  slog.Level `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
+	LogFormat string     `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
 }
 
 // Roles is what a process does.
@@ -53,6 +62,12 @@ type Roles struct {
 
 // All reports whether the process does everything there is to do.
 func (r Roles) All() bool { return r.API && r.Worker && r.Recovery }
+
+// Egress are the networks of TIERQ_EGRESS_ALLOW.
+func (c Config) Egress() []netip.Prefix {
+	networks, _ := parseNetworks(c.EgressAllow) // Load has seen them
+	return networks
+}
 
 // Embedded reports whether the stores live inside the process: nothing external was configured.
 func (c Config) Embedded() bool { return c.RedisURL == "" && c.MySQLDSN == "" }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func TestDefaults_S2_N15(t *testing.T) {
 		Addr: "127.0.0.1:8080", DataDir: "./data", Roles: Roles{API: true, Worker: true, Recovery: true},
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000,
-		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second,
+		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
 	}
 	if c != want {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
@@ -54,7 +55,8 @@ func TestValues_S2_C1(t *testing.T) {
 	c, problems := load(t, append(external,
 		"TIERQ_ROLES= worker , recovery", "TIERQ_WORKERS=3", "TIERQ_PAYLOAD_LIMIT=1KiB", "TIERQ_RESULT_LIMIT=65536",
 		"TIERQ_RETENTION=0", "TIERQ_INSECURE=on", "TIERQ_ADDR=:9000", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",
-		"TIERQ_CAPACITY=", "TIERQ_URL=http://cli", "TIERQ_TOKEN=cli", "TIERQ_DEMO=", "OTEL_EXPORTER_OTLP_ENDPOINT=x", "HOME=/x")...)
+		"TIERQ_CAPACITY=", "TIERQ_URL=http://cli", "TIERQ_TOKEN=cli", "TIERQ_DEMO=", "OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
+		"TIERQ_EGRESS_ALLOW= 10.1.2.3/16, fd00::/8 ", "TIERQ_WEBHOOK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "TIERQ_BLOB_URL=s3://files?region=eu", "HOME=/x")...)
 	if problems != nil {
 		t.Fatal(problems)
 	}
@@ -66,6 +68,9 @@ func TestValues_S2_C1(t *testing.T) {
 	}
 	if c.Workers != 3 || c.PayloadLimit != 1024 || c.ResultLimit != 65536 || c.Retention != 0 || !c.Insecure || c.Capacity != 10_000 {
 		t.Errorf("got\n%v", c)
+	}
+	if c.OTLPEndpoint != "http://collector:4318" || fmt.Sprint(c.Egress()) != "[10.1.0.0/16 fd00::/8]" || c.BlobURL != "s3://files?region=eu" {
+		t.Errorf("outgoing: %v", c)
 	}
 	if c.LogLevel.String() != "DEBUG" || c.LogFormat != "json" {
 		t.Errorf("log: %v %v", c.LogLevel, c.LogFormat)
@@ -180,4 +185,22 @@ func write(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+func TestOutgoingProblems(t *testing.T) {
+	for setting, says := range map[string]string{
+		"TIERQ_SMTP_URL=http://mail":                   "smtp://",
+		"TIERQ_SMTP_URL=smtp:///x":                     "smtp://",
+		"TIERQ_BLOB_URL=/folder":                       "file:///folder",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318":   "http://127.0.0.1:4318",
+		"TIERQ_WEBHOOK_SECRET=MfKQ9r8GKYqrTwjUPD8ILPZ": "whsec_",
+		"TIERQ_WEBHOOK_SECRET=whsec_c2hvcnQ=":          "24 to 64 bytes",
+		"TIERQ_EGRESS_ALLOW=10.0.0.1":                  "no network",
+		"TIERQ_REQUEUE_RATE=0":                         "must be 1 to 100000",
+	} {
+		_, problems := load(t, setting)
+		if len(problems) != 1 || !strings.Contains(problems[0], says) {
+			t.Errorf("%s: %q, want %q", setting, problems, says)
+		}
+	}
 }

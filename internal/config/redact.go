@@ -39,6 +39,15 @@ func (c Config) shown(s Setting) string {
 		return redactURL(c.RedisURL)
 	case "MYSQL_DSN":
 		return redactDSN(c.MySQLDSN)
+	case "TIERQ_SMTP_URL":
+		return redactURL(c.SMTPURL)
+	case "TIERQ_BLOB_URL":
+		return redactURL(c.BlobURL)
+	case "TIERQ_WEBHOOK_SECRET":
+		if c.WebhookSecret != "" {
+			return hidden
+		}
+		return ""
 	case "TIERQ_INSECURE":
 		if c.Insecure {
 			return "on"
@@ -113,6 +122,9 @@ func redactDSN(dsn string) string {
 func hasPassword(name, text string) bool {
 	if text == "" {
 		return false
+	}
+	if name == "TIERQ_WEBHOOK_SECRET" {
+		return true
 	}
 	if name == "MYSQL_DSN" {
 		user, _, _, ok := splitDSN(text)

@@ -43,7 +43,7 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 	for i := range max(len(redisURLs), len(dsns)) {
 		redis, mysql := redisURLs[i%len(redisURLs)], dsns[i%len(dsns)]
-		c := Config{RedisURL: redis, MySQLDSN: mysql}
+		c := Config{RedisURL: redis, MySQLDSN: mysql, SMTPURL: "smtp://u:sesame@h:587?from=a", WebhookSecret: "whsec_sesame", BlobURL: "s3://b?secret=sesame"}
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 			check(format, fmt.Sprintf(format, c))
 		}
@@ -51,7 +51,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("starting", "config", c)
 		check("the log", log.String())
 
-		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x", "TIERQ_REDIS_URL=redis://:sesame@h"}
+		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x", "TIERQ_REDIS_URL=redis://:sesame@h",
+			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame"}
 		_, err := Load(environ, "", nil)
 		check("Load", err.Error())
 		_, err = Load(nil, write(t, strings.Join(environ, "\n")), nil)
