@@ -62,13 +62,13 @@ func (l *lab) enqueue(ctx context.Context, n int) (err error) {
 		for range min(left, job.MaxBatch) {
 			batch = append(batch, job.Submission{ID: newID(), Tier: job.Paid, Type: "SIMULATION", Payload: []byte(nothing), MaxRetries: 5, TraceID: traceID})
 		}
-		words, err := q.Submit(ctx, 0, batch)
+		replies, err := q.Submit(ctx, 0, batch)
 		if err != nil {
 			return err
 		}
-		for _, w := range words {
-			if w != job.OK {
-				return fmt.Errorf("submit answered %s", w)
+		for _, r := range replies {
+			if r.Word != job.OK {
+				return fmt.Errorf("submit answered %s", r.Word)
 			}
 		}
 	}

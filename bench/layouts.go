@@ -4,7 +4,7 @@ package main
 var layouts = []layout{
 	{name: "a shipped"},
 	{
-		name: "b field per word", about: traceID, fields: 13,
+		name: "b field per word", about: traceID, fields: 14,
 		edits: map[string][]string{
 			"submit": {
 				`local head = table.concat({tier, '1', ARGV[i + 5], at, score, ARGV[i + 6]}, ' ')`, ``,
@@ -13,12 +13,12 @@ var layouts = []layout{
 				'traceId', ARGV[i + 6], 'payload', ARGV[i + 7], 'state', 'PENDING', 'retries', '0')`,
 			},
 			"claim": {
-				`'head', 'payload', 'attempt', 'retries', 'first', 'state')`,
-				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'generation', 'maxRetries', 'arrivedAt', 'type', 'owner', 'traceId')`,
+				`'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
+				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint', 'generation', 'maxRetries', 'arrivedAt', 'type', 'owner', 'traceId')`,
 				`m[1] and parse(m[1])`, `m[1]`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started)`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started)
-				for k = 7, 12 do reply[#reply + 1] = m[k] end`,
+				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])`,
+				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
+				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
 			"complete":    {`'cancel', 'head')`, `'cancel', 'tier')`, `tier_of(m[6])`, `m[6]`},
 			"acknowledge": {`key, 'head', 'attempt'`, `key, 'generation', 'attempt'`, `string.match(m[1], '^%S+ (%d+)')`, `m[1]`},
@@ -28,7 +28,7 @@ var layouts = []layout{
 		name: "c mutable words packed",
 		edits: map[string][]string{
 			"claim": {
-				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')`,
+				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
 				`local x = redis.call('HMGET', job .. id, 'head', 'payload', 'live')
 				local m = {x[1], x[2], false, false, false, false}
 				if x[3] then m[6], m[3], m[4], m[5] = string.match(x[3], '^(%S+) (%d+) (%d+) (%d+) ') end`,
@@ -64,11 +64,11 @@ var layouts = []layout{
 				redis.call('SET', job .. 'payload:' .. id, ARGV[i + 7])`,
 			},
 			"claim": {
-				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state')`,
+				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
 				`local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt', 'retries', 'first', 'state')
 				m[2] = redis.call('GET', job .. 'payload:' .. id)`,
 			},
-			"acknowledge": {`redis.call('HDEL', key, 'payload')`, `redis.call('DEL', job .. 'payload:' .. id)`},
+			"acknowledge": {`redis.call('HDEL', key, 'payload', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},

@@ -25,7 +25,7 @@ type scripts struct {
 }
 
 func shipped() scripts {
-	return scripts{lua.Prelude, lua.Submit, lua.Claim, lua.Complete, lua.Acknowledge, "SIMULATION - " + traceID, 7}
+	return scripts{lua.Prelude, lua.Submit, lua.Claim, lua.Complete, lua.Acknowledge, "SIMULATION - " + traceID, 8}
 }
 
 // life is what many jobs cost from submit to acknowledge, one connection, batches of 100.
@@ -51,11 +51,12 @@ func (s scripts) prepare(source string) command {
 			continue
 		}
 		for _, name := range strings.Fields(names) {
-			if name == "claims" {
-				c.keys = append(c.keys, strings.TrimSuffix(queue.Key(0, "outbox"), "outbox")+"claims:bench")
-				continue
+			switch name {
+			case "claims", "events": // the caller's own, which the queue keeps to itself
+				c.keys = append(c.keys, strings.TrimSuffix(queue.Key(0, "outbox"), "outbox")+name+":bench")
+			default:
+				c.keys = append(c.keys, queue.Key(0, name))
 			}
-			c.keys = append(c.keys, queue.Key(0, name))
 		}
 	}
 	return c
@@ -77,7 +78,7 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	for left := n; left > 0; left -= job.MaxBatch {
 		args := []any{10000000000000, "9007199254740991"}
 		for range min(left, job.MaxBatch) {
-			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing)
+			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing, "", "")
 		}
 		calls = append(calls, args)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +16,10 @@ import (
 )
 
 // Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch entries
-// and about job.MaxBatchBytes, and answers one word per entry: OK, FULL, DUPLICATE or LATE. Its errors are
+// and about job.MaxBatchBytes, and answers every entry: OK, FULL, DUPLICATE, LATE, REPLAY or MISMATCH. Its errors are
 // job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent twice.
 type Queue interface {
-	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.Word, error)
+	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error)
 }
 
 // Refusal is an error that also says when it makes sense to come again.
@@ -39,18 +40,17 @@ func refuse(reason error, after time.Duration) error {
 	return &Refusal{Err: reason, RetryAfter: max(after, time.Second)}
 }
 
-// maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
-const maxWaiting = 4096
-
 // patience is what one submit has, from its arrival to its answer, re-sends included.
 const patience = 1500 * time.Millisecond
 
-// Options are what an Admission needs. All but Log are required.
+// Options are what an Admission needs. Queue, Plans, Gate and Partitions are required.
 type Options struct {
 	Queue      Queue
 	Plans      *job.PlanBook
 	Gate       *Gate
-	Partitions int // 1 to 256
+	Partitions int                                   // 1 to 256
+	Rate       func() float64                        // jobs that end per second, over the cluster; 0 = not known
+	Load       func(t job.Tier) (fresh, limit int64) // never-claimed jobs and the tier's limit of them, as last read; 0, 0 = not known
 	Log        *slog.Logger
 }
 
@@ -58,9 +58,10 @@ type Options struct {
 type Admission struct {
 	plans      *job.PlanBook
 	gate       *Gate
+	drain      drain
 	mint       *mint
 	committers []*committer
-	waiting    atomic.Int64
+	room       *room
 	turn       atomic.Uint32
 
 	mu      sync.Mutex
@@ -74,9 +75,9 @@ func New(o Options) *Admission {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Admission{plans: o.Plans, gate: o.Gate, mint: newMint()}
+	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
 	for p := range max(o.Partitions, 1) {
-		a.committers = append(a.committers, newCommitter(p, o.Queue, o.Gate, &a.group, o.Log))
+		a.committers = append(a.committers, newCommitter(p, o.Queue, o.Gate, a.room, &a.group, o.Log))
 	}
 	return a
 }
@@ -120,44 +121,92 @@ func (a *Admission) Stop(ctx context.Context) error {
 // it. A nil error means the job is in Redis, under the id returned. The errors:
 //
 //   - job.ErrUnknownTier: no such plan;
+//   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
 //   - job.ErrUnhealthy or job.ErrQueueFull, in a *Refusal: not accepted, and never will be;
 //   - job.ErrFateUnknown: it was sent and its answer is lost; the id is returned as well, to poll it;
 //   - ctx's error: the caller left. The job may have been accepted.
-func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.ID, error) {
+func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
 	plan, ok := a.plans.Plan(s.Tier)
 	if !ok {
-		return "", job.ErrUnknownTier
+		return job.Accepted{}, job.ErrUnknownTier
 	}
+	if err := a.open(ctx); err != nil {
+		return job.Accepted{}, err
+	}
+	if !a.room.take(1) {
+		return job.Accepted{}, refuse(job.ErrUnhealthy, 0)
+	}
+	who := newCaller(1)
+	c := a.home(s.Idempotency.Key)
+	if c == nil {
+		c = a.choose()
+	}
+	e, err := a.entry(s, plan, c, who)
+	if err != nil {
+		a.room.give(1)
+		return job.Accepted{}, err
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	c.add(e)
+	select {
+	case <-who.done:
+	case <-timer.C:
+		c.leave(e, nil)
+	case <-ctx.Done():
+		c.leave(e, ctx.Err())
+	}
+	r := a.result(e)
+	return r.Accepted, r.Err
+}
+
+// open says whether anything may enter now: nil, or why not.
+func (a *Admission) open(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !a.running.Load():
+		return refuse(job.ErrUnhealthy, 0)
+	case !a.gate.Open():
+		return a.gate.refusal()
+	}
+	return nil
+}
+
+// entry makes a submission ready for a committer's list: it has its id and its retries.
+func (a *Admission) entry(s job.Submission, plan job.Plan, c *committer, who *caller) (*entry, error) {
+	id, err := a.mint.next(c.partition)
+	if err != nil {
+		return nil, fmt.Errorf("mint an id: %w", err)
+	}
+	s.ID = id
 	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
 		s.MaxRetries = plan.MaxRetries
 	}
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if !a.running.Load() {
-		return "", refuse(job.ErrUnhealthy, 0)
-	}
-	if !a.gate.Open() {
-		return "", a.gate.refusal()
-	}
-	if a.waiting.Add(1) > maxWaiting {
-		a.waiting.Add(-1)
-		return "", refuse(job.ErrUnhealthy, 0)
-	}
-	defer a.waiting.Add(-1)
+	return &entry{submission: s, priority: plan.Priority, place: -1, home: c, who: who}, nil
+}
 
-	c := a.choose()
-	id, err := a.mint.next(c.partition)
-	if err != nil {
-		return "", fmt.Errorf("mint an id: %w", err)
+// result is what an answered entry means for its caller.
+func (a *Admission) result(e *entry) Result {
+	switch {
+	case e.err == nil && e.first != "":
+		return Result{Accepted: job.Accepted{ID: e.first, Replayed: true}}
+	case e.err == nil, errors.Is(e.err, job.ErrFateUnknown):
+		return Result{Accepted: job.Accepted{ID: e.submission.ID}, Err: e.err}
+	case errors.Is(e.err, job.ErrQueueFull):
+		return Result{Err: refuse(e.err, a.drain.room(&e.submission))}
 	}
-	s.ID = id
-	switch err := c.submit(ctx, s, plan.Priority); {
-	case err == nil, errors.Is(err, job.ErrFateUnknown):
-		return id, err
-	default:
-		return "", err
+	return Result{Err: e.err}
+}
+
+// home is the committer of an Idempotency-Key, nil without one: the partition is the key's first 16 bits mod P. So all submits under one
+// key meet in one partition, whichever process takes them.
+func (a *Admission) home(key string) *committer {
+	if key == "" {
+		return nil
 	}
+	bits, _ := strconv.ParseUint(key[:min(len(key), 4)], 16, 16) // 0 for a key that is no hash, which is a place like any other
+	return a.committers[int(bits)%len(a.committers)]
 }
 
 // choose picks the partition with the shortest waiting list; among equals they take turns, so that each fills its own part of

@@ -69,7 +69,7 @@ func TestSubmit_RefusesBeforeItSends(t *testing.T) {
 func TestSubmit_TheGateClosesOverTheWaitingList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 			if call == 1 {
 				<-hold
 				return nil, job.ErrAmbiguous
@@ -113,7 +113,7 @@ func TestSubmit_PartitionsFillEvenly(t *testing.T) {
 
 func TestSubmit_AFrozenPartitionIsAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 			if batch[0].ID.Partition() == 0 {
 				return frozen(ctx, call, batch)
 			}
@@ -165,7 +165,7 @@ func TestLifecycle(t *testing.T) {
 	t.Run("stop does not hang", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			hold := make(chan struct{})
-			a, _ := begin(t, &fakeQueue{answer: func(context.Context, int, []job.Submission) ([]job.Word, error) {
+			a, _ := begin(t, &fakeQueue{answer: func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 				<-hold
 				return nil, job.ErrAmbiguous
 			}}, 1)

@@ -21,7 +21,7 @@ func BenchmarkMint(b *testing.B) {
 func BenchmarkGroupCommit(b *testing.B) {
 	for name, parallel := range map[string]int{"1": 0, "64": 32, "256": 128} {
 		b.Run("clients="+name, func(b *testing.B) {
-			q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+			q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 				<-time.After(200 * time.Microsecond)
 				return all(job.OK, batch), nil
 			}}
@@ -47,4 +47,23 @@ func BenchmarkGroupCommit(b *testing.B) {
 			b.ReportMetric(float64(b.N)/float64(len(q.sent())), "submits/call")
 		})
 	}
+}
+
+// A batch of 1000 pays for its ten calls of 200 us and little else.
+func BenchmarkSubmitBatch(b *testing.B) {
+	q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
+		<-time.After(200 * time.Microsecond)
+		return all(job.OK, batch), nil
+	}}
+	a, _ := begin(b, q, 1)
+	batch := ofTier(job.Paid, 1000)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, r := range a.SubmitBatch(b.Context(), batch) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N*len(batch))/b.Elapsed().Seconds(), "jobs/s")
 }

@@ -23,6 +23,7 @@ type committer struct {
 	partition int
 	queue     Queue
 	gate      *Gate
+	room      *room
 	log       *slog.Logger
 	group     *sync.WaitGroup
 	load      atomic.Int64 // submits without an answer
@@ -36,8 +37,8 @@ type committer struct {
 	stopping bool
 }
 
-func newCommitter(partition int, queue Queue, gate *Gate, group *sync.WaitGroup, log *slog.Logger) *committer {
-	c := &committer{partition: partition, queue: queue, gate: gate, group: group, log: log}
+func newCommitter(partition int, queue Queue, gate *Gate, room *room, group *sync.WaitGroup, log *slog.Logger) *committer {
+	c := &committer{partition: partition, queue: queue, gate: gate, room: room, group: group, log: log}
 	c.work = sync.NewCond(&c.mu)
 	return c
 }
@@ -60,50 +61,37 @@ func (c *committer) stop() {
 	c.work.Broadcast()
 }
 
-// submit waits for the answer of one submission: at most its patience, or until its caller leaves.
-func (c *committer) submit(ctx context.Context, s job.Submission, priority int) error {
-	e := &entry{submission: s, priority: priority, place: -1, answer: make(chan error, 1)}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	c.mu.Lock()
-	if c.stopping {
-		c.mu.Unlock()
-		return refuse(job.ErrUnhealthy, 0)
-	}
-	c.load.Add(1)
-	c.arrivals++
-	e.arrival = c.arrivals
-	c.waiting.add(e)
-	c.work.Signal()
-	c.mu.Unlock()
-	defer c.load.Add(-1)
-
-	select {
-	case err := <-e.answer:
-		return err
-	case <-timer.C:
-		return c.leave(e, nil)
-	case <-ctx.Done():
-		return c.leave(e, ctx.Err())
-	}
-}
-
-// leave ends the wait of an entry that has no answer yet. If it was never sent it is withdrawn, and never will be sent.
-func (c *committer) leave(e *entry, why error) error {
+// add puts entries into the list, in their order.
+func (c *committer) add(entries ...*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.answered {
-		return <-e.answer
+	c.load.Add(int64(len(entries)))
+	for _, e := range entries {
+		if c.stopping {
+			c.settle(e, refuse(job.ErrUnhealthy, 0))
+			continue
+		}
+		c.arrivals++
+		e.arrival = c.arrivals
+		c.waiting.add(e)
 	}
-	e.answered = true
+	c.work.Signal()
+}
+
+// leave ends the wait for an entry that has no answer yet, because its caller left (why) or its patience is over (nil). If it was never
+// sent it is withdrawn, and never will be sent.
+func (c *committer) leave(e *entry, why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.waiting.remove(e)
 	switch {
 	case why != nil:
-		return why
+		c.settle(e, why)
 	case e.sent:
-		return job.ErrFateUnknown
+		c.settle(e, job.ErrFateUnknown)
+	default:
+		c.settle(e, refuse(job.ErrUnhealthy, 0))
 	}
-	return refuse(job.ErrUnhealthy, 0)
 }
 
 // take waits for work and takes what fits one call. While the gate is closed, what was never sent is refused instead; what may have
@@ -160,10 +148,10 @@ func (c *committer) call(batch []*entry) bool {
 		c.settleAll(batch, open, nil, err)
 		c.start()
 	})
-	words, err := c.queue.Submit(ctx, c.partition, submissions)
+	replies, err := c.queue.Submit(ctx, c.partition, submissions)
 	if !watchdog.Stop() {
 		return false
 	}
-	c.settleAll(batch, open, words, err)
+	c.settleAll(batch, open, replies, err)
 	return true
 }

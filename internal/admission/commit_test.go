@@ -26,7 +26,7 @@ func many(t *testing.T, a *Admission, n int, tier job.Tier) []result {
 
 func TestCommit_ConcurrentSubmitsShareCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 			pass(time.Millisecond) // virtual: a call takes its time
 			return all(job.OK, batch), nil
 		}}
@@ -56,7 +56,7 @@ func TestCommit_ALonelySubmitWaitsForNobody(t *testing.T) {
 func TestCommit_CallsStayWithinTheScriptsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 			<-hold
 			return all(job.OK, batch), nil
 		}}
@@ -96,7 +96,7 @@ func TestCommit_CallsStayWithinTheScriptsBounds(t *testing.T) {
 func TestCommit_TheWaitingListIsServedByTier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 			if call == 1 {
 				<-hold
 			}
@@ -149,7 +149,7 @@ func TestCommit_AFullListRefuses(t *testing.T) {
 			t.Errorf("took %s: %v", r.took, r.err)
 		}
 		group.Wait()
-		if n := a.waiting.Load(); n != 0 {
+		if n := a.room.taken.Load(); n != 0 {
 			t.Errorf("%d still counted", n)
 		}
 	})
@@ -158,11 +158,11 @@ func TestCommit_AFullListRefuses(t *testing.T) {
 // A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one call's worth
 // is in doubt at a time.
 func TestCommit_AFrozenRedisHangsNobody_F13(t *testing.T) {
-	hang := func(context.Context, int, []job.Submission) ([]job.Word, error) {
+	hang := func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 		pass(5 * time.Second) // virtual: a client library that ignores its context
 		return nil, job.ErrAmbiguous
 	}
-	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.Word, error){"deadline kept": frozen, "deadline ignored": hang} {
+	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.SubmitReply, error){"deadline kept": frozen, "deadline ignored": hang} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &fakeQueue{answer: answer}

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,10 +19,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fakeQueue struct {
 	mu     sync.Mutex
 	calls  [][]job.Submission
-	answer func(ctx context.Context, call int, batch []job.Submission) ([]job.Word, error)
+	answer func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error)
 }
 
-func (q *fakeQueue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.Word, error) {
+func (q *fakeQueue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	for _, s := range batch {
 		if s.ID.Partition() != partition {
 			return nil, fmt.Errorf("id %s in partition %d", s.ID, partition)
@@ -43,30 +44,32 @@ func (q *fakeQueue) sent() [][]job.Submission {
 	return append([][]job.Submission(nil), q.calls...)
 }
 
-func all(word job.Word, batch []job.Submission) []job.Word {
-	words := make([]job.Word, len(batch))
-	for i := range words {
-		words[i] = word
+func all(word job.Word, batch []job.Submission) []job.SubmitReply {
+	replies := make([]job.SubmitReply, len(batch))
+	for i := range replies {
+		replies[i].Word = word
 	}
-	return words
+	return replies
 }
 
 // frozen is a queue whose calls run into their deadline.
-func frozen(ctx context.Context, _ int, _ []job.Submission) ([]job.Word, error) {
+func frozen(ctx context.Context, _ int, _ []job.Submission) ([]job.SubmitReply, error) {
 	<-ctx.Done()
 	return nil, fmt.Errorf("submit: %w", job.ErrAmbiguous)
 }
 
 // script answers the n-th call with the n-th answer, and all later ones with the last.
-func script(answers ...any) func(context.Context, int, []job.Submission) ([]job.Word, error) {
-	return func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+func script(answers ...any) func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
+	return func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 		switch a := answers[min(call, len(answers))-1].(type) {
 		case job.Word:
 			return all(a, batch), nil
+		case job.SubmitReply:
+			return slices.Repeat([]job.SubmitReply{a}, len(batch)), nil
 		case error:
 			return nil, fmt.Errorf("submit: %w", a)
 		}
-		panic("neither a word nor an error")
+		panic("neither an answer nor an error")
 	}
 }
 
@@ -92,15 +95,16 @@ func begin(t testing.TB, q Queue, partitions int) (*Admission, *Gate) {
 
 // result is how one Submit ended.
 type result struct {
-	id   job.ID
-	err  error
-	took time.Duration
+	id       job.ID
+	err      error
+	took     time.Duration
+	replayed bool
 }
 
 func submit(ctx context.Context, a *Admission, tier job.Tier) result {
 	begun := time.Now()
-	id, err := a.Submit(ctx, job.Submission{Tier: tier, Type: "SIMULATION", MaxRetries: -1})
-	return result{id, err, time.Since(begun)}
+	accepted, err := a.Submit(ctx, job.Submission{Tier: tier, Type: "SIMULATION", MaxRetries: -1})
+	return result{accepted.ID, err, time.Since(begun), accepted.Replayed}
 }
 
 // pass lets virtual time pass; it belongs into synctest's bubbles.

@@ -13,7 +13,7 @@ import (
 func TestCommit_WithdrawnOnesAreNeverSent_A30(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
-		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 			<-hold
 			return all(job.OK, batch), nil
 		}}
@@ -44,7 +44,7 @@ func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		var other error
-		q := &fakeQueue{answer: func(ctx context.Context, _ int, batch []job.Submission) ([]job.Word, error) {
+		q := &fakeQueue{answer: func(ctx context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 			<-hold
 			other = ctx.Err()
 			return all(job.OK, batch), nil
@@ -66,9 +66,11 @@ func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
 	})
 }
 
-// What an answer means depends on whether an earlier copy may still run: after a lost answer only OK and DUPLICATE are proof.
+// What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove nothing, and
+// what names a job, or the key that stands for one, does.
 func TestCommit_ResendRules_F27(t *testing.T) {
 	lost, away := job.ErrAmbiguous, job.ErrUnavailable
+	first := job.SubmitReply{Word: job.Replay, First: "0197b1d2-0000-7000-8000-000000000100"}
 	for name, c := range map[string]struct {
 		answers []any
 		want    error
@@ -93,6 +95,14 @@ func TestCommit_ResendRules_F27(t *testing.T) {
 		"an unknown error":                   {[]any{errors.New("bug")}, job.ErrFateUnknown, 1},
 		"the tier went away":                 {[]any{job.ErrUnknownTier}, job.ErrUnknownTier, 1},
 		"lost, then the tier went away":      {[]any{lost, job.ErrUnknownTier}, job.ErrFateUnknown, 2},
+		"a replay":                           {[]any{first}, nil, 1},
+		"lost, then REPLAY":                  {[]any{lost, first}, nil, 2},
+		"lost, full, then REPLAY":            {[]any{lost, job.Full, first}, nil, 3},
+		"unavailable, then REPLAY":           {[]any{away, first}, nil, 2},
+		"a replay of no job":                 {[]any{job.Replay}, job.ErrFateUnknown, 0},
+		"a mismatch":                         {[]any{job.Mismatch}, job.ErrMismatch, 1},
+		"lost, then MISMATCH":                {[]any{lost, job.Mismatch}, job.ErrMismatch, 2},
+		"lost, late, then MISMATCH":          {[]any{lost, job.Late, job.Mismatch}, job.ErrMismatch, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -110,8 +120,11 @@ func TestCommit_ResendRules_F27(t *testing.T) {
 				if known != (r.id != "") {
 					t.Errorf("id %q with %v", r.id, r.err)
 				}
+				if r.replayed != (c.answers[len(c.answers)-1] == any(first)) || r.replayed && r.id != first.First {
+					t.Errorf("id %s, replayed %v", r.id, r.replayed)
+				}
 				for _, call := range calls {
-					if known && call[0].ID != r.id {
+					if call[0].ID != calls[0][0].ID || known && !r.replayed && call[0].ID != r.id {
 						t.Errorf("sent again as %s, not as %s", call[0].ID, r.id)
 					}
 				}
@@ -126,7 +139,7 @@ func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hold := make(chan struct{})
-				q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+				q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 					if call == 1 {
 						<-hold
 					}
@@ -166,18 +179,18 @@ func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
 // One call that hangs costs its submits the call's deadline and a pause, and the next ones hardly more.
 func TestCommit_OneCallThatHangsIsGivenUp_F27(t *testing.T) {
 	for name, c := range map[string]struct {
-		hang  func(context.Context, int, []job.Submission) ([]job.Word, error)
+		hang  func(context.Context, int, []job.Submission) ([]job.SubmitReply, error)
 		after time.Duration
 	}{
 		"deadline kept": {frozen, callTimeout},
-		"deadline ignored": {func(context.Context, int, []job.Submission) ([]job.Word, error) {
+		"deadline ignored": {func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 			pass(5 * time.Second)
 			return nil, nil
 		}, callLimit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, _ := begin(t, &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.Word, error) {
+				a, _ := begin(t, &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 					if call == 1 {
 						return c.hang(ctx, call, batch)
 					}

@@ -9,9 +9,9 @@ import (
 )
 
 // settleAll answers the entries of a call, or sends them again after a pause.
-func (c *committer) settleAll(batch []*entry, open []bool, words []job.Word, err error) {
-	if err == nil && len(words) != len(batch) {
-		err = fmt.Errorf("submit answered %d words for %d entries", len(words), len(batch))
+func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitReply, err error) {
+	if err == nil && len(replies) != len(batch) {
+		err = fmt.Errorf("submit gave %d answers for %d entries", len(replies), len(batch))
 	}
 	unavailable := errors.Is(err, job.ErrUnavailable)
 	failed := unavailable || errors.Is(err, job.ErrAmbiguous)
@@ -23,19 +23,28 @@ func (c *committer) settleAll(batch []*entry, open []bool, words []job.Word, err
 	}
 	var resend []*entry
 	for i, e := range batch {
-		var word job.Word
+		var reply job.SubmitReply
 		if err == nil {
-			word = words[i]
+			reply = replies[i]
 		}
 		if unavailable {
 			e.refused++
 		}
-		switch decide(word, unavailable, open[i], e.refused) {
+		switch decide(reply, unavailable, open[i], e.refused) {
 		case accept:
 			c.settle(e, nil)
 			continue
+		case replay:
+			if !e.answered {
+				e.first = reply.First
+			}
+			c.settle(e, nil)
+			continue
+		case mismatch:
+			c.settle(e, job.ErrMismatch)
+			continue
 		case full:
-			c.settle(e, refuse(job.ErrQueueFull, 0))
+			c.settle(e, job.ErrQueueFull)
 			continue
 		case unhealthy:
 			c.settle(e, refuse(job.ErrUnhealthy, 0))
@@ -93,8 +102,11 @@ func (c *committer) resume(entries []*entry, failed bool) {
 
 // settle gives an entry its answer; only the first one counts. The lock is held.
 func (c *committer) settle(e *entry, err error) {
-	if !e.answered {
-		e.answered = true
-		e.answer <- err
+	if e.answered {
+		return
 	}
+	e.answered, e.err = true, err
+	c.load.Add(-1)
+	c.room.give(1)
+	e.who.answered()
 }

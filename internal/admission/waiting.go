@@ -11,9 +11,12 @@ import (
 // Redis puts one call's worth of submits in doubt, not all that wait.
 const inDoubtPriority = 0
 
-// entry is one submit on its way. The committer's lock guards all but submission and answer.
+// entry is one submit on its way. The committer's lock guards all but submission, home and who; what is set once answered is its
+// caller's to read after that.
 type entry struct {
 	submission job.Submission
+	home       *committer
+	who        *caller
 	priority   int    // the tier's, or inDoubtPriority
 	arrival    uint64 // order within a priority
 	place      int    // in the waiting list; -1 = not in it
@@ -21,13 +24,14 @@ type entry struct {
 	refused    int    // times the store certainly did not execute it
 	alone      bool   // goes into a call by itself: a call with others failed for what is in it
 	answered   bool
-	answer     chan error // holds one answer
+	err        error  // the answer
+	first      job.ID // and the first submit's job, of a replay
 }
 
 // weight is about what the entry takes of a script call.
 func (e *entry) weight() int {
 	s := &e.submission
-	return len(s.Payload) + len(s.Type) + len(s.Owner) + len(s.TraceID) + 128
+	return len(s.Payload) + len(s.Type) + len(s.Owner) + len(s.TraceID) + len(s.CallbackURL) + len(s.SpanID) + 256
 }
 
 // waitlist is the submits that wait for a call: by priority, then by arrival.
@@ -94,6 +98,8 @@ type step int
 
 const (
 	accept    step = iota // it is in Redis
+	replay                // the first submit under its Idempotency-Key is in Redis, this one is not
+	mismatch              // refused for its Idempotency-Key: certainly not in Redis
 	full                  // refused for room: certainly not in Redis
 	unhealthy             // refused for health: certainly not in Redis
 	again                 // certainly not executed this time: send it again
@@ -106,12 +112,30 @@ const fewTries = 3
 // pause is the wait before an entry is sent again.
 const pause = 50 * time.Millisecond
 
-// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its way: from then
-// on a refusal proves nothing, because that copy may run later. refused counts the refusals so far, this one included.
-func decide(word job.Word, unavailable, open bool, refused int) step {
-	switch {
+// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its way; refused counts
+// the refusals so far, this one included. What each answer proves:
+//
+//	answer        no copy is open                   an earlier copy is open
+//	OK            this copy made the job            so it did; the other will find the job and answer DUPLICATE
+//	DUPLICATE     the job is there                  so it is, whichever copy made it
+//	REPLAY        another submit's job has the key  the same: had a copy of ours made its job, the key would be ours (DUPLICATE); one
+//	                                                still on its way finds the key taken, and makes nothing
+//	MISMATCH      as REPLAY, with another body      as REPLAY, with another body
+//	FULL          not made, no room                 no proof: the other may run later, and find room
+//	LATE          not made; the clock is read anew  no proof: the other may have been in time
+//	unavailable   not executed                      no proof of the other
+//	else          no proof                          no proof
+//
+// A key holds for 24 h and a copy for 30 s at most (its not-after), so only a key that runs out in these very seconds could let an open copy
+// of a REPLAY or MISMATCH through: it is then a submit after the 24 h, as the contract has it.
+func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
+	switch word := reply.Word; {
 	case word == job.OK, word == job.Duplicate:
 		return accept
+	case word == job.Replay && reply.First != "":
+		return replay
+	case word == job.Mismatch:
+		return mismatch
 	case open:
 		return inDoubt
 	case unavailable && refused >= fewTries:

@@ -9,11 +9,11 @@ import (
 )
 
 // writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
-func writeBanner(out io.Writer, c config.Config, s *stores, addr, version string) {
+func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
-	for _, w := range s.where {
-		fmt.Fprintf(&b, "  %s\n", w)
+	for _, line := range append(s.where, out.notes...) {
+		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	fmt.Fprintf(&b, "  a restart     keeps %s\n", s.survives)
 	var roles []string
@@ -29,7 +29,8 @@ func writeBanner(out io.Writer, c config.Config, s *stores, addr, version string
 	if addr != "" {
 		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit\n", addr)
 		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'\n", addr)
+		fmt.Fprintf(&b, "  API:  http://%s/docs\n", addr)
 	}
 	fmt.Fprintln(&b)
-	_, _ = io.WriteString(out, b.String())
+	_, _ = io.WriteString(w, b.String())
 }

@@ -4,34 +4,62 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// pulse reads once a second what every process must know of the whole: the plans, Redis' time, and how full the outbox is.
+// pulse reads once a second what every process must know of the whole (the plans, Redis' time, how full everything is) and says that this
+// process is there.
 type pulse struct {
 	*recovery.Loop
 	queue  *queue.Queue
-	outbox func(count, bytes int64) // hears how much waits for SQL
+	self   func() *job.WorkerInfo // nil: this process runs no jobs
+	seen   atomic.Pointer[view]
+	heard  func(view)
 	log    *slog.Logger
 	failed bool
 }
 
-const pulseEvery = time.Second
+// view is the whole as it was last seen. A pulse that failed leaves the view as it was, with ok false.
+type view struct {
+	ok      bool
+	levels  queue.Levels
+	oldest  map[job.Tier]time.Time // the arrival of each tier's oldest ready job
+	workers []job.WorkerInfo
+	at      time.Time // Redis' clock
+}
 
-func newPulse(q *queue.Queue, outbox func(count, bytes int64), log *slog.Logger) *pulse {
-	p := &pulse{queue: q, outbox: outbox, log: log}
+const (
+	pulseEvery = time.Second
+	pulseBound = 2 * time.Second
+)
+
+func newPulse(q *queue.Queue, self func() *job.WorkerInfo, heard func(view), log *slog.Logger) *pulse {
+	p := &pulse{queue: q, self: self, heard: heard, log: log}
 	p.Loop = recovery.NewLoop(p.runOnce)
 	return p
 }
 
+// last is the last view, an empty one before the first.
+func (p *pulse) last() view {
+	if v := p.seen.Load(); v != nil {
+		return *v
+	}
+	return view{}
+}
+
 // runOnce logs a failure once, when it begins: the gate and the watches speak of the rest.
 func (p *pulse) runOnce(ctx context.Context) time.Duration {
-	call, cancel := context.WithTimeout(ctx, 2*time.Second)
+	call, cancel := context.WithTimeout(ctx, pulseBound)
 	defer cancel()
 	err := p.read(call)
+	if err == nil {
+		err = p.present(call)
+	}
 	if err != nil && !p.failed && ctx.Err() == nil {
 		p.log.Warn("cannot read plans and levels; going on with the last known", "err", err)
 	}
@@ -39,15 +67,55 @@ func (p *pulse) runOnce(ctx context.Context) time.Duration {
 	return pulseEvery
 }
 
+// read takes a new view.
 func (p *pulse) read(ctx context.Context) error {
-	if _, err := p.queue.ReadClock(ctx); err != nil {
+	v := p.last()
+	err := p.look(ctx, &v)
+	v.ok = err == nil
+	p.seen.Store(&v)
+	p.heard(v)
+	return err
+}
+
+func (p *pulse) look(ctx context.Context, v *view) error {
+	at, err := p.queue.ReadClock(ctx)
+	if err != nil {
 		return err
 	}
 	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
 	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx))
 	levels, err := p.queue.Levels(ctx)
+	if err != nil {
+		return errors.Join(trouble, err)
+	}
+	v.levels, v.at = levels, at
+	oldest, err := p.queue.Oldest(ctx)
+	if err != nil {
+		return errors.Join(trouble, err)
+	}
+	v.oldest = oldest
+	workers, err := p.queue.Workers(ctx)
 	if err == nil {
-		p.outbox(levels.Outbox, levels.OutboxBytes)
+		v.workers = workers
 	}
 	return errors.Join(trouble, err)
+}
+
+// present says that this process runs jobs.
+func (p *pulse) present(ctx context.Context) error {
+	if self := p.self(); self != nil {
+		return p.queue.Register(ctx, *self)
+	}
+	return nil
+}
+
+// Stop also says good-bye.
+func (p *pulse) Stop(ctx context.Context) error {
+	err := p.Loop.Stop(ctx)
+	if self := p.self(); self != nil {
+		if gone := p.queue.Unregister(ctx, self.Name); gone != nil {
+			p.log.Debug("could not say good-bye; the entry runs out by itself", "err", gone)
+		}
+	}
+	return err
 }

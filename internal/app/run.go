@@ -36,12 +36,19 @@ func Run(ctx context.Context, c config.Config, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = serve(ctx, c, o, stores, began)
-	return errors.Join(err, stores.close())
+	out, err := openOutgoing(ctx, c, c.Embedded(), o.Version, o.Log)
+	if err != nil {
+		return errors.Join(err, stores.close())
+	}
+	err = serve(ctx, c, o, stores, out, began)
+	return errors.Join(err, out.close(), stores.close())
 }
 
-func serve(ctx context.Context, c config.Config, o Options, s *stores, began time.Time) error {
-	server := newServer(c, s, o)
+func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outgoing, began time.Time) error {
+	server, err := newServer(c, s, out, o)
+	if err != nil {
+		return err
+	}
 	if err := server.prepare(ctx); err != nil {
 		return err
 	}
@@ -52,7 +59,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, began tim
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
-	writeBanner(o.Out, c, s, server.address(), o.Version)
+	writeBanner(o.Out, c, s, out, server.address(), o.Version)
 
 	var failed error
 	select {
@@ -65,7 +72,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, began tim
 	if c.Roles.API && failed == nil {
 		<-time.After(notice)
 	}
-	err := errors.Join(failed, stop(server.parts, o.Log))
+	err = errors.Join(failed, stop(server.parts, o.Log))
 	o.Log.Info("stopped", "worker", server.nonce)
 	return err
 }

@@ -34,6 +34,21 @@ const (
 	uuid      = "github.com/google/uuid"
 	json      = "github.com/go-json-experiment/json"
 	compose   = "github.com/compose-spec/compose-go"
+	blob      = "gocloud.dev"
+	fakeS3    = "github.com/johannesboyne/gofakes3"
+	awsSDK    = "github.com/aws/aws-sdk-go-v2"
+	fpdf      = "codeberg.org/go-pdf/fpdf"
+	goFonts   = "golang.org/x/image/font/gofont"
+	pdfReader = "github.com/ledongthuc/pdf"
+	mail      = "github.com/wneessen/go-mail"
+	smtp      = "github.com/emersion/go-smtp"
+	sasl      = "github.com/emersion/go-sasl"
+	webhooks  = "github.com/standard-webhooks/standard-webhooks"
+	prom      = "github.com/prometheus"
+	otel      = "go.opentelemetry.io"
+	openapi   = "github.com/getkin/kin-openapi"
+	progress  = "github.com/schollz/progressbar"
+	xterm     = "golang.org/x/term"
 )
 
 // Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
@@ -48,7 +63,13 @@ var table = []room{
 	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
-	{dir: "internal/handlers", rooms: []string{job, failpoint}},
+	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goFonts}, inTests: []string{pdfReader}},
+	{dir: "internal/ledger", rooms: []string{job}},
+	{dir: "internal/events", rooms: []string{job}},
+	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
+	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},
+	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
+	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}},
 	{dir: "internal/config", libs: []string{env, godotenv}},
 
@@ -56,12 +77,16 @@ var table = []room{
 		dir: "internal/app",
 		rooms: []string{
 			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
-			"internal/handlers", "internal/httpapi", "internal/config",
+			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
+			"internal/mail", "internal/telemetry", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
 	},
-	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config"}, libs: []string{cobra, pflag}},
+	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, progress, xterm}},
+	{dir: "client"},
+	{dir: "web", std: nil},
+	{dir: "docs", std: []string{"embed"}},
 
 	{dir: testkit, libs: []string{goRedis, mysql}, testOnly: true},
 	{

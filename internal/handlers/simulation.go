@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -109,8 +108,7 @@ func (r *simulation) compute(ctx context.Context, s Step) error {
 }
 
 func logStep(_ *simulation, ctx context.Context, s Step) error {
-	run, _ := job.Running(ctx)
-	slog.InfoContext(ctx, *s.Message, "job_id", run.ID, "tier", run.Tier, "type", run.Type, "attempt", run.Attempt, "trace_id", run.TraceID)
+	job.Logger(ctx).InfoContext(ctx, *s.Message)
 	return nil
 }
 

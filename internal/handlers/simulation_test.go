@@ -84,7 +84,7 @@ func TestSimulation_S4_N9(t *testing.T) {
 	})
 }
 
-func TestSimulationLogs_S4_N9(t *testing.T) {
+func TestSimulationLogs_S4_N9_S4_O1(t *testing.T) {
 	var lines bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))

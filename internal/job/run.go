@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type Run struct {
 
 	// Save stores a checkpoint; the worker sets it. Handlers call Checkpoint.
 	Save func(ctx context.Context, data []byte) error
+	// Log is the worker's logger; nil = slog.Default(). Handlers call Logger.
+	Log *slog.Logger
 }
 
 type runKey struct{}

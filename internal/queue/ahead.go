@@ -13,7 +13,8 @@ import (
 
 // Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is approximate. A job that
 // does not wait any more is job.ErrNotFound.
-func (q *Queue) Position(ctx context.Context, id job.ID) (int64, error) {
+func (q *Queue) Position(ctx context.Context, j *job.Job) (int64, error) {
+	id := j.ID
 	own := id.Partition()
 	if own < 0 || own >= q.opts.Partitions {
 		return 0, job.ErrNotFound
@@ -53,7 +54,7 @@ const strictBase = 10_000_000_000_000
 
 // Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is job.ErrNotFound.
 func (q *Queue) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
-	position, err := q.Position(ctx, j.ID)
+	position, err := q.Position(ctx, j)
 	if err != nil {
 		return job.Ahead{}, err
 	}

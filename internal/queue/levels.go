@@ -44,6 +44,9 @@ func (q *Queue) Levels(ctx context.Context) (Levels, error) {
 	return l, nil
 }
 
+// Rate is how many jobs end per second, over all processes, as Levels last measured it; 0 = not known, or none.
+func (q *Queue) Rate() float64 { return q.pace.rate() }
+
 func (l *Levels) add(field string, n int64) {
 	switch field {
 	case "fresh":

@@ -120,12 +120,12 @@ func TestAhead_Position(t *testing.T) {
 		if err != nil || ahead.Position != 4 || fmt.Sprint(ahead.ByTier) != "map[PAID:2 PUBLIC:0 UNPAID:2]" {
 			t.Errorf("%+v, %v", ahead, err)
 		}
-		got, err := e.Position(t.Context(), unpaid)
+		got, err := e.Position(t.Context(), &job.Job{ID: unpaid})
 		if err != nil || got != 2 {
 			t.Errorf("position %d, %v", got, err)
 		}
 		for _, id := range []job.ID{queuetest.NewID(0), queuetest.NewID(9)} {
-			if _, err := e.Position(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
+			if _, err := e.Position(t.Context(), &job.Job{ID: id}); !errors.Is(err, job.ErrNotFound) {
 				t.Error(err)
 			}
 		}

@@ -22,10 +22,11 @@ type Options struct {
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
-	KeepEnded         int          // ended jobs Redis keeps at most, roughly
-	Embedded          bool         // the server lives in this process, and is as old as it
-	Observe           func(error)  // hears the error, or nil, of every script call; may be nil
-	Log               *slog.Logger // hears of what cannot be read; may be nil
+	KeepEnded         int  // ended jobs Redis keeps at most, roughly
+	Embedded          bool // the server lives in this process, and is as old as it
+	// Observe hears of every script call: its name, how long it took, its error or nil. It may be nil.
+	Observe func(script string, took time.Duration, err error)
+	Log     *slog.Logger // hears of what cannot be read; may be nil
 }
 
 // Queue is safe for concurrent use.
@@ -45,7 +46,7 @@ type Queue struct {
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
-		o.Observe = func(error) {}
+		o.Observe = func(string, time.Duration, error) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -68,8 +69,6 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	return q
 }
-
-func (q *Queue) observe(err error) { q.opts.Observe(err) }
 
 // Partitions is how many partitions the queue has.
 func (q *Queue) Partitions() int { return q.opts.Partitions }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/tierq/tierq/internal/job"
@@ -64,11 +65,12 @@ func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition i
 	if partition < 0 || partition >= len(b.keys) {
 		return nil, fmt.Errorf("%s: no partition %d", b.name, partition)
 	}
+	began := time.Now()
 	reply, err := b.redis.Run(ctx, c, b.keys[partition], args...).Result()
 	if err != nil {
 		err = classify(b.name, err)
 	}
-	q.observe(err)
+	q.opts.Observe(b.name, time.Since(began), err)
 	return reply, err
 }
 

@@ -86,7 +86,7 @@ func TestObserve_F55(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		var heard []error
 		o := e.Options
-		o.Observe = func(err error) { heard = append(heard, err) }
+		o.Observe = func(_ string, _ time.Duration, err error) { heard = append(heard, err) }
 		q := queue.New(e.Clients, e.Plans, o)
 		if _, err := q.Promote(t.Context(), 0); err != nil {
 			t.Fatal(err)

@@ -64,7 +64,7 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 		beats[i] = job.Beat{LeaseRef: h.lease.Ref(), Timeout: p.plan(h.lease.Tier).HeartbeatTimeout}
 	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeout(p.io, max(p.cfg.HeartbeatInterval, beatBound))
+	ctx, cancel := context.WithTimeout(p.io, p.beatLimit())
 	defer cancel()
 	words, err := p.pulse.Heartbeat(ctx, partition, beats)
 	if err == nil && len(words) != len(batch) {
@@ -79,6 +79,9 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 	}
 }
 
+// beatLimit is how long one call may take.
+func (p *Pool) beatLimit() time.Duration { return max(p.cfg.HeartbeatInterval, beatBound) }
+
 // heard acts on the answer to one heartbeat.
 func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Duration) {
 	if word == job.Lost {
@@ -86,11 +89,13 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 		return
 	}
 	if word != job.OK && word != job.Cancel {
-		p.log.Error("a heartbeat got an answer that it does not know", "job_id", h.lease.ID, "word", word)
+		p.log.Error("a heartbeat got an answer that it does not know", h.fields("word", word)...)
 		return
 	}
 	p.mu.Lock()
-	h.beaten, h.safe = sent, sent.Add(timeout)
+	if sent.After(h.beaten) { // a checkpoint and a round may overtake each other
+		h.beaten, h.safe = sent, sent.Add(timeout)
+	}
 	p.mu.Unlock()
 	if word == job.Cancel {
 		h.cancel(job.ErrCancelled) // the first cause stands, so saying it again does nothing
@@ -111,5 +116,6 @@ func (p *Pool) beatLost(h *held) {
 	}
 	h.cancel(job.ErrLeaseLost)
 	p.counters.lost.Add(1)
-	p.log.Warn("the lease is lost; what its handler returns is dropped", "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type, "attempt", h.lease.Attempt)
+	p.log.Warn("the lease is lost; what its handler returns is dropped", h.fields()...)
+	p.cfg.Observe.Ended(&h.lease, job.EndLost, "", h.age())
 }

@@ -135,42 +135,6 @@ func TestHeartbeatLost_S2_G3_S2_P5(t *testing.T) {
 	}
 }
 
-// CANCEL tells the handler once. How it ends is still reported, with heartbeats until then: the script makes it CANCELLED.
-func TestHeartbeatCancel(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		err  error
-	}{{"it finished all the same", nil}, {"it stopped", errors.New("stopped")}} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var cause error
-				r := newRig(func(ctx context.Context) (string, error) {
-					cause = until(ctx)
-					<-time.After(4 * time.Second)
-					return "", c.err
-				})
-				r.pulse.word = func(job.Beat) (job.Word, error) { return job.Cancel, nil }
-				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) { return all(job.WasCancelled, len(b)), nil }
-				r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { return all(job.WasCancelled, len(b)), nil }
-				r.queue.push(work(1, job.Public))
-				r.start(t)
-				after(5 * time.Second)
-				r.stop(t)
-				done, failures, back := r.queue.endings()
-				if !errors.Is(cause, job.ErrCancelled) || len(back) != 0 || (c.err == nil) != (len(done) == 1) || (c.err != nil) != (len(failures) == 1) {
-					t.Errorf("cause %v, completed %+v, failed %+v, released %+v", cause, done, failures, back)
-				}
-				if n := len(r.pulse.seen()); n < 8 {
-					t.Errorf("%d heartbeats, want them to go on", n)
-				}
-				if s := r.Stats(); s.Cancelled != 1 || r.recorder.wakes != 1 || len(r.recorder.offers) != 0 {
-					t.Errorf("stats %+v, %d wakes, %d offers", s, r.recorder.wakes, len(r.recorder.offers))
-				}
-			})
-		})
-	}
-}
-
 // An ending on its way keeps its heartbeats, and LOST does not stop it: perhaps it is the ending, executed, that took the lease away.
 func TestHeartbeatOfAnUndeliveredEnding(t *testing.T) {
 	for _, word := range []job.Word{job.OK, job.Lost} {
@@ -277,10 +241,13 @@ func TestStopCutsCallsOffQuietly(t *testing.T) {
 	})
 }
 
-type hangingPulse struct{ calls atomic.Int32 }
+type hangingPulse struct{ calls, saves atomic.Int32 }
 
-func (h *hangingPulse) Heartbeat(ctx context.Context, _ int, _ []job.Beat) ([]job.Word, error) {
+func (h *hangingPulse) Heartbeat(ctx context.Context, _ int, batch []job.Beat) ([]job.Word, error) {
 	h.calls.Add(1)
+	if len(batch[0].Checkpoint) > 0 {
+		h.saves.Add(1)
+	}
 	<-ctx.Done()
 	return nil, ctx.Err()
 }

@@ -159,7 +159,7 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 			batch[i] = nil
 			continue
 		}
-		h.running = true
+		h.running, h.began = true, now
 		p.running++
 	}
 	p.mu.Unlock()
@@ -196,7 +196,10 @@ func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	h.cancel = cancel
 	h.free = func() { cancel(nil); stop() }
 	h.ctx = job.WithRun(withCancel, job.Run{
-		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, Tier: l.Tier, Type: l.Type, TraceID: l.TraceID, Deadline: h.deadline,
+		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
+		Tier: l.Tier, Type: l.Type, Owner: l.Owner, TraceID: l.TraceID, Deadline: h.deadline, Saved: l.Checkpoint,
+		Save: func(ctx context.Context, data []byte) error { return p.save(ctx, h, data) },
+		Log:  p.log,
 	})
 	return h
 }

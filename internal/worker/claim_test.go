@@ -158,7 +158,7 @@ func TestClaimAmbiguousAtStop(t *testing.T) {
 	})
 }
 
-func TestSlots_S2_N12(t *testing.T) {
+func TestSlots_S2_N12_S4_N8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
 		r := newRig(func(context.Context) (string, error) {
@@ -211,7 +211,7 @@ func TestClaimIsAtMostABatch(t *testing.T) {
 }
 
 // When the store takes no endings, more work would only pile them up.
-func TestClaimPausesBehindUndeliveredEndings(t *testing.T) {
+func TestClaimPausesBehindUndeliveredEndings_S4_N8(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
 		var down atomic.Bool

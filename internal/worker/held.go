@@ -15,6 +15,7 @@ const mistrust = time.Second
 type held struct {
 	lease     job.Lease
 	partition int
+	began     time.Time // when its handler was to begin; zero = never
 	deadline  time.Time // of the maximum processing time
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
@@ -31,18 +32,33 @@ type held struct {
 	told    time.Time // when its context was first seen ended
 	stuck   bool      // counted as stuck
 
-	ending ending // set by whoever set ended
+	ending ending        // set by whoever set ended
+	ran    time.Duration // and how long the handler had run by then
+}
+
+// fields are what every log line about the lease carries, followed by more.
+func (h *held) fields(more ...any) []any {
+	l := &h.lease
+	return append([]any{"job_id", l.ID, "tier", l.Tier, "type", l.Type, "attempt", l.Attempt, "trace_id", l.TraceID}, more...)
 }
 
 // untrusted: another worker might soon hold this job.
 func (h *held) untrusted(now time.Time) bool { return now.After(h.safe.Add(mistrust)) }
+
+// age is how long ago the handler began, 0 if it never did.
+func (h *held) age() time.Duration {
+	if h.began.IsZero() {
+		return 0
+	}
+	return time.Since(h.began)
+}
 
 // end chooses a lease's ending; it is false if it has one. Pool.mu is held, and deliver follows after it is released.
 func (p *Pool) end(h *held, e ending) bool {
 	if h.ended {
 		return false
 	}
-	h.ended, h.ending = true, e
+	h.ended, h.ending, h.ran = true, e, h.age()
 	p.undelivered++
 	return true
 }

@@ -6,6 +6,7 @@
 //	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best job
 //	run.go      a handler runs in a slot until it returns; verdict.go decides which ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
+//	save.go     a handler's checkpoint is a heartbeat of its own that carries data
 //	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
 //	lane.go     endings wait in a lane per partition and kind, and are sent in batches until they are answered (send.go)
 //	drain.go    Stop: finish, hand back, deliver
@@ -55,7 +56,7 @@ type Recorder interface {
 	Wake()
 }
 
-// Config is what a pool is told. All fields are needed.
+// Config is what a pool is told. All fields but Observe and Around are needed.
 type Config struct {
 	Slots             int // handlers at a time
 	Partitions        int
@@ -66,6 +67,11 @@ type Config struct {
 	Plans             *job.PlanBook
 	Log               *slog.Logger
 	Nonce             string // the process' name in tokens and logs
+
+	Observe Observer // nil = nobody
+	// Around opens what surrounds each run of a handler (a trace's span): it gives the handler's context and hears with what error the run
+	// ended. nil = nothing.
+	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
 }
 
 // Pool runs jobs in Slots slots. Make it with New.
@@ -88,6 +94,7 @@ type Pool struct {
 	freed    chan struct{} // there may be room again
 	rung     chan int      // a doorbell returned; its partition
 	changed  chan struct{} // something a drain waits for may have happened
+	saving   chan struct{} // held by the one checkpoint that is being sent
 	stopping chan struct{} // closed by Stop
 	stopped  chan struct{} // closed when Stop is through
 	stopErr  error         // set before stopped is closed
@@ -126,6 +133,9 @@ const (
 // New makes a pool. It does nothing until Start.
 func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 	cfg.Slots, cfg.Partitions = max(cfg.Slots, 1), max(cfg.Partitions, 1)
+	if cfg.Observe == nil {
+		cfg.Observe = nobody{}
+	}
 	return &Pool{
 		cfg: cfg, queue: q, pulse: p, bell: d, recorder: r,
 		log:      cfg.Log.With("worker", cfg.Nonce),
@@ -133,6 +143,7 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		freed:    make(chan struct{}, 1),
 		rung:     make(chan int, cfg.Partitions),
 		changed:  make(chan struct{}, 1),
+		saving:   make(chan struct{}, 1),
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
 		next:     make(chan *held, cfg.Slots),

@@ -31,14 +31,21 @@ func (p *Pool) slot(h *held) {
 func (p *Pool) run(h *held) {
 	var r ran
 	returned := false
+	after := func(error) {}
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit: recover is nil then
 			value := recover()
 			r = ran{err: crashed(value, debug.Stack()), verdict: job.Verdict{RetryAfter: -1}, exits: value == nil}
 		}
+		after(r.err)
 		p.finish(h, r)
 	}()
-	r.result, r.err = p.cfg.Registry.Run(h.ctx, h.lease.Type, h.lease.Payload)
+	p.cfg.Observe.Started(&h.lease, waited(&h.lease))
+	ctx := h.ctx
+	if p.cfg.Around != nil {
+		ctx, after = p.cfg.Around(ctx, &h.lease)
+	}
+	r.result, r.err = p.cfg.Registry.Run(ctx, h.lease.Type, h.lease.Payload)
 	if r.err != nil {
 		r.verdict = job.Judge(r.err) // asks the handler's own error types, so it belongs inside
 	}
@@ -68,7 +75,7 @@ func (p *Pool) finish(h *held, r ran) {
 		e = succeeded(r.result, p.cfg.ResultLimit)
 	} else {
 		plan := p.plan(h.lease.Tier)
-		e = failed(r, cause, plan.Backoff.Delay(h.lease.RetryCount, rand.Float64()))
+		e = failed(r, cause, plan.BackoffOf(h.lease.Type).Delay(h.lease.RetryCount, rand.Float64()))
 	}
 	p.mu.Lock()
 	h.running = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ func TestHandlerCrashesAreContained_F45(t *testing.T) {
 	}
 }
 
-func TestHandlerEndings(t *testing.T) {
+func TestHandlerEndings_S3_I3_S3_Q5_S1_P2(t *testing.T) {
 	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond } // 2 s * 2^2, +-20 %
 	exactly := func(want time.Duration) func(time.Duration) bool {
 		return func(d time.Duration) bool { return d == want }
@@ -166,7 +167,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 			return r.queue.pop(req), nil
 		}
 		j := work(1, job.Public)
-		j.Attempt, j.Generation, j.TraceID = 3, 2, "trace"
+		j.Attempt, j.Generation, j.TraceID, j.Owner, j.RetryCount, j.Checkpoint = 3, 2, "trace", "owner", 1, []byte("half")
 		r.queue.push(j)
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "value"))
 		if err := r.Start(ctx); err != nil {
@@ -175,8 +176,14 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		cancel() // handlers do not live in the context of whoever started the pool
 		after(2 * time.Second)
 		r.stop(t)
-		want := job.Run{ID: j.ID, Generation: 2, Attempt: 4, Tier: job.Public, Type: "WORK", TraceID: "trace", Deadline: begin.Add(10 * time.Second)}
-		if got != want || !deadline.Equal(want.Deadline) {
+		want := job.Run{
+			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner", TraceID: "trace",
+			Deadline: begin.Add(10 * time.Second), Saved: []byte("half"), Log: got.Log,
+		}
+		if got.Save == nil || got.Log == nil {
+			t.Errorf("run = %+v, want it to save and to log", got)
+		}
+		if got.Save = nil; !reflect.DeepEqual(got, want) || !deadline.Equal(want.Deadline) {
 			t.Errorf("run = %+v, deadline %v, want %+v", got, deadline, want)
 		}
 		if done, _, _ := r.queue.endings(); len(done) != 1 {

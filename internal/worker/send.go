@@ -83,35 +83,37 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	signal(p.changed)
 }
 
-// note counts one answer, offers a first-attempt success to the recorder, and says whether an outcome waits in the outbox instead.
+// note counts one answer, tells the observer, offers a first-attempt success to the recorder, and says whether an outcome waits in the
+// outbox instead.
 func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
-	switch reply.Word {
-	case job.OK:
-		switch h.ending.kind {
-		case complete:
-			p.counters.completed.Add(1)
-			return !p.offer(h, reply)
-		case fail:
-			p.counters.failed.Add(1)
-			p.logFailure(h, "the attempt failed and is repeated")
-		default:
-			p.counters.released.Add(1)
-		}
-	case job.Discarded:
+	how, cause := meaning(h.ending.kind, reply.Word), job.Cause("")
+	switch how {
+	case job.EndCompleted:
+		p.counters.completed.Add(1)
+		wake = !p.offer(h, reply)
+	case job.EndRetried:
+		cause = h.ending.cause
 		p.counters.failed.Add(1)
-		p.logFailure(h, "the job failed for good")
-		return true
-	case job.WasCancelled:
+		p.log.Info("the attempt failed and is repeated", h.fields("cause", cause)...)
+	case job.EndFailed:
+		cause = h.ending.cause
+		p.counters.failed.Add(1)
+		p.log.Info("the job failed for good", h.fields("cause", cause)...)
+		wake = true
+	case job.EndReleased:
+		p.counters.released.Add(1)
+	case job.EndCancelled:
 		p.counters.cancelled.Add(1)
-		return true
-	case job.Lost:
+		wake = true
+	case job.EndLost:
 		p.counters.lost.Add(1)
-		p.log.Warn("the ending came too late: the lease was lost", "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type,
-			"attempt", h.lease.Attempt, "ending", h.ending.kind.String())
+		p.log.Warn("the ending came too late: the lease was lost", h.fields("ending", h.ending.kind.String())...)
 	default:
-		p.log.Error("an ending got an answer that it does not know", "job_id", h.lease.ID, "ending", h.ending.kind.String(), "word", reply.Word)
+		p.log.Error("an ending got an answer that it does not know", h.fields("ending", h.ending.kind.String(), "word", reply.Word)...)
+		return false
 	}
-	return false
+	p.cfg.Observe.Ended(&h.lease, how, cause, h.ran)
+	return wake
 }
 
 // offer hands a completion to the recorder, and is false if that is the outbox's business: only a first attempt has no history in
@@ -124,9 +126,4 @@ func (p *Pool) offer(h *held, reply job.EndReply) bool {
 	o.Status, o.EndedAt, o.Result = job.Completed, reply.At, h.ending.result
 	p.recorder.Offer(o)
 	return true
-}
-
-func (p *Pool) logFailure(h *held, message string) {
-	p.log.Info(message, "job_id", h.lease.ID, "tier", h.lease.Tier, "type", h.lease.Type, "attempt", h.lease.Attempt,
-		"cause", h.ending.cause, "trace_id", h.lease.TraceID)
 }

@@ -69,6 +69,25 @@ func overdue() ending {
 	return ending{kind: fail, cause: job.MaxTimeExceeded, text: job.ErrMaxTime.Error() + "; the handler did not return"}
 }
 
+// meaning is what an answer to an ending means; "" for a word it does not know.
+func meaning(k kind, word job.Word) job.Ending {
+	switch {
+	case word == job.OK && k == complete:
+		return job.EndCompleted
+	case word == job.OK && k == fail:
+		return job.EndRetried
+	case word == job.OK:
+		return job.EndReleased
+	case word == job.Discarded:
+		return job.EndFailed
+	case word == job.WasCancelled:
+		return job.EndCancelled
+	case word == job.Lost:
+		return job.EndLost
+	}
+	return ""
+}
+
 // text is an error's text, cut to maxError bytes of valid UTF-8. fmt contains errors whose own Error method panics.
 func text(err error) string { return clip(fmt.Sprintf("%v", err), maxError) }
 

@@ -74,10 +74,10 @@ func (p *Pool) look(now time.Time) {
 	p.mu.Unlock()
 	for _, h := range lost {
 		h.cancel(job.ErrLeaseLost)
-		p.log.Warn("no heartbeat got through: the lease is not trusted any more", "job_id", h.lease.ID, "type", h.lease.Type, "attempt", h.lease.Attempt)
+		p.log.Warn("no heartbeat got through: the lease is not trusted any more", h.fields()...)
 	}
 	for _, h := range stuck {
-		p.log.Warn("the handler ignores its context: its slot is stuck until it returns", "job_id", h.lease.ID, "type", h.lease.Type)
+		p.log.Warn("the handler ignores its context: its slot is stuck until it returns", h.fields()...)
 	}
 	p.deliver(late...)
 }

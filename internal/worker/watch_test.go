@@ -57,7 +57,7 @@ func TestMaximumProcessingTime(t *testing.T) {
 }
 
 // A handler that ignores its context keeps its slot, is counted and named, and wedges nothing.
-func TestStuckHandler_F47(t *testing.T) {
+func TestStuckHandler_F47_S4_N10(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran atomic.Int32
 		r := newRig(func(ctx context.Context) (string, error) {

@@ -1,0 +1,61 @@
+package admission
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
+const maxWaiting = 4096
+
+// room counts the submits that wait for their answer. A single submit that finds no room is refused at once; a batch waits for it, one batch
+// at a time, taking its places a call's worth at once, so that neither keeps the other out.
+type room struct {
+	taken atomic.Int64
+	turn  chan struct{} // held by the batch that waits
+	freed chan struct{} // places were given back
+}
+
+func newRoom() *room { return &room{turn: make(chan struct{}, 1), freed: make(chan struct{}, 1)} }
+
+// take takes n places, or none if there are fewer.
+func (r *room) take(n int) bool {
+	for {
+		taken := r.taken.Load()
+		if taken+int64(n) > maxWaiting {
+			return false
+		}
+		if r.taken.CompareAndSwap(taken, taken+int64(n)) {
+			return true
+		}
+	}
+}
+
+func (r *room) give(n int) {
+	r.taken.Add(-int64(n))
+	select {
+	case r.freed <- struct{}{}:
+	default: // whoever waits looks anyway
+	}
+}
+
+// wait takes n places as soon as they are free; it is false if ctx ended before. Places are given back one by one, so n is best small.
+func (r *room) wait(ctx context.Context, n int) bool {
+	if r.take(n) {
+		return true
+	}
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	for !r.take(n) {
+		select {
+		case <-r.freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

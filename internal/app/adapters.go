@@ -1,0 +1,146 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/admission"
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/events"
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/telemetry"
+)
+
+// What follows fits one room's words to another's, and counts what passes.
+
+// waking tells the pool of this process about a submit at once: its own doorbell would take a turn through Redis.
+type waking struct {
+	*queue.Queue
+	wake func()
+}
+
+func (w waking) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
+	replies, err := w.Queue.Submit(ctx, partition, batch)
+	if err == nil {
+		w.wake()
+	}
+	return replies, err
+}
+
+// recorder is the pool's way to SQL: the writer, or for what it did not offer the drainer.
+type recorder struct {
+	*archive.Writer
+	wake func()
+}
+
+func (r recorder) Wake() { r.wake() }
+
+// door is admission, counted.
+type door struct {
+	*admission.Admission
+	metrics *telemetry.Metrics
+}
+
+func (d *door) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
+	a, err := d.Admission.Submit(ctx, s)
+	if ctx.Err() == nil {
+		d.metrics.Submitted(s.Tier, telemetry.SubmitOf(a, err))
+	}
+	return a, err
+}
+
+func (d *door) SubmitBatch(ctx context.Context, batch []job.Submission) ([]job.Accepted, []error) {
+	results := d.Admission.SubmitBatch(ctx, batch)
+	accepted, errs := make([]job.Accepted, len(results)), make([]error, len(results))
+	for i, r := range results {
+		accepted[i], errs[i] = r.Accepted, r.Err
+		if ctx.Err() == nil {
+			d.metrics.Submitted(batch[i].Tier, telemetry.SubmitOf(r.Accepted, r.Err))
+		}
+	}
+	return accepted, errs
+}
+
+// jobs is the ledger, with the cancels of waiting jobs counted: those of running ones are counted where they end.
+type jobs struct {
+	*ledger.Ledger
+	metrics *telemetry.Metrics
+}
+
+func (j jobs) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
+	before, found := j.Find(ctx, id)
+	word, err := j.Ledger.Cancel(ctx, id)
+	if err == nil && found == nil && word == job.WasCancelled && !before.Status.Ended() {
+		j.metrics.Cancelled(before.Tier)
+	}
+	return word, err
+}
+
+type streams struct{ *events.Hub }
+
+func (s streams) Stream(lastID string) httpapi.Subscription { return s.Hub.Stream(lastID) }
+
+// plans are read from the book and written through the queue; this process knows a change at once, the others at their next pulse.
+type plans struct {
+	*job.PlanBook
+	queue *queue.Queue
+}
+
+func (p plans) StorePlan(ctx context.Context, plan job.Plan, ifVersion int64) (job.Plan, error) {
+	stored, err := p.queue.StorePlan(ctx, plan, ifVersion)
+	if err != nil {
+		return stored, err
+	}
+	return stored, p.queue.LoadPlans(ctx)
+}
+
+// observer hears the pool for the metrics.
+type observer struct{ metrics *telemetry.Metrics }
+
+func (o observer) Started(l *job.Lease, waited time.Duration) { o.metrics.Started(l, waited) }
+
+func (o observer) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration) {
+	o.metrics.Ended(l, string(how), cause, ran)
+}
+
+// around is what surrounds a handler: a span, where traces are sent.
+func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Context, func(error)) {
+	if v.tracing == nil {
+		return nil
+	}
+	return v.tracing.Process
+}
+
+// load is how full a tier is, as of the last pulse.
+func (v *server) load(t job.Tier) (fresh, limit int64) {
+	plan, _ := v.plans.Plan(t)
+	return v.pulse.last().levels.Fresh, int64(v.config.Capacity) * int64(plan.Share) / 100
+}
+
+// saw hears of each pulse.
+func (v *server) saw(now view) {
+	s := telemetry.Snapshot{SQLUp: !v.stores.archive.Down(), Schedulers: map[string]time.Duration{}}
+	g := v.gate.State()
+	s.GateOpen, s.GateFailures = g.Open, g.Failures
+	if v.config.Roles.Recovery {
+		s.Schedulers["crashed"], s.Schedulers["stuck"] = v.crashed.Delay(), v.stuck.Delay()
+	}
+	if now.ok {
+		v.gate.SetOutbox(now.levels.Outbox, now.levels.OutboxBytes)
+		c := telemetry.Cluster{
+			Tiers: map[job.Tier]telemetry.Level{}, CapacityUsed: now.levels.Fresh, CapacityLimit: int64(v.config.Capacity),
+			Outbox: now.levels.Outbox, OutboxBytes: now.levels.OutboxBytes, Workers: now.workers,
+		}
+		for _, p := range v.plans.All() {
+			c.Tiers[p.Tier] = telemetry.Level{}
+		}
+		for t, l := range now.levels.Tiers {
+			c.Tiers[t] = telemetry.Level{Depth: l.Ready, Scheduled: l.Scheduled, InFlight: l.Running, OldestAge: now.age(t)}
+		}
+		s.Cluster = &c
+	}
+	v.metrics.SetSnapshot(s)
+}

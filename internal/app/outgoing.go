@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/tierq/tierq/internal/artifact"
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/handlers"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/mail"
+	"github.com/tierq/tierq/internal/outbound"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/telemetry"
+)
+
+// outgoing is what leaves the process: mail, calls, files.
+type outgoing struct {
+	mail  mail.Sender
+	calls *outbound.Client
+	files *artifact.Store
+	notes []string // for the banner
+}
+
+func openOutgoing(ctx context.Context, c config.Config, embedded bool, version string, log *slog.Logger) (*outgoing, error) {
+	o := &outgoing{}
+	var err error
+	if o.mail, err = mail.Open(c.SMTPURL, c.DataDir); err != nil {
+		return nil, fmt.Errorf("TIERQ_SMTP_URL: %w", err)
+	}
+	where := c.BlobURL
+	if where == "" {
+		if where, err = artifact.FolderURL(filepath.Join(c.DataDir, "artifacts")); err != nil {
+			return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+		}
+	}
+	if o.files, err = artifact.Open(ctx, where); err != nil {
+		return nil, fmt.Errorf("TIERQ_BLOB_URL: %w", err)
+	}
+	secrets, err := webhookSecrets(c, embedded, log)
+	if err != nil {
+		return nil, errors.Join(err, o.files.Close())
+	}
+	o.calls = outbound.New(outbound.Options{
+		Allow: c.Egress(), UserAgent: "tierq/" + version, Secrets: secrets, Span: telemetry.SpanContext,
+	})
+	o.notes = append(o.notes, "mail          "+o.mail.Describe())
+	return o, nil
+}
+
+func (o *outgoing) close() error {
+	o.calls.Close()
+	return o.files.Close()
+}
+
+// webhookSecrets are what messages are signed with. Embedded mode makes a secret of its own, once; several processes need a common one, which
+// only an operator can give them.
+func webhookSecrets(c config.Config, embedded bool, log *slog.Logger) ([][]byte, error) {
+	text := c.WebhookSecret
+	if text == "" && embedded {
+		file := filepath.Join(c.DataDir, "webhook-secret")
+		made, err := secretFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+		}
+		text = made
+	}
+	if text == "" {
+		log.Warn("webhooks and callbacks are sent unsigned: set TIERQ_WEBHOOK_SECRET")
+		return nil, nil
+	}
+	secrets, err := outbound.ParseSecrets(text)
+	if err != nil {
+		return nil, fmt.Errorf("TIERQ_WEBHOOK_SECRET: %w", err)
+	}
+	return secrets, nil
+}
+
+// secretFile reads a secret, or makes one if the file is not there.
+func secretFile(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails, says crypto/rand
+	secret := "whsec_" + base64.StdEncoding.EncodeToString(key)
+	return secret, os.WriteFile(file, []byte(secret+"\n"), 0o600)
+}
+
+// register adds the job types that reach out of the process.
+func (o *outgoing) register(r *job.Registry, tallies handlers.Tallies) {
+	handlers.RegisterMail(r, mailer{o.mail})
+	handlers.RegisterOutgoing(r, sender{o.calls})
+	handlers.RegisterDocuments(r, o.files, tallies)
+}
+
+type mailer struct{ mail.Sender }
+
+func (m mailer) Send(ctx context.Context, msg handlers.Message) (handlers.Delivery, error) {
+	d, err := m.Sender.Send(ctx, mail.Message(msg))
+	return handlers.Delivery(d), err
+}
+
+type sender struct{ *outbound.Client }
+
+func (s sender) Do(ctx context.Context, r handlers.Request) (handlers.Response, error) {
+	answer, err := s.Client.Do(ctx, outbound.Request(r))
+	return handlers.Response(answer), err
+}
+
+// files gives the artifacts in the form that the API wants them.
+type files struct{ *artifact.Store }
+
+func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64, err error) {
+	r, err := f.Read(ctx, id)
+	if err != nil {
+		return nil, "", "", 0, err
+	}
+	return r, r.Name, r.ContentType, r.Size, nil
+}
+
+// callbacks submits the CALLBACK jobs of outcomes that SQL has, before they are acknowledged: whatever crashes in between is done again, and
+// the same outcome makes the same job.
+func callbacks(q *queue.Queue, wake func()) func(ctx context.Context, outcomes []job.Outcome) error {
+	return func(ctx context.Context, outcomes []job.Outcome) error {
+		jobs := make([]job.Submission, len(outcomes))
+		for i := range outcomes {
+			jobs[i] = handlers.CallbackSubmission(outcomes[i])
+		}
+		for p, batch := range job.Batches(jobs, func(s *job.Submission) job.ID { return s.ID }, func(s *job.Submission) int { return len(s.Payload) + 512 }) {
+			replies, err := q.Submit(ctx, p, batch)
+			if err != nil {
+				return err
+			}
+			for i, r := range replies {
+				if r.Word != job.OK && r.Word != job.Duplicate {
+					return fmt.Errorf("callback %s: %w: %s", batch[i].ID, job.ErrUnavailable, r.Word)
+				}
+			}
+		}
+		wake()
+		return nil
+	}
+}

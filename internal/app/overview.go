@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/admission"
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/telemetry"
+	"github.com/tierq/tierq/internal/worker"
+)
+
+// overview puts together what users and operators ask of the whole.
+type overview struct {
+	pulse    *pulse
+	plans    *job.PlanBook
+	gate     *admission.Gate
+	queue    *queue.Queue
+	ledger   *ledger.Ledger
+	archive  *archive.Archive
+	stats    *telemetry.Stats
+	watches  map[string]*recovery.Watch
+	pool     *worker.Pool // nil without the worker role
+	capacity int
+}
+
+// statsWindow is what counts, rates and percentiles are of.
+const statsWindow = time.Hour
+
+// Stats is the answer of GET /api/stats: gauges as of the last pulse, counts of the last hour over all processes.
+func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
+	recent, err := o.stats.Read(ctx, statsWindow)
+	if err != nil {
+		return httpapi.Stats{}, err
+	}
+	v := o.pulse.last()
+	s := httpapi.Stats{
+		Capacity: httpapi.Capacity{Used: v.levels.Fresh, Limit: int64(o.capacity)},
+		Gate:     o.gateState(),
+		Outbox:   httpapi.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
+		Workers:  v.workers, DrainPerSecond: o.queue.Rate(), Watches: []httpapi.WatchStats{},
+	}
+	if s.Workers == nil {
+		s.Workers = []job.WorkerInfo{}
+	}
+	for _, name := range []string{"crashed", "stuck"} {
+		if w := o.watches[name]; w != nil {
+			s.Watches = append(s.Watches, httpapi.WatchStats{Name: name, DelaySeconds: w.Delay().Seconds()})
+		}
+	}
+	for _, p := range o.plans.All() {
+		level, r := v.levels.Tiers[p.Tier], recent[p.Tier]
+		s.Tiers = append(s.Tiers, httpapi.TierStats{
+			Tier: p.Tier, Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running, OldestAgeSeconds: v.age(p.Tier).Seconds(),
+			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond,
+			WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
+			Submitted: r.Submitted, Refused: r.Refused, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
+		})
+	}
+	return s, nil
+}
+
+// age is how long ago the oldest ready job of a tier arrived.
+func (v *view) age(t job.Tier) time.Duration {
+	arrived, waits := v.oldest[t]
+	if !waits {
+		return 0
+	}
+	return max(v.at.Sub(arrived), 0)
+}
+
+func seconds(p telemetry.Percentiles) httpapi.Percentiles {
+	return httpapi.Percentiles{P50: p.P50.Seconds(), P95: p.P95.Seconds(), P99: p.P99.Seconds()}
+}
+
+func (o *overview) gateState() httpapi.Gate {
+	g := o.gate.State()
+	return httpapi.Gate{Open: g.Open, Failures: g.Failures, Reason: g.Reason}
+}
+
+// Why is the answer of GET /api/jobs/{id}/why.
+func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
+	j, err := o.ledger.Find(ctx, id)
+	if err != nil {
+		return httpapi.Why{}, err
+	}
+	v := o.pulse.last()
+	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.queue.Rate(), Workers: len(v.workers)}
+	for _, one := range v.workers {
+		w.FreeSlots += max(one.Slots-one.Running, 0)
+	}
+	if j.Status == job.Pending {
+		ahead, err := o.queue.Ahead(ctx, &j)
+		if err != nil { // it was claimed meanwhile: say what it is now
+			if j, err = o.ledger.Find(ctx, id); err != nil {
+				return httpapi.Why{}, err
+			}
+			w.Job = j
+		}
+		w.Ahead = ahead
+	}
+	w.Ahead.Running = map[job.Tier]int64{}
+	for tier, level := range v.levels.Tiers {
+		if level.Running > 0 {
+			w.Ahead.Running[tier] = level.Running
+		}
+	}
+	return w, nil
+}
+
+// Health is the answer of /actuator/health. SQL down alone only degrades.
+func (o *overview) Health(ctx context.Context) httpapi.Health {
+	ctx, cancel := context.WithTimeout(ctx, healthBound)
+	defer cancel()
+	h := httpapi.Health{Status: "UP"}
+	up := func(c *httpapi.Component, ok bool, otherwise, detail, whole string) {
+		if c.Status = "UP"; !ok {
+			c.Status, c.Detail = otherwise, detail
+			if h.Status == "UP" || whole == "DOWN" {
+				h.Status = whole
+			}
+		}
+	}
+	dead, err := o.archive.CountDead(ctx, job.Filter{})
+	up(&h.Components.DB, err == nil, "DOWN", "outcomes wait in Redis until it is back", "DEGRADED")
+	gate := o.gateState()
+	up(&h.Components.Gate, gate.Open, "OUT_OF_SERVICE", gate.Reason, "OUT_OF_SERVICE")
+	v := o.pulse.last()
+	up(&h.Components.Redis, v.ok, "DOWN", "it does not answer", "DOWN")
+	h.Components.Job.Status = "UP"
+	details := &h.Components.Job.Details
+	for _, level := range v.levels.Tiers {
+		details.PendingJobs += level.Ready
+	}
+	details.DeadJobs = dead
+	if o.pool != nil {
+		s := o.pool.Stats()
+		details.ActiveThreads, details.PoolSize = s.Running, s.Slots
+	}
+	return h
+}
+
+// healthBound is the longest that a health check waits for SQL.
+const healthBound = 500 * time.Millisecond

@@ -1,0 +1,122 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// promises is what SQL and Redis hold of promised requeues: those not kept, the oldest first, and which of them cannot be kept yet.
+type promises struct {
+	open   []job.DeadLetter
+	stuck  map[job.ID]bool
+	down   error
+	limits []int
+	told   []job.ID
+}
+
+func (p *promises) Promised(_ context.Context, olderThan time.Duration, limit int) ([]job.DeadLetter, error) {
+	if olderThan != promiseAge {
+		return nil, fmt.Errorf("asked for %s", olderThan)
+	}
+	p.limits = append(p.limits, limit)
+	return slices.Clone(p.open[:min(limit, len(p.open))]), nil
+}
+
+func (p *promises) Keep(_ context.Context, letters []job.DeadLetter) ([]bool, error) {
+	kept := make([]bool, len(letters))
+	for i, d := range letters {
+		p.told = append(p.told, d.ID)
+		kept[i] = p.down == nil && !p.stuck[d.ID]
+	}
+	p.open = slices.DeleteFunc(p.open, func(d job.DeadLetter) bool {
+		i := slices.IndexFunc(letters, func(l job.DeadLetter) bool { return l.ID == d.ID })
+		return i >= 0 && kept[i]
+	})
+	return kept, p.down
+}
+
+func promisesOf(n int) *promises {
+	p := &promises{stuck: map[job.ID]bool{}}
+	for i := range n {
+		p.open = append(p.open, job.DeadLetter{Job: job.Job{ID: job.ID(fmt.Sprint("job ", i)), Generation: 1}})
+	}
+	return p
+}
+
+func TestRequeuer_KeepsAllPromises_S0_S7_S1_S5_S3_I8(t *testing.T) {
+	p := promisesOf(2*job.MaxBatch + 7)
+	r := NewRequeuer(p, p, quiet)
+	if got := r.runOnce(t.Context()); got != requeuePace.Floor {
+		t.Errorf("next in %s", got)
+	}
+	if len(p.open) != 0 || len(p.told) != 207 {
+		t.Errorf("%d left after %d were tried", len(p.open), len(p.told))
+	}
+	if r.runOnce(t.Context()); len(p.told) != 207 {
+		t.Error("tried what was kept")
+	}
+}
+
+// What cannot be kept yet is tried once a run, and holds up nobody behind it.
+func TestRequeuer_PagesPastThoseThatStay(t *testing.T) {
+	p := promisesOf(3 * job.MaxBatch)
+	for i := range job.MaxBatch + 20 {
+		p.stuck[p.open[i].ID] = true
+	}
+	r := NewRequeuer(p, p, quiet)
+	r.runOnce(t.Context())
+	if len(p.open) != job.MaxBatch+20 || len(p.told) != 3*job.MaxBatch {
+		t.Errorf("%d left after %d were tried, pages of %v", len(p.open), len(p.told), p.limits)
+	}
+	clear(p.stuck)
+	r.runOnce(t.Context())
+	if len(p.open) != 0 {
+		t.Errorf("%d left although they can be kept now", len(p.open))
+	}
+	all := promisesOf(10 * job.MaxBatch)
+	for _, d := range all.open {
+		all.stuck[d.ID] = true
+	}
+	NewRequeuer(all, all, quiet).runOnce(t.Context())
+	if longest := slices.Max(all.limits); longest > maxStayed+job.MaxBatch {
+		t.Errorf("a page of %d", longest)
+	}
+}
+
+// An outage ends a run after one page, and the next ones come later and later; a wake makes one come at once.
+func TestRequeuer_BacksOffAndWakes_F14(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := promisesOf(job.MaxBatch + 1)
+		p.down = job.ErrUnavailable
+		r := NewRequeuer(p, p, quiet)
+		for _, want := range []time.Duration{10e9, 20e9, 30e9, 30e9} {
+			if got := r.runOnce(t.Context()); got != want {
+				t.Fatalf("next in %s, want %s", got, want)
+			}
+		}
+		if len(p.told) != 4*job.MaxBatch {
+			t.Errorf("%d tried in 4 runs", len(p.told))
+		}
+		if err := r.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		p.down = nil
+		r.Wake()
+		synctest.Wait()
+		if len(p.open) != 0 {
+			t.Errorf("%d left", len(p.open))
+		}
+		for range 2 {
+			if err := r.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
