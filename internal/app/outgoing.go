@@ -43,6 +43,9 @@ func openOutgoing(ctx context.Context, c config.Config, embedded bool, version s
 			return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 		}
 	}
+	if !embedded && c.BlobURL == "" {
+		log.Warn("files that jobs make stay on the machine that made them: set TIERQ_BLOB_URL where several serve")
+	}
 	if o.files, err = artifact.Open(ctx, where); err != nil {
 		return nil, fmt.Errorf("TIERQ_BLOB_URL: %w", err)
 	}

@@ -64,7 +64,7 @@ var table = []room{
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
 	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goFonts}, inTests: []string{pdfReader}},
-	{dir: "internal/ledger", rooms: []string{job}},
+	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
 	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},

@@ -66,7 +66,7 @@ var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
 func (c *cluster) start(env ...string) *server {
 	c.t.Helper()
 	return startServer(c.t, c.bin, append([]string{
-		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s",
+		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s", "TIERQ_DATA_DIR=" + c.t.TempDir(),
 	}, env...)...)
 }
 

@@ -97,7 +97,7 @@ func TestBadInput_S2_E7_S2_P13(t *testing.T) {
 		{"trailing data", "POST", "/paid/submit", `{} {}`, js, 400, "INVALID_REQUEST"},
 		{"duplicate key", "POST", "/paid/submit", `{"type":"SIMULATION","type":"SIMULATION"}`, js, 400, "INVALID_REQUEST"},
 		{"unknown field", "POST", "/paid/submit", `{"priority":1}`, js, 400, "INVALID_REQUEST"},
-		{"a later issue's field", "POST", "/paid/submit", `{"delaySeconds":1}`, js, 400, "INVALID_REQUEST"},
+		{"delay and runAt", "POST", "/paid/submit", `{"delaySeconds":1,"runAt":"2030-01-01T00:00:00Z"}`, js, 400, "INVALID_REQUEST"},
 		{"maxRetries raised", "POST", "/public/submit", `{"maxRetries":9}`, js, 400, "INVALID_REQUEST"},
 		{"unknown type", "POST", "/paid/submit", `{"type":"NOPE"}`, js, 422, "UNKNOWN_JOB_TYPE"},
 		{"unknown step", "POST", "/paid/submit", `{"payload":{"steps":[{"type":"DANCE"}]}}`, js, 422, "INVALID_PAYLOAD"},

@@ -1,0 +1,247 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// job is the whole job as GET /jobs/{id} shows it.
+type wholeJob struct {
+	JobID           string          `json:"jobId"`
+	Type            string          `json:"type"`
+	Status          string          `json:"status"`
+	RetryCount      int             `json:"retryCount"`
+	Attempts        int             `json:"attempts"`
+	MaxRetries      int             `json:"maxRetries"`
+	Generation      int             `json:"generation"`
+	LastError       *string         `json:"lastError"`
+	RunAt           *time.Time      `json:"runAt"`
+	TraceID         string          `json:"traceId"`
+	CancelRequested bool            `json:"cancelRequested"`
+	Result          json.RawMessage `json:"result"`
+	History         []struct {
+		Attempt int     `json:"attempt"`
+		Worker  *string `json:"worker"`
+		Outcome string  `json:"outcome"`
+		Cause   *string `json:"cause"`
+		Error   *string `json:"error"`
+	} `json:"history"`
+}
+
+func get[T any](t testing.TB, url string) (v T) {
+	t.Helper()
+	a := do(t, http.MethodGet, url, "")
+	if err := json.Unmarshal(a.body, &v); err != nil || a.status != http.StatusOK {
+		t.Fatalf("GET %s: %d %s", url, a.status, a.body)
+	}
+	return v
+}
+
+func (s *server) job(id string) wholeJob {
+	s.t.Helper()
+	return get[wholeJob](s.t, s.base+"/jobs/"+id)
+}
+
+func wants(t testing.TB, a answer, status int, code string) {
+	t.Helper()
+	if a.status != status || a.code() != code {
+		t.Errorf("%d %s, want %d %s: %s", a.status, a.code(), status, code, a.body)
+	}
+}
+
+// A running job hears of its cancel within two heartbeats and ends CANCELLED, whatever its handler does; from there on nothing moves it.
+func TestCancelRunning_S1_E5_S1_S4_S3_S11(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	a, b := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_ROLES=api")
+	id := a.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":40000}]}}`)
+	a.await(id, "PROCESSING", 5*time.Second)
+	began := time.Now()
+	asked := do(t, http.MethodPost, b.base+"/api/jobs/"+id+"/cancel", "")
+	wants(t, asked, http.StatusAccepted, "")
+	b.await(id, "CANCELLED", 10*time.Second)
+	if took := time.Since(began); took > 3*time.Second { // two heartbeats are 1 s, and then the outcome
+		t.Errorf("the handler heard of it after %s", took)
+	}
+	t.Logf("evidence: cancelled %s after it was asked for", time.Since(began).Round(time.Millisecond))
+	c.settled(15*time.Second, id)
+	for name, ask := range map[string]answer{
+		"cancel": do(t, http.MethodDelete, b.base+"/admin/jobs/"+id, ""),
+	} {
+		if ask.status != http.StatusOK && ask.status != http.StatusConflict {
+			t.Errorf("%s again: %d %s", name, ask.status, ask.body)
+		}
+	}
+	before := c.keysOf(id)
+	wants(t, do(t, http.MethodPost, b.base+"/jobs/"+id+"/retry", ""), http.StatusConflict, "INVALID_STATE_TRANSITION")
+	wants(t, do(t, http.MethodPost, b.base+"/admin/jobs/"+id+"/resubmit", ""), http.StatusConflict, "INVALID_STATE_TRANSITION")
+	if after := c.keysOf(id); after != before {
+		t.Errorf("a refused transition changed %s to %s", before, after)
+	}
+	if j := b.job(id); j.Status != "CANCELLED" {
+		t.Errorf("it became %s", j.Status)
+	}
+}
+
+// keysOf is what Redis has of a job.
+func (c *cluster) keysOf(id string) string {
+	return fmt.Sprint(c.rdb.HGetAll(c.t.Context(), "{tierq:0}:job:metadata:"+id).Val(), c.rdb.LRange(c.t.Context(), "{tierq:0}:job:attempts:"+id, 0, -1).Val())
+}
+
+// Every transition that the state machine does not have is refused with 409 and changes nothing.
+func TestIllegalTransitions_S4_E4(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_WORKERS=1")
+	done := s.submit("paid", `{}`)
+	dead := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+	c.settled(20*time.Second, done, dead)
+	running := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":20000}]}}`)
+	s.await(running, "PROCESSING", 5*time.Second)
+	waiting := s.submit("paid", `{}`)
+	later := s.submit("paid", `{"delaySeconds":3600}`)
+	ids := map[string]string{"completed": done, "dead": dead, "running": running, "waiting": waiting, "scheduled": later}
+	for _, no := range []struct{ method, path, job string }{
+		{"POST", "/jobs/%s/retry", "completed"}, {"POST", "/jobs/%s/retry", "running"}, {"POST", "/jobs/%s/retry", "waiting"},
+		{"POST", "/jobs/%s/retry", "scheduled"}, {"POST", "/admin/jobs/%s/resubmit", "completed"}, {"POST", "/admin/jobs/%s/resubmit", "waiting"},
+		{"DELETE", "/admin/jobs/%s", "completed"}, {"DELETE", "/api/jobs/%s", "dead"}, {"POST", "/api/jobs/%s/cancel", "completed"},
+	} {
+		id := ids[no.job]
+		before := c.keysOf(id)
+		wants(t, do(t, no.method, s.base+fmt.Sprintf(no.path, id), ""), http.StatusConflict, "INVALID_STATE_TRANSITION")
+		if after := c.keysOf(id); no.job != "running" && after != before {
+			t.Errorf("%s %s of a %s job changed it: %s, %s", no.method, no.path, no.job, before, after)
+		}
+	}
+	for _, yes := range []string{waiting, later} {
+		wants(t, do(t, http.MethodDelete, s.base+"/api/jobs/"+yes, ""), http.StatusOK, "")
+		if p := s.poll(yes); p.Status != "CANCELLED" {
+			t.Errorf("cancelled %s is %s", yes, p.Status)
+		}
+	}
+	do(t, http.MethodPost, s.base+"/api/jobs/"+running+"/cancel", "")
+	outcomes := c.settled(20*time.Second, done, dead, running, waiting, later)
+	if outcomes[running] != "CANCELLED" || outcomes[waiting] != "CANCELLED" {
+		t.Errorf("outcomes %v", outcomes)
+	}
+}
+
+// A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for twice at once it
+// has one. Attempts go on counting, and the history has every attempt of both lives.
+func TestRequeue_S0_E4_S1_E4_S0_S7_S1_S5(t *testing.T) {
+	t.Parallel()
+	for _, when := range []string{"a second after", "a day after"} {
+		t.Run(when, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			one, two := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
+			id := one.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+			c.settled(20*time.Second, id)
+			if when == "a day after" {
+				if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 {
+					t.Fatal("Redis did not have it")
+				}
+			}
+			var codes [8]int
+			var all sync.WaitGroup
+			for i := range codes {
+				all.Go(func() {
+					s := []*server{one, two}[i%2]
+					codes[i] = do(t, http.MethodPost, s.base+[]string{"/jobs/" + id + "/retry", "/admin/jobs/" + id + "/resubmit"}[i%2], "").status
+				})
+			}
+			all.Wait()
+			slices.Sort(codes[:])
+			if codes[0] != 202 || codes[1] != 409 || codes[7] != 409 {
+				t.Errorf("eight at once: %v, want one 202", codes)
+			}
+			testkit.Eventually(t, 15*time.Second, "the second life has ended", func() (bool, string) {
+				var lives, open int
+				c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &lives)
+				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND requeued_at IS NULL`, &open)
+				return lives == 2 && open == 1, fmt.Sprintf("%d lives, %d open dead letters", lives, open)
+			})
+			j := one.job(id)
+			if j.Generation != 2 || j.Attempts != 2 || j.RetryCount != 0 || len(j.History) != 2 || j.History[0].Attempt != 1 || j.History[1].Attempt != 2 {
+				t.Errorf("%+v", j)
+			}
+			for _, h := range j.History {
+				if h.Outcome != "FAILURE" || h.Error == nil || !strings.Contains(*h.Error, "boom") || h.Worker == nil {
+					t.Errorf("history %+v", h)
+				}
+			}
+			for _, wrong := range c.audit() {
+				t.Error("audit: " + wrong)
+			}
+		})
+	}
+}
+
+// A server that dies between the promise of a requeue and its script, or between the script and its mark, loses neither.
+func TestRequeueKilled_S0_S7(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"promise.after", "requeue.after"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t)
+			doomed := c.start("TIERQ_ROLES=api", "TIERQ_FAILPOINTS="+point+"=kill")
+			worker := c.start("TIERQ_WORKERS=2")
+			id := worker.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+			c.settled(20*time.Second, id)
+			if a, err := try(http.MethodPost, doomed.base+"/jobs/"+id+"/retry", ""); err == nil {
+				t.Fatalf("the server survived %s: %d %s", point, a.status, a.body)
+			}
+			testkit.Eventually(t, 30*time.Second, "the promise is kept", func() (bool, string) {
+				var lives, marked int
+				c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &lives)
+				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND generation = 1 AND requeued_at IS NOT NULL`, &marked)
+				return lives == 2 && marked == 1, fmt.Sprintf("%d lives, %d marked", lives, marked)
+			})
+			for _, wrong := range c.audit() {
+				t.Error("audit: " + wrong)
+			}
+		})
+	}
+}
+
+// The third seed's test, word for word: 3 concurrent workers, 10 jobs, real stores, each done exactly once. By itself:
+// make test PKG=./internal/e2e RUN=TestThreeWorkersTenJobs
+func TestThreeWorkersTenJobs_S1_P9_S1_P1_T_2(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	var workers []*server
+	for range 3 {
+		workers = append(workers, c.start("TIERQ_WORKERS=1"))
+	}
+	file := filepath.Join(t.TempDir(), "runs")
+	var ids []string
+	for range 10 {
+		ids = append(ids, workers[0].submit("unpaid", counting(file, 100)))
+	}
+	for id, outcome := range c.settled(30*time.Second, ids...) {
+		if outcome != "COMPLETED" {
+			t.Errorf("%s: %s", id, outcome)
+		}
+	}
+	order, marks := executions(t, file)
+	pids := map[string]bool{}
+	for _, id := range ids {
+		if m := marks[id]; len(m) != 2 || !strings.HasSuffix(m[0], "start") || !strings.HasSuffix(m[1], "end") {
+			t.Errorf("%s ran %v", id, m)
+		} else {
+			pids[strings.Fields(m[0])[1]] = true
+		}
+	}
+	if len(order) != 10 || len(pids) != 3 {
+		t.Errorf("%d runs by %d workers, want 10 by 3", len(order), len(pids))
+	}
+}

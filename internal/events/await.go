@@ -1,0 +1,110 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	safetyNet = 5 * time.Second // between two reads, if no event comes
+	onTrouble = time.Second     // the same, after a read that failed
+)
+
+// Await returns the job as soon as done says so, or as it stands when ctx ends or the hub drains, which is no error. job.ErrNotFound and the
+// like pass through; an outage that begins during the wait is waited out, and returned only if it lasts to the end. done is called in the
+// caller's goroutine, with the state at the beginning and after each change; it must not keep the job.
+func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
+	last, known, err := h.watch(ctx, id, func(j *job.Job) (bool, error) { return done(j), nil })
+	if err == nil && !known {
+		err = errNoAnswer
+	}
+	return last, err
+}
+
+// Follow calls each with the job as it stands and again after each change that a poll shows; changes that come fast are told as one. It
+// returns nil when the job has ended, or when ctx ends or the hub drains, and otherwise the error of each, or of a read as in Await.
+func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) error {
+	var told *version
+	_, _, err := h.watch(ctx, id, func(j *job.Job) (bool, error) {
+		if v := versionOf(j); told == nil || *told != v {
+			told = &v
+			if err := each(*j); err != nil {
+				return true, err
+			}
+		}
+		return j.Status.Ended(), nil
+	})
+	return err
+}
+
+// version changes whenever a poll's answer does.
+type version struct {
+	status                       job.Status
+	attempt, retries, generation int
+}
+
+func versionOf(j *job.Job) version {
+	return version{j.Status.Shown(), j.Attempt, j.RetryCount, j.Generation}
+}
+
+// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known says that last is a state.
+func (h *Hub) watch(ctx context.Context, id job.ID, look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
+	w := h.join(id)
+	if w == nil {
+		return last, false, errNoAnswer
+	}
+	defer h.part(w)
+	timer := time.NewTimer(safetyNet)
+	defer timer.Stop()
+	ended, draining := ctx.Done(), h.draining
+	closing := false // the wait is over, and only the first read is still waited for
+	for {
+		select {
+		case <-w.wake:
+			s, fresh := h.latest(w)
+			if !fresh {
+				continue
+			}
+			if err = s.err; err == nil {
+				last, known = s.job, true
+				if stop, lookErr := look(&s.job); stop || lookErr != nil {
+					return last, known, lookErr
+				}
+			}
+			switch {
+			case closing, err != nil && !(known && outage(err)):
+				return last, known, err
+			case err != nil:
+				timer.Reset(onTrouble)
+			default:
+				timer.Reset(safetyNet)
+			}
+		case <-timer.C:
+			if closing {
+				return last, known, errNoAnswer
+			}
+			h.refresh(w)
+			timer.Reset(safetyNet)
+		case <-ended:
+			ended = nil
+			closing = true
+		case <-draining:
+			draining = nil
+			closing = true
+		}
+		if closing && (known || err != nil) {
+			return last, known, err
+		}
+		if closing {
+			timer.Reset(readTimeout)
+		}
+	}
+}
+
+// outage says that a read proves nothing about the job.
+func outage(err error) bool {
+	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
+}

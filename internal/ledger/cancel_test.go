@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestCancel_S1_E5_S1_S4(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		redis    map[job.ID]job.Job
+		redisErr error
+		sql      map[job.ID]job.DeadLetter
+		sqlErr   error
+		want     job.Word
+		wantErr  error
+	}{
+		{"pending", living(job.Pending, 1), nil, nil, nil, job.WasCancelled, nil},
+		{"scheduled", living(job.Scheduled, 1), nil, nil, nil, job.WasCancelled, nil},
+		{"running", living(job.Processing, 1), nil, nil, nil, job.Cancel, nil},
+		{"completed", living(job.Completed, 1), nil, nil, nil, "", job.ErrWrongState},
+		{"failed", living(job.NeedDiscard, 1), nil, nil, nil, "", job.ErrWrongState},
+		{"forgotten, completed", nil, nil, archived(job.Completed, 1), nil, "", job.ErrWrongState},
+		{"forgotten, failed", nil, nil, archived(job.Failed, 1), nil, "", job.ErrWrongState},
+		{"forgotten, cancelled", nil, nil, archived(job.Cancelled, 1), nil, job.WasCancelled, nil},
+		{"forgotten, SQL down", nil, nil, nil, job.ErrUnavailable, "", job.ErrUnavailable},
+		{"unknown", nil, nil, nil, nil, "", job.ErrNotFound},
+		{"Redis down", nil, job.ErrUnavailable, archived(job.Completed, 1), nil, "", job.ErrUnavailable},
+		{"SQL down does not matter to the living", living(job.Pending, 1), nil, nil, job.ErrUnavailable, job.WasCancelled, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, r, s := given(tc.redis, tc.sql)
+			r.down, s.down = tc.redisErr, tc.sqlErr
+			for try := range 2 { // a repeat answers the same
+				word, err := l.Cancel(t.Context(), someID)
+				if word != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+					t.Errorf("try %d: %q, %v; want %q, %v", try, word, err, tc.want, tc.wantErr)
+				}
+			}
+			if tc.redis != nil && r.jobs[bystand].Status != job.Pending {
+				t.Error("the bystander moved")
+			}
+		})
+	}
+}
+
+func TestCancel_OfAnotherCluster(t *testing.T) {
+	l, r, _ := given(nil, nil)
+	for _, id := range []job.ID{"019de340-01fe-7a58-be69-567cd7d6b7d4", "nothing", ""} {
+		if _, err := l.Cancel(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("%q: %v", id, err)
+		}
+		if err := l.Requeue(t.Context(), id, ""); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if len(r.calls) != 0 {
+		t.Errorf("calls %v", r.calls)
+	}
+}
+
+// A cancel whose answer was lost is sent again, and answers as if nothing had been.
+func TestCancel_LostAnswer(t *testing.T) {
+	l, r, _ := given(living(job.Pending, 1), nil)
+	lost := 0
+	r.after = func(string) error {
+		if lost++; lost == 1 {
+			return job.ErrAmbiguous
+		}
+		return nil
+	}
+	if word, err := l.Cancel(t.Context(), someID); word != job.WasCancelled || err != nil || lost != 2 {
+		t.Errorf("%q, %v after %d calls", word, err, lost)
+	}
+}

@@ -1,0 +1,123 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// fakeRedis keeps jobs as the scripts do, as far as a ledger can tell.
+type fakeRedis struct {
+	mu       sync.Mutex
+	jobs     map[job.ID]job.Job
+	attempts map[job.ID][]job.Attempt
+	run      string
+	down     error                   // every call answers so
+	after    func(call string) error // an answer is lost after the call was done; nil = none is
+	word     func(job.Job) job.Word  // an answer of Requeue in place of the script's; "" = none
+	calls    []string
+}
+
+func (r *fakeRedis) call(ctx context.Context, name string) error {
+	r.calls = append(r.calls, name)
+	return cmp.Or(r.down, ctx.Err())
+}
+
+func (r *fakeRedis) answer(name string) error {
+	if r.after == nil {
+		return nil
+	}
+	return r.after(name)
+}
+
+func (r *fakeRedis) Find(ctx context.Context, id job.ID) (job.Job, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "find"); err != nil {
+		return job.Job{}, err
+	}
+	if j, ok := r.jobs[id]; ok {
+		return j, nil
+	}
+	return job.Job{}, job.ErrNotFound
+}
+
+func (r *fakeRedis) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.attempts[id], r.call(ctx, "attempts")
+}
+
+func (r *fakeRedis) List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "list"); err != nil {
+		return nil, "", err
+	}
+	return listOf(r.jobs, f, cursor, limit)
+}
+
+func (r *fakeRedis) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "cancel"); err != nil {
+		return nil, err
+	}
+	j, ok := r.jobs[batch[0].ID]
+	word := job.Ended
+	switch {
+	case partition != batch[0].ID.Partition():
+		return nil, fmt.Errorf("partition %d", partition)
+	case !ok:
+		word = job.Empty
+	case j.Status == job.Processing:
+		j.CancelRequested = true
+		word = job.Cancel
+	case !j.Status.Ended() || j.Status == job.Cancelled:
+		j.Status = job.Cancelled
+		word = job.WasCancelled
+	}
+	if ok {
+		r.jobs[j.ID] = j
+	}
+	return []job.Word{word}, r.answer("cancel")
+}
+
+func (r *fakeRedis) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.call(ctx, "requeue"); err != nil {
+		return nil, err
+	}
+	words := make([]job.Word, len(batch))
+	for i, j := range batch {
+		old, known := r.jobs[j.ID]
+		if r.word != nil {
+			words[i] = r.word(j)
+		}
+		switch {
+		case words[i] != "":
+		case j.ID.Partition() != partition:
+			return nil, fmt.Errorf("partition %d", partition)
+		case known && old.Generation >= j.Generation:
+			words[i] = job.Duplicate
+		case known && (!old.Status.Ended() || old.Status == job.NeedDiscard):
+			words[i] = job.Busy
+		default:
+			j.Status = job.Pending
+			j.Attempt = max(j.Attempt, old.Attempt)
+			r.jobs[j.ID] = j
+			words[i] = job.OK
+		}
+	}
+	return words, r.answer("requeue")
+}
+
+func (r *fakeRedis) RunID(ctx context.Context) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run, r.call(ctx, "run")
+}

@@ -1,0 +1,169 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// fakeSQL keeps each job's latest outcome.
+type fakeSQL struct {
+	mu       sync.Mutex
+	rows     map[job.ID]job.DeadLetter
+	attempts map[job.ID][]job.Attempt
+	runs     map[job.ID]string
+	down     error
+	after    func(call string) error
+	calls    []string
+}
+
+func (s *fakeSQL) call(ctx context.Context, name string) error {
+	s.calls = append(s.calls, name)
+	return cmp.Or(s.down, ctx.Err())
+}
+
+func (s *fakeSQL) Find(ctx context.Context, id job.ID) (job.Job, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "find"); err != nil {
+		return job.Job{}, err
+	}
+	if d, ok := s.rows[id]; ok {
+		return d.Job, nil
+	}
+	return job.Job{}, job.ErrNotFound
+}
+
+func (s *fakeSQL) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts[id], s.call(ctx, "attempts")
+}
+
+func (s *fakeSQL) List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "list"); err != nil {
+		return nil, "", err
+	}
+	jobs := map[job.ID]job.Job{}
+	for id, d := range s.rows {
+		jobs[id] = d.Job
+	}
+	return listOf(jobs, f, cursor, limit)
+}
+
+// open are the open dead letters, the latest id first. The lock is held.
+func (s *fakeSQL) open(f job.Filter) (letters []job.DeadLetter) {
+	for _, d := range s.rows {
+		if d.Status == job.Failed && d.Open() && f.Takes(&d.Job) {
+			letters = append(letters, d)
+		}
+	}
+	slices.SortFunc(letters, func(a, b job.DeadLetter) int { return cmp.Compare(b.ID, a.ID) })
+	return letters
+}
+
+func (s *fakeSQL) Dead(ctx context.Context, f job.Filter, _ string, limit int) ([]job.DeadLetter, string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	letters := s.open(f)
+	return letters[:min(limit, len(letters))], "", s.call(ctx, "dead")
+}
+
+func (s *fakeSQL) DeadPage(ctx context.Context, _, size int) ([]job.DeadLetter, int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	letters := s.open(job.Filter{})
+	return letters[:min(size, len(letters))], int64(len(letters)), s.call(ctx, "page")
+}
+
+func (s *fakeSQL) EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error {
+	s.mu.Lock()
+	letters, err := s.open(f), s.call(ctx, "each")
+	s.mu.Unlock()
+	for i := 0; err == nil && i < len(letters); i++ {
+		err = each(letters[i])
+	}
+	return err
+}
+
+func (s *fakeSQL) CountDead(ctx context.Context, f job.Filter) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.open(f))), s.call(ctx, "count")
+}
+
+func (s *fakeSQL) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "letter"); err != nil {
+		return job.DeadLetter{}, err
+	}
+	d, ok := s.rows[id]
+	switch {
+	case !ok:
+		return d, job.ErrNotFound
+	case d.Status != job.Failed:
+		return job.DeadLetter{}, job.ErrWrongState
+	}
+	return d, nil
+}
+
+func (s *fakeSQL) promise(id job.ID, generation int, request string) bool {
+	d := s.rows[id]
+	if d.Generation != generation || d.Status != job.Failed || !d.Open() {
+		return d.RequestID == request
+	}
+	d.RequestedAt, d.RequestID = time.Now(), request
+	s.rows[id] = d
+	return true
+}
+
+func (s *fakeSQL) answer(name string) error {
+	if s.after == nil {
+		return nil
+	}
+	return s.after(name)
+}
+
+func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int, request string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "promise"); err != nil {
+		return false, err
+	}
+	return s.promise(id, generation, request), s.answer("promise")
+}
+
+func (s *fakeSQL) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request string) ([]bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "promises"); err != nil {
+		return nil, err
+	}
+	made := make([]bool, len(letters))
+	for i, d := range letters {
+		made[i] = s.promise(d.ID, d.Generation, request)
+	}
+	return made, s.answer("promises")
+}
+
+func (s *fakeSQL) Requeued(ctx context.Context, letters []job.DeadLetter, run string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "requeued"); err != nil {
+		return err
+	}
+	for _, l := range letters {
+		if d := s.rows[l.ID]; d.Generation == l.Generation && d.RequeuedAt.IsZero() {
+			d.RequeuedAt = time.Now()
+			s.rows[l.ID], s.runs[l.ID] = d, run
+		}
+	}
+	return s.answer("requeued")
+}

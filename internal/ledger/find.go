@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended for good, if SQL has
+// their outcome; any other may have moved, which is the store's error.
+func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
+	j, err := l.live(ctx, id)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return l.archived(ctx, id)
+	case outage(err):
+		return l.final(ctx, id, err)
+	case err != nil:
+		return j, err
+	case j.Status == job.Completed && j.Result == nil:
+		return l.archived(ctx, id)
+	case j.Status == job.Failed:
+		return l.later(ctx, j), nil
+	}
+	return j, nil
+}
+
+func (l *Ledger) live(ctx context.Context, id job.ID) (job.Job, error) {
+	return within(ctx, livePatience, func(ctx context.Context) (job.Job, error) { return l.Live.Find(ctx, id) })
+}
+
+func (l *Ledger) archived(ctx context.Context, id job.ID) (job.Job, error) {
+	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Archive.Find(ctx, id) })
+}
+
+func (l *Ledger) letter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
+	return within(ctx, actPatience, func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, id) })
+}
+
+// later is the job's later generation if SQL has one: a Redis that went back in time may still show an old FAILED. Without SQL, what
+// Redis says stands.
+func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
+	if archived, err := l.archived(ctx, j.ID); err == nil && archived.Generation > j.Generation {
+		return archived
+	}
+	return j
+}
+
+// final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or cancelled one, or a dead
+// letter that nobody asked to requeue. Of any other only Redis knows, so its error stands.
+func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
+	j, err := l.archived(ctx, id)
+	if err != nil {
+		return job.Job{}, down
+	}
+	if j.Status == job.Failed {
+		d, err := l.letter(ctx, id)
+		if err != nil || d.Generation != j.Generation || !d.Open() {
+			return job.Job{}, down
+		}
+	}
+	return j, nil
+}
+
+// Attempts are the job's attempts that did not end well, over all generations, the oldest first. It is all of them or an error: what a store
+// that is down may have is not passed over in silence. A job that does not exist has none.
+func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	// Redis first: what it drops at an acknowledge is in SQL by then.
+	recent, liveErr := within(ctx, livePatience, func(ctx context.Context) ([]job.Attempt, error) { return l.Live.Attempts(ctx, id) })
+	if errors.Is(liveErr, job.ErrNotFound) {
+		liveErr = nil
+	}
+	kept, sqlErr := within(ctx, actPatience, func(ctx context.Context) ([]job.Attempt, error) { return l.Archive.Attempts(ctx, id) })
+	switch {
+	case liveErr == nil && sqlErr == nil:
+		return union(kept, recent), nil
+	case sqlErr == nil && outage(liveErr):
+		// An ended job's attempts are in SQL with its outcome.
+		if _, err := l.final(ctx, id, liveErr); err != nil {
+			return nil, fmt.Errorf("attempts: %w", err)
+		}
+		return union(kept, nil), nil
+	case liveErr == nil && outage(sqlErr):
+		// In its first generation, and not yet in SQL, a job has all its attempts in Redis.
+		if j, err := l.live(ctx, id); err == nil && j.Generation == 1 && (!j.Status.Ended() || j.Status == job.NeedDiscard) {
+			return union(recent, nil), nil
+		}
+	}
+	return nil, fmt.Errorf("attempts: %w", errors.Join(liveErr, sqlErr))
+}
+
+// union is both lists by attempt number; one that is in both is taken once.
+func union(a, b []job.Attempt) []job.Attempt {
+	all := slices.Concat(a, b)
+	slices.SortStableFunc(all, func(x, y job.Attempt) int { return cmp.Compare(x.Number, y.Number) })
+	return slices.CompactFunc(all, func(x, y job.Attempt) bool { return x.Number == y.Number })
+}

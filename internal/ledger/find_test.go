@@ -1,0 +1,139 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func promised(d map[job.ID]job.DeadLetter) map[job.ID]job.DeadLetter {
+	l := d[someID]
+	l.RequestedAt, l.RequestID = time.Now(), "r"
+	d[someID] = l
+	return d
+}
+
+func TestFind(t *testing.T) {
+	shed := living(job.Completed, 1)
+	whole := living(job.Completed, 1)
+	j := whole[someID]
+	j.Result = []byte(`1`)
+	whole[someID] = j
+	broken := errors.New("find: the hash is broken")
+	for _, tc := range []struct {
+		name     string
+		redis    map[job.ID]job.Job
+		redisErr error
+		sql      map[job.ID]job.DeadLetter
+		sqlErr   error
+		want     job.Status
+		wantGen  int
+		wantErr  error
+	}{
+		{"living", living(job.Processing, 2), nil, archived(job.Failed, 1), nil, job.Processing, 2, nil},
+		{"living, SQL down", living(job.Processing, 1), nil, nil, job.ErrUnavailable, job.Processing, 1, nil},
+		{"unknown", nil, nil, nil, nil, "", 0, job.ErrNotFound},
+		{"Redis forgot it", nil, nil, archived(job.Cancelled, 1), nil, job.Cancelled, 1, nil},
+		{"Redis forgot it, SQL down", nil, nil, nil, job.ErrUnavailable, "", 0, job.ErrUnavailable},
+		{"Redis shed the result", shed, nil, archived(job.Completed, 1), nil, job.Completed, 1, nil},
+		{"Redis shed the result, SQL down", shed, nil, nil, job.ErrUnavailable, "", 0, job.ErrUnavailable},
+		{"Redis has the result, SQL down", whole, nil, nil, job.ErrUnavailable, job.Completed, 1, nil},
+		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.NeedDiscard, 1, nil},
+		{"failed", living(job.Failed, 1), nil, archived(job.Failed, 1), nil, job.Failed, 1, nil},
+		{"failed, SQL down", living(job.Failed, 1), nil, nil, job.ErrUnavailable, job.Failed, 1, nil},
+		{"Redis went back in time", living(job.Failed, 1), nil, archived(job.Completed, 2), nil, job.Completed, 2, nil},
+		{"Redis down, completed", nil, job.ErrUnavailable, archived(job.Completed, 1), nil, job.Completed, 1, nil},
+		{"Redis down, cancelled", nil, job.ErrAmbiguous, archived(job.Cancelled, 1), nil, job.Cancelled, 1, nil},
+		{"Redis down, failed for good", nil, job.ErrUnavailable, archived(job.Failed, 1), nil, job.Failed, 1, nil},
+		{"Redis down, failed, but a requeue was promised", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil, "", 0, job.ErrUnavailable},
+		{"Redis down, unknown to SQL", nil, job.ErrAmbiguous, nil, nil, "", 0, job.ErrAmbiguous},
+		{"both down", nil, job.ErrAmbiguous, nil, job.ErrUnavailable, "", 0, job.ErrAmbiguous},
+		{"our own fault", nil, broken, archived(job.Failed, 1), nil, "", 0, broken},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, r, s := given(tc.redis, tc.sql)
+			r.down, s.down = tc.redisErr, tc.sqlErr
+			j, err := l.Find(t.Context(), someID)
+			if j.Status != tc.want || j.Generation != tc.wantGen || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+				t.Errorf("%s in generation %d, %v; want %s in %d, %v", j.Status, j.Generation, err, tc.want, tc.wantGen, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestFind_AStoreThatHangs(t *testing.T) {
+	l, _, _ := given(nil, archived(job.Completed, 1))
+	var asked time.Duration
+	l.Live = hanging{l.Live, func(ctx context.Context) {
+		at, _ := ctx.Deadline()
+		asked = time.Until(at)
+	}}
+	if j, err := l.Find(t.Context(), someID); err != nil || j.Status != job.Completed {
+		t.Errorf("%s, %v", j.Status, err)
+	}
+	if asked <= 0 || asked > livePatience {
+		t.Errorf("Redis was given %s", asked)
+	}
+}
+
+// hanging is a store that answers nothing until its deadline.
+type hanging struct {
+	Store
+	asked func(ctx context.Context)
+}
+
+func (h hanging) Find(ctx context.Context, _ job.ID) (job.Job, error) {
+	h.asked(ctx)
+	return job.Job{}, job.ErrAmbiguous
+}
+
+func attempts(numbers ...int) (all []job.Attempt) {
+	for _, n := range numbers {
+		all = append(all, job.Attempt{Number: n, Outcome: string(job.HandlerError)})
+	}
+	return all
+}
+
+// The history is that of both stores, whole, over all generations, or an error.
+func TestAttempts_S1_P3_S0_P2(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		redis, sql []job.Attempt
+		live       map[job.ID]job.Job
+		rows       map[job.ID]job.DeadLetter
+		redisErr   error
+		sqlErr     error
+		want       []int
+		wantErr    error
+	}{
+		{"in both", attempts(5, 6), attempts(1, 2, 4), living(job.Processing, 2), archived(job.Failed, 1), nil, nil, []int{1, 2, 4, 5, 6}, nil},
+		{"one twice", attempts(2, 3), attempts(3, 1, 2), nil, nil, nil, nil, []int{1, 2, 3}, nil},
+		{"none", nil, nil, nil, nil, nil, nil, nil, nil},
+		{"Redis down, ended", nil, attempts(1, 2), nil, archived(job.Failed, 1), job.ErrUnavailable, nil, []int{1, 2}, nil},
+		{"Redis down, living perhaps", nil, attempts(1), nil, promised(archived(job.Failed, 1)), job.ErrUnavailable, nil, nil, job.ErrUnavailable},
+		{"Redis never knew it", nil, attempts(1), nil, archived(job.Failed, 1), job.ErrNotFound, nil, []int{1}, nil},
+		{"SQL down, first life", attempts(1, 2), nil, living(job.Scheduled, 1), nil, nil, job.ErrUnavailable, []int{1, 2}, nil},
+		{"SQL down, on the way there", attempts(1, 2), nil, living(job.NeedDiscard, 1), nil, nil, job.ErrUnavailable, []int{1, 2}, nil},
+		{"SQL down, second life", attempts(4), nil, living(job.Pending, 2), nil, nil, job.ErrUnavailable, nil, job.ErrUnavailable},
+		{"SQL down, acknowledged", nil, nil, living(job.Failed, 1), nil, nil, job.ErrUnavailable, nil, job.ErrUnavailable},
+		{"both down", nil, nil, nil, nil, job.ErrAmbiguous, job.ErrUnavailable, nil, job.ErrUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, r, s := given(tc.live, tc.rows)
+			r.attempts[someID], s.attempts[someID] = tc.redis, tc.sql
+			r.down, s.down = tc.redisErr, tc.sqlErr
+			got, err := l.Attempts(t.Context(), someID)
+			var numbers []int
+			for _, a := range got {
+				numbers = append(numbers, a.Number)
+			}
+			if !slices.Equal(numbers, tc.want) || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+				t.Errorf("%v, %v; want %v, %v", numbers, err, tc.want, tc.wantErr)
+			}
+		})
+	}
+}

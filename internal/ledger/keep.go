@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	keepPatience = 2 * time.Second // for a caller who waits while a promise is kept
+	lateTries    = 3               // a call that came late is sent again with the time that Redis then told
+)
+
+var errWords = errors.New("another number of words than entries")
+
+// Keep gives dead letters whose requeue was promised their new life, and marks it. It says of each whether its promise is kept; one that is
+// not is kept at a later call: its old generation still lives, its tier has no plan, or a store did not answer, which alone is an error. It may
+// be called twice, and by several processes at once: the script looks at the job again, and makes each generation once.
+func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []bool, err error) {
+	kept = make([]bool, len(letters))
+	at := make(map[job.ID]int, len(letters))
+	ready := make([]job.DeadLetter, 0, len(letters))
+	for i := range letters {
+		if d := &letters[i]; l.served(d) {
+			at[d.ID] = i
+			ready = append(ready, *d)
+		}
+	}
+	if len(ready) == 0 {
+		return kept, nil
+	}
+	// Read before the script: a Redis that forgets what the script did has another one afterwards, and the mark shows it.
+	run, err := within(ctx, livePatience, l.Mover.RunID)
+	if err != nil {
+		return kept, fmt.Errorf("requeue: %w", err)
+	}
+	var problems []error
+	id, weight := func(d *job.DeadLetter) job.ID { return d.ID }, func(d *job.DeadLetter) int { return len(d.Payload) + 512 }
+	for p, batch := range job.Batches(ready, id, weight) {
+		alive, err := l.revive(ctx, p, batch)
+		if err == nil && len(alive) > 0 {
+			failpoint.Hit("requeue.after", alive[0].ID)
+			_, err = twice(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, l.Promises.Requeued(ctx, alive, run)
+			})
+		}
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for i := range alive {
+			kept[at[alive[i].ID]] = true
+		}
+	}
+	return kept, errors.Join(problems...)
+}
+
+// served says whether a dead letter can have a new life here; if not, the log has it.
+func (l *Ledger) served(d *job.DeadLetter) bool {
+	_, planned := l.Plans.Plan(d.Tier)
+	if planned && l.ours(d.ID) {
+		return true
+	}
+	l.Log.Warn("a dead letter cannot be requeued: its tier has no plan, or its partition is not ours", "job_id", d.ID, "tier", string(d.Tier))
+	return false
+}
+
+// revive runs the script over one batch and returns the letters whose next generation exists now.
+func (l *Ledger) revive(ctx context.Context, partition int, letters []job.DeadLetter) (alive []job.DeadLetter, err error) {
+	for range lateTries {
+		next := make([]job.Job, len(letters))
+		for i := range letters {
+			next[i] = letters[i].Job
+			next[i].Generation++
+		}
+		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Requeue(ctx, partition, next) })
+		if err == nil && len(words) != len(letters) {
+			err = errWords
+		}
+		if err != nil {
+			return nil, fmt.Errorf("requeue: %w", err)
+		}
+		var late []job.DeadLetter
+		for i, w := range words {
+			switch w {
+			case job.OK, job.Duplicate:
+				alive = append(alive, letters[i])
+			case job.Late:
+				late = append(late, letters[i])
+			case job.Busy:
+				l.Log.Info("a promised requeue waits for the old generation", "job_id", letters[i].ID)
+			default:
+				return nil, fmt.Errorf("requeue %s: unexpected word %q", letters[i].ID, w)
+			}
+		}
+		if letters = late; len(letters) == 0 {
+			break
+		}
+	}
+	return slices.Clip(alive), nil
+}

@@ -1,0 +1,109 @@
+// Package ledger is what is known of a job over both stores, and what operators do to it: Redis has the living, SQL has what ended. Between
+// the end of a job and its row in SQL only Redis knows, so Redis is asked first; what it has forgotten or shed, SQL answers.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Store is one of the two places that know jobs. Find answers job.ErrNotFound for what is not there; Attempts are those that did not end
+// well, none for an unknown job; List pages through what is there ("" begins and ends), job.ErrBadCursor for a cursor that is not its own.
+type Store interface {
+	Find(ctx context.Context, id job.ID) (job.Job, error)
+	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
+	List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error)
+}
+
+// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. RunID changes when Redis starts anew.
+type Mover interface {
+	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
+	Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error)
+	RunID(ctx context.Context) (string, error)
+}
+
+// Letters are the dead letters that nobody has asked to requeue, the newest first.
+type Letters interface {
+	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
+	DeadPage(ctx context.Context, page, size int) ([]job.DeadLetter, int64, error)
+	EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error
+	CountDead(ctx context.Context, f job.Filter) (int64, error)
+}
+
+// Promises are the marks that a requeue leaves on a dead letter. DeadLetter is the one of the job's latest generation, with its payload:
+// job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. A promise is made once: true to the request that
+// made it, however often it asks, false to others. Requeued marks promises as kept.
+type Promises interface {
+	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
+	PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error)
+	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error)
+	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
+}
+
+// Plans are the tiers as this process knows them.
+type Plans interface {
+	Plan(t job.Tier) (job.Plan, bool)
+}
+
+// Options are what a Ledger needs. All but Rate and Log are required.
+type Options struct {
+	Live       Store // Redis
+	Mover      Mover
+	Archive    Store // SQL
+	Letters    Letters
+	Promises   Promises
+	Plans      Plans
+	Partitions int
+	Rate       int // dead letters that bulk requeues give a new life per second, all of this process together; default 1000
+	Log        *slog.Logger
+}
+
+// Ledger answers for jobs over both stores. It is safe for concurrent use.
+type Ledger struct {
+	Options
+	pace pace
+}
+
+// New makes a ledger.
+func New(o Options) *Ledger {
+	if o.Rate <= 0 {
+		o.Rate = 1000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Ledger{Options: o, pace: pace{rate: o.Rate}}
+}
+
+// How long a store is waited for.
+const (
+	livePatience    = 2 * time.Second // Redis, per call
+	archivePatience = time.Second     // SQL, for what a poll needs
+	actPatience     = 2 * time.Second // SQL, for a requeue's marks
+	listPatience    = 5 * time.Second // SQL, for a page of a list
+)
+
+// within runs a call under a deadline of its own.
+func within[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return call(ctx)
+}
+
+// twice sends a call once more if its answer was lost. It is for calls that may be sent twice.
+func twice[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+	v, err := within(ctx, patience, call)
+	if errors.Is(err, job.ErrAmbiguous) && ctx.Err() == nil {
+		return within(ctx, patience, call)
+	}
+	return v, err
+}
+
+// outage says that a store did not answer, which proves nothing about the job.
+func outage(err error) bool {
+	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
+}

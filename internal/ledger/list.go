@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// A cursor names the source that comes next and where in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in base64url. 1 is the version.
+const (
+	inLive    = "1l:"
+	inArchive = "1a:"
+	maxCursor = 512
+)
+
+func cursorOf(source, place string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(source + place))
+}
+
+// readCursor takes a cursor apart. Only SQL's part may be empty: it is where the living end.
+func readCursor(cursor string) (source, place string, err error) {
+	if cursor == "" {
+		return inLive, "", nil
+	}
+	if len(cursor) > maxCursor {
+		return "", "", job.ErrBadCursor
+	}
+	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || strings.ContainsAny(cursor, "\r\n") { // the decoder passes over line ends
+		return "", "", job.ErrBadCursor
+	}
+	if place, ok := strings.CutPrefix(string(text), inArchive); ok {
+		return inArchive, place, nil
+	}
+	if place, ok := strings.CutPrefix(string(text), inLive); ok && place != "" {
+		return inLive, place, nil
+	}
+	return "", "", job.ErrBadCursor
+}
+
+// List reads the jobs that a filter takes, without payloads and results: the living first, with those that ended and are not in SQL yet, then
+// the archived ones. A page may be shorter than limit and still have a next; "" is the end. A job that ends while the list is read may be
+// seen twice. A cursor that is not of this list is job.ErrBadCursor.
+func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+	source, place, err := readCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	if source == inLive {
+		items, next, err = page(ctx, l.Live, f, place, limit)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case next != "":
+			return items, cursorOf(inLive, next), nil
+		case f.Status != "" && !f.Status.Ended():
+			return items, "", nil // SQL has none of these
+		case len(items) >= limit:
+			return items, cursorOf(inArchive, ""), nil
+		}
+		place = ""
+	}
+	archived, next, err := page(ctx, l.Archive, f, place, limit-len(items))
+	switch {
+	case err != nil && len(items) > 0:
+		return items, cursorOf(inArchive, ""), nil // the next page says what is wrong
+	case err != nil:
+		return nil, "", err
+	case next != "":
+		next = cursorOf(inArchive, next)
+	}
+	return append(items, archived...), next, nil
+}
+
+func page(ctx context.Context, s Store, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	return s.List(ctx, f, cursor, limit)
+}
+
+// Dead reads a page of the open dead letters, the newest first, without payloads.
+func (l *Ledger) Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	return l.Letters.Dead(ctx, f, cursor, limit)
+}
+
+// DeadPage is the same by number, from 0, with how many there are in all.
+func (l *Ledger) DeadPage(ctx context.Context, page, size int) ([]job.DeadLetter, int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	return l.Letters.DeadPage(ctx, page, size)
+}
+
+// EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and each let it.
+func (l *Ledger) EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error {
+	return l.Letters.EachDead(ctx, f, each)
+}

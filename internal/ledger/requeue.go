@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see recovery.Requeuer).
+// nil is the promise. The same requestID again is the same promise; "" is a new request. A job that is not FAILED, whose failure is not in SQL
+// yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more job.ErrUnknownTier.
+func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error {
+	if !l.ours(id) {
+		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
+	}
+	request := requestKey(requestID)
+	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
+	d, sqlErr := l.letter(ctx, id)
+	promised, err := judge(&live, liveErr, &d, sqlErr, request)
+	if err == nil && !promised {
+		if _, served := l.Plans.Plan(d.Tier); !served {
+			err = fmt.Errorf("%w: %s", job.ErrUnknownTier, d.Tier)
+		} else {
+			err = l.promise(ctx, &d, request)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("requeue %s: %w", id, err)
+	}
+	failpoint.Hit("promise.after", id)
+	if !d.RequeuedAt.IsZero() {
+		return nil // this very request, and its promise was kept
+	}
+	// The promise stands: what follows is not the caller's to break off, and its failure only delays the job.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	defer cancel()
+	if kept, err := l.Keep(ctx, []job.DeadLetter{d}); err != nil || !kept[0] {
+		l.Log.Warn("a promised requeue comes later", "job_id", id, "err", err)
+	}
+	return nil
+}
+
+// promise makes it, once and for one request.
+func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request string) error {
+	made, err := twice(ctx, actPatience, func(ctx context.Context) (bool, error) {
+		return l.Promises.PromiseRequeue(ctx, d.ID, d.Generation, request)
+	})
+	if err == nil && !made {
+		return errTaken
+	}
+	return err
+}
+
+var (
+	errTaken    = &job.StateError{Status: job.Failed, Reason: "somebody else has asked to requeue it"}
+	errGone     = &job.StateError{Status: job.Failed, Reason: "its dead letter is not in the archive any more"}
+	errUnstored = &job.StateError{Status: job.Failed, Reason: "its failure is not in the archive yet, try again in a moment"}
+)
+
+// judge decides whether a job may be requeued, from what both stores said. promised: this very request has the promise already.
+func judge(live *job.Job, liveErr error, d *job.DeadLetter, sqlErr error, request string) (promised bool, err error) {
+	notFailed := func(s job.Status) error {
+		return &job.StateError{Status: s.Shown(), Reason: "only a FAILED job can be requeued"}
+	}
+	known := liveErr == nil
+	switch {
+	case sqlErr == nil && d.RequestID == request:
+		return true, nil
+	case sqlErr != nil && !errors.Is(sqlErr, job.ErrNotFound) && !errors.Is(sqlErr, job.ErrWrongState):
+		return false, sqlErr
+	case known && live.Status == job.NeedDiscard:
+		return false, errUnstored
+	case known && live.Status != job.Failed:
+		return false, notFailed(live.Status)
+	case errors.Is(sqlErr, job.ErrWrongState):
+		return false, &job.StateError{Reason: "the job did not end FAILED: only a FAILED job can be requeued"}
+	case sqlErr != nil && known:
+		return false, errGone
+	case sqlErr != nil && errors.Is(liveErr, job.ErrNotFound):
+		return false, sqlErr
+	case sqlErr == nil && !d.Open():
+		return false, errTaken
+	case !known && !errors.Is(liveErr, job.ErrNotFound):
+		return false, liveErr
+	}
+	return false, nil
+}
+
+// requestKey is a request id as it is kept: of one length and one case, whatever the client sent.
+func requestKey(requestID string) string {
+	if requestID == "" {
+		requestID = rand.Text()
+	}
+	sum := sha256.Sum256([]byte(requestID))
+	return hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,270 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// What may be requeued, and why not, from what the two stores say.
+func TestRequeue_WhatMayBe_S0_E4_S1_E4_S3_I9(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		redis    map[job.ID]job.Job
+		redisErr error
+		sql      map[job.ID]job.DeadLetter
+		sqlErr   error
+		want     error
+		says     string
+	}{
+		{"dead, Redis forgot it", nil, nil, archived(job.Failed, 1), nil, nil, ""},
+		{"dead, Redis still shows it", living(job.Failed, 1), nil, archived(job.Failed, 1), nil, nil, ""},
+		{"dead, Redis went back in time", living(job.Failed, 1), nil, archived(job.Failed, 2), nil, nil, ""},
+		{"pending", living(job.Pending, 1), nil, nil, nil, job.ErrWrongState, "the job is PENDING"},
+		{"scheduled", living(job.Scheduled, 1), nil, nil, nil, job.ErrWrongState, "the job is SCHEDULED"},
+		{"running in its second life", living(job.Processing, 2), nil, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "the job is PROCESSING"},
+		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.ErrWrongState, "the job is FAILED: its failure is not in the archive yet"},
+		{"failed, in SQL, not yet acknowledged", living(job.NeedDiscard, 1), nil, archived(job.Failed, 1), nil, job.ErrWrongState, "not in the archive yet"},
+		{"promised to somebody else", nil, nil, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "somebody else"},
+		{"promised to somebody else, Redis down", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "somebody else"},
+		{"completed, in Redis", living(job.Completed, 1), nil, archived(job.Completed, 1), nil, job.ErrWrongState, "the job is COMPLETED"},
+		{"completed, in SQL", nil, nil, archived(job.Completed, 1), nil, job.ErrWrongState, "only a FAILED job"},
+		{"cancelled", nil, nil, archived(job.Cancelled, 1), nil, job.ErrWrongState, "only a FAILED job"},
+		{"its row is gone", living(job.Failed, 1), nil, nil, nil, job.ErrWrongState, "not in the archive any more"},
+		{"unknown", nil, nil, nil, nil, job.ErrNotFound, ""},
+		{"SQL down", living(job.Failed, 1), nil, nil, job.ErrUnavailable, job.ErrUnavailable, ""},
+		{"Redis down", nil, job.ErrUnavailable, archived(job.Failed, 1), nil, job.ErrUnavailable, ""},
+		{"Redis down, unknown to SQL", nil, job.ErrAmbiguous, nil, nil, job.ErrAmbiguous, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, r, s := given(tc.redis, tc.sql)
+			r.down, s.down = tc.redisErr, tc.sqlErr
+			old := s.rows[someID]
+			err := l.Requeue(t.Context(), someID, "mine")
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Fatalf("%v, want %v saying %q", err, tc.want, tc.says)
+			}
+			if err != nil && (slices.Contains(r.calls, "requeue") || s.rows[someID].RequestID != old.RequestID) {
+				t.Error("refused, and yet something was changed")
+			}
+			if tc.redis != nil && r.jobs[bystand].Generation != 1 {
+				t.Error("the bystander moved")
+			}
+		})
+	}
+}
+
+// The next generation waits with what the dead letter kept, and the letter is marked with the run that was known before.
+func TestRequeue_GivesANewLife_S0_S7_S1_S5_S3_I17(t *testing.T) {
+	l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
+	d := s.rows[someID]
+	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
+	s.rows[someID] = d
+	r.after = func(string) error { r.run = "run-2"; return nil } // Redis started anew just after the script
+	if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+		t.Fatal(err)
+	}
+	j := r.jobs[someID]
+	if j.Status != job.Pending || j.Generation != 2 || j.Attempt != 7 || j.MaxRetries != 4 || j.Type != d.Type || j.Owner != "k1" ||
+		string(j.Payload) != `{}` || j.Options != d.Options || j.Tier != job.Paid {
+		t.Errorf("%+v", j)
+	}
+	if d = s.rows[someID]; d.Open() || d.RequeuedAt.IsZero() || s.runs[someID] != "run-1" {
+		t.Errorf("the letter: %+v, run %s", d, s.runs[someID])
+	}
+	r.after = nil
+	for range 2 { // the same request is the same promise
+		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+			t.Errorf("again: %v", err)
+		}
+	}
+	if err := l.Requeue(t.Context(), someID, ""); !errors.Is(err, job.ErrWrongState) {
+		t.Errorf("another request: %v", err)
+	}
+	if j := r.jobs[someID]; j.Generation != 2 {
+		t.Errorf("generation %d", j.Generation)
+	}
+}
+
+// Many at once: one new life, one promise, and everybody else is told so.
+func TestRequeue_ManyAtOnce_S0_S7_S3_I8(t *testing.T) {
+	l, r, s := given(nil, archived(job.Failed, 1))
+	all := &meeting{Promises: s}
+	all.Add(20)
+	l.Promises = all
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	promised, refused := 0, 0
+	for n := range 20 {
+		group.Go(func() {
+			err := l.Requeue(t.Context(), someID, fmt.Sprint("request ", n))
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				promised++
+			case errors.Is(err, job.ErrWrongState):
+				refused++
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if promised != 1 || refused != 19 || r.jobs[someID].Generation != 2 {
+		t.Errorf("%d promised, %d refused, generation %d", promised, refused, r.jobs[someID].Generation)
+	}
+}
+
+// meeting lets nobody on until all have read the dead letter.
+type meeting struct {
+	Promises
+	sync.WaitGroup
+}
+
+func (m *meeting) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
+	d, err := m.Promises.DeadLetter(ctx, id)
+	m.Done()
+	m.Wait()
+	return d, err
+}
+
+func TestRequeue_TierWithoutPlan(t *testing.T) {
+	l, _, s := given(nil, archived(job.Failed, 1))
+	l.Plans.(*job.PlanBook).Set(job.DefaultPlans()[1:])
+	if err := l.Requeue(t.Context(), someID, ""); !errors.Is(err, job.ErrUnknownTier) {
+		t.Errorf("%v", err)
+	}
+	d := s.rows[someID]
+	if !d.Open() {
+		t.Error("promised what cannot be kept")
+	}
+}
+
+// From the promise on the answer is nil, whatever happens to the rest; the promise is kept by the next Keep, which may be another process'.
+func TestRequeue_CrashAfterThePromise_S0_E4_S1_E4(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		breaks func(r *fakeRedis, s *fakeSQL)
+		calls  int // of the script, before
+	}{
+		{"between promise and script", func(r *fakeRedis, s *fakeSQL) {
+			s.after = func(call string) error {
+				if call == "promise" {
+					r.down = job.ErrUnavailable
+				}
+				return nil
+			}
+		}, 0},
+		{"the script's answer is lost, twice", func(r *fakeRedis, _ *fakeSQL) {
+			r.after = func(string) error { return job.ErrAmbiguous }
+		}, 2},
+		{"between script and mark", func(r *fakeRedis, s *fakeSQL) {
+			r.after = func(string) error { s.down = job.ErrUnavailable; return nil }
+		}, 1},
+		{"late, again and again", func(r *fakeRedis, _ *fakeSQL) {
+			r.word = func(job.Job) job.Word { return job.Late }
+		}, lateTries},
+		{"the old one came back to life", func(r *fakeRedis, s *fakeSQL) {
+			s.after = func(string) error { r.jobs[someID] = is(someID, job.Processing, 1); return nil }
+		}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, r, s := given(nil, archived(job.Failed, 1))
+			tc.breaks(r, s)
+			if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+				t.Fatalf("after the promise: %v", err)
+			}
+			scripts := 0
+			for _, c := range r.calls {
+				if c == "requeue" {
+					scripts++
+				}
+			}
+			if d := s.rows[someID]; d.RequestedAt.IsZero() || !d.RequeuedAt.IsZero() || scripts != tc.calls {
+				t.Fatalf("%d script calls, letter %+v", scripts, d)
+			}
+			r.down, r.after, r.word, s.down, s.after = nil, nil, nil, nil, nil
+			if r.jobs[someID].Status == job.Processing {
+				r.jobs[someID] = is(someID, job.Failed, 1)
+			}
+			kept, err := l.Keep(t.Context(), []job.DeadLetter{s.rows[someID]})
+			if err != nil || !kept[0] {
+				t.Fatalf("kept %v, %v", kept, err)
+			}
+			if d := s.rows[someID]; d.RequeuedAt.IsZero() || r.jobs[someID].Generation != 2 || r.jobs[someID].Status != job.Pending {
+				t.Errorf("letter %+v, job %+v", d, r.jobs[someID])
+			}
+		})
+	}
+}
+
+// A caller who hangs up between promise and script does not break the promise off.
+func TestRequeue_CallerHangsUp(t *testing.T) {
+	l, r, s := given(nil, archived(job.Failed, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	s.after = func(string) error { cancel(); return nil }
+	if err := l.Requeue(ctx, someID, ""); err != nil || r.jobs[someID].Generation != 2 {
+		t.Errorf("%v, job %+v", err, r.jobs[someID])
+	}
+}
+
+// A promise whose answer is lost is asked for again under the same request id.
+func TestRequeue_PromiseInDoubt(t *testing.T) {
+	l, r, s := given(nil, archived(job.Failed, 1))
+	lost := 0
+	s.after = func(string) error {
+		if lost++; lost == 1 {
+			return job.ErrAmbiguous
+		}
+		return nil
+	}
+	if err := l.Requeue(t.Context(), someID, ""); err != nil || r.jobs[someID].Generation != 2 {
+		t.Errorf("%v, job %+v", err, r.jobs[someID])
+	}
+}
+
+// One that cannot be kept holds up no other, and a late one is sent again.
+func TestKeep_EachOnItsOwn(t *testing.T) {
+	sql := map[job.ID]job.DeadLetter{}
+	var letters []job.DeadLetter
+	for n := range 6 {
+		d := job.DeadLetter{Job: is(testID(n), job.Failed, 1), RequestID: "r"}
+		if n == 2 {
+			d.Tier = "GONE"
+		}
+		if n == 3 {
+			d.ID = "019de340-01fe-7a58-be69-567cd7d6b7d4"
+		}
+		sql[d.ID] = d
+		letters = append(letters, d)
+	}
+	l, r, s := given(map[job.ID]job.Job{testID(0): is(testID(0), job.Processing, 1), testID(1): is(testID(1), job.Completed, 2)}, sql)
+	late := 0
+	r.word = func(j job.Job) job.Word {
+		if j.ID == testID(4) && late == 0 {
+			late++
+			return job.Late
+		}
+		return ""
+	}
+	kept, err := l.Keep(t.Context(), letters)
+	if want := []bool{false, true, false, false, true, true}; !slices.Equal(kept, want) || err != nil {
+		t.Errorf("kept %v, %v; want %v", kept, err, want)
+	}
+	for n, want := range map[int]bool{0: false, 1: true, 2: false, 4: true, 5: true} {
+		d := s.rows[testID(n)]
+		if d.RequeuedAt.IsZero() == want {
+			t.Errorf("%d marked: %v", n, !want)
+		}
+	}
+	if late != 1 || r.jobs[testID(4)].Status != job.Pending {
+		t.Errorf("late %d times", late)
+	}
+}
