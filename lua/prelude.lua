@@ -50,8 +50,8 @@ local function tell(id, tier, status, attempt, cause)
   told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ')
 end
 
-local function publish(events, at) -- one message per call, to whoever listens now
-  if #told > 0 then redis.call('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
+local function publish(events, at) -- one message per call, to whoever listens now; a server that forbids it must not fail the call
+  if #told > 0 then redis.pcall('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
 end
 
 local function bulk(command, key, args) -- ZREM or ZADD in slices: unpack stays within 100

@@ -97,13 +97,15 @@ func (p plans) StorePlan(ctx context.Context, plan job.Plan, ifVersion int64) (j
 	return stored, p.queue.LoadPlans(ctx)
 }
 
-// observer hears the pool for the metrics.
-type observer struct{ metrics *telemetry.Metrics }
-
-func (o observer) Started(l *job.Lease, waited time.Duration) { o.metrics.Started(l, waited) }
-
-func (o observer) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration) {
-	o.metrics.Ended(l, string(how), cause, ran)
+// recovered counts a job that a watch took back, by its tier: there are few.
+func (v *server) recovered(w job.Watch, r job.Reclaimed) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	j, err := v.queue.Find(ctx, r.ID)
+	if err != nil {
+		j.Tier = "" // counted all the same
+	}
+	v.metrics.Recovered(j.Tier, w, r.Word)
 }
 
 // around is what surrounds a handler: a span, where traces are sent.

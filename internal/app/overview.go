@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -27,6 +28,10 @@ type overview struct {
 	watches  map[string]*recovery.Watch
 	pool     *worker.Pool // nil without the worker role
 	capacity int
+
+	mu      sync.Mutex
+	dead    int64 // dead letters, as counted then
+	counted time.Time
 }
 
 // statsWindow is what counts, rates and percentiles are of.
@@ -126,7 +131,7 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 			}
 		}
 	}
-	dead, err := o.archive.CountDead(ctx, job.Filter{})
+	dead, err := o.deadLetters(ctx)
 	up(&h.Components.DB, err == nil, "DOWN", "outcomes wait in Redis until it is back", "DEGRADED")
 	gate := o.gateState()
 	up(&h.Components.Gate, gate.Open, "OUT_OF_SERVICE", gate.Reason, "OUT_OF_SERVICE")
@@ -144,6 +149,23 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 	}
 	return h
 }
+
+// deadLetters counts them, or asks SQL only whether it is there: counting many takes time, so a count is good for a while.
+func (o *overview) deadLetters(ctx context.Context) (int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.counted) < countEvery {
+		return o.dead, o.archive.Ping(ctx)
+	}
+	n, err := o.archive.CountDead(ctx, job.Filter{})
+	if err == nil {
+		o.dead, o.counted = n, time.Now()
+	}
+	return n, err
+}
+
+// countEvery is how long a count of dead letters is good for.
+const countEvery = 5 * time.Second
 
 // healthBound is the longest that a health check waits for SQL.
 const healthBound = 500 * time.Millisecond

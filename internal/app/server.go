@@ -121,9 +121,8 @@ func (v *server) wireWork() {
 		}
 	}
 	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{Log: log, Announce: callbacks(v.queue, wake)})
-	recovered := func(w job.Watch, word job.Word) { v.metrics.Recovered("", w, word) }
-	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, recovered, log)
-	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, recovered, log)
+	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
+	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
 	v.requeuer = recovery.NewRequeuer(v.stores.archive, v.ledger, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
@@ -133,7 +132,7 @@ func (v *server) wireWork() {
 	v.pool = worker.New(worker.Config{
 		Slots: c.Workers, Partitions: c.Partitions, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
-		Observe: observer{v.metrics}, Around: v.around(),
+		Observe: v.metrics, Around: v.around(),
 	}, v.queue, v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	if c.Roles.API {

@@ -38,7 +38,9 @@ const (
 	fakeS3    = "github.com/johannesboyne/gofakes3"
 	awsSDK    = "github.com/aws/aws-sdk-go-v2"
 	fpdf      = "codeberg.org/go-pdf/fpdf"
-	goFonts   = "golang.org/x/image/font/gofont"
+	goImage   = "golang.org/x/image"
+	goText    = "golang.org/x/text"
+	protobuf  = "google.golang.org/protobuf"
 	pdfReader = "github.com/ledongthuc/pdf"
 	mail      = "github.com/wneessen/go-mail"
 	smtp      = "github.com/emersion/go-smtp"
@@ -63,13 +65,13 @@ var table = []room{
 	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
-	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goFonts}, inTests: []string{pdfReader}},
+	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goImage, goText}, inTests: []string{pdfReader}},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
 	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
-	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}},
+	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}},
 	{dir: "internal/config", libs: []string{env, godotenv}},
 
@@ -97,7 +99,7 @@ var table = []room{
 		dir: "internal/archive/archivetest", rooms: []string{job, "internal/archive", testkit},
 		libs: []string{gorm, mysql, sqlite}, testOnly: true,
 	},
-	{dir: "internal/e2e", inTests: []string{"lua", goRedis, mysql}, testOnly: true},
+	{dir: "internal/e2e", inTests: []string{"lua", "client", goRedis, mysql, webhooks}, testOnly: true},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
 	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},

@@ -17,6 +17,9 @@ type dialect struct {
 	// of the primary key.
 	keepFirst func(key string) string
 
+	ago     string                           // the database's clock, less ? milliseconds
+	elapsed func(since, until string) string // whole milliseconds between two columns; NULL if one is
+
 	verdict func(error) verdict
 	strict  func(context.Context, *sql.DB) (bool, error)
 

@@ -11,37 +11,84 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or CANCELLED
-// (EndedAt is then when SQL heard of it). The payload is not read. It returns job.ErrNotFound for a job that has no outcome
-// here, and an error that is job.ErrUnavailable if the database did not answer.
-func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
-	db := a.read.WithContext(ctx)
-	var o outcomeRow
-	if err := db.Where("job_id = ?", string(id)).Order("generation DESC").Limit(1).Take(&o).Error; err != nil {
-		return job.Job{}, findError(err)
-	}
+// endedColumns and endedJoins read ended jobs: an outcome with what its ending wrote beside it, but for result, payload and options.
+// The worker of the latest claim is known from the result, or from the attempt of that number.
+const (
+	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, o.max_retries, o.arrived_at, " +
+		"o.trace_id, o.recorded_at, " +
+		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, " +
+		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, a.worker AS a_worker"
+	endedJoins = " LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation " +
+		"LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
+		"LEFT JOIN job_attempts a ON a.job_id = o.job_id AND a.attempt = o.attempt"
+
+	findJob = "SELECT " + endedColumns + ", r.result FROM job_outcomes o" + endedJoins + " WHERE o.job_id = ? ORDER BY o.generation DESC LIMIT 1"
+)
+
+type endedRow struct {
+	Ended        outcomeRow `gorm:"embedded"`
+	Result       []byte
+	ResultFirst  *time.Time `gorm:"column:r_first"`
+	ResultStart  *time.Time `gorm:"column:r_start"`
+	ResultEnd    *time.Time `gorm:"column:r_end"`
+	ResultWorker string     `gorm:"column:r_worker"`
+	FailedFirst  *time.Time `gorm:"column:f_first"`
+	FailedStart  *time.Time `gorm:"column:f_start"`
+	FailedEnd    *time.Time `gorm:"column:f_end"`
+	FailureCause string
+	LastError    string
+	LastWorker   string `gorm:"column:a_worker"`
+}
+
+func (r *endedRow) job() job.Job {
+	o := &r.Ended
 	j := job.Job{
-		ID: id, Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner, TraceID: o.TraceID,
+		ID: job.ID(o.JobID), Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner, TraceID: o.TraceID,
 		Status: job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: orZero(o.ArrivedAt),
+		Worker: r.LastWorker,
 	}
-	var err error
 	switch j.Status {
 	case job.Completed:
-		var r resultRow
-		err = db.Where("job_id = ?", string(id)).Take(&r).Error
-		j.Result, j.FirstTriedAt, j.StartedAt, j.EndedAt = r.Result, orZero(r.FirstTriedAt), orZero(r.StartedAt), orZero(r.CompletedAt)
+		j.Result, j.Worker = r.Result, r.ResultWorker
+		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.ResultFirst), orZero(r.ResultStart), orZero(r.ResultEnd)
 	case job.Failed:
-		var f failedRow
-		err = db.Omit("payload", "options").Where("job_id = ? AND generation = ?", string(id), o.Generation).Take(&f).Error
-		j.Cause, j.LastError = job.Cause(f.FailureCause), f.LastError
-		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(f.FirstTriedAt), orZero(f.StartedAt), orZero(f.DiscardedAt)
+		j.Cause, j.LastError = job.Cause(r.FailureCause), r.LastError
+		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.FailedFirst), orZero(r.FailedStart), orZero(r.FailedEnd)
 	default:
 		j.EndedAt = o.RecordedAt
 	}
-	if err != nil {
+	return j
+}
+
+// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or CANCELLED
+// (EndedAt is then when SQL heard of it). Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome
+// here, and an error that is job.ErrUnavailable if the database did not answer.
+func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
+	var row endedRow
+	if err := a.read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
 		return job.Job{}, findError(err)
 	}
-	return j, nil
+	return row.job(), nil
+}
+
+// maxAttempts bounds a history. A life keeps 50 attempts, so that twenty lives fit.
+const maxAttempts = 1000
+
+// Attempts reads the attempts of a job that did not end well, over all its generations, oldest first; of more than 1,000 the latest. (The
+// one that completed it is not among them: Find has its worker and times.) A job without any, or unknown, has none.
+func (a *Archive) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	var rows []attemptRow
+	err := a.read.WithContext(ctx).Where("job_id = ?", string(id)).Order("attempt DESC").Limit(maxAttempts).Find(&rows).Error
+	if err != nil {
+		return nil, unavailable("read attempts", err)
+	}
+	attempts := make([]job.Attempt, len(rows))
+	for i, r := range rows {
+		attempts[len(rows)-1-i] = job.Attempt{
+			Number: r.Attempt, Worker: r.Worker, StartedAt: orZero(r.StartedAt), FinishedAt: orZero(r.FinishedAt), Outcome: r.Outcome, Error: r.Error,
+		}
+	}
+	return attempts, nil
 }
 
 func findError(err error) error {

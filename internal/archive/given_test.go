@@ -20,13 +20,13 @@ func completed(n int) job.Outcome {
 		ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1",
 		Payload: []byte(`{"steps":[]}`), Status: job.Completed, Attempt: 3, RetryCount: 1, MaxRetries: 5,
 		ArrivedAt: arrival, FirstTriedAt: arrival.Add(time.Second), StartedAt: arrival.Add(2 * time.Second), EndedAt: arrival.Add(3 * time.Second),
-		Result: []byte(fmt.Sprintf(`{"n": %d, "žluť": "\u0000"}`, n)),
+		Result: []byte(fmt.Sprintf(`{"n": %d, "žluť": "\u0000"}`, n)), Worker: "host:3",
 	}}
 }
 
 func failed(n int) job.Outcome {
 	o := completed(n)
-	o.Status, o.Result, o.Tier = job.Failed, nil, job.Public
+	o.Status, o.Result, o.Tier, o.Worker = job.Failed, nil, job.Public, "host:2"
 	o.Cause, o.LastError = job.HeartbeatStopped, "process 7 💀 died"
 	o.Attempts = []job.Attempt{
 		{Number: 1, Worker: "host:1", StartedAt: arrival.Add(time.Second), FinishedAt: arrival.Add(1500 * time.Millisecond), Outcome: "HANDLER_ERROR", Error: "boom"},
@@ -37,7 +37,7 @@ func failed(n int) job.Outcome {
 
 func cancelled(n int) job.Outcome {
 	o := completed(n)
-	o.Status, o.Result = job.Cancelled, nil
+	o.Status, o.Result, o.Worker = job.Cancelled, nil, ""
 	return o
 }
 

@@ -51,6 +51,7 @@ var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"started_at", func(o *job.Outcome) any { return orNull(o.StartedAt) }},
 	{"completed_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
+	{"worker", func(o *job.Outcome) any { return o.Worker }},
 }}
 
 var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
@@ -60,6 +61,7 @@ var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
 	{"type", func(o *job.Outcome) any { return o.Type }},
 	{"owner", func(o *job.Outcome) any { return o.Owner }},
 	{"payload", func(o *job.Outcome) any { return bytesOrNull(o.Payload) }},
+	{"options", func(o *job.Outcome) any { return bytesOrNull(options(o)) }},
 	{"total_retries", func(o *job.Outcome) any { return o.RetryCount }},
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
@@ -99,6 +101,14 @@ func bytesOrNull(b []byte) any {
 		return nil
 	}
 	return b
+}
+
+// options are what a dead letter keeps of the submit beyond its payload; nil = nothing.
+func options(o *job.Outcome) []byte {
+	if text := o.Options.Text(); text != "" {
+		return []byte(text)
+	}
+	return nil
 }
 
 // sizes are the rows per statement: any number of rows is cut into these, so that the prepared statements are few.

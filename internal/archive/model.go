@@ -34,9 +34,10 @@ type resultRow struct {
 	StartedAt    *time.Time `gorm:"type:datetime(6)"`
 	CompletedAt  *time.Time `gorm:"type:datetime(6)"`
 	TraceID      string     `gorm:"type:varchar(100);not null"`
+	Worker       string     `gorm:"type:varchar(255);not null"` // who completed it; "" for rows older than the column
 }
 
-// failedRow is a dead letter. Options is for what a submit may ask for beyond its payload; today there is nothing, so it is NULL.
+// failedRow is a dead letter. Options is what the submit asked for beyond its payload (job.Options), as text; NULL = nothing.
 type failedRow struct {
 	JobID              string     `gorm:"type:char(36);primaryKey"`
 	Generation         int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -59,6 +60,7 @@ type failedRow struct {
 	RequeuedAt         *time.Time `gorm:"type:datetime(6)"`
 	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
 	TraceID            string     `gorm:"type:varchar(100);not null"`
+	OpenAt             *time.Time `gorm:"type:datetime(6)"` // the database's: discarded_at while nobody has asked for a requeue
 }
 
 type attemptRow struct {

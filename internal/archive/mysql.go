@@ -31,7 +31,11 @@ func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
 	return dialect{
 		open: func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openMySQL(cfg, g) },
 		// Not INSERT IGNORE: it would hide every other error too.
-		keepFirst:  func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
+		keepFirst: func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
+		ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
+		elapsed: func(since, until string) string {
+			return "TIMESTAMPDIFF(MICROSECOND, " + since + ", " + until + ") DIV 1000"
+		},
 		verdict:    mysqlVerdict,
 		strict:     mysqlStrict,
 		goose:      goose.DialectMySQL,

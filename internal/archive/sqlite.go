@@ -44,8 +44,12 @@ func newSQLite(path string) (dialect, error) {
 		return dialect{}, err
 	}
 	return dialect{
-		open:       func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
-		keepFirst:  func(string) string { return "ON CONFLICT DO NOTHING" },
+		open:      func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
+		keepFirst: func(string) string { return "ON CONFLICT DO NOTHING" },
+		ago:       "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
+		elapsed: func(since, until string) string {
+			return "CAST(ROUND((julianday(" + until + ") - julianday(" + since + ")) * 86400000) AS INTEGER)"
+		},
 		verdict:    sqliteVerdict,
 		strict:     func(context.Context, *sql.DB) (bool, error) { return true, nil },
 		goose:      goose.DialectSQLite3,

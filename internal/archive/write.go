@@ -18,7 +18,8 @@ const (
 // settled is an outcome that SQL has, with what SQL holds of it.
 type settled struct {
 	*entry
-	held job.Status
+	held    job.Status
+	differs bool // it is another ending than ours
 }
 
 // loop writes batch after batch until Stop, then what still waits.
@@ -115,13 +116,14 @@ func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]endin
 	done := make([]settled, len(batch))
 	written := int64(len(batch) - len(there))
 	for i, e := range batch {
-		done[i] = settled{e, e.Status.Shown()}
+		done[i] = settled{entry: e, held: e.Status.Shown()}
 		held, known := there[keyOf(&e.Outcome)]
 		if !known {
 			continue
 		}
 		done[i].held = held.status
 		if held.status != e.Status.Shown() || held.attempt != e.Attempt {
+			done[i].differs = true
 			w.stats.differences.Add(1)
 			w.log.Warn("SQL has another outcome, which stands", "job_id", e.ID, "generation", e.Generation,
 				"held", held.status, "held_attempt", held.attempt, "offered", e.Status.Shown(), "attempt", e.Attempt)

@@ -21,6 +21,11 @@ type WriterOptions struct {
 	Limit      int // outcomes; 20,000
 	LimitBytes int // 64 MiB
 	Log        *slog.Logger
+
+	// Announce hears of the outcomes with a callback URL that SQL holds as COMPLETED or FAILED, at most 500 at a time, before they are
+	// acknowledged; nil = nobody. After an error they are not acknowledged, so the outbox brings them again: a call may repeat what an
+	// earlier one said. It has 5 s.
+	Announce func(ctx context.Context, outcomes []job.Outcome) error
 }
 
 // Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,
@@ -48,7 +53,7 @@ type Writer struct {
 }
 
 type counts struct {
-	written, refused, differences, batches, unacknowledged atomic.Int64
+	written, refused, differences, batches, unacknowledged, unannounced atomic.Int64
 }
 
 // Stats is what the writer did so far, and how it stands.
@@ -59,6 +64,7 @@ type Stats struct {
 	Differences    int64 // outcomes for which SQL already had another ending
 	Batches        int64 // transactions that wrote
 	Unacknowledged int64 // outcomes that Redis could not be told of; the drainer repeats them
+	Unannounced    int64 // outcomes whose callback could not be told of their ending; they are among the unacknowledged
 	Down           bool  // SQL does not serve now
 }
 
@@ -203,6 +209,6 @@ func (w *Writer) Stats() Stats {
 	s := &w.stats
 	return Stats{
 		Waiting: waiting, Written: s.written.Load(), Refused: s.refused.Load(), Differences: s.differences.Load(),
-		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Down: w.archive.Down(),
+		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Unannounced: s.unannounced.Load(), Down: w.archive.Down(),
 	}
 }

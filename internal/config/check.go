@@ -133,8 +133,9 @@ func (l *loader) checkOutgoing(c Config) {
 	wants("TIERQ_SMTP_URL", c.SMTPURL, "smtp://user:password@host:587?from=tierq@example.com", "smtp", "smtps")
 	wants("TIERQ_BLOB_URL", c.BlobURL, "file:///folder or s3://bucket?region=...", "file", "s3")
 	wants("OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint, "http://127.0.0.1:4318", "http", "https")
-	if secret, ok := strings.CutPrefix(c.WebhookSecret, "whsec_"); c.WebhookSecret != "" && !l.bad["TIERQ_WEBHOOK_SECRET"] {
-		if key, err := base64.StdEncoding.DecodeString(secret); !ok || err != nil || len(key) < 24 || len(key) > 64 {
+	for one := range strings.FieldsSeq(c.WebhookSecret) {
+		secret, ok := strings.CutPrefix(one, "whsec_")
+		if key, err := base64.StdEncoding.DecodeString(secret); (!ok || err != nil || len(key) < 24 || len(key) > 64) && !l.bad["TIERQ_WEBHOOK_SECRET"] {
 			l.problem("TIERQ_WEBHOOK_SECRET", "must be whsec_ and 24 to 64 bytes in base64: write whsec_$(openssl rand -base64 32)")
 		}
 	}

@@ -44,7 +44,7 @@ type Config struct {
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`
 	BlobURL       string `env:"TIERQ_BLOB_URL" doc:"where the files that jobs make are kept: file:///folder or s3://bucket?region=...; unset: under TIERQ_DATA_DIR"`
-	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs webhooks and callbacks; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode sends them unsigned"`
+	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs webhooks and callbacks; several with spaces between them while one is replaced; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode sends them unsigned"`
 	EgressAllow   string `env:"TIERQ_EGRESS_ALLOW" doc:"networks such as 10.1.0.0/16 that webhooks, callbacks and forwarding may reach although they are private, with commas between them"`
 	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000" why:"a bulk requeue must not push everybody else aside" doc:"dead letters per second that a bulk requeue brings back"`
 	OTLPEndpoint  string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of an OpenTelemetry collector (OTLP over HTTP); unset: no traces are sent"`

@@ -3,12 +3,14 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // ear collects what a queue's events say, from when it is up.
@@ -144,4 +146,22 @@ func TestListenEndsWithItsConnection_F21(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("still listening")
 	}
+}
+
+// A user who may not publish moves jobs all the same: events are hints.
+func TestEventsForbidden(t *testing.T) {
+	t.Parallel()
+	url := testkit.SharedRedisDB(t)
+	e := queuetest.Open(t, realClients(t), func(*queue.Options) {})
+	user := "mute-" + e.Options.Nonce
+	if err := e.Redis.Do(t.Context(), "ACL", "SETUSER", user, "on", ">secret", "~*", "resetchannels", "+@all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Redis.Do(context.Background(), "ACL", "DELUSER", user) })
+	clients, err := queue.Connect(strings.Replace(url, "redis://", "redis://"+user+":secret@", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mute := queuetest.Open(t, clients, func(*queue.Options) {})
+	mute.Finish(t, mute.Start(t, job.Paid))
 }

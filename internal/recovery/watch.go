@@ -48,11 +48,11 @@ type Watch struct {
 	log        *slog.Logger
 	wait       atomic.Int64 // the delay between looks, as doubled and halved
 	taken      atomic.Int64
-	observe    func(w job.Watch, word job.Word)
+	observe    func(w job.Watch, r job.Reclaimed)
 }
 
 // NewWatch makes one of the two watches. observe hears what became of each job that it took back.
-func NewWatch(kind job.Watch, pace Pace, q Reclaimer, partitions int, observe func(w job.Watch, word job.Word), log *slog.Logger) *Watch {
+func NewWatch(kind job.Watch, pace Pace, q Reclaimer, partitions int, observe func(w job.Watch, r job.Reclaimed), log *slog.Logger) *Watch {
 	w := &Watch{kind: kind, pace: pace, queue: q, partitions: partitions, observe: observe, log: log.With("watch", string(kind))}
 	w.wait.Store(int64(pace.Floor))
 	w.Loop = NewLoop(w.runOnce)
@@ -100,7 +100,7 @@ func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
 					continue
 				}
 				w.taken.Add(1)
-				w.observe(w.kind, r.Word)
+				w.observe(w.kind, r)
 				w.log.Warn("took a job back", "job_id", r.ID, "cause", string(w.kind.Cause()), "outcome", string(r.Word))
 			}
 			suspects = suspects || stayed > 0

@@ -24,7 +24,7 @@ var (
 )
 
 func looks(kind job.Watch, pace Pace, look reclaimer) *Watch {
-	return NewWatch(kind, pace, look, 1, func(job.Watch, job.Word) {}, quiet)
+	return NewWatch(kind, pace, look, 1, func(job.Watch, job.Reclaimed) {}, quiet)
 }
 
 func TestPace_S2_N8_S2_N9_S2_N10(t *testing.T) {

@@ -1,0 +1,68 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// announceTimeout bounds one call of WriterOptions.Announce.
+const announceTimeout = 5 * time.Second
+
+// announce tells of the endings that have a callback, and returns those of the batch that may be acknowledged: all, or, when the telling
+// failed, the others. What is held back stays in the outbox, and the drainer brings it again.
+func (w *Writer) announce(ctx context.Context, batch []settled) []settled {
+	if w.opts.Announce == nil {
+		return batch
+	}
+	var heard, rest []settled
+	for _, s := range batch {
+		if s.CallbackURL != "" && s.held != job.Cancelled {
+			heard = append(heard, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	if len(heard) == 0 {
+		return batch
+	}
+	call, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	outcomes, err := w.held(call, heard)
+	if err == nil && len(outcomes) > 0 {
+		err = w.opts.Announce(call, outcomes)
+	}
+	if err == nil {
+		return batch
+	}
+	err = fmt.Errorf("announce: %w", err)
+	w.stats.unannounced.Add(int64(len(heard)))
+	w.log.Warn("endings with a callback could not be announced", "jobs", len(heard), "err", err)
+	w.acknowledged(heard, err)
+	return rest
+}
+
+// held is what SQL holds of the outcomes. Where that is another ending than ours it is read; if the job's next life has ended meanwhile,
+// that one's ending was announced in its place.
+func (w *Writer) held(ctx context.Context, batch []settled) ([]job.Outcome, error) {
+	outcomes := make([]job.Outcome, 0, len(batch))
+	for _, s := range batch {
+		o := s.Outcome
+		o.Status = s.held
+		if s.differs {
+			j, err := w.archive.Find(ctx, s.ID)
+			if err != nil {
+				return nil, err
+			}
+			if j.Generation != s.Generation {
+				continue
+			}
+			j.Options = s.Options
+			o = job.Outcome{Job: j}
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, nil
+}

@@ -1,0 +1,50 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// wholeLetter reads dead letters with all that a requeue needs.
+const wholeLetter = "SELECT " + letterColumns + ", f.payload, f.options FROM failed_jobs f WHERE "
+
+func (r *failedRow) letter() (job.DeadLetter, error) {
+	options, err := job.ReadOptions(string(r.Options))
+	if err != nil {
+		return job.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", r.JobID, err)
+	}
+	l := job.DeadLetter{
+		Job: job.Job{
+			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
+			Options: options, Payload: r.Payload, Status: job.Failed, Attempt: r.Attempts, RetryCount: r.TotalRetries, MaxRetries: r.MaxRetries,
+			ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt), StartedAt: orZero(r.StartedAt), EndedAt: orZero(r.DiscardedAt),
+			Cause: job.Cause(r.FailureCause), LastError: r.LastError,
+		},
+		RequestedAt: orZero(r.RequeueRequestedAt), RequeuedAt: orZero(r.RequeuedAt),
+	}
+	if r.RequeueRequestID != nil {
+		l.RequestID = *r.RequeueRequestID
+	}
+	return l, nil
+}
+
+// DeadLetter reads the dead letter of a job's latest generation whole: payload, options and requeue marks too. It returns job.ErrNotFound
+// for a job that has no outcome here, and job.ErrWrongState for one whose latest outcome is not FAILED.
+func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
+	db := a.read.WithContext(ctx)
+	var o outcomeRow
+	err := db.Select("generation", "outcome").Where("job_id = ?", string(id)).Order("generation DESC").Limit(1).Take(&o).Error
+	if err != nil {
+		return job.DeadLetter{}, findError(err)
+	}
+	if job.Status(o.Outcome) != job.Failed {
+		return job.DeadLetter{}, fmt.Errorf("read dead letter: the job is %s: %w", o.Outcome, job.ErrWrongState)
+	}
+	var r failedRow
+	if err := db.Raw(wholeLetter+"f.job_id = ? AND f.generation = ?", string(id), o.Generation).Take(&r).Error; err != nil {
+		return job.DeadLetter{}, findError(err)
+	}
+	return r.letter()
+}

@@ -1,0 +1,75 @@
+package archive
+
+import (
+	"context"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// window is how many rows one page of a list looks at, at most. A filter that few jobs pass thus costs what any other does; the page
+// may hold less than it was asked for, and the next one goes on behind the window.
+const window = 5000
+
+// maxPage bounds what a page holds, whatever was asked for.
+const maxPage = 1000
+
+// A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that picks keys and reads
+// the rest only for these; a filter that is empty takes all, so that the statement is the same for every filter and prepared once.
+// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand.
+const (
+	outcomesEnd = "SELECT job_id FROM job_outcomes WHERE job_id < @before ORDER BY job_id DESC, generation DESC LIMIT 1 OFFSET @window"
+	failedEnd   = "SELECT job_id FROM failed_jobs WHERE job_id < @before ORDER BY job_id DESC, generation DESC LIMIT 1 OFFSET @window"
+
+	outcomesPage = pageHead + "job_outcomes k WHERE (@status = '' OR k.outcome = @status)" + pageTail
+	failedPage   = pageHead + "failed_jobs k WHERE (@cause = '' OR k.failure_cause = @cause)" + pageTail
+
+	pageHead = "SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM "
+	pageTail = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' OR k.type = @type) " +
+		"AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation) " +
+		"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
+		"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
+)
+
+// List reads ended jobs, the latest submitted first, each as its latest generation that has an outcome here; results, payloads and
+// options are not read. The filter's From and To are not for this list. cursor is "" or an earlier call's next; limit is at most 1,000.
+// A page looks at a bounded number of rows, so it may hold fewer than limit, even none, and still have a next; next is "" at the end.
+// It returns job.ErrBadCursor for a cursor that no List gave.
+func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+	before, err := readListCursor(cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	end, page := outcomesEnd, outcomesPage
+	status := f.Status.Shown()
+	if status == job.Failed || f.Cause != "" {
+		end, page = failedEnd, failedPage
+	}
+	if status != "" && !status.Ended() || status != job.Failed && status != "" && f.Cause != "" {
+		return nil, "", nil // the living are elsewhere, and only dead letters have a cause
+	}
+	limit = min(max(limit, 1), maxPage)
+	args := map[string]any{
+		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
+		"status": string(status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
+	}
+	db := a.read.WithContext(ctx)
+	var floor string
+	if err := db.Raw(end, args).Scan(&floor).Error; err != nil {
+		return nil, "", unavailable("list jobs", err)
+	}
+	args["floor"] = floor
+	var rows []endedRow
+	if err := db.Raw(page, args).Scan(&rows).Error; err != nil {
+		return nil, "", unavailable("list jobs", err)
+	}
+	next = floor
+	if len(rows) > limit {
+		rows = rows[:limit]
+		next = rows[limit-1].Ended.JobID
+	}
+	items = make([]job.Job, len(rows))
+	for i := range rows {
+		items[i] = rows[i].job()
+	}
+	return items, next, nil
+}

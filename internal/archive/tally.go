@@ -1,0 +1,134 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// tallyRows is how many outcomes one statement of a tally adds up: far within the driver's time for an answer.
+const tallyRows = 20_000
+
+const tallyEnd = "SELECT job_id FROM job_outcomes WHERE job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
+
+// tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
+func tallyPart(elapsed func(since, until string) string) string {
+	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
+	const (
+		runs    = "COALESCE(SUM(%[1]s), 0) AS run, COUNT(%[1]s) AS runs, COALESCE(MAX(%[1]s), 0) AS longest, "
+		noRuns  = "0, 0, 0, "
+		waits   = "COALESCE(SUM(%[1]s), 0) AS waited, COUNT(%[1]s) AS waits "
+		noWaits = "0, 0 "
+		between = " k WHERE k.job_id >= @from AND k.job_id < @before"
+		last    = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
+		groups  = " GROUP BY k.tier, k.type"
+	)
+	head := func(s job.Status) string {
+		return "SELECT k.tier, k.type, '" + string(s) + "' AS outcome, COUNT(*) AS jobs, "
+	}
+	return head(job.Completed) + fmt.Sprintf(runs, run) + fmt.Sprintf(waits, wait) + "FROM job_results" + between + groups +
+		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(waits, wait) + "FROM failed_jobs" + between + last + groups +
+		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes" + between + " AND k.outcome = 'CANCELLED'" + last + groups
+}
+
+// tallyRow is what one part found; times are milliseconds.
+type tallyRow struct {
+	Tier, Type, Outcome                     string
+	Jobs, Run, Runs, Longest, Waited, Waits int64
+}
+
+// Tally says how the jobs accepted from from on and before to ended, by tier and type and sorted by these. A zero time is no bound. When
+// a job was accepted is read off its id, to the millisecond. The jobs are added up in parts, so that no statement takes long and ctx can
+// end it in between.
+func (a *Archive) Tally(ctx context.Context, from, to time.Time) ([]job.Tally, error) {
+	sums := map[tierType]*sum{}
+	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows}
+	until := firstID(to, newest)
+	part := tallyPart(a.dialect.elapsed)
+	for more := true; more; {
+		args["before"] = until
+		var end string
+		if err := a.read.WithContext(ctx).Raw(tallyEnd, args).Scan(&end).Error; err != nil {
+			return nil, unavailable("tally jobs", err)
+		}
+		if more = end != ""; more {
+			args["before"] = end
+		}
+		var rows []tallyRow
+		if err := a.read.WithContext(ctx).Raw(part, args).Scan(&rows).Error; err != nil {
+			return nil, unavailable("tally jobs", err)
+		}
+		for _, r := range rows {
+			k := tierType{job.Tier(r.Tier), r.Type}
+			if sums[k] == nil {
+				sums[k] = &sum{}
+			}
+			sums[k].add(r)
+		}
+		args["from"] = end
+	}
+	tallies := make([]job.Tally, 0, len(sums))
+	for k, s := range sums {
+		tallies = append(tallies, s.tally(k))
+	}
+	slices.SortFunc(tallies, func(x, y job.Tally) int { return cmp.Or(cmp.Compare(x.Tier, y.Tier), cmp.Compare(x.Type, y.Type)) })
+	return tallies, nil
+}
+
+type tierType struct {
+	tier job.Tier
+	typ  string
+}
+
+type sum struct {
+	completed, failed, cancelled int64
+	times                        tallyRow
+}
+
+func (s *sum) add(r tallyRow) {
+	switch job.Status(r.Outcome) {
+	case job.Completed:
+		s.completed += r.Jobs
+	case job.Failed:
+		s.failed += r.Jobs
+	default:
+		s.cancelled += r.Jobs
+	}
+	t := &s.times
+	t.Run, t.Runs, t.Longest = t.Run+r.Run, t.Runs+r.Runs, max(t.Longest, r.Longest)
+	t.Waited, t.Waits = t.Waited+r.Waited, t.Waits+r.Waits
+}
+
+func (s *sum) tally(k tierType) job.Tally {
+	t := &s.times
+	return job.Tally{
+		Tier: k.tier, Type: k.typ, Completed: s.completed, Failed: s.failed, Cancelled: s.cancelled,
+		MeanRun: mean(t.Run, t.Runs), MaxRun: time.Duration(t.Longest) * time.Millisecond, MeanWait: mean(t.Waited, t.Waits),
+	}
+}
+
+func mean(sumMs, n int64) time.Duration {
+	if n == 0 {
+		return 0
+	}
+	return time.Duration(sumMs) * time.Millisecond / time.Duration(n)
+}
+
+// firstID is below every id minted at t or later, and above those minted before: a UUIDv7 begins with its milliseconds. The zero time
+// is other.
+func firstID(t time.Time, other string) string {
+	switch ms := t.UnixMilli(); {
+	case t.IsZero():
+		return other
+	case ms < 0:
+		return ""
+	case ms >= 1<<48:
+		return newest
+	default:
+		return fmt.Sprintf("%08x-%04x", ms>>16, ms&0xffff)
+	}
+}

@@ -1,0 +1,91 @@
+package archive
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// everywhere runs test with an archive on each backend, not yet migrated.
+func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
+	for backend, options := range map[string]func(t *testing.T) Options{
+		"sqlite":  func(t *testing.T) Options { return Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db")} },
+		"mariadb": func(t *testing.T) Options { return Options{MySQLDSN: testkit.SharedMariaDB(t)} },
+	} {
+		t.Run(backend, func(t *testing.T) {
+			a, err := Open(options(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			test(t, a)
+		})
+	}
+}
+
+// The schema has versions, each database notes its own, and what an older tierq wrote is still there after an upgrade.
+func TestUpgrade_S1_T2_S4_T4(t *testing.T) {
+	everywhere(t, func(t *testing.T, a *Archive) {
+		err := a.dialect.exclusive(t.Context(), func(db *sql.DB) error {
+			p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
+			if err != nil {
+				return err
+			}
+			_, err = p.UpTo(t.Context(), 1)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const id, deadID = "019a0000-0000-7000-8000-000000000100", "019a0000-0000-7000-8000-000000000200"
+		for _, insert := range []string{
+			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
+				"VALUES ('" + id + "', 1, 'COMPLETED', 1, 'PAID', 'SIMULATION', '', 0, 5, '')",
+			"INSERT INTO job_results (job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, trace_id) " +
+				"VALUES ('" + id + "', 1, 'PAID', 'SIMULATION', '', '{\"old\":true}', 0, 5, 1, '')",
+			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
+				"VALUES ('" + deadID + "', 1, 'FAILED', 1, 'PAID', 'SIMULATION', '', 0, 5, '')",
+			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, discarded_at, " +
+				"failure_cause, last_error, trace_id) VALUES ('" + deadID + "', 1, 'PAID', 'SIMULATION', 'key-1', '{\"old\":1}', 3, 5, 4, " +
+				"'2026-05-01 10:00:00.123000', 'HANDLER_ERROR', 'boom', 'trace-1')",
+		} {
+			if err := a.write.Exec(insert).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := a.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var versions []int
+		if err := a.write.Raw("SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id").Scan(&versions).Error; err != nil {
+			t.Fatal(err)
+		}
+		if len(versions) != 2 || versions[0] != 1 || versions[1] != 2 {
+			t.Errorf("versions %v, want 1 and 2", versions)
+		}
+		j, err := a.Find(t.Context(), id)
+		if err != nil || j.Status != job.Completed || string(j.Result) != `{"old":true}` || j.Worker != "" {
+			t.Errorf("%+v, %v", j, err)
+		}
+		want := job.Job{
+			ID: deadID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1", Payload: []byte(`{"old":1}`), Status: job.Failed,
+			Attempt: 4, RetryCount: 3, MaxRetries: 5, EndedAt: time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC), Cause: job.HandlerError, LastError: "boom",
+		}
+		l, err := a.DeadLetter(t.Context(), deadID)
+		if diff := cmp.Diff(job.DeadLetter{Job: want}, l); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if n, err := a.CountDead(t.Context(), job.Filter{}); n != 1 || err != nil {
+			t.Errorf("%d open dead letters, %v", n, err)
+		}
+	})
+}

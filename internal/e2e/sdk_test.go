@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: 10,000 submits are
+// 10,000 jobs, no more and no less.
+func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32"}
+	s := c.start(settings...)
+	addr := strings.TrimPrefix(s.base, "http://")
+	proxy := testkit.NewTCPProxy(t, addr)
+	api := sdk.New("http://"+proxy.Addr(), sdk.WithTries(50), sdk.WithBackoff(20*time.Millisecond, time.Second))
+	defer api.Close()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	const jobs = 10_000
+	ids := make([]string, jobs)
+	var next, done atomic.Int64
+	var submitters sync.WaitGroup
+	for range 24 {
+		submitters.Go(func() {
+			for i := next.Add(1) - 1; i < jobs && ctx.Err() == nil; i = next.Add(1) - 1 {
+				id, err := api.Submit(ctx, []sdk.Tier{sdk.Paid, sdk.Unpaid, sdk.Public}[i%3], "SIMULATION", map[string]any{})
+				if err != nil {
+					t.Errorf("submit %d: %v", i, err)
+					return
+				}
+				ids[i] = id
+				done.Add(1)
+			}
+		})
+	}
+	stop := make(chan struct{})
+	var faults sync.WaitGroup
+	cut := 0
+	faults.Go(func() {
+		for tick := time.NewTicker(25 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				tick.Stop()
+				return
+			case <-tick.C:
+				proxy.DropReply("/submit HTTP/1.1")
+				if cut++; cut%20 == 0 {
+					proxy.Cut()
+				}
+			}
+		}
+	})
+	kills := 0
+	for kills < 3 { // at a quarter, a half and three quarters of the way
+		mark := int64(jobs * (kills + 1) / 4)
+		testkit.Eventually(t, time.Minute, "a quarter more is submitted", func() (bool, string) { return done.Load() >= mark || ctx.Err() != nil, "" })
+		if err := s.Signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		kills++
+		s = c.start(append(settings, "TIERQ_ADDR="+addr)...)
+	}
+	submitters.Wait()
+	close(stop)
+	faults.Wait()
+	distinct := map[string]bool{}
+	for _, id := range ids {
+		distinct[id] = true
+	}
+	if len(distinct) != jobs || distinct[""] {
+		t.Fatalf("%d distinct ids of %d submits", len(distinct), jobs)
+	}
+	outcomes := c.settled(2*time.Minute, ids...)
+	if len(outcomes) != jobs {
+		t.Errorf("%d jobs were made by %d submits", len(outcomes), jobs)
+	}
+	if proxy.Cuts() < 20 {
+		t.Errorf("only %d replies were dropped: the test proves little", proxy.Cuts())
+	}
+	t.Logf("evidence: %d replies dropped after the server had them, %d kills, %d jobs", proxy.Cuts(), kills, len(outcomes))
+}

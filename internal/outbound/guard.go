@@ -1,0 +1,132 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// denied are the addresses that no call reaches unless an operator allows them. Of IPv6 only global unicast (2000::/3) is called at all:
+// loopback, link-local, unique local (fd00:ec2::254 is a metadata service), multicast, v4-mapped and NAT64 addresses lie outside it.
+var denied = prefixes(
+	"0.0.0.0/8",         // this host
+	"10.0.0.0/8",        // private
+	"100.64.0.0/10",     // shared by a carrier's customers; 100.100.100.200 is a metadata service
+	"127.0.0.0/8",       // loopback
+	"168.63.129.16/32",  // a cloud's own service on each of its machines
+	"169.254.0.0/16",    // link-local; 169.254.169.254 is a metadata service
+	"172.16.0.0/12",     // private
+	"192.0.0.0/24",      // protocol assignments; 192.0.0.192 is a metadata service
+	"192.0.2.0/24",      // documentation
+	"192.88.99.0/24",    // 6to4 relays
+	"192.168.0.0/16",    // private
+	"198.18.0.0/15",     // benchmarks
+	"198.51.100.0/24",   // documentation
+	"203.0.113.0/24",    // documentation
+	"224.0.0.0/4",       // multicast
+	"240.0.0.0/4",       // reserved, and broadcast
+	"2001::/23",         // protocol assignments: Teredo carries IPv4, ORCHID, benchmarks
+	"2001:db8::/32",     // documentation
+	"2002::/16",         // 6to4: carries any IPv4 address
+	"2620:4f:8000::/48", // AS112: answers for private zones
+	"3fff::/20",         // documentation
+)
+
+var globalUnicast = netip.MustParsePrefix("2000::/3")
+
+func prefixes(texts ...string) []netip.Prefix {
+	all := make([]netip.Prefix, len(texts))
+	for i, t := range texts {
+		all[i] = netip.MustParsePrefix(t)
+	}
+	return all
+}
+
+// guard decides which addresses and ports are called.
+type guard struct{ allow []netip.Prefix }
+
+func newGuard(allow []netip.Prefix) guard {
+	g := guard{}
+	for _, p := range allow {
+		if p.Addr().Is4In6() && p.Bits() >= 96 {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+		}
+		g.allow = append(g.allow, p.Masked())
+	}
+	return g
+}
+
+var (
+	errAddress = errors.New("leads to an address that is not called")
+	errPort    = errors.New("has a port other than 80 and 443")
+)
+
+// check is nil for an address and port that may be called.
+func (g guard) check(addr netip.Addr, port uint16) error {
+	addr = addr.Unmap()
+	for _, p := range g.allow {
+		if p.Contains(addr) {
+			return nil
+		}
+	}
+	if addr.Is6() && !globalUnicast.Contains(addr) { // nor does it contain addresses with a zone
+		return errAddress
+	}
+	for _, p := range denied {
+		if p.Contains(addr) {
+			return errAddress
+		}
+	}
+	if port != 80 && port != 443 {
+		return errPort
+	}
+	return nil
+}
+
+// control is the dialer's last word before it connects: address is what the name resolved to.
+func (g guard) control(_ context.Context, network, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" {
+		return errAddress
+	}
+	return g.check(at.Addr(), at.Port())
+}
+
+// CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as they are in it, open
+// to calls. The error continues a sentence whose subject is the URL. Names are judged by their address, when they are called.
+func (c *Client) CheckURL(s string) error {
+	_, err := c.read(s)
+	return err
+}
+
+func (c *Client) read(s string) (*url.URL, error) {
+	u, err := job.ReadURL(s)
+	if err != nil {
+		return nil, err
+	}
+	port := uint64(80)
+	if u.Scheme == "https" {
+		port = 443
+	}
+	if p := u.Port(); p != "" {
+		if port, err = strconv.ParseUint(p, 10, 16); err != nil {
+			return nil, fmt.Errorf("has no port: %w", err)
+		}
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	switch {
+	case err == nil:
+		if err := c.guard.check(addr, uint16(port)); err != nil {
+			return nil, err
+		}
+	case port != 80 && port != 443 && len(c.guard.allow) == 0: // else the name may lead to what is allowed
+		return nil, errPort
+	}
+	return u, nil
+}

@@ -1,0 +1,193 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+var errReached = errors.New("the guard let it through")
+
+func TestGuardAddresses_A32_A34_A35_A40(t *testing.T) {
+	g := newGuard(nil)
+	for what, addresses := range map[string]string{
+		"open": "1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 172.15.255.255 172.32.0.0 192.0.1.0 223.255.255.255 " +
+			"168.63.129.15 2606:4700:4700::1111 2001:200::1 2a00::1 ::ffff:1.1.1.1",
+		"loopback":       "127.0.0.1 127.255.255.255 ::1 ::ffff:127.0.0.1",
+		"this host":      "0.0.0.0 0.1.2.3 ::",
+		"private":        "10.0.0.1 172.16.0.1 172.31.255.255 192.168.255.255 fc00::1 fd00:ec2::254 ::ffff:10.0.0.1",
+		"link-local":     "169.254.169.254 169.254.0.0 fe80::1 fe80::1%lo febf::1",
+		"carrier":        "100.64.0.1 100.100.100.200 100.127.255.255",
+		"clouds' own":    "168.63.129.16 192.0.0.192",
+		"multicast":      "224.0.0.1 239.255.255.255 ff02::1",
+		"broadcast":      "255.255.255.255 240.0.0.1",
+		"documentation":  "192.0.2.1 198.51.100.1 203.0.113.1 2001:db8::1 3fff::1",
+		"benchmarks":     "198.18.0.1 198.19.255.255 2001:2::1",
+		"carrying IPv4":  "64:ff9b::7f00:1 64:ff9b:1::1 2002:7f00:1::1 2001::1 2001:0:1:2::3 ::127.0.0.1 192.88.99.1",
+		"of other kinds": "fec0::1 5f00::1 100::1 2001:20::1 2620:4f:8000::1 4000::1 2606:4700::1%lo",
+	} {
+		for _, a := range strings.Fields(addresses) {
+			addr := netip.MustParseAddr(a)
+			err := g.check(addr, 443)
+			if open := what == "open"; (err == nil) != open || err != nil && !errors.Is(err, errAddress) {
+				t.Errorf("%s, %s: %v", a, what, err)
+			}
+			if what == "open" && (g.check(addr, 80) != nil || !errors.Is(g.check(addr, 6379), errPort) || !errors.Is(g.check(addr, 0), errPort)) {
+				t.Errorf("%s: its ports", a)
+			}
+			everything := newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
+			if err := everything.check(addr, 6379); err != nil && addr.Zone() == "" {
+				t.Errorf("%s is allowed, but: %v", a, err)
+			}
+		}
+	}
+}
+
+func TestGuardAllow(t *testing.T) {
+	g := newGuard([]netip.Prefix{netip.MustParsePrefix("10.1.2.3/16"), netip.MustParsePrefix("::ffff:192.168.7.0/120")})
+	for at, want := range map[string]error{
+		"10.1.255.255:9000": nil, "10.2.0.0:80": errAddress, "192.168.7.9:1": nil, "192.168.8.9:80": errAddress, "1.1.1.1:80": nil,
+		"1.1.1.1:81":             errPort,
+		"[::ffff:10.1.0.1]:9000": nil,
+	} {
+		a := netip.MustParseAddrPort(at)
+		if err := g.check(a.Addr(), a.Port()); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", at, err, want)
+		}
+	}
+}
+
+func TestCheckURL_A32_A33_A34_A38_A39_A40(t *testing.T) {
+	for _, opt := range []Options{{}, {Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}} {
+		c := client(t, opt)
+		for _, u := range []string{
+			"http://127.0.0.1", "http://127.0.0.1:80/", "https://[::1]/", "http://2130706433/", "http://0177.1", "http://0x7f.1",
+			"http://127.1", "http://[::ffff:127.0.0.1]/",
+			"http://[64:ff9b::7f00:1]/", "http://[fe80::1%25lo]/", "http://169.254.169.254/latest/meta-data/", "http://1.1.1.1:6379/",
+			"gopher://1.1.1.1:80/", "file:///etc/passwd",
+			"http://good@1.1.1.1/", "http://evil.example#@1.1.1.1", "http://1.1.1.1\t/", "http://1.1.1.1/\r\nX: y", "http://localho\u017Ft/", "",
+		} {
+			if err := c.CheckURL(u); err == nil {
+				t.Errorf("%q was taken", u)
+			}
+			_, err := get(t, c, u)
+			refused(t, u, err)
+		}
+		for _, u := range []string{"http://1.1.1.1/", "https://example.com/hook?a=b", "http://example.com:443", "http://[2606:4700::1]/",
+			"http://localhost/"} {
+			if err := c.CheckURL(u); err != nil {
+				t.Errorf("%q: %v", u, err)
+			}
+		}
+		opened := len(opt.Allow) > 0
+		for _, u := range []string{"http://10.0.0.1:9000/", "http://hooks.example:9000/"} { // a name may lead to what is allowed
+			if err := c.CheckURL(u); (err == nil) != opened {
+				t.Errorf("%q with %v allowed: %v", u, opt.Allow, err)
+			}
+		}
+	}
+}
+
+// Every address a name resolves to is judged when it is called, not before.
+func TestNames_A35_A36(t *testing.T) {
+	dns := &names{answers: map[string][]string{
+		"private.example":          {"10.0.0.7"},
+		"metadata.google.internal": {"169.254.169.254"},
+		"all.example":              {"127.0.0.1 192.168.0.1 0.0.0.0"},
+		"mixed.example":            {"127.0.0.1 93.184.216.34"},
+	}}
+	c := client(t, Options{})
+	dns.serve(t, c)
+	for _, host := range []string{"private.example", "metadata.google.internal", "all.example", "localhost"} {
+		_, err := get(t, c, "http://"+host+"/")
+		refused(t, host, err)
+		if err != nil && (!strings.Contains(err.Error(), host) || strings.ContainsAny(err.Error(), "0123456789")) {
+			t.Errorf("%s: the error %q should name the host, not its address", host, err)
+		}
+	}
+	reached := c.watchDials()
+	if _, err := get(t, c, "http://mixed.example/"); job.Judge(err).Permanent && len(reached()) == 0 {
+		t.Errorf("mixed.example: %v", err)
+	}
+	if got := reached(); len(got) != 1 || got[0] != "93.184.216.34:80" {
+		t.Errorf("of a name with a private and a public address %v were called", got)
+	}
+	var failed *CallError
+	if _, err := get(t, c, "http://nobody.example/"); !errors.As(err, &failed) || failed.Reason != "no such host" || job.Judge(err).Permanent {
+		t.Errorf("a name that is not there: %v", err)
+	}
+}
+
+// A name that is public at the first lookup and private at the second is called at the first only.
+func TestRebinding_A36(t *testing.T) {
+	dns := &names{answers: map[string][]string{"rebind.example": {"93.184.216.34", "127.0.0.1"}}}
+	c := client(t, Options{})
+	dns.serve(t, c)
+	reached := c.watchDials()
+	var failed *CallError
+	if _, err := get(t, c, "http://rebind.example/"); !errors.As(err, &failed) || !errors.Is(err, errReached) {
+		t.Errorf("first call: %v, want it to reach the public address", err)
+	}
+	_, err := get(t, c, "http://rebind.example/")
+	refused(t, "second call", err)
+	if got := reached(); len(got) != 1 || got[0] != "93.184.216.34:80" {
+		t.Errorf("reached %v", got)
+	}
+}
+
+// watchDials keeps connections from being made, and tells what the guard let through.
+func (c *Client) watchDials() func() []string {
+	var mu sync.Mutex
+	var reached []string
+	judge := c.dialer.ControlContext
+	c.dialer.ControlContext = func(ctx context.Context, network, address string, raw syscall.RawConn) error {
+		if err := judge(ctx, network, address, raw); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		reached = append(reached, address)
+		return errReached
+	}
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), reached...)
+	}
+}
+
+// With a proxy in the environment (see TestMain) the guard would see the proxy's address only, which is an allowed one here.
+func TestNoProxy_A41(t *testing.T) {
+	dns := &names{answers: map[string][]string{"private.example": {"10.0.0.7"}}}
+	c := client(t, Options{Allow: loopback, Timeout: 10 * time.Second})
+	dns.serve(t, c)
+	for _, scheme := range []string{"http", "https"} {
+		_, err := get(t, c, scheme+"://private.example/")
+		refused(t, "by way of a proxy, "+scheme, err)
+	}
+}
+
+// A listener on this host is not reached unless its address is allowed; its port is open then, too.
+func TestLoopback_A32_A40(t *testing.T) {
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hi")) })
+	_, err := get(t, client(t, Options{}), r.URL)
+	refused(t, "nothing allowed", err)
+	_, err = get(t, client(t, Options{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}), strings.Replace(r.URL,
+		"127.0.0.1", "localhost", 1))
+	refused(t, "another net allowed", err)
+	if n := r.hits.Load(); n > 0 {
+		t.Fatalf("called %d times", n)
+	}
+	answer, err := get(t, client(t, Options{Allow: loopback}), r.URL)
+	if err != nil || answer.Status != 200 || string(answer.Body) != "hi" || r.hits.Load() != 1 {
+		t.Errorf("allowed: %+v, %v", answer, err)
+	}
+}

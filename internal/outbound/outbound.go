@@ -1,0 +1,162 @@
+// Package outbound is the one HTTP client that calls what users name: webhooks, callbacks, the endpoints of forwarded documents.
+//
+// A user's URL must not make this server speak to its own network. So only ports 80 and 443 of public addresses are called; the check is
+// made on the resolved address, immediately before connecting, so a name that changes its address between two lookups gains nothing.
+// No proxy is used, no redirect is followed, and answers are bounded in time, headers and body. Options.Allow opens what an operator
+// wants opened. Messages are signed as Standard Webhooks say.
+package outbound
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// What bounds a call beside its total time.
+const (
+	dialTimeout = 5 * time.Second
+	maxHeaders  = 32 << 10 // bytes of an answer's headers
+	idleTimeout = 30 * time.Second
+)
+
+// Options of a Client. The zero value calls public addresses only and signs nothing.
+type Options struct {
+	Allow     []netip.Prefix // called although they are not public, on any port (TIERQ_EGRESS_ALLOW)
+	Timeout   time.Duration  // of a whole call, from the lookup to the last byte; 0 = 15 s
+	MaxBody   int64          // bytes read of an answer's body; 0 = 64 KiB
+	UserAgent string         // "" = tierq
+	Secrets   [][]byte       // messages are signed with each of them, see ParseSecrets; none = not signed
+
+	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its own.
+	Span func(context.Context) (traceID, spanID string, ok bool)
+}
+
+// Request is a call. What the client sets itself (webhook-*, traceparent, X-Trace-Id, User-Agent) wins over Header.
+type Request struct {
+	Method    string
+	URL       string
+	Header    http.Header
+	Body      []byte
+	Timeout   time.Duration // of the whole call; 0 = the client's
+	MessageID string        // makes it a Standard Webhooks message of this id, the same at each repeat; "" = none
+	TraceID   string        // of the job; "" = none
+}
+
+// Response is an answer, whatever its status.
+type Response struct {
+	Status    int
+	Header    http.Header
+	Body      []byte
+	Truncated bool // the body was longer than MaxBody
+}
+
+// Client makes guarded calls. It is safe for concurrent use.
+type Client struct {
+	opt    Options
+	guard  guard
+	dialer *net.Dialer
+	http   *http.Client
+}
+
+// New makes a Client. Close it when no call is under way any more.
+func New(opt Options) *Client {
+	if opt.Timeout <= 0 {
+		opt.Timeout = 15 * time.Second
+	}
+	if opt.MaxBody <= 0 {
+		opt.MaxBody = 64 << 10
+	}
+	if opt.UserAgent == "" {
+		opt.UserAgent = "tierq"
+	}
+	c := &Client{opt: opt, guard: newGuard(opt.Allow)}
+	c.dialer = &net.Dialer{Timeout: dialTimeout, ControlContext: c.guard.control}
+	c.http = &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy:                  nil, // a proxy's address is what the guard would see
+			DialContext:            c.dialer.DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:    dialTimeout,
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true, // MaxBody bounds what is read, so what is read must be what was sent
+			MaxResponseHeaderBytes: maxHeaders,
+			MaxIdleConns:           64,
+			MaxIdleConnsPerHost:    2,
+			IdleConnTimeout:        idleTimeout,
+		},
+	}
+	return c
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if the guard refuses;
+// the context's cause, if it ended; *CallError for everything else, worth a repeat. Their texts name the host, never the URL.
+func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
+	u, err := c.read(r.URL)
+	if err != nil {
+		return Response{}, job.Permanent(&RefusedError{Reason: "the URL " + err.Error()})
+	}
+	timeout := c.opt.Timeout
+	if r.Timeout > 0 {
+		timeout = r.Timeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(limited, r.Method, u.String(), bytes.NewReader(r.Body))
+	if err != nil {
+		return Response{}, job.Permanent(fmt.Errorf("call %s: bad request: %w", u.Hostname(), err))
+	}
+	req.Header = c.header(limited, r)
+	answer, err := c.exchange(req)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return Response{}, fmt.Errorf("call %s: %w", u.Hostname(), context.Cause(ctx))
+	}
+	return Response{}, failure(u.Hostname(), err)
+}
+
+func (c *Client) header(ctx context.Context, r Request) http.Header {
+	h := r.Header.Clone()
+	if h == nil {
+		h = http.Header{}
+	}
+	h.Set("User-Agent", c.opt.UserAgent)
+	h.Set("Traceparent", c.traceparent(ctx, r.TraceID))
+	if isTrace(r.TraceID) {
+		h.Set("X-Trace-Id", r.TraceID)
+	}
+	if r.MessageID != "" {
+		sign(h, c.opt.Secrets, r.MessageID, time.Now(), r.Body)
+	}
+	return h
+}
+
+func (c *Client) exchange(req *http.Request) (Response, error) {
+	res, err := c.http.Do(req)
+	if err != nil {
+		return Response{}, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, c.opt.MaxBody+1))
+	if err != nil {
+		return Response{}, err
+	}
+	answer := Response{Status: res.StatusCode, Header: res.Header, Body: body}
+	if int64(len(body)) > c.opt.MaxBody {
+		answer.Body, answer.Truncated = body[:c.opt.MaxBody], true
+	}
+	return answer, nil
+}

@@ -1,0 +1,59 @@
+package outbound
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseSecrets reads TIERQ_WEBHOOK_SECRET: one secret, or several with spaces between them. While a secret is being replaced, messages
+// carry a signature of the new one and of the old one.
+func ParseSecrets(text string) ([][]byte, error) {
+	var all [][]byte
+	for _, s := range strings.Fields(text) {
+		secret, err := ParseSecret(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, secret)
+	}
+	return all, nil
+}
+
+// ParseSecret reads a secret in the form of Standard Webhooks: whsec_ and the base64 of 24 to 64 random bytes. The error does not repeat it.
+func ParseSecret(s string) ([]byte, error) {
+	text, prefixed := strings.CutPrefix(s, "whsec_")
+	secret, err := base64.StdEncoding.DecodeString(text)
+	if !prefixed || err != nil || len(secret) < 24 || len(secret) > 64 {
+		return nil, errors.New("a webhook secret is whsec_ and the base64 of 24 to 64 bytes")
+	}
+	return secret, nil
+}
+
+// Sign is a message's signature: v1 and the base64 of HMAC-SHA256 over id, time in Unix seconds and body, joined by full stops. The id
+// must have none in it.
+func Sign(secret []byte, id string, at time.Time, body []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
+	mac.Write(body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// sign sets the three headers of a message; without a secret there is no signature.
+func sign(h http.Header, secrets [][]byte, id string, at time.Time, body []byte) {
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	h.Del("Webhook-Signature")
+	signatures := make([]string, len(secrets))
+	for i, s := range secrets {
+		signatures[i] = Sign(s, id, at, body)
+	}
+	if len(signatures) > 0 {
+		h.Set("Webhook-Signature", strings.Join(signatures, " "))
+	}
+}

@@ -1,0 +1,104 @@
+// Package telemetry says what tierq does: metrics for Prometheus, the counts behind GET /api/stats, and traces.
+//
+//	metrics.go    the registry and its families; series.go resolves their children, once per tier
+//	record.go     what the other rooms call as things happen: a lock-free add, no allocation
+//	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
+//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and percentiles of them
+//	tracing.go    OpenTelemetry spans, only if an endpoint is set
+//
+// Labels carry the API's own words and are bounded: tiers that have a plan, the known causes and outcomes; never a job type or an id.
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Metrics counts and measures. Make it with NewMetrics; its methods are safe for concurrent use, and on a nil *Metrics they do nothing.
+type Metrics struct {
+	registry *prometheus.Registry
+	plans    *job.PlanBook
+	families families
+
+	recoveries [2][]prometheus.Counter // by watch and action
+	snapshot   atomic.Pointer[taken]
+
+	mu    sync.Mutex // writers of the two maps below, which are replaced whole
+	tiers atomic.Pointer[map[job.Tier]*series]
+	ops   atomic.Pointer[map[string]prometheus.Observer]
+}
+
+type families struct {
+	submitted, finished, dead *prometheus.CounterVec
+	wait, run, redis          *prometheus.HistogramVec
+}
+
+// scrapeTimeout bounds an answer of /metrics, and maxScrapes how many are made at a time.
+const (
+	scrapeTimeout = 5 * time.Second
+	maxScrapes    = 8
+)
+
+// The bounds of the histograms' buckets, in seconds.
+var (
+	waitBounds  = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+	runBounds   = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 50, 120, 600}
+	redisBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5}
+)
+
+// NewMetrics makes a registry of its own. plans says which tiers have a label; all others are "other".
+func NewMetrics(version string, plans *job.PlanBook) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), plans: plans}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	histogram := func(name, help string, bounds []float64, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: bounds}, labels)
+		m.registry.MustRegister(v)
+		return v
+	}
+	m.families = families{
+		submitted: counter("tierq_jobs_submitted_total", "Submits this instance answered, by tier and outcome.", "tier", "outcome"),
+		finished:  counter("tierq_jobs_finished_total", "Jobs this instance saw end for good, by tier and outcome.", "tier", "outcome"),
+		dead:      counter("tierq_dead_letters_total", "Jobs this instance saw become dead letters, by tier and cause.", "tier", "cause"),
+		wait:      histogram("tierq_job_wait_seconds", "Seconds from a job's arrival to its first claim, by tier.", waitBounds, "tier"),
+		run: histogram("tierq_job_run_seconds", "Seconds an attempt's handler ran, by tier and how the attempt ended.", runBounds,
+			"tier", "outcome"),
+		redis: histogram("tierq_redis_op_seconds", "Seconds a call to Redis took, by operation.", redisBounds, "op"),
+	}
+	recoveries := counter("tierq_recoveries_total", "Running jobs this instance's watches took back, by cause and what became of them.",
+		"cause", "action")
+	for i, w := range watches {
+		for _, a := range actions {
+			m.recoveries[i] = append(m.recoveries[i], recoveries.WithLabelValues(string(w.Cause()), a.label))
+		}
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tierq_build_info", Help: "Always 1; the build is in the labels."},
+		[]string{"version", "go_version"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(build, gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.tiers.Store(&map[job.Tier]*series{})
+	m.ops.Store(&map[string]prometheus.Observer{})
+	return m
+}
+
+// Handler serves the metrics in the text format, or OpenMetrics for those who ask for it. It reads memory only.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+		ErrorHandling:       promhttp.ContinueOnError,
+		MaxRequestsInFlight: maxScrapes,
+		Timeout:             scrapeTimeout,
+		EnableOpenMetrics:   true,
+	})
+}

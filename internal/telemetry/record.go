@@ -1,0 +1,164 @@
+package telemetry
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Submit says how a submit was answered, in the words of the API.
+type Submit string
+
+// The answers. Only Accepted made a new job; QueueFull and SystemUnhealthy are the refusals.
+const (
+	Accepted            Submit = "ACCEPTED"
+	Replayed            Submit = "REPLAYED" // the Idempotency-Key was known: the first submit's job stands
+	QueueFull           Submit = "QUEUE_FULL"
+	SystemUnhealthy     Submit = "SYSTEM_UNHEALTHY"
+	OutcomeUnknown      Submit = "OUTCOME_UNKNOWN"
+	IdempotencyMismatch Submit = "IDEMPOTENCY_MISMATCH"
+	SubmitError         Submit = "ERROR"
+)
+
+// SubmitOf reads the answer off what admission returned.
+func SubmitOf(a job.Accepted, err error) Submit {
+	switch {
+	case err == nil && a.Replayed:
+		return Replayed
+	case err == nil:
+		return Accepted
+	case errors.Is(err, job.ErrQueueFull):
+		return QueueFull
+	case errors.Is(err, job.ErrUnhealthy):
+		return SystemUnhealthy
+	case errors.Is(err, job.ErrFateUnknown):
+		return OutcomeUnknown
+	case errors.Is(err, job.ErrMismatch):
+		return IdempotencyMismatch
+	}
+	return SubmitError
+}
+
+// Submitted counts the answer to one submit.
+func (m *Metrics) Submitted(t job.Tier, how Submit) {
+	if m == nil {
+		return
+	}
+	i := slices.Index(submits, how)
+	if i < 0 {
+		return
+	}
+	s := m.of(t)
+	s.submitted[i].Inc()
+	switch how {
+	case Accepted:
+		s.counts.add(submitted)
+	case QueueFull, SystemUnhealthy:
+		s.counts.add(refused)
+	}
+}
+
+// Started measures how long a job waited from its arrival to its first claim; a negative wait is a later claim's, and does not count.
+func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
+	if m == nil || waited < 0 {
+		return
+	}
+	s := m.of(l.Tier)
+	s.waited.Observe(waited.Seconds())
+	s.counts.wait[bucketOf(waited)].Add(1)
+}
+
+// Ended counts a claim whose ending the store has answered, and measures how long its handler ran; 0 says that it never began. cause is read
+// with FAILED only.
+func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration) {
+	if m == nil {
+		return
+	}
+	i := slices.Index(attempts, how)
+	if i < 0 {
+		return
+	}
+	s := m.of(l.Tier)
+	if ran > 0 {
+		s.ran[i].Observe(ran.Seconds())
+	}
+	switch how {
+	case job.EndReleased, job.EndLost: // the run was cut short, or is somebody else's: its length says nothing about the job
+		return
+	case job.EndRetried:
+		s.counts.add(retried)
+	case job.EndFailed:
+		s.bury(cause)
+	default:
+		s.finish(i)
+	}
+	if ran > 0 {
+		s.counts.run[bucketOf(ran)].Add(1)
+	}
+}
+
+// Cancelled counts a job that was cancelled before anybody ran it. (A running one ends CANCELLED.)
+func (m *Metrics) Cancelled(t job.Tier) {
+	if m != nil {
+		m.of(t).finish(endingCancelled)
+	}
+}
+
+// Recovered counts what a watch did with one expired job; a SUSPECT is not yet anything. A tier that the caller does not know is "".
+func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {
+	if m == nil {
+		return
+	}
+	watch := slices.Index(watches, w)
+	if watch < 0 {
+		return
+	}
+	for i, a := range actions {
+		if a.word == word {
+			m.recoveries[watch][i].Inc()
+			m.of(t).recover(word, w.Cause())
+		}
+	}
+}
+
+// RedisOp measures one call to Redis. op is one of a few fixed names.
+func (m *Metrics) RedisOp(op string, took time.Duration) {
+	if m != nil {
+		m.op(op).Observe(took.Seconds())
+	}
+}
+
+// The places of FAILED and CANCELLED in endings.
+const (
+	endingFailed    = 1
+	endingCancelled = 2
+)
+
+// finish counts a job that ended for good.
+func (s *series) finish(ending int) {
+	s.finished[ending].Inc()
+	s.counts.add(completed + event(ending))
+}
+
+// bury counts a dead letter.
+func (s *series) bury(c job.Cause) {
+	i := slices.Index(causes, c)
+	if i < 0 {
+		i = len(causes) - 1
+	}
+	s.dead[i].Inc()
+	s.finish(endingFailed)
+}
+
+// recover counts a job that a watch took back, and its end if that was one.
+func (s *series) recover(word job.Word, c job.Cause) {
+	s.counts.add(recovered)
+	switch word {
+	case job.Discarded:
+		s.bury(c)
+	case job.WasCancelled:
+		s.finish(endingCancelled)
+	}
+}

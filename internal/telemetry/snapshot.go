@@ -1,0 +1,160 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Snapshot is what was measured a moment ago: the gauges are filled from the latest one.
+type Snapshot struct {
+	Cluster *Cluster // nil: it could not be read
+
+	GateOpen     bool
+	GateFailures int                      // infrastructure errors in a row
+	Schedulers   map[string]time.Duration // the wait between two runs, by loop: crashed, stuck, ...; a fixed few
+	SQLUp        bool
+}
+
+// Cluster is what Redis says: the same on every instance.
+type Cluster struct {
+	Tiers         map[job.Tier]Level
+	CapacityUsed  int64 // ready jobs never claimed
+	CapacityLimit int64
+	Outbox        int64 // ended jobs not yet in SQL
+	OutboxBytes   int64
+	Workers       []job.WorkerInfo // the processes seen lately
+}
+
+// Level is one tier's part.
+type Level struct {
+	Depth     int64         // ready jobs
+	Scheduled int64         // jobs that are not yet due
+	InFlight  int64         // running jobs
+	OldestAge time.Duration // since the arrival of the ready job that arrived first; 0 if none is ready
+}
+
+// stale is when the cluster's gauges go rather than stand still: an outage is not an empty queue, nor a full one.
+const stale = 15 * time.Second
+
+type taken struct {
+	Snapshot
+	at time.Time
+}
+
+// SetSnapshot sets the gauges. Call it about once a second, also while the stores are down; the snapshot must not change afterwards.
+func (m *Metrics) SetSnapshot(s Snapshot) {
+	if m == nil {
+		return
+	}
+	if s.Cluster != nil {
+		for t := range s.Cluster.Tiers {
+			m.of(t) // so that a tier's counters begin at 0, before its first job
+		}
+	}
+	m.snapshot.Store(&taken{Snapshot: s, at: time.Now()})
+}
+
+const sameEverywhere = " From Redis: same on every instance; use max()."
+
+var (
+	depth     = describe("tierq_queue_depth", "Jobs that are ready and wait for a worker, by tier."+sameEverywhere, "tier")
+	oldest    = describe("tierq_queue_oldest_age_seconds", "Age of the oldest ready job in seconds, by tier."+sameEverywhere, "tier")
+	inFlight  = describe("tierq_jobs_inflight", "Jobs that are running, by tier."+sameEverywhere, "tier")
+	scheduled = describe("tierq_jobs_scheduled", "Jobs that are not yet due, by tier."+sameEverywhere, "tier")
+	used      = describe("tierq_capacity_used", "Ready jobs never claimed, which the capacity bounds."+sameEverywhere)
+	limit     = describe("tierq_capacity_limit", "Ready jobs never claimed at which submits are refused, TIERQ_CAPACITY."+sameEverywhere)
+	outbox    = describe("tierq_outbox_jobs", "Ended jobs that are not yet in SQL."+sameEverywhere)
+	weight    = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)
+	workers   = describe("tierq_workers", "Worker processes (kind process) and their slots, by state."+sameEverywhere, "kind", "state")
+	gateOpen  = describe("tierq_gate_open", "1 while this instance accepts jobs, 0 while its gate is closed.")
+	failures  = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
+	delay     = describe("tierq_scheduler_delay_seconds", "Seconds between two runs of this instance's loops; failures double it.", "scheduler")
+	sqlUp     = describe("tierq_sql_up", "1 if SQL answered this instance's latest question, 0 if not.")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// gauges collects the latest snapshot.
+type gauges struct{ *Metrics }
+
+// Describe implements prometheus.Collector.
+func (gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		depth, oldest, inFlight, scheduled, used, limit, outbox, weight, workers, gateOpen, failures, delay, sqlUp,
+	} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(to chan<- prometheus.Metric) {
+	s := g.snapshot.Load()
+	if s == nil {
+		return
+	}
+	set := func(d *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	set(gateOpen, truth(s.GateOpen))
+	set(failures, float64(s.GateFailures))
+	set(sqlUp, truth(s.SQLUp))
+	for name, d := range s.Schedulers {
+		set(delay, d.Seconds(), name)
+	}
+	if s.Cluster != nil && time.Since(s.at) <= stale {
+		g.cluster(s.Cluster, set)
+	}
+}
+
+func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, labels ...string)) {
+	for t, l := range g.labelled(c.Tiers) {
+		set(depth, float64(l.Depth), string(t))
+		set(scheduled, float64(l.Scheduled), string(t))
+		set(inFlight, float64(l.InFlight), string(t))
+		set(oldest, l.OldestAge.Seconds(), string(t))
+	}
+	set(used, float64(c.CapacityUsed))
+	set(limit, float64(c.CapacityLimit))
+	set(outbox, float64(c.Outbox))
+	set(weight, float64(c.OutboxBytes))
+	running, stuck, free := 0, 0, 0
+	for _, w := range c.Workers {
+		running += w.Running - w.Stuck
+		stuck += w.Stuck
+		free += max(w.Slots-w.Running, 0)
+	}
+	set(workers, float64(len(c.Workers)), "process", "alive")
+	set(workers, float64(running), "slot", "running")
+	set(workers, float64(stuck), "slot", "stuck")
+	set(workers, float64(free), "slot", "free")
+}
+
+// labelled adds up the tiers without a plan: there is one label for all of them.
+func (g gauges) labelled(tiers map[job.Tier]Level) map[job.Tier]Level {
+	known := *g.tiers.Load()
+	all := make(map[job.Tier]Level, len(tiers))
+	for t, l := range tiers {
+		if _, ok := known[t]; !ok {
+			t = Other
+		}
+		sum := all[t]
+		sum.Depth += l.Depth
+		sum.Scheduled += l.Scheduled
+		sum.InFlight += l.InFlight
+		sum.OldestAge = max(sum.OldestAge, l.OldestAge)
+		all[t] = sum
+	}
+	return all
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

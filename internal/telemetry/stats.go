@@ -1,0 +1,146 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Store keeps the counts of all processes, by time.
+type Store interface {
+	// AddStats adds to the counts of now.
+	AddStats(ctx context.Context, fields map[string]int64) error
+	// ReadStats adds up what was counted within the last window.
+	ReadStats(ctx context.Context, window time.Duration) (map[string]int64, error)
+}
+
+// Stats brings what Metrics counted to the store once a second, and reads back what all processes counted together. The fields are
+// "<TIER>:<event>" and, for durations, "<TIER>:wait:<bucket>" and "<TIER>:run:<bucket>".
+type Stats struct {
+	metrics *Metrics
+	store   Store
+	log     *slog.Logger
+
+	flushing sync.Mutex
+	pending  map[string]int64 // counted and not yet in the store: at most one entry per field
+	failing  bool
+
+	mu     sync.Mutex
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+const (
+	flushEvery   = time.Second
+	flushTimeout = 2 * time.Second
+)
+
+// NewStats makes a service that stands still until Start.
+func NewStats(m *Metrics, s Store, log *slog.Logger) *Stats {
+	return &Stats{metrics: m, store: s, log: log, pending: map[string]int64{}}
+}
+
+// Start begins to flush, until Stop.
+func (s *Stats) Start(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.done = cancel, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		ticker := time.NewTicker(flushEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				s.runOnce(ctx)
+			}
+		}
+	}()
+	return nil
+}
+
+// Stop ends the loop and flushes once more. What the store does not take then is lost: these are statistics.
+func (s *Stats) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	cancel, done := s.cancel, s.done
+	s.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	cancel()
+	select {
+	case <-done:
+		return s.flush(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Read is the summary of the last window.
+func (s *Stats) Read(ctx context.Context, window time.Duration) (map[job.Tier]TierStats, error) {
+	fields, err := s.store.ReadStats(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	return Summary(fields, window), nil
+}
+
+// runOnce logs a failure once, when it begins.
+func (s *Stats) runOnce(ctx context.Context) {
+	err := s.flush(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && !s.failing {
+		s.log.Warn("cannot flush the statistics; counting on", "err", err)
+	}
+	s.failing = err != nil
+}
+
+// flush sends what was counted. A flush that was certainly not executed keeps its counts for the next; one whose answer was lost does not:
+// counted once too little is wrong by one second, counted again with each try would be wrong without bound.
+func (s *Stats) flush(ctx context.Context) error {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	s.metrics.collect(s.pending)
+	if len(s.pending) == 0 {
+		return nil
+	}
+	call, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	err := s.store.AddStats(call, s.pending)
+	if err == nil || errors.Is(err, job.ErrAmbiguous) {
+		s.pending = map[string]int64{}
+	}
+	return err
+}
+
+// collect adds what was counted since the last call to into.
+func (m *Metrics) collect(into map[string]int64) {
+	for tier, s := range *m.tiers.Load() {
+		for e := range s.counts.events {
+			if n := s.counts.events[e].Swap(0); n > 0 {
+				into[string(tier)+":"+eventNames[e]] += n
+			}
+		}
+		for b := range buckets {
+			if n := s.counts.wait[b].Swap(0); n > 0 {
+				into[string(tier)+":wait:"+strconv.Itoa(b)] += n
+			}
+			if n := s.counts.run[b].Swap(0); n > 0 {
+				into[string(tier)+":run:"+strconv.Itoa(b)] += n
+			}
+		}
+	}
+}

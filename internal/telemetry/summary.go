@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// TierStats is what all processes together did with a tier's jobs within a window.
+type TierStats struct {
+	SubmittedPerSecond float64
+	FinishedPerSecond  float64 // completed, failed and cancelled
+
+	Submitted int64
+	Refused   int64 // QUEUE_FULL and SYSTEM_UNHEALTHY
+	Completed int64
+	Failed    int64 // dead letters
+	Cancelled int64
+	Retried   int64 // attempts that failed and were to be tried again
+	Recovered int64 // running jobs that a watch took back
+
+	Wait Percentiles // from arrival to the first claim
+	Run  Percentiles // of a handler's run, whatever came of it; not of runs that were cut short
+}
+
+// Percentiles of a duration. They are zero where nothing was measured; buckets.go says how exact they are.
+type Percentiles struct{ P50, P95, P99 time.Duration }
+
+// Summary makes figures of a window's counts. A field that is not understood is passed over: another version may have written it.
+func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierStats {
+	type spread struct{ wait, run [buckets]int64 }
+	all := map[job.Tier]TierStats{}
+	spreads := map[job.Tier]*spread{}
+	for field, n := range fields {
+		name, what, _ := strings.Cut(field, ":")
+		kind, index, spreading := strings.Cut(what, ":")
+		tier := job.Tier(name)
+		if n < 0 {
+			continue
+		}
+		if !spreading {
+			s := all[tier]
+			if c := s.counter(what); c != nil {
+				*c = n
+				all[tier] = s
+			}
+			continue
+		}
+		b, err := strconv.Atoi(index)
+		if err != nil || b < 0 || b >= buckets || kind != "wait" && kind != "run" {
+			continue
+		}
+		if spreads[tier] == nil {
+			spreads[tier] = &spread{}
+		}
+		if kind == "wait" {
+			spreads[tier].wait[b] = n
+		} else {
+			spreads[tier].run[b] = n
+		}
+	}
+	for tier, s := range spreads {
+		figures := all[tier]
+		figures.Wait, figures.Run = percentiles(&s.wait), percentiles(&s.run)
+		all[tier] = figures
+	}
+	for tier, s := range all {
+		if seconds := window.Seconds(); seconds > 0 {
+			s.SubmittedPerSecond = float64(s.Submitted) / seconds
+			s.FinishedPerSecond = float64(s.Completed+s.Failed+s.Cancelled) / seconds
+		}
+		all[tier] = s
+	}
+	return all
+}
+
+// counter is where a field's count belongs; nil if nowhere.
+func (s *TierStats) counter(name string) *int64 {
+	for e, n := range eventNames {
+		if n == name {
+			return [events]*int64{&s.Submitted, &s.Refused, &s.Completed, &s.Failed, &s.Cancelled, &s.Retried, &s.Recovered}[e]
+		}
+	}
+	return nil
+}
+
+func percentiles(in *[buckets]int64) Percentiles {
+	var total int64
+	for _, n := range in {
+		total += n
+	}
+	// The nearest rank: the smallest duration that at least so many are not above.
+	rank := func(share float64) time.Duration {
+		left := int64(math.Ceil(share * float64(total)))
+		for b, n := range in {
+			if left -= n; left <= 0 {
+				return middle(b)
+			}
+		}
+		return 0
+	}
+	if total == 0 {
+		return Percentiles{}
+	}
+	return Percentiles{P50: rank(0.50), P95: rank(0.95), P99: rank(0.99)}
+}

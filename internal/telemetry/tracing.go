@@ -1,0 +1,134 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Tracing sends spans to a collector over OTLP/HTTP. It obeys the standard OTEL_* variables of the environment: headers, timeouts, sampler,
+// service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
+type Tracing struct {
+	endpoint string // of the traces; "" = the environment says it
+	version  string
+	log      *slog.Logger
+
+	mu       sync.Mutex
+	provider *sdktrace.TracerProvider
+	exporter *exporter
+	ended    bool
+	tracer   atomic.Pointer[tracer]
+}
+
+type tracer struct{ trace.Tracer }
+
+// stopTimeout bounds the last flush: a collector that hangs does not hold the process.
+const stopTimeout = 3 * time.Second
+
+// NewTracing makes a tracing that does nothing until Start; nil without an endpoint, the value of OTEL_EXPORTER_OTLP_ENDPOINT, or if
+// OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It fails for an endpoint or a protocol that it cannot serve.
+func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
+	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+		return nil, nil
+	}
+	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is not an http:// or https:// URL")
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
+		if p := os.Getenv(name); p != "" && !strings.HasPrefix(p, "http/") {
+			return nil, fmt.Errorf("%s: only http/protobuf and http/json are served", name)
+		}
+	}
+	t := &Tracing{version: version, log: log}
+	if os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" { // which is for traces alone, and wins
+		t.endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
+	}
+	return t, nil
+}
+
+// Start begins to collect spans. It dials nobody: that happens with the first batch.
+func (t *Tracing) Start(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.provider != nil || t.ended {
+		return nil
+	}
+	var options []otlptracehttp.Option
+	if t.endpoint != "" {
+		options = append(options, otlptracehttp.WithEndpointURL(t.endpoint))
+	}
+	client, err := otlptrace.New(ctx, otlptracehttp.NewClient(options...))
+	if err != nil {
+		return fmt.Errorf("start tracing: %w", err)
+	}
+	about, err := resource.New(ctx,
+		resource.WithTelemetrySDK(), resource.WithHost(),
+		resource.WithAttributes(attribute.String("service.name", "tierq"), attribute.String("service.version", t.version)),
+		resource.WithFromEnv()) // comes last: the operator's words win
+	if err != nil {
+		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
+	}
+	t.exporter = &exporter{SpanExporter: client, log: t.log}
+	t.provider = sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(t.exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(idsOfJobs{}))
+	t.tracer.Store(&tracer{t.provider.Tracer("github.com/tierq/tierq", trace.WithInstrumentationVersion(t.version))})
+	return nil
+}
+
+// Stop sends what is left, for at most 3 s. Spans that end later are dropped.
+func (t *Tracing) Stop(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+	if t.provider == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
+	defer cancel()
+	err := t.provider.Shutdown(ctx)
+	if err != nil {
+		_ = t.exporter.Shutdown(ctx) // breaks off the call under way, which would outlive us; whatever it answers, we leave
+		err = fmt.Errorf("stop tracing, some spans are lost: %w", err)
+	}
+	t.provider = nil
+	t.tracer.Store(nil)
+	return err
+}
+
+// exporter says once that the collector does not take spans, and once that it does again.
+type exporter struct {
+	sdktrace.SpanExporter
+	log     *slog.Logger
+	failing atomic.Bool
+}
+
+// ExportSpans implements sdktrace.SpanExporter. It keeps its errors: the SDK would print each of them past our log.
+func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch failing := err != nil; {
+	case failing && !e.failing.Swap(true):
+		e.log.Warn("the trace collector does not take spans; they are dropped", "err", err)
+	case !failing && e.failing.Swap(false):
+		e.log.Info("the trace collector takes spans again")
+	}
+	return nil //nolint:nilerr // it is in the log
+}

@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Without a collector, before Start and after Stop there are no spans, and nothing that a caller would have to ask for.
+func TestTracingThatDoesNothing(t *testing.T) {
+	off, err := NewTracing("", "v", quiet)
+	if off != nil || err != nil {
+		t.Fatalf("without an endpoint: %v, %v", off, err)
+	}
+	fresh, err := NewTracing("http://127.0.0.1:1", "v", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint, _ := newCollector(t, http.StatusOK)
+	stopped := newTracing(t, endpoint)
+	for range 2 {
+		if err := errors.Join(stopped.Stop(t.Context()), off.Start(t.Context()), off.Stop(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tracing := range map[string]*Tracing{"nil": off, "not started": fresh, "stopped": stopped} {
+		spanID, end := tracing.Submit(t.Context(), job.Paid, someTrace, callerSpan)
+		end("id", nil)
+		ctx, done := tracing.Process(t.Context(), first(job.Paid))
+		done(errors.New("boom"))
+		if _, _, ok := SpanContext(ctx); ok || spanID != "" {
+			t.Errorf("%s: a span %q, %v", name, spanID, ok)
+		}
+	}
+	if err := errors.Join(fresh.Stop(t.Context()), fresh.Start(t.Context())); err != nil || fresh.running() != nil {
+		t.Errorf("started after it was stopped: %v", err)
+	}
+}
+
+func TestNewTracingReadsTheEnvironment(t *testing.T) {
+	for _, tc := range []struct {
+		endpoint, name, value string
+		works                 bool // else nil
+		fails                 string
+	}{
+		{"http://collector:4318", "OTEL_SDK_DISABLED", "true", false, ""},
+		{"http://collector:4318", "OTEL_TRACES_EXPORTER", "none", false, ""},
+		{"http://collector:4318", "OTEL_TRACES_EXPORTER", "otlp", true, ""},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", true, ""},
+		{"http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", false, "OTEL_EXPORTER_OTLP_PROTOCOL"},
+		{"collector:4318", "X", "", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"ftp://user:secret@collector", "X", "", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+	} {
+		t.Run(tc.name+" "+tc.value, func(t *testing.T) {
+			t.Setenv(tc.name, tc.value)
+			got, err := NewTracing(tc.endpoint, "v", quiet)
+			if (got != nil) != tc.works || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("%v, %v", got, err)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error tells a secret: %v", err)
+			}
+		})
+	}
+}
+
+// A collector that hangs holds neither a job nor the end of the process.
+func TestStopIsBounded(t *testing.T) {
+	gone := make(chan struct{}, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done()
+		gone <- struct{}{}
+	}))
+	defer s.Close()
+	tracing := newTracing(t, s.URL)
+	_, done := tracing.Process(t.Context(), first(job.Paid))
+	done(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := tracing.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stop: %v", err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(3 * time.Second):
+		t.Error("the call to the collector outlives Stop")
+	}
+}
+
+// sink is an exporter that fails when it is told to.
+type sink struct {
+	sdktrace.SpanExporter
+	down atomic.Bool
+}
+
+func (s *sink) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	if s.down.Load() {
+		return errors.New("no collector")
+	}
+	return nil
+}
+
+func TestACollectorsOutageIsToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	collector := &sink{}
+	e := &exporter{SpanExporter: collector, log: slog.New(slog.NewTextHandler(&out, nil))}
+	for _, down := range []bool{false, true, true, false, false, true} {
+		collector.down.Store(down)
+		if err := e.ExportSpans(t.Context(), nil); err != nil {
+			t.Errorf("the SDK would print %v", err)
+		}
+	}
+	if lost, back := strings.Count(out.String(), "they are dropped"), strings.Count(out.String(), "again"); lost != 2 || back != 1 {
+		t.Errorf("%d times down, %d times back:\n%s", lost, back, out.String())
+	}
+}
