@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/artifact"
 	"github.com/tierq/tierq/internal/config"
@@ -56,9 +57,17 @@ func openOutgoing(ctx context.Context, c config.Config, embedded bool, version s
 	o.calls = outbound.New(outbound.Options{
 		Allow: c.Egress(), UserAgent: "tierq/" + version, Secrets: secrets, Span: telemetry.SpanContext,
 	})
-	o.notes = append(o.notes, "mail          "+o.mail.Describe())
+	o.notes = []string{"mail          " + o.mail.Describe(), "files of jobs " + o.files.Describe()}
+	check, cancel := context.WithTimeout(ctx, checkBound)
+	defer cancel()
+	if err := o.files.Check(check); err != nil {
+		log.Warn("the store for files that jobs make does not answer; jobs that make files fail until it does", "err", err)
+	}
 	return o, nil
 }
+
+// checkBound is how long a starting process waits for the store of files.
+const checkBound = 3 * time.Second
 
 func (o *outgoing) close() error {
 	o.calls.Close()

@@ -1,0 +1,132 @@
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestPutRead_S1_P4(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		put(t.Context(), t, s, other, "bystander.csv", "text/csv", []byte("stays"))
+		large := bytes.Repeat([]byte("0123456789abcdef"), 12<<20/16) // more than one part of an S3 upload
+		for _, text := range [][]byte{[]byte("first\nline"), large, {}, []byte("{}\n")} {
+			put(t.Context(), t, s, one, "Bericht für März.pdf", "application/pdf", text)
+			r, got := read(t, s, one)
+			if !bytes.Equal(got, text) {
+				t.Errorf("read %d bytes, want the %d that were put", len(got), len(text))
+			}
+			if r.Name != "Bericht für März.pdf" || r.ContentType != "application/pdf" {
+				t.Errorf("%q, %q", r.Name, r.ContentType)
+			}
+		}
+		if err := s.Delete(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrNoArtifact) {
+			t.Errorf("a deleted file: %v", err)
+		}
+		if err := s.Delete(t.Context(), one); err != nil {
+			t.Errorf("deleted twice: %v", err)
+		}
+		if r, got := read(t, s, other); string(got) != "stays" || r.ContentType != "text/csv" {
+			t.Errorf("the bystander: %q, %q", got, r.ContentType)
+		}
+	})
+}
+
+func TestBadIDs(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		for _, id := range []job.ID{"", "x", "../../../../../../../../etc/passwd/0", "019de340-01fe-7a58-be69-567cd7d6b7d4/"} {
+			if _, err := s.Put(t.Context(), id, "n", "a/b", nil); !errors.Is(err, job.ErrBadID) {
+				t.Errorf("put %q: %v", id, err)
+			}
+			if _, err := s.Read(t.Context(), id); !errors.Is(err, job.ErrNoArtifact) {
+				t.Errorf("read %q: %v", id, err)
+			}
+			if err := s.Delete(t.Context(), id); !errors.Is(err, job.ErrBadID) {
+				t.Errorf("delete %q: %v", id, err)
+			}
+		}
+	})
+}
+
+func TestTooLarge(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		if _, err := s.Put(t.Context(), one, "n", "a/b", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "the most is") {
+			t.Errorf("Put = %v", err)
+		}
+	})
+}
+
+// A put whose context has ended changes nothing, and says for what reason it ended.
+func TestPutAllOrNothing(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		put(t.Context(), t, s, one, "a.pdf", "application/pdf", []byte("the first"))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(job.ErrDraining)
+		_, err := s.Put(ctx, one, "b.pdf", "application/pdf", []byte("the second"))
+		if !errors.Is(err, job.ErrDraining) || errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("Put = %v, want the cause", err)
+		}
+		if r, got := read(t, s, one); string(got) != "the first" || r.Name != "a.pdf" {
+			t.Errorf("%q named %q", got, r.Name)
+		}
+	})
+}
+
+// An outage is not an empty store.
+func TestS3Outages(t *testing.T) {
+	server, text := s3Server(t)
+	calls := func(t *testing.T, s *Store) {
+		t.Helper()
+		check := func(verb string, err error) {
+			t.Helper()
+			if !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrNoArtifact) {
+				t.Errorf("%s: %v", verb, err)
+			}
+		}
+		_, err := s.Put(t.Context(), one, "n", "a/b", []byte("text"))
+		check("put", err)
+		_, err = s.Read(t.Context(), one)
+		check("read", err)
+		check("check", s.Check(t.Context()))
+	}
+	t.Run("no such bucket", func(t *testing.T) { calls(t, open(t, strings.Replace(text, "s3://files", "s3://nothing", 1))) })
+	t.Run("server gone", func(t *testing.T) {
+		s := open(t, text)
+		s.patience = 300 * time.Millisecond // the client itself would try for some seconds
+		server.Close()
+		calls(t, s)
+		if err := s.Delete(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("delete: %v", err)
+		}
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	s3Server(t) // for the credentials
+	s := open(t, silent(t))
+	s.patience = 50 * time.Millisecond
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Read(t.Context(), one)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, job.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Read = %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("waits for a store that never answers")
+	}
+}

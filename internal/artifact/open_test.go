@@ -1,0 +1,91 @@
+package artifact
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestOpenRefuses(t *testing.T) {
+	s3Server(t)
+	for text, want := range map[string]string{
+		"":                                    "must begin with",
+		"./data":                              "must begin with",
+		"mem://":                              "must begin with",
+		"file://":                             "file:///folder",
+		"file:///":                            "file:///folder",
+		"file://host/folder":                  "file:///folder",
+		"file:///folder?metadata=x":           "file:///folder",
+		"s3://?region=x":                      "s3://bucket",
+		"s3://bucket/folder?region=x":         "prefix=",
+		"s3://bucket?regin=x":                 "takes each of",
+		"s3://bucket?region=x&anonymous=true": "takes each of",
+		"s3://bucket?region=x&region=y":       "takes each of",
+		"s3://bucket?endpoint=ftp://host":     "endpoint",
+		"s3://bucket?endpoint=http://me:secret@host":    "endpoint",
+		"s3://key:secret@bucket?region=x":               "neither file",
+		"s3://bucket?region=x&ssetype=secret-of-nobody": "ssetype",
+		"s3://key:secret@bucket%zz":                     "neither file",
+	} {
+		s, err := Open(t.Context(), text)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") || strings.Contains(err.Error(), "key:secret") {
+			t.Errorf("%q: %v, %v, want %q", text, s, err, want)
+		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	s, dir := folder(t)
+	if got := s.Describe(); got != "folder "+dir {
+		t.Error(got)
+	}
+	_, text := s3Server(t)
+	if got := open(t, text).Describe(); got != "S3 bucket files, below made/" {
+		t.Error(got)
+	}
+}
+
+// A56: what a name may carry into a header or a file system.
+func TestCleanName_A56(t *testing.T) {
+	for name, want := range map[string]string{
+		"report.pdf":                      "report.pdf",
+		"Bericht für März.pdf":            "Bericht für März.pdf",
+		"../../etc/passwd":                "passwd",
+		`C:\temp\x.pdf`:                   "x.pdf",
+		"a\r\nSet-Cookie: x=1":            "aSet-Cookie: x=1",
+		"a\x00b\x1b[31m\u202efdp.exe":     "ab[31mfdp.exe",
+		"..":                              "artifact",
+		"":                                "artifact",
+		"dir/":                            "artifact",
+		"\xff\xfe.pdf":                    "pdf",
+		strings.Repeat("x", 200):          strings.Repeat("x", 100),
+		strings.Repeat("x", 200) + ".csv": strings.Repeat("x", 96) + ".csv",
+		strings.Repeat("é", 60) + ".csv":  strings.Repeat("é", 48) + ".csv",
+	} {
+		if got := cleanName(name); got != want || len(got) > 100 {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"text/csv; charset=utf-8":            "text/csv; charset=utf-8",
+		"Application/PDF":                    "application/pdf",
+		"":                                   "application/octet-stream",
+		"nonsense":                           "application/octet-stream",
+		"text/html\r\nX: y":                  "application/octet-stream",
+		"a/b; x=" + strings.Repeat("y", 200): "application/octet-stream",
+	} {
+		if got := cleanType(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A name of nothing but characters that JSON writes in six bytes still fits into the first line.
+func TestHeadFits(t *testing.T) {
+	line, err := encodeHead(head{Name: cleanName(strings.Repeat("<", 200)), ContentType: strings.Repeat("x", maxType), Size: MaxBytes})
+	if err != nil || len(line) > maxHead {
+		t.Fatalf("%d bytes, %v", len(line), err)
+	}
+	if _, n, err := readHead(strings.NewReader(string(line) + "text")); err != nil || n != int64(len(line)) {
+		t.Errorf("%d of %d bytes, %v", n, len(line), err)
+	}
+}

@@ -1,0 +1,126 @@
+package handlers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	callbackType    = "CALLBACK"
+	callbackRetries = 8
+)
+
+// calling is the payload of a CALLBACK job: Event is posted as it stands, as a Standard Webhooks message of this ID.
+type calling struct {
+	ID    string          `json:"id"`
+	URL   string          `json:"url"`
+	Event json.RawMessage `json:"event"`
+}
+
+// called is the result.
+type called struct {
+	Status int `json:"status"`
+}
+
+// event is what a job's callback URL hears when the job has ended. Absent values are null, so that every event has the same members.
+type event struct {
+	Type      string    `json:"type"`      // job.completed or job.failed
+	Timestamp string    `json:"timestamp"` // when the job ended
+	Data      eventData `json:"data"`
+}
+
+type eventData struct {
+	JobID        job.ID          `json:"jobId"`
+	Generation   int             `json:"generation"`
+	Status       job.Status      `json:"status"`
+	Tier         job.Tier        `json:"tier"`
+	Type         string          `json:"type"`
+	RetryCount   int             `json:"retryCount"`
+	MaxRetries   int             `json:"maxRetries"`
+	ArrivedAt    *string         `json:"arrivedAt"`
+	CompletedAt  *string         `json:"completedAt"` // of a completed job
+	FailedAt     *string         `json:"failedAt"`    // of a failed one
+	Result       json.RawMessage `json:"result"`
+	FailureCause *job.Cause      `json:"failureCause"`
+	LastError    *string         `json:"lastError"`
+	TraceID      *string         `json:"traceId"`
+}
+
+// Callback is the payload of the CALLBACK job that tells o.CallbackURL about o, a job that is COMPLETED or FAILED. The same outcome makes
+// the same payload. The message's id is <job id>_<generation>; a SEND_WEBHOOK's is a bare job id, so no user can have a forged event
+// signed under the id of a real one.
+func Callback(o job.Outcome) []byte {
+	at := stamp(o.EndedAt)
+	e := event{Type: "job.completed", Data: eventData{
+		JobID: o.ID, Generation: o.Generation, Status: o.Status.Shown(), Tier: o.Tier, Type: o.Type,
+		RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: stamp(o.ArrivedAt), CompletedAt: at, TraceID: orNull(o.TraceID),
+	}}
+	if at != nil {
+		e.Timestamp = *at
+	}
+	if o.Status == job.Completed {
+		if json.Valid(o.Result) {
+			e.Data.Result = o.Result
+		}
+	} else {
+		e.Type, e.Data.CompletedAt, e.Data.FailedAt = "job.failed", nil, at
+		e.Data.FailureCause, e.Data.LastError = orNull(o.Cause), orNull(strings.ToValidUTF8(o.LastError, "\uFFFD"))
+	}
+	text, _ := json.Marshal(e) // the result was looked at, all else is plain: it cannot fail
+	payload, _ := json.Marshal(calling{ID: fmt.Sprintf("%s_%d", o.ID, o.Generation), URL: o.CallbackURL, Event: text})
+	return payload
+}
+
+// CallbackSubmission is the CALLBACK job for an outcome, to be submitted without asking for room. The same outcome makes the same job: when
+// it is submitted again, the answer is DUPLICATE. It runs in the tier of the job it tells about, and belongs to the same owner and trace.
+func CallbackSubmission(o job.Outcome) job.Submission {
+	return job.Submission{
+		ID: callbackID(o.ID, o.Generation), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
+		Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID}, Promised: true,
+	}
+}
+
+// callbackID is a UUIDv7 with the time and the partition of the job's own id. Its other 66 bits are a hash of job and generation, so that it
+// is another id than any that is minted at random.
+func callbackID(id job.ID, generation int) job.ID {
+	var u [16]byte
+	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // an outcome's id is one
+	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))
+	copy(u[6:15], sum[:])
+	u[6] = u[6]&0x0f | 0x70 // version 7
+	u[8] = u[8]&0x3f | 0x80 // the variant of RFC 9562
+	text := hex.EncodeToString(u[:])
+	return job.ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])
+}
+
+func (o outgoing) callback(ctx context.Context, in calling) (called, error) {
+	answer, err := o.post(ctx, Request{URL: in.URL, Body: in.Event, MessageID: in.ID})
+	if err != nil {
+		return called{}, err
+	}
+	return called{Status: answer.Status}, nil
+}
+
+// stamp is a time as the API shows it; null for the zero time.
+func stamp(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return &text
+}
+
+func orNull[T ~string](s T) *T {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

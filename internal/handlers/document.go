@@ -1,0 +1,94 @@
+package handlers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	maxEndpoints   = 20
+	maxEndpointURL = 512 // bytes
+	maxDocumentID  = 200 // bytes
+)
+
+// Forward is the payload of a FORWARD_DOCUMENT job: a document that goes to each endpoint. Of an endpoint E two URLs are called:
+//
+//	GET  E/documents/<id>   do you know it?
+//	POST E/documents        {"documentId","contentType","body"}
+type Forward struct {
+	DocumentID  string          `json:"documentId"`
+	ContentType string          `json:"contentType"`
+	Body        json.RawMessage `json:"body"` // any JSON value
+	Endpoints   []string        `json:"endpoints"`
+}
+
+// Forwarded is the result: how each endpoint ended, in the payload's order.
+type Forwarded struct {
+	Endpoints []Endpoint `json:"endpoints"`
+}
+
+// Endpoint is one endpoint's end: MANAGED, SUBMITTED or REJECTED. Detail is its own words, or what it answered.
+type Endpoint struct {
+	URL    string    `json:"url"`
+	Status DocStatus `json:"status"`
+	Detail string    `json:"detail"`
+}
+
+// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+func (f *Forward) Validate() error {
+	var wrong []error
+	bad := func(field, format string, args ...any) {
+		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(format, args...)})
+	}
+	switch id := f.DocumentID; {
+	case id == "":
+		bad("documentId", "is missing")
+	case len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) || id == "." || id == "..":
+		bad("documentId", "is not a text of at most %d bytes without control characters that could stand in a path", maxDocumentID)
+	}
+	if _, _, err := mime.ParseMediaType(f.ContentType); err != nil || len(f.ContentType) > 255 {
+		bad("contentType", "is not a media type")
+	}
+	if f.Body == nil {
+		bad("body", "is missing")
+	}
+	if n := len(f.Endpoints); n < 1 || n > maxEndpoints {
+		bad("endpoints", "are %d, not 1..%d", n, maxEndpoints)
+		return errors.Join(wrong...)
+	}
+	seen := map[string]bool{}
+	for i, e := range f.Endpoints {
+		field := fmt.Sprintf("endpoints[%d]", i)
+		base := baseOf(e)
+		switch u, err := job.ReadURL(e); {
+		case err != nil:
+			bad(field, "%s", err)
+		case len(e) > maxEndpointURL:
+			bad(field, "has %d bytes, the most is %d", len(e), maxEndpointURL)
+		case u.RawQuery != "" || u.ForceQuery:
+			bad(field, "has a query: the paths of the calls are appended to it")
+		case seen[base]:
+			bad(field, "is there twice")
+		}
+		seen[base] = true
+	}
+	return errors.Join(wrong...)
+}
+
+func baseOf(endpoint string) string { return strings.TrimRight(endpoint, "/") }
+
+// lookupURL is where an endpoint is asked whether it knows a document.
+func lookupURL(endpoint, id string) string {
+	return baseOf(endpoint) + "/documents/" + url.PathEscape(id)
+}
+
+// submitURL is where an endpoint takes documents.
+func submitURL(endpoint string) string { return baseOf(endpoint) + "/documents" }

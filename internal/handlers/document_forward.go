@@ -1,0 +1,166 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// atOnce is how many endpoints of one document are called at the same time, callTime how long each call may take.
+const (
+	atOnce   = 4
+	callTime = 10 * time.Second
+)
+
+// stepOf is an endpoint's step, by its place in the payload.
+type stepOf struct {
+	i int
+	step
+}
+
+// forward brings a document to its endpoints. What an endpoint has answered is saved before the next answer is looked at, so that a later
+// attempt goes on from there, also after a crash; what was sent but not saved is found by the lookup that precedes each submission.
+func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
+	run, _ := job.Running(ctx)
+	steps := saved(run.Saved, len(in.Endpoints))
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	answers, asked := o.ask(ctx, in, steps)
+	var unsaved error
+	for seen := 0; seen < asked; seen++ {
+		a := <-answers
+		steps[a.i] = a.step
+		for ; len(answers) > 0; seen++ { // one save for all that came meanwhile
+			a = <-answers
+			steps[a.i] = a.step
+		}
+		if ctx.Err() != nil {
+			continue // the answers are late, and so would be the save
+		}
+		if unsaved = save(ctx, steps); errors.Is(unsaved, job.ErrLeaseLost) {
+			stop() // somebody else may be at it
+		}
+	}
+	switch {
+	case errors.Is(unsaved, job.ErrLeaseLost):
+		return Forwarded{}, unsaved
+	case ctx.Err() != nil:
+		return Forwarded{}, context.Cause(ctx)
+	}
+	out, err := forwarded(in, steps)
+	if err != nil && unsaved != nil { // the store was away: whoever goes on looks everything up again
+		return out, errors.Join(err, unsaved)
+	}
+	return out, err
+}
+
+// ask calls the endpoints that have not ended, and those that may have become MANAGED since they acknowledged the document. It returns a
+// channel with room for all answers, and their number.
+func (o outgoing) ask(ctx context.Context, in Forward, steps []step) (<-chan stepOf, int) {
+	answers, places := make(chan stepOf, len(steps)), make(chan struct{}, atOnce)
+	n := 0
+	for i, s := range steps {
+		if s.Status == docManaged || s.Status == docRejected {
+			continue
+		}
+		n++
+		go func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			answers <- stepOf{i, o.one(ctx, in, in.Endpoints[i], s)}
+		}()
+	}
+	return answers, n
+}
+
+// one is one endpoint's turn: look up and, if it does not know the document, submit.
+func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before step) step {
+	now := o.call(ctx, endpoint, Request{Method: http.MethodGet, URL: lookupURL(endpoint, in.DocumentID)}, lookedUp)
+	switch {
+	case before.Status == docSubmitted && now.Status != docManaged && now.Status != docRejected:
+		return before // it has the document: what it does not say yet takes nothing away from that
+	case now.Status != docUnknown:
+		return now
+	}
+	body, err := json.Marshal(struct {
+		DocumentID  string          `json:"documentId"`
+		ContentType string          `json:"contentType"`
+		Body        json.RawMessage `json:"body"`
+	}{in.DocumentID, in.ContentType, in.Body})
+	if err != nil {
+		return step{Status: docRejected, Said: "could not be sent the body"} // checked at submit
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return o.call(ctx, endpoint, Request{Method: http.MethodPost, URL: submitURL(endpoint), Header: header, Body: body}, submitted)
+}
+
+func (o outgoing) call(ctx context.Context, endpoint string, r Request, read func(Response, time.Time) step) step {
+	run, _ := job.Running(ctx)
+	r.Timeout, r.TraceID = callTime, run.TraceID
+	answer, err := o.send.Do(ctx, r)
+	if err != nil {
+		return unanswered(hostOf(endpoint), err)
+	}
+	return read(answer, time.Now())
+}
+
+// saved reads the checkpoint of an earlier attempt. Without one, or with one of another shape, every endpoint is asked: the lookups tell.
+func saved(checkpoint []byte, endpoints int) []step {
+	var steps []step
+	if json.Unmarshal(checkpoint, &steps) != nil || len(steps) != endpoints {
+		return make([]step, endpoints)
+	}
+	return steps
+}
+
+func save(ctx context.Context, steps []step) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false) // it would let a checkpoint grow sixfold
+	if err := e.Encode(steps); err != nil {
+		return fmt.Errorf("save progress: %w", err)
+	}
+	if err := job.Checkpoint(ctx, text.Bytes()); err != nil {
+		return fmt.Errorf("save progress: %w", err)
+	}
+	return nil
+}
+
+// forwarded is what the steps mean for the job:
+//
+//	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are TRY_AGAIN_LATER, when they ask
+//	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs nothing
+//	all REJECTED            permanent: FAILED
+//	otherwise               COMPLETED with every endpoint's status: some may be REJECTED
+func forwarded(in Forward, steps []step) (Forwarded, error) {
+	var wait time.Duration
+	of := map[DocStatus][]string{}
+	out := Forwarded{Endpoints: make([]Endpoint, len(steps))}
+	for i, s := range steps {
+		wait = max(wait, s.wait)
+		of[s.Status] = append(of[s.Status], hostOf(in.Endpoints[i])+" "+s.Said)
+		out.Endpoints[i] = Endpoint{URL: in.Endpoints[i], Status: s.Status, Detail: s.Detail}
+		if s.Detail == "" {
+			out.Endpoints[i].Detail = s.Said
+		}
+	}
+	failed := fmt.Errorf("%d of %d endpoints failed: %s", len(of[docFailed]), len(steps), strings.Join(of[docFailed], "; "))
+	switch {
+	case len(of[docFailed]) > 0 && wait > 0:
+		return Forwarded{}, job.RetryAfter(wait, failed)
+	case len(of[docFailed]) > 0:
+		return Forwarded{}, failed
+	case wait > 0:
+		return Forwarded{}, job.Later(wait)
+	case len(of[docRejected]) == len(steps):
+		return Forwarded{}, job.Permanent(fmt.Errorf("every endpoint rejects the document: %s", strings.Join(of[docRejected], "; ")))
+	}
+	return out, nil
+}

@@ -1,0 +1,279 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// downstream is an endpoint: it answers by its two functions and remembers what it was asked, "GET" or "POST".
+type downstream struct {
+	*httptest.Server
+	mu     sync.Mutex
+	calls  []string
+	lookup func(call int) (status int, body string)
+	submit func(call int) (status int, body string)
+	after  string // Retry-After of 429 and 503
+}
+
+func always(status int, body string) func(int) (int, string) {
+	return func(int) (int, string) { return status, body }
+}
+
+var unknownThere = always(404, "")
+
+func endpoint(t *testing.T, d *downstream) *downstream {
+	t.Helper()
+	mux := http.NewServeMux()
+	answer := func(how *func(int) (int, string)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			said := r.Method
+			if r.Method == http.MethodPost {
+				body, _ := io.ReadAll(r.Body)
+				said += " " + string(body)
+			} else if id := r.PathValue("id"); id != "doc/1" {
+				said += " " + id
+			}
+			n := 0
+			for _, c := range d.calls {
+				if c[:3] == said[:3] {
+					n++
+				}
+			}
+			d.calls = append(d.calls, said)
+			status, body := (*how)(n)
+			w.Header().Set("Retry-After", d.after)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	mux.HandleFunc("GET /base/documents/{id}", answer(&d.lookup))
+	mux.HandleFunc("POST /base/documents", answer(&d.submit))
+	d.Server = httptest.NewServer(mux)
+	t.Cleanup(d.Close)
+	return d
+}
+
+// honest knows a document once it got it, and tells the test when.
+func honest(t *testing.T, got chan<- struct{}) *downstream {
+	d := &downstream{submit: func(int) (int, string) { got <- struct{}{}; return 202, "" }}
+	d.lookup = func(int) (int, string) {
+		if slices.ContainsFunc(d.calls, func(c string) bool { return strings.HasPrefix(c, "POST") }) {
+			return 200, `{"status":"MANAGED"}`
+		}
+		return 404, ""
+	}
+	return endpoint(t, d)
+}
+
+func (d *downstream) heard() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var methods []string
+	for _, c := range d.calls {
+		methods = append(methods, strings.Fields(c)[0])
+	}
+	return strings.Join(methods, " ")
+}
+
+// delivery is a FORWARD_DOCUMENT job over its attempts: what one saves, the next one finds.
+type delivery struct {
+	t     *testing.T
+	types *job.Registry
+	in    Forward
+	saved []byte
+	save  func(context.Context, []byte) error // nil = works
+	saves int
+}
+
+func deliver(t *testing.T, to ...*downstream) *delivery {
+	d := &delivery{t: t, types: outgoingTypes(wire{}), in: Forward{DocumentID: "doc/1", ContentType: "text/plain",
+		Body: json.RawMessage(`"hello"`)}}
+	for _, e := range to {
+		d.in.Endpoints = append(d.in.Endpoints, e.URL+"/base/")
+	}
+	return d
+}
+
+// attempt runs the handler once and returns the endpoints' statuses.
+func (d *delivery) attempt() (string, error) {
+	d.t.Helper()
+	payload, err := json.Marshal(d.in)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	run := job.Run{ID: theJob, Attempt: 1, Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
+		d.saves++
+		if d.save != nil {
+			return d.save(ctx, text)
+		}
+		d.saved = slices.Clone(text)
+		return nil
+	}}
+	result, err := d.types.Run(job.WithRun(d.t.Context(), run), "FORWARD_DOCUMENT", payload)
+	if err != nil {
+		return "", err
+	}
+	var out Forwarded
+	if err := json.Unmarshal(result, &out); err != nil {
+		d.t.Fatal(err)
+	}
+	var statuses []string
+	for i, e := range out.Endpoints {
+		if e.URL != d.in.Endpoints[i] {
+			d.t.Errorf("endpoint %d is %s", i, e.URL)
+		}
+		statuses = append(statuses, string(e.Status))
+	}
+	return strings.Join(statuses, " "), nil
+}
+
+// One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets the document twice.
+func TestForward_S3_I13_S3_I14_S3_Q5_S3_I3_S3_I11_S3_S9_S3_S13(t *testing.T) {
+	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(201, `{"status":"MANAGED"}`)})
+	busy := endpoint(t, &downstream{lookup: unknownThere, after: "90", submit: func(call int) (int, string) {
+		if call == 0 {
+			return 503, ""
+		}
+		return 202, ""
+	}})
+	refuses := endpoint(t, &downstream{lookup: unknownThere, submit: always(422, `{"detail":"too long"}`)})
+	d := deliver(t, takes, busy, refuses)
+	_, err := d.attempt()
+	if v := job.Judge(err); v.Later != 90*time.Second || v.Permanent {
+		t.Fatalf("first attempt: %v, %+v, want later in 90 s", err, v)
+	}
+	got, err := d.attempt()
+	if err != nil || got != "MANAGED SUBMITTED REJECTED" {
+		t.Errorf("second attempt: %s, %v", got, err)
+	}
+	if takes.heard() != "GET POST" || busy.heard() != "GET POST GET POST" || refuses.heard() != "GET POST" {
+		t.Errorf("called: %q, %q, %q", takes.heard(), busy.heard(), refuses.heard())
+	}
+	if want := `POST {"documentId":"doc/1","contentType":"text/plain","body":"hello"}`; takes.calls[1] != want || takes.calls[0] != "GET" {
+		t.Errorf("called %q, want %q", takes.calls, want)
+	}
+}
+
+// A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the lookups tell.
+func TestForwardAfterCrash_S3_I14(t *testing.T) {
+	crash := errors.New("the process died")
+	for _, keeps := range []int{0, 1, 2} { // saves that reach the store before the crash
+		got := make(chan struct{}, 10)
+		a, b := honest(t, got), honest(t, got)
+		d := deliver(t, a, b)
+		d.save = func(_ context.Context, text []byte) error {
+			if d.saves > keeps {
+				if keeps == 0 { // dies when both have the document and nothing of it is saved
+					<-got
+					<-got
+				}
+				return fmt.Errorf("%w: %w", job.ErrLeaseLost, crash)
+			}
+			d.saved = slices.Clone(text)
+			return nil
+		}
+		if _, err := d.attempt(); keeps == 0 && !errors.Is(err, job.ErrLeaseLost) {
+			t.Errorf("with %d saves: %v", keeps, err)
+		}
+		d.save = nil
+		if got, err := d.attempt(); err != nil || got != "MANAGED MANAGED" {
+			t.Errorf("after the crash: %s, %v", got, err)
+		}
+		for _, e := range []*downstream{a, b} {
+			if n := strings.Count(e.heard(), "POST"); n != 1 {
+				t.Errorf("with %d saves: submitted %d times", keeps, n)
+			}
+		}
+		before := a.heard() + b.heard()
+		if got, err := d.attempt(); err != nil || got != "MANAGED MANAGED" || a.heard()+b.heard() != before {
+			t.Errorf("all ended: %s, %v, called %q", got, err, a.heard()+b.heard())
+		}
+	}
+}
+
+// What an endpoint knows already is not submitted; what it acknowledged is only looked up.
+func TestForwardLooksUpFirst_S3_I14_S3_S5_S3_S7_S3_S8(t *testing.T) {
+	has := endpoint(t, &downstream{lookup: always(200, `{"status":"MANAGED"}`)})
+	has2 := endpoint(t, &downstream{lookup: always(200, `{"status":"queued"}`)})
+	lost := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
+	down := endpoint(t, &downstream{lookup: always(500, "")})
+	d := deliver(t, has, has2, lost, down)
+	_, err := d.attempt()
+	if err == nil || err.Error() != "1 of 4 endpoints failed: 127.0.0.1 answered 500" || job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
+		t.Fatalf("first attempt: %v", err)
+	}
+	down.lookup = always(404, "")
+	down.submit = always(409, `{"message":"here\nalready"}`)
+	if got, err := d.attempt(); err != nil || got != "MANAGED SUBMITTED SUBMITTED SUBMITTED" {
+		t.Errorf("second attempt: %s, %v", got, err)
+	}
+	if has.heard() != "GET" || has2.heard() != "GET GET" || lost.heard() != "GET POST GET" || down.heard() != "GET GET POST" {
+		t.Errorf("called: %q, %q, %q, %q", has.heard(), has2.heard(), lost.heard(), down.heard())
+	}
+}
+
+func TestForwardFails_S3_S6_S3_S10_S3_S13(t *testing.T) {
+	down := endpoint(t, &downstream{lookup: unknownThere, submit: always(502, "")})
+	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
+	refuses := endpoint(t, &downstream{lookup: unknownThere, submit: always(400, "")})
+	closed := endpoint(t, &downstream{})
+	closed.Close()
+
+	if _, err := deliver(t, down, busy).attempt(); job.Judge(err).RetryAfter != 7*time.Second || job.Judge(err).Later > 0 {
+		t.Errorf("one down, one busy: %v, want a retry when the busy one asks", err)
+	}
+	if _, err := deliver(t, closed, refuses).attempt(); err == nil || job.Judge(err).Permanent || !strings.Contains(err.Error(),
+		"1 of 2 endpoints failed: 127.0.0.1 no answer") {
+		t.Errorf("one is not there: %v, want a retry", err)
+	}
+	_, err := deliver(t, refuses).attempt()
+	if !job.Judge(err).Permanent || err.Error() != "every endpoint rejects the document: 127.0.0.1 answered 400" {
+		t.Errorf("all refuse: %v, want no retry", err)
+	}
+	d := deliver(t, refuses)
+	d.types = outgoingTypes(wire{closed: func(string) error { return errors.New("leads inside") }})
+	if _, err := d.attempt(); !job.Judge(err).Permanent {
+		t.Errorf("refused by the guard: %v, want no retry", err)
+	}
+}
+
+// The store being away for a checkpoint fails nobody: all endpoints have ended, so the result says it all. If they have not, the next
+// attempt looks up again.
+func TestForwardUnsaved(t *testing.T) {
+	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
+	d := deliver(t, takes)
+	d.save = func(context.Context, []byte) error { return job.ErrUnavailable }
+	if got, err := d.attempt(); err != nil || got != "SUBMITTED" {
+		t.Errorf("%s, %v", got, err)
+	}
+	busy := endpoint(t, &downstream{lookup: always(503, "")})
+	d.in.Endpoints = append(d.in.Endpoints, busy.URL+"/base")
+	if _, err := d.attempt(); job.Judge(err).Later != defaultWait || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("with a busy one: %v", err)
+	}
+}
+
+func TestForwardEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { cancel(job.ErrDraining); <-r.Context().Done() }))
+	defer hangs.Close()
+	_, err := outgoingTypes(wire{}).Run(ctx, "FORWARD_DOCUMENT",
+		[]byte(`{"documentId":"1","contentType":"a/b","body":1,"endpoints":["`+hangs.URL+`"]}`))
+	if !errors.Is(err, job.ErrDraining) {
+		t.Errorf("error = %v, want the cause", err)
+	}
+}

@@ -1,0 +1,150 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Mailer sends mail. When it returns an error nobody got the message, as far as anyone can know; job.Permanent marks one that is refused
+// for good.
+type Mailer interface {
+	Send(ctx context.Context, m Message) (Delivery, error)
+}
+
+// Message is one mail. Every attempt of a job sends the same one, under the same Message-ID.
+type Message struct {
+	ID      job.ID
+	To      []string
+	Subject string
+	Text    string
+	HTML    string // "" = none
+	Last    bool   // no attempt follows this one
+}
+
+// Delivery is what became of it: Accepted are those of To who will get it.
+type Delivery struct {
+	MessageID string
+	Accepted  []string
+}
+
+// Email is the payload of a SEND_EMAIL job, also known as EMAIL.
+type Email struct {
+	To      Recipients `json:"to"`
+	Subject string     `json:"subject"`
+	Body    string     `json:"body,omitempty"`
+	HTML    string     `json:"html,omitempty"`
+}
+
+// Mailed is the result. Refused are the recipients that the mail server did not take.
+type Mailed struct {
+	MessageID string   `json:"messageId"`
+	Accepted  []string `json:"accepted"`
+	Refused   []string `json:"refused,omitempty"`
+}
+
+// Recipients is one address or a list of them.
+type Recipients []string
+
+// UnmarshalJSON takes a text or a list of texts.
+func (r *Recipients) UnmarshalJSON(text []byte) error {
+	if bytes.HasPrefix(text, []byte(`"`)) {
+		*r = make(Recipients, 1)
+		return json.Unmarshal(text, &(*r)[0])
+	}
+	if err := json.Unmarshal(text, (*[]string)(r)); err != nil {
+		return &job.PayloadError{Field: "payload.to", Reason: "is neither an address nor a list of addresses"}
+	}
+	return nil
+}
+
+// What one mail may ask for at most. The texts are bounded by the payload's limit.
+const (
+	maxRecipients = 50
+	maxSubject    = 200 // characters
+)
+
+// RegisterMail adds SEND_EMAIL and EMAIL, one job type under two names.
+func RegisterMail(r *job.Registry, m Mailer) {
+	send := func(ctx context.Context, in Email) (Mailed, error) { return sendEmail(ctx, m, in) }
+	job.Handle(r, "SEND_EMAIL", send)
+	job.Handle(r, "EMAIL", send)
+}
+
+// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+func (e *Email) Validate() error {
+	var wrong []error
+	bad := func(field, reason string, args ...any) {
+		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(reason, args...)})
+	}
+	switch n := len(e.To); {
+	case n == 0:
+		bad("to", "is missing")
+	case n > maxRecipients:
+		bad("to", "has %d recipients, the most is %d", n, maxRecipients)
+	default:
+		e.To.check(bad)
+	}
+	switch n := utf8.RuneCountInString(e.Subject); {
+	case n == 0:
+		bad("subject", "is missing")
+	case n > maxSubject:
+		bad("subject", "has %d characters, the most is %d", n, maxSubject)
+	case strings.ContainsFunc(e.Subject, unicode.IsControl):
+		bad("subject", "has a line break or another control character")
+	}
+	if e.Body == "" && e.HTML == "" {
+		bad("body", "is missing")
+	}
+	if strings.ContainsRune(e.Body, 0) {
+		bad("body", "has a NUL")
+	}
+	if strings.ContainsRune(e.HTML, 0) {
+		bad("html", "has a NUL")
+	}
+	return errors.Join(wrong...)
+}
+
+func (r Recipients) check(bad func(field, reason string, args ...any)) {
+	seen := map[string]bool{}
+	for i, to := range r {
+		field := "to"
+		if len(r) > 1 {
+			field = fmt.Sprintf("to[%d]", i)
+		}
+		if err := job.ReadAddress(to); err != nil {
+			bad(field, "%v", err)
+		} else if seen[to] {
+			bad(field, "is there twice")
+		}
+		seen[to] = true
+	}
+}
+
+func sendEmail(ctx context.Context, m Mailer, in Email) (Mailed, error) {
+	run, ok := job.Running(ctx)
+	if !ok {
+		return Mailed{}, errNoRun
+	}
+	d, err := m.Send(ctx, Message{
+		ID: run.ID, To: in.To, Subject: in.Subject, Text: in.Body, HTML: in.HTML, Last: run.RetryCount >= run.MaxRetries,
+	})
+	if err != nil {
+		return Mailed{}, err
+	}
+	out := Mailed{MessageID: d.MessageID, Accepted: d.Accepted}
+	for _, to := range in.To {
+		if !slices.Contains(d.Accepted, to) {
+			out.Refused = append(out.Refused, to)
+		}
+	}
+	return out, nil
+}

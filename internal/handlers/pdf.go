@@ -1,0 +1,90 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Artifacts keeps the file a job made, in place of an earlier one of the same job, whole or not at all, and returns its size in bytes.
+type Artifacts interface {
+	Put(ctx context.Context, id job.ID, name, contentType string, body []byte) (int64, error)
+}
+
+// Document is the payload of a GENERATE_PDF job. Its table comes after the paragraphs.
+type Document struct {
+	Title      string   `json:"title"`
+	Paragraphs []string `json:"paragraphs,omitempty"`
+	Table      *Table   `json:"table,omitempty"`
+}
+
+// Table is a header and rows of as many cells.
+type Table struct {
+	Header []string `json:"header"`
+	Rows   [][]Cell `json:"rows"`
+}
+
+// Made is the result of a job that made a file.
+type Made struct {
+	Artifact Artifact `json:"artifact"`
+}
+
+// Artifact is where the file is. URL is a path of this server.
+type Artifact struct {
+	Name        string `json:"name"`
+	ContentType string `json:"contentType"`
+	Bytes       int64  `json:"bytes"`
+	URL         string `json:"url"`
+}
+
+// RegisterDocuments adds the job types that make files: GENERATE_PDF and REPORT.
+func RegisterDocuments(r *job.Registry, a Artifacts, t Tallies) {
+	job.Handle(r, "GENERATE_PDF", func(ctx context.Context, in Document) (Made, error) { return generate(ctx, a, in) })
+	job.Handle(r, "REPORT", func(ctx context.Context, in Report) (Made, error) { return report(ctx, a, t, in) })
+}
+
+const pdfType = "application/pdf"
+
+func generate(ctx context.Context, a Artifacts, d Document) (Made, error) {
+	run, ok := job.Running(ctx)
+	if !ok {
+		return Made{}, errNoRun
+	}
+	body, err := render(ctx, d, born(run.ID))
+	if err != nil {
+		return Made{}, err
+	}
+	return keep(ctx, a, run.ID, fileName(d.Title)+".pdf", pdfType, body)
+}
+
+var errNoRun = errors.New("no job runs in this context")
+
+func keep(ctx context.Context, a Artifacts, id job.ID, name, contentType string, body []byte) (Made, error) {
+	size, err := a.Put(ctx, id, name, contentType, body)
+	if err != nil {
+		return Made{}, fmt.Errorf("keep %s: %w", name, err)
+	}
+	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: "/jobs/" + string(id) + "/artifact"}}, nil
+}
+
+// fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80 bytes.
+func fileName(title string) string {
+	words := strings.FieldsFunc(title, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == utf8.RuneError })
+	name := strings.Join(words, "-")
+	if len(name) > 80 {
+		cut := 80
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = strings.TrimRight(name[:cut], "-")
+	}
+	if name == "" {
+		return "document"
+	}
+	return name
+}

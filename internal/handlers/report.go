@@ -1,0 +1,164 @@
+package handlers
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Tallies says how the jobs accepted from one time to another, itself not included, ended.
+type Tallies interface {
+	Tally(ctx context.Context, from, to time.Time) ([]job.Tally, error)
+}
+
+// Report is the payload of a REPORT job. Kind is "jobs", which is also the default; Format is "pdf" (the default) or "csv". Without To
+// the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours before To.
+type Report struct {
+	Kind   string `json:"kind,omitempty"`
+	From   string `json:"from,omitempty"` // RFC 3339
+	To     string `json:"to,omitempty"`   // RFC 3339
+	Format string `json:"format,omitempty"`
+}
+
+const maxWindow = 31 * 24 * time.Hour
+
+// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+func (r *Report) Validate() error {
+	var wrong []error
+	bad := func(field, reason string) {
+		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: reason})
+	}
+	if r.Kind != "" && r.Kind != "jobs" {
+		bad("kind", `is not "jobs"`)
+	}
+	if r.Format != "" && r.Format != "pdf" && r.Format != "csv" {
+		bad("format", `is neither "pdf" nor "csv"`)
+	}
+	from, fromErr := time.Parse(time.RFC3339, r.From)
+	if r.From != "" && fromErr != nil {
+		bad("from", "is no time like 2026-05-01T00:00:00Z")
+	}
+	to, toErr := time.Parse(time.RFC3339, r.To)
+	if r.To != "" && toErr != nil {
+		bad("to", "is no time like 2026-05-01T00:00:00Z")
+	}
+	if fromErr == nil && toErr == nil {
+		switch {
+		case !from.Before(to):
+			bad("to", "is not after from")
+		case to.Sub(from) > maxWindow:
+			bad("to", "is more than 31 days after from")
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// window is what the report is about. The payload is valid.
+func (r *Report) window(now time.Time) (from, to time.Time) {
+	from, fromErr := time.Parse(time.RFC3339, r.From)
+	to, toErr := time.Parse(time.RFC3339, r.To)
+	if toErr != nil {
+		to = now
+		if fromErr == nil && to.Sub(from) > maxWindow {
+			to = from.Add(maxWindow)
+		}
+	}
+	if fromErr != nil {
+		from = to.Add(-24 * time.Hour)
+	}
+	return from.UTC(), to.UTC()
+}
+
+func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error) {
+	run, ok := job.Running(ctx)
+	if !ok {
+		return Made{}, errNoRun
+	}
+	from, to := in.window(time.Now().Truncate(time.Second))
+	if !from.Before(to) {
+		return Made{}, job.Permanent(errors.New("the report's window has not begun"))
+	}
+	tallies, err := t.Tally(ctx, from, to)
+	if err != nil {
+		return Made{}, fmt.Errorf("count the jobs: %w", err)
+	}
+	slices.SortFunc(tallies, func(a, b job.Tally) int {
+		return cmp.Or(cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Type, b.Type))
+	})
+	name := "jobs-" + from.Format("20060102T1504") + "-" + to.Format("20060102T1504")
+	if in.Format == "csv" {
+		body, err := reportCSV(tallies)
+		if err != nil {
+			return Made{}, fmt.Errorf("write the CSV: %w", err)
+		}
+		return keep(ctx, a, run.ID, name+".csv", "text/csv; charset=utf-8", body)
+	}
+	body, err := render(ctx, reportDocument(tallies, from, to), born(run.ID))
+	if err != nil {
+		return Made{}, err
+	}
+	return keep(ctx, a, run.ID, name+".pdf", pdfType, body)
+}
+
+// reportCSV is the tallies as RFC 4180 has it, with a header.
+func reportCSV(tallies []job.Tally) ([]byte, error) {
+	var out bytes.Buffer
+	w := csv.NewWriter(&out)
+	w.UseCRLF = true
+	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs"}}
+	for _, t := range tallies {
+		row := []string{unformula(string(t.Tier)), unformula(t.Type)}
+		for _, n := range numbers(t) {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, row)
+	}
+	if err := w.WriteAll(rows); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// unformula puts an apostrophe before a text that a spreadsheet would take for a formula.
+func unformula(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+func reportDocument(tallies []job.Tally, from, to time.Time) Document {
+	table := &Table{Header: []string{"tier", "type", "completed", "failed", "cancelled", "mean run ms", "max run ms", "mean wait ms"}}
+	var ended [3]int64
+	for _, t := range tallies {
+		row := []Cell{{Text: string(t.Tier)}, {Text: t.Type}}
+		for i, n := range numbers(t) {
+			row = append(row, Cell{Text: strconv.FormatInt(n, 10), Number: true})
+			if i < len(ended) {
+				ended[i] += n
+			}
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return Document{
+		Title: "Jobs",
+		Paragraphs: []string{
+			fmt.Sprintf("Accepted from %s to %s.", from.Format(time.RFC3339), to.Format(time.RFC3339)),
+			fmt.Sprintf("%d completed, %d failed, %d cancelled.", ended[0], ended[1], ended[2]),
+		},
+		Table: table,
+	}
+}
+
+func numbers(t job.Tally) []int64 {
+	return []int64{t.Completed, t.Failed, t.Cancelled, t.MeanRun.Milliseconds(), t.MaxRun.Milliseconds(), t.MeanWait.Milliseconds()}
+}

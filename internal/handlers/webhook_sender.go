@@ -1,0 +1,138 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Sender makes HTTP calls to URLs that users name.
+type Sender interface {
+	// CheckURL says, without any lookup, whether a URL could be called. Its error continues a sentence whose subject is the URL.
+	CheckURL(url string) error
+	// Do returns the answer, whatever its status; redirects are not followed. An error is job.Permanent if a repeat is pointless, its text
+	// names the host at most.
+	Do(ctx context.Context, r Request) (Response, error)
+}
+
+// Request is a call for a Sender.
+type Request struct {
+	Method    string
+	URL       string
+	Header    http.Header
+	Body      []byte
+	Timeout   time.Duration // of the whole call; 0 = the sender's
+	MessageID string        // makes it a signed message of this id, the same at each repeat; "" = none
+	TraceID   string
+}
+
+// Response is a Sender's answer.
+type Response struct {
+	Status    int
+	Header    http.Header
+	Body      []byte
+	Truncated bool // there was more than the sender reads
+}
+
+// outgoing are the handlers that call out.
+type outgoing struct{ send Sender }
+
+// RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r knows one of them already.
+func RegisterOutgoing(r *job.Registry, s Sender) {
+	o := outgoing{s}
+	job.Handle(r, "SEND_WEBHOOK", o.webhook, job.Checked(func(w Webhook) error { return o.open("payload.url", w.URL) }))
+	job.Handle(r, "FORWARD_DOCUMENT", o.forward, job.Checked(func(f Forward) error {
+		var wrong []error
+		for i, e := range f.Endpoints {
+			wrong = append(wrong, o.open(fmt.Sprintf("payload.endpoints[%d]", i), e))
+		}
+		return errors.Join(wrong...)
+	}))
+	job.Handle(r, callbackType, o.callback, job.Internal())
+}
+
+// open refuses at submit what the sender would refuse whenever the job runs.
+func (o outgoing) open(field, url string) error {
+	if err := o.send.CheckURL(url); err != nil {
+		return &job.PayloadError{Field: field, Reason: err.Error()}
+	}
+	return nil
+}
+
+// post sends a message and judges the answer.
+func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
+	run, _ := job.Running(ctx)
+	if r.Header == nil {
+		r.Header = http.Header{}
+	}
+	if r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	r.Header.Set("X-Job-Attempt", strconv.Itoa(run.Attempt))
+	r.Method, r.TraceID = http.MethodPost, run.TraceID
+	answer, err := o.send.Do(ctx, r)
+	if err != nil {
+		return answer, err
+	}
+	return answer, judged(hostOf(r.URL), answer, time.Now())
+}
+
+// judged is what an answer to a message means for the job:
+//
+//	2xx                delivered
+//	408, 425, 5xx      tried again after the tier's backoff
+//	429, 503           tried again when Retry-After says, if it does
+//	all others         permanent: 410 and other 4xx will not change, and redirects are not followed
+func judged(host string, a Response, now time.Time) error {
+	err := fmt.Errorf("%s answered %d", host, a.Status)
+	switch {
+	case a.Status >= 200 && a.Status <= 299:
+		return nil
+	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
+		if wait, ok := asked(a.Header, now); ok {
+			return job.RetryAfter(wait, err)
+		}
+		return err
+	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status >= 500:
+		return err
+	}
+	return job.Permanent(err)
+}
+
+// What a Retry-After may ask for.
+const (
+	minAsked = time.Second
+	maxAsked = time.Hour
+)
+
+// asked reads Retry-After, in seconds or as a date, bounded to 1 s..1 h; false if it is absent or neither.
+func asked(h http.Header, now time.Time) (time.Duration, bool) {
+	text := h.Get("Retry-After")
+	if at, err := http.ParseTime(text); err == nil {
+		return min(max(at.Sub(now), minAsked), maxAsked), true
+	}
+	if text == "" || strings.Trim(text, "0123456789") != "" {
+		return 0, false
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds > int64(maxAsked/time.Second) { // it has digits only, so the error says: too large
+		return maxAsked, true
+	}
+	return max(time.Duration(seconds)*time.Second, minAsked), true
+}
+
+// hostOf is what errors say of a URL: the rest may hold secrets.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "the host"
+	}
+	return u.Hostname()
+}

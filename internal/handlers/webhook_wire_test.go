@@ -1,0 +1,87 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// wire is a Sender without guard and signature. It refuses the URLs that closed says.
+type wire struct{ closed func(string) error }
+
+func (w wire) CheckURL(url string) error {
+	if w.closed != nil {
+		return w.closed(url)
+	}
+	return nil
+}
+
+func (w wire) Do(ctx context.Context, r Request) (Response, error) {
+	if err := w.CheckURL(r.URL); err != nil {
+		return Response{}, job.Permanent(errors.New("refused"))
+	}
+	if r.Timeout > 0 {
+		var cancel func()
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(string(r.Body)))
+	if err != nil {
+		return Response{}, err
+	}
+	req.Header = r.Header.Clone()
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	if r.MessageID != "" {
+		req.Header.Set("Webhook-Id", r.MessageID)
+	}
+	req.Header.Set("X-Trace-Id", r.TraceID)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	if err != nil {
+		return Response{}, fmt.Errorf("call %s: no answer", req.URL.Hostname())
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return Response{Status: res.StatusCode, Header: res.Header, Body: body}, err
+}
+
+func outgoingTypes(s Sender) *job.Registry {
+	r := job.NewRegistry()
+	RegisterOutgoing(r, s)
+	return r
+}
+
+const theJob = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
+
+// running puts theJob into a context.
+func running(t *testing.T) context.Context {
+	return job.WithRun(t.Context(), job.Run{ID: theJob, Attempt: 3, Generation: 2, TraceID: "the-trace"})
+}
+
+type heard struct {
+	method string
+	header http.Header
+	body   string
+}
+
+// listen is a receiver that answers as told and passes on what it heard.
+func listen(t *testing.T, answer http.HandlerFunc) (url string, last func() heard) {
+	t.Helper()
+	calls := make(chan heard, 100)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		calls <- heard{r.Method, r.Header, string(body)}
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() heard { return <-calls }
+}

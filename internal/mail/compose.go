@@ -1,0 +1,69 @@
+package mail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	netmail "net/mail"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// compose makes the message as RFC 5322 has it, in UTF-8, and its Message-ID without the brackets. It checks once more what could break
+// out of a header or a command; an error is permanent.
+func compose(m Message, from *netmail.Address) (text []byte, messageID string, err error) {
+	if err := check(m); err != nil {
+		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+	}
+	id, err := job.ParseID(string(m.ID))
+	if err != nil {
+		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+	}
+	messageID = string(id) + from.Address[strings.LastIndexByte(from.Address, '@'):]
+
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	msg.FromMailAddress(from)
+	msg.SetMessageIDWithValue(messageID)
+	msg.SetDateWithValue(time.Now())
+	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office answers, please
+	msg.Subject(m.Subject)
+	if err := msg.To(m.To...); err != nil {
+		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+	}
+	switch {
+	case m.HTML == "":
+		msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+	case m.Text == "":
+		msg.SetBodyString(gomail.TypeTextHTML, m.HTML)
+	default:
+		msg.SetBodyString(gomail.TypeTextPlain, m.Text)
+		msg.AddAlternativeString(gomail.TypeTextHTML, m.HTML)
+	}
+	var out bytes.Buffer
+	if _, err := msg.WriteTo(&out); err != nil {
+		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+	}
+	return out.Bytes(), messageID, nil
+}
+
+func check(m Message) error {
+	if len(m.To) == 0 {
+		return errors.New("nobody to send it to")
+	}
+	for _, to := range m.To {
+		if err := job.ReadAddress(to); err != nil {
+			return fmt.Errorf("an address %w", err)
+		}
+	}
+	if strings.ContainsAny(m.Subject, "\r\n\x00") {
+		return errors.New("the subject has a line break or a NUL")
+	}
+	if strings.ContainsRune(m.Text, 0) || strings.ContainsRune(m.HTML, 0) {
+		return errors.New("the text has a NUL")
+	}
+	return nil
+}
