@@ -30,7 +30,19 @@ func TestErrors_S2_E7(t *testing.T) {
 		"a byte order mark":          {"\ufeff{}", 400, "INVALID_REQUEST", nil},
 		"unknown field":              {`{"nope":1}`, 400, "INVALID_REQUEST", []string{"nope"}},
 		"a field's other case":       {`{"Type":"PAIR"}`, 400, "INVALID_REQUEST", []string{"Type"}},
-		"not served yet":             {`{"delaySeconds":30,"runAt":"2026-12-01T08:00:00Z","callbackUrl":"https://x"}`, 400, "INVALID_REQUEST", []string{"delaySeconds", "runAt", "callbackUrl"}},
+		"delay and time":             {`{"delaySeconds":30,"runAt":"2026-12-01T08:00:00Z"}`, 400, "INVALID_REQUEST", []string{"delaySeconds", "runAt"}},
+		"a key in the body":          {`{"idempotencyKey":"k"}`, 400, "INVALID_REQUEST", []string{"idempotencyKey"}},
+		"runAt without offset":       {`{"runAt":"2026-12-01T08:00:00"}`, 400, "INVALID_REQUEST", []string{"runAt"}},
+		"runAt, a number":            {`{"runAt":1780000000}`, 400, "INVALID_REQUEST", []string{"runAt"}},
+		"A22 runAt in a year":        {`{"runAt":"2027-05-02T11:31:58Z"}`, 400, "INVALID_REQUEST", []string{"runAt"}},
+		"A22 runAt in 9999":          {`{"runAt":"9999-12-31T23:59:59Z"}`, 400, "INVALID_REQUEST", []string{"runAt"}},
+		"A61 delay -1":               {`{"delaySeconds":-1}`, 400, "INVALID_REQUEST", []string{"delaySeconds"}},
+		"A61 delay 1e18":             {`{"delaySeconds":1e18}`, 400, "INVALID_REQUEST", []string{"delaySeconds"}},
+		"A61 delay 1e999":            {`{"delaySeconds":1e999}`, 400, "INVALID_REQUEST", []string{"delaySeconds"}},
+		"A61 delay, a text":          {`{"delaySeconds":"30"}`, 400, "INVALID_REQUEST", []string{"delaySeconds"}},
+		"callbackUrl refused":        {`{"callbackUrl":"http://127.0.0.1/"}`, 400, "INVALID_REQUEST", []string{"callbackUrl"}},
+		"callbackUrl with a break":   {`{"callbackUrl":"https://x\r\ny"}`, 400, "INVALID_REQUEST", []string{"callbackUrl"}},
+		"callbackUrl too long":       {`{"callbackUrl":"https://` + strings.Repeat("x", 2048) + `"}`, 400, "INVALID_REQUEST", []string{"callbackUrl"}},
 		"A09 what the server sets":   {`{"tier":"PAID","priority":1,"status":"COMPLETED","attempts":0,"jobId":"x","owner":"me"}`, 400, "INVALID_REQUEST", []string{"tier", "priority", "status", "attempts", "jobId", "owner"}},
 		"A13 depth":                  {`{"payload":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`, 400, "INVALID_REQUEST", nil},
 		"A13 great depth":            {strings.Repeat(`{"payload":`, 1500), 400, "INVALID_REQUEST", nil},
@@ -94,19 +106,22 @@ func TestErrors_Headers_A12_A63(t *testing.T) {
 		code    string
 		fields  []string
 	}{
-		"no type":         {`{}`, nil, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"curl -d":         {`{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"text":            {`{}`, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"not +json":       {`{}`, []string{"Content-Type", "image/svg+json"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"malformed":       {`{}`, []string{"Content-Type", "application/json;;=,"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"two types":       {`{}`, []string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"UTF-7":           {`{}`, []string{"Content-Type", "application/json; charset=utf-7"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"UTF-16":          {`{}`, []string{"Content-Type", "application/json; charset=UTF-16"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"gzip":            {`{}`, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"gzip, empty":     {``, []string{"Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"identity, gzip":  {`{}`, []string{"Content-Type", "application/json", "Content-Encoding", "identity, gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
-		"Idempotency-Key": {`{}`, []string{"Content-Type", "application/json", "Idempotency-Key", "k"}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
-		"an empty key":    {``, []string{"Idempotency-Key", ""}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
+		"no type":        {`{}`, nil, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"curl -d":        {`{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"text":           {`{}`, []string{"Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"not +json":      {`{}`, []string{"Content-Type", "image/svg+json"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"malformed":      {`{}`, []string{"Content-Type", "application/json;;=,"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"two types":      {`{}`, []string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"UTF-7":          {`{}`, []string{"Content-Type", "application/json; charset=utf-7"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"UTF-16":         {`{}`, []string{"Content-Type", "application/json; charset=UTF-16"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"gzip":           {`{}`, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"gzip, empty":    {``, []string{"Content-Encoding", "gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"identity, gzip": {`{}`, []string{"Content-Type", "application/json", "Content-Encoding", "identity, gzip"}, 415, "UNSUPPORTED_MEDIA_TYPE", nil},
+		"two keys":       {`{}`, []string{"Content-Type", "application/json", "Idempotency-Key", "k", "Idempotency-Key", "k"}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
+		"A59 1 MB key":   {`{}`, []string{"Content-Type", "application/json", "Idempotency-Key", strings.Repeat("k", 1<<20)}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
+		"A54 key":        {`{}`, []string{"Content-Type", "application/json", "Idempotency-Key", "a\r\nb"}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
+		"A62 key":        {`{}`, []string{"Content-Type", "application/json", "Idempotency-Key", "clé"}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
+		"an empty key":   {``, []string{"Idempotency-Key", ""}, 400, "INVALID_REQUEST", []string{"Idempotency-Key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRooms(t)
@@ -129,10 +144,10 @@ func TestErrors_Headers_A12_A63(t *testing.T) {
 	}
 }
 
-func TestRoutes_A10(t *testing.T) {
+func TestRoutes_A10_A25(t *testing.T) {
 	for _, path := range []string{
 		"/gold/submit", "/PAID/submit", "/Paid/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/pa%C4%B1d/submit", "/p%61id/submit",
-		"/PUBLIC:x/submit", "/public:x/submit", "/{tierq:0}/submit", "/jobs/submit", "/admin/submit", "/result/submit", "/" + strings.Repeat("a", 5000) + "/submit", "/*/submit",
+		"/PUBLIC:x/submit", "/public:x/submit", "/{tierq:0}/submit", "/jobs/submit", "/jobs/submit/batch", "/api/submit", "/api/submit/batch", "/gold/submit/batch", "/PAID/submit/batch", "/admin/submit", "/result/submit", "/" + strings.Repeat("a", 5000) + "/submit", "/*/submit",
 	} {
 		r := newRooms(t)
 		wantProblem(t, r.do("POST", path, ""), 404, "UNKNOWN_TIER")
@@ -142,6 +157,7 @@ func TestRoutes_A10(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/", "/paid", "/paid/submit/", "/paid//submit", "//paid/submit", "/paid%2Fsubmit", "/paid%2fsubmit", "/paid/submit%2f", "/paid/submit/x", "/paid/SUBMIT", "/x/../paid/submit/..",
+		"/jobs/", "/api/jobs/", "/admin/jobs/" + string(knownID) + "/", "/admin/dead/requeue/", "/ADMIN/dead/requeue", "/admin%2Fdead/requeue", "/paid/submit/batch/",
 		"/submit", "/%2e%2e/paid/submit", "/paid/submi%74",
 	} {
 		r := newRooms(t)
@@ -155,11 +171,13 @@ func TestRoutes_A10(t *testing.T) {
 func TestMethods_A27(t *testing.T) {
 	for _, c := range []struct{ method, path, allow string }{
 		{"GET", "/paid/submit", "POST"}, {"PUT", "/paid/submit", "POST"}, {"OPTIONS", "/paid/submit", "POST"}, {"TRACE", "/paid/submit", "POST"}, {"DELETE", "/paid/submit", "POST"},
+		{"PUT", "/jobs/submit", "POST, GET, HEAD"}, {"PUT", "/jobs/dead", "GET, HEAD"}, {"GET", "/jobs", "POST"}, {"POST", "/admin/jobs/" + string(knownID), "DELETE"}, {"PUT", "/api/jobs/" + string(knownID), "GET, HEAD, DELETE"},
+		{"POST", "/admin/tiers/PAID", "GET, HEAD, PUT"}, {"GET", "/admin/dead/requeue", "POST"}, {"HEAD", "/api/events", "GET"},
 		{"PATCH", "/paid/submit", "POST"}, {"BREW", "/paid/submit", "POST"}, {"POST", "/result/poll", "GET, HEAD"}, {"TRACE", "/livez", "GET, HEAD"}, {"OPTIONS", "/readyz", "GET, HEAD"},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
 			r := newRooms(t)
-			rec := r.do(c.method, c.path, "", "X-Secret", "mirror me")
+			rec := r.do(c.method, c.path, "", "X-Secret", "mirror me", "X-HTTP-Method-Override", "DELETE")
 			wantProblem(t, rec, 405, "METHOD_NOT_ALLOWED")
 			wantHeader(t, rec, "Allow", c.allow)
 			if strings.Contains(rec.Body.String(), "mirror") || len(r.submitted)+len(r.found) != 0 {

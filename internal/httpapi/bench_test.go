@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -13,7 +14,13 @@ import (
 // accepts and anything take whatever comes, at no cost.
 type accepts struct{}
 
-func (accepts) Submit(context.Context, job.Submission) (job.ID, error) { return knownID, nil }
+func (accepts) Submit(context.Context, job.Submission) (job.Accepted, error) {
+	return job.Accepted{ID: knownID}, nil
+}
+func (accepts) SubmitBatch(context.Context, []job.Submission) ([]job.Accepted, []error) {
+	return nil, nil
+}
+func (accepts) Hint(job.Tier) time.Duration { return 0 }
 
 type anything struct{}
 
@@ -38,7 +45,7 @@ func BenchmarkSubmit(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := newRooms(b)
-			h := NewHandler(Deps{Submit: accepts{}, Find: r, Ready: r, Types: anything{}, Plans: &r.plans})
+			h := NewHandler(Deps{Submit: accepts{}, Jobs: r, Ready: r, Types: anything{}, Plans: r})
 			req := httptest.NewRequest("POST", "/paid/submit", nil)
 			req.Header.Set("Content-Type", "application/json")
 			req.ContentLength = int64(len(body))

@@ -1,131 +1,175 @@
 package httpapi
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"math"
 	"strconv"
-	"strings"
-	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 // asked is what a body asks for.
 type asked struct {
+	tier       string
 	typ        string
-	payload    []byte // as it was sent, byte for byte; nil = none
-	maxRetries int    // -1 = the plan's
+	payload    []byte        // as it was sent, byte for byte; nil = none
+	maxRetries int           // -1 = the plan's
+	delay      time.Duration // whole milliseconds; -1 = not said
+	runAt      time.Time
+	callback   string
+	key        string // its own Idempotency-Key
+	*spelling
 }
 
-// The bounds of one body's JSON, and of what is said about it.
-const (
-	maxDepth  = 32
-	maxKeys   = 1000
-	maxErrors = 10
+// spelling is how one endpoint calls what others call otherwise.
+type spelling struct{ typ, maxRetries string }
+
+var (
+	ours    = &spelling{typ: "type", maxRetries: "maxRetries"}
+	weavers = &spelling{typ: "jobType", maxRetries: "maxRetryCount"} // JobWeaver's
 )
 
-// scanner is a decoder and the reader it reads, kept for the next request.
-type scanner struct {
-	reader  bytes.Reader
-	decoder *jsontext.Decoder
+// maxAhead is how far in the future a job may be due.
+const maxAhead = 365 * 24 * time.Hour
+
+// The bodies that ask for a job: to a tier, in a batch, to /jobs and to /api/jobs.
+var (
+	tierBody  = newSubmitBody(ours, nil)
+	batchBody = newSubmitBody(ours, map[string]member[asked]{"idempotencyKey": (*asked).setKey})
+	jobsBody  = newSubmitBody(ours, map[string]member[asked]{"tier": (*asked).setTier})
+	apiBody   = newSubmitBody(weavers, map[string]member[asked]{"tier": (*asked).setTier})
+)
+
+type submitBody struct {
+	shape[asked]
+	names *spelling
 }
 
-var scanners = sync.Pool{New: func() any {
-	s := &scanner{}
-	s.decoder = jsontext.NewDecoder(&s.reader)
-	return s
-}}
+func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
+	members := map[string]member[asked]{
+		names.typ: (*asked).setType, "payload": (*asked).setPayload, names.maxRetries: (*asked).setMaxRetries,
+		"delaySeconds": (*asked).setDelay, "runAt": (*asked).setRunAt, "callbackUrl": (*asked).setCallback,
+	}
+	maps.Copy(members, more)
+	return &submitBody{shape[asked]{members: members}, names}
+}
 
-// decodeSubmit reads the body of a submit strictly: one JSON object of known fields, no name twice anywhere, valid UTF-8, nothing
-// behind it. A field that is null counts as absent. Its errors are *problem.
-func decodeSubmit(body []byte) (asked, error) {
-	a := asked{typ: defaultType, maxRetries: -1}
+// decode reads a body that asks for a job; an empty one asks for nothing special. Its errors are *problem.
+func (b *submitBody) decode(body []byte) (asked, error) {
 	if len(body) == 0 {
-		return a, nil
+		return asked{maxRetries: -1, delay: -1, spelling: b.names}, nil
 	}
-	if err := measure(body); err != nil {
-		return a, err
+	a := &asked{maxRetries: -1, delay: -1, spelling: b.names}
+	if err := b.read(body, a); err != nil {
+		return *a, err
 	}
-	s := scanners.Get().(*scanner)
-	defer func() {
-		s.reader.Reset(nil)
-		scanners.Put(s)
-	}()
-	s.reader.Reset(body)
-	s.decoder.Reset(&s.reader)
-	d := s.decoder
-
-	if d.PeekKind() != '{' {
-		if _, err := d.ReadValue(); err != nil {
-			return a, badJSON(err)
-		}
-		return a, &problem{kind: invalidRequest, detail: "the body must be a JSON object"}
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return a, badJSON(err)
-	}
-	var wrong []fieldError
-	for d.PeekKind() == '"' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return a, badJSON(err)
-		}
-		field := name.String()
-		value, err := d.ReadValue()
-		if err != nil {
-			return a, badJSON(err)
-		}
-		if reason := a.set(field, value, body[:d.InputOffset()]); reason != "" && len(wrong) < maxErrors {
-			wrong = append(wrong, fieldError{shorten(field), reason})
+	if a.delay >= 0 && !a.runAt.IsZero() {
+		return *a, &problem{
+			kind: invalidRequest, detail: "delaySeconds and runAt exclude each other",
+			fields: []fieldError{{"delaySeconds", "excludes runAt"}, {"runAt", "excludes delaySeconds"}},
 		}
 	}
-	if _, err := d.ReadToken(); err != nil { // the closing brace, or what stands in its place
-		return a, badJSON(err)
-	}
-	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return a, &problem{kind: invalidRequest, detail: "there is something after the JSON object"}
-	}
-	if len(wrong) > 0 {
-		return a, &problem{kind: invalidRequest, detail: wrong[0].Field + ": " + wrong[0].Reason, fields: wrong}
-	}
-	return a, nil
+	return *a, nil
 }
 
-// set takes one field; seen is the body up to the value's end. It returns what is wrong with it, or "".
-func (a *asked) set(field string, value jsontext.Value, seen []byte) string {
-	null := value.Kind() == 'n'
-	switch field {
-	case "type":
-		if null {
-			return ""
-		}
-		if value.Kind() != '"' {
-			return "must be a string"
-		}
-		name := string(value[1 : len(value)-1]) // a name with an escape in it is refused for its backslash
-		if !typeName(name) {
-			return "a job type has 1 to 64 capital letters, digits and _, and starts with a letter"
-		}
-		a.typ = name
-	case "payload":
-		if !null {
-			a.payload = seen[len(seen)-len(value) : len(seen) : len(seen)]
-		}
-	case "maxRetries":
-		if null {
-			return ""
-		}
-		n, err := strconv.Atoi(string(value))
-		if value.Kind() != '0' || err != nil || n < 0 {
-			return "must be a whole number, 0 or more"
-		}
-		a.maxRetries = n
-	default:
-		return "unknown field"
+func (a *asked) setType(v jsontext.Value) error {
+	if v.Kind() != '"' {
+		return reason("must be a string")
 	}
-	return ""
+	name := v[1 : len(v)-1] // a name with an escape in it is refused for its backslash
+	if !typeName(string(name)) {
+		return reason("a job type has 1 to 64 capital letters, digits and _, and starts with a letter")
+	}
+	a.typ = string(name)
+	return nil
+}
+
+func (a *asked) setPayload(v jsontext.Value) error {
+	a.payload = v
+	return nil
+}
+
+func (a *asked) setMaxRetries(v jsontext.Value) error {
+	n, err := strconv.Atoi(string(v))
+	if v.Kind() != '0' || err != nil || n < 0 {
+		return reason("must be a whole number, 0 or more")
+	}
+	a.maxRetries = n
+	return nil
+}
+
+// setDelay takes whole or decimal seconds, to the millisecond.
+func (a *asked) setDelay(v jsontext.Value) error {
+	seconds, err := strconv.ParseFloat(string(v), 64)
+	if v.Kind() != '0' || err != nil || !(seconds >= 0 && seconds <= maxAhead.Seconds()) {
+		return reason("must be a number of seconds, 0 to " + strconv.Itoa(int(maxAhead.Seconds())))
+	}
+	a.delay = time.Duration(math.Round(seconds*1000)) * time.Millisecond
+	return nil
+}
+
+func (a *asked) setRunAt(v jsontext.Value) error {
+	at, err := moment(string(unquoted(v)))
+	if err != nil {
+		return err
+	}
+	a.runAt = at
+	return nil
+}
+
+// moment reads a time as users send it, RFC 3339 with its offset; its error is a reason.
+func moment(text string) (time.Time, error) {
+	var at time.Time
+	if err := at.UnmarshalText([]byte(text)); err != nil || at.IsZero() {
+		return at, reason("must be a time such as 2026-12-01T08:00:00Z")
+	}
+	return at.UTC(), nil
+}
+
+func (a *asked) setCallback(v jsontext.Value) error {
+	const most = 2048
+	text := unquoted(v)
+	switch {
+	case v.Kind() != '"' || !visible(string(text)) || len(text) == 0:
+		return reason("must be a URL")
+	case len(text) > most:
+		return reason(fmt.Sprintf("has %d bytes; at most %d are taken", len(text), most))
+	}
+	a.callback = string(text)
+	return nil
+}
+
+func (a *asked) setKey(v jsontext.Value) error {
+	if v.Kind() != '"' {
+		return reason(keyRule)
+	}
+	a.key = string(unquoted(v))
+	return checkKey(a.key)
+}
+
+// setTier takes a tier's name as it is, or in small letters as in paths. Whether there is such a tier is another question.
+func (a *asked) setTier(v jsontext.Value) error {
+	if a.tier = text(v); a.tier == "" {
+		return reason("must be a tier's name")
+	}
+	return nil
+}
+
+// runsAt is when the job is due: a delay, or a time by Redis' clock; both are zero for now, which a time that has passed is as well.
+func (a *asked) runsAt(now time.Time) (time.Duration, time.Time, error) {
+	switch {
+	case a.delay > 0:
+		return a.delay, time.Time{}, nil
+	case !a.runAt.After(now):
+		return 0, time.Time{}, nil
+	case a.runAt.After(now.Add(maxAhead)):
+		return 0, time.Time{}, invalid("runAt", "is more than 365 days ahead")
+	}
+	return 0, a.runAt, nil
 }
 
 func typeName(s string) bool {
@@ -138,54 +182,28 @@ func typeName(s string) bool {
 	return len(s) >= 1 && len(s) <= 64
 }
 
-// measure bounds depth and names before anything is parsed. It counts on text that may yet prove not to be JSON.
-func measure(body []byte) error {
-	depth, keys, quoted := 0, 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return &problem{kind: invalidRequest, detail: fmt.Sprintf("the JSON is nested deeper than %d levels", maxDepth)}
-			}
-		case c == '}' || c == ']':
-			depth--
-		case c == ':':
-			if keys++; keys > maxKeys {
-				return &problem{kind: invalidRequest, detail: fmt.Sprintf("the JSON has more than %d members", maxKeys)}
-			}
+// tierNamed is the tier that a text names: all capitals, or all small letters as in paths; "" if it cannot be one.
+func tierNamed(text string) job.Tier {
+	if name := pathTier(text); name != "" {
+		return name
+	}
+	if len(text) < 1 || len(text) > maxTierName {
+		return ""
+	}
+	for i := range len(text) {
+		if c := text[i]; (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' {
+			return ""
 		}
 	}
-	return nil
+	return job.Tier(text)
 }
 
-// badJSON says what is wrong with a text that is not strict JSON, and where.
-func badJSON(err error) *problem {
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
-		var path []string
-		for token := range syntax.JSONPointer.Tokens() {
-			path = append(path, token)
+// visible says whether a text is all visible ASCII: nothing to break a line, a header or a log with.
+func visible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
 		}
-		return invalid(shorten(strings.Join(path, ".")), "is there twice")
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return &problem{kind: invalidRequest, detail: "not JSON: it ends too early"}
-	case errors.As(err, &syntax):
-		return &problem{kind: invalidRequest, detail: fmt.Sprintf("not JSON, at byte %d: %s", syntax.ByteOffset, shorten(syntax.Err.Error()))}
 	}
-	return &problem{kind: invalidRequest, detail: "not JSON"}
-}
-
-// shorten keeps a caller's own text short when it is said back.
-func shorten(s string) string {
-	const most = 100
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return true
 }

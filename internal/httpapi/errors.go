@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -22,10 +23,13 @@ var (
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
 	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "There is nothing at this address."}
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
+	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
+	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED", "It was changed by somebody else meanwhile."}
 	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
 	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "The body must be JSON in UTF-8, not compressed."}
 	invalidPayload   = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
 	unknownJobType   = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
+	keyMismatch      = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH", "This Idempotency-Key was used with another body."}
 	internalError    = &kind{http.StatusInternalServerError, "INTERNAL", "Something went wrong inside. Its cause is in the server's log under this trace id."}
 	systemUnhealthy  = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later."}
 	queueFull        = &kind{http.StatusServiceUnavailable, "QUEUE_FULL", "Request cannot be accepted at the moment due to high load. Please try again later."}
@@ -45,6 +49,10 @@ var table = []struct {
 	{job.ErrUnknownType, unknownJobType},
 	{job.ErrBadPayload, invalidPayload},
 	{job.ErrBadID, invalidRequest},
+	{job.ErrMismatch, keyMismatch},
+	{job.ErrWrongState, wrongState},
+	{job.ErrChanged, changed},
+	{job.ErrNoArtifact, notFound},
 	{job.ErrUnavailable, systemUnhealthy},
 	{job.ErrAmbiguous, systemUnhealthy},
 }
@@ -106,11 +114,46 @@ func payloadFields(err error) []fieldError {
 	return nil
 }
 
+// listError says of a list what the table cannot: which parameter it is about.
+func listError(err error) error {
+	if errors.Is(err, job.ErrBadCursor) {
+		return invalid("cursor", "is not a cursor of this list")
+	}
+	return err
+}
+
+// aboutJob adds the job to what a user is told.
+func aboutJob(err error, id job.ID) error {
+	p, known := explain(err)
+	if !known || p.kind.status == http.StatusServiceUnavailable {
+		return err
+	}
+	p.jobID = id
+	switch p.kind {
+	case wrongState:
+		p.detail = told(err, job.ErrWrongState)
+	case notFound:
+		p.detail = told(err, job.ErrNoArtifact)
+	}
+	return p
+}
+
+// told is what a room says to the user behind one of our own errors: the text from that error's on. What stands before it is the way it took.
+func told(err, known error) string {
+	_, behind, found := strings.Cut(err.Error(), known.Error())
+	if !found {
+		return ""
+	}
+	return shorten(known.Error() + behind)
+}
+
 // retryAfter is the wait in whole seconds, rounded up, at least one.
 func retryAfter(err error) int {
 	var refusal interface{ RetryIn() time.Duration }
 	if !errors.As(err, &refusal) {
 		return 1
 	}
-	return max(1, int((refusal.RetryIn()+time.Second-1)/time.Second))
+	return seconds(refusal.RetryIn())
 }
+
+func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }

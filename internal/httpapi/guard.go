@@ -111,6 +111,14 @@ func traceID(v string) string {
 	return id
 }
 
+// spanFrom is the caller's span, from its traceparent; "" if it sent none.
+func spanFrom(h http.Header) string {
+	if v := h["Traceparent"]; len(v) == 1 && traceID(v[0]) != "" {
+		return v[0][36:52]
+	}
+	return ""
+}
+
 func hexadecimal(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

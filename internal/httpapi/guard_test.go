@@ -11,7 +11,7 @@ import (
 // A panic: the client learns nothing of it, the log learns the stack, and neither learns the caller's key.
 func TestPanic_A47(t *testing.T) {
 	r := newRooms(t)
-	r.submit = func(context.Context, job.Submission) (job.ID, error) { panic("the secret cause") }
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { panic("the secret cause") }
 	rec := r.do("POST", "/paid/submit", "", "X-Api-Key", "tq_1_hunter2", "Authorization", "Bearer tq_1_hunter2")
 	wantProblem(t, rec, 500, "INTERNAL")
 	for _, inside := range []string{"secret cause", "goroutine", ".go:", "hunter2"} {

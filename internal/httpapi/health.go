@@ -1,18 +1,48 @@
 package httpapi
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-	"github.com/go-json-experiment/json"
 )
+
+// Health is the answer of /actuator/health. A status is UP, DEGRADED, DOWN or OUT_OF_SERVICE; the last two answer 503.
+type Health struct {
+	Status     string     `json:"status"`
+	Components Components `json:"components"`
+}
+
+// Components are the parts of a Health.
+type Components struct {
+	Redis Component `json:"redis"`
+	DB    Component `json:"db"`
+	Gate  Component `json:"gate"`
+	Job   JobHealth `json:"job"`
+}
+
+// Component is one part; Detail is for users.
+type Component struct {
+	Status string `json:"status"`
+	Detail string `json:"detail,omitzero"`
+}
+
+// JobHealth is the queue and the pool.
+type JobHealth struct {
+	Status  string     `json:"status"`
+	Details JobDetails `json:"details"`
+}
+
+// JobDetails are the four numbers of the first seed: ready jobs and dead letters of the whole, slots of this process.
+type JobDetails struct {
+	PendingJobs   int64 `json:"pendingJobs"`
+	DeadJobs      int64 `json:"deadJobs"`
+	ActiveThreads int   `json:"activeThreads"`
+	PoolSize      int   `json:"poolSize"`
+}
 
 // livez is GET /livez: the process answers. It touches nothing.
 func (a *api) livez(c *gin.Context) error {
-	c.Writer.Header()["Content-Type"] = jsonType
-	c.Writer.WriteHeader(http.StatusOK)
-	_, _ = c.Writer.WriteString(`{"status":"UP"}`)
+	writeText(c, http.StatusOK, []byte(`{"status":"UP"}`))
 	return nil
 }
 
@@ -22,6 +52,20 @@ type readyBody struct {
 	Checks    []Check `json:"checks,omitempty"`
 }
 
+// Report is the answer of /readyz.
+type Report struct {
+	Ready  bool
+	Status string // UP, DEGRADED (still ready) or OUT_OF_SERVICE
+	Checks []Check
+}
+
+// Check is one part of a Report; users see it with ?verbose.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail,omitzero"`
+}
+
 // readyz is GET /readyz, with ?verbose the parts too.
 func (a *api) readyz(c *gin.Context) error {
 	report := a.Ready.Ready(c.Request.Context())
@@ -29,16 +73,18 @@ func (a *api) readyz(c *gin.Context) error {
 	if _, verbose := c.GetQuery("verbose"); verbose {
 		body.Checks = report.Checks
 	}
-	text, err := json.Marshal(&body, lenient)
-	if err != nil {
-		return fmt.Errorf("encode readiness: %w", err)
+	return write(c, served(report.Ready), &body)
+}
+
+// health is GET /actuator/health.
+func (a *api) health(c *gin.Context) error {
+	health := a.Overview.Health(c.Request.Context())
+	return write(c, served(health.Status != "DOWN" && health.Status != "OUT_OF_SERVICE"), &health)
+}
+
+func served(yes bool) int {
+	if yes {
+		return http.StatusOK
 	}
-	c.Writer.Header()["Content-Type"] = jsonType
-	if report.Ready {
-		c.Writer.WriteHeader(http.StatusOK)
-	} else {
-		c.Writer.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_, _ = c.Writer.Write(text)
-	return nil
+	return http.StatusServiceUnavailable
 }

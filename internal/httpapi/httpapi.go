@@ -4,72 +4,21 @@ package httpapi
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
-
-	"github.com/tierq/tierq/internal/job"
+	"github.com/go-json-experiment/json"
 )
-
-// Submitter lets a job in. Its errors are job.ErrUnknownTier, job.ErrUnhealthy, job.ErrQueueFull and job.ErrFateUnknown (with the id). A
-// refusal that has a method RetryIn() time.Duration says when to come again.
-type Submitter interface {
-	Submit(ctx context.Context, s job.Submission) (job.ID, error)
-}
-
-// Finder finds a job wherever it is kept: job.ErrNotFound, job.ErrUnavailable or job.ErrAmbiguous if it cannot.
-type Finder interface {
-	Find(ctx context.Context, id job.ID) (job.Job, error)
-}
-
-// Readiness says whether this process should get traffic.
-type Readiness interface {
-	Ready(ctx context.Context) Report
-}
-
-// Types knows the job types: Check returns nil, job.ErrUnknownType or an error that is job.ErrBadPayload.
-type Types interface {
-	Check(typ string, payload []byte) error
-	Types() []string
-}
-
-// Plans knows the tiers.
-type Plans interface {
-	Plan(t job.Tier) (job.Plan, bool)
-}
-
-// Report is the answer of /readyz.
-type Report struct {
-	Ready  bool
-	Status string // UP, DEGRADED (still ready) or OUT_OF_SERVICE
-	Checks []Check
-}
-
-// Check is one part of a Report; users see it with ?verbose.
-type Check struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Detail string `json:"detail,omitzero"`
-}
-
-// Deps are what the handlers need. All but Log and Now are required.
-type Deps struct {
-	Submit Submitter
-	Find   Finder
-	Ready  Readiness
-	Types  Types
-	Plans  Plans
-
-	PayloadLimit int // bytes of one payload; 64 KiB if not positive
-	Log          *slog.Logger
-	Now          func() time.Time // the host's clock: it stamps answers, nothing more
-}
 
 type api struct {
 	Deps
 	bodyLimit int64
+	waiting   atomic.Int64 // long-polls and streams under way
+	batches   atomic.Int64 // bytes of batches in memory
 }
 
 // bodyMargin is what a body may hold beside its payload.
@@ -77,41 +26,94 @@ const bodyMargin = 16 << 10
 
 // NewHandler builds the routes.
 func NewHandler(d Deps) http.Handler {
-	if d.PayloadLimit <= 0 {
-		d.PayloadLimit = 64 << 10
-	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	a := &api{Deps: d, bodyLimit: int64(d.PayloadLimit) + bodyMargin}
+	d = d.withDefaults()
+	return (&api{Deps: d, bodyLimit: int64(d.PayloadLimit) + bodyMargin}).handler()
+}
 
+func (a *api) handler() http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	_ = e.SetTrustedProxies(nil) // nil cannot be a wrong address
 	e.RedirectTrailingSlash = false
 	e.RedirectFixedPath = false
-	e.HandleMethodNotAllowed = true
 	// Routes match the path as it was sent: an encoded slash or letter is no alias of a plain one.
 	e.UseEscapedPath = true
 	e.UnescapePathValues = false
 
 	e.Use(a.guard)
-	e.NoRoute(a.handle(func(*gin.Context) error { return errNoRoute }))
-	e.NoMethod(a.handle(func(*gin.Context) error { return errMethod }))
-	e.POST("/:tier/submit", a.handle(a.submit))
-	a.get(e, "/result/poll", a.poll)
-	a.get(e, "/livez", a.livez)
-	a.get(e, "/readyz", a.readyz)
+	known := &addresses{}
+	for _, r := range a.routes() {
+		e.Handle(r.method, r.path, a.handle(r.serve))
+		known.add(r.method, r.path)
+	}
+	for _, r := range a.Extra {
+		e.Handle(r.Method, r.Path, gin.WrapH(r.Handler))
+		known.add(r.Method, r.Path)
+	}
+	e.NoRoute(a.handle(known.refuse))
 	return e
 }
 
-// get serves a path for GET and HEAD; net/http drops the body of the latter.
-func (a *api) get(e *gin.Engine, path string, f func(*gin.Context) error) {
-	e.GET(path, a.handle(f))
-	e.HEAD(path, a.handle(f))
+type route struct {
+	method, path string
+	serve        func(*gin.Context) error
+}
+
+// routes are all addresses of the contract. What only reads also answers HEAD: net/http drops the body.
+func (a *api) routes() []route {
+	var all []route
+	add := func(method, path string, serve func(*gin.Context) error) {
+		all = append(all, route{method, path, serve})
+	}
+	get := func(path string, serve func(*gin.Context) error) {
+		add(http.MethodGet, path, serve)
+		add(http.MethodHead, path, serve)
+	}
+	post := func(path string, serve func(*gin.Context) error) { add(http.MethodPost, path, serve) }
+
+	post("/:tier/submit", a.submit)
+	post("/:tier/submit/batch", a.submitBatch)
+	get("/result/poll", a.poll)
+
+	post("/jobs", a.postJob)
+	post("/api/jobs", a.postAPIJob)
+	get("/jobs/dead", within(operation, a.deadPage))
+	get("/jobs/:id", within(operation, a.getJob))
+	get("/api/jobs/:id", within(operation, a.getJob))
+	get("/jobs/:id/artifact", a.artifact)
+	get("/api/jobs/:id/why", within(operation, a.why))
+	add(http.MethodGet, "/api/jobs/:id/events", a.jobEvents)
+	add(http.MethodGet, "/api/events", a.allEvents)
+
+	post("/jobs/:id/retry", within(operation, a.requeue))
+	post("/admin/jobs/:id/resubmit", within(operation, a.requeue))
+	add(http.MethodDelete, "/admin/jobs/:id", within(operation, a.cancel))
+	add(http.MethodDelete, "/api/jobs/:id", within(operation, a.cancel))
+	post("/api/jobs/:id/cancel", within(operation, a.cancel))
+
+	get("/admin/jobs", within(operation, a.list))
+	get("/api/jobs", within(operation, a.list))
+	get("/admin/dead", within(operation, a.dead))
+	add(http.MethodGet, "/admin/dead/export", a.deadExport)
+	post("/admin/dead/requeue", within(bulk, a.requeueDead))
+	get("/admin/tiers", within(operation, a.tiers))
+	get("/admin/tiers/:tier", within(operation, a.getTier))
+	add(http.MethodPut, "/admin/tiers/:tier", within(operation, a.putTier))
+
+	get("/api/stats", within(operation, a.stats))
+	get("/actuator/health", a.health)
+	get("/livez", a.livez)
+	get("/readyz", a.readyz)
+	return all
+}
+
+// Routes lists every address of the contract, without handlers: for the test that holds the contract's text to it.
+func Routes() []Route {
+	var all []Route
+	for _, r := range new(api).routes() {
+		all = append(all, Route{Method: r.method, Path: r.path})
+	}
+	return all
 }
 
 // handle turns what a handler returns into an answer.
@@ -121,6 +123,63 @@ func (a *api) handle(f func(*gin.Context) error) gin.HandlerFunc {
 			a.fail(c, err)
 		}
 	}
+}
+
+// How long the stores may take over one request.
+const (
+	operation = 10 * time.Second
+	bulk      = 60 * time.Second
+)
+
+// within gives a handler's calls a deadline: one that is missed is a store that does not answer.
+func within(limit time.Duration, f func(*gin.Context) error) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		if limit > operation {
+			extend(c, limit)
+		}
+		whole := c.Request
+		ctx, cancel := context.WithTimeout(whole.Context(), limit)
+		defer cancel()
+		c.Request = whole.WithContext(ctx)
+		err := f(c)
+		c.Request = whole
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && whole.Context().Err() == nil {
+			return &problem{kind: systemUnhealthy, detail: "the stores did not answer in time"}
+		}
+		return err
+	}
+}
+
+// extend gives one request more time to write its answer in than the server's own limit. Where the connection cannot tell, nothing changes.
+func extend(c *gin.Context, d time.Duration) {
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(d + writeMargin))
+}
+
+// writeMargin is what is left for writing an answer after a wait.
+const writeMargin = 10 * time.Second
+
+// write answers with a body of JSON.
+func write(c *gin.Context, status int, body any) error {
+	text, err := encode(body)
+	if err != nil {
+		return err
+	}
+	writeText(c, status, text)
+	return nil
+}
+
+func encode(body any) ([]byte, error) {
+	text, err := json.Marshal(body, lenient)
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return text, nil
+}
+
+func writeText(c *gin.Context, status int, text []byte) {
+	c.Writer.Header()["Content-Type"] = jsonType
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(text) // a client that left asks again
 }
 
 // stampFormat always has six digits, as the seed's samples do.

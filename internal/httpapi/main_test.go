@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -25,37 +25,6 @@ const knownID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
 // aMoment is the seed's own.
 var aMoment = time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC)
-
-// rooms are the rooms behind the edge, and what they were asked.
-type rooms struct {
-	submit    func(ctx context.Context, s job.Submission) (job.ID, error)
-	find      func(id job.ID) (job.Job, error)
-	ready     Report
-	types     *job.Registry
-	plans     job.PlanBook
-	submitted []job.Submission
-	found     []job.ID
-	log       bytes.Buffer
-	http.Handler
-}
-
-func (r *rooms) Submit(ctx context.Context, s job.Submission) (job.ID, error) {
-	r.submitted = append(r.submitted, s)
-	if r.submit == nil {
-		return knownID, nil
-	}
-	return r.submit(ctx, s)
-}
-
-func (r *rooms) Find(_ context.Context, id job.ID) (job.Job, error) {
-	r.found = append(r.found, id)
-	if r.find == nil {
-		return job.Job{}, job.ErrNotFound
-	}
-	return r.find(id)
-}
-
-func (r *rooms) Ready(context.Context) Report { return r.ready }
 
 // pair is a payload that checks itself and finds two things wrong.
 type pair struct{ A, B int }
@@ -73,11 +42,19 @@ func newRooms(t testing.TB) *rooms {
 	job.Handle(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
 	job.Handle(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
-	r.Handler = NewHandler(Deps{
-		Submit: r, Find: r, Ready: r, Types: r.types, Plans: &r.plans, PayloadLimit: 1000,
-		Log: slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now: func() time.Time { return aMoment },
-	})
+	r.deps = Deps{
+		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r,
+		CheckURL: func(url string) error {
+			if !strings.HasPrefix(url, "https://") {
+				return errors.New("must begin with https://")
+			}
+			return nil
+		},
+		PayloadLimit: 1000,
+		Log:          slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now:          func() time.Time { return aMoment },
+	}
+	r.Handler = NewHandler(r.deps)
 	return r
 }
 
@@ -101,9 +78,14 @@ func (r *rooms) do(method, target, body string, headers ...string) *httptest.Res
 	return rec
 }
 
+// json sends a JSON body.
+func (r *rooms) json(method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	return r.do(method, target, body, append([]string{"Content-Type", "application/json"}, headers...)...)
+}
+
 // post submits a JSON body to /paid/submit.
 func (r *rooms) post(body string, headers ...string) *httptest.ResponseRecorder {
-	return r.do("POST", "/paid/submit", body, append([]string{"Content-Type", "application/json"}, headers...)...)
+	return r.json("POST", "/paid/submit", body, headers...)
 }
 
 // wantProblem holds an answer to the one error shape: every member, the headers, and nothing else. It returns the errors' fields.
@@ -156,4 +138,17 @@ func wantHeader(t *testing.T, rec *httptest.ResponseRecorder, name, want string)
 	if got := rec.Header().Get(name); got != want {
 		t.Errorf("%s: %q, want %q", name, got, want)
 	}
+}
+
+// wantJSON holds an answer to a body, whatever the order of its members.
+func wantJSON(t *testing.T, rec *httptest.ResponseRecorder, status int, want string) {
+	t.Helper()
+	var got, wanted any
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &got); err != nil || rec.Code != status || !reflect.DeepEqual(got, wanted) {
+		t.Errorf("%d %s\nwant %d %s", rec.Code, rec.Body, status, want)
+	}
+	wantHeader(t, rec, "Content-Type", "application/json")
 }

@@ -27,7 +27,7 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 		return nil, nil
 	}
 	if r.ContentLength > a.bodyLimit {
-		return nil, a.tooLong()
+		return nil, tooLong(a.bodyLimit)
 	}
 	if r.ContentLength > 0 { // else: chunked; it may be empty
 		if err := checkType(r.Header["Content-Type"]); err != nil {
@@ -43,23 +43,31 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 	} else {
 		body, err = io.ReadAll(limited)
 	}
-	var over *http.MaxBytesError
-	switch {
-	case errors.As(err, &over):
-		return nil, a.tooLong()
-	case err != nil && r.Context().Err() != nil:
-		return nil, r.Context().Err()
-	case err != nil:
-		return nil, &problem{kind: invalidRequest, detail: "the body could not be read to its end", close: true}
+	if err != nil {
+		return nil, unread(r, err)
 	}
-	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
+	if blank(body) {
 		return nil, nil
 	}
 	return body, checkType(r.Header["Content-Type"])
 }
 
-func (a *api) tooLong() *problem {
-	return tooLarge(fmt.Sprintf("the body has more than %d bytes", a.bodyLimit))
+// unread says why a body could not be read to its end.
+func unread(r *http.Request, err error) error {
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLong(over.Limit)
+	case r.Context().Err() != nil:
+		return r.Context().Err()
+	}
+	return &problem{kind: invalidRequest, detail: "the body could not be read to its end", close: true}
+}
+
+func blank(text []byte) bool { return len(bytes.TrimLeft(text, " \t\r\n")) == 0 }
+
+func tooLong(limit int64) *problem {
+	return tooLarge(fmt.Sprintf("the body has more than %d bytes", limit))
 }
 
 func checkEncoding(values []string) error {

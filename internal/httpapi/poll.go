@@ -1,9 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -40,73 +41,115 @@ type polled struct {
 }
 
 // lenient lets stored text through as it is: what was accepted once is shown, not judged again.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
 
 var revalidate = []string{"private, no-cache"}
 
+// pollQuery is which job, and how long the answer may be held: -1 = not said.
+type pollQuery struct {
+	id   job.ID
+	wait time.Duration
+}
+
+var pollParams = params[pollQuery]{
+	"jobId": func(q *pollQuery, value string) (err error) {
+		if value == "" {
+			return reason("is missing")
+		}
+		if q.id, err = job.ParseID(value); err != nil {
+			return reason("is not a job id")
+		}
+		return nil
+	},
+	"wait": func(q *pollQuery, value string) (err error) {
+		q.wait, err = waitAsked(value)
+		return err
+	},
+}
+
 // poll is GET /result/poll?jobId=.
 func (a *api) poll(c *gin.Context) error {
-	id, err := pollID(c.Request.URL.RawQuery)
-	if err != nil {
+	q := pollQuery{wait: -1}
+	if err := pollParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
-	j, err := a.Find.Find(c.Request.Context(), id)
-	if err != nil {
-		p, known := explain(err)
-		if known && p.kind == jobNotFound {
-			return &problem{kind: jobNotFound, jobID: id}
+	if q.id == "" {
+		return invalid("jobId", "is missing")
+	}
+	h := c.Writer.Header()
+	if q.wait < 0 {
+		if q.wait = waitPreferred(c.Request.Header["Prefer"]); q.wait > 0 {
+			h.Set("Preference-Applied", "wait="+strconv.Itoa(seconds(q.wait)))
 		}
-		return err
+	}
+	known := c.Request.Header["If-None-Match"]
+	var j job.Job
+	var err error
+	if q.wait > 0 {
+		j, err = a.await(c, q, known)
+	} else {
+		j, err = a.Jobs.Find(c.Request.Context(), q.id)
+	}
+	if err != nil {
+		return aboutJob(err, q.id)
 	}
 	tag := etag(&j)
-	h := c.Writer.Header()
-	if matches(c.Request.Header["If-None-Match"], tag) {
+	if matches(known, tag) {
 		h["Etag"], h["Cache-Control"] = []string{tag}, revalidate
 		c.Writer.WriteHeader(http.StatusNotModified)
 		c.Writer.WriteHeaderNow()
 		return nil
 	}
-	body := pollBody{Timestamp: stamp(a.Now()), Data: polled{
-		JobID: j.ID, Status: j.Status.Shown(), Tier: j.Tier, Type: j.Type, RetryCount: j.RetryCount, MaxRetries: j.MaxRetries,
-		ArrivedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt), CompletedAt: when(j.EndedAt),
-		Result: j.Result, FailureCause: orNull(j.Cause), LastError: orNull(j.LastError), TraceID: orNull(j.TraceID),
-	}}
-	text, err := json.Marshal(&body, lenient)
+	body := pollBody{Timestamp: stamp(a.Now()), Data: a.view(c.Request.Context(), &j)}
+	text, err := encode(&body)
 	if err != nil {
-		return fmt.Errorf("encode job %s: %w", j.ID, err)
+		return fmt.Errorf("job %s: %w", j.ID, err)
 	}
-	h["Etag"], h["Cache-Control"], h["Content-Type"] = []string{tag}, revalidate, jsonType
-	c.Writer.WriteHeader(http.StatusOK)
-	_, _ = c.Writer.Write(text) // a client that left asks again
+	h["Etag"], h["Cache-Control"] = []string{tag}, revalidate
+	writeText(c, http.StatusOK, text)
 	return nil
 }
 
-// pollID reads the one parameter. Others are refused, not ignored: a later version gives them a meaning.
-func pollID(query string) (job.ID, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return "", &problem{kind: invalidRequest, detail: "the query cannot be read"}
+// view is what a poll shows of a job.
+func (a *api) view(ctx context.Context, j *job.Job) polled {
+	p := polled{
+		JobID: j.ID, Status: j.Status.Shown(), Tier: j.Tier, Type: j.Type, RetryCount: j.RetryCount, MaxRetries: j.MaxRetries,
+		ArrivedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt), CompletedAt: when(j.EndedAt),
+		Result: j.Result, FailureCause: orNull(j.Cause), LastError: orNull(j.LastError), TraceID: orNull(j.TraceID),
 	}
-	for name := range values {
-		if name != "jobId" {
-			return "", invalid(shorten(name), "unknown parameter")
-		}
+	if j.Status == job.Pending {
+		p.Position, p.ETASeconds = a.place(ctx, j)
 	}
-	switch ids := values["jobId"]; {
-	case len(ids) == 0 || ids[0] == "":
-		return "", invalid("jobId", "is missing")
-	case len(ids) > 1:
-		return "", invalid("jobId", "is there twice")
-	default:
-		id, err := job.ParseID(ids[0])
-		if err != nil {
-			return "", invalid("jobId", "is not a job id")
-		}
-		return id, nil
-	}
+	return p
 }
 
-// etag changes whenever a poll's answer would, but for its timestamp.
+// place is where a waiting job stands and in how many seconds it will be done at the present rate; null for what is not known. A poll is not
+// refused for it.
+func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	ahead, err := a.Line.Position(ctx, j)
+	if err != nil {
+		a.Log.DebugContext(ctx, "no position", "job_id", j.ID, "err", err)
+		return nil, nil
+	}
+	return &ahead, secondsFor(ahead+1, a.Line.Rate())
+}
+
+// secondsFor is how long it takes to end n jobs; nil if the rate is not known.
+func secondsFor(n int64, rate float64) *int64 {
+	if !(rate > 0) {
+		return nil
+	}
+	s := math.Ceil(float64(n) / rate)
+	if s > math.MaxInt32 {
+		return nil
+	}
+	whole := int64(s)
+	return &whole
+}
+
+// etag changes whenever a poll's answer would, but for its timestamp and its place in the line.
 func etag(j *job.Job) string {
 	b := make([]byte, 0, 48)
 	b = append(b, `W/"`...)

@@ -122,7 +122,11 @@ func TestPoll_BadInput_A58(t *testing.T) {
 		"?jobId=019de340-01fe-7a58-be69-567cd7d6b7d%00": "jobId", "?jobId=019de34001fe7a58be69567cd7d6b7d4": "jobId", "?jobId=" + strings.Repeat("a", 5000): "jobId",
 		"?jobId=019de340-01fe-7a58-be69-567cd7d6b%0d%0a":          "jobId",
 		"?jobId=" + string(knownID) + "&jobId=" + string(knownID): "jobId",
-		"?jobId=" + string(knownID) + "&wait=20s":                 "wait",
+		"?jobId=" + string(knownID) + "&wait=61s":                 "wait",
+		"?jobId=" + string(knownID) + "&wait=-1s":                 "wait",
+		"?jobId=" + string(knownID) + "&wait=1e9":                 "wait",
+		"?jobId=" + string(knownID) + "&wait=":                    "wait",
+		"?jobId=" + string(knownID) + "&wait=1s&wait=2s":          "wait",
 		"?jobid=" + string(knownID):                               "jobid",
 	} {
 		t.Run(query[:min(len(query), 60)], func(t *testing.T) {

@@ -19,6 +19,9 @@ type Server struct {
 	server *http.Server
 	failed chan error
 
+	onDrain func()
+	drained sync.Once
+
 	mu       sync.Mutex
 	listener net.Listener
 	serving  bool
@@ -98,8 +101,17 @@ func (s *Server) Addr() string {
 // Failed gets an error if the server stops by itself.
 func (s *Server) Failed() <-chan error { return s.failed }
 
+// OnDrain sets what is called, once, when a drain begins: it must let those go who wait, or they hold the drain up. To be called before
+// Start.
+func (s *Server) OnDrain(f func()) { s.onDrain = f }
+
 // Drain takes no more connections and waits for the requests under way, until ctx ends. It is safe twice and before Start.
 func (s *Server) Drain(ctx context.Context) error {
+	s.drained.Do(func() {
+		if s.onDrain != nil {
+			s.onDrain()
+		}
+	})
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()

@@ -121,7 +121,11 @@ func TestServer_AnAddressThatIsTaken(t *testing.T) {
 func TestServer_DrainLetsARequestEnd(t *testing.T) {
 	r := newRooms(t)
 	in, out := make(chan struct{}), make(chan struct{})
-	r.submit = func(context.Context, job.Submission) (job.ID, error) { close(in); <-out; return knownID, nil }
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		close(in)
+		<-out
+		return job.Accepted{ID: knownID}, nil
+	}
 	s := serve(t, r)
 	answered := make(chan string, 1)
 	go func() {

@@ -1,10 +1,13 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,12 +17,14 @@ import (
 const (
 	pollPath    = "/result/poll?jobId="
 	defaultType = "SIMULATION"
+	maxTierName = 31
 )
 
 // The headers of a 202; shared, never written to.
 var (
 	jsonType  = []string{"application/json"}
 	oneSecond = []string{"1"}
+	replayed  = []string{"true"}
 )
 
 // submit is POST /:tier/submit.
@@ -28,67 +33,62 @@ func (a *api) submit(c *gin.Context) error {
 	if !ok {
 		return &problem{kind: unknownTier}
 	}
-	if _, sent := c.Request.Header["Idempotency-Key"]; sent {
-		return invalid("Idempotency-Key", "this header is not served yet, and is not ignored: without it the same job may be accepted twice")
-	}
-	body, err := a.readBody(c)
+	s, err := a.asks(c, tierBody, func(asked) (job.Plan, error) { return plan, nil })
 	if err != nil {
 		return err
 	}
-	asked, err := decodeSubmit(body)
+	r, err := a.send(c, s)
 	if err != nil {
 		return err
 	}
-	if err := a.check(&asked, plan); err != nil {
-		return err
-	}
-	id, err := a.Submit.Submit(c.Request.Context(), job.Submission{
-		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: asked.maxRetries, TraceID: traceOf(c),
-	})
-	if errors.Is(err, job.ErrFateUnknown) {
-		return &problem{kind: outcomeUnknown, jobID: id}
-	}
-	if err != nil {
-		return err
-	}
-	a.accepted(c, id)
+	a.accepted(c, r)
 	return nil
 }
 
-// accepted writes the 202 in the seed's exact shape. An id is hexadecimal and a stamp is digits: nothing needs escaping.
-func (a *api) accepted(c *gin.Context, id job.ID) {
-	h := c.Writer.Header()
-	h["Content-Type"] = jsonType
-	h["Location"] = []string{pollPath + string(id)}
-	h["Retry-After"] = oneSecond
-	out := make([]byte, 0, 160)
-	out = append(out, `{"apiResponseData":{"jobId":"`...)
-	out = append(out, id...)
-	out = append(out, `","currentJobStatus":"PENDING"},"timestamp":"`...)
-	out = a.Now().UTC().AppendFormat(out, stampFormat)
-	out = append(out, `"}`...)
-	c.Writer.WriteHeader(http.StatusAccepted)
-	_, _ = c.Writer.Write(out) // a client that left polls, or it does not
+// asks reads a request that asks for a job, into a submission that holds to plan and type.
+func (a *api) asks(c *gin.Context, shape *submitBody, plan func(asked) (job.Plan, error)) (job.Submission, error) {
+	if err := noQuery(c); err != nil {
+		return job.Submission{}, err
+	}
+	key, err := keyFrom(c.Request.Header)
+	if err != nil {
+		return job.Submission{}, err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return job.Submission{}, err
+	}
+	asked, err := shape.decode(body)
+	if err != nil {
+		return job.Submission{}, err
+	}
+	asked.key = key
+	p, err := plan(asked)
+	if err != nil {
+		return job.Submission{}, err
+	}
+	return a.submission(&asked, p, traceOf(c))
 }
 
-// tier finds the plan of a path segment, which must be the tier's name in lower case, byte for byte.
-func (a *api) tier(segment string) (job.Plan, bool) {
-	var name [31]byte
-	if len(segment) > len(name) {
-		return job.Plan{}, false
+// submission holds what is asked for to its plan, its type and the clock.
+func (a *api) submission(asked *asked, plan job.Plan, trace string) (s job.Submission, err error) {
+	if asked.typ == "" {
+		asked.typ = defaultType
 	}
-	for i := range len(segment) {
-		c := segment[i]
-		switch {
-		case 'a' <= c && c <= 'z':
-			c -= 'a' - 'A'
-		case '0' <= c && c <= '9', c == '_':
-		default:
-			return job.Plan{}, false
+	if err := a.check(asked, plan); err != nil {
+		return s, err
+	}
+	s = job.Submission{Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: asked.maxRetries, TraceID: trace}
+	s.CallbackURL = asked.callback
+	if asked.delay > 0 || !asked.runAt.IsZero() {
+		if s.Delay, s.RunAt, err = asked.runsAt(a.Clock()); err != nil {
+			return s, err
 		}
-		name[i] = c
 	}
-	return a.Plans.Plan(job.Tier(name[:len(segment)]))
+	if asked.key != "" {
+		s.Idempotency = idempotency(&s, asked)
+	}
+	return s, nil
 }
 
 // check holds a body that is well-formed to the plan and to its type.
@@ -97,7 +97,15 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 		return tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken", len(asked.payload), a.PayloadLimit))
 	}
 	if asked.maxRetries > plan.MaxRetries {
-		return invalid("maxRetries", fmt.Sprintf("may lower the tier's %d, not raise it", plan.MaxRetries))
+		return invalid(asked.spelling.maxRetries, fmt.Sprintf("may lower the tier's %d, not raise it", plan.MaxRetries))
+	}
+	if asked.callback != "" {
+		if a.CheckURL == nil {
+			return invalid("callbackUrl", "this server calls nobody back")
+		}
+		if err := a.CheckURL(asked.callback); err != nil {
+			return invalid("callbackUrl", shorten(err.Error()))
+		}
 	}
 	err := a.Types.Check(asked.typ, asked.payload)
 	switch {
@@ -105,7 +113,7 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 		return nil
 	case errors.Is(err, job.ErrUnknownType):
 		known := "known types: " + strings.Join(a.Types.Types(), ", ")
-		return &problem{kind: unknownJobType, detail: known, fields: []fieldError{{"type", known}}}
+		return &problem{kind: unknownJobType, detail: known, fields: []fieldError{{asked.spelling.typ, known}}}
 	case errors.Is(err, job.ErrBadPayload):
 		fields := payloadFields(err)
 		if len(fields) == 0 {
@@ -114,4 +122,113 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 		return &problem{kind: invalidPayload, detail: fields[0].Field + ": " + fields[0].Reason, fields: fields}
 	}
 	return fmt.Errorf("check payload of %s: %w", asked.typ, err)
+}
+
+// receipt is what there is to say of an accepted submit.
+type receipt struct {
+	job.Accepted
+	status  job.Status
+	created time.Time     // of a replay: of the first submit
+	in      time.Duration // when it makes sense to poll
+}
+
+// send submits, within the caller's trace.
+func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
+	ctx := c.Request.Context()
+	var end func(job.ID, error)
+	if a.Trace != nil {
+		s.SpanID, end = a.Trace(ctx, s.Tier, s.TraceID, spanFrom(c.Request.Header))
+	}
+	accepted, err := a.Submit.Submit(ctx, s)
+	if end != nil {
+		end(accepted.ID, err)
+	}
+	if errors.Is(err, job.ErrFateUnknown) {
+		return receipt{}, &problem{kind: outcomeUnknown, jobID: accepted.ID}
+	}
+	if err != nil {
+		return receipt{}, err
+	}
+	r := receipt{Accepted: accepted, status: firstStatus(&s), in: a.Submit.Hint(s.Tier)}
+	switch {
+	case accepted.Replayed:
+		r.status, r.created = a.asItIs(ctx, accepted.ID)
+	case !s.RunAt.IsZero():
+		r.in = max(r.in, s.RunAt.Sub(a.Clock()))
+	case s.Delay > 0:
+		r.in = max(r.in, s.Delay)
+	}
+	return r, nil
+}
+
+func firstStatus(s *job.Submission) job.Status {
+	if s.Delayed() {
+		return job.Scheduled
+	}
+	return job.Pending
+}
+
+// asItIs is how the job of an earlier submit stands now. That cannot always be known; it was PENDING once.
+func (a *api) asItIs(ctx context.Context, id job.ID) (job.Status, time.Time) {
+	j, err := a.Jobs.Find(ctx, id)
+	if err != nil {
+		return job.Pending, time.Time{}
+	}
+	return j.Status.Shown(), j.ArrivedAt
+}
+
+// accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing needs escaping.
+func (a *api) accepted(c *gin.Context, r receipt) {
+	receiptHeaders(c, r, pollPath)
+	out := make([]byte, 0, 160)
+	out = append(out, `{"apiResponseData":{"jobId":"`...)
+	out = append(out, r.ID...)
+	out = append(out, `","currentJobStatus":"`...)
+	out = append(out, r.status...)
+	out = append(out, `"},"timestamp":"`...)
+	out = a.Now().UTC().AppendFormat(out, stampFormat)
+	out = append(out, `"}`...)
+	c.Writer.WriteHeader(http.StatusAccepted)
+	_, _ = c.Writer.Write(out) // a client that left polls, or it does not
+}
+
+func receiptHeaders(c *gin.Context, r receipt, path string) {
+	h := c.Writer.Header()
+	h["Content-Type"] = jsonType
+	h["Location"] = []string{path + string(r.ID)}
+	h["Retry-After"] = oneSecond
+	if n := seconds(r.in); n > 1 {
+		h["Retry-After"] = []string{strconv.Itoa(n)}
+	}
+	if r.Replayed {
+		h["Idempotency-Replayed"] = replayed
+	}
+}
+
+// tier finds the plan of a path segment, which must be the tier's name in lower case, byte for byte.
+func (a *api) tier(segment string) (job.Plan, bool) {
+	name := pathTier(segment)
+	if name == "" {
+		return job.Plan{}, false
+	}
+	return a.Plans.Plan(name)
+}
+
+func pathTier(segment string) job.Tier {
+	var name [maxTierName]byte
+	if len(segment) > len(name) {
+		return ""
+	}
+	for i := range len(segment) {
+		c := segment[i]
+		switch {
+		case 'a' <= c && c <= 'z':
+			c -= 'a' - 'A'
+		case '0' <= c && c <= '9', c == '_':
+		default:
+			return ""
+		}
+		name[i] = c
+	}
+	return job.Tier(name[:len(segment)])
 }

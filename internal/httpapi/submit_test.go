@@ -37,10 +37,8 @@ func TestSubmit_S2_E1_S2_E2_S2_E3(t *testing.T) {
 
 func TestSubmit_ATimestampAlwaysHasSixDigits(t *testing.T) {
 	r := newRooms(t)
-	h := NewHandler(Deps{Submit: r, Find: r, Ready: r, Types: r.types, Plans: &r.plans, Now: func() time.Time {
-		return time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
-	}})
-	r.Handler = h
+	r.deps.Now = func() time.Time { return time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200)) }
+	r.Handler = NewHandler(r.deps)
 	if rec := r.do("POST", "/paid/submit", ""); !strings.Contains(rec.Body.String(), `"timestamp":"2026-05-01T11:00:00.000000Z"`) {
 		t.Error(rec.Body)
 	}
@@ -85,7 +83,7 @@ func (w waits) RetryIn() time.Duration { return w.in }
 
 func refusing(t *testing.T, err error) *rooms {
 	r := newRooms(t)
-	r.submit = func(context.Context, job.Submission) (job.ID, error) { return "", err }
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{}, err }
 	return r
 }
 
@@ -111,7 +109,9 @@ func TestQueueFull_S2_E5(t *testing.T) {
 
 func TestSubmit_OutcomeUnknownSaysTheID(t *testing.T) {
 	r := newRooms(t)
-	r.submit = func(context.Context, job.Submission) (job.ID, error) { return knownID, job.ErrFateUnknown }
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		return job.Accepted{ID: knownID}, job.ErrFateUnknown
+	}
 	rec := r.post(`{}`)
 	if body := wantProblem(t, rec, 504, "OUTCOME_UNKNOWN"); body["jobId"] != string(knownID) {
 		t.Errorf("jobId %v", body["jobId"])
@@ -131,7 +131,10 @@ func TestSubmit_InternalCausesStayInside(t *testing.T) {
 func TestSubmit_AClientThatLeftIsNoError_A30(t *testing.T) {
 	r := newRooms(t)
 	ctx, leave := context.WithCancel(t.Context())
-	r.submit = func(ctx context.Context, _ job.Submission) (job.ID, error) { leave(); return "", ctx.Err() }
+	r.submit = func(ctx context.Context, _ job.Submission) (job.Accepted, error) {
+		leave()
+		return job.Accepted{}, ctx.Err()
+	}
 	h := r.Handler
 	r.Handler = withContext(ctx, h)
 	if rec := r.do("POST", "/paid/submit", ""); rec.Code != gone || strings.Contains(r.log.String(), "ERROR") {
@@ -173,5 +176,69 @@ func TestSubmit_TraceID(t *testing.T) {
 				t.Errorf("stored %q, echoed %q", r.submitted[0].TraceID, got)
 			}
 		})
+	}
+}
+
+func TestSubmit_WhenAndWhoHears(t *testing.T) {
+	hour := aMoment.Truncate(time.Second).Add(time.Hour)
+	for body, want := range map[string]struct {
+		delay    time.Duration
+		runAt    time.Time
+		callback string
+		status   string
+		retry    string
+	}{
+		`{}`:                                      {status: "PENDING", retry: "3"},
+		`{"delaySeconds":0}`:                      {status: "PENDING", retry: "3"},
+		`{"delaySeconds":30}`:                     {delay: 30 * time.Second, status: "SCHEDULED", retry: "30"},
+		`{"delaySeconds":1.0005}`:                 {delay: 1001 * time.Millisecond, status: "SCHEDULED", retry: "3"},
+		`{"delaySeconds":31536000}`:               {delay: maxAhead, status: "SCHEDULED", retry: "31536000"},
+		`{"runAt":"2026-05-01T12:31:57Z"}`:        {runAt: hour, status: "SCHEDULED", retry: "3600"},
+		`{"runAt":"2026-05-01T14:31:57+02:00"}`:   {runAt: hour, status: "SCHEDULED", retry: "3600"},
+		`{"runAt":"2020-01-01T00:00:00Z"}`:        {status: "PENDING", retry: "3"},
+		`{"runAt":null,"delaySeconds":null}`:      {status: "PENDING", retry: "3"},
+		`{"callbackUrl":"https:\/\/x/a?b=c"}`:     {callback: "https://x/a?b=c", status: "PENDING", retry: "3"},
+		`{"runAt":"2027-05-01T11:31:57.961931Z"}`: {runAt: aMoment.Add(maxAhead), status: "SCHEDULED", retry: "31536000"},
+	} {
+		r := newRooms(t)
+		r.hint = 2500 * time.Millisecond
+		rec := r.post(body)
+		if rec.Code != 202 || !strings.Contains(rec.Body.String(), `"currentJobStatus":"`+want.status+`"`) {
+			t.Errorf("%s: %d %s", body, rec.Code, rec.Body)
+			continue
+		}
+		wantHeader(t, rec, "Retry-After", want.retry)
+		if s := r.submitted[0]; s.Delay != want.delay || !s.RunAt.Equal(want.runAt) || s.CallbackURL != want.callback {
+			t.Errorf("%s: submitted %+v", body, s)
+		}
+	}
+	r := newRooms(t)
+	r.deps.CheckURL = nil
+	r.Handler = NewHandler(r.deps)
+	wantProblem(t, r.post(`{"callbackUrl":"https://x/"}`), 400, "INVALID_REQUEST", "callbackUrl")
+	wantProblem(t, r.do("POST", "/paid/submit?wait=1", ""), 400, "INVALID_REQUEST", "wait")
+}
+
+// The span of a submit stands below the caller's, hears what became of it, and goes with the job.
+func TestSubmit_Trace_S4_O2(t *testing.T) {
+	r := newRooms(t)
+	var heard []string
+	r.deps.Trace = func(_ context.Context, tier job.Tier, trace, parent string) (string, func(job.ID, error)) {
+		return "00f067aa0ba902b8", func(id job.ID, err error) { heard = append(heard, fmt.Sprint(tier, trace, parent, id, err)) }
+	}
+	r.Handler = NewHandler(r.deps)
+	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+	r.do("POST", "/paid/submit", "", "traceparent", "00-"+trace+"-"+parent+"-01")
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{}, job.ErrQueueFull }
+	r.do("POST", "/public/submit", "", "X-Trace-Id", "mine")
+	r.json("POST", "/paid/submit/batch", `[{},{}]`, "X-Trace-Id", "all")
+	want := []string{"PAID" + trace + parent + string(knownID) + "<nil>", "PUBLICmine" + fmt.Sprint("", job.ErrQueueFull), "PAIDall<nil>"}
+	if strings.Join(heard, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%q, want %q", heard, want)
+	}
+	for _, s := range r.submitted {
+		if s.SpanID != "00f067aa0ba902b8" {
+			t.Errorf("submitted %+v", s)
+		}
 	}
 }

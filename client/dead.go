@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// Dead lists the dead letters, jobs that FAILED and were not requeued, the latest first. cursor is "" at first, then the last page's Next.
+func (c *Client) Dead(ctx context.Context, f Filter, cursor string) (Page, error) {
+	if err := f.deadOnly(); err != nil {
+		return Page{}, fmt.Errorf("dead: %w", err)
+	}
+	return c.page(ctx, "dead", "admin/dead", f, cursor)
+}
+
+// AllDead goes through all pages of Dead. An error is the last thing it yields.
+func (c *Client) AllDead(ctx context.Context, f Filter) iter.Seq2[Job, error] {
+	return pages(func(cursor string) (Page, error) { return c.Dead(ctx, f, cursor) })
+}
+
+// DeadExport opens the dead letters with their payloads, one JSON object a line. It must be closed. Reading it fails with an error if it does
+// not come whole.
+func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error) {
+	if err := f.deadOnly(); err != nil {
+		return nil, fmt.Errorf("dead export: %w", err)
+	}
+	resp, err := c.open(ctx, call{
+		verb: "dead export", method: http.MethodGet, path: "admin/dead/export", query: f.query(), stream: true,
+		header: http.Header{"Accept": {"application/x-ndjson"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// Requeued is what a bulk requeue did.
+type Requeued struct {
+	Matched  int `json:"matched"`
+	Requeued int `json:"requeued"` // 0 in a dry run
+}
+
+// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.To picks those discarded before it. A dry run only
+// counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
+// job gets two lives.
+func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
+	if err := f.deadOnly(); err != nil {
+		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
+	}
+	if !f.From.IsZero() {
+		return Requeued{}, fmt.Errorf("requeue dead: %w: it has no lower bound of time", ErrInvalid)
+	}
+	body, err := json.Marshal(struct {
+		Tier   Tier      `json:"tier,omitempty"`
+		Cause  string    `json:"cause,omitempty"`
+		Type   string    `json:"type,omitempty"`
+		Before time.Time `json:"before,omitzero"`
+		Limit  int       `json:"limit"`
+		DryRun bool      `json:"dryRun"`
+	}{f.Tier, f.Cause, f.Type, f.To.UTC(), limit, dryRun})
+	if err != nil {
+		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
+	}
+	done, _, err := fetch[Requeued](ctx, c, call{
+		verb: "requeue dead", method: http.MethodPost, path: "admin/dead/requeue", body: body, changes: !dryRun, once: !dryRun, hold: time.Minute,
+	})
+	return done, err
+}
+
+// deadOnly refuses a filter for something else than dead letters: to ignore it would act on too many.
+func (f *Filter) deadOnly() error {
+	if f.Status != "" && f.Status != Failed {
+		return fmt.Errorf("%w: dead letters are FAILED, not %s", ErrInvalid, f.Status)
+	}
+	f.Status = ""
+	return nil
+}

@@ -1,0 +1,136 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/client/internal/fake"
+)
+
+// Two lines to a first job.
+func Example() {
+	server := fake.NewRunning() // in place of a tierq server
+	defer server.Close()
+	ctx := context.Background()
+
+	c := client.New(server.URL)
+	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL", map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
+
+	fmt.Println(id, err)
+	// Output: 019de340-01fe-7a58-be69-000000000001 <nil>
+}
+
+// Wait returns when the job has ended; its result is JSON.
+func ExampleClient_Wait() {
+	server := fake.NewRunning()
+	defer server.Close()
+	c := client.New(server.URL)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	id, err := c.Submit(ctx, client.Unpaid, "SEND_EMAIL", map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
+	if err != nil {
+		fmt.Println("not accepted:", err)
+		return
+	}
+	done, err := c.Wait(ctx, id)
+	if failed, ok := errors.AsType[*client.JobFailedError](err); ok {
+		fmt.Println("failed for good:", failed.Poll.FailureCause)
+		return
+	}
+	if err != nil {
+		fmt.Println("not known:", err)
+		return
+	}
+	var result struct{ Accepted []string }
+	if err := done.Decode(&result); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(done.Status, result.Accepted)
+	// Output: COMPLETED [ada@example.com]
+}
+
+// Watch tells how the job gets on.
+func ExampleClient_Watch() {
+	server := fake.New()
+	defer server.Close()
+	c := client.New(server.URL)
+	ctx := context.Background()
+	id, err := c.Submit(ctx, client.Public, "REPORT", nil)
+	if err != nil {
+		fmt.Println("not accepted:", err)
+		return
+	}
+	next := map[client.Status]string{client.Pending: "PROCESSING", client.Processing: "COMPLETED"}
+	_, err = c.Watch(ctx, id, func(p client.Poll) {
+		fmt.Println(p.Status)
+		if status, ok := next[p.Status]; ok {
+			server.Move(id, status, `{}`, "", "") // what a worker would do
+		}
+	})
+	fmt.Println(err)
+	// Output:
+	// PENDING
+	// PROCESSING
+	// COMPLETED
+	// <nil>
+}
+
+// A batch is one request; each job is accepted or refused on its own.
+func ExampleClient_SubmitBatch() {
+	server := fake.New()
+	defer server.Close()
+	c := client.New(server.URL)
+	outcomes, err := c.SubmitBatch(context.Background(), client.Paid, []client.Submission{
+		{Type: "SEND_EMAIL", Payload: map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"}},
+		{Type: "NO_SUCH_TYPE"},
+	})
+	for _, o := range outcomes {
+		fmt.Println(o.Status, errors.Is(o.Err, client.ErrInvalid))
+	}
+	fmt.Println(err)
+	// Output:
+	// PENDING false
+	//  true
+	// <nil>
+}
+
+// A key derived from what the job is for makes it one job, whoever submits it, however often.
+func ExampleIdempotencyKey() {
+	server := fake.New()
+	defer server.Close()
+	c := client.New(server.URL)
+	for range 3 {
+		id, err := c.Submit(context.Background(), client.Paid, "REPORT", nil, client.IdempotencyKey("order-4711"))
+		fmt.Println(id, err)
+	}
+	// Output:
+	// 019de340-01fe-7a58-be69-000000000001 <nil>
+	// 019de340-01fe-7a58-be69-000000000001 <nil>
+	// 019de340-01fe-7a58-be69-000000000001 <nil>
+}
+
+// What a refused submit means. ErrOutcomeUnknown is the one case in which there may be a job all the same.
+func ExampleError() {
+	server := fake.New()
+	defer server.Close()
+	server.Faults(func(int, *http.Request) fake.Fault {
+		return fake.Fault{Status: 503, Code: "QUEUE_FULL", RetryAfter: "30"}
+	})
+	c := client.New(server.URL, client.WithBackoff(100*time.Millisecond, 10*time.Second)) // 30 s is more than it waits
+	_, err := c.Submit(context.Background(), client.Public, "REPORT", nil)
+	switch e, _ := errors.AsType[*client.Error](err); {
+	case errors.Is(err, client.ErrOutcomeUnknown):
+		fmt.Println("submit again, with the same key:", e.Key)
+	case errors.Is(err, client.ErrQueueFull):
+		fmt.Println("come again in", e.RetryAfter)
+	case errors.Is(err, client.ErrInvalid):
+		fmt.Println("mend the request:", e.Fields)
+	}
+	// Output: come again in 30s
+}

@@ -1,0 +1,209 @@
+// Package fake is a tierq server as a client sees it, in memory and on a free port: it keeps the contract's promises about idempotency keys,
+// polls and events, runs nothing, and misbehaves on request. For tests and examples.
+package fake
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+)
+
+// Server is the fake. Its jobs stay PENDING until Finish, unless Runs is set.
+type Server struct {
+	URL string
+
+	http  *httptest.Server
+	mux   *http.ServeMux
+	mu    sync.Mutex
+	jobs  map[string]*Job
+	order []string
+	keys  map[string]string // idempotency key -> job id
+	seen  []string          // method and path of each request, in order
+	moved chan struct{}     // closed and replaced at each change
+	fault func(n int, r *http.Request) Fault
+	runs  bool
+}
+
+// Job is a job the fake has accepted.
+type Job struct {
+	ID, Tier, Type, Key, Trace string
+	Payload                    json.RawMessage
+	Body                       string // of the submit, as it came
+	Status                     string
+	Version                    int
+	Result, Cause, Error       string
+}
+
+// New starts a fake; Close ends it.
+func New() *Server {
+	s := &Server{mux: http.NewServeMux(), jobs: map[string]*Job{}, keys: map[string]string{}, moved: make(chan struct{})}
+	s.mux.HandleFunc("POST /{tier}/submit", s.submit)
+	s.mux.HandleFunc("POST /{tier}/submit/batch", s.batch)
+	s.mux.HandleFunc("GET /result/poll", s.poll)
+	s.mux.HandleFunc("GET /api/jobs/{id}/events", s.events)
+	s.mux.HandleFunc("POST /api/jobs/{id}/cancel", s.cancel)
+	s.http = httptest.NewServer(s)
+	s.URL = s.http.URL
+	return s
+}
+
+// NewRunning starts a fake that completes every job as soon as somebody asks for it.
+func NewRunning() *Server {
+	s := New()
+	s.runs = true
+	return s
+}
+
+// Close stops the server and breaks its connections.
+func (s *Server) Close() {
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// Handle serves one more pattern of http.ServeMux, one request at a time.
+func (s *Server) Handle(pattern string, f http.HandlerFunc) {
+	var one sync.Mutex
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
+		f(w, r)
+	})
+}
+
+// Jobs are the accepted jobs, in order.
+func (s *Server) Jobs() []Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []Job
+	for _, id := range s.order {
+		list = append(list, *s.jobs[id])
+	}
+	return list
+}
+
+// Seen lists the requests that have arrived: method, space, path.
+func (s *Server) Seen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.seen...)
+}
+
+// Move brings a job into a status; result, cause and error are what its poll then shows.
+func (s *Server) Move(id, status, result, cause, failure string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.move(id, status, result, cause, failure)
+}
+
+func (s *Server) move(id, status, result, cause, failure string) {
+	j := s.jobs[id]
+	j.Status, j.Result, j.Cause, j.Error = status, result, cause, failure
+	j.Version++
+	close(s.moved)
+	s.moved = make(chan struct{})
+}
+
+// accept takes one submission, or finds the job of its key. It is called with the lock held.
+func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed bool, code string) {
+	if first, known := s.keys[key]; known && key != "" {
+		j := s.jobs[first]
+		if j.Body != string(body) || j.Tier != tier {
+			return nil, false, "IDEMPOTENCY_MISMATCH"
+		}
+		return j, true, ""
+	}
+	var asked struct {
+		Type    string          `json:"type"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
+		return nil, false, "INVALID_REQUEST"
+	}
+	if asked.Type == "NO_SUCH_TYPE" {
+		return nil, false, "UNKNOWN_JOB_TYPE"
+	}
+	if asked.Type == "TOO_MANY" {
+		return nil, false, "QUEUE_FULL"
+	}
+	j = &Job{
+		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier, Type: asked.Type, Key: key, Trace: trace,
+		Payload: asked.Payload, Body: string(body), Status: "PENDING",
+	}
+	s.jobs[j.ID] = j
+	s.order = append(s.order, j.ID)
+	if key != "" {
+		s.keys[key] = j.ID
+	}
+	return j, false, ""
+}
+
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
+	body := read(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), r.Header.Get("Idempotency-Key"), r.Header.Get("X-Trace-Id"), body)
+	if code != "" {
+		Refuse(w, statuses[code], code)
+		return
+	}
+	if replayed {
+		w.Header().Set("Idempotency-Replayed", "true")
+	}
+	w.Header().Set("X-Trace-Id", "trace-of-"+j.ID)
+	w.Header().Set("Retry-After", "1")
+	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": map[string]any{"jobId": j.ID, "currentJobStatus": j.Status}})
+}
+
+func (s *Server) batch(w http.ResponseWriter, r *http.Request) {
+	var entries []json.RawMessage
+	body := read(r)
+	if len(body) > 16<<20 {
+		Refuse(w, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
+		return
+	}
+	if err := json.Unmarshal(body, &entries); err != nil || len(entries) > 1000 {
+		Refuse(w, http.StatusBadRequest, "INVALID_REQUEST")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := []map[string]any{}
+	for _, e := range entries {
+		var own struct {
+			Key string `json:"idempotencyKey"`
+		}
+		_ = json.Unmarshal(e, &own) // accept says what is wrong
+		j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), own.Key, r.Header.Get("X-Trace-Id"), e)
+		switch {
+		case code != "":
+			wrong := []map[string]any{{"field": "type", "reason": "no"}}
+			out = append(out, map[string]any{"errorCode": code, "message": "refused", "detail": "type: no", "errors": wrong})
+		case replayed:
+			out = append(out, map[string]any{"jobId": j.ID, "currentJobStatus": j.Status, "idempotencyReplayed": true})
+		default:
+			out = append(out, map[string]any{"jobId": j.ID, "currentJobStatus": j.Status})
+		}
+	}
+	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": out})
+}
+
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := r.PathValue("id")
+	j := s.jobs[id]
+	switch {
+	case j == nil:
+		Refuse(w, http.StatusNotFound, "JOB_NOT_FOUND")
+	case j.Status == "PROCESSING":
+		JSON(w, http.StatusAccepted, map[string]any{"jobId": id, "status": "PROCESSING", "cancelRequested": true})
+	case j.Status == "PENDING":
+		s.move(id, "CANCELLED", "", "", "")
+		JSON(w, http.StatusOK, map[string]any{"jobId": id, "status": "CANCELLED"})
+	default:
+		Refuse(w, http.StatusConflict, "INVALID_STATE_TRANSITION")
+	}
+}

@@ -1,0 +1,140 @@
+package fake
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// now is the moment in every answer.
+const now = "2026-05-01T11:31:57.961931Z"
+
+var statuses = map[string]int{
+	"IDEMPOTENCY_MISMATCH": http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE": http.StatusUnprocessableEntity,
+	"INVALID_REQUEST": http.StatusBadRequest, "QUEUE_FULL": http.StatusServiceUnavailable,
+}
+
+func (j *Job) tag() string { return fmt.Sprintf(`W/"%s-%d-0-1"`, j.Status, j.Version) }
+
+func (j *Job) ended() bool {
+	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
+}
+
+// data is what a poll shows of a job.
+func (j *Job) data() map[string]any {
+	orNull := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return s
+	}
+	d := map[string]any{
+		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": 5, "arrivedAt": now,
+		"firstTriedAt": nil, "completedAt": nil, "position": nil, "etaSeconds": nil, "result": nil,
+		"failureCause": orNull(j.Cause), "lastError": orNull(j.Error), "traceId": orNull(j.Trace),
+	}
+	if j.Result != "" {
+		d["result"] = json.RawMessage(j.Result)
+	}
+	if j.Status == "PENDING" {
+		d["position"], d["etaSeconds"] = 0, 1
+	}
+	return d
+}
+
+// look finds a job, runs it if this fake runs jobs, and gives the signal of the next change.
+func (s *Server) look(id string) (j Job, ok bool, moved <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.jobs[id]
+	if found == nil {
+		return Job{}, false, nil
+	}
+	if s.runs && found.Status == "PENDING" {
+		s.move(id, "COMPLETED", `{"accepted":["ada@example.com"]}`, "", "")
+	}
+	return *found, true, s.moved
+}
+
+func (s *Server) poll(w http.ResponseWriter, r *http.Request) {
+	asked := r.Header.Get("If-None-Match")
+	seconds, _ := strconv.Atoi(strings.TrimPrefix(r.Header.Get("Prefer"), "wait="))
+	until := time.After(time.Duration(seconds) * time.Second)
+	for {
+		j, ok, moved := s.look(r.URL.Query().Get("jobId"))
+		if !ok {
+			Refuse(w, http.StatusNotFound, "JOB_NOT_FOUND")
+			return
+		}
+		wait := seconds > 0 && !j.ended() && (asked == "" || asked == j.tag())
+		if wait {
+			select {
+			case <-moved:
+				continue
+			case <-until:
+			case <-r.Context().Done():
+			}
+		}
+		w.Header().Set("ETag", j.tag())
+		if asked == j.tag() {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		JSON(w, http.StatusOK, map[string]any{"apiResponseData": j.data(), "timestamp": now})
+		return
+	}
+}
+
+func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flusher := w.(http.Flusher)
+	_, _ = io.WriteString(w, ": hello\nretry: 1\n\n") // one that left is gone
+	for last := r.Header.Get("Last-Event-ID"); ; {
+		j, ok, moved := s.look(r.PathValue("id"))
+		if !ok {
+			Refuse(w, http.StatusNotFound, "JOB_NOT_FOUND")
+			return
+		}
+		if id := strings.Trim(j.tag(), `W/"`); id != last {
+			last = id
+			text, _ := json.Marshal(j.data())
+			fmt.Fprintf(w, "event: status\nid: %s\ndata: %s\n\n", last, text)
+		}
+		if j.ended() {
+			_, _ = io.WriteString(w, "event: bye\ndata:\n\n")
+			return
+		}
+		flusher.Flush()
+		select {
+		case <-moved:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// JSON answers with a value.
+func JSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // one that left is gone
+}
+
+// Refuse answers with the contract's error body.
+func Refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": "why " + code, "errorCode": code, "message": "refused",
+		"timestamp": now, "traceId": "trace-of-a-refusal", "errors": []map[string]any{{"field": "type", "reason": "is not known"}},
+	})
+}
+
+func read(r *http.Request) []byte {
+	body, _ := io.ReadAll(r.Body) // what broke off is not JSON
+	return body
+}

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Job returns a job with its attempts, oldest first: ErrNotFound if there is no such job.
+func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
+	k, err := jobCall("job", http.MethodGet, "jobs/", jobID, "")
+	if err != nil {
+		return Job{}, err
+	}
+	j, a, err := fetch[Job](ctx, c, k)
+	j.Payload, j.Result, j.Raw = present(j.Payload), present(j.Result), a.body
+	return j, err
+}
+
+// Jobs lists jobs, living and ended, the latest first. cursor is "" at first, then the last page's Next.
+func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error) {
+	if !f.From.IsZero() || !f.To.IsZero() {
+		return Page{}, fmt.Errorf("jobs: %w: only dead letters can be picked by time", ErrInvalid)
+	}
+	return c.page(ctx, "jobs", "admin/jobs", f, cursor)
+}
+
+// AllJobs goes through all pages of Jobs. An error is the last thing it yields.
+func (c *Client) AllJobs(ctx context.Context, f Filter) iter.Seq2[Job, error] {
+	return pages(func(cursor string) (Page, error) { return c.Jobs(ctx, f, cursor) })
+}
+
+func (c *Client) page(ctx context.Context, verb, path string, f Filter, cursor string) (Page, error) {
+	q := f.query()
+	set(q, "cursor", cursor)
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	p, _, err := fetch[Page](ctx, c, call{verb: verb, method: http.MethodGet, path: path, query: q})
+	return p, err
+}
+
+// pages turns a paged list into one sequence.
+func pages(page func(cursor string) (Page, error)) iter.Seq2[Job, error] {
+	return func(yield func(Job, error) bool) {
+		for cursor := ""; ; {
+			p, err := page(cursor)
+			if err == nil && p.Next == cursor && p.Next != "" {
+				err = errors.New("client: the list does not go on: its cursor stands still")
+			}
+			if err != nil {
+				yield(Job{}, err)
+				return
+			}
+			for _, j := range p.Items {
+				if !yield(j, nil) {
+					return
+				}
+			}
+			if cursor = p.Next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func (f *Filter) query() url.Values {
+	q := url.Values{}
+	set(q, "status", string(f.Status))
+	set(q, "tier", string(f.Tier))
+	set(q, "type", f.Type)
+	set(q, "cause", f.Cause)
+	set(q, "from", rfc3339(f.From))
+	set(q, "to", rfc3339(f.To))
+	return q
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}
+
+func rfc3339(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// jobCall is a call about one job.
+func jobCall(verb, method, before, jobID, behind string) (call, error) {
+	if err := checkID(jobID); err != nil {
+		return call{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	return call{verb: verb, method: method, path: before + jobID + behind}, nil
+}
+
+// Cancellation is what a cancel did.
+type Cancellation struct {
+	JobID     string `json:"jobId"`
+	Status    Status `json:"status"`                    // CANCELLED at once, or PROCESSING
+	Requested bool   `json:"cancelRequested,omitempty"` // it was running and has been told: it will end CANCELLED, never COMPLETED
+}
+
+// Cancel cancels a job: ErrConflict if it has ended, ErrNotFound if there is none.
+func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error) {
+	k, err := jobCall("cancel", http.MethodPost, "api/jobs/", jobID, "/cancel")
+	if err != nil {
+		return Cancellation{}, err
+	}
+	k.changes = true
+	done, _, err := fetch[Cancellation](ctx, c, k)
+	if errors.Is(err, ErrConflict) && errors.Is(err, ErrOutcomeUnknown) {
+		// An earlier try may be what ended it.
+		if p, err := c.Poll(ctx, jobID); err == nil && p.Status == Cancelled {
+			return Cancellation{JobID: p.JobID, Status: p.Status}, nil
+		}
+	}
+	return done, err
+}
+
+// Requeue gives a job that FAILED a new life: the same id, a fresh budget of retries. No error is a promise that it will run again. ErrConflict
+// if it is alive or did not fail.
+func (c *Client) Requeue(ctx context.Context, jobID string) error {
+	k, err := jobCall("requeue", http.MethodPost, "jobs/", jobID, "/retry")
+	if err != nil {
+		return err
+	}
+	k.changes, k.key = true, (&Submission{}).key()
+	_, err = c.do(ctx, k)
+	return err
+}
+
+// Artifact is the file a job made. It must be closed.
+type Artifact struct {
+	io.ReadCloser
+	Name        string // fit to be the name of a file: no path in it
+	ContentType string
+	Size        int64 // -1 = not known
+}
+
+// Artifact opens the file a job made: ErrNotFound if it made none. Reading it fails with an error if it does not come whole.
+func (c *Client) Artifact(ctx context.Context, jobID string) (*Artifact, error) {
+	k, err := jobCall("artifact", http.MethodGet, "jobs/", jobID, "/artifact")
+	if err != nil {
+		return nil, err
+	}
+	k.stream, k.header = true, http.Header{"Accept": {"*/*"}}
+	resp, err := c.open(ctx, k) //nolint:bodyclose // the body is the caller's to close
+	if err != nil {
+		return nil, err
+	}
+	a := &Artifact{ReadCloser: resp.Body, ContentType: resp.Header.Get("Content-Type"), Size: resp.ContentLength}
+	if _, params, err := mime.ParseMediaType(resp.Header.Get("Content-Disposition")); err == nil {
+		a.Name = params["filename"]
+	}
+	a.Name = fileName(a.Name, jobID)
+	return a, nil
+}
+
+// fileName makes a name that came over the wire fit for a folder.
+func fileName(name, otherwise string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || strings.ContainsRune(`:*?"<>|`, r) {
+			return '_'
+		}
+		return r
+	}, path.Base(strings.ReplaceAll(strings.ToValidUTF8(name, "_"), `\`, "/")))
+	if strings.Trim(name, ". /") == "" {
+		return otherwise
+	}
+	return name
+}
+
+// Why says what a job that waits is waiting for.
+type Why struct {
+	JobID         string         `json:"jobId"`
+	Status        Status         `json:"status"`
+	Position      *int64         `json:"position"` // ready jobs ahead of it
+	AheadByTier   map[Tier]int64 `json:"aheadByTier"`
+	RunningByTier map[Tier]int64 `json:"runningByTier"`
+	FreeSlots     int            `json:"freeSlots"`
+	Workers       int            `json:"workers"`
+	Gate          Gate           `json:"gate"`
+	ETASeconds    *int64         `json:"etaSeconds"`
+	RunAt         time.Time      `json:"runAt,omitzero"`
+	Reasons       []string       `json:"reasons"` // in words
+
+	Raw json.RawMessage `json:"-"` // the answer as it came
+}
+
+// Why explains why a job is still waiting.
+func (c *Client) Why(ctx context.Context, jobID string) (Why, error) {
+	k, err := jobCall("why", http.MethodGet, "api/jobs/", jobID, "/why")
+	if err != nil {
+		return Why{}, err
+	}
+	w, a, err := fetch[Why](ctx, c, k)
+	w.Raw = a.body
+	return w, err
+}

@@ -1,0 +1,136 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Stats is what the server is doing. Rates are per second; counts and percentiles are those of the last hour.
+type Stats struct {
+	Tiers          []TierStats  `json:"tiers"` // best first
+	Capacity       Capacity     `json:"capacity"`
+	Gate           Gate         `json:"gate"`
+	Outbox         Outbox       `json:"outbox"`
+	Watches        []WatchStats `json:"watches"`
+	Workers        []Worker     `json:"workers"`
+	DrainPerSecond float64      `json:"drainPerSecond"` // jobs that end
+	Timestamp      time.Time    `json:"timestamp,omitzero"`
+
+	Raw json.RawMessage `json:"-"` // the answer as it came, for what this version of the client does not know
+}
+
+// TierStats is one tier's part.
+type TierStats struct {
+	Tier               Tier        `json:"tier"`
+	Depth              int64       `json:"depth"` // ready jobs
+	Scheduled          int64       `json:"scheduled"`
+	OldestAgeSeconds   float64     `json:"oldestAgeSeconds"` // of the ready job that has waited longest
+	InFlight           int64       `json:"inFlight"`
+	SubmittedPerSecond float64     `json:"submittedPerSecond"`
+	FinishedPerSecond  float64     `json:"finishedPerSecond"`
+	WaitSeconds        Percentiles `json:"waitSeconds"`
+	RunSeconds         Percentiles `json:"runSeconds"`
+	Submitted          int64       `json:"submitted"`
+	Refused            int64       `json:"refused"`
+	Completed          int64       `json:"completed"`
+	Failed             int64       `json:"failed"`
+	Cancelled          int64       `json:"cancelled"`
+	Retried            int64       `json:"retried"`
+}
+
+// Percentiles of a time, in seconds.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Capacity is the room for jobs that nobody has claimed yet.
+type Capacity struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// Gate is the door that closes while the server cannot keep what it would promise.
+type Gate struct {
+	Open     bool   `json:"open"`
+	Failures int    `json:"failures"`
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Outbox holds the ended jobs that SQL does not have yet.
+type Outbox struct {
+	Jobs  int64 `json:"jobs"`
+	Bytes int64 `json:"bytes"`
+}
+
+// WatchStats is how often a watch over running jobs looks.
+type WatchStats struct {
+	Name         string  `json:"name"`
+	DelaySeconds float64 `json:"delaySeconds"`
+}
+
+// Worker is a process that runs jobs.
+type Worker struct {
+	Name      string    `json:"name"`
+	Host      string    `json:"host"`
+	PID       int       `json:"pid"`
+	Version   string    `json:"version"`
+	Slots     int       `json:"slots"`
+	Running   int       `json:"running"`
+	Stuck     int       `json:"stuck"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	SeenAt    time.Time `json:"seenAt,omitzero"`
+}
+
+// Stats asks what the server is doing.
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	s, a, err := fetch[Stats](ctx, c, call{verb: "stats", method: http.MethodGet, path: "api/stats"})
+	s.Raw = a.body
+	return s, err
+}
+
+// Health is how the server and what it stands on are: UP, DEGRADED, DOWN or OUT_OF_SERVICE.
+type Health struct {
+	Status     string               `json:"status"`
+	Components map[string]Component `json:"components,omitempty"`
+
+	Raw json.RawMessage `json:"-"` // the answer as it came
+}
+
+// Component is one part of a Health.
+type Component struct {
+	Status  string          `json:"status"`
+	Details json.RawMessage `json:"details,omitempty"`
+}
+
+// Health asks how the server is. A server that answers that it is DOWN has answered: that is no error.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	k := call{verb: "health", method: http.MethodGet, path: "actuator/health", also: http.StatusServiceUnavailable}
+	h, a, err := fetch[Health](ctx, c, k)
+	h.Raw = a.body
+	return h, err
+}
+
+// Readiness is whether the server takes jobs: UP and DEGRADED do, OUT_OF_SERVICE does not.
+type Readiness struct {
+	Status string  `json:"status"`
+	Checks []Check `json:"checks"`
+}
+
+// Check is one part of a Readiness.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// Ready asks whether the server takes jobs. A server that answers that it does not has answered: that is no error.
+func (c *Client) Ready(ctx context.Context) (Readiness, error) {
+	k := call{verb: "ready", method: http.MethodGet, path: "readyz", also: http.StatusServiceUnavailable}
+	k.query = map[string][]string{"verbose": {""}}
+	r, _, err := fetch[Readiness](ctx, c, k)
+	return r, err
+}

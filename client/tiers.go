@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Plan is what a tier promises. Times have a resolution of one millisecond.
+type Plan struct {
+	Tier              Tier
+	Priority          int // 1 goes first
+	MaxRetries        int
+	HeartbeatTimeout  time.Duration
+	MaxProcessingTime time.Duration
+	Share             int // percent of the capacity at which this tier is refused
+	Backoff           Backoff
+	TypeBackoff       map[string]Backoff // by job type, in place of Backoff
+	Version           int64              // grows with each change
+}
+
+// Backoff is the wait between a job's attempts: Base, then times Factor each, at most Cap; Jitter is the random part, 0 to 1.
+type Backoff struct {
+	Base   time.Duration
+	Factor float64
+	Cap    time.Duration
+	Jitter float64
+}
+
+// ETag is the tag of this version of the plan, for SetTier.
+func (p Plan) ETag() string { return `"` + strconv.FormatInt(p.Version, 10) + `"` }
+
+// The shapes on the wire: times in milliseconds.
+type (
+	wirePlan struct {
+		Tier                Tier                   `json:"tier,omitempty"`
+		Priority            int                    `json:"priority"`
+		MaxRetries          int                    `json:"maxRetries"`
+		HeartbeatTimeoutMs  int64                  `json:"heartbeatTimeoutMs"`
+		MaxProcessingTimeMs int64                  `json:"maxProcessingTimeMs"`
+		Share               int                    `json:"share"`
+		Backoff             wireBackoff            `json:"backoff"`
+		TypeBackoff         map[string]wireBackoff `json:"typeBackoff,omitempty"`
+		Version             int64                  `json:"version,omitempty"`
+	}
+	wireBackoff struct {
+		BaseMs int64   `json:"baseMs"`
+		Factor float64 `json:"factor"`
+		CapMs  int64   `json:"capMs"`
+		Jitter float64 `json:"jitter"`
+	}
+)
+
+// MarshalJSON writes the plan as the server does.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	w := wirePlan{
+		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
+		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(), Version: p.Version,
+	}
+	for typ, b := range p.TypeBackoff {
+		if w.TypeBackoff == nil {
+			w.TypeBackoff = map[string]wireBackoff{}
+		}
+		w.TypeBackoff[typ] = b.wire()
+	}
+	return json.Marshal(w)
+}
+
+// UnmarshalJSON reads the plan as the server writes it.
+func (p *Plan) UnmarshalJSON(text []byte) error {
+	var w wirePlan
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*p = Plan{
+		Tier: w.Tier, Priority: w.Priority, MaxRetries: w.MaxRetries, HeartbeatTimeout: ms(w.HeartbeatTimeoutMs),
+		MaxProcessingTime: ms(w.MaxProcessingTimeMs), Share: w.Share, Backoff: w.Backoff.read(), Version: w.Version,
+	}
+	for typ, b := range w.TypeBackoff {
+		if p.TypeBackoff == nil {
+			p.TypeBackoff = map[string]Backoff{}
+		}
+		p.TypeBackoff[typ] = b.read()
+	}
+	return nil
+}
+
+func (b Backoff) wire() wireBackoff {
+	return wireBackoff{BaseMs: b.Base.Milliseconds(), Factor: b.Factor, CapMs: b.Cap.Milliseconds(), Jitter: b.Jitter}
+}
+
+func (b wireBackoff) read() Backoff {
+	return Backoff{Base: ms(b.BaseMs), Factor: b.Factor, Cap: ms(b.CapMs), Jitter: b.Jitter}
+}
+
+func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Tiers lists the plans.
+func (c *Client) Tiers(ctx context.Context) ([]Plan, error) {
+	got, _, err := fetch[struct {
+		Items []Plan `json:"items"`
+	}](ctx, c, call{verb: "tiers", method: http.MethodGet, path: "admin/tiers"})
+	return got.Items, err
+}
+
+// SetTier stores a tier's plan, on every instance at once, and returns it as stored. etag is the Plan.ETag the change is based on: ErrChanged if
+// the plan is another one by now; with "" the plan is stored whatever was there. Tier and Version of plan are not looked at. It cannot make a new
+// tier while an etag is given; see CreateTier.
+func (c *Client) SetTier(ctx context.Context, tier Tier, plan Plan, etag string) (Plan, error) {
+	// With an etag a repeat of what was done already would be refused as if somebody else had done it.
+	return c.putTier(ctx, "set tier", tier, plan, "If-Match", etag, etag != "")
+}
+
+// CreateTier adds a tier: ErrChanged if it exists.
+func (c *Client) CreateTier(ctx context.Context, tier Tier, plan Plan) (Plan, error) {
+	return c.putTier(ctx, "create tier", tier, plan, "If-None-Match", "*", true)
+}
+
+func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan, condition, value string, once bool) (Plan, error) {
+	path, err := tierPath(tier)
+	if err != nil {
+		return Plan{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	plan.Tier, plan.Version = "", 0
+	body, err := json.Marshal(plan)
+	if err != nil {
+		return Plan{}, fmt.Errorf("%s: %w", verb, err)
+	}
+	k := call{
+		verb: verb, method: http.MethodPut, path: "admin/tiers/" + strings.ToUpper(path), header: http.Header{}, body: body,
+		changes: true, once: once,
+	}
+	if value != "" {
+		k.header.Set(condition, value)
+	}
+	stored, _, err := fetch[Plan](ctx, c, k)
+	return stored, err
+}

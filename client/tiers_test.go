@@ -1,0 +1,129 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/client/internal/fake"
+)
+
+const aPlan = `{"tier":"GOLD","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,"share":100,` +
+	`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.1},"typeBackoff":{"REPORT":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}},"version":3}`
+
+func TestPlan_IsAsOnTheWire(t *testing.T) {
+	var p Plan
+	if err := json.Unmarshal([]byte(aPlan), &p); err != nil {
+		t.Fatal(err)
+	}
+	want := Plan{
+		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second, Share: 100,
+		Backoff:     Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.1},
+		TypeBackoff: map[string]Backoff{"REPORT": {Factor: 1}}, Version: 3,
+	}
+	if !reflect.DeepEqual(p, want) || p.ETag() != `"3"` {
+		t.Errorf("%+v", p)
+	}
+	if text, err := json.Marshal(p); err != nil || string(text) != aPlan {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestTiers(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "GET /admin/tiers", 200, `{"items":[`+aPlan+`]}`)
+	plans, err := c.Tiers(soon(t))
+	if err != nil || len(plans) != 1 {
+		t.Fatalf("%+v, %v", plans, err)
+	}
+	var asked []string
+	s.Handle("PUT /admin/tiers/GOLD", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var members map[string]any
+		_ = json.Unmarshal(body, &members)
+		_, tier := members["tier"]
+		_, version := members["version"]
+		asked = append(asked, fmt.Sprint(r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), len(members), tier, version))
+		if m := r.Header.Get("If-Match"); m != "" && m != `"3"` || r.Header.Get("If-None-Match") != "" {
+			fake.Refuse(w, http.StatusPreconditionFailed, "PRECONDITION_FAILED")
+			return
+		}
+		_, _ = io.WriteString(w, aPlan)
+	})
+	plan := plans[0]
+	if stored, err := c.SetTier(soon(t), "gold", plan, plan.ETag()); err != nil || stored.Version != 3 {
+		t.Errorf("%+v, %v", stored, err)
+	}
+	if _, err := c.SetTier(soon(t), "GOLD", plan, `"2"`); !errors.Is(err, ErrChanged) {
+		t.Errorf("an old version: %v", err)
+	}
+	if _, err := c.SetTier(soon(t), "GOLD", plan, ""); err != nil {
+		t.Errorf("whatever was there: %v", err)
+	}
+	if _, err := c.CreateTier(soon(t), "GOLD", plan); !errors.Is(err, ErrChanged) {
+		t.Errorf("it exists: %v", err)
+	}
+	if want := `["3"7 false false "2"7 false false 7 false false *7 false false]`; fmt.Sprint(asked) != want {
+		t.Errorf("asked %v", asked)
+	}
+	// A conditional change whose answer is lost is not made again: the second try would be told that somebody else was faster.
+	for etag, again := range map[string]bool{`"3"`: false, "": true} {
+		first := len(s.Seen())
+		s.Faults(firstOnly(first+1, fake.Fault{DropAfter: true}))
+		if _, err := c.SetTier(soon(t), "GOLD", plan, etag); (err == nil) != again || !again && !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("lost, with the tag %s: %v", etag, err)
+		}
+	}
+}
+
+func TestStats(t *testing.T) {
+	s, c := newServer(t)
+	const text = `{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,"finishedPerSecond":0.25,` +
+		`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,"completed":5,"failed":1,"cancelled":1,"retried":2}],` +
+		`"capacity":{"used":4,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":1,"bytes":99},"watches":[{"name":"crashed","delaySeconds":3}],` +
+		`"workers":[{"name":"n","host":"h","pid":7,"version":"v1","slots":16,"running":2,"stuck":0,"startedAt":"2026-05-01T11:31:57Z","seenAt":"2026-05-01T11:31:58Z"}],` +
+		`"drainPerSecond":12.5,"timestamp":"2026-05-01T11:31:57.961931Z","new":1}`
+	answers(s, "GET /api/stats", 200, text)
+	got, err := c.Stats(soon(t))
+	if err != nil || len(got.Tiers) != 1 || len(got.Workers) != 1 || len(got.Watches) != 1 || string(got.Raw) != text {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	want := TierStats{
+		Tier: Paid, Depth: 3, Scheduled: 1, OldestAgeSeconds: 1.5, InFlight: 2, SubmittedPerSecond: 0.5, FinishedPerSecond: 0.25,
+		WaitSeconds: Percentiles{0.1, 0.2, 0.3}, RunSeconds: Percentiles{1, 2, 3}, Submitted: 9, Refused: 1, Completed: 5, Failed: 1, Cancelled: 1, Retried: 2,
+	}
+	if got.Tiers[0] != want || got.Capacity != (Capacity{4, 10000}) || !got.Gate.Open || got.Outbox != (Outbox{1, 99}) || got.DrainPerSecond != 12.5 ||
+		got.Workers[0].PID != 7 || got.Watches[0] != (WatchStats{"crashed", 3}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhy(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "GET /api/jobs/"+unknownID+"/why", 200, `{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,"freeSlots":0,`+
+		`"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,"reasons":["3 PAID jobs are ahead"]}`)
+	w, err := c.Why(soon(t), unknownID)
+	if err != nil || *w.Position != 3 || w.AheadByTier[Paid] != 3 || w.Workers != 1 || w.Gate.Reason != "redis" || w.ETASeconds != nil || len(w.Reasons) != 1 || w.Raw == nil {
+		t.Errorf("%+v, %v", w, err)
+	}
+}
+
+// A server that says that it is down has answered.
+func TestHealth(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "GET /actuator/health", 503, `{"status":"DOWN","components":{"redis":{"status":"DOWN"},"job":{"status":"UP","details":{"pendingJobs":3}}}}`)
+	h, err := c.Health(soon(t))
+	if err != nil || h.Status != "DOWN" || h.Components["redis"].Status != "DOWN" || string(h.Components["job"].Details) != `{"pendingJobs":3}` || h.Raw == nil {
+		t.Errorf("%+v, %v", h, err)
+	}
+	asked := answers(s, "GET /readyz", 503, `{"status":"OUT_OF_SERVICE","timestamp":"x","checks":[{"name":"gate","status":"DOWN","detail":"closed"}]}`)
+	r, err := c.Ready(soon(t))
+	if err != nil || r.Status != "OUT_OF_SERVICE" || len(r.Checks) != 1 || r.Checks[0].Detail != "closed" || len(*asked) != 1 || (*asked)[0] != "verbose=" {
+		t.Errorf("%+v, %v, asked %v", r, err, *asked)
+	}
+}

@@ -1,0 +1,128 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Tier is a class of service: better tiers go first.
+type Tier string
+
+// The tiers every server has; an operator may have added others.
+const (
+	Paid   Tier = "PAID"
+	Unpaid Tier = "UNPAID"
+	Public Tier = "PUBLIC"
+)
+
+// Status is where a job stands in its life.
+type Status string
+
+// The statuses.
+const (
+	Scheduled  Status = "SCHEDULED"
+	Pending    Status = "PENDING"
+	Processing Status = "PROCESSING"
+	Completed  Status = "COMPLETED"
+	Failed     Status = "FAILED"
+	Cancelled  Status = "CANCELLED"
+)
+
+// Ended reports whether nothing but a requeue can move the job any more.
+func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Poll is a job as it stands. Times are the zero time, and pointers nil, where there is nothing to say yet.
+type Poll struct {
+	JobID        string          `json:"jobId"`
+	Status       Status          `json:"currentJobStatus"`
+	Tier         Tier            `json:"jobTier"`
+	Type         string          `json:"type"`
+	RetryCount   int             `json:"retryCount"`
+	MaxRetries   int             `json:"maxRetries"`
+	ArrivedAt    time.Time       `json:"arrivedAt,omitzero"`
+	FirstTriedAt time.Time       `json:"firstTriedAt,omitzero"`
+	CompletedAt  time.Time       `json:"completedAt,omitzero"`
+	Position     *int64          `json:"position,omitempty"`   // of a pending job: 0 = next; approximate
+	ETASeconds   *int64          `json:"etaSeconds,omitempty"` // of a pending job
+	Result       json.RawMessage `json:"result,omitempty"`
+	FailureCause string          `json:"failureCause,omitempty"` // such as HANDLER_ERROR
+	LastError    string          `json:"lastError,omitempty"`    // of the latest failed attempt
+	TraceID      string          `json:"traceId,omitempty"`
+	ETag         string          `json:"-"` // changes with the job
+}
+
+// Decode reads the job's result into v.
+func (p *Poll) Decode(v any) error { return decodeResult(p.JobID, p.Result, v) }
+
+// Job is a job with what happened to it. Lists come without Result and History; a line of DeadExport is a Job.
+type Job struct {
+	JobID           string          `json:"jobId"`
+	Status          Status          `json:"status"`
+	Tier            Tier            `json:"tier"`
+	Type            string          `json:"type"`
+	Generation      int             `json:"generation,omitempty"` // 1, and one more with each requeue
+	Attempts        int             `json:"attempts"`
+	RetryCount      int             `json:"retryCount"`
+	MaxRetries      int             `json:"maxRetries"`
+	CancelRequested bool            `json:"cancelRequested,omitempty"`
+	CreatedAt       time.Time       `json:"createdAt,omitzero"`
+	RunAt           time.Time       `json:"runAt,omitzero"`
+	FirstTriedAt    time.Time       `json:"firstTriedAt,omitzero"`
+	CompletedAt     time.Time       `json:"completedAt,omitzero"`
+	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`
+	Payload         json.RawMessage `json:"payload,omitempty"`     // in an export of dead letters only
+	CallbackURL     string          `json:"callbackUrl,omitempty"` // in an export of dead letters only
+	Result          json.RawMessage `json:"result,omitempty"`
+	FailureCause    string          `json:"failureCause,omitempty"`
+	LastError       string          `json:"lastError,omitempty"`
+	TraceID         string          `json:"traceId,omitempty"`
+	History         []Attempt       `json:"history,omitempty"` // oldest first
+
+	RequeueRequestedAt time.Time `json:"requeueRequestedAt,omitzero"` // of a dead letter: a new life was promised
+	RequeuedAt         time.Time `json:"requeuedAt,omitzero"`         // and has begun
+
+	Raw json.RawMessage `json:"-"` // the answer as it came, for what this version of the client does not know
+}
+
+// Decode reads the job's result into v.
+func (j *Job) Decode(v any) error { return decodeResult(j.JobID, j.Result, v) }
+
+// Attempt is one claim of a job by a worker.
+type Attempt struct {
+	Attempt    int       `json:"attempt"`
+	Worker     string    `json:"worker,omitempty"`
+	StartedAt  time.Time `json:"startedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	Outcome    string    `json:"outcome,omitempty"` // RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED
+	Cause      string    `json:"cause,omitempty"`
+	Error      string    `json:"error,omitempty"`
+}
+
+// Filter picks jobs; a zero field takes all. From, To and Before are for dead letters only, Status for Jobs only.
+type Filter struct {
+	Status Status
+	Tier   Tier
+	Type   string
+	Cause  string
+	From   time.Time // discarded at From or later: Dead, DeadExport
+	To     time.Time // discarded before To: Dead, DeadExport, RequeueDead
+	Limit  int       // of one page, at most 100; 0 = the server's
+}
+
+// Page is a part of a list. Next is the cursor of the following part, "" at the end; a page may be short, or empty, and still have one.
+type Page struct {
+	Items []Job  `json:"items"`
+	Next  string `json:"next"`
+}
+
+// Event says that a job came into a status. Events are hints: they may be lost, the job itself is the truth.
+type Event struct {
+	ID      string    `json:"-"` // to go on from here, see Events
+	Resync  bool      `json:"-"` // nothing but this: some events were lost here
+	JobID   string    `json:"jobId"`
+	Tier    Tier      `json:"tier"`
+	Status  Status    `json:"status"`
+	Attempt int       `json:"attempt"`
+	Cause   string    `json:"cause,omitempty"`
+	At      time.Time `json:"at"`
+}

@@ -1,0 +1,107 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/gin-gonic/gin"
+)
+
+// artifact is GET /jobs/{id}/artifact: the file a job made, to be saved and not shown.
+func (a *api) artifact(c *gin.Context) error {
+	id, err := bareID(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), transfer)
+	defer cancel()
+	body, name, contentType, size, err := a.Artifacts.Artifact(ctx, id)
+	if err != nil {
+		return aboutJob(err, id)
+	}
+	defer body.Close()
+	h := c.Writer.Header()
+	h["Content-Type"] = []string{mediaType(contentType)}
+	h["Content-Disposition"] = []string{attachment(name)}
+	if size >= 0 {
+		h["Content-Length"] = []string{strconv.FormatInt(size, 10)}
+	}
+	c.Writer.WriteHeader(http.StatusOK)
+	if c.Request.Method == http.MethodHead {
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	if err := pour(c, body); err != nil {
+		return a.breakOff(c, "artifact", err)
+	}
+	return nil
+}
+
+// transfer is the longest that handing out one file, or one export, may take.
+const transfer = 10 * time.Minute
+
+// pour copies a file to the client; each piece must get through within the server's usual time. A file that is not as long as was said
+// breaks the connection: net/http sees to that.
+func pour(c *gin.Context, body io.Reader) error {
+	piece := make([]byte, 64<<10)
+	for {
+		n, err := body.Read(piece)
+		if n > 0 {
+			extend(c, operation)
+			if _, err := c.Writer.Write(piece[:n]); err != nil {
+				return fmt.Errorf("write: %w", err)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read: %w", err)
+		}
+	}
+}
+
+// mediaType is a type that is fit for a header.
+func mediaType(s string) string {
+	media, params, err := mime.ParseMediaType(s)
+	if err != nil {
+		return "application/octet-stream"
+	}
+	if s = mime.FormatMediaType(media, params); s == "" {
+		return "application/octet-stream"
+	}
+	return s
+}
+
+// attachment is a Content-Disposition (RFC 6266): the name in plain ASCII for all, and where that is not all of it, as it is.
+func attachment(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name)
+	if name = strings.TrimLeft(name, ". "); name == "" {
+		name = "artifact"
+	}
+	plain := strings.Map(func(r rune) rune {
+		if r > '~' || r == '"' || r == '%' {
+			return '_'
+		}
+		return r
+	}, name)
+	value := `attachment; filename="` + plain + `"`
+	if plain != name {
+		value += "; filename*=UTF-8''" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	}
+	return value
+}

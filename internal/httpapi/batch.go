@@ -1,0 +1,148 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// batchEntry is the answer to one entry: a jobId with its status, or the error members, or, of an unknown outcome, both.
+type batchEntry struct {
+	JobID     job.ID       `json:"jobId,omitzero"`
+	Status    job.Status   `json:"currentJobStatus,omitzero"`
+	Replayed  bool         `json:"idempotencyReplayed,omitzero"`
+	ErrorCode string       `json:"errorCode,omitzero"`
+	Message   string       `json:"message,omitzero"`
+	Detail    string       `json:"detail,omitzero"`
+	Errors    []fieldError `json:"errors,omitempty"`
+}
+
+// submitBatch is POST /:tier/submit/batch: each entry is accepted or refused by itself.
+func (a *api) submitBatch(c *gin.Context) error {
+	plan, ok := a.tier(c.Param("tier"))
+	if !ok {
+		return &problem{kind: unknownTier}
+	}
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	if _, sent := c.Request.Header[keyHeader]; sent {
+		return invalid(keyHeader, "a batch takes no key for all; give each entry an idempotencyKey of its own")
+	}
+	entries, done, err := a.readBatch(c)
+	defer done()
+	if err != nil {
+		return err
+	}
+	b := batch{api: a, c: c, answers: make([]batchEntry, len(entries)), wait: a.Submit.Hint(plan.Tier)}
+	for i, text := range entries {
+		b.take(i, text, plan)
+	}
+	if err := b.send(plan.Tier); err != nil {
+		return err
+	}
+	b.look()
+	c.Writer.Header().Set("Retry-After", fmt.Sprint(seconds(b.wait)))
+	return write(c, http.StatusAccepted, &struct {
+		Data      []batchEntry `json:"apiResponseData"`
+		Timestamp string       `json:"timestamp"`
+	}{b.answers, stamp(a.Now())})
+}
+
+// batch is one batch on its way: the submissions that are fit to be sent, and for each the entry it answers.
+type batch struct {
+	*api
+	c           *gin.Context
+	answers     []batchEntry
+	submissions []job.Submission
+	entry       []int         // by submission
+	wait        time.Duration // when to poll; or, if something was refused for now, when to come again
+	refused     bool
+}
+
+// take reads one entry.
+func (b *batch) take(i int, text []byte, plan job.Plan) {
+	s, err := b.submissionOf(text, plan)
+	if err != nil {
+		b.refuse(i, err)
+		return
+	}
+	b.submissions, b.entry = append(b.submissions, s), append(b.entry, i)
+}
+
+func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error) {
+	if int64(len(text)) > b.bodyLimit {
+		return job.Submission{}, tooLarge(fmt.Sprintf("the entry has more than %d bytes", b.bodyLimit))
+	}
+	asked, err := batchBody.decode(text)
+	if err != nil {
+		return job.Submission{}, err
+	}
+	return b.submission(&asked, plan, traceOf(b.c))
+}
+
+// refuse writes down why an entry was not accepted. What is not the user's to know goes to the log only.
+func (b *batch) refuse(i int, err error) {
+	p, known := explain(err)
+	if !known {
+		b.Log.Error("an entry of a batch failed", "err", err, "trace_id", traceOf(b.c))
+	}
+	answer := &b.answers[i]
+	answer.ErrorCode, answer.Message, answer.Detail, answer.Errors = p.kind.code, p.kind.message, p.detail, p.fields
+	if answer.Detail == "" {
+		answer.Detail = p.kind.message
+	}
+	if p.kind != systemUnhealthy && p.kind != queueFull {
+		return
+	}
+	if in := time.Duration(retryAfter(err)) * time.Second; !b.refused || in > b.wait {
+		b.wait, b.refused = in, true
+	}
+}
+
+// send submits what was fit for it, in one call. An error means that the client left.
+func (b *batch) send(tier job.Tier) error {
+	if len(b.submissions) == 0 {
+		return nil
+	}
+	ctx := b.c.Request.Context()
+	if b.Trace != nil {
+		span, end := b.Trace(ctx, tier, traceOf(b.c), spanFrom(b.c.Request.Header))
+		defer end("", nil)
+		for i := range b.submissions {
+			b.submissions[i].SpanID = span
+		}
+	}
+	accepted, errs := b.Submit.SubmitBatch(ctx, b.submissions)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for n, i := range b.entry {
+		if err := errs[n]; err != nil {
+			b.refuse(i, err)
+			if errors.Is(err, job.ErrFateUnknown) {
+				b.answers[i].JobID = accepted[n].ID
+			}
+			continue
+		}
+		b.answers[i] = batchEntry{JobID: accepted[n].ID, Status: firstStatus(&b.submissions[n]), Replayed: accepted[n].Replayed}
+	}
+	return nil
+}
+
+// look says of replayed entries how their jobs stand now: as many as can be asked in a second, the others as they were accepted.
+func (b *batch) look() {
+	ctx, cancel := context.WithTimeout(b.c.Request.Context(), time.Second)
+	defer cancel()
+	for i := range b.answers {
+		if answer := &b.answers[i]; answer.Replayed && ctx.Err() == nil {
+			answer.Status, _ = b.asItIs(ctx, answer.JobID)
+		}
+	}
+}

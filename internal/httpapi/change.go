@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// noFields is the body of a request that needs none: nothing, or {}.
+var noFields = shape[struct{}]{}
+
+// changes reads a request that changes a job and says nothing more than which.
+func (a *api) changes(c *gin.Context) (job.ID, error) {
+	id, err := bareID(c)
+	if err != nil {
+		return "", err
+	}
+	body, err := a.readBody(c)
+	if err != nil || body == nil {
+		return id, err
+	}
+	return id, noFields.read(body, &struct{}{})
+}
+
+// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop: it ends CANCELLED,
+// whatever its handler returns.
+func (a *api) cancel(c *gin.Context) error {
+	id, err := a.changes(c)
+	if err != nil {
+		return err
+	}
+	word, err := a.Jobs.Cancel(c.Request.Context(), id)
+	if err != nil {
+		return aboutJob(err, id)
+	}
+	body := struct {
+		JobID           job.ID     `json:"jobId"`
+		Status          job.Status `json:"status"`
+		CancelRequested bool       `json:"cancelRequested,omitzero"`
+	}{JobID: id, Status: job.Cancelled}
+	switch word {
+	case job.WasCancelled:
+		return write(c, http.StatusOK, &body)
+	case job.Cancel:
+		body.Status, body.CancelRequested = job.Processing, true
+		return write(c, http.StatusAccepted, &body)
+	}
+	return fmt.Errorf("cancel %s: answered %q", id, word)
+}
+
+// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The Idempotency-Key names the
+// request: sent again with the same one, it is the same promise and not a second life.
+func (a *api) requeue(c *gin.Context) error {
+	id, err := a.changes(c)
+	if err != nil {
+		return err
+	}
+	key, err := keyFrom(c.Request.Header)
+	if err != nil {
+		return err
+	}
+	if err := a.Requeue.Requeue(c.Request.Context(), id, requestID(key)); err != nil {
+		return aboutJob(err, id)
+	}
+	c.Writer.Header().Set("Location", pollPath+string(id))
+	return write(c, http.StatusAccepted, &struct {
+		JobID   job.ID     `json:"jobId"`
+		Status  job.Status `json:"status"`
+		TraceID string     `json:"traceId"`
+	}{id, job.Pending, traceOf(c)})
+}
+
+// requestID names one request: by its caller's key, else by chance.
+func requestID(key string) string {
+	if key != "" {
+		return ownKey("", key)
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
+	return hex.EncodeToString(id[:])
+}

@@ -1,0 +1,87 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestCancel_S1_E5_S1_S4_S4_E2(t *testing.T) {
+	for _, c := range []struct{ method, path string }{{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"}} {
+		answering := func(word job.Word, err error) *rooms {
+			r := newRooms(t)
+			r.cancel = func(id job.ID) (job.Word, error) {
+				if id != knownID {
+					t.Errorf("cancels %s", id)
+				}
+				return word, err
+			}
+			return r
+		}
+		wantJSON(t, answering(job.WasCancelled, nil).do(c.method, c.path, ""), 200, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"CANCELLED"}`)
+		wantJSON(t, answering(job.Cancel, nil).json(c.method, c.path, `{}`), 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PROCESSING","cancelRequested":true}`)
+		body := wantProblem(t, answering("", fmt.Errorf("cancel: %w: it is COMPLETED", job.ErrWrongState)).do(c.method, c.path, ""), 409, "INVALID_STATE_TRANSITION")
+		if body["detail"] != "the job's state does not allow that: it is COMPLETED" || body["jobId"] != string(knownID) {
+			t.Errorf("%v", body)
+		}
+		wantProblem(t, answering("", job.ErrNotFound).do(c.method, c.path, ""), 404, "JOB_NOT_FOUND")
+		wantProblem(t, answering("", job.ErrUnavailable).do(c.method, c.path, ""), 503, "SYSTEM_UNHEALTHY")
+		wantProblem(t, answering(job.Late, nil).do(c.method, c.path, ""), 500, "INTERNAL")
+	}
+}
+
+func TestRequeue_S0_E4_S0_S7_S1_E4_S1_S5(t *testing.T) {
+	for _, path := range []string{jobKnown + "/retry", "/admin" + jobKnown + "/resubmit"} {
+		var requests []string
+		r := newRooms(t)
+		r.requeue = func(id job.ID, requestID string) error {
+			if id != knownID {
+				t.Errorf("requeues %s", id)
+			}
+			requests = append(requests, requestID)
+			return nil
+		}
+		rec := r.do("POST", path, "", "X-Trace-Id", "trace-1")
+		wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","traceId":"trace-1"}`)
+		wantHeader(t, rec, "Location", pollKnown)
+		r.do("POST", path, "")
+		for range 2 {
+			r.do("POST", path, "", "Idempotency-Key", "mine")
+		}
+		r.do("POST", path, "", "Idempotency-Key", "another")
+		if len(requests) != 5 || requests[0] == requests[1] || requests[2] != requests[3] || requests[3] == requests[4] || len(requests[0]) != 32 || len(requests[2]) != 32 {
+			t.Errorf("%s: requests %q", path, requests)
+		}
+		wantProblem(t, r.do("POST", path, "", "Idempotency-Key", ""), 400, "INVALID_REQUEST", "Idempotency-Key")
+
+		r.requeue = func(job.ID, string) error {
+			return fmt.Errorf("requeue: dial 10.0.0.7: %w", fmt.Errorf("%w: it is running", job.ErrWrongState))
+		}
+		if body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION"); body["detail"] != "the job's state does not allow that: it is running" {
+			t.Errorf("%v", body)
+		}
+		r.requeue = func(job.ID, string) error { return job.ErrNotFound }
+		wantProblem(t, r.do("POST", path, ""), 404, "JOB_NOT_FOUND")
+		r.requeue = func(job.ID, string) error { return job.ErrUnknownTier }
+		wantProblem(t, r.do("POST", path, ""), 404, "UNKNOWN_TIER")
+	}
+}
+
+func TestChange_BadInput(t *testing.T) {
+	r := newRooms(t)
+	called := errors.New("was called")
+	r.cancel = func(job.ID) (job.Word, error) { return "", called }
+	r.requeue = func(job.ID, string) error { return called }
+	for _, c := range []struct{ method, before, after string }{
+		{"DELETE", "/admin/jobs/", ""}, {"DELETE", "/api/jobs/", ""}, {"POST", "/api/jobs/", "/cancel"}, {"POST", "/jobs/", "/retry"}, {"POST", "/admin/jobs/", "/resubmit"},
+	} {
+		known := c.before + string(knownID) + c.after
+		wantProblem(t, r.do(c.method, c.before+"7"+c.after, ""), 400, "INVALID_REQUEST", "id")
+		wantProblem(t, r.do(c.method, known+"?force=1", ""), 400, "INVALID_REQUEST", "force")
+		wantProblem(t, r.json(c.method, known, `{"force":true}`), 400, "INVALID_REQUEST", "force")
+		wantProblem(t, r.json(c.method, known, `[]`), 400, "INVALID_REQUEST")
+		wantProblem(t, r.do(c.method, known, `x`, "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE")
+	}
+}

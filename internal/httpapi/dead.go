@@ -1,0 +1,138 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// deadRow is a dead letter in a list.
+type deadRow struct {
+	jobRow
+	RequeueRequestedAt *string `json:"requeueRequestedAt"`
+	RequeuedAt         *string `json:"requeuedAt"`
+}
+
+// deadLine is a dead letter in an export: with what it takes to submit the job again.
+type deadLine struct {
+	deadRow
+	Payload     jsontext.Value `json:"payload"`
+	CallbackURL *string        `json:"callbackUrl"`
+}
+
+func deadRowOf(d *job.DeadLetter) deadRow {
+	return deadRow{rowOf(&d.Job), when(d.RequestedAt), when(d.RequeuedAt)}
+}
+
+func deadRows(letters []job.DeadLetter) []deadRow {
+	rows := make([]deadRow, len(letters))
+	for i := range letters {
+		rows[i] = deadRowOf(&letters[i])
+	}
+	return rows
+}
+
+// pageQuery is a page by its number.
+type pageQuery struct{ page, size int }
+
+// maxPage bounds how far one may leaf: /admin/dead goes on from a cursor instead.
+const maxPage = 10000
+
+var pageParams = params[pageQuery]{
+	"page": func(q *pageQuery, value string) (err error) { q.page, err = whole(value, 0, maxPage); return err },
+	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
+}
+
+// deadPage is GET /jobs/dead.
+func (a *api) deadPage(c *gin.Context) error {
+	q := pageQuery{size: pageLimit}
+	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {
+		return err
+	}
+	letters, total, err := a.Dead.DeadPage(c.Request.Context(), q.page, q.size)
+	if err != nil {
+		return err
+	}
+	return write(c, http.StatusOK, &struct {
+		Items []deadRow `json:"items"`
+		Page  int       `json:"page"`
+		Size  int       `json:"size"`
+		Total int64     `json:"total"`
+	}{deadRows(letters), q.page, q.size, total})
+}
+
+var (
+	exportParams = params[listQuery]{
+		"tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
+		"from": (*listQuery).setFrom, "to": (*listQuery).setTo,
+	}
+	deadParams = params[listQuery]{
+		"tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
+		"from": (*listQuery).setFrom, "to": (*listQuery).setTo, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
+	}
+)
+
+// dead is GET /admin/dead.
+func (a *api) dead(c *gin.Context) error {
+	q := listQuery{page: page{limit: pageLimit}}
+	if err := deadParams.read(c.Request.URL.RawQuery, &q); err != nil {
+		return err
+	}
+	letters, next, err := a.Dead.Dead(c.Request.Context(), q.Filter, q.cursor, q.limit)
+	if err != nil {
+		return listError(err)
+	}
+	return write(c, http.StatusOK, &listBody[deadRow]{Items: deadRows(letters), Next: orNull(next)})
+}
+
+// deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that cannot go on breaks the connection off: it must not
+// look whole.
+func (a *api) deadExport(c *gin.Context) error {
+	var q listQuery
+	if err := exportParams.read(c.Request.URL.RawQuery, &q); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.Request.Context(), transfer)
+	defer cancel()
+	extend(c, operation)
+	begun := false
+	begin := func() {
+		h := c.Writer.Header()
+		h["Content-Type"] = []string{"application/x-ndjson"}
+		h["Content-Disposition"] = []string{`attachment; filename="dead-letters.ndjson"`}
+		c.Writer.WriteHeader(http.StatusOK)
+		begun = true
+	}
+	err := a.Dead.EachDead(ctx, q.Filter, func(d job.DeadLetter) error {
+		line, err := encode(&deadLine{deadRowOf(&d), d.Payload, orNull(d.CallbackURL)})
+		if err != nil {
+			return err
+		}
+		if !begun {
+			begin()
+		}
+		extend(c, operation)
+		_, err = c.Writer.Write(append(line, '\n'))
+		return err
+	})
+	switch {
+	case err == nil && !begun:
+		begin()
+		c.Writer.WriteHeaderNow()
+	case err != nil && begun:
+		return a.breakOff(c, "export of dead letters", err)
+	}
+	return err
+}
+
+// breakOff ends an answer that is half written and cannot be finished.
+func (a *api) breakOff(c *gin.Context, what string, err error) error {
+	if c.Request.Context().Err() == nil {
+		a.Log.Warn("an answer was broken off", "what", what, "err", err, "trace_id", traceOf(c))
+	}
+	panic(http.ErrAbortHandler)
+}

@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system does.
+type rooms struct {
+	deps        Deps
+	submit      func(ctx context.Context, s job.Submission) (job.Accepted, error)
+	submitBatch func(batch []job.Submission) ([]job.Accepted, []error)
+	find        func(id job.ID) (job.Job, error)
+	attempts    []job.Attempt
+	list        func(f job.Filter, cursor string, limit int) ([]job.Job, string, error)
+	cancel      func(id job.ID) (job.Word, error)
+	letters     []job.DeadLetter
+	dead        func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
+	eachDead    error // after the letters
+	requeue     func(id job.ID, requestID string) error
+	requeueDead func(f job.Filter, limit int, dryRun bool) (int, int, error)
+	await       func(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
+	follow      func(ctx context.Context, heard func(job.Job) error) error
+	messages    chan job.Message
+	position    func(j *job.Job) (int64, error)
+	artifact    func() (io.ReadCloser, string, string, int64, error)
+	store       func(p job.Plan, ifVersion int64) (job.Plan, error)
+	why         func() (Why, error)
+	stats       func() (Stats, error)
+	health      Health
+	ready       Report
+	rate        float64
+	hint        time.Duration
+	types       *job.Registry
+	plans       job.PlanBook
+
+	submitted []job.Submission
+	found     []job.ID
+	closed    int
+	lastID    string
+	log       bytes.Buffer
+	http.Handler
+}
+
+func (r *rooms) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
+	r.submitted = append(r.submitted, s)
+	if r.submit == nil {
+		return job.Accepted{ID: knownID}, nil
+	}
+	return r.submit(ctx, s)
+}
+
+func (r *rooms) SubmitBatch(_ context.Context, batch []job.Submission) ([]job.Accepted, []error) {
+	r.submitted = append(r.submitted, batch...)
+	if r.submitBatch != nil {
+		return r.submitBatch(batch)
+	}
+	return slices.Repeat([]job.Accepted{{ID: knownID}}, len(batch)), make([]error, len(batch))
+}
+
+func (r *rooms) Hint(job.Tier) time.Duration { return r.hint }
+
+func (r *rooms) Find(_ context.Context, id job.ID) (job.Job, error) {
+	r.found = append(r.found, id)
+	if r.find == nil {
+		return job.Job{}, job.ErrNotFound
+	}
+	return r.find(id)
+}
+
+func (r *rooms) Attempts(context.Context, job.ID) ([]job.Attempt, error) { return r.attempts, nil }
+
+func (r *rooms) List(_ context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
+	return r.list(f, cursor, limit)
+}
+
+func (r *rooms) Cancel(_ context.Context, id job.ID) (job.Word, error) { return r.cancel(id) }
+
+func (r *rooms) Dead(_ context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
+	return r.dead(f, cursor, limit)
+}
+
+func (r *rooms) DeadPage(_ context.Context, page, size int) ([]job.DeadLetter, int64, error) {
+	from := min(page*size, len(r.letters))
+	return r.letters[from:min(from+size, len(r.letters))], int64(len(r.letters)), nil
+}
+
+func (r *rooms) EachDead(_ context.Context, _ job.Filter, yield func(job.DeadLetter) error) error {
+	for _, d := range r.letters {
+		if err := yield(d); err != nil {
+			return err
+		}
+	}
+	return r.eachDead
+}
+
+func (r *rooms) Requeue(_ context.Context, id job.ID, requestID string) error {
+	return r.requeue(id, requestID)
+}
+
+func (r *rooms) RequeueDead(_ context.Context, f job.Filter, limit int, dryRun bool) (int, int, error) {
+	return r.requeueDead(f, limit, dryRun)
+}
+
+func (r *rooms) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
+	return r.await(ctx, id, done)
+}
+
+func (r *rooms) Follow(ctx context.Context, _ job.ID, heard func(job.Job) error) error {
+	return r.follow(ctx, heard)
+}
+
+func (r *rooms) Stream(lastID string) Subscription {
+	r.lastID = lastID
+	return r
+}
+
+func (r *rooms) C() <-chan job.Message { return r.messages }
+func (r *rooms) Close()                { r.closed++ }
+
+func (r *rooms) Position(_ context.Context, j *job.Job) (int64, error) {
+	if r.position == nil {
+		return 0, job.ErrUnavailable
+	}
+	return r.position(j)
+}
+
+func (r *rooms) Rate() float64 { return r.rate }
+
+func (r *rooms) Ready(context.Context) Report { return r.ready }
+
+func (r *rooms) Plan(t job.Tier) (job.Plan, bool) { return r.plans.Plan(t) }
+func (r *rooms) All() []job.Plan                  { return r.plans.All() }
+
+func (r *rooms) StorePlan(_ context.Context, p job.Plan, ifVersion int64) (job.Plan, error) {
+	return r.store(p, ifVersion)
+}
+
+func (r *rooms) Artifact(context.Context, job.ID) (io.ReadCloser, string, string, int64, error) {
+	return r.artifact()
+}
+
+func (r *rooms) Stats(context.Context) (Stats, error)     { return r.stats() }
+func (r *rooms) Why(context.Context, job.ID) (Why, error) { return r.why() }
+func (r *rooms) Health(context.Context) Health            { return r.health }
+
+// sentences are what a stream said, one event each, without the blank lines.
+func sentences(body string) []string {
+	return strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
+}

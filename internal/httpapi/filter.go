@@ -1,0 +1,89 @@
+package httpapi
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// statuses are the words a filter takes for a status: ours, and those of the other seeds.
+var statuses = map[string]job.Status{
+	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed, "FAILED": job.Failed,
+	"CANCELLED": job.Cancelled,
+	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
+}
+
+var causes = map[string]job.Cause{
+	"HEARTBEAT_STOPPED": job.HeartbeatStopped, "MAX_TIME_EXCEEDED": job.MaxTimeExceeded, "HANDLER_ERROR": job.HandlerError,
+	"PERMANENT_ERROR": job.PermanentError, "RESULT_TOO_LARGE": job.ResultTooLarge, "UNKNOWN_JOB_TYPE": job.UnknownJobType,
+}
+
+// listQuery is a filter and where to go on.
+type listQuery struct {
+	job.Filter
+	page
+}
+
+func (q *listQuery) setStatus(value string) error {
+	status, known := statuses[value]
+	if !known {
+		return reason("is none of SCHEDULED, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
+	}
+	q.Status = status
+	return nil
+}
+
+func (q *listQuery) setTier(value string) (err error) {
+	q.Tier, err = filterTier(value)
+	return err
+}
+
+func (q *listQuery) setType(value string) (err error) {
+	q.Type, err = filterType(value)
+	return err
+}
+
+func (q *listQuery) setCause(value string) (err error) {
+	q.Cause, err = filterCause(value)
+	return err
+}
+
+func (q *listQuery) setFrom(value string) (err error) {
+	q.From, err = queryMoment(value)
+	return err
+}
+
+func (q *listQuery) setTo(value string) (err error) {
+	q.To, err = queryMoment(value)
+	return err
+}
+
+func (q *listQuery) setLimit(value string) error  { return q.page.setLimit(value) }
+func (q *listQuery) setCursor(value string) error { return q.page.setCursor(value) }
+
+// A filter may name a tier or a type that is gone: its jobs are still there.
+func filterTier(value string) (job.Tier, error) {
+	if tier := tierNamed(value); tier != "" {
+		return tier, nil
+	}
+	return "", reason("is not a tier's name")
+}
+
+func filterType(value string) (string, error) {
+	if !typeName(value) {
+		return "", reason("is not a job type's name")
+	}
+	return value, nil
+}
+
+func filterCause(value string) (job.Cause, error) {
+	cause, known := causes[value]
+	if !known {
+		return "", reason("is not a cause of failure")
+	}
+	return cause, nil
+}
+
+// queryMoment also takes the plus sign of an offset that came unescaped, as a space.
+func queryMoment(value string) (time.Time, error) { return moment(strings.ReplaceAll(value, " ", "+")) }

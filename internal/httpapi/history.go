@@ -1,0 +1,52 @@
+package httpapi
+
+import "github.com/tierq/tierq/internal/job"
+
+// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or CANCELLED.
+type attemptBody struct {
+	Attempt    int        `json:"attempt"`
+	Worker     *string    `json:"worker"`
+	StartedAt  *string    `json:"startedAt"`
+	FinishedAt *string    `json:"finishedAt"`
+	Outcome    string     `json:"outcome"`
+	Cause      *job.Cause `json:"cause"`
+	Error      *string    `json:"error"`
+}
+
+// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which the job itself tells.
+func history(j *job.Job, stored []job.Attempt) []attemptBody {
+	all := make([]attemptBody, 0, len(stored)+1)
+	for i := range stored {
+		all = append(all, attemptOf(&stored[i]))
+	}
+	if n := len(stored); j.Attempt == 0 || n > 0 && stored[n-1].Number >= j.Attempt {
+		return all
+	}
+	last := attemptBody{Attempt: j.Attempt, Worker: orNull(j.Worker), StartedAt: when(j.StartedAt), FinishedAt: when(j.EndedAt)}
+	switch j.Status.Shown() {
+	case job.Processing:
+		last.Outcome, last.FinishedAt = "RUNNING", nil
+	case job.Completed:
+		last.Outcome = "SUCCESS"
+	case job.Cancelled:
+		last.Outcome = "CANCELLED"
+	case job.Failed:
+		last.Outcome, last.Cause, last.Error = "FAILURE", orNull(j.Cause), orNull(j.LastError)
+	default: // it waits again: how its latest attempt ended is not kept any more
+		return all
+	}
+	return append(all, last)
+}
+
+func attemptOf(a *job.Attempt) attemptBody {
+	b := attemptBody{
+		Attempt: a.Number, Worker: orNull(a.Worker), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
+		Outcome: a.Outcome, Error: orNull(a.Error),
+	}
+	switch a.Outcome {
+	case "RELEASED", "LATER", "CANCELLED":
+	default:
+		b.Outcome, b.Cause = "FAILURE", orNull(job.Cause(a.Outcome))
+	}
+	return b
+}

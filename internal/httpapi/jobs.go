@@ -1,0 +1,111 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// jobRow is a job in a list. jobId and id, and createdAt and arrival, are the same under the names that the seeds give them.
+type jobRow struct {
+	JobID           job.ID     `json:"jobId"`
+	ID              job.ID     `json:"id"`
+	Type            string     `json:"type"`
+	Tier            job.Tier   `json:"tier"`
+	Status          job.Status `json:"status"`
+	RetryCount      int        `json:"retryCount"`
+	Attempts        int        `json:"attempts"`
+	MaxRetries      int        `json:"maxRetries"`
+	RunAt           *string    `json:"runAt"`
+	LastError       *string    `json:"lastError"`
+	CreatedAt       *string    `json:"createdAt"`
+	UpdatedAt       *string    `json:"updatedAt"`
+	FirstTriedAt    *string    `json:"firstTriedAt"`
+	CompletedAt     *string    `json:"completedAt"`
+	FailureCause    *job.Cause `json:"failureCause"`
+	Generation      int        `json:"generation"`
+	TraceID         *string    `json:"traceId"`
+	CancelRequested bool       `json:"cancelRequested"`
+}
+
+// jobBody is the whole job.
+type jobBody struct {
+	jobRow
+	Result  jsontext.Value `json:"result"`
+	History []attemptBody  `json:"history"`
+}
+
+type listBody[T any] struct {
+	Items []T     `json:"items"`
+	Next  *string `json:"next"` // null at the end
+}
+
+func rowOf(j *job.Job) jobRow {
+	row := jobRow{
+		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount, Attempts: j.Attempt,
+		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
+		CompletedAt: when(j.EndedAt), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
+		CancelRequested: j.CancelRequested, UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+	}
+	if j.Status == job.Scheduled {
+		row.RunAt = when(j.RunAt)
+	}
+	return row
+}
+
+func latest(times ...time.Time) (last time.Time) {
+	for _, t := range times {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
+}
+
+// getJob is GET /jobs/{id} and GET /api/jobs/{id}.
+func (a *api) getJob(c *gin.Context) error {
+	id, err := bareID(c)
+	if err != nil {
+		return err
+	}
+	ctx := c.Request.Context()
+	j, err := a.Jobs.Find(ctx, id)
+	if err != nil {
+		return aboutJob(err, id)
+	}
+	attempts, err := a.Jobs.Attempts(ctx, id)
+	if err != nil {
+		return aboutJob(err, id)
+	}
+	body := jobBody{jobRow: rowOf(&j), Result: j.Result, History: history(&j, attempts)}
+	if n := len(attempts); n > 0 {
+		body.UpdatedAt = when(latest(j.ArrivedAt, j.StartedAt, j.EndedAt, attempts[n-1].FinishedAt))
+	}
+	return write(c, http.StatusOK, &body)
+}
+
+var listParams = params[listQuery]{
+	"status": (*listQuery).setStatus, "tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
+	"limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
+}
+
+// list is GET /admin/jobs and GET /api/jobs.
+func (a *api) list(c *gin.Context) error {
+	q := listQuery{page: page{limit: pageLimit}}
+	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {
+		return err
+	}
+	jobs, next, err := a.Jobs.List(c.Request.Context(), q.Filter, q.cursor, q.limit)
+	if err != nil {
+		return listError(err)
+	}
+	body := listBody[jobRow]{Items: make([]jobRow, len(jobs)), Next: orNull(next)}
+	for i := range jobs {
+		body.Items[i] = rowOf(&jobs[i])
+	}
+	return write(c, http.StatusOK, &body)
+}

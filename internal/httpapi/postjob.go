@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// postJob is POST /jobs: a submit that names its tier in the body.
+func (a *api) postJob(c *gin.Context) error {
+	return a.post(c, jobsBody, "/jobs/", func(r receipt, trace string) any {
+		created := r.created
+		if created.IsZero() {
+			created = a.Clock()
+		}
+		return &struct {
+			JobID     job.ID     `json:"jobId"`
+			Status    job.Status `json:"status"`
+			CreatedAt string     `json:"createdAt"`
+			TraceID   string     `json:"traceId"`
+		}{r.ID, r.status, stamp(created), trace}
+	})
+}
+
+// postAPIJob is POST /api/jobs, JobWeaver's.
+func (a *api) postAPIJob(c *gin.Context) error {
+	return a.post(c, apiBody, "/api/jobs/", func(r receipt, trace string) any {
+		return &struct {
+			JobID   job.ID `json:"jobId"`
+			TraceID string `json:"traceId"`
+		}{r.ID, trace}
+	})
+}
+
+func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r receipt, trace string) any) error {
+	s, err := a.asks(c, shape, func(asked asked) (job.Plan, error) {
+		if asked.typ == "" {
+			return job.Plan{}, invalid(asked.spelling.typ, "is missing")
+		}
+		return a.tierAsked(asked.tier)
+	})
+	if err != nil {
+		return err
+	}
+	r, err := a.send(c, s)
+	if err != nil {
+		return err
+	}
+	receiptHeaders(c, r, path)
+	return write(c, http.StatusAccepted, answer(r, s.TraceID))
+}
+
+// tierAsked is the plan a body names; none named is UNPAID.
+func (a *api) tierAsked(name string) (job.Plan, error) {
+	if name == "" {
+		name = string(job.Unpaid)
+	}
+	if tier := tierNamed(name); tier != "" {
+		if plan, ok := a.Plans.Plan(tier); ok {
+			return plan, nil
+		}
+	}
+	return job.Plan{}, &problem{kind: unknownTier, fields: []fieldError{{"tier", "there is no such tier"}}}
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The bounds of a batch, and of all that are in memory at once.
+const (
+	maxEntries    = 1000
+	maxBatchBytes = 16 << 20
+	batchMemory   = 256 << 20
+)
+
+// readBatch reads the body of a batch into its entries, of which each may yet prove wrong. It takes memory as bytes come, not as a header
+// promises, and only while all batches together have not too much of it. done gives it back.
+func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err error) {
+	held := int64(0)
+	done = func() { a.batches.Add(-held) }
+	r := c.Request
+	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {
+		return nil, done, err
+	}
+	if r.ContentLength > maxBatchBytes {
+		return nil, done, tooLong(maxBatchBytes)
+	}
+	split, err := splitter(r.Header["Content-Type"])
+	if err != nil && r.ContentLength != 0 {
+		return nil, done, err
+	}
+	limited := http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes)
+	for buffer, piece := (bytes.Buffer{}), make([]byte, 64<<10); ; {
+		n, err := limited.Read(piece)
+		held += int64(n)
+		if a.batches.Add(int64(n)) > batchMemory {
+			return nil, done, &problem{kind: systemUnhealthy, detail: "too many batches are being read; send it again", close: true}
+		}
+		buffer.Write(piece[:n])
+		switch {
+		case errors.Is(err, io.EOF) && blank(buffer.Bytes()):
+			return nil, done, &problem{kind: invalidRequest, detail: "a batch needs a body: a JSON array, or a JSON object per line"}
+		case errors.Is(err, io.EOF):
+			entries, err := split(buffer.Bytes())
+			if err == nil && len(entries) > maxEntries {
+				err = tooLarge(fmt.Sprintf("the batch has more than %d entries", maxEntries))
+			}
+			return entries, done, err
+		case err != nil:
+			return nil, done, unread(r, err)
+		}
+	}
+}
+
+// splitter is how a batch of this media type is cut into its entries: an array into its items, JSON by the line into its lines.
+func splitter(contentType []string) (func([]byte) ([][]byte, error), error) {
+	if len(contentType) == 1 {
+		if media, _, err := mime.ParseMediaType(contentType[0]); err == nil && media == "application/x-ndjson" {
+			return splitLines, nil
+		}
+	}
+	return splitArray, checkType(contentType)
+}
+
+func splitLines(text []byte) (lines [][]byte, err error) {
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && len(lines) <= maxEntries {
+			lines = append(lines, line)
+		}
+	}
+	return lines, nil
+}
+
+func splitArray(text []byte) ([][]byte, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if d.PeekKind() != '[' {
+		if _, err := d.ReadValue(); err != nil {
+			return nil, badJSON(err)
+		}
+		return nil, &problem{kind: invalidRequest, detail: "the body must be a JSON array"}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, badJSON(err)
+	}
+	var items [][]byte
+	for d.PeekKind() != ']' {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, badJSON(err)
+		}
+		end := d.InputOffset()
+		if items = append(items, text[end-int64(len(value)):end:end]); len(items) > maxEntries {
+			return items, nil
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil, badJSON(err)
+	}
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, &problem{kind: invalidRequest, detail: "there is something after the JSON array"}
+	}
+	return items, nil
+}

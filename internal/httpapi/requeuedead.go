@@ -1,0 +1,85 @@
+package httpapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// maxRequeue bounds one bulk requeue.
+const maxRequeue = 10000
+
+// requeueAsked is which dead letters to requeue, and how many at most.
+type requeueAsked struct {
+	job.Filter
+	limit  int
+	dryRun bool
+}
+
+var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
+	"tier":  func(r *requeueAsked, v jsontext.Value) (err error) { r.Tier, err = filterTier(text(v)); return err },
+	"type":  func(r *requeueAsked, v jsontext.Value) (err error) { r.Type, err = filterType(text(v)); return err },
+	"cause": func(r *requeueAsked, v jsontext.Value) (err error) { r.Cause, err = filterCause(text(v)); return err },
+	"before": func(r *requeueAsked, v jsontext.Value) (err error) {
+		r.To, err = moment(text(v))
+		return err
+	},
+	"limit": func(r *requeueAsked, v jsontext.Value) (err error) {
+		r.limit, err = wholeNumber(v, 1, maxRequeue)
+		return err
+	},
+	"dryRun": func(r *requeueAsked, v jsontext.Value) error {
+		if k := v.Kind(); k != 't' && k != 'f' {
+			return reason("must be true or false")
+		}
+		r.dryRun = v.Kind() == 't'
+		return nil
+	},
+}}
+
+// text is a value's text; "" for anything but a string.
+func text(v jsontext.Value) string { return string(unquoted(v)) }
+
+// wholeNumber reads a number as it is written without fraction and exponent.
+func wholeNumber(v jsontext.Value, least, most int) (int, error) {
+	if v.Kind() != '0' {
+		v = nil
+	}
+	return whole(string(v), least, most)
+}
+
+// requeueDead is POST /admin/dead/requeue. It may take a minute: the jobs come back at a bounded rate. If it cannot go on half-way, the
+// answer says how far it came.
+func (a *api) requeueDead(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return err
+	}
+	var asked requeueAsked
+	if body != nil {
+		if err := requeueBody.read(body, &asked); err != nil {
+			return err
+		}
+	}
+	if asked.limit == 0 {
+		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))
+	}
+	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun)
+	if err != nil && requeued == 0 {
+		return err
+	}
+	if err != nil {
+		a.Log.Warn("a bulk requeue stopped half-way", "requeued", requeued, "err", err, "trace_id", traceOf(c))
+	}
+	return write(c, http.StatusOK, &struct {
+		Matched  int `json:"matched"`
+		Requeued int `json:"requeued"`
+	}{matched, requeued})
+}

@@ -1,0 +1,112 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+)
+
+// The times of a stream.
+const (
+	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead
+	writeLimit = 10 * time.Second // what one piece may take to get through
+)
+
+// stream writes Server-Sent Events. Its headers go out with the first of them, so that an error before that is an ordinary answer.
+type stream struct {
+	c       *gin.Context
+	control *http.ResponseController
+	stop    context.CancelFunc // called when nobody reads any more
+
+	mu    sync.Mutex
+	begun bool
+	group sync.WaitGroup
+}
+
+// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves.
+func openStream(c *gin.Context) (*stream, context.Context) {
+	ctx, cancel := context.WithCancel(c.Request.Context())
+	s := &stream{c: c, control: http.NewResponseController(c.Writer), stop: cancel}
+	s.group.Go(func() { s.ping(ctx) })
+	return s, ctx
+}
+
+// close ends the pings. It is safe twice.
+func (s *stream) close() {
+	s.stop()
+	s.group.Wait()
+}
+
+func (s *stream) ping(ctx context.Context) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		s.mu.Lock()
+		if s.begun && s.write([]byte(": ping\n\n")) != nil {
+			s.stop()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// start sends the headers and how long to wait before coming again.
+func (s *stream) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.begin()
+}
+
+func (s *stream) begin() error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	h := s.c.Writer.Header()
+	h["Content-Type"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-cache"}
+	h["X-Accel-Buffering"] = []string{"no"}
+	s.c.Writer.WriteHeader(http.StatusOK)
+	return s.write([]byte("retry: 2000\n\n"))
+}
+
+// send writes one event; id "" leaves the client's last one as it is.
+func (s *stream) send(event, id string, data []byte) error {
+	var b bytes.Buffer
+	b.WriteString("event: " + event + "\n")
+	if id != "" {
+		b.WriteString("id: " + strings.NewReplacer("\n", "", "\r", "", "\x00", "").Replace(id) + "\n")
+	}
+	for line := range bytes.SplitSeq(bytes.ReplaceAll(data, []byte("\r"), nil), []byte("\n")) {
+		b.WriteString("data: ")
+		b.Write(line)
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	return s.write(b.Bytes())
+}
+
+// bye tells the client that there is nothing more to come on this line.
+func (s *stream) bye() { _ = s.send("bye", "", []byte("{}")) }
+
+func (s *stream) write(text []byte) error {
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeLimit))
+	if _, err := s.c.Writer.Write(text); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

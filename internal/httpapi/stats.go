@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Stats is what GET /api/stats shows of the whole, over all processes. Counts, rates and times are those of the last hour.
+type Stats struct {
+	Tiers          []TierStats      `json:"tiers"` // best first
+	Capacity       Capacity         `json:"capacity"`
+	Gate           Gate             `json:"gate"` // of this process
+	Outbox         Outbox           `json:"outbox"`
+	Watches        []WatchStats     `json:"watches"`
+	Workers        []job.WorkerInfo `json:"workers"`
+	DrainPerSecond float64          `json:"drainPerSecond"` // jobs that end, over all tiers
+}
+
+// TierStats is one tier.
+type TierStats struct {
+	Tier               job.Tier    `json:"tier"`
+	Depth              int64       `json:"depth"` // ready jobs
+	Scheduled          int64       `json:"scheduled"`
+	OldestAgeSeconds   float64     `json:"oldestAgeSeconds"` // of the ready ones; 0 = none waits
+	InFlight           int64       `json:"inFlight"`
+	SubmittedPerSecond float64     `json:"submittedPerSecond"`
+	FinishedPerSecond  float64     `json:"finishedPerSecond"`
+	WaitSeconds        Percentiles `json:"waitSeconds"`
+	RunSeconds         Percentiles `json:"runSeconds"`
+	Submitted          int64       `json:"submitted"`
+	Refused            int64       `json:"refused"`
+	Completed          int64       `json:"completed"`
+	Failed             int64       `json:"failed"`
+	Cancelled          int64       `json:"cancelled"`
+	Retried            int64       `json:"retried"`
+}
+
+// Percentiles are in seconds.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Capacity is how many never-claimed ready jobs there are, and may be.
+type Capacity struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// Gate says whether submits are let in, and if not, why: Reason is for users.
+type Gate struct {
+	Open     bool   `json:"open"`
+	Failures int    `json:"failures"` // consecutive errors of the infrastructure
+	Reason   string `json:"reason"`
+}
+
+// Outbox is what has ended and is not yet in SQL.
+type Outbox struct {
+	Jobs  int64 `json:"jobs"`
+	Bytes int64 `json:"bytes"`
+}
+
+// WatchStats is how often a watch looks at present.
+type WatchStats struct {
+	Name         string  `json:"name"`
+	DelaySeconds float64 `json:"delaySeconds"`
+}
+
+// stats is GET /api/stats.
+func (a *api) stats(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	stats, err := a.Overview.Stats(c.Request.Context())
+	if err != nil {
+		return err
+	}
+	return write(c, http.StatusOK, &struct {
+		Stats
+		Timestamp string `json:"timestamp"`
+	}{stats, stamp(a.Now())})
+}

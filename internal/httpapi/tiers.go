@@ -1,0 +1,123 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// tiers is GET /admin/tiers: the plans, best first.
+func (a *api) tiers(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	plans := a.Plans.All()
+	body := struct {
+		Items []planBody `json:"items"`
+	}{make([]planBody, len(plans))}
+	for i, p := range plans {
+		body.Items[i] = planOf(p)
+	}
+	return write(c, http.StatusOK, &body)
+}
+
+// getTier is GET /admin/tiers/{TIER}.
+func (a *api) getTier(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	plan, ok := a.Plans.Plan(tierNamed(c.Param("tier")))
+	if !ok {
+		return &problem{kind: unknownTier}
+	}
+	tag := versionTag(plan.Version)
+	c.Writer.Header()["Etag"], c.Writer.Header()["Cache-Control"] = []string{tag}, revalidate
+	if matches(c.Request.Header["If-None-Match"], tag) {
+		c.Writer.WriteHeader(http.StatusNotModified)
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+	return write(c, http.StatusOK, planOf(plan))
+}
+
+// putTier is PUT /admin/tiers/{TIER}: the whole plan. With If-Match it replaces that version only, with If-None-Match: * it must be new.
+// Every process serves the new plan within a second or so; jobs that wait keep the place they have.
+func (a *api) putTier(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	tier := tierNamed(c.Param("tier"))
+	if tier == "" {
+		return invalid("tier", "a tier is named by capital letters, digits and _, at most 31")
+	}
+	version, err := versionAsked(c.Request.Header)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return err
+	}
+	if body == nil {
+		return &problem{kind: invalidRequest, detail: "the body must be a plan"}
+	}
+	plan, err := decodePlan(body)
+	if err != nil {
+		return err
+	}
+	plan.Tier = tier
+	if err := plan.Check(); err != nil {
+		return badPlan(err)
+	}
+	stored, err := a.Plans.StorePlan(c.Request.Context(), plan, version)
+	if err != nil {
+		return badPlan(err)
+	}
+	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
+	return write(c, http.StatusOK, planOf(stored))
+}
+
+// badPlan says why a plan cannot be served; another error stays what it is.
+func badPlan(err error) error {
+	if !errors.Is(err, job.ErrBadPlan) {
+		return err
+	}
+	return &problem{kind: invalidRequest, detail: told(err, job.ErrBadPlan)}
+}
+
+func versionTag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// versionAsked is the version a PUT must replace: -1 = whatever is there, 0 = none.
+func versionAsked(h http.Header) (int64, error) {
+	match, fresh := h["If-Match"], h["If-None-Match"]
+	switch {
+	case len(match) == 0 && len(fresh) == 0:
+		return -1, nil
+	case len(match) > 0 && len(fresh) > 0:
+		return 0, invalid("If-Match", "excludes If-None-Match")
+	case len(fresh) > 0:
+		if len(fresh) == 1 && strings.TrimSpace(fresh[0]) == "*" {
+			return 0, nil
+		}
+		return 0, invalid("If-None-Match", "must be *")
+	}
+	tag := strings.TrimSpace(match[0])
+	if tag == "*" && len(match) == 1 {
+		return -1, nil
+	}
+	if strings.HasPrefix(tag, "W/") { // If-Match compares strongly: a weak tag is never the same
+		return 0, job.ErrChanged
+	}
+	inner, quoted := strings.CutPrefix(tag, `"`)
+	inner, closed := strings.CutSuffix(inner, `"`)
+	version, err := strconv.ParseInt(inner, 10, 64)
+	if len(match) > 1 || !quoted || !closed || err != nil || version < 1 {
+		return 0, invalid("If-Match", `must be one tag as it was in ETag, such as "3"`)
+	}
+	return version, nil
+}

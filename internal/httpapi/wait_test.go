@@ -1,0 +1,238 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const pollKnown = "/result/poll?jobId=" + string(knownID)
+
+// states answers a wait from a list of states, one second each, as the room that knows does: the last one when the time is over.
+func states(all ...job.Job) func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) {
+	return func(ctx context.Context, _ job.ID, done func(*job.Job) bool) (job.Job, error) {
+		for i := 0; ; i++ {
+			j := all[min(i, len(all)-1)]
+			over := ctx.Done()
+			if done(&j) {
+				return j, nil
+			}
+			select {
+			case <-over:
+				return j, nil
+			case <-time.After(time.Second):
+			}
+		}
+	}
+}
+
+func at(status job.Status, attempt int) job.Job {
+	return job.Job{ID: knownID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: status, Attempt: attempt, MaxRetries: 5, ArrivedAt: aMoment}
+}
+
+func TestPoll_Waits(t *testing.T) {
+	life := []job.Job{at(job.Pending, 0), at(job.Processing, 1), at(job.Processing, 1), at(job.Completed, 1)}
+	pending, running, done := etag(&life[0]), etag(&life[1]), etag(&life[3])
+	for name, c := range map[string]struct {
+		query   string
+		headers []string
+		status  int
+		tag     string
+		applied string
+		took    time.Duration
+	}{
+		"until it ends":                 {"&wait=20s", nil, 200, done, "", 3 * time.Second},
+		"a number is seconds":           {"&wait=20", nil, 200, done, "", 3 * time.Second},
+		"until the time is over":        {"&wait=1500ms", nil, 200, running, "", 1500 * time.Millisecond},
+		"the most":                      {"&wait=1m", nil, 200, done, "", 3 * time.Second},
+		"preferred":                     {"", []string{"Prefer", "wait=20"}, 200, done, "wait=20", 3 * time.Second},
+		"preferred among others":        {"", []string{"Prefer", `respond-async, Wait="2" ; x=y`}, 200, running, "wait=2", 2 * time.Second},
+		"preferred too much":            {"", []string{"Prefer", "wait=3600"}, 200, done, "wait=60", 3 * time.Second},
+		"asked goes before preferred":   {"&wait=1s", []string{"Prefer", "wait=20"}, 200, running, "", time.Second},
+		"until the tag changes":         {"&wait=20s", []string{"If-None-Match", pending}, 200, running, "", time.Second},
+		"another tag is a change":       {"&wait=20s", []string{"If-None-Match", `"x"`}, 200, pending, "", 0},
+		"no change before it is over":   {"&wait=500ms", []string{"If-None-Match", pending}, 304, pending, "", 500 * time.Millisecond},
+		"an ended job changes no more":  {"&wait=20s", []string{"If-None-Match", running}, 200, done, "", 0},
+		"preferred, and tag unchanging": {"", []string{"Prefer", "wait=1", "If-None-Match", "*"}, 304, running, "wait=1", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRooms(t)
+				r.await = states(life...)
+				if strings.HasPrefix(name, "an ended") {
+					r.await = states(life[3])
+				}
+				begun := time.Now()
+				rec := r.do("GET", pollKnown+c.query, "", c.headers...)
+				if rec.Code != c.status || time.Since(begun) != c.took {
+					t.Errorf("%d after %s, want %d after %s: %s", rec.Code, time.Since(begun), c.status, c.took, rec.Body)
+				}
+				wantHeader(t, rec, "ETag", c.tag)
+				wantHeader(t, rec, "Preference-Applied", c.applied)
+				if len(r.found) != 0 {
+					t.Errorf("also looked for %v", r.found)
+				}
+			})
+		})
+	}
+}
+
+func TestPoll_WhatCannotBePreferredIsPassedOver(t *testing.T) {
+	for _, prefer := range []string{"wait", "wait=", "wait=soon", "wait=-1", "wait=0", "return=minimal", ""} {
+		rec := keep(t, done()).do("GET", pollKnown, "", "Prefer", prefer)
+		if rec.Code != 200 || rec.Header().Get("Preference-Applied") != "" {
+			t.Errorf("%q: %d %v", prefer, rec.Code, rec.Header())
+		}
+	}
+}
+
+func TestPoll_WaitingForAJobThatIsNotThere(t *testing.T) {
+	r := newRooms(t)
+	r.await = func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) { return job.Job{}, job.ErrNotFound }
+	if body := wantProblem(t, r.do("GET", pollKnown+"&wait=20s", ""), 404, "JOB_NOT_FOUND"); body["jobId"] != string(knownID) {
+		t.Errorf("%v", body)
+	}
+}
+
+// There is room for so many who wait. One more is told to poll, and a place that is left is free again.
+func TestPoll_RoomForSoManyWhoWait_A24(t *testing.T) {
+	r := newRooms(t)
+	r.deps.Waiting = 2
+	r.Handler = NewHandler(r.deps)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	r.await = func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) {
+		entered <- struct{}{}
+		<-leave
+		return done(), nil
+	}
+	answers := make(chan int, 2)
+	for range 2 {
+		go func() { answers <- r.do("GET", pollKnown+"&wait=20s", "").Code }()
+		<-entered
+	}
+	for _, path := range []string{pollKnown + "&wait=1s", "/api/jobs/" + string(knownID) + "/events", "/api/events"} {
+		rec := r.do("GET", path, "")
+		wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
+		wantHeader(t, rec, "Retry-After", "1")
+	}
+	r.find = func(job.ID) (job.Job, error) { return done(), nil }
+	if rec := r.do("GET", pollKnown, ""); rec.Code != 200 {
+		t.Errorf("a poll that does not wait: %d", rec.Code)
+	}
+	close(leave)
+	for range 2 {
+		if code := <-answers; code != 200 {
+			t.Errorf("one who waited: %d", code)
+		}
+	}
+	r.await = states(done())
+	if rec := r.do("GET", pollKnown+"&wait=1s", ""); rec.Code != 200 {
+		t.Errorf("after they left: %d", rec.Code)
+	}
+}
+
+func TestPoll_PositionAndETA(t *testing.T) {
+	for name, c := range map[string]struct {
+		status   job.Status
+		position int64
+		err      error
+		rate     float64
+		want     string
+	}{
+		"next":           {job.Pending, 0, nil, 10, `"position":0,"etaSeconds":1`},
+		"rounded up":     {job.Pending, 24, nil, 10, `"position":24,"etaSeconds":3`},
+		"rate unknown":   {job.Pending, 7, nil, 0, `"position":7,"etaSeconds":null`},
+		"not to be told": {job.Pending, 0, job.ErrUnavailable, 10, `"position":null,"etaSeconds":null`},
+		"running":        {job.Processing, 7, nil, 10, `"position":null,"etaSeconds":null`},
+		"scheduled":      {job.Scheduled, 7, nil, 10, `"position":null,"etaSeconds":null`},
+	} {
+		r := keep(t, at(c.status, 0))
+		r.position, r.rate = func(*job.Job) (int64, error) { return c.position, c.err }, c.rate
+		if rec := r.do("GET", pollKnown, ""); rec.Code != 200 || !strings.Contains(rec.Body.String(), c.want) {
+			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+		}
+	}
+}
+
+// A wait outlives the server's own limits, ends when the client leaves, and does not outlive a drain.
+func TestServer_LongPolls_A15_A24(t *testing.T) {
+	r := newRooms(t)
+	entered, draining, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	r.await = func(ctx context.Context, _ job.ID, _ func(*job.Job) bool) (job.Job, error) {
+		entered <- struct{}{}
+		select {
+		case <-ctx.Done():
+			left <- context.Cause(ctx)
+		case <-draining:
+		}
+		return at(job.Processing, 1), nil
+	}
+	s := NewServer("127.0.0.1:0", r, nil)
+	s.server.ReadTimeout, s.server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	calls := 0
+	s.OnDrain(func() { calls++; close(draining) })
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + s.Addr() + pollKnown
+
+	ctx, leave := context.WithCancel(t.Context())
+	go func() { <-entered; leave() }()
+	req, _ := http.NewRequestWithContext(ctx, "GET", address+"&wait=60s", nil)
+	if _, err := http.DefaultClient.Do(req); !errors.Is(err, context.Canceled) {
+		t.Errorf("the client that left: %v", err)
+	}
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("its wait ended with %v", err)
+	}
+
+	answer := make(chan string, 1)
+	go func() {
+		res, err := http.Get(address + "&wait=1s")
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer res.Body.Close()
+		body, _ := io.ReadAll(res.Body)
+		answer <- res.Status + string(body)
+	}()
+	<-entered
+	if err := <-left; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second, with limits of 100 ms: it ended with %v", err)
+	}
+	if got := <-answer; !strings.Contains(got, "200 OK") || !strings.Contains(got, "PROCESSING") {
+		t.Errorf("answer %s", got)
+	}
+
+	go func() {
+		res, err := http.Get(address + "&wait=60s")
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		res.Body.Close()
+		answer <- res.Status
+	}()
+	<-entered
+	for range 2 {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := <-answer; got != "200 OK" || calls != 1 {
+		t.Errorf("at the drain: %s, %d calls", got, calls)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if _, err := net.Dial("tcp", s.Addr()); err == nil {
+		t.Error("it still listens")
+	}
+}

@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Why is what decides when a job runs.
+type Why struct {
+	Job       job.Job
+	Ahead     job.Ahead // of a PENDING job
+	FreeSlots int       // over all workers
+	Workers   int       // processes that run jobs
+	Gate      Gate
+	Rate      float64 // jobs that end per second, over all processes; 0 = not known
+}
+
+type whyBody struct {
+	JobID         job.ID             `json:"jobId"`
+	Status        job.Status         `json:"status"`
+	Position      *int64             `json:"position"`
+	AheadByTier   map[job.Tier]int64 `json:"aheadByTier"`
+	RunningByTier map[job.Tier]int64 `json:"runningByTier"`
+	FreeSlots     int                `json:"freeSlots"`
+	Workers       int                `json:"workers"`
+	Gate          whyGate            `json:"gate"`
+	ETASeconds    *int64             `json:"etaSeconds"`
+	RunAt         *string            `json:"runAt"`
+	Reasons       []string           `json:"reasons"`
+}
+
+type whyGate struct {
+	Open   bool   `json:"open"`
+	Reason string `json:"reason"`
+}
+
+// why is GET /api/jobs/{id}/why: why is it still waiting?
+func (a *api) why(c *gin.Context) error {
+	id, err := bareID(c)
+	if err != nil {
+		return err
+	}
+	w, err := a.Overview.Why(c.Request.Context(), id)
+	if err != nil {
+		return aboutJob(err, id)
+	}
+	body := whyBody{
+		JobID: id, Status: w.Job.Status.Shown(), RunningByTier: w.Ahead.Running, FreeSlots: w.FreeSlots, Workers: w.Workers,
+		Gate: whyGate{w.Gate.Open, w.Gate.Reason}, Reasons: w.reasons(),
+	}
+	switch w.Job.Status {
+	case job.Pending:
+		body.Position, body.AheadByTier = &w.Ahead.Position, w.Ahead.ByTier
+		body.ETASeconds = secondsFor(w.Ahead.Position+1, w.Rate)
+	case job.Scheduled:
+		body.RunAt = when(w.Job.RunAt)
+	}
+	return write(c, http.StatusOK, &body)
+}
+
+// reasons says in words what stands between the job and its end.
+func (w *Why) reasons() []string {
+	switch status := w.Job.Status.Shown(); {
+	case status.Ended():
+		return []string{"it has ended: " + string(status)}
+	case status == job.Processing && w.Job.CancelRequested:
+		return []string{"it is running, and was asked to stop"}
+	case status == job.Processing:
+		return []string{fmt.Sprintf("it is running: attempt %d", w.Job.Attempt)}
+	case status == job.Scheduled:
+		return []string{w.scheduled()}
+	}
+	var all []string
+	if w.Workers == 0 {
+		all = append(all, "no worker is running")
+	}
+	all = append(all, w.ahead()...)
+	if w.Workers > 0 && w.FreeSlots == 0 {
+		all = append(all, "every slot is busy"+w.running())
+	}
+	if !w.Gate.Open {
+		all = append(all, "the gate is closed: "+cmp.Or(w.Gate.Reason, "the system is unhealthy"))
+	}
+	if len(all) == 0 {
+		all = append(all, "it is next")
+	}
+	return all
+}
+
+func (w *Why) scheduled() string {
+	due := w.Job.RunAt.UTC().Format(time.RFC3339)
+	if w.Job.RetryCount > 0 {
+		return fmt.Sprintf("it failed %s and waits until %s", times(w.Job.RetryCount), due)
+	}
+	return "it is not due before " + due
+}
+
+func (w *Why) ahead() (all []string) {
+	if w.Ahead.ByTier == nil {
+		if n := w.Ahead.Position; n > 0 {
+			all = append(all, jobs(n, "")+" ahead")
+		}
+		return all
+	}
+	for _, tier := range slices.Sorted(maps.Keys(w.Ahead.ByTier)) {
+		if n := w.Ahead.ByTier[tier]; n > 0 {
+			all = append(all, jobs(n, tier)+" ahead")
+		}
+	}
+	return all
+}
+
+func (w *Why) running() string {
+	var parts []string
+	for _, tier := range slices.Sorted(maps.Keys(w.Ahead.Running)) {
+		if n := w.Ahead.Running[tier]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, tier))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return ": " + strings.Join(parts, ", ") + " running"
+}
+
+// jobs is "1 PAID job is" or "3 PAID jobs are".
+func jobs(n int64, tier job.Tier) string {
+	name, verb := "jobs", "are"
+	if n == 1 {
+		name, verb = "job", "is"
+	}
+	if tier != "" {
+		name = string(tier) + " " + name
+	}
+	return fmt.Sprintf("%d %s %s", n, name, verb)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
