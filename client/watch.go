@@ -24,7 +24,7 @@ func (c *Client) Watch(ctx context.Context, jobID string, seen func(Poll)) (Poll
 	err = c.follow(ctx, k, bareTag(now.ETag), func(f frame) bool {
 		var p Poll
 		if f.name == "status" && json.Unmarshal(f.data, &p) == nil {
-			p.Result, p.ETag = present(p.Result), f.id
+			p.Result, p.ETag = present(p.Result), weakTag(f.id)
 			t.tell(p)
 		}
 		return t.last.Status.Ended()
