@@ -62,6 +62,12 @@ func TestRequeue_S0_E4_S0_S7_S1_E4_S1_S5(t *testing.T) {
 		if body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION"); body["detail"] != "the job's state does not allow that: it is running" {
 			t.Errorf("%v", body)
 		}
+		r.requeue = func(job.ID, string) error {
+			return fmt.Errorf("requeue: dial 10.0.0.7: %w", &job.StateError{Status: job.Processing, Reason: "only a FAILED job can be requeued"})
+		}
+		if body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION"); body["detail"] != "the job is PROCESSING: only a FAILED job can be requeued" {
+			t.Errorf("%v", body)
+		}
 		r.requeue = func(job.ID, string) error { return job.ErrNotFound }
 		wantProblem(t, r.do("POST", path, ""), 404, "JOB_NOT_FOUND")
 		r.requeue = func(job.ID, string) error { return job.ErrUnknownTier }

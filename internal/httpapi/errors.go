@@ -129,9 +129,12 @@ func aboutJob(err error, id job.ID) error {
 		return err
 	}
 	p.jobID = id
+	var state *job.StateError
 	switch p.kind {
 	case wrongState:
-		p.detail = told(err, job.ErrWrongState)
+		if p.detail = told(err, job.ErrWrongState); errors.As(err, &state) {
+			p.detail = state.Error()
+		}
 	case notFound:
 		p.detail = told(err, job.ErrNoArtifact)
 	}
