@@ -71,6 +71,7 @@ var layouts = []layout{
 			"acknowledge": {`redis.call('HDEL', key, 'payload', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
+	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard = redis.call('EXISTS', events) == 1`, `heard = true`}}},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},
 }
 

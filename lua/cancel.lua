@@ -29,7 +29,7 @@ for i = 1, #ARGV, 3 do
       word = 'CANCEL'
       redis.call('HDEL', key, 'cancel') -- removing first: it works on a full Redis too
       redis.call('HSET', key, 'cancel', '1')
-      tell(id, tier, 'PROCESSING', m[4])
+      tell(events, id, tier, 'PROCESSING', m[4])
     else
       word = 'CANCELLED'
       redis.call('ZREM', queue, id)
@@ -37,7 +37,7 @@ for i = 1, #ARGV, 3 do
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
       redis.call('ZADD', outbox, at, id)
       weigh(payload_of(key))
-      tell(id, tier, 'CANCELLED', m[4])
+      tell(events, id, tier, 'CANCELLED', m[4])
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
     end

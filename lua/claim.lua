@@ -58,7 +58,7 @@ else
     count(m.tier, 'ready', -1)
     count(m.tier, 'running', 1)
     if not m[5] then count(m.tier, 'fresh', -1) end
-    tell(id, m.tier, 'PROCESSING', attempt)
+    tell(events, id, m.tier, 'PROCESSING', attempt)
     hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
   end
   bulk('ZADD', beats, beat)

@@ -28,7 +28,7 @@ for i = 2, #ARGV, 4 do
       out[#out + 1], out[#out + 2] = (attempt == '1' and not m[5]) and due or ended, id
       local tier = tier_of(m[6])
       count(tier, 'running', -1)
-      tell(id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt)
+      tell(events, id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt)
     end
   end
   reply[#reply + 1] = word

@@ -25,25 +25,25 @@ for i = 1, #ARGV, 7 do
       redis.call('HSET', key, 'cause', cause, 'error', err)
       if m[5] then
         word = 'CANCELLED ' .. at
-        tell(id, tier, 'CANCELLED', attempt, cause)
+        tell(events, id, tier, 'CANCELLED', attempt, cause)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif final == '1' or retries >= tonumber(max_retries) then
         word = 'FAILED ' .. at
-        tell(id, tier, 'FAILED', attempt, cause)
+        tell(events, id, tier, 'FAILED', attempt, cause)
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
         word = 'OK ' .. at
-        tell(id, tier, 'SCHEDULED', attempt, cause)
+        tell(events, id, tier, 'SCHEDULED', attempt, cause)
         redis.call('HSET', key, 'state', 'SCHEDULED', 'retries', text(retries + 1))
         redis.call('ZADD', scheduled, text(now + delay), id)
         count(tier, 'scheduled', 1)
       else
         word = 'OK ' .. at
-        tell(id, tier, 'PENDING', attempt, cause)
+        tell(events, id, tier, 'PENDING', attempt, cause)
         redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
         redis.call('ZADD', queue, score, id)
         count(tier, 'ready', 1)

@@ -46,11 +46,13 @@ local function ring(doorbell)
 end
 
 local told = {} -- what watchers hear: "id tier status attempt cause"
-local function tell(id, tier, status, attempt, cause)
-  told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ')
+local heard -- whether anybody listens, asked once per call
+local function tell(events, id, tier, status, attempt, cause)
+  if heard == nil then heard = redis.call('EXISTS', events) == 1 end
+  if heard then told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ') end
 end
 
-local function publish(events, at) -- one message per call, to whoever listens now; a server that forbids it must not fail the call
+local function publish(events, at) -- one message per call; a server that forbids it must not fail the call
   if #told > 0 then redis.pcall('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
 end
 

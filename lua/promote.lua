@@ -21,7 +21,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT',
     ready[#ready + 1], ready[#ready + 2] = score, id
     count(tier, 'scheduled', -1)
     count(tier, 'ready', 1)
-    tell(id, tier, 'PENDING', m[4])
+    tell(events, id, tier, 'PENDING', m[4])
     if not m[3] then
       count(tier, 'delayed', -1)
       count(tier, 'fresh', 1)

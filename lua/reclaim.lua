@@ -32,14 +32,14 @@ local function take_back(id)
     redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
     redis.call('ZADD', outbox, at, id)
     weigh(payload_of(key))
-    tell(id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
+    tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     return m[7] and 'CANCELLED' or 'FAILED'
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
   redis.call('ZADD', queue, score, id)
   count(tier, 'ready', 1)
   ring(doorbell)
-  tell(id, tier, 'PENDING', m[3], cause)
+  tell(events, id, tier, 'PENDING', m[3], cause)
   return 'OK'
 end
 

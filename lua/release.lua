@@ -25,18 +25,18 @@ for i = 1, #ARGV, 4 do
       remember(attempts .. id, attempt, m[7], at, delay > 0 and 'LATER' or 'RELEASED', token, '')
       if m[5] then
         word = 'CANCELLED ' .. at
-        tell(id, tier, 'CANCELLED', attempt)
+        tell(events, id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
         redis.call('HSET', key, 'state', 'SCHEDULED')
-        tell(id, tier, 'SCHEDULED', attempt)
+        tell(events, id, tier, 'SCHEDULED', attempt)
         redis.call('ZADD', scheduled, text(now + delay), id)
         count(tier, 'scheduled', 1)
       else
         redis.call('HSET', key, 'state', 'PENDING')
-        tell(id, tier, 'PENDING', attempt)
+        tell(events, id, tier, 'PENDING', attempt)
         redis.call('ZADD', queue, score, id)
         count(tier, 'ready', 1)
         ring(doorbell)

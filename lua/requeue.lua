@@ -35,7 +35,7 @@ for i = 3, #ARGV, 8 do
     ready[#ready + 1], ready[#ready + 2] = score, id
     count(tier, 'ready', 1)
     count(tier, 'fresh', 1)
-    tell(id, tier, 'PENDING', text(math.max(attempt, tonumber(m[3] or 0))))
+    tell(events, id, tier, 'PENDING', text(math.max(attempt, tonumber(m[3] or 0))))
   end
   reply[#reply + 1] = word
 end

@@ -39,14 +39,14 @@ for i = 3, #ARGV, 10 do
       fresh = fresh + 1
       count(tier, 'ready', 1)
       count(tier, 'fresh', 1)
-      tell(id, tier, 'PENDING')
+      tell(events, id, tier, 'PENDING')
     else
       redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7], 'state', 'SCHEDULED')
       later[#later + 1], later[#later + 2] = text(now + delay), id
       delayed = delayed + 1
       count(tier, 'scheduled', 1)
       count(tier, 'delayed', 1)
-      tell(id, tier, 'SCHEDULED')
+      tell(events, id, tier, 'SCHEDULED')
     end
     if once ~= '' then redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', '86400000') end
   end

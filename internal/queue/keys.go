@@ -32,8 +32,8 @@ var suffixes = map[string]string{
 	"idempotency": "idempotency:",
 }
 
-// eventsSuffix names the channel of a partition's events. It looks like a key, for the servers' access lists; unlike keys, channels are
-// shared by all databases of a server, so it carries the database.
+// eventsSuffix names the channel of a partition's events, and the key that says whether anybody listens. Unlike keys, channels are shared by
+// all databases of a server, so it carries the database.
 func eventsSuffix(c redis.UniversalClient) string {
 	if single, ok := c.(*redis.Client); ok && single.Options().DB != 0 {
 		return "events:" + strconv.Itoa(single.Options().DB)

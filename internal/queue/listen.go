@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +15,16 @@ import (
 const (
 	listenPatience = 3 * time.Second // without a word, the server is asked whether it is there
 	listenBound    = 2 * time.Second // for its answer
+	listenRenew    = 2 * time.Second // how often the scripts are told that somebody listens
+	listenKnown    = 15 * time.Second
+	listenPipe     = 32 // commands
 )
 
 // Listen hears every event of every partition over one connection, until ctx ends or the connection fails, whose error it returns. up is called
-// when the subscription stands: what happens from then on is heard. Events of one script call come together and in order. A listener that
-// does not return in time makes the server drop it.
+// when the subscription stands and the scripts know of it: what happens from then on is heard. Events of one script call come together and in
+// order. A listener that does not return in time makes the server drop it.
+//
+// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does.
 func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
 	channels := make([]string, q.opts.Partitions)
 	for p := range channels {
@@ -28,8 +34,17 @@ func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) 
 	defer func() { _ = s.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() }) // a blocking read does not look at ctx
 	defer stop()
-	standing, asked := 0, false
+	standing, asked, renewed := 0, false, time.Time{}
 	for {
+		if standing == len(channels) && time.Since(renewed) > listenRenew {
+			if err := q.listening(ctx, channels); err != nil {
+				return err
+			}
+			if renewed.IsZero() {
+				up()
+			}
+			renewed = time.Now()
+		}
 		wait := listenPatience
 		if asked {
 			wait = listenBound
@@ -50,9 +65,7 @@ func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) 
 		asked = false
 		switch m := m.(type) {
 		case *redis.Subscription:
-			if standing++; standing == len(channels) {
-				up()
-			}
+			standing++
 		case *redis.Message:
 			events, err := readEvents(m.Payload)
 			if err != nil {
@@ -63,6 +76,24 @@ func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) 
 			}
 		}
 	}
+}
+
+// listening tells the scripts of every partition that somebody listens.
+func (q *Queue) listening(ctx context.Context, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, listenBound)
+	defer cancel()
+	for part := range slices.Chunk(keys, listenPipe) {
+		_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range part {
+				p.Set(ctx, key, q.opts.Nonce, listenKnown)
+			}
+			return nil
+		})
+		if err != nil {
+			return classify("listen", err)
+		}
+	}
+	return nil
 }
 
 func isTimeout(err error) bool {
