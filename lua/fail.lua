@@ -21,11 +21,11 @@ for i = 1, #ARGV, 7 do
       local tier, _, max_retries, _, score = parse(m[6])
       local retries = tonumber(m[7] or 0)
       count(tier, 'running', -1)
-      remember(attempts .. id, attempt, m[8], at, cause, token, err)
-      redis.call('HSET', key, 'cause', cause, 'error', err)
+      remember(attempts .. id, attempt, m[8], at, m[5] and 'CANCELLED' or cause, token, m[5] and '' or err)
+      if not m[5] then redis.call('HSET', key, 'cause', cause, 'error', err) end
       if m[5] then
         word = 'CANCELLED ' .. at
-        tell(events, id, tier, 'CANCELLED', attempt, cause)
+        tell(events, id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))

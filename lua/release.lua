@@ -22,7 +22,7 @@ for i = 1, #ARGV, 4 do
       local tier, _, _, _, score = parse(m[6])
       word = 'OK ' .. at
       count(tier, 'running', -1)
-      remember(attempts .. id, attempt, m[7], at, delay > 0 and 'LATER' or 'RELEASED', token, '')
+      remember(attempts .. id, attempt, m[7], at, m[5] and 'CANCELLED' or delay > 0 and 'LATER' or 'RELEASED', token, '')
       if m[5] then
         word = 'CANCELLED ' .. at
         tell(events, id, tier, 'CANCELLED', attempt)

@@ -61,7 +61,7 @@ func startGate(t *testing.T, s *store, o GateOptions) *Gate {
 	return g
 }
 
-func TestGate_ClosesAtItsThreshold_S2_N14(t *testing.T) {
+func TestGate_ClosesAtItsThreshold_S2_N14_T_6(t *testing.T) {
 	lost, away := fmt.Errorf("submit: %w", job.ErrAmbiguous), fmt.Errorf("claim: %w", job.ErrUnavailable)
 	for name, c := range map[string]struct {
 		observed []error
@@ -120,7 +120,7 @@ func TestGate_Judge(t *testing.T) {
 	}
 }
 
-func TestGate_OpensByAProbe_F13(t *testing.T) {
+func TestGate_OpensByAProbe_F13_T_6(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -68,7 +68,7 @@ func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
 
 // What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove nothing, and
 // what names a job, or the key that stands for one, does.
-func TestCommit_ResendRules_F27(t *testing.T) {
+func TestCommit_ResendRules_F27_S4_M5(t *testing.T) {
 	lost, away := job.ErrAmbiguous, job.ErrUnavailable
 	first := job.SubmitReply{Word: job.Replay, First: "0197b1d2-0000-7000-8000-000000000100"}
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestCommit_ResendRules_F27(t *testing.T) {
 }
 
 // One entry that breaks its call: the others are accepted all the same.
-func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
+func TestCommit_ABadEntryIsFoundAndTheOthersGoOn_S4_N3(t *testing.T) {
 	for name, fault := range map[string]error{"a fault": errors.New("script failed"), "its tier went away": job.ErrUnknownTier} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 const root = "../.."
 
-func TestImports(t *testing.T) {
+func TestImports_S0_P9_S2_C3_S4_P4(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

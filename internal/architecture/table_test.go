@@ -20,37 +20,39 @@ const (
 	failpoint = "internal/failpoint"
 	testkit   = "internal/testkit"
 
-	cobra     = "github.com/spf13/cobra"
-	pflag     = "github.com/spf13/pflag"
-	env       = "github.com/caarlos0/env"
-	godotenv  = "github.com/joho/godotenv"
-	goRedis   = "github.com/redis/go-redis"
-	miniredis = "github.com/alicebob/miniredis"
-	gorm      = "gorm.io"
-	goose     = "github.com/pressly/goose"
-	mysql     = "github.com/go-sql-driver/mysql"
-	sqlite    = "github.com/ncruces/go-sqlite3"
-	gin       = "github.com/gin-gonic/gin"
-	uuid      = "github.com/google/uuid"
-	json      = "github.com/go-json-experiment/json"
-	compose   = "github.com/compose-spec/compose-go"
-	blob      = "gocloud.dev"
-	fakeS3    = "github.com/johannesboyne/gofakes3"
-	awsSDK    = "github.com/aws/aws-sdk-go-v2"
-	fpdf      = "codeberg.org/go-pdf/fpdf"
-	goImage   = "golang.org/x/image"
-	goText    = "golang.org/x/text"
-	protobuf  = "google.golang.org/protobuf"
-	pdfReader = "github.com/ledongthuc/pdf"
-	mail      = "github.com/wneessen/go-mail"
-	smtp      = "github.com/emersion/go-smtp"
-	sasl      = "github.com/emersion/go-sasl"
-	webhooks  = "github.com/standard-webhooks/standard-webhooks"
-	prom      = "github.com/prometheus"
-	otel      = "go.opentelemetry.io"
-	openapi   = "github.com/getkin/kin-openapi"
-	progress  = "github.com/schollz/progressbar"
-	xterm     = "golang.org/x/term"
+	cobra      = "github.com/spf13/cobra"
+	pflag      = "github.com/spf13/pflag"
+	env        = "github.com/caarlos0/env"
+	godotenv   = "github.com/joho/godotenv"
+	goRedis    = "github.com/redis/go-redis"
+	miniredis  = "github.com/alicebob/miniredis"
+	gorm       = "gorm.io"
+	goose      = "github.com/pressly/goose"
+	mysql      = "github.com/go-sql-driver/mysql"
+	sqlite     = "github.com/ncruces/go-sqlite3"
+	gin        = "github.com/gin-gonic/gin"
+	uuid       = "github.com/google/uuid"
+	json       = "github.com/go-json-experiment/json"
+	compose    = "github.com/compose-spec/compose-go"
+	blob       = "gocloud.dev"
+	fakeS3     = "github.com/johannesboyne/gofakes3"
+	awsSDK     = "github.com/aws/aws-sdk-go-v2"
+	fpdf       = "codeberg.org/go-pdf/fpdf"
+	goImage    = "golang.org/x/image"
+	goText     = "golang.org/x/text"
+	protobuf   = "google.golang.org/protobuf"
+	pdfReader  = "github.com/ledongthuc/pdf"
+	mail       = "github.com/wneessen/go-mail"
+	smtp       = "github.com/emersion/go-smtp"
+	sasl       = "github.com/emersion/go-sasl"
+	webhooks   = "github.com/standard-webhooks/standard-webhooks"
+	prom       = "github.com/prometheus"
+	otel       = "go.opentelemetry.io"
+	jsonSchema = "github.com/santhosh-tekuri/jsonschema"
+	yaml       = "github.com/oasdiff/yaml"
+	openapi    = "github.com/getkin/kin-openapi"
+	progress   = "github.com/schollz/progressbar"
+	xterm      = "golang.org/x/term"
 )
 
 // Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
@@ -99,7 +101,13 @@ var table = []room{
 		dir: "internal/archive/archivetest", rooms: []string{job, "internal/archive", testkit},
 		libs: []string{gorm, mysql, sqlite}, testOnly: true,
 	},
-	{dir: "internal/e2e", inTests: []string{"lua", "client", goRedis, mysql, webhooks}, testOnly: true},
+	{
+		dir: "internal/e2e", inTests: []string{"lua", "client", goRedis, mysql, webhooks, pdfReader, smtp, sasl, otel, protobuf}, testOnly: true,
+	},
+	{
+		dir: "internal/contract", rooms: []string{"docs"}, libs: []string{jsonSchema, yaml},
+		inTests: []string{job, "internal/handlers", "web", openapi}, testOnly: true,
+	},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
 	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},

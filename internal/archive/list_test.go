@@ -154,7 +154,7 @@ func TestCursorsAreStrict(t *testing.T) {
 }
 
 // One row per attempt, over all lives, in the transaction of the outcome; the last error is the latest attempt's.
-func TestAttempts_S1_P3_S4_T3(t *testing.T) {
+func TestAttempts_S1_P3_S4_T3_S3_I16(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		first, second := failed(1), failed(1)

@@ -27,6 +27,16 @@ func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int,
 	return err == nil && mine[0], err
 }
 
+// Requested says whether a request has made a promise for any life of a job.
+func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (bool, error) {
+	var n int64
+	err := a.write.WithContext(ctx).Model(&failedRow{}).Where("job_id = ? AND requeue_request_id = ?", string(id), requestID).Count(&n).Error
+	if err != nil {
+		return false, unavailable("look for a request", err)
+	}
+	return n > 0, nil
+}
+
 // PromiseRequeues is PromiseRequeue for many letters, in a few statements; only their ids and generations matter. After an error some of
 // the promises may have been made: the same call again says which.
 func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error) {

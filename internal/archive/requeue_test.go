@@ -47,6 +47,14 @@ func TestRequeue_S0_P2_S1_P3(t *testing.T) {
 				t.Error(which, "is refused")
 			}
 		}
+		for request, want := range map[string]bool{"request-1": true, "request-2": false} {
+			if asked, err := a.Requested(t.Context(), id(1), request); err != nil || asked != want {
+				t.Errorf("%s has asked: %v, %v", request, asked, err)
+			}
+			if asked, err := a.Requested(t.Context(), id(2), request); err != nil || asked {
+				t.Errorf("%s has asked for another job: %v, %v", request, asked, err)
+			}
+		}
 		for name, made := range map[string]bool{
 			"another request": promise(t, a, 1, 1, "request-2"), "another generation": promise(t, a, 1, 2, "request-1"),
 			"a completed job": promise(t, a, 3, 1, "request-1"), "an unknown job": promise(t, a, 4, 1, "request-1"),
@@ -160,7 +168,7 @@ func TestPromisesRace(t *testing.T) {
 		if total.Load() != 250 {
 			t.Errorf("%d promises for 250 letters", total.Load())
 		}
-		if got := promised(t, s.Archive, 0, 1000); len(got) != 100 {
+		if got := promised(t, s.Archive, 0, 100); len(got) != 100 {
 			t.Errorf("%d promised letters at once, want 100", len(got))
 		}
 		if err := s.Requeued(t.Context(), letters[:249], "run-1"); err != nil {

@@ -87,8 +87,12 @@ func TestCancelRunning_S1_E5_S1_S4_S3_S11(t *testing.T) {
 	if after := c.keysOf(id); after != before {
 		t.Errorf("a refused transition changed %s to %s", before, after)
 	}
-	if j := b.job(id); j.Status != "CANCELLED" {
-		t.Errorf("it became %s", j.Status)
+	j := b.job(id)
+	if n := len(j.History); j.Status != "CANCELLED" || j.LastError != nil || n != 1 || j.History[n-1].Outcome != "CANCELLED" || j.History[n-1].Cause != nil {
+		t.Errorf("it became %+v", j)
+	}
+	if p := b.poll(id); p.FailureCause != nil {
+		t.Errorf("a cancelled job has the cause %s", *p.FailureCause)
 	}
 }
 
@@ -215,7 +219,7 @@ func TestRequeueKilled_S0_S7(t *testing.T) {
 
 // The third seed's test, word for word: 3 concurrent workers, 10 jobs, real stores, each done exactly once. By itself:
 // make test PKG=./internal/e2e RUN=TestThreeWorkersTenJobs
-func TestThreeWorkersTenJobs_S1_P9_S1_P1_T_2(t *testing.T) {
+func TestThreeWorkersTenJobs_S1_P9_S1_P1_T_2_S0_P5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var workers []*server

@@ -14,7 +14,7 @@ import (
 const detected = 9*time.Second + 6*time.Second
 
 // A worker is killed in the middle of a job: another runs it again, with one retry spent, and it ends once.
-func TestKilledMidJob_F01_S2_P7(t *testing.T) {
+func TestKilledMidJob_F01_S2_P7_S0_P6_S3_Q4_T_4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")
@@ -63,7 +63,7 @@ func TestKilledMidJob_F01_S2_P7(t *testing.T) {
 }
 
 // Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
-func TestKilledAtPoint_S2_P20(t *testing.T) {
+func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
@@ -195,7 +195,7 @@ func TestShortFreeze_F11(t *testing.T) {
 }
 
 // Retries exhausted by crashes and by hanging: the dead letter says so.
-func TestRetriesExhausted_S2_T2_S2_S8(t *testing.T) {
+func TestRetriesExhausted_S2_T2_S2_S8_S0_P1_T_4_T_7(t *testing.T) {
 	for _, tc := range []struct{ name, body, cause string }{
 		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED"},
 		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED"},
@@ -266,7 +266,7 @@ func line(text, word string) string {
 }
 
 // A handler that fails is retried after its tier's backoff, and then a dead letter with its own cause and words.
-func TestHandlerFails_S2_G8(t *testing.T) {
+func TestHandlerFails_S2_G8_S1_S3_S4_S4(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()

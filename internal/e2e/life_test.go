@@ -19,7 +19,7 @@ var (
 )
 
 // The first five minutes: the server with nothing configured, submit, poll.
-func TestFirstJob_S2_P1_S2_P15_S2_P16_S2_N12(t *testing.T) {
+func TestFirstJob_S2_P1_S2_P15_S2_P16_S2_N12_S0_P10_S2_S6(t *testing.T) {
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	t.Run("miniredis and sqlite", func(t *testing.T) {

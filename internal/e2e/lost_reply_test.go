@@ -12,8 +12,8 @@ import (
 )
 
 // A server whose Redis executes a call and never answers it, once per script that a running server sends: every job still runs once and
-// ends once. (cancel and requeue have no caller yet; TestReplyLost_F27 of the queue drops the reply of all twelve.)
-func TestLostReplies_F27(t *testing.T) {
+// ends once. (cancel and requeue have no caller yet; TestReplyLost_F27_S4_P3 of the queue drops the reply of all twelve.)
+func TestLostReplies_F27_S4_P3(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	proxy := testkit.NewProxy(t, c.redis.Addr())

@@ -11,7 +11,7 @@ import (
 )
 
 // 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
-func TestThreeProcesses_F61_S2_P14(t *testing.T) {
+func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server
@@ -65,7 +65,7 @@ func TestThreeProcesses_F61_S2_P14(t *testing.T) {
 }
 
 // 200 concurrent PAID submits at capacity minus one from 3 processes: exactly one is accepted.
-func TestLastPlace_F54_S2_N13_S2_P8(t *testing.T) {
+func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server

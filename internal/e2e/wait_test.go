@@ -153,7 +153,7 @@ func TestStreams(t *testing.T) {
 }
 
 // A changed plan reaches every process within 2 s.
-func TestPlansReload(t *testing.T) {
+func TestPlansReload_S0_N1(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	one, two := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")

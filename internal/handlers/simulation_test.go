@@ -35,7 +35,7 @@ func run(ctx context.Context, t *testing.T, payload string) (Simulated, error) {
 	return out, err
 }
 
-func TestSimulation_S4_N9(t *testing.T) {
+func TestSimulation_S4_N9_S4_S3(t *testing.T) {
 	t.Run("waits and computes in order", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			out, err := run(t.Context(), t, `{"steps":[{"type":"SLEEP","durationMs":100},{"type":"COMPUTE","iterations":2},
@@ -116,7 +116,7 @@ func TestSimulationEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestSimulationRefuses_S4_N9(t *testing.T) {
+func TestSimulationRefuses_S4_N9_S4_P7(t *testing.T) {
 	step := func(s string) string { return `{"steps":[{"type":"SLEEP","durationMs":1},` + s + `]}` }
 	many := `{"steps":[` + strings.Repeat(`{"type":"SLEEP","durationMs":1},`, 100) + `{"type":"SLEEP","durationMs":1}]}`
 	cases := []struct{ name, payload, field string }{

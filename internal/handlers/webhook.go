@@ -45,9 +45,17 @@ func (w *Webhook) Validate() error {
 	return errors.Join(append(wrong, checkHeaders(w.Headers)...)...)
 }
 
+// messageID is the job's id, the same at each attempt, so that a receiver knows a repeat; after a requeue it is another one: that repeat is meant.
+func messageID(run job.Run) string {
+	if run.Generation > 1 {
+		return fmt.Sprintf("%s-r%d", run.ID, run.Generation)
+	}
+	return string(run.ID)
+}
+
 func (o outgoing) webhook(ctx context.Context, in Webhook) (Delivered, error) {
 	run, _ := job.Running(ctx)
-	r := Request{URL: in.URL, Header: headersOf(in.Headers), Body: in.Body, MessageID: string(run.ID)}
+	r := Request{URL: in.URL, Header: headersOf(in.Headers), Body: in.Body, MessageID: messageID(run)}
 	if r.Body == nil {
 		r.Body = []byte("{}")
 	}

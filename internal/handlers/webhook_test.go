@@ -30,13 +30,16 @@ func TestSendWebhook_S1_P4_S4_M4(t *testing.T) {
 	}
 	got := send(`,"body":{"a": [1, 1e400]},"headers":{"authorization":"Bearer x","X-Mine":"yes"},"timeoutSeconds":5`)
 	want := map[string]string{
-		"Content-Type": "application/json", "Webhook-Id": string(theJob), "X-Job-Attempt": "3", "X-Trace-Id": "the-trace",
+		"Content-Type": "application/json", "Webhook-Id": string(theJob) + "-r2", "X-Job-Attempt": "3", "X-Trace-Id": "the-trace",
 		"Authorization": "Bearer x", "X-Mine": "yes",
 	}
 	for name, value := range want {
 		if got.header.Get(name) != value {
 			t.Errorf("%s = %q, want %q", name, got.header.Get(name), value)
 		}
+	}
+	if first := messageID(job.Run{ID: theJob, Generation: 1}); first != string(theJob) {
+		t.Errorf("the first life's id is %q", first)
 	}
 	if got.method != "POST" || got.body != `{"a": [1, 1e400]}` {
 		t.Errorf("%s %s", got.method, got.body)
@@ -52,7 +55,7 @@ func TestSendWebhook_S1_P4_S4_M4(t *testing.T) {
 }
 
 // The verdicts over a real connection; TestJudged has the rest.
-func TestSendWebhookFails_S1_P4_S3_I3(t *testing.T) {
+func TestSendWebhookFails_S1_P4(t *testing.T) {
 	url, _ := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/busy":

@@ -142,7 +142,7 @@ func (b *batch) look() {
 	defer cancel()
 	for i := range b.answers {
 		if answer := &b.answers[i]; answer.Replayed && ctx.Err() == nil {
-			answer.Status, _ = b.asItIs(ctx, answer.JobID)
+			answer.Status = b.asItIs(ctx, answer.JobID).Status.Shown()
 		}
 	}
 }

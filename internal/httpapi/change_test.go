@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestCancel_S1_E5_S1_S4_S4_E2(t *testing.T) {
+func TestCancel_S1_E5_S1_S4_S4_E2_S2_G9(t *testing.T) {
 	for _, c := range []struct{ method, path string }{{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"}} {
 		answering := func(word job.Word, err error) *rooms {
 			r := newRooms(t)

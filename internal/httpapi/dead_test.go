@@ -58,7 +58,7 @@ func TestDeadPage_S0_E3(t *testing.T) {
 	}
 }
 
-func TestDead(t *testing.T) {
+func TestDead_S2_G9(t *testing.T) {
 	r := newRooms(t)
 	want := job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", From: aMoment.Truncate(time.Second), To: aMoment.Truncate(time.Second).Add(time.Hour)}
 	r.dead = func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
@@ -133,7 +133,7 @@ func TestDeadExport_BrokenOff(t *testing.T) {
 	}
 }
 
-func TestRequeueDead(t *testing.T) {
+func TestRequeueDead_S2_G9(t *testing.T) {
 	for body, want := range map[string]struct {
 		filter job.Filter
 		limit  int

@@ -97,7 +97,8 @@ func explain(err error) (p *problem, known bool) {
 	return &problem{kind: internalError}, false
 }
 
-// payloadFields collects the fields that a payload's check named, also from joined errors.
+// payloadFields collects the fields that a payload's check named, also from joined errors: the first ones, so that no answer grows with what
+// was sent.
 func payloadFields(err error) []fieldError {
 	switch e := err.(type) { //nolint:errorlint // it walks the whole tree by itself; errors.As would stop at the first
 	case *job.PayloadError:
@@ -105,7 +106,9 @@ func payloadFields(err error) []fieldError {
 	case interface{ Unwrap() []error }:
 		var all []fieldError
 		for _, one := range e.Unwrap() {
-			all = append(all, payloadFields(one)...)
+			if all = append(all, payloadFields(one)...); len(all) >= maxErrors {
+				return all[:maxErrors]
+			}
 		}
 		return all
 	case interface{ Unwrap() error }:

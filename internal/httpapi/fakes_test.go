@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -14,6 +15,7 @@ import (
 
 // rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system does.
 type rooms struct {
+	tb          testing.TB
 	deps        Deps
 	submit      func(ctx context.Context, s job.Submission) (job.Accepted, error)
 	submitBatch func(batch []job.Submission) ([]job.Accepted, []error)
@@ -89,7 +91,7 @@ func (r *rooms) Dead(_ context.Context, f job.Filter, cursor string, limit int) 
 
 func (r *rooms) DeadPage(_ context.Context, page, size int) ([]job.DeadLetter, int64, error) {
 	from := min(page*size, len(r.letters))
-	return r.letters[from:min(from+size, len(r.letters))], int64(len(r.letters)), nil
+	return r.letters[from:min(from+size, len(r.letters))], int64(len(r.letters)), r.eachDead
 }
 
 func (r *rooms) EachDead(_ context.Context, _ job.Filter, yield func(job.DeadLetter) error) error {

@@ -129,7 +129,7 @@ func TestIdempotency_OtherBody(t *testing.T) {
 }
 
 // What the errors of the other seeds are called here, each through the endpoint that meets it.
-func TestErrors_S0_E6_S4_E4(t *testing.T) {
+func TestErrors_S0_E6_S4_E4_S4_E3_S4_E5(t *testing.T) {
 	failing := func(err error) *rooms {
 		r := refusing(t, err)
 		r.find = func(job.ID) (job.Job, error) { return job.Job{}, err }

@@ -72,7 +72,7 @@ func TestJobs_Validation_S4_P6_S4_P7(t *testing.T) {
 	}
 }
 
-func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18(t *testing.T) {
+func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18_S1_T1(t *testing.T) {
 	j := done()
 	j.Worker = "host-2"
 	stored := []job.Attempt{{
@@ -110,7 +110,7 @@ func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {
 }
 
 // One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells it.
-func TestHistory_S3_I16(t *testing.T) {
+func TestHistory_S3_I16_S4_S2(t *testing.T) {
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
 	released := job.Attempt{Number: 2, Outcome: "RELEASED"}
 	later := job.Attempt{Number: 3, Outcome: "LATER"}
@@ -150,7 +150,7 @@ func TestHistory_S3_I16(t *testing.T) {
 	}
 }
 
-func TestList_S1_E3_S4_E2(t *testing.T) {
+func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
 	for _, path := range []string{"/admin/jobs", "/api/jobs"} {
 		for query, want := range map[string]struct {
 			filter job.Filter

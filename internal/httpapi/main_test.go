@@ -38,7 +38,11 @@ func (p *pair) Validate() error {
 
 func newRooms(t testing.TB) *rooms {
 	t.Helper()
-	r := &rooms{types: job.NewRegistry(), ready: Report{Ready: true, Status: "UP"}}
+	up := Component{Status: "UP"}
+	r := &rooms{
+		tb: t, types: job.NewRegistry(), ready: Report{Ready: true, Status: "UP"},
+		health: Health{"UP", Components{up, up, up, JobHealth{Status: "UP"}}},
+	}
 	job.Handle(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
 	job.Handle(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
@@ -73,9 +77,7 @@ func (r *rooms) do(method, target, body string, headers ...string) *httptest.Res
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	rec := httptest.NewRecorder()
-	r.ServeHTTP(rec, req)
-	return rec
+	return r.hold(req, body)
 }
 
 // json sends a JSON body.

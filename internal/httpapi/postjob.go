@@ -10,7 +10,7 @@ import (
 
 // postJob is POST /jobs: a submit that names its tier in the body.
 func (a *api) postJob(c *gin.Context) error {
-	return a.post(c, jobsBody, "/jobs/", func(r receipt, trace string) any {
+	return a.post(c, jobsBody, "/jobs/", func(r receipt) any {
 		created := r.created
 		if created.IsZero() {
 			created = a.Clock()
@@ -20,21 +20,21 @@ func (a *api) postJob(c *gin.Context) error {
 			Status    job.Status `json:"status"`
 			CreatedAt string     `json:"createdAt"`
 			TraceID   string     `json:"traceId"`
-		}{r.ID, r.status, stamp(created), trace}
+		}{r.ID, r.status, stamp(created), r.trace}
 	})
 }
 
 // postAPIJob is POST /api/jobs, JobWeaver's.
 func (a *api) postAPIJob(c *gin.Context) error {
-	return a.post(c, apiBody, "/api/jobs/", func(r receipt, trace string) any {
+	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {
 		return &struct {
 			JobID   job.ID `json:"jobId"`
 			TraceID string `json:"traceId"`
-		}{r.ID, trace}
+		}{r.ID, r.trace}
 	})
 }
 
-func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r receipt, trace string) any) error {
+func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r receipt) any) error {
 	s, err := a.asks(c, shape, func(asked asked) (job.Plan, error) {
 		if asked.typ == "" {
 			return job.Plan{}, invalid(asked.spelling.typ, "is missing")
@@ -49,7 +49,7 @@ func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r
 		return err
 	}
 	receiptHeaders(c, r, path)
-	return write(c, http.StatusAccepted, answer(r, s.TraceID))
+	return write(c, http.StatusAccepted, answer(r))
 }
 
 // tierAsked is the plan a body names; none named is UNPAID.

@@ -128,7 +128,8 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 type receipt struct {
 	job.Accepted
 	status  job.Status
-	created time.Time     // of a replay: of the first submit
+	trace   string // of a replay: of the first submit, as is created
+	created time.Time
 	in      time.Duration // when it makes sense to poll
 }
 
@@ -149,10 +150,14 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 	if err != nil {
 		return receipt{}, err
 	}
-	r := receipt{Accepted: accepted, status: firstStatus(&s), in: a.Submit.Hint(s.Tier)}
+	r := receipt{Accepted: accepted, status: firstStatus(&s), trace: s.TraceID, in: a.Submit.Hint(s.Tier)}
 	switch {
 	case accepted.Replayed:
-		r.status, r.created = a.asItIs(ctx, accepted.ID)
+		first := a.asItIs(ctx, accepted.ID)
+		r.status, r.created = first.Status.Shown(), first.ArrivedAt
+		if first.TraceID != "" {
+			r.trace = first.TraceID
+		}
 	case !s.RunAt.IsZero():
 		r.in = max(r.in, s.RunAt.Sub(a.Clock()))
 	case s.Delay > 0:
@@ -169,12 +174,12 @@ func firstStatus(s *job.Submission) job.Status {
 }
 
 // asItIs is how the job of an earlier submit stands now. That cannot always be known; it was PENDING once.
-func (a *api) asItIs(ctx context.Context, id job.ID) (job.Status, time.Time) {
+func (a *api) asItIs(ctx context.Context, id job.ID) job.Job {
 	j, err := a.Jobs.Find(ctx, id)
 	if err != nil {
-		return job.Pending, time.Time{}
+		return job.Job{ID: id, Status: job.Pending}
 	}
-	return j.Status.Shown(), j.ArrivedAt
+	return j
 }
 
 // accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing needs escaping.

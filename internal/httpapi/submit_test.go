@@ -44,7 +44,7 @@ func TestSubmit_ATimestampAlwaysHasSixDigits(t *testing.T) {
 	}
 }
 
-func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
+func TestSubmit_TakesWhatTheBodySays_S2_G9(t *testing.T) {
 	odd := "{ \"b\" : [1.0,2e3 ,\"\\u00e9é\"],\n \"a\":null}"
 	quoted := `"\"` + strings.Repeat("[:", 400) + `"` // no depth and no members: it is text
 	for body, want := range map[string]job.Submission{

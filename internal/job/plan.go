@@ -80,7 +80,10 @@ var (
 )
 
 // reserved are the first path segments that other routes own.
-var reserved = map[Tier]bool{"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true}
+var reserved = map[Tier]bool{
+	"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true, "METRICS": true, "LIVEZ": true, "READYZ": true,
+	"ACTUATOR": true, "OPENAPI": true, "SUBMIT": true, "POLL": true, "DEMO": true, "ABOUT": true, "STATIC": true, "DEAD": true, "WORKERS": true, "DEBUG": true,
+}
 
 // Check returns ErrBadPlan, with the reason, for a plan that cannot be served.
 func (p Plan) Check() error {

@@ -16,6 +16,7 @@ type fakeSQL struct {
 	rows     map[job.ID]job.DeadLetter
 	attempts map[job.ID][]job.Attempt
 	runs     map[job.ID]string
+	requests map[job.ID][]string
 	down     error
 	after    func(call string) error
 	calls    []string
@@ -121,6 +122,10 @@ func (s *fakeSQL) promise(id job.ID, generation int, request string) bool {
 	}
 	d.RequestedAt, d.RequestID = time.Now(), request
 	s.rows[id] = d
+	if s.requests == nil {
+		s.requests = map[job.ID][]string{}
+	}
+	s.requests[id] = append(s.requests[id], request)
 	return true
 }
 
@@ -138,6 +143,12 @@ func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int,
 		return false, err
 	}
 	return s.promise(id, generation, request), s.answer("promise")
+}
+
+func (s *fakeSQL) Requested(ctx context.Context, id job.ID, request string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.requests[id], request), s.call(ctx, "requested")
 }
 
 func (s *fakeSQL) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request string) ([]bool, error) {

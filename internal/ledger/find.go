@@ -25,6 +25,8 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		return l.archived(ctx, id)
 	case j.Status == job.Failed:
 		return l.later(ctx, j), nil
+	case j.Status == job.Completed || j.Status == job.Cancelled:
+		j.Cause, j.LastError = "", "" // of an earlier attempt; the history has them. SQL's answer has none either
 	}
 	return j, nil
 }

@@ -36,10 +36,11 @@ type Letters interface {
 
 // Promises are the marks that a requeue leaves on a dead letter. DeadLetter is the one of the job's latest generation, with its payload:
 // job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. A promise is made once: true to the request that
-// made it, however often it asks, false to others. Requeued marks promises as kept.
+// made it, however often it asks, false to others. Requested says whether a request has made one, in any generation. Requeued marks promises as kept.
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
 	PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error)
+	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
 	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error)
 	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see recovery.Requeuer).
-// nil is the promise. The same requestID again is the same promise; "" is a new request. A job that is not FAILED, whose failure is not in SQL
+// nil is the promise. The same requestID again is the same promise, also when the new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose failure is not in SQL
 // yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more job.ErrUnknownTier.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error {
 	if !l.ours(id) {
@@ -23,6 +23,11 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request)
+	if !promised && requestID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
+		if earlier, asked := l.requested(ctx, id, request); asked != nil || earlier {
+			return asked // the promise was made for an earlier life, and kept
+		}
+	}
 	if err == nil && !promised {
 		if _, served := l.Plans.Plan(d.Tier); !served {
 			err = fmt.Errorf("%w: %s", job.ErrUnknownTier, d.Tier)
@@ -44,6 +49,10 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 		l.Log.Warn("a promised requeue comes later", "job_id", id, "err", err)
 	}
 	return nil
+}
+
+func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool, error) {
+	return within(ctx, archivePatience, func(ctx context.Context) (bool, error) { return l.Promises.Requested(ctx, id, request) })
 }
 
 // promise makes it, once and for one request.

@@ -61,7 +61,7 @@ func TestRequeue_WhatMayBe_S0_E4_S1_E4_S3_I9(t *testing.T) {
 }
 
 // The next generation waits with what the dead letter kept, and the letter is marked with the run that was known before.
-func TestRequeue_GivesANewLife_S0_S7_S1_S5_S3_I17(t *testing.T) {
+func TestRequeue_GivesANewLife_S0_S7_S1_S5(t *testing.T) {
 	l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
 	d := s.rows[someID]
 	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
@@ -93,7 +93,7 @@ func TestRequeue_GivesANewLife_S0_S7_S1_S5_S3_I17(t *testing.T) {
 }
 
 // Many at once: one new life, one promise, and everybody else is told so.
-func TestRequeue_ManyAtOnce_S0_S7_S3_I8(t *testing.T) {
+func TestRequeue_ManyAtOnce_S0_S7_S3_I12(t *testing.T) {
 	l, r, s := given(nil, archived(job.Failed, 1))
 	all := &meeting{Promises: s}
 	all.Add(20)
@@ -266,5 +266,28 @@ func TestKeep_EachOnItsOwn(t *testing.T) {
 	}
 	if late != 1 || r.jobs[testID(4)].Status != job.Pending {
 		t.Errorf("late %d times", late)
+	}
+}
+
+// A client that repeats its request after a lost answer gets the same promise, also when the new life has ended by then, however it did.
+func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
+	for _, ended := range []job.Status{job.Failed, job.Completed} {
+		l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
+		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+			t.Fatal(err)
+		}
+		j := r.jobs[someID]
+		j.Status = ended
+		r.jobs[someID], s.rows[someID] = j, job.DeadLetter{Job: j}
+		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+			t.Errorf("after %s: %v", ended, err)
+		}
+		if got := r.jobs[someID]; got.Generation != 2 || got.Status != ended {
+			t.Errorf("the repeat made a life: %+v", got)
+		}
+		err := l.Requeue(t.Context(), someID, "another")
+		if (err == nil) != (ended == job.Failed) {
+			t.Errorf("another request after %s: %v", ended, err)
+		}
 	}
 }

@@ -22,7 +22,7 @@ func about(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-func TestAcknowledgeTTL_S2_N11_S2_P12(t *testing.T) {
+func TestAcknowledgeTTL_S2_N11_S2_P12_T_8(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead, cancelled, running := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -108,7 +108,7 @@ func TestAcknowledgeSheds(t *testing.T) {
 	})
 }
 
-func TestAcknowledgeOnlyWhatItMeans(t *testing.T) {
+func TestAcknowledgeOnlyWhatItMeans_S4_M6(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, running := e.Start(t, job.Paid), e.Start(t, job.Paid)

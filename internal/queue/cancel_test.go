@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestCancelWaiting(t *testing.T) {
+func TestCancelWaiting_S1_S4_S3_S11(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bystander := e.Put(t, job.Public)

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestSubmitCapacity_S2_N13_S2_P8_S2_G5(t *testing.T) {
+func TestSubmitCapacity_S2_N13_S2_P8_S2_G5_S3_I6_T_5(t *testing.T) {
 	t.Parallel()
 	small := func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 20, 3 }
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {

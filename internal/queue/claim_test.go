@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestClaim_S2_S5_S2_G1(t *testing.T) {
+func TestClaim_S2_S5_S2_G1_S0_S3_S3_S4(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		s, bystander := queuetest.Job(job.Unpaid), e.Put(t, job.Public)
@@ -42,7 +42,7 @@ func TestClaim_S2_S5_S2_G1(t *testing.T) {
 	})
 }
 
-func TestClaimDeadlines_S2_N5_S2_N6_S2_K2_S2_K3(t *testing.T) {
+func TestClaimDeadlines_S2_N5_S2_N6_S2_K2_S2_K3_T_4(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, c := range []struct {
@@ -128,7 +128,7 @@ func TestClaimIsForgotten(t *testing.T) {
 	})
 }
 
-func TestClaimByTwoProcesses(t *testing.T) {
+func TestClaimByTwoProcesses_S0_S3_S0_P3(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		a, b := e.Put(t, job.Paid), e.Put(t, job.Paid)

@@ -10,7 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestComplete_S2_S6(t *testing.T) {
+func TestComplete_S2_S6_S0_S4_S1_S2(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Unpaid), e.Start(t, job.Unpaid)

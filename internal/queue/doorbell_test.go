@@ -12,7 +12,7 @@ import (
 )
 
 // Whatever makes a job ready rings, and so does a claim that leaves jobs; never is there more than one token.
-func TestDoorbell(t *testing.T) {
+func TestDoorbell_S3_I17(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		tokens := func(what string, want int) {
@@ -72,7 +72,7 @@ func TestDoorbell(t *testing.T) {
 	})
 }
 
-func TestDoorbellWakes(t *testing.T) {
+func TestDoorbellWakes_S3_I5(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		e.Put(t, job.Paid)

@@ -33,7 +33,7 @@ func TestFailGoesBackToItsPlace_S2_P3(t *testing.T) {
 	})
 }
 
-func TestFailWaits(t *testing.T) {
+func TestFailWaits_S0_N7_S3_I4_S4_T2(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -55,7 +55,7 @@ func TestFailWaits(t *testing.T) {
 	})
 }
 
-func TestFailUntilSpent_S2_N4_S2_S8(t *testing.T) {
+func TestFailUntilSpent_S2_N4_S2_S8_S0_S5_S0_S6(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for tier, retries := range map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1} {

@@ -55,7 +55,7 @@ func giveBack(ctx context.Context, q *queue.Queue, delay time.Duration, refs []j
 }
 
 // Neither status nor attempt nor token alone is a fence: each of them wrong is LOST, and nothing changes.
-func TestFencing_S2_G2_S2_P5(t *testing.T) {
+func TestFencing_S2_G2_S2_P5_S4_N4(t *testing.T) {
 	t.Parallel()
 	for verb, write := range writes {
 		t.Run(verb, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestKeys_S2_K1_S2_K2_S2_K3_S2_K4_S2_K5_S2_K6(t *testing.T) {
 }
 
 // A call touches one partition, and an id says which.
-func TestPartitions(t *testing.T) {
+func TestPartitions_S4_M2(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.Capacity = 3, 30 }, func(t *testing.T, e *queuetest.Env) {
 		for p := range 3 {

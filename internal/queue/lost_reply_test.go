@@ -36,7 +36,7 @@ type story struct {
 	job    job.Job
 }
 
-func TestReplyLost_F27(t *testing.T) {
+func TestReplyLost_F27_S4_P3(t *testing.T) {
 	t.Parallel()
 	for name, c := range lostReplies() {
 		t.Run("redis/"+name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestClaimOrder_S2_P2(t *testing.T) {
+func TestClaimOrder_S2_P2_S0_N5(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		byTier := map[job.Tier][]job.ID{}

@@ -18,7 +18,7 @@ func later(tier job.Tier, d time.Duration) job.Submission {
 	return s
 }
 
-func TestPromote(t *testing.T) {
+func TestPromote_S3_I8(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		due, waiting := later(job.Public, time.Minute), later(job.Public, time.Hour)
@@ -67,7 +67,7 @@ func TestPromoteToItsPlace_S2_P3(t *testing.T) {
 	})
 }
 
-func TestPromoteHundreds(t *testing.T) {
+func TestPromoteHundreds_S4_N2(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 3 {

@@ -31,7 +31,7 @@ func TestRelease_S2_P3(t *testing.T) {
 	})
 }
 
-func TestReleaseLater(t *testing.T) {
+func TestReleaseLater_S3_I11(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Public)

@@ -15,7 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestSubmit_S2_S4_S2_P13(t *testing.T) {
+func TestSubmit_S2_S4_S2_P13_S0_S2_S3_S3_S3_Q1_S3_I2(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bystander := e.Put(t, job.Paid)
@@ -53,7 +53,7 @@ func TestSubmit_S2_S4_S2_P13(t *testing.T) {
 	})
 }
 
-func TestSubmitTwice(t *testing.T) {
+func TestSubmitTwice_S3_I6(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		s := queuetest.Job(job.Paid)

@@ -20,7 +20,7 @@ func take(t *testing.T, q *queue.Queue, limit int) []job.Outcome {
 	return out
 }
 
-func TestTakeOutbox(t *testing.T) {
+func TestTakeOutbox_S4_M6(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead, running := e.Start(t, job.Paid), e.Start(t, job.Unpaid), e.Start(t, job.Public)
@@ -57,7 +57,7 @@ func TestTakeOutbox(t *testing.T) {
 	})
 }
 
-func TestTakeOutboxIsShared(t *testing.T) {
+func TestTakeOutboxIsShared_S3_I12(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 30 {

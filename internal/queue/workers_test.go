@@ -12,7 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestWorkers_S0_P5(t *testing.T) {
+func TestWorkers(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, name := range []string{"b", "a", "silent", "gone"} {

@@ -77,7 +77,7 @@ type promoting func(partition int) (int, error)
 
 func (f promoting) Promote(_ context.Context, partition int) (int, error) { return f(partition) }
 
-func TestPromoter_WakesThePoolForEveryPartition(t *testing.T) {
+func TestPromoter_WakesThePoolForEveryPartition_S3_I8(t *testing.T) {
 	left := map[int][]int{0: {job.MaxBatch, 5}, 1: {0}}
 	woken := 0
 	p := NewPromoter(promoting(func(partition int) (int, error) {

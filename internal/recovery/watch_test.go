@@ -27,7 +27,7 @@ func looks(kind job.Watch, pace Pace, look reclaimer) *Watch {
 	return NewWatch(kind, pace, look, 1, func(job.Watch, job.Reclaimed) {}, quiet)
 }
 
-func TestPace_S2_N8_S2_N9_S2_N10(t *testing.T) {
+func TestPace_S2_N8_S2_N9_S2_N10_T_6(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		pace   Pace

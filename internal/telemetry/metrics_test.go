@@ -65,7 +65,7 @@ func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
 	}
 }
 
-func TestGaugesAreTheLatestSnapshot_S2_P19_S0_N2(t *testing.T) {
+func TestGaugesAreTheLatestSnapshot_S2_P19(t *testing.T) {
 	m := measured()
 	if got := values(t, m, "tierq_gate_open"); len(got) != 0 {
 		t.Errorf("before the first snapshot nothing is known, and yet: %v", got)

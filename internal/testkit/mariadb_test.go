@@ -29,7 +29,7 @@ func execute(t *testing.T, db *sql.DB, query string) {
 	}
 }
 
-func TestMariaDBServer(t *testing.T) {
+func TestMariaDBServer_S0_P11_T_1(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		t.Parallel()

@@ -21,7 +21,7 @@ func client(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-func TestServer(t *testing.T) {
+func TestServer_S0_P11_T_1(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

@@ -3,33 +3,56 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// groups is how many rows each group of the seed has: S2-E1 to S2-E7, and so on.
+// groups is how many rows each group of the five seed documents has: S0-E1 to S0-E6, and so on; T-1 to T-10 are what the seeds promise
+// of their tests.
 var groups = []struct {
 	name string
 	rows int
-}{{"E", 7}, {"W", 6}, {"S", 8}, {"N", 16}, {"K", 6}, {"T", 2}, {"C", 3}, {"P", 20}, {"G", 10}}
+}{
+	{"S0-E", 6}, {"S0-S", 7}, {"S0-N", 7}, {"S0-T", 1}, {"S0-P", 13},
+	{"S1-E", 7}, {"S1-S", 5}, {"S1-N", 4}, {"S1-T", 2}, {"S1-P", 11},
+	{"S2-E", 7}, {"S2-W", 6}, {"S2-S", 8}, {"S2-N", 16}, {"S2-K", 6}, {"S2-T", 2}, {"S2-C", 3}, {"S2-P", 20}, {"S2-G", 10},
+	{"S3-S", 13}, {"S3-Q", 6}, {"S3-I", 18},
+	{"S4-E", 7}, {"S4-W", 1}, {"S4-S", 4}, {"S4-T", 4}, {"S4-M", 6}, {"S4-N", 10}, {"S4-P", 9}, {"S4-O", 3}, {"S4-D", 2},
+	{"T-", 10},
+}
+
+// later are the only rows that may name an issue still to come. Of those with part set, tests prove a part already.
+var later = map[string]struct {
+	issue int
+	part  bool
+}{
+	"S2-W1": {issue: 7}, "S2-W2": {issue: 7}, "S2-W3": {issue: 7}, "S2-W4": {issue: 7}, "S2-W5": {issue: 7}, "S4-W1": {issue: 7},
+	"S1-P11": {issue: 5}, "S2-P14": {issue: 5, part: true}, "S2-G9": {issue: 5, part: true},
+}
 
 var (
-	rowStart  = regexp.MustCompile(`^\|\s*(S2-[^\s|]*)\s*\|`)
-	laterCell = regexp.MustCompile(`^later: issue [0-9]+ (—|-) \S`)
-	testName  = regexp.MustCompile(`^(Test|Fuzz|Example)[^\s|]*$`)
+	rowStart  = regexp.MustCompile(`^\|\s*((?:S[0-9]+|T)-[^\s|]*)\s*\|`)
+	laterText = regexp.MustCompile(`^later: issue ([0-9]+) (?:—|-) \S`)
 )
 
-// checkSeeds holds the table of docs/SEEDS.md, rows "| S2-E1 | what | TestName |", to a run. The last cell names the tests
-// that prove the row, with commas between them, or says "later: issue 3 — reason". A test that proves a row carries the
-// row's id in its name, ran, and passed.
-func checkSeeds(table string, outcomes map[string]string) []string {
+// ids are all rows of all seeds, in their order.
+func ids() []string {
 	var list []string
-	seen := map[string]bool{}
-	expected := map[string]bool{}
 	for _, g := range groups {
 		for n := range g.rows {
-			expected[fmt.Sprintf("S2-%s%d", g.name, n+1)] = true
+			list = append(list, fmt.Sprint(g.name, n+1))
 		}
 	}
+	return list
+}
+
+// checkSeeds holds the tables of docs/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
+// prove the row, with commas between them. A test that proves a row carries the row's id in its name, ran, and passed. Where later allows
+// it the cell says "later: issue 7 — reason" instead, or "TestName; later: issue 5 — reason".
+func checkSeeds(table string, outcomes map[string]string) []string {
+	var list []string
+	all := ids()
+	seen := map[string]bool{}
 	for line := range strings.Lines(table) {
 		start := rowStart.FindStringSubmatch(line)
 		if start == nil {
@@ -37,8 +60,8 @@ func checkSeeds(table string, outcomes map[string]string) []string {
 		}
 		id := start[1]
 		switch {
-		case !expected[id]:
-			list = append(list, id+" is no row of the seed")
+		case !slices.Contains(all, id):
+			list = append(list, id+" is no row of a seed")
 		case seen[id]:
 			list = append(list, id+" is in "+seedsFile+" twice")
 		default:
@@ -46,34 +69,43 @@ func checkSeeds(table string, outcomes map[string]string) []string {
 		}
 		seen[id] = true
 	}
-	for _, g := range groups {
-		for n := range g.rows {
-			if id := fmt.Sprintf("S2-%s%d", g.name, n+1); !seen[id] {
-				list = append(list, id+" is not in "+seedsFile)
-			}
+	for _, id := range all {
+		if !seen[id] {
+			list = append(list, id+" is not in "+seedsFile)
 		}
 	}
 	return list
 }
 
 func checkRow(id, line string, outcomes map[string]string) []string {
-	cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-	if len(cells) < 3 {
-		return []string{id + ": the row needs three cells: id, what, test"}
+	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
 	}
-	proof := strings.TrimSpace(cells[len(cells)-1])
-	if strings.HasPrefix(proof, "later") {
-		if !laterCell.MatchString(proof) {
-			return []string{id + ": write \"later: issue 3 — reason\""}
+	if len(cells) != 4 {
+		return []string{fmt.Sprintf("%s: the row has %d cells, not four: row, what, here, proof", id, len(cells))}
+	}
+	if cells[1] == "" || cells[2] == "" {
+		return []string{id + ": say what the seed promises and what does it here"}
+	}
+	tests, reason, parted := strings.Cut(cells[3], ";")
+	if strings.HasPrefix(tests, "later") {
+		tests, reason = "", tests
+	}
+	if parted || reason != "" {
+		if problem := checkLater(id, strings.TrimSpace(tests), strings.TrimSpace(reason), parted); problem != "" {
+			return []string{id + ": " + problem}
 		}
-		return nil
+		if !parted {
+			return nil
+		}
 	}
 	var list []string
-	for name := range strings.SplitSeq(proof, ",") {
+	for name := range strings.SplitSeq(tests, ",") {
 		name = strings.Trim(strings.TrimSpace(name), "`")
 		outcome, ran := outcomes[name]
 		switch {
-		case !testName.MatchString(name):
+		case !isTest(name):
 			list = append(list, fmt.Sprintf("%s: %q is no test's name", id, name))
 		case !carries(name, id):
 			list = append(list, id+": the name of "+name+" does not carry the id")
@@ -86,8 +118,49 @@ func checkRow(id, line string, outcomes map[string]string) []string {
 	return list
 }
 
-// carries reports whether a test's name has the id in it, as S2-E1 or S2_E1, and not as the beginning of S2-E10.
-func carries(name, id string) bool {
-	group, number, _ := strings.Cut(id, "-")
-	return regexp.MustCompile(group + "[-_]" + number + `([^0-9]|$)`).MatchString(name)
+// checkLater says what is wrong with a row that names an issue to come, "" if nothing. tests is what stands before the semicolon.
+func checkLater(id, tests, reason string, parted bool) string {
+	rule, allowed := later[id]
+	if !allowed {
+		return "this row is not for later: name the test that proves it"
+	}
+	want := fmt.Sprintf("later: issue %d — reason", rule.issue)
+	said := laterText.FindStringSubmatch(reason)
+	switch {
+	case said == nil || said[1] != fmt.Sprint(rule.issue):
+		return fmt.Sprintf("write %q", want)
+	case rule.part && tests == "":
+		return fmt.Sprintf("a part of it is here: write %q", "TestName; "+want)
+	case parted && tests == "":
+		return "no test stands before the semicolon"
+	}
+	return ""
 }
+
+// isTest reports whether a name could be that of a test, or of a test's subtest.
+func isTest(name string) bool {
+	named := func(kind string) bool { return strings.HasPrefix(name, kind) }
+	return slices.ContainsFunc([]string{"Test", "Fuzz", "Example"}, named) && !strings.ContainsAny(name, " \t")
+}
+
+// carries reports whether a test's name has the id in it, as S2-E1 or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
+func carries(name, id string) bool {
+	for _, form := range []string{id, strings.Replace(id, "-", "_", 1)} {
+		before, after, found := strings.Cut(name, form)
+		for found {
+			if !strings.ContainsAny(last(before), letters+digits) && !strings.ContainsAny(first(after), digits) {
+				return true
+			}
+			before, after, found = strings.Cut(after, form)
+		}
+	}
+	return false
+}
+
+func first(s string) string { return s[:min(1, len(s))] }
+func last(s string) string  { return s[max(0, len(s)-1):] }
+
+const (
+	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)

@@ -1,56 +1,170 @@
 package main
 
 import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
+// proving is a test's name that carries the id of every row.
+var proving = "TestAll_" + strings.Join(ids(), "_")
+
+// table is a correct docs/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
+func table(change map[string]string) string {
+	var b strings.Builder
+	b.WriteString("# Seeds\n\n| row | what | here | proof |\n|---|---|---|---|\n")
+	for _, id := range ids() {
+		line, changed := change[id]
+		if !changed {
+			line = row(id, proving)
+		}
+		if line != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+func row(id, proof string) string { return "| " + id + " | something | somewhere | " + proof + " |" }
+
 func TestSeeds(t *testing.T) {
 	outcomes := map[string]string{
-		"TestSubmit_S2_E1": pass, "TestSubmit/S2-E2": pass, "TestSubmit_S2_E10": pass, "TestBoth_S2_E3_S2_E4": pass,
+		"TestSubmit_S2_E1": pass, "TestSubmit/S2-E2": pass, "TestSubmit_S2_E10": pass, "TestBoth_S2_E3_S2_E4": pass, "TestDrain_T_2": pass,
 		"TestBad_S2_E5": fail, "TestSkipped_S2_E5": skip, "TestLeft_S2_E5": running, "TestNameless": pass, "TestTwo_S2_E3": pass,
+		"TestRows_S0_T1": pass, "TestMany_S2_P14": pass, proving: pass,
 	}
 	for name, tc := range map[string]struct {
-		change map[string]string
-		want   []string
+		id, proof string
+		want      string // "" = no problem
 	}{
-		"all later":       {nil, nil},
-		"a hyphen":        {map[string]string{"S2-E1": "| S2-E1 | x | later: issue 12 - why |"}, nil},
-		"proven":          {map[string]string{"S2-E1": "| S2-E1 | x | TestSubmit_S2_E1 |"}, nil},
-		"by a subtest":    {map[string]string{"S2-E2": "|S2-E2|x|`TestSubmit/S2-E2`|"}, nil},
-		"more columns":    {map[string]string{"S2-E1": "| S2-E1 | x | y | TestSubmit_S2_E1 |"}, nil},
-		"two ids":         {map[string]string{"S2-E3": "| S2-E3 | x | TestBoth_S2_E3_S2_E4 |", "S2-E4": "| S2-E4 | x | TestBoth_S2_E3_S2_E4 |"}, nil},
-		"two tests":       {map[string]string{"S2-E3": "| S2-E3 | x | TestBoth_S2_E3_S2_E4, `TestTwo_S2_E3` |"}, nil},
-		"did not run":     {map[string]string{"S2-E6": "| S2-E6 | x | TestGone_S2_E6 |"}, []string{"S2-E6: TestGone_S2_E6 did not run"}},
-		"second did not":  {map[string]string{"S2-E3": "| S2-E3 | x | TestTwo_S2_E3, TestGone_S2_E3 |"}, []string{"S2-E3: TestGone_S2_E3 did not run"}},
-		"failed":          {map[string]string{"S2-E5": "| S2-E5 | x | TestBad_S2_E5 |"}, []string{"S2-E5: TestBad_S2_E5 did not pass"}},
-		"skipped":         {map[string]string{"S2-E5": "| S2-E5 | x | TestSkipped_S2_E5 |"}, []string{"S2-E5: TestSkipped_S2_E5 did not pass"}},
-		"unfinished":      {map[string]string{"S2-E5": "| S2-E5 | x | TestLeft_S2_E5 |"}, []string{"S2-E5: TestLeft_S2_E5 did not pass"}},
-		"without the id":  {map[string]string{"S2-E1": "| S2-E1 | x | TestNameless |"}, []string{"S2-E1: the name of TestNameless does not carry the id"}},
-		"a longer id":     {map[string]string{"S2-E1": "| S2-E1 | x | TestSubmit_S2_E10 |"}, []string{"S2-E1: the name of TestSubmit_S2_E10 does not carry the id"}},
-		"no name":         {map[string]string{"S2-E1": "| S2-E1 | x | by hand |"}, []string{`S2-E1: "by hand" is no test's name`}},
-		"empty":           {map[string]string{"S2-E1": "| S2-E1 | x |  |"}, []string{`S2-E1: "" is no test's name`}},
-		"two cells":       {map[string]string{"S2-E1": "| S2-E1 | x |"}, []string{"S2-E1: the row needs three cells: id, what, test"}},
-		"later, but when": {map[string]string{"S2-E1": "| S2-E1 | x | later — why |"}, []string{`S2-E1: write "later: issue 3 — reason"`}},
-		"later, but why":  {map[string]string{"S2-E1": "| S2-E1 | x | later: issue 3 |"}, []string{`S2-E1: write "later: issue 3 — reason"`}},
-		"missing":         {map[string]string{"S2-G10": ""}, []string{"S2-G10 is not in docs/SEEDS.md"}},
-		"twice": {map[string]string{"S2-E1": "| S2-E1 | x | later: issue 3 — y |\n| S2-E1 | x | later: issue 3 — y |"},
-			[]string{"S2-E1 is in docs/SEEDS.md twice"}},
-		"unknown": {map[string]string{"S2-K6": "| S2-K6 | x | later: issue 3 — y |\n| S2-K7 | x | later: issue 3 — y |"},
-			[]string{"S2-K7 is no row of the seed"}},
+		"proven":               {"S2-E1", "TestSubmit_S2_E1", ""},
+		"by a subtest":         {"S2-E2", "`TestSubmit/S2-E2`", ""},
+		"two ids":              {"S2-E4", "TestBoth_S2_E3_S2_E4", ""},
+		"two tests":            {"S2-E3", "TestBoth_S2_E3_S2_E4, `TestTwo_S2_E3`", ""},
+		"a promise of tests":   {"T-2", "TestDrain_T_2", ""},
+		"another id alike":     {"T-1", "TestRows_S0_T1", "T-1: the name of TestRows_S0_T1 does not carry the id"},
+		"the end of a word":    {"T-1", "TestLAST_1", "T-1: the name of TestLAST_1 does not carry the id"},
+		"did not run":          {"S2-E6", "TestGone_S2_E6", "S2-E6: TestGone_S2_E6 did not run"},
+		"second did not":       {"S2-E3", "TestTwo_S2_E3, TestGone_S2_E3", "S2-E3: TestGone_S2_E3 did not run"},
+		"failed":               {"S2-E5", "TestBad_S2_E5", "S2-E5: TestBad_S2_E5 did not pass"},
+		"skipped":              {"S2-E5", "TestSkipped_S2_E5", "S2-E5: TestSkipped_S2_E5 did not pass"},
+		"unfinished":           {"S2-E5", "TestLeft_S2_E5", "S2-E5: TestLeft_S2_E5 did not pass"},
+		"without the id":       {"S2-E1", "TestNameless", "S2-E1: the name of TestNameless does not carry the id"},
+		"a longer id":          {"S2-E1", "TestSubmit_S2_E10", "S2-E1: the name of TestSubmit_S2_E10 does not carry the id"},
+		"no name":              {"S2-E1", "by hand", `S2-E1: "by hand" is no test's name`},
+		"empty":                {"S2-E1", "", `S2-E1: "" is no test's name`},
+		"later":                {"S2-W1", "later: issue 7 — the face", ""},
+		"later, a hyphen":      {"S1-P11", "later: issue 5 - the doors", ""},
+		"later, but when":      {"S2-W1", "later — why", `S2-W1: write "later: issue 7 — reason"`},
+		"later, but why":       {"S2-W1", "later: issue 7 —", `S2-W1: write "later: issue 7 — reason"`},
+		"another issue":        {"S2-W1", "later: issue 5 — why", `S2-W1: write "later: issue 7 — reason"`},
+		"not for later":        {"S2-E1", "later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
+		"not for later, parts": {"S2-E1", "TestSubmit_S2_E1; later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
+		"a part":               {"S2-P14", "TestMany_S2_P14; later: issue 5 — the rates", ""},
+		"all of it":            {"S2-P14", "TestMany_S2_P14", ""},
+		"a part, unproven":     {"S2-P14", "TestGone_S2_P14; later: issue 5 — the rates", "S2-P14: TestGone_S2_P14 did not run"},
+		"a part, unsaid":       {"S2-P14", "later: issue 5 — the rates", `S2-P14: a part of it is here: write "TestName; later: issue 5 — reason"`},
+		"a part, no name":      {"S2-W1", "; later: issue 7 — why", "S2-W1: no test stands before the semicolon"},
+		"a part, no reason":    {"S2-P14", "TestMany_S2_P14; the rates", `S2-P14: write "later: issue 5 — reason"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := checkSeeds(table(tc.change), outcomes); !slices.Equal(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			wants(t, checkSeeds(table(map[string]string{tc.id: row(tc.id, tc.proof)}), outcomes), tc.want)
+		})
+	}
+	for name, tc := range map[string]struct{ id, line, want string }{
+		"as it should be": {"", "", ""},
+		"close together":  {"S2-E1", "|S2-E1|x|y|TestSubmit_S2_E1|", ""},
+		"three cells":     {"S2-E1", "| S2-E1 | x | TestSubmit_S2_E1 |", "S2-E1: the row has 3 cells, not four: row, what, here, proof"},
+		"five cells":      {"S2-E1", "| S2-E1 | x | y | z | TestSubmit_S2_E1 |", "S2-E1: the row has 5 cells, not four: row, what, here, proof"},
+		"not said what":   {"S2-E1", "| S2-E1 | | y | TestSubmit_S2_E1 |", "S2-E1: say what the seed promises and what does it here"},
+		"not said where":  {"S2-E1", "| S2-E1 | x | | TestSubmit_S2_E1 |", "S2-E1: say what the seed promises and what does it here"},
+		"missing":         {"S2-G10", "", "S2-G10 is not in docs/SEEDS.md"},
+		"missing, tests":  {"T-10", "", "T-10 is not in docs/SEEDS.md"},
+		"twice":           {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving), "S4-D2 is in docs/SEEDS.md twice"},
+		"unknown":         {"S2-K6", row("S2-K6", proving) + "\n" + row("S2-K7", proving), "S2-K7 is no row of a seed"},
+		"unknown seed":    {"S2-K6", row("S2-K6", proving) + "\n" + row("S5-E1", proving), "S5-E1 is no row of a seed"},
+		"unknown promise": {"S2-K6", row("S2-K6", proving) + "\n" + row("T-11", proving), "T-11 is no row of a seed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wants(t, checkSeeds(table(map[string]string{tc.id: tc.line}), outcomes), tc.want)
 		})
 	}
 }
 
-func TestSeedsAreAllAskedFor(t *testing.T) {
-	if got := checkSeeds("", nil); len(got) != 78 {
-		t.Errorf("an empty table lacks %d rows, want 78", len(got))
+func wants(t *testing.T, got []string, want string) {
+	t.Helper()
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// The five documents have 224 rows; ten more are what they promise of their tests.
+func TestSeedsAreAllAskedFor(t *testing.T) {
+	per := map[string]int{}
+	for _, problem := range checkSeeds("", nil) {
+		seed, _, _ := strings.Cut(problem, "-")
+		per[seed]++
+	}
+	want := map[string]int{"S0": 34, "S1": 29, "S2": 78, "S3": 37, "S4": 46, "T": 10}
+	if !maps.Equal(per, want) {
+		t.Errorf("an empty table lacks %v rows, want %v", per, want)
+	}
+	if all := ids(); len(all) != 224+10 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != len(all) {
+		t.Errorf("%d rows, want 224 and 10, each once", len(all))
+	}
+	for id := range later {
+		if !slices.Contains(ids(), id) {
+			t.Errorf("%s is for later, and no row", id)
+		}
+	}
+}
+
+// docs/SEEDS.md itself, held to the tests there are: what is wrong in it shows here before everything has run.
+func TestSeedsFile(t *testing.T) {
+	tests, err := declared("../..")
+	if err != nil || len(tests) < 500 {
+		t.Fatalf("%d tests, %v", len(tests), err)
+	}
+	page, err := os.ReadFile(filepath.Join("../..", seedsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := map[string]string{}
+	for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
+		if base, _, _ := strings.Cut(name, "/"); tests[base] {
+			outcomes[name] = pass // whether a subtest ran, only the run knows
+		}
+	}
+	for _, problem := range checkSeeds(string(page), outcomes) {
+		t.Error(strings.Replace(problem, "did not run", "is no test", 1))
+	}
+}
+
+// declared are the names of all tests below a folder.
+func declared(root string) (map[string]bool, error) {
+	names := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(`)
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		for _, m := range function.FindAllSubmatch(text, -1) {
+			names[string(m[1])] = true
+		}
+		return err
+	})
+	return names, err
 }
 
 // A name that ran in two packages is proven only if it passed in both.

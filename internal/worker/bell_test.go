@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestHintsLeadToAClaim(t *testing.T) {
+func TestHintsLeadToAClaim_S0_N2_S1_N3_S3_Q3_S3_I17_S4_N1(t *testing.T) {
 	cases := []struct {
 		name   string
 		hint   func(r *rig)

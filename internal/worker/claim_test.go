@@ -158,7 +158,7 @@ func TestClaimAmbiguousAtStop(t *testing.T) {
 	})
 }
 
-func TestSlots_S2_N12_S4_N8(t *testing.T) {
+func TestSlots_S2_N12_S4_N8_S0_N3(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
 		r := newRig(func(context.Context) (string, error) {
@@ -188,7 +188,7 @@ func TestSlots_S2_N12_S4_N8(t *testing.T) {
 	})
 }
 
-func TestClaimIsAtMostABatch(t *testing.T) {
+func TestClaimIsAtMostABatch_S0_N4_S4_N2(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Second); return "", nil }, func(c *Config) { c.Slots = 250 })
 		for i := range 300 {

@@ -85,7 +85,7 @@ func TestHandlerCrashesAreContained_F45(t *testing.T) {
 	}
 }
 
-func TestHandlerEndings_S3_I3_S3_Q5_S1_P2(t *testing.T) {
+func TestHandlerEndings_S3_I3_S3_Q5_S1_P2_S3_Q6(t *testing.T) {
 	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond } // 2 s * 2^2, +-20 %
 	exactly := func(want time.Duration) func(time.Duration) bool {
 		return func(d time.Duration) bool { return d == want }

@@ -1,0 +1,99 @@
+package architecture
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// importers gives the folders whose files, tests apart, import something that is or lies below what.
+func importers(t *testing.T, what ...string) (folders []string) {
+	t.Helper()
+	for _, top := range []string{"cmd", "internal", "client", "web", "docs", "lua"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(name string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			imported, err := imports(name, nil)
+			if err != nil {
+				return err
+			}
+			folder, err := filepath.Rel(root, filepath.Dir(name))
+			at, known := roomOf(filepath.ToSlash(folder))
+			if known && at.testOnly || slices.Contains(folders, at.dir) {
+				return err
+			}
+			if slices.ContainsFunc(imported, func(i string) bool { return within(what, i) }) {
+				folders = append(folders, at.dir)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(folders)
+	return folders
+}
+
+// Who delivers jobs and who stores them is known to one room each, and to the one that wires: with another there, nobody else changes, the
+// handlers least of all.
+func TestDeliveryIsReplaceable_S0_P8_S3_I7_S4_P4(t *testing.T) {
+	for name, c := range map[string]struct{ what, who []string }{
+		"the queue":     {[]string{module + "internal/queue"}, []string{"internal/app"}},
+		"Redis":         {[]string{goRedis, module + "lua"}, []string{"internal/queue"}},
+		"the archive":   {[]string{module + "internal/archive"}, []string{"internal/app"}},
+		"SQL":           {[]string{gorm, goose, mysql, sqlite, "database/sql"}, []string{"internal/archive"}},
+		"the handlers":  {[]string{module + "internal/handlers"}, []string{"internal/app"}},
+		"mail's way":    {[]string{mail, module + "internal/mail"}, []string{"internal/app", "internal/mail"}},
+		"files' place":  {[]string{blob, module + "internal/artifact"}, []string{"internal/app", "internal/artifact"}},
+		"outgoing HTTP": {[]string{module + "internal/outbound"}, []string{"internal/app"}},
+	} {
+		if got := importers(t, c.what...); !slices.Equal(got, c.who) {
+			t.Errorf("%s is known to %v, want %v", name, got, c.who)
+		}
+	}
+}
+
+// Whoever submits takes one dependency: the client brings no other with it, and nothing of the server.
+func TestClientIsOneDependency_S1_P6_S3_I15(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "client", "*.go"))
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, name := range files {
+		imported, err := imports(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range imported {
+			first, _, _ := strings.Cut(i, "/")
+			if strings.Contains(first, ".") && !strings.HasSuffix(name, "_test.go") {
+				t.Errorf("%s imports %s", filepath.Base(name), i)
+			}
+		}
+	}
+}
+
+// A new job type is a file of handlers and one line of registration: neither the pool nor the API names a type.
+func TestNewTypeIsOneHandler_S1_P5_S1_P10(t *testing.T) {
+	types := []string{`"SIMULATION"`, `"SEND_EMAIL"`, `"EMAIL"`, `"SEND_WEBHOOK"`, `"GENERATE_PDF"`, `"REPORT"`, `"FORWARD_DOCUMENT"`}
+	registered := ""
+	for _, name := range names(t, "internal/handlers/*.go") {
+		registered += read(t, "internal", "handlers", name)
+	}
+	for _, typ := range types {
+		if !strings.Contains(registered, typ) {
+			t.Errorf("no handler for %s", typ)
+		}
+		for _, room := range []string{"worker", "queue", "archive", "recovery", "admission", "ledger", "events"} {
+			for _, name := range names(t, "internal/"+room+"/*.go") {
+				if !strings.HasSuffix(name, "_test.go") && strings.Contains(read(t, "internal", room, name), typ) {
+					t.Errorf("internal/%s/%s names the type %s", room, name, typ)
+				}
+			}
+		}
+	}
+}

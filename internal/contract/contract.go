@@ -1,0 +1,214 @@
+// Package contract holds calls of a server to what docs/openapi.yaml says of them. It is for tests only.
+package contract
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/oasdiff/yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/tierq/tierq/docs"
+)
+
+// Contract is the description, ready to be held against calls. It is safe for concurrent use.
+type Contract struct {
+	doc        map[string]any
+	operations []Operation
+
+	mu       sync.Mutex
+	compiler *jsonschema.Compiler
+	schemas  map[string]*jsonschema.Schema // by pointer
+}
+
+// Operation is one method of one address, written as in the description: /jobs/{id}. HEAD is one of its own.
+type Operation struct {
+	Method, Path string
+	Elsewhere    bool // served by another room than the handlers
+	item, node   node
+}
+
+// ByType are the schemas that tell what each built-in job type takes and returns. A server with other types under the same names leaves
+// them open.
+func ByType() []string { return []string{"PayloadByType", "PayloadByJobType", "ResultByType"} }
+
+// Load reads the description that the server serves. The schemas named in open take everything.
+func Load(open ...string) (*Contract, error) {
+	var text []byte
+	if err := toJSON(docs.OpenAPI, &text); err != nil {
+		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	return read(text, open)
+}
+
+// rawJSON is a JSON text as it is.
+type rawJSON []byte
+
+func (r *rawJSON) UnmarshalJSON(text []byte) error { *r = bytes.Clone(text); return nil }
+
+func toJSON(text []byte, into *[]byte) error {
+	var raw rawJSON
+	_, err := yaml.Unmarshal(text, &raw, yaml.DecodeOpts{DisableTimestamps: true})
+	*into = raw
+	return err
+}
+
+const resource = "tierq:///openapi.json"
+
+func read(text []byte, open []string) (*Contract, error) {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	doc, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the description is no object")
+	}
+	c := &Contract{doc: doc, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	for _, name := range open {
+		schemas, ok := c.at("#/components/schemas").value.(map[string]any)
+		if _, there := schemas[name]; !ok || !there {
+			return nil, fmt.Errorf("there is no schema %s to open", name)
+		}
+		schemas[name] = map[string]any{}
+	}
+	c.compiler.DefaultDraft(jsonschema.Draft2020)
+	c.compiler.AssertFormat()
+	if err := c.compiler.AddResource(resource, doc); err != nil {
+		return nil, fmt.Errorf("read the description: %w", err)
+	}
+	c.list()
+	return c, nil
+}
+
+// list finds the operations.
+func (c *Contract) list() {
+	methods := []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+	paths := c.at("#/paths")
+	for _, path := range paths.names() {
+		item := c.child(paths, path)
+		for _, method := range methods {
+			n := c.child(item, strings.ToLower(method))
+			if n.value == nil {
+				continue
+			}
+			o := Operation{Method: method, Path: path, Elsewhere: n.is("x-elsewhere"), item: item, node: n}
+			c.operations = append(c.operations, o)
+			if n.is("x-also-head") {
+				o.Method = http.MethodHead
+				c.operations = append(c.operations, o)
+			}
+		}
+	}
+}
+
+// Operations are all there are, by path.
+func (c *Contract) Operations() []Operation { return slices.Clone(c.operations) }
+
+// find is the operation that a call is of: of several, the one with the fewest parameters in its path. known says whether the path is one
+// of some operation.
+func (c *Contract) find(method, path string) (found *Operation, known bool) {
+	segments := strings.Split(path, "/")
+	for i := range c.operations {
+		o := &c.operations[i]
+		if !fits(strings.Split(o.Path, "/"), segments) {
+			continue
+		}
+		known = true
+		if o.Method == method && (found == nil || strings.Count(o.Path, "{") < strings.Count(found.Path, "{")) {
+			found = o
+		}
+	}
+	return found, known
+}
+
+func fits(template, path []string) bool {
+	return slices.EqualFunc(template, path, func(t, p string) bool {
+		return t == p || strings.HasPrefix(t, "{") && p != ""
+	})
+}
+
+// node is a place in the description.
+type node struct {
+	pointer string
+	value   any
+}
+
+// at is the place that a pointer names, such as #/components/schemas/Job; an empty one if there is none.
+func (c *Contract) at(pointer string) node {
+	n := node{"#", c.doc}
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "#/"), "/") {
+		n = n.child(strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
+	}
+	return n
+}
+
+// child is what stands below a name; a reference is followed.
+func (c *Contract) child(n node, names ...string) node {
+	for _, name := range names {
+		n = c.resolve(n.child(name))
+	}
+	return n
+}
+
+func (c *Contract) resolve(n node) node {
+	for {
+		to, ok := n.child("$ref").value.(string)
+		if !ok {
+			return n
+		}
+		n = c.at(to)
+	}
+}
+
+func (n node) child(name string) node {
+	pointer := n.pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	switch v := n.value.(type) {
+	case map[string]any:
+		return node{pointer, v[name]}
+	case []any:
+		for i, one := range v {
+			if fmt.Sprint(i) == name {
+				return node{pointer, one}
+			}
+		}
+	}
+	return node{pointer, nil}
+}
+
+// names are the members of an object, or the places of an array.
+func (n node) names() (all []string) {
+	switch v := n.value.(type) {
+	case map[string]any:
+		return slices.Sorted(maps.Keys(v))
+	case []any:
+		for i := range v {
+			all = append(all, fmt.Sprint(i))
+		}
+	}
+	return all
+}
+
+func (n node) is(name string) bool { return n.child(name).value == true }
+
+func (n node) text(name string) string {
+	s, _ := n.child(name).value.(string)
+	return s
+}
+
+// Statuses are those that an operation answers with, sorted.
+func (c *Contract) Statuses(o Operation) (all []int) {
+	for _, text := range c.child(o.node, "responses").names() {
+		if status, err := strconv.Atoi(text); err == nil {
+			all = append(all, status)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

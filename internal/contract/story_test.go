@@ -1,0 +1,179 @@
+package contract
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+	"github.com/tierq/tierq/web"
+)
+
+// pathOf is where the examples of an operation are sent.
+var pathOf = map[string]string{"submit": "/paid/submit", "createJob": "/jobs", "createApiJob": "/api/jobs"}
+
+// Everything the description lists works on a real server, and every answer is as it says: also what the built-in job types take and return.
+func TestServer_IsAsDescribed(t *testing.T) {
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		start(t).isAsDescribed()
+	})
+	t.Run("redis and mariadb", func(t *testing.T) {
+		t.Parallel()
+		start(t, "REDIS_URL="+testkit.NewRedis(t).URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t)).isAsDescribed()
+	})
+}
+
+func (s *server) isAsDescribed() {
+	pdf := s.submitExamples()
+	s.artifacts(pdf)
+	s.operators()
+	s.tiers()
+	s.refusals()
+	s.elsewhere()
+	for _, o := range s.c.Operations() {
+		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{file}", "start.js", "/result/poll", "/result/poll?jobId="+pdf).Replace(o.Path)
+		if o.Method == "HEAD" {
+			s.want(200, "HEAD", path, "")
+		}
+		if !s.worked[o.Method+" "+o.Path] {
+			s.t.Errorf("%s %s was not called, or never succeeded", o.Method, o.Path)
+		}
+	}
+}
+
+// submitExamples submits every example of the description as it is, and waits for those that end by themselves. It returns the id of a job
+// that has made a PDF.
+func (s *server) submitExamples() (pdf string) {
+	s.t.Helper()
+	for name, example := range s.c.submits(s.t) {
+		operation, _, _ := strings.Cut(name, ",")
+		path, whole := pathOf[operation], string(example)
+		if operation == "submitBatch" {
+			path, whole = "/paid/submit/batch", "["+whole+"]"
+		}
+		id := s.id(s.want(202, "POST", path, whole))
+		typ, _ := readAsked(s.t, example)
+		switch {
+		case bytes.Contains(example, []byte("FAIL")):
+			s.ends(id, "FAILED")
+		case typ == "FORWARD_DOCUMENT", typ == "SEND_WEBHOOK", bytes.Contains(example, []byte("delaySeconds")), bytes.Contains(example, []byte("runAt")):
+			s.want(200, "GET", "/result/poll?jobId="+id, "") // it goes to somebody who is not there, or later
+		default:
+			s.ends(id, "COMPLETED")
+		}
+		if typ == "GENERATE_PDF" {
+			pdf = id
+		}
+		for _, look := range []string{"/jobs/" + id, "/api/jobs/" + id, "/api/jobs/" + id + "/why"} {
+			s.want(200, "GET", look, "")
+		}
+	}
+	lines := "{\"type\": \"SIMULATION\", \"idempotencyKey\": \"lines\"}\n\n{\"nope\": 1}\n"
+	for range 2 {
+		s.want(202, "POST", "/unpaid/submit/batch", lines, "Content-Type", "application/x-ndjson")
+	}
+	for range 2 {
+		s.want(202, "POST", "/public/submit", `{"maxRetries":1}`, "Idempotency-Key", "mine")
+	}
+	s.want(422, "POST", "/public/submit", `{"maxRetries":0}`, "Idempotency-Key", "mine")
+	return pdf
+}
+
+func (s *server) artifacts(pdf string) {
+	s.t.Helper()
+	if a := s.want(200, "GET", "/jobs/"+pdf+"/artifact", ""); !bytes.HasPrefix(a.body, []byte("%PDF")) {
+		s.t.Errorf("%.100q is no PDF", a.body)
+	}
+	s.want(200, "GET", "/api/jobs/"+pdf+"/events", "")
+	tag := s.want(200, "GET", "/result/poll?jobId="+pdf, "", "Prefer", "wait=1").header.Get("ETag")
+	s.want(304, "GET", "/result/poll?jobId="+pdf, "", "If-None-Match", tag)
+	report := s.id(s.want(202, "POST", "/jobs", `{"type":"REPORT","payload":{"format":"csv"}}`))
+	s.ends(report, "COMPLETED")
+	s.want(200, "GET", "/jobs/"+report+"/artifact", "")
+}
+
+func (s *server) operators() {
+	s.t.Helper()
+	later := s.id(s.want(202, "POST", "/paid/submit", `{"delaySeconds":3600}`))
+	s.want(200, "DELETE", "/admin/jobs/"+later, "")
+	s.want(200, "DELETE", "/api/jobs/"+later, "")
+	s.want(404, "GET", "/jobs/"+later+"/artifact", "")
+	for _, cancel := range [][2]string{{"DELETE", "/api/jobs/{id}"}, {"POST", "/api/jobs/{id}/cancel"}} {
+		running := s.id(s.want(202, "POST", "/paid/submit", `{"payload":{"steps":[{"type":"SLEEP","durationMs":45000}]}}`))
+		testkit.Eventually(s.t, 10*time.Second, "it runs", func() (bool, string) {
+			a := s.want(200, "GET", "/jobs/"+running, "")
+			return bytes.Contains(a.body, []byte(`"outcome":"RUNNING"`)), string(a.body)
+		})
+		s.want(202, cancel[0], strings.Replace(cancel[1], "{id}", running, 1), `{}`)
+		s.ends(running, "CANCELLED")
+	}
+	dead := s.id(s.want(202, "POST", "/public/submit", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]},"callbackUrl":"https://shop.example/"}`))
+	s.ends(dead, "FAILED")
+	testkit.Eventually(s.t, 10*time.Second, "the dead letter is in SQL", func() (bool, string) {
+		a := s.want(200, "GET", "/admin/dead?tier=public&limit=5&from=2026-01-01T00:00:00%2B02:00", "")
+		return bytes.Contains(a.body, []byte(dead)), string(a.body)
+	})
+	s.want(200, "GET", "/jobs/dead?page=0&size=2", "")
+	s.want(200, "GET", "/admin/dead/export?type=SIMULATION", "")
+	s.want(200, "POST", "/admin/dead/requeue", `{"tier":"PUBLIC","limit":10,"dryRun":true}`)
+	s.want(409, "POST", "/api/jobs/"+dead+"/cancel", "")
+	s.want(202, "POST", "/jobs/"+dead+"/retry", "", "Idempotency-Key", "again")
+	var second string
+	testkit.Eventually(s.t, 10*time.Second, "another dead letter is in SQL", func() (bool, string) {
+		a := s.want(200, "GET", "/admin/dead?tier=paid", "")
+		if found := anID.FindSubmatch(a.body); found != nil {
+			second = string(found[1])
+		}
+		return second != "", string(a.body)
+	})
+	s.want(202, "POST", "/admin/jobs/"+second+"/resubmit", "")
+	for _, list := range []string{"/admin/jobs?status=DEAD", "/admin/jobs?limit=2", "/api/jobs?tier=PAID&type=SIMULATION&status=DONE", "/api/jobs?cause=HANDLER_ERROR"} {
+		s.want(200, "GET", list, "")
+	}
+	s.want(200, "GET", "/api/stats", "")
+}
+
+func (s *server) tiers() {
+	s.t.Helper()
+	content := s.c.at("#/paths/~1admin~1tiers~1{tier}/put/requestBody/content/application~1json")
+	plan := string(text(s.t, "application/json", s.c.examplesOf(content)["a fourth tier"]))
+	tag := s.want(200, "PUT", "/admin/tiers/GOLD", plan, "If-None-Match", "*").header.Get("ETag")
+	s.want(412, "PUT", "/admin/tiers/GOLD", plan, "If-None-Match", "*")
+	s.want(200, "PUT", "/admin/tiers/gold", plan, "If-Match", tag)
+	testkit.Eventually(s.t, 10*time.Second, "the new tier is served", func() (bool, string) {
+		a := s.do("POST", "/gold/submit", "")
+		return a.status == 202, string(a.body)
+	})
+	tag = s.want(200, "GET", "/admin/tiers/gold", "").header.Get("ETag")
+	s.want(304, "GET", "/admin/tiers/GOLD", "", "If-None-Match", tag)
+	s.want(200, "GET", "/admin/tiers", "")
+}
+
+func (s *server) refusals() {
+	s.t.Helper()
+	s.want(404, "GET", "/nope", "")
+	s.want(404, "POST", "/api/submit", "")
+	s.want(405, "PATCH", "/jobs", "")
+	s.want(415, "POST", "/paid/submit", "{}", "Content-Type", "text/plain")
+	s.want(422, "POST", "/paid/submit", `{"type":"CALLBACK","payload":{}}`)
+	s.want(422, "POST", "/paid/submit", `{"type":"EMAIL","payload":{}}`)
+	s.want(422, "POST", "/paid/submit", `{"type":"GENERATE_PDF","payload":{"title":"t","table":{"header":["a"],"rows":[`+strings.Repeat(`[{}],`, 50)+`[{}]]}}}`)
+	s.want(400, "POST", "/paid/submit", `{"callbackUrl":"http://127.0.0.1/"}`)
+	s.want(413, "POST", "/paid/submit", `{"payload":"`+strings.Repeat("x", 65<<10)+`"}`)
+}
+
+// elsewhere are the health addresses, the metrics and the description; and no page of it is left out.
+func (s *server) elsewhere() {
+	s.t.Helper()
+	paths := []string{"/livez", "/readyz?verbose", "/actuator/health", "/metrics", "/api/events"}
+	for _, p := range web.Docs(nil) {
+		paths = append(paths, p.Path)
+	}
+	for _, path := range paths {
+		s.want(200, "GET", path, "")
+	}
+	s.want(200, "GET", "/metrics", "", "Accept", "application/openmetrics-text; version=1.0.0")
+}

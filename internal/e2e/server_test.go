@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// tune changes fields of a tier's plan. This server knows it at once, others when they start, or within a second.
+func (s *server) tune(tier string, fields map[string]any) {
+	s.t.Helper()
+	plan := get[map[string]any](s.t, s.base+"/admin/tiers/"+tier)
+	delete(plan, "tier")
+	delete(plan, "version")
+	maps.Copy(plan, fields)
+	body, err := json.Marshal(plan)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if a := do(s.t, http.MethodPut, s.base+"/admin/tiers/"+tier, string(body)); a.status != http.StatusOK {
+		s.t.Fatalf("%d %s", a.status, a.body)
+	}
+}
+
+// backoff is the plan's field for a wait that is always the same; 0 is none.
+func backoff(ms int) map[string]any {
+	return map[string]any{"baseMs": ms, "factor": 1, "capMs": ms, "jitter": 0}
+}
+
+// ask submits over POST /<tier>/submit and returns whatever is answered.
+func (s *server) ask(tier, body string, header ...string) answer {
+	s.t.Helper()
+	return do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body, header...)
+}
+
+// quiet waits until nothing waits in Redis, and audits. Unlike settled it also knows jobs of several lives.
+func (c *cluster) quiet(within time.Duration) {
+	c.t.Helper()
+	testkit.Eventually(c.t, within, "nothing waits in Redis", func() (bool, string) {
+		s, err := queuetest.Read(c.t.Context(), c.rdb, 0)
+		if err != nil {
+			return false, err.Error()
+		}
+		waiting := 0
+		for _, set := range s.Sets {
+			waiting += len(set)
+		}
+		return waiting == 0, fmt.Sprintf("%d in a set", waiting)
+	})
+	for _, wrong := range c.audit() {
+		c.t.Error("audit: " + wrong)
+	}
+}
+
+// counts waits until a query counts so many.
+func (c *cluster) counts(want int, query string) {
+	c.t.Helper()
+	testkit.Eventually(c.t, 20*time.Second, fmt.Sprintf("%s: %d", query, want), func() (bool, string) {
+		var n int
+		c.row(query, &n)
+		return n == want, strconv.Itoa(n)
+	})
+}

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// allFailing are rooms of which every one answers with err, and that have no room for one more who waits.
+func allFailing(t *testing.T, err error) *rooms {
+	r := newRooms(t)
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{ID: knownID}, err }
+	r.find = func(job.ID) (job.Job, error) { return job.Job{}, err }
+	r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return nil, "", err }
+	r.cancel = func(job.ID) (job.Word, error) { return "", err }
+	r.dead = func(job.Filter, string, int) ([]job.DeadLetter, string, error) { return nil, "", err }
+	r.eachDead = err
+	r.requeue = func(job.ID, string) error { return err }
+	r.requeueDead = func(job.Filter, int, bool) (int, int, error) { return 0, 0, err }
+	r.follow = func(context.Context, func(job.Job) error) error { return err }
+	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, err }
+	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
+	r.why = func() (Why, error) { return Why{}, err }
+	r.stats = func() (Stats, error) { return Stats{}, err }
+	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
+	return r
+}
+
+// bodies are requests that nothing is wrong with, by address.
+var bodies = map[string]string{
+	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`, "/{tier}/submit/batch": `[{}]`,
+	"/admin/dead/requeue": `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
+}
+
+// provoke makes a call that must be answered with a status.
+func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRecorder {
+	t.Helper()
+	at := strings.NewReplacer("{tier}", "paid", "{id}", string(knownID)).Replace(path)
+	if path == "/result/poll" {
+		at = pollKnown
+	}
+	body := bodies[path]
+	if method == "GET" {
+		body = ""
+	}
+	switch status {
+	case 400:
+		return newRooms(t).do(method, strings.Split(at, "?")[0]+"?nope=1", "")
+	case 404:
+		at = strings.Replace(at, "paid", "nowhere", 1)
+		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))
+	case 409:
+		return allFailing(t, job.ErrWrongState).json(method, at, body)
+	case 412:
+		return allFailing(t, job.ErrChanged).json(method, at, body)
+	case 413:
+		return newRooms(t).json(method, at, strings.Repeat(" ", maxBatchBytes)+"{}")
+	case 415:
+		return newRooms(t).do(method, at, "x", "Content-Type", "text/plain")
+	case 422:
+		return newRooms(t).json(method, at, strings.Replace(cmp.Or(body, bodies["/jobs"]), "PAIR", "NOPE", 1))
+	case 504:
+		return allFailing(t, job.ErrFateUnknown).json(method, at, body)
+	}
+	r := allFailing(t, job.ErrUnavailable)
+	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 1000 + bodyMargin}
+	a.batches.Store(batchMemory)
+	if path == "/api/events" {
+		a.waiting.Store(int64(a.Waiting))
+	}
+	r.Handler = a.handler()
+	return r.json(method, at, body)
+}
+
+// Every error that the description has of an operation can happen there, and has the shape it says. The shape is what provoke's calls are
+// held to; a 500 can happen everywhere, and is provoked where it happens.
+func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
+	c, err := described()
+	if err != nil {
+		t.Fatal(err)
+	}
+	provoked := 0
+	for _, o := range c.Operations() {
+		if o.Elsewhere || o.Method == "HEAD" {
+			continue
+		}
+		for _, status := range c.Statuses(o) {
+			if status < 400 || status == 500 {
+				continue
+			}
+			provoked++
+			if rec := provoke(t, o.Method, o.Path, status); rec.Code != status {
+				t.Errorf("%s %s: %d, want %s: %.300s", o.Method, o.Path, rec.Code, strconv.Itoa(status), rec.Body)
+			}
+		}
+	}
+	if provoked < 100 {
+		t.Errorf("only %d errors were provoked", provoked)
+	}
+}
+
+// many finds more wrong with itself than anybody wants to read.
+type many struct{}
+
+func (many) Validate() error {
+	var all []error
+	for i := range 1000 {
+		all = append(all, &job.PayloadError{Field: "payload.rows[" + strconv.Itoa(i) + "]", Reason: "is wrong"})
+	}
+	return errors.Join(all...)
+}
+
+// A small request does not get a great answer: no more fields are named than the description says.
+func TestOpenAPI_ManyWrongFields_A12(t *testing.T) {
+	r := newRooms(t)
+	job.Handle(r.types, "MANY", func(context.Context, many) (any, error) { return nil, nil })
+	const body = `{"type":"MANY","payload":{}}`
+	for _, rec := range []*httptest.ResponseRecorder{r.post(body), r.json("POST", "/paid/submit/batch", "["+body+"]")} {
+		if n := strings.Count(rec.Body.String(), "is wrong"); n < 10 || n > 11 {
+			t.Errorf("%d, %d fields: %.300s", rec.Code, n, rec.Body)
+		}
+	}
+}
