@@ -1,6 +1,8 @@
-// Command tierq is the server and its CLI; one file per command. Without a command it serves.
+// Command tierq is the server and its CLI; one file per command. Without a command it serves. The commands that talk to a server do so over HTTP
+// only, through package client.
 //
-// Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 and 143 stopped at once by a second signal.
+// Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 and 143 stopped by a signal (the server: by a second one). The commands that
+// talk to a server also have those of exit.go.
 package main
 
 import (
@@ -9,15 +11,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tierq/tierq/internal/app"
 	"github.com/tierq/tierq/internal/config"
 )
 
 func main() {
-	p := program{environ: os.Environ(), dotenv: ".env", stdout: os.Stdout, stderr: os.Stderr, serve: app.Run}
+	p := program{environ: os.Environ(), dotenv: ".env", stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, tty: onTerminal, now: time.Now, serve: app.Run}
 	os.Exit(p.execute(os.Args[1:]))
 }
 
@@ -25,26 +29,27 @@ func main() {
 type program struct {
 	environ        []string
 	dotenv         string
+	stdin          io.Reader
 	stdout, stderr io.Writer
+	tty            func(stream any) bool // is it a terminal? nil = none is
+	now            func() time.Time
 	serve          func(context.Context, config.Config, app.Options) error
+
+	global *globals // set by root
 }
 
-// failure is an error of a command that was used rightly: exit code 1. Every other error is one of usage: exit code 2.
+// failure is an error of a command that was used rightly: exit code 1, see also outcome. Every other error is one of usage: exit code 2.
 type failure struct{ error }
 
 func (p program) execute(args []string) int {
-	root := p.serveCommand("tierq")
-	root.Short = "A job queue server: paid before unpaid before public"
-	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(p.serveCommand("serve"), p.versionCommand(), p.healthcheckCommand())
+	root := p.root()
 	root.SetArgs(args)
-	root.SetOut(p.stdout)
-	root.SetErr(p.stderr)
-
-	err := root.Execute()
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
+	}
+	if stop, ok := errors.AsType[stopped](err); ok {
+		return stop.code
 	}
 	if problems, ok := errors.AsType[*config.Problems](err); ok {
 		for _, line := range problems.List {
@@ -52,12 +57,93 @@ func (p program) execute(args []string) int {
 		}
 		return 2
 	}
+	if end, ok := errors.AsType[outcome](err); ok {
+		end.tell(p.stderr)
+		return end.code
+	}
 	fmt.Fprintln(p.stderr, "tierq:", err)
 	if _, ok := errors.AsType[failure](err); ok {
 		return 1
 	}
-	fmt.Fprintln(p.stderr, "See: tierq --help")
+	fmt.Fprintln(p.stderr, "See:", cmd.CommandPath(), "--help")
 	return 2
+}
+
+// The groups of the help.
+const (
+	serverGroup   = "server"
+	jobsGroup     = "jobs"
+	operatorGroup = "operator"
+)
+
+// root is all commands. Without one of them tierq serves, so root has the settings as flags; its own help leaves them to that of serve.
+func (p program) root() *cobra.Command {
+	p.global = &globals{}
+	root := p.serveCommand("tierq")
+	root.Short = "A job queue server: paid before unpaid before public"
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	global := p.global.flags()
+	root.PersistentFlags().AddFlagSet(global)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return onlyForClients(cmd, global) }
+
+	root.AddGroup(
+		&cobra.Group{ID: serverGroup, Title: "The server:"},
+		&cobra.Group{ID: jobsGroup, Title: "Jobs:"},
+		&cobra.Group{ID: operatorGroup, Title: "Operators:"},
+	)
+	root.SetHelpCommandGroupID(serverGroup)
+	root.SetCompletionCommandGroupID(serverGroup)
+	add := func(group string, list ...*cobra.Command) {
+		for _, cmd := range list {
+			cmd.GroupID = group
+		}
+		root.AddCommand(list...)
+	}
+	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
+	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.statsCommand())
+
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		switch {
+		case cmd == root:
+			cmd.Long = "The server and its command line. Without a command tierq serves; its settings: tierq serve --help"
+			hide(cmd.LocalNonPersistentFlags())
+		case !isClient(cmd):
+			hide(global)
+		}
+		help(cmd, args)
+	})
+	return root
+}
+
+func hide(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" })
+}
+
+// isClient reports whether a command talks to a server, and so heeds the global flags.
+func isClient(cmd *cobra.Command) bool {
+	for ; cmd.HasParent(); cmd = cmd.Parent() {
+		if cmd.GroupID == jobsGroup || cmd.GroupID == operatorGroup || cmd.Name() == "version" {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyForClients refuses the flags of the client where they would do nothing.
+func onlyForClients(cmd *cobra.Command, global *pflag.FlagSet) (err error) {
+	if isClient(cmd) {
+		return nil
+	}
+	global.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && err == nil {
+			err = fmt.Errorf("--%s is for the commands that talk to a server", f.Name)
+		}
+	})
+	return err
 }
 
 // noArgs is cobra.NoArgs with a message that also fits where no command is expected.

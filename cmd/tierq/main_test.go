@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/tierq/tierq/internal/app"
 	"github.com/tierq/tierq/internal/config"
 )
@@ -27,10 +29,9 @@ const childSwitch = "SERVE_AS_CHILD"
 // TestMain is also a server to be stopped: the tests of signals start this binary again with childSwitch set.
 func TestMain(m *testing.M) {
 	if how := os.Getenv(childSwitch); how != "" {
-		go func() { // standard input ends with the parent: a child outlives no test
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(9)
-		}()
+		if how != "client" { // which reads it itself, and ends when its server does
+			go dieWithParent()
+		}
 		p := program{stdout: os.Stdout, stderr: os.Stderr, serve: func(ctx context.Context, _ config.Config, o app.Options) error {
 			fmt.Fprintln(o.Out, "serving")
 			<-ctx.Done()
@@ -40,9 +41,19 @@ func TestMain(m *testing.M) {
 			}
 			return nil
 		}}
+		if how == "client" {
+			p.environ, p.stdin = os.Environ(), os.Stdin
+			os.Exit(p.execute(os.Args[1:]))
+		}
 		os.Exit(p.execute(nil))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
+}
+
+// dieWithParent ends a child when its standard input ends: a child outlives no test.
+func dieWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(9)
 }
 
 // run executes a command line in a small world. served is what the server was started with, if it was.
@@ -132,11 +143,11 @@ func TestHelpHasEverySetting(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	code, stdout, _, _ := run(t, nil, nil, "version")
+	code, stdout, _, _ := run(t, []string{"TIERQ_URL=http://127.0.0.1:1"}, nil, "version")
 	if code != 0 || !strings.HasPrefix(stdout, "tierq "+buildVersion()+" (go") {
 		t.Errorf("%d %s", code, stdout)
 	}
-	code, stdout, _, _ = run(t, nil, nil, "version", "--json")
+	code, stdout, _, _ = run(t, []string{"TIERQ_URL=http://127.0.0.1:1"}, nil, "version", "--json")
 	var v versionInfo
 	if err := json.Unmarshal([]byte(stdout), &v); code != 0 || err != nil || v != readVersion() || v.Version == "" {
 		t.Errorf("%d %v %s", code, err, stdout)

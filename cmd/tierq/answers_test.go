@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+type obj = map[string]any
+
+var statuses = map[string]string{doneID: "COMPLETED", failedID: "FAILED", pendingID: "PENDING", stoppedID: "CANCELLED"}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // one that left is gone
+}
+
+func refuse(w http.ResponseWriter, status int, code string, fields ...obj) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	detail := ""
+	for _, f := range fields {
+		detail = f["field"].(string) + ": " + f["reason"].(string)
+	}
+	_ = json.NewEncoder(w).Encode(obj{"detail": detail, "status": status, "errorCode": code, "message": "Refused.", "traceId": "trace-9", "errors": fields})
+}
+
+func data(v any) obj { return obj{"apiResponseData": v} }
+
+// polled is what a poll shows of a job.
+func polled(id, status string) obj {
+	p := obj{
+		"jobId": id, "currentJobStatus": status, "jobTier": "PAID", "type": "SIMULATION", "retryCount": 0, "maxRetries": 5,
+		"arrivedAt": "2026-05-01T11:59:00.5Z", "result": nil, "position": nil, "etaSeconds": nil, "traceId": "trace-1",
+	}
+	switch status {
+	case "PENDING":
+		p["position"], p["etaSeconds"] = 12, 90
+	case "COMPLETED":
+		p["completedAt"], p["result"] = "2026-05-01T11:59:30Z", obj{"stepsRun": 1, "note": hostile}
+	case "FAILED":
+		p["retryCount"], p["failureCause"], p["lastError"] = 5, "HANDLER_ERROR", hostile
+	}
+	return p
+}
+
+// row is a job in a list.
+func row(id, status string) obj {
+	r := obj{
+		"jobId": id, "type": "SIMULATION", "tier": "PAID", "status": status, "retryCount": 0, "attempts": 1, "maxRetries": 5, "generation": 1,
+		"createdAt": "2026-05-01T10:00:00Z", "firstTriedAt": "2026-05-01T10:00:01Z", "lastError": nil, "traceId": "trace-1",
+	}
+	if status == "FAILED" {
+		r["failureCause"], r["lastError"], r["completedAt"], r["retryCount"] = "HANDLER_ERROR", hostile, "2026-05-01T11:00:00Z", 5
+	}
+	return r
+}
+
+// whole is a job with its attempts, and a field that this client does not know.
+func whole(id, status string) obj {
+	r := row(id, status)
+	r["generation"], r["news"] = 2, true
+	r["history"] = []obj{
+		{"attempt": 1, "worker": "w1", "startedAt": "2026-05-01T10:00:01Z", "finishedAt": "2026-05-01T10:00:01.25Z", "outcome": "FAILURE", "cause": "HANDLER_ERROR", "error": hostile},
+		{"attempt": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:05Z", "outcome": "RUNNING"},
+	}
+	return r
+}
+
+// page gives one job a page; the cursor is its number.
+func page(r *http.Request, ids ...string) obj {
+	at := 0
+	for i, cursor := range []string{"", "c1", "c2"} {
+		if r.URL.Query().Get("cursor") == cursor {
+			at = i
+		}
+	}
+	status := statuses[ids[at]]
+	if r.URL.Path == "/admin/dead" {
+		status = "FAILED"
+	}
+	p := obj{"items": []obj{row(ids[at], status)}, "next": nil}
+	if at+1 < len(ids) {
+		p["next"] = []string{"c1", "c2"}[at]
+	}
+	return p
+}
+
+func plan(tier string, priority int) obj {
+	return obj{
+		"tier": tier, "priority": priority, "maxRetries": 5, "heartbeatTimeoutMs": 15000, "maxProcessingTimeMs": 50000, "share": 100,
+		"backoff": obj{"baseMs": 2000, "factor": 2, "capMs": 300000, "jitter": 0.2}, "typeBackoff": obj{"REPORT": obj{"baseMs": 1, "factor": 1, "capMs": 1, "jitter": 0}},
+		"version": 7,
+	}
+}
+
+func stats() obj {
+	tier := func(name string, depth int) obj {
+		return obj{
+			"tier": name, "depth": depth, "scheduled": 2, "oldestAgeSeconds": 75.5, "inFlight": 3, "submittedPerSecond": 12.4, "finishedPerSecond": 0.02,
+			"waitSeconds": obj{"p50": 0.001, "p95": 1.26, "p99": 130}, "runSeconds": obj{"p50": 0.0104, "p95": 0.5, "p99": 0.9},
+			"submitted": 100, "refused": 1, "completed": 90, "failed": 4, "cancelled": 2, "retried": 7,
+		}
+	}
+	return obj{
+		"tiers": []obj{tier("PAID", 0), tier("PUBLIC", 1234)}, "capacity": obj{"used": 1234, "limit": 10000}, "gate": obj{"open": false, "failures": 3, "reason": hostile},
+		"outbox": obj{"jobs": 5, "bytes": 4096}, "watches": []obj{}, "drainPerSecond": 17.2, "news": 1,
+		"workers": []obj{{"name": "w1", "version": "v1.0.0", "slots": 16, "running": 3, "stuck": 1}, {"name": "w2", "version": "v1.0.0", "slots": 16, "running": 0}},
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+)
+
+// saved is a file that was written.
+type saved struct {
+	File        string `json:"file"`
+	ContentType string `json:"contentType"`
+	Bytes       int64  `json:"bytes"`
+}
+
+func (p program) artifactCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "artifact JOB_ID", Short: "Fetch the file a job made", Args: wants(1, 1, "one JOB_ID"),
+		Long: "Fetch the file a job made. It is written under the name that the job gave it into the working folder, or to --file; its name is printed.\n" +
+			"A file that exists is not overwritten without --force. What does not come whole is not kept.",
+		Example: "  tierq jobs artifact 019de340-01fe-7a58-be69-567cd7d6b7d4 --file report.pdf",
+	}
+	file := cmd.Flags().String("file", "", "write to this `file`; - for standard output")
+	force := cmd.Flags().Bool("force", false, "overwrite a file that exists")
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		if *file == "-" && s.isTTY(s.stdout) {
+			return misused("--file - to a terminal: send it somewhere")
+		}
+		a, err := s.client.Artifact(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		name := *file
+		if name == "" {
+			name = cmp.Or(strings.TrimLeft(clean(a.Name), ".-"), args[0]) // neither hidden nor an option of the next command
+		}
+		shown := s.count(a.Size, func() string { return clean(a.Name) + " " }, progressbar.OptionShowBytes(true))
+		defer shown.end()
+		from := io.TeeReader(a, counter{shown})
+		if *file == "-" {
+			if _, err := io.Copy(s.w, from); err != nil {
+				return fmt.Errorf("artifact: %w", err)
+			}
+			return nil
+		}
+		size, err := save(name, from, *force)
+		shown.end()
+		switch {
+		case err != nil:
+			return fmt.Errorf("artifact: %w", err)
+		case s.readable(), s.format == asName:
+			return s.line(name)
+		}
+		return s.document(saved{name, a.ContentType, size})
+	})
+	return cmd
+}
+
+// counter moves a bar by what is written to it.
+type counter struct{ bar *progress }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.bar.add(len(p))
+	return len(p), nil
+}
+
+// save writes a file whole or not at all.
+func save(name string, from io.Reader, force bool) (size int64, err error) {
+	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
+			return 0, err
+		}
+		return 0, fmt.Errorf("%s exists: --force overwrites it", name)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".tierq-*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close() // it may be closed already
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if size, err = io.Copy(f, from); err != nil {
+		return size, err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return size, err
+	}
+	if err = f.Close(); err != nil {
+		return size, err
+	}
+	return size, os.Rename(f.Name(), name)
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+)
+
+func TestClean_A54(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain, ünï 漢字 ✓": "plain, ünï 漢字 ✓",
+		"a\x1b[1;31mb\x1b[0m\x1b]8;;http://x\x1b\\c\x1b]0;t\x07d\x1bcE": "abcdE",
+		"\u009b2J\u009d0;t\u009cx":                                      "x",
+		"a\r\nb\tc\x00\x7f\b":                                           "a  b c",
+		"\u202eevil\u2066\u200b":                                        "evil",
+		"\xff":                                                          "\uFFFD",
+		"\x1b":                                                          "",
+		"\x1b]never ended":                                              "never ended",
+	} {
+		if got := clean(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Whatever comes, a terminal gets nothing to obey, and JSON stays the same value.
+func FuzzClean_A54(f *testing.F) {
+	f.Add(hostile)
+	f.Add("\x1b\x1b[[31m")
+	f.Add("\U000e0041\u2028\xff\x9b")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range clean(text) {
+			if r < ' ' || r != ' ' && !unicode.IsPrint(r) {
+				t.Fatalf("%q: %q is left", text, r)
+			}
+		}
+		doc, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		safe := escape(doc)
+		if regexp.MustCompile(`[\x00-\x1f\x7f-\x{9f}\x{202a}-\x{202e}]`).Match(safe) || !utf8.Valid(safe) {
+			t.Fatalf("%q", safe)
+		}
+		var before, after any
+		if json.Unmarshal(doc, &before) != nil || json.Unmarshal(safe, &after) != nil || !reflect.DeepEqual(before, after) {
+			t.Fatalf("%q is not %q", safe, doc)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.golden from what is printed")
+
+// world is what a command line runs in.
+type world struct {
+	environ []string
+	stdin   string
+	tty     bool
+}
+
+// ended is how a command line ended.
+type ended struct {
+	code           int
+	stdout, stderr string
+}
+
+// cli runs a command line against the fake, or elsewhere if the environment says so.
+func (f *fake) cli(t *testing.T, w world, args ...string) ended {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	p := program{
+		environ: append([]string{"TIERQ_URL=" + f.URL}, w.environ...), stdin: strings.NewReader(w.stdin), stdout: &out, stderr: &errOut,
+		tty: func(any) bool { return w.tty }, now: func() time.Time { return fixedNow },
+	}
+	code := p.execute(args)
+	return ended{code, out.String(), errOut.String()}
+}
+
+// commands are command lines that work, or end with a code of their own; every command is among them.
+var commands = []struct {
+	name string
+	args string // separated by spaces; ' is a quoting
+	code int
+}{
+	{"submit", "submit paid --type SEND_EMAIL --data '{\"to\": \"ada\"}' --max-retries 2 --callback https://example.com/x", 0},
+	{"submit-wait", "submit paid --wait", 0},
+	{"submit-count", "submit UNPAID --count 3", 0},
+	{"submit-count-wait", "submit unpaid --count 2 --wait", exitJob},
+	{"submit-refused", "submit public --type NOPE", exitError},
+	{"submit-many-refused", "submit public --type NOPE --count 2", exitError},
+	{"submit-no-tier", "submit gold", exitNotFound},
+	{"poll", "poll " + doneID, 0},
+	{"poll-pending", "poll " + pendingID, 0},
+	{"poll-failed", "poll " + failedID, 0},
+	{"poll-wait-failed", "poll " + failedID + " --wait 5s", exitJob},
+	{"poll-unknown", "poll " + unknownID, exitNotFound},
+	{"watch", "watch " + doneID, 0},
+	{"watch-failed", "watch " + failedID, exitJob},
+	{"watch-several", "watch " + doneID + " " + stoppedID + " " + unknownID, exitNotFound},
+	{"jobs-list", "jobs list --limit 2", 0},
+	{"jobs-list-all", "jobs list --all", 0},
+	{"jobs-show", "jobs show " + failedID, 0},
+	{"jobs-cancel", "jobs cancel " + pendingID, 0},
+	{"jobs-cancel-several", "jobs cancel " + pendingID + " " + doneID + " " + stoppedID, exitError},
+	{"jobs-why", "jobs why " + pendingID, 0},
+	{"dead-list", "dead list --all", 0},
+	{"dead-show", "dead show " + failedID, 0},
+	{"dead-show-alive", "dead show " + doneID, exitNotFound},
+	{"dead-export", "dead export", 0},
+	{"dead-requeue", "dead requeue " + failedID, 0},
+	{"dead-requeue-filter", "dead requeue --cause HANDLER_ERROR", 0},
+	{"dead-requeue-dry", "dead requeue --all --dry-run", 0},
+	{"tiers-get", "tiers get", 0},
+	{"tiers-get-one", "tiers get public", 0},
+	{"tiers-get-none", "tiers get gold", exitNotFound},
+	{"tiers-set", "tiers set public --share 40 --max-retries 0 --backoff-cap 2m", 0},
+	{"tiers-set-same", "tiers set public --share 100", 0},
+	{"stats", "stats", 0},
+}
+
+// The table and the wide form of every command are as they were; the server's text does nothing to a terminal.
+func TestPrinted_A54(t *testing.T) {
+	for _, tc := range commands {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFake(t)
+			var got strings.Builder
+			for _, format := range []string{"table", "wide"} {
+				end := f.cli(t, world{}, append(split(tc.args), "-o", format)...)
+				if end.code != tc.code {
+					t.Errorf("code %d, want %d\n%s%s", end.code, tc.code, end.stdout, end.stderr)
+				}
+				got.WriteString("# tierq " + tc.args + " -o " + format + "\n" + end.stdout + "# exit " + strconv.Itoa(end.code) + "\n" + end.stderr)
+			}
+			text := steady(f, got.String())
+			if bad := regexp.MustCompile(`[^\n\x20-\x7e…\x{fffd}]|fake line\n`).FindString(text); bad != "" {
+				t.Errorf("%q is printed:\n%q", bad, text)
+			}
+			golden(t, tc.name, text)
+		})
+	}
+}
+
+// steady takes out what differs between two runs.
+func steady(f *fake, text string) string {
+	text = strings.ReplaceAll(text, f.URL, "http://SERVER")
+	return regexp.MustCompile(`--idempotency-key [A-Z0-9]{26}`).ReplaceAllString(text, "--idempotency-key KEY")
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got, -update writes it):\n%s", file, diff)
+	}
+}
+
+// Every command prints JSON that parses, one document or one a line, and nothing else; ids alone with -o name.
+func TestFormats_A54(t *testing.T) {
+	for _, tc := range commands {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFake(t)
+			nothing := tc.code == exitNotFound && !strings.Contains(tc.args, doneID+" ") || tc.name == "submit-refused"
+			for _, format := range []string{"json", "ndjson"} {
+				end := f.cli(t, world{}, append(split(tc.args), "--output="+format)...)
+				if end.code != tc.code || nothing != (end.stdout == "") {
+					t.Fatalf("%s: code %d, want %d\n%s%s", format, end.code, tc.code, end.stdout, end.stderr)
+				}
+				if strings.ContainsAny(end.stdout, "\x1b\u009b\u202e") {
+					t.Errorf("%s: not fit for a terminal: %q", format, end.stdout)
+				}
+				for i, text := range strings.SplitAfter(end.stdout, map[string]string{"json": "\x00", "ndjson": "\n"}[format]) {
+					var v obj
+					if err := json.Unmarshal([]byte(text), &v); text != "" && err != nil {
+						t.Errorf("%s: part %d: %v\n%s", format, i, err, text)
+					}
+				}
+			}
+			end := f.cli(t, world{}, append(split(tc.args), "-o", "name")...)
+			if end.code != tc.code {
+				t.Errorf("name: code %d, want %d", end.code, tc.code)
+			}
+			for line := range strings.Lines(end.stdout) {
+				if !regexp.MustCompile(`^([0-9a-f-]{36}|PAID|PUBLIC)\n$`).MatchString(line) && !strings.HasPrefix(tc.name, "dead-requeue-") {
+					t.Errorf("name: %q", line)
+				}
+			}
+		})
+	}
+}
+
+// What this version does not know is printed all the same.
+func TestJSONKeepsNews(t *testing.T) {
+	f := newFake(t)
+	for _, args := range []string{"jobs show " + failedID, "jobs why " + pendingID, "stats", "dead show " + failedID, "dead export"} {
+		end := f.cli(t, world{}, append(split(args), "-o", "json")...)
+		if !strings.Contains(end.stdout, `"news"`) {
+			t.Errorf("%s: %s", args, end.stdout)
+		}
+	}
+}
+
+// split cuts a command line at its spaces, but for those between two quotes.
+func split(line string) (args []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			args = append(args, part)
+			continue
+		}
+		args = append(args, strings.Fields(part)...)
+	}
+	return args
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/tierq/tierq/client"
+)
+
+// The exit codes of the commands that talk to a server.
+const (
+	exitError       = 1
+	exitUsage       = 2
+	exitJob         = 3 // the job that was waited for FAILED or was CANCELLED
+	exitTimeout     = 4 // the time is up; also a change whose outcome is unknown: it must not look like one that was refused
+	exitUnavailable = 5 // no server, or one that cannot serve now: nothing was changed
+	exitNotFound    = 6
+)
+
+// misuse is an error of usage that is found where a command runs.
+type misuse struct{ text string }
+
+func (m misuse) Error() string { return m.text }
+
+func misused(format string, a ...any) error { return misuse{fmt.Sprintf(format, a...)} }
+
+// summed is the end of a command over many things, some of which went wrong. It was told of each; first is what the exit code is of.
+type summed struct {
+	text  string
+	first error
+}
+
+func (s summed) Error() string { return s.text }
+func (s summed) Unwrap() error { return s.first }
+
+// late is an error of time in words.
+type late struct{ text string }
+
+func (l late) Error() string { return l.text }
+func (late) Unwrap() error   { return context.DeadlineExceeded }
+
+// outcome is a command's end with its exit code.
+type outcome struct {
+	error
+	code   int
+	server string
+}
+
+// ended gives a command's error its exit code.
+func (s *session) ended(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[stopped](err); ok {
+		return err
+	}
+	code := exitOf(err)
+	switch _, told := errors.AsType[late](err); {
+	case code == exitUsage:
+		return err
+	case code == exitTimeout && !told && !errors.Is(err, client.ErrOutcomeUnknown) && s.global.timeout > 0:
+		err = late{"not done within " + short(s.global.timeout) + " (--timeout)"}
+	}
+	return outcome{err, code, s.server}
+}
+
+// exitOf is the code of an error. What the client refuses without asking the server is a matter of usage.
+func exitOf(err error) int {
+	_, wrong := errors.AsType[misuse](err)
+	refused, answered := errors.AsType[*client.Error](err)
+	_, failed := errors.AsType[*client.JobFailedError](err)
+	_, cancelled := errors.AsType[*client.JobCancelledError](err)
+	switch {
+	case wrong, !answered && errors.Is(err, client.ErrInvalid):
+		return exitUsage
+	case failed, cancelled:
+		return exitJob
+	case answered && refused.Unknown, errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	case errors.Is(err, client.ErrNotFound):
+		return exitNotFound
+	case errors.Is(err, client.ErrUnavailable):
+		return exitUnavailable
+	}
+	return exitError
+}
+
+// tell explains the error: the message, what is wrong with each field, what to do about it, and under which id the server's log knows it.
+func (o outcome) tell(w io.Writer) {
+	line := func(format string, a ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, a...))) }
+	if many, ok := errors.AsType[summed](o.error); ok {
+		line("tierq: %s", many.text)
+		return
+	}
+	e, refused := errors.AsType[*client.Error](o.error)
+	if refused && nobodyThere(e) {
+		line("tierq: no tierq server at %s: start one with `tierq serve`, or point --server / TIERQ_URL to yours", o.server)
+		return
+	}
+	if !refused {
+		line("tierq: %s", o.error)
+		return
+	}
+	line("tierq: %s%s", strings.TrimSuffix(o.Error(), e.Error()), headline(e))
+	for _, f := range e.Fields {
+		line("  %s: %s", cmp.Or(f.Field, "body"), f.Reason)
+	}
+	switch {
+	case e.Unknown && e.JobID != "":
+		line("  find out: tierq poll %s", e.JobID)
+	case e.Unknown && e.Key != "":
+		line("  the same command again with --idempotency-key %s is safe", e.Key)
+	case errors.Is(e, client.ErrUnauthorized):
+		line("  the API key is --token or TIERQ_TOKEN")
+	case errors.Is(e, client.ErrChanged):
+		line("  somebody else changed it at the same time: look at it, then try again")
+	case e.RetryAfter > 0:
+		line("  come again in %s", short(e.RetryAfter))
+	}
+	if e.TraceID != "" {
+		line("  trace id: %s", e.TraceID)
+	}
+}
+
+// nobodyThere reports whether there was nothing to connect to.
+func nobodyThere(e *client.Error) bool {
+	op, ok := errors.AsType[*net.OpError](e.Err)
+	return ok && op.Op == "dial" && !e.Unknown && !errors.Is(e.Err, context.DeadlineExceeded)
+}
+
+// brief is an error in one line, without the command's verb in front: for lists.
+func brief(err error) string {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok {
+		return clean(err.Error())
+	}
+	text := headline(e)
+	for _, f := range e.Fields {
+		text += fmt.Sprintf(" [%s: %s]", cmp.Or(f.Field, "body"), f.Reason)
+	}
+	return clean(text)
+}
+
+// headline is an error without its fields, which its detail may repeat.
+func headline(e *client.Error) string {
+	plain := *e
+	if len(e.Fields) > 0 {
+		plain.Detail = ""
+	}
+	return plain.Error()
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierq/tierq/client"
+)
+
+func (p program) jobsCommand() *cobra.Command {
+	return group("jobs", "List, show and cancel jobs", p.jobsListCommand(), p.jobsShowCommand(), p.jobsCancelCommand(), p.jobsWhyCommand(), p.artifactCommand())
+}
+
+// group is a command that only holds others.
+func group(name, what string, list ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: what}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return fmt.Errorf("unknown command %q of tierq %s", args[0], name)
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.AddCommand(list...)
+	return cmd
+}
+
+// paged are the flags of a list.
+type paged struct {
+	limit  int
+	cursor string
+	all    bool
+}
+
+func (l *paged) flags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&l.limit, "limit", 20, "at most so `many`")
+	cmd.Flags().StringVar(&l.cursor, "cursor", "", "go on from this `cursor` of an earlier list")
+	cmd.Flags().BoolVar(&l.all, "all", false, "all of them")
+	cmd.MarkFlagsMutuallyExclusive("all", "limit")
+}
+
+// maxPage is the most a server puts into one page.
+const maxPage = 100
+
+// walk prints the jobs of as many pages as are asked for. page gives one of at most limit jobs.
+func (l *paged) walk(s *session, out *list[client.Job], page func(limit int, cursor string) (client.Page, error)) error {
+	if l.limit < 1 && !l.all {
+		return misused("--limit %d is less than 1", l.limit)
+	}
+	cursor := l.cursor
+	for {
+		limit := maxPage
+		if !l.all {
+			limit = min(limit, l.limit-out.n)
+		}
+		got, err := page(limit, cursor)
+		if err != nil {
+			return err
+		}
+		for _, job := range got.Items {
+			if err := out.add(job); err != nil {
+				return err
+			}
+		}
+		if got.Next == cursor && got.Next != "" {
+			return fmt.Errorf("the list does not go on: its cursor stands still")
+		}
+		if cursor = got.Next; cursor == "" || !l.all && out.n >= l.limit {
+			break
+		}
+	}
+	if err := out.end(&cursor); err != nil {
+		return err
+	}
+	switch {
+	case cursor != "" && s.format != asJSON:
+		s.say("more: --cursor %s", cursor)
+	case out.n == 0 && s.readable():
+		s.say("none")
+	}
+	return nil
+}
+
+func (p program) jobsListCommand() *cobra.Command {
+	var f struct{ status, tier, typ, cause string }
+	var l paged
+	cmd := &cobra.Command{
+		Use: "list", Short: "List jobs, living and ended, the latest first", Args: noArgs,
+		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
+	}
+	cmd.Flags().StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled")
+	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
+	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")
+	cmd.Flags().StringVar(&f.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
+	l.flags(cmd)
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
+		tier, err := readTier(f.tier)
+		if err != nil {
+			return err
+		}
+		filter := client.Filter{
+			Status: client.Status(strings.ToUpper(f.status)), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause),
+		}
+		out := newList(s.output, jobName, s.jobColumns()...)
+		return l.walk(s, out, func(limit int, cursor string) (client.Page, error) {
+			filter.Limit = limit
+			return s.client.Jobs(ctx, filter, cursor)
+		})
+	})
+	return cmd
+}
+
+func jobName(j client.Job) string { return j.JobID }
+
+func (s *session) jobColumns() []column[client.Job] {
+	return []column[client.Job]{
+		{head: "JOB", cell: jobName},
+		{head: "STATUS", cell: func(j client.Job) string { return string(j.Status) }, color: func(j client.Job) string { return statusColors[j.Status] }},
+		{head: "TIER", cell: func(j client.Job) string { return string(j.Tier) }},
+		{head: "TYPE", cell: func(j client.Job) string { return j.Type }},
+		{head: "RETRIES", cell: func(j client.Job) string { return retries(j.RetryCount, j.MaxRetries) }},
+		{head: "CREATED", cell: func(j client.Job) string { return s.time(j.CreatedAt) }},
+		{head: "ATTEMPTS", wide: true, cell: func(j client.Job) string { return strconv.Itoa(j.Attempts) }},
+		{head: "STARTED", wide: true, cell: func(j client.Job) string { return s.time(j.FirstTriedAt) }},
+		{head: "ENDED", wide: true, cell: func(j client.Job) string { return s.time(j.CompletedAt) }},
+		{head: "CAUSE", wide: true, cell: func(j client.Job) string { return dash(j.FailureCause) }},
+		{head: "ERROR", wide: true, cell: func(j client.Job) string { return dash(cut(clean(j.LastError), 80)) }},
+		{head: "TRACE", wide: true, cell: func(j client.Job) string { return dash(j.TraceID) }},
+	}
+}
+
+func (p program) jobsShowCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "show JOB_ID", Short: "Show a job with its attempts and its result", Args: wants(1, 1, "one JOB_ID")}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		job, err := s.client.Job(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showJob(&job)
+	})
+	return cmd
+}
+
+// showJob prints a whole job.
+func (s *session) showJob(j *client.Job) error {
+	switch {
+	case s.format == asName:
+		return s.line(j.JobID)
+	case !s.readable():
+		return s.document(raw(j.Raw, j))
+	}
+	stop := ""
+	if j.CancelRequested && !j.Status.Ended() {
+		stop = "cancel requested"
+	}
+	err := s.fields(
+		field{name: "JOB", value: j.JobID}, status(j.Status), field{name: "", value: stop}, field{name: "TIER", value: string(j.Tier)},
+		field{name: "TYPE", value: j.Type}, field{name: "RETRIES", value: retries(j.RetryCount, j.MaxRetries)},
+		field{name: "ATTEMPTS", value: strconv.Itoa(j.Attempts)}, field{name: "LIFE", value: life(j.Generation)},
+		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)}, field{name: "STARTED", value: s.moment(j.FirstTriedAt)},
+		field{name: "ENDED", value: s.moment(j.CompletedAt)}, field{name: "CAUSE", value: j.FailureCause}, field{name: "ERROR", value: j.LastError},
+		rawField("PAYLOAD", j.Payload), rawField("RESULT", j.Result), field{name: "TRACE", value: j.TraceID},
+	)
+	if err != nil || len(j.History) == 0 {
+		return err
+	}
+	if err := s.print([]byte("\n")); err != nil {
+		return err
+	}
+	l := newList(s.output, func(client.Attempt) string { return "" },
+		column[client.Attempt]{head: "ATTEMPT", cell: func(a client.Attempt) string { return strconv.Itoa(a.Attempt) }},
+		column[client.Attempt]{head: "OUTCOME", cell: func(a client.Attempt) string { return dash(a.Outcome) }},
+		column[client.Attempt]{head: "STARTED", cell: func(a client.Attempt) string { return s.time(a.StartedAt) }},
+		column[client.Attempt]{head: "TOOK", cell: took},
+		column[client.Attempt]{head: "WORKER", cell: func(a client.Attempt) string { return dash(a.Worker) }},
+		column[client.Attempt]{head: "CAUSE", cell: func(a client.Attempt) string { return dash(a.Cause) }},
+		column[client.Attempt]{head: "ERROR", cell: func(a client.Attempt) string { return dash(a.Error) }},
+	)
+	for _, a := range j.History {
+		if err := l.add(a); err != nil {
+			return err
+		}
+	}
+	return l.end(nil)
+}
+
+func took(a client.Attempt) string {
+	if a.StartedAt.IsZero() || a.FinishedAt.IsZero() {
+		return "-"
+	}
+	return seconds(a.FinishedAt.Sub(a.StartedAt).Seconds())
+}
+
+// life is which life of the job this is, if it was requeued.
+func life(generation int) string {
+	if generation < 2 {
+		return ""
+	}
+	return strconv.Itoa(generation)
+}
+
+// raw is the answer as it came, if there is one: it may say more than this version knows.
+func raw(text json.RawMessage, v any) any {
+	if len(text) > 0 {
+		return text
+	}
+	return v
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/client"
+)
+
+const (
+	batchSize = 1000
+	patience  = 30 * time.Second // a Retry-After that many jobs are worth
+	maxTold   = 20               // refusals told one by one
+)
+
+// sent is what became of one job of many: accepted, or why not.
+type sent struct {
+	Line     int                 `json:"line"`
+	JobID    string              `json:"jobId,omitempty"`
+	Status   client.Status       `json:"currentJobStatus,omitempty"`
+	Replayed bool                `json:"idempotencyReplayed,omitempty"`
+	Key      string              `json:"idempotencyKey,omitempty"` // where the outcome is unknown: to send it again
+	Code     string              `json:"errorCode,omitempty"`
+	Message  string              `json:"message,omitempty"`
+	Fields   []client.FieldError `json:"errors,omitempty"`
+}
+
+// bulk submits many jobs and tells what became of them.
+type bulk struct {
+	*session
+	tier     client.Tier
+	list     *list[sent]
+	keep     bool   // what was accepted, to follow it
+	kept     []sent // with keep
+	accepted int
+	refused  int
+	unknown  int   // whether they were taken
+	first    error // the first refusal
+	shown    *progress
+	got      atomic.Int64 // accepted so far: for the picture, which is drawn beside the work
+}
+
+func (s *session) submitMany(ctx context.Context, tier client.Tier, a *asked, bounded bool) error {
+	own := *a
+	own.key = cmp.Or(a.key, rand.Text()) // told if it ends early
+	a = &own
+	next, total, done, err := s.source(a, bounded)
+	if err != nil {
+		return err
+	}
+	defer done()
+	b := &bulk{session: s, tier: tier, keep: a.wait, list: newList(s.output, func(v sent) string { return v.JobID },
+		column[sent]{head: "LINE", cell: func(v sent) string { return strconv.Itoa(v.Line) }},
+		column[sent]{head: "JOB", cell: func(v sent) string { return dash(v.JobID) }},
+		column[sent]{head: "STATUS", cell: func(v sent) string { return dash(string(v.Status)) }, color: func(v sent) string { return statusColors[v.Status] }},
+		column[sent]{head: "REFUSED", cell: func(v sent) string { return dash(v.Message) }},
+	)}
+	b.shown = noProgress()
+	if a.wait || !s.isTTY(s.stdout) { // else the ids themselves show how it goes
+		b.shown = s.count(total, func() string { return fmt.Sprintf("%d accepted ", b.got.Load()) })
+	}
+	defer b.shown.end()
+	err = b.all(ctx, next)
+	b.shown.end()
+	return b.finish(ctx, a, err)
+}
+
+// finish sums up, and follows what was accepted if that was asked for. Whatever happened, what was accepted is printed.
+func (b *bulk) finish(ctx context.Context, a *asked, ended error) error {
+	for i := 0; ended != nil && i < len(b.kept); i++ {
+		if err := b.print(b.kept[i]); err != nil {
+			return err
+		}
+	}
+	if b.list.n > 0 || ended == nil && !b.keep && b.format != asTable {
+		if err := b.list.end(nil); err != nil {
+			return err
+		}
+	}
+	if ended != nil && b.accepted+b.refused+b.unknown > 0 {
+		b.say("%d accepted, %d refused, %d unknown before it ended; the same command again with --idempotency-key %s makes no job twice",
+			b.accepted, b.refused, b.unknown, a.key)
+	}
+	if ended == nil && b.refused > 0 {
+		ended = summed{fmt.Sprintf("%d of %d jobs were not accepted", b.refused, b.accepted+b.refused), b.first}
+	} else if ended != nil {
+		return ended
+	}
+	b.hint("%d accepted", b.accepted)
+	if len(b.kept) == 0 {
+		return ended
+	}
+	ids := make([]string, len(b.kept))
+	for i, v := range b.kept {
+		ids[i] = v.JobID
+	}
+	if ended != nil {
+		b.say("%s", ended)
+	}
+	return cmp.Or(b.follow(ctx, ids), ended)
+}
+
+// print prints one job: its id, or whatever was asked for.
+func (b *bulk) print(v sent) error {
+	if b.format == asTable {
+		return b.line(v.JobID)
+	}
+	return b.list.add(v)
+}
+
+// all submits what comes, batch by batch.
+func (b *bulk) all(ctx context.Context, next func() (numbered, error)) error {
+	for more := true; more; {
+		var batch []numbered
+		for more && len(batch) < batchSize {
+			n, err := next()
+			switch {
+			case errors.Is(err, io.EOF):
+				more = false
+			case err != nil:
+				return err
+			default:
+				batch = append(batch, n)
+			}
+		}
+		if len(batch) == 0 {
+			break
+		}
+		if err := b.push(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// push submits one batch and tells what became of it. The error is what ends the whole: also that a full queue took nothing any more.
+func (b *bulk) push(ctx context.Context, batch []numbered) error {
+	outcomes, ended := b.insist(ctx, batch)
+	var passing error
+	for i, o := range outcomes {
+		switch {
+		case errors.Is(o.Err, client.ErrNotSent):
+			continue
+		case ended != nil && o.Err != nil && !answered(o.Err):
+			if errors.Is(o.Err, client.ErrOutcomeUnknown) {
+				b.unknown++
+			}
+			continue // what ended the whole is told once
+		}
+		if err := b.tell(batch[i].line, o); err != nil {
+			return err
+		}
+		if o.Err != nil && mayPass(o.Err) {
+			passing = o.Err
+		}
+	}
+	if ended == nil && passing != nil {
+		ended = passing // what follows would be refused as well
+	}
+	return ended
+}
+
+// insist submits, and submits again what was refused for a reason that may pass, as long as others get in meanwhile. The client has waited
+// between its own tries.
+func (b *bulk) insist(ctx context.Context, batch []numbered) ([]client.Outcome, error) {
+	out := make([]client.Outcome, len(batch))
+	open := make([]int, len(batch))
+	for i := range batch {
+		open[i] = i
+	}
+	for {
+		jobs := make([]client.Submission, len(open))
+		for i, at := range open {
+			jobs[i] = batch[at].job
+		}
+		got, err := b.client.SubmitBatch(ctx, b.tier, jobs)
+		if got == nil {
+			return nil, err
+		}
+		var again []int
+		took := 0
+		for i, at := range open {
+			out[at] = got[i]
+			if got[i].Err == nil {
+				took++
+			} else if mayPass(got[i].Err) {
+				again = append(again, at)
+			}
+		}
+		b.got.Add(int64(took))
+		b.shown.add(took)
+		if err != nil || len(again) == 0 || took == 0 {
+			return out, err
+		}
+		open = again
+	}
+}
+
+// answered reports whether it was the server that refused.
+func answered(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Status != 0
+}
+
+func mayPass(err error) bool {
+	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrRateLimited)
+}
+
+// tell prints what became of one job.
+func (b *bulk) tell(line int, o client.Outcome) error {
+	v := sent{Line: line, JobID: o.JobID, Status: o.Status, Replayed: o.Replayed}
+	if o.Err == nil {
+		b.accepted++
+		if b.keep {
+			b.kept = append(b.kept, v)
+			return nil
+		}
+		return b.print(v)
+	}
+	if b.refused++; b.refused == 1 {
+		b.first = o.Err
+	}
+	v.Message = brief(o.Err)
+	if e, ok := errors.AsType[*client.Error](o.Err); ok {
+		v.Code, v.Fields, v.JobID = e.Code, e.Fields, e.JobID
+		if e.Unknown {
+			v.Key = e.Key
+		}
+	}
+	if b.keep || b.format == asTable || b.format == asName {
+		if b.refused <= maxTold {
+			b.say("job %d: %s", line, v.Message)
+		}
+		return nil
+	}
+	return b.list.add(v)
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tierq/tierq/client"
+)
+
+// The formats of --output.
+const (
+	asTable  = "table"
+	asWide   = "wide"
+	asJSON   = "json"
+	asNDJSON = "ndjson"
+	asName   = "name"
+)
+
+var formats = []string{asTable, asWide, asJSON, asNDJSON, asName}
+
+// output is where data goes, and how.
+type output struct {
+	w      io.Writer
+	format string
+	color  bool
+	clock  func() time.Time
+}
+
+// readable reports whether the format is for people.
+func (o *output) readable() bool { return o.format == asTable || o.format == asWide }
+
+// document prints one value as JSON: indented, or in one line where lines are asked for. A json.RawMessage keeps what this version does not know.
+func (o *output) document(v any) error {
+	text, err := encode(v)
+	if err != nil {
+		return err
+	}
+	if o.format == asJSON {
+		var b bytes.Buffer
+		if err := json.Indent(&b, text, "", "  "); err != nil {
+			return fmt.Errorf("the answer is not JSON: %w", err)
+		}
+		text = b.Bytes()
+	}
+	return o.print(append(escape(text), '\n'))
+}
+
+func (o *output) line(text string) error { return o.print([]byte(clean(text) + "\n")) }
+
+func (o *output) print(text []byte) error {
+	if _, err := o.w.Write(text); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// encode is JSON in one line, with <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// time is short in a table and exact in a wide one.
+func (o *output) time(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case o.format == asTable:
+		return since(t, o.clock())
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// moment is time, or nothing where there is none.
+func (o *output) moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return o.time(t)
+}
+
+// statusColors are two digits each, so that they all take the same room in a table.
+var statusColors = map[client.Status]string{
+	client.Scheduled: "36", client.Pending: "33", client.Processing: "34", client.Completed: "32", client.Failed: "31", client.Cancelled: "35",
+}
+
+const noColor = "39"
+
+// paint colours a cell. All cells of a column must be painted: the codes count as text when columns are aligned.
+func (o *output) paint(text, color string) string {
+	if !o.color {
+		return text
+	}
+	if color == "" {
+		color = noColor
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+// field is a line of what is shown of one thing.
+type field struct {
+	name, value string
+	color       string
+}
+
+// fields prints one thing, a line each; empty values are left out.
+func (o *output) fields(list ...field) error {
+	w := tabwriter.NewWriter(o.w, 0, 8, 2, ' ', 0)
+	for _, f := range list {
+		if f.value == "" {
+			continue
+		}
+		value := clean(f.value)
+		if f.color != "" {
+			value = o.paint(value, f.color)
+		}
+		fmt.Fprintf(w, "%s\t%s\n", f.name, value)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+func status(s client.Status) field { return field{"STATUS", string(s), statusColors[s]} }
+
+// maxShown bounds a payload or result among fields; JSON shows all of it.
+const maxShown = 2000
+
+func rawField(name string, raw json.RawMessage) field {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Compact(&b, raw) != nil {
+		return field{}
+	}
+	return field{name: name, value: cut(string(escape(b.Bytes())), maxShown)}
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

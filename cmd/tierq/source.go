@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/client"
+)
+
+// maxLine bounds a line of a file of jobs.
+const maxLine = 1 << 20
+
+// numbered is a job with its number, or that of its line.
+type numbered struct {
+	line int
+	job  client.Submission
+}
+
+// source is where the jobs come from: next gives them until io.EOF.
+func (s *session) source(a *asked, bounded bool) (next func() (numbered, error), total int64, done func(), err error) {
+	if a.file == "" {
+		job, err := s.submission(a, bounded)
+		n := 0
+		return func() (numbered, error) {
+			if n++; n > a.count {
+				return numbered{}, io.EOF
+			}
+			own := job
+			own.IdempotencyKey = numberedKey(a.key, n)
+			return numbered{n, own}, nil
+		}, int64(a.count), func() {}, err
+	}
+	in, err := s.input(a.file, false)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLine)
+	n, found := 0, false
+	return func() (numbered, error) {
+		for lines.Scan() {
+			n++
+			text := bytes.TrimSpace(lines.Bytes())
+			if len(text) == 0 {
+				continue
+			}
+			found = true
+			job, err := readLine(text)
+			if err != nil {
+				return numbered{}, misused("line %d of %s: %v", n, a.file, err)
+			}
+			if job.IdempotencyKey == "" {
+				job.IdempotencyKey = numberedKey(a.key, n)
+			}
+			return numbered{n, job}, nil
+		}
+		switch err := lines.Err(); {
+		case errors.Is(err, bufio.ErrTooLong):
+			return numbered{}, misused("line %d of %s has more than %d bytes", n+1, a.file, maxLine)
+		case err != nil:
+			return numbered{}, fmt.Errorf("read %s: %w", a.file, err)
+		case !found:
+			return numbered{}, misused("there is no job in %s", a.file)
+		}
+		return numbered{}, io.EOF
+	}, 0, func() { _ = in.Close() }, nil
+}
+
+// numberedKey is the key of one job of many: the same for each try, as a job may be sent more than once.
+func numberedKey(key string, n int) string { return key + "-" + strconv.Itoa(n) }
+
+// readLine reads one job of a file strictly: a field that is not known is one that would not be heeded.
+func readLine(text []byte) (client.Submission, error) {
+	var line struct {
+		Type     string          `json:"type"`
+		Payload  json.RawMessage `json:"payload"`
+		Retries  *int            `json:"maxRetries"`
+		Delay    float64         `json:"delaySeconds"`
+		RunAt    time.Time       `json:"runAt"`
+		Callback string          `json:"callbackUrl"`
+		Key      string          `json:"idempotencyKey"`
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&line); err != nil {
+		return client.Submission{}, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return client.Submission{}, errors.New("more than one JSON value")
+	}
+	switch {
+	case line.Delay < 0 || line.Delay > math.MaxInt32:
+		return client.Submission{}, errors.New("delaySeconds is out of range")
+	case line.Delay > 0 && !line.RunAt.IsZero():
+		return client.Submission{}, errors.New("delaySeconds and runAt exclude each other")
+	}
+	job := client.Submission{
+		Type: line.Type, MaxRetries: line.Retries, Delay: time.Duration(line.Delay * float64(time.Second)), RunAt: line.RunAt,
+		CallbackURL: line.Callback, IdempotencyKey: line.Key,
+	}
+	if line.Payload != nil {
+		job.Payload = line.Payload
+	}
+	return job, nil
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierq/tierq/client"
+)
+
+// maxData bounds what is read for one payload; the server's own limit is far below.
+const maxData = 1 << 20
+
+// asked is what the flags of submit say.
+type asked struct {
+	typ, data, key, runAt, callback, file string
+	retries, count                        int
+	delay                                 time.Duration
+	wait                                  bool
+}
+
+func (p program) submitCommand() *cobra.Command {
+	var a asked
+	cmd := &cobra.Command{
+		Use: "submit TIER", Short: "Submit a job, or many", Args: wants(1, 1, "a TIER, such as paid, unpaid or public,"),
+		ValidArgs: []string{"paid", "unpaid", "public"},
+		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
+			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", \"callbackUrl\", \"idempotencyKey\"}, all optional.\n" +
+			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
+			"not stop the others; a line that is no job stops before its batch.\n\n" +
+			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is followed by -1, -2\n" +
+			"and so on: the number of the job, or of its line; a line's own key comes first.",
+		Example: "  tierq submit paid --type SEND_EMAIL --data '{\"to\": \"ada@example.com\", \"subject\": \"Hello\", \"body\": \"Hi\"}'\n" +
+			"  tierq submit public --count 1000 --wait\n  tierq submit unpaid --file jobs.ndjson --idempotency-key import-42",
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.typ, "type", "", "job `type` (default: SIMULATION)")
+	f.StringVar(&a.data, "data", "", "payload: `JSON`, @file, or - for standard input")
+	f.StringVar(&a.key, "idempotency-key", "", "`key` under which the same submit again is the same job, for 24 h")
+	f.IntVar(&a.retries, "max-retries", 0, "lower the tier's `number` of retries")
+	f.DurationVar(&a.delay, "delay", 0, "start after this `time` at the earliest")
+	f.StringVar(&a.runAt, "run-at", "", "start at this `moment` at the earliest, such as 2026-12-01T08:00:00Z")
+	f.StringVar(&a.callback, "callback", "", "`URL` that is told of the job's end by a signed POST")
+	f.IntVar(&a.count, "count", 1, "submit so `many` of it")
+	f.StringVar(&a.file, "file", "", "submit the jobs of this `file`, one a line (NDJSON); - for standard input")
+	f.BoolVar(&a.wait, "wait", false, "follow to the end, as tierq watch does; exit code 3 if a job did not complete")
+	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
+	for _, name := range []string{"type", "data", "max-retries", "delay", "run-at", "callback", "count"} {
+		cmd.MarkFlagsMutuallyExclusive("file", name)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		many := a.file != "" || a.count > 1
+		opts := []client.Option{}
+		if many {
+			opts = append(opts, client.WithBackoff(firstRetry, patience))
+		}
+		return p.talk(func(ctx context.Context, s *session, args []string) error {
+			tier, err := readTier(args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.check(cmd.Flags().Changed("max-retries")); err != nil {
+				return err
+			}
+			if many {
+				return s.submitMany(ctx, tier, &a, cmd.Flags().Changed("max-retries"))
+			}
+			return s.submitOne(ctx, tier, &a, cmd.Flags().Changed("max-retries"))
+		}, opts...)(cmd, args)
+	}
+	return cmd
+}
+
+func (a *asked) check(bounded bool) error {
+	switch {
+	case a.count < 1:
+		return misused("--count %d is less than 1", a.count)
+	case a.delay < 0:
+		return misused("--delay is negative")
+	case bounded && a.retries < 0:
+		return misused("--max-retries is negative")
+	case len(a.key) > 200 || strings.ContainsFunc(a.key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return misused("--idempotency-key is not visible ASCII of at most 200 characters")
+	}
+	return nil
+}
+
+// submission is the job that the flags describe.
+func (s *session) submission(a *asked, bounded bool) (client.Submission, error) {
+	job := client.Submission{Type: a.typ, IdempotencyKey: a.key, Delay: a.delay, CallbackURL: a.callback}
+	if bounded {
+		job.MaxRetries = &a.retries
+	}
+	var err error
+	if a.runAt != "" {
+		if job.RunAt, err = time.Parse(time.RFC3339, a.runAt); err != nil {
+			return job, misused("--run-at %q is not a time such as 2026-12-01T08:00:00Z", a.runAt)
+		}
+	}
+	if a.data == "" {
+		return job, nil
+	}
+	payload, err := s.readData(a.data)
+	if err != nil {
+		return job, err
+	}
+	job.Payload = payload
+	return job, nil
+}
+
+// readData reads a payload: the text itself, a file's, or that of standard input.
+func (s *session) readData(data string) (json.RawMessage, error) {
+	text, from := []byte(data), "--data"
+	if name, isFile := strings.CutPrefix(data, "@"); isFile || data == "-" {
+		in, err := s.input(cmp.Or(name, "-"), isFile)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		if text, err = io.ReadAll(io.LimitReader(in, maxData+1)); err != nil {
+			return nil, fmt.Errorf("read the payload: %w", err)
+		}
+		from = "the payload"
+	}
+	if len(text) > maxData {
+		return nil, misused("%s has more than %d bytes", from, maxData)
+	}
+	var any json.RawMessage
+	if err := json.Unmarshal(text, &any); err != nil {
+		return nil, misused("%s is not JSON: %v", from, err)
+	}
+	return any, nil
+}
+
+// input opens a file, or standard input for "-" where that is not a file's name.
+func (s *session) input(name string, isFile bool) (io.ReadCloser, error) {
+	if name == "-" && !isFile {
+		if s.stdin == nil {
+			return io.NopCloser(strings.NewReader("")), nil
+		}
+		return io.NopCloser(s.stdin), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, misused("%v", err)
+	}
+	return f, nil
+}
+
+var tierName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,30}$`)
+
+// readTier reads the name of a tier, in capitals or not.
+func readTier(name string) (client.Tier, error) {
+	if name != "" && !tierName.MatchString(name) {
+		return "", misused("%q is not the name of a tier", name)
+	}
+	return client.Tier(strings.ToUpper(name)), nil
+}
+
+func (s *session) submitOne(ctx context.Context, tier client.Tier, a *asked, bounded bool) error {
+	job, err := s.submission(a, bounded)
+	if err != nil {
+		return err
+	}
+	accepted, err := s.client.SubmitJob(ctx, tier, job)
+	if err != nil {
+		return err
+	}
+	if a.wait {
+		s.hint("submitted %s", accepted.JobID)
+		return s.follow(ctx, []string{accepted.JobID})
+	}
+	if accepted.Replayed {
+		s.hint("the idempotency key is known: this is its first job")
+	}
+	switch s.format {
+	case asTable, asName:
+		return s.line(accepted.JobID)
+	case asWide:
+		return s.fields(field{name: "JOB", value: accepted.JobID}, status(accepted.Status), field{name: "TRACE", value: accepted.TraceID})
+	}
+	return s.document(accepted)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierq/tierq/client"
+)
+
+func (p program) tiersCommand() *cobra.Command {
+	return group("tiers", "Show and change the tiers' plans", p.tiersGetCommand(), p.tiersSetCommand())
+}
+
+func (p program) tiersGetCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "get [TIER]", Short: "Show what the tiers promise", Args: wants(0, 1, ""), Example: "  tierq tiers get\n  tierq tiers get paid -o json"}
+	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
+		plans, err := s.client.Tiers(ctx)
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return s.showPlans(plans)
+		}
+		plan, err := planOf(plans, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showPlan(plan)
+	})
+	return cmd
+}
+
+func planOf(plans []client.Plan, name string) (client.Plan, error) {
+	tier, err := readTier(name)
+	if err != nil {
+		return client.Plan{}, err
+	}
+	for _, p := range plans {
+		if p.Tier == tier {
+			return p, nil
+		}
+	}
+	return client.Plan{}, fmt.Errorf("tier %s: %w", tier, client.ErrNotFound)
+}
+
+func (s *session) showPlans(plans []client.Plan) error {
+	l := newList(s.output, func(p client.Plan) string { return string(p.Tier) },
+		column[client.Plan]{head: "TIER", cell: func(p client.Plan) string { return string(p.Tier) }},
+		column[client.Plan]{head: "PRIORITY", cell: func(p client.Plan) string { return strconv.Itoa(p.Priority) }},
+		column[client.Plan]{head: "RETRIES", cell: func(p client.Plan) string { return strconv.Itoa(p.MaxRetries) }},
+		column[client.Plan]{head: "HEARTBEAT", cell: func(p client.Plan) string { return short(p.HeartbeatTimeout) }},
+		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
+		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
+		column[client.Plan]{head: "BACKOFF", cell: func(p client.Plan) string { return backoff(p.Backoff) }},
+		column[client.Plan]{head: "BY TYPE", wide: true, cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
+		column[client.Plan]{head: "VERSION", wide: true, cell: func(p client.Plan) string { return strconv.FormatInt(p.Version, 10) }},
+	)
+	for _, p := range plans {
+		if err := l.add(p); err != nil {
+			return err
+		}
+	}
+	return l.end(nil)
+}
+
+// showPlan prints one plan.
+func (s *session) showPlan(p client.Plan) error {
+	if s.format == asJSON {
+		return s.document(p)
+	}
+	return s.showPlans([]client.Plan{p})
+}
+
+func backoff(b client.Backoff) string {
+	if b.Base == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s x%g to %s", short(b.Base), b.Factor, short(b.Cap))
+}
+
+func (p program) tiersSetCommand() *cobra.Command {
+	var a client.Plan
+	cmd := &cobra.Command{
+		Use: "set TIER", Short: "Change a tier's plan, on every instance at once", Args: wants(1, 1, "a TIER"),
+		Long: "Change a tier's plan, on every instance at once. What is not named stays as it is, and what changes is shown. Jobs that wait keep\n" +
+			"their place. If somebody else changed the plan at the same time nothing is written.",
+		Example: "  tierq tiers set public --share 40 --max-retries 2\n  tierq tiers set paid --max-processing-time 2m --dry-run",
+	}
+	f := cmd.Flags()
+	f.IntVar(&a.Priority, "priority", 0, "`number`: 1 goes first")
+	f.IntVar(&a.MaxRetries, "max-retries", 0, "`number` of retries after the first attempt")
+	f.DurationVar(&a.HeartbeatTimeout, "heartbeat-timeout", 0, "`time` without a heartbeat after which a worker is taken for dead")
+	f.DurationVar(&a.MaxProcessingTime, "max-processing-time", 0, "`time` after which a running job is taken for stuck")
+	f.IntVar(&a.Share, "share", 0, "`percent` of the capacity at which the tier is refused")
+	f.DurationVar(&a.Backoff.Base, "backoff-base", 0, "`time` before the first retry; 0: none")
+	f.Float64Var(&a.Backoff.Factor, "backoff-factor", 0, "by which the wait `grows` with each retry")
+	f.DurationVar(&a.Backoff.Cap, "backoff-cap", 0, "the longest `time` between two attempts")
+	f.Float64Var(&a.Backoff.Jitter, "backoff-jitter", 0, "the random `part` of the wait, 0 to 1")
+	dryRun := f.Bool("dry-run", false, "only show what would change")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return p.talk(func(ctx context.Context, s *session, args []string) error {
+			plans, err := s.client.Tiers(ctx)
+			if err != nil {
+				return err
+			}
+			was, err := planOf(plans, args[0])
+			if err != nil {
+				return err
+			}
+			next, changes, named := changed(was, &a, cmd.Flags().Changed)
+			if !named {
+				return misused("nothing to change: name a field, such as --max-retries 3")
+			}
+			for _, c := range changes {
+				s.say("%s %s", was.Tier, c)
+			}
+			if len(changes) == 0 {
+				s.say("%s is like that already", was.Tier)
+			}
+			if len(changes) == 0 || *dryRun {
+				return s.showPlan(next)
+			}
+			stored, err := s.client.SetTier(ctx, was.Tier, next, was.ETag())
+			if err != nil {
+				return err
+			}
+			return s.showPlan(stored)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// changed is the plan with the fields that were named, and what is different then.
+func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next client.Plan, changes []string, named bool) {
+	next = was
+	numbers := []struct {
+		flag     string
+		was, now any
+		set      func()
+	}{
+		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
+		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
+		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout, func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
+		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime, func() { next.MaxProcessingTime = a.MaxProcessingTime }},
+		{"share", was.Share, a.Share, func() { next.Share = a.Share }},
+		{"backoff-base", was.Backoff.Base, a.Backoff.Base, func() { next.Backoff.Base = a.Backoff.Base }},
+		{"backoff-factor", was.Backoff.Factor, a.Backoff.Factor, func() { next.Backoff.Factor = a.Backoff.Factor }},
+		{"backoff-cap", was.Backoff.Cap, a.Backoff.Cap, func() { next.Backoff.Cap = a.Backoff.Cap }},
+		{"backoff-jitter", was.Backoff.Jitter, a.Backoff.Jitter, func() { next.Backoff.Jitter = a.Backoff.Jitter }},
+	}
+	for _, n := range numbers {
+		if !used(n.flag) {
+			continue
+		}
+		named = true
+		if n.was != n.now {
+			changes = append(changes, fmt.Sprintf("%s: %s -> %s", n.flag, value(n.was), value(n.now)))
+			n.set()
+		}
+	}
+	return next, changes, named
+}
+
+func value(v any) string {
+	if d, ok := v.(time.Duration); ok {
+		return short(d)
+	}
+	return fmt.Sprint(v)
+}
