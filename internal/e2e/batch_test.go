@@ -52,12 +52,12 @@ func TestBatchOfAThousand_S4_P1(t *testing.T) {
 	place := map[string]int{}
 	var ids []string
 	for i, e := range answers {
-		switch {
-		case i == wrong:
+		switch i {
+		case wrong:
 			if e.ErrorCode != "INVALID_REQUEST" || e.JobID != "" {
 				t.Errorf("the line that is no JSON: %+v", e)
 			}
-		case i == again:
+		case again:
 			if e.JobID != answers[first].JobID || !e.Replayed {
 				t.Errorf("the repeated line: %+v, the first: %+v", e, answers[first])
 			}

@@ -120,11 +120,15 @@ func TestOptionsAndCheckpoint(t *testing.T) {
 		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: stale, Timeout: time.Minute, Checkpoint: []byte("stolen")},
 			{LeaseRef: l.Ref(), Timeout: time.Minute, Checkpoint: []byte("half way\n")}, {LeaseRef: l.Ref(), Timeout: time.Minute}})
 		words(t, got, err, job.Lost, job.OK, job.OK)
-		e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}})
+		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}}); err != nil {
+			t.Fatal(err)
+		}
 		l = e.Take(t, 1)[0]
 		same(t, "saved", string(l.Checkpoint), "half way\n")
 		same(t, "holder", l.Worker, e.Options.Nonce)
-		e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}})
+		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}}); err != nil {
+			t.Fatal(err)
+		}
 		out := e.Drain(t)
 		same(t, "options of the outcome", out[0].Options, s.Options)
 		same(t, "its holder", out[0].Worker, e.Options.Nonce)
