@@ -68,7 +68,7 @@ var layouts = []layout{
 				`local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt', 'retries', 'first', 'state')
 				m[2] = redis.call('GET', job .. 'payload:' .. id)`,
 			},
-			"acknowledge": {`redis.call('HDEL', key, 'payload', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
+			"acknowledge": {`redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
 	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard = redis.call('EXISTS', events) == 1`, `heard = true`}}},

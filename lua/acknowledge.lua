@@ -21,7 +21,7 @@ for i = 1, #ARGV, 5 do
       if ttl == '0' then
         redis.call('DEL', key)
       else
-        redis.call('HDEL', key, 'payload', 'checkpoint')
+        redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')
         if m[4] and (#m[4] > 1024 or outcome ~= 'COMPLETED') then redis.call('HDEL', key, 'result') end
         if m[3] ~= outcome then redis.call('HSET', key, 'state', outcome) end
         redis.call('PEXPIRE', key, ttl)

@@ -1,10 +1,10 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters clock doorbell job idempotency events
--- ARGV   base not_after; per job: id tier priority limit delay_ms max_retries about payload once ('' = any number of times) body
+-- ARGV   base not_after keep_ms (of once); per job: id tier priority limit delay_ms max_retries about payload once ('' = any number of times) body
 -- REPLY  per job: OK | FULL (its tier's share is taken) | LATE (not_after has passed) | DUPLICATE | REPLAY id (once is that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, clock, doorbell, job, idempotency, events = unpack(KEYS)
-local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
+local base, not_after, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
@@ -22,7 +22,7 @@ local function known(id, once, body) -- the word for a submit that was made befo
   return string.sub(first, 38) == body and 'REPLAY ' .. by or 'MISMATCH'
 end
 
-for i = 3, #ARGV, 10 do
+for i = 4, #ARGV, 10 do
   local id, tier, priority, limit, delay = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   local once, body = ARGV[i + 8], ARGV[i + 9]
   local word = known(id, once, body) or 'OK'
@@ -48,7 +48,7 @@ for i = 3, #ARGV, 10 do
       count(tier, 'delayed', 1)
       tell(events, id, tier, 'SCHEDULED')
     end
-    if once ~= '' then redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', '86400000') end
+    if once ~= '' then redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', keep) end
   end
   reply[#reply + 1] = word
 end

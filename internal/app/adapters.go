@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -87,6 +88,7 @@ func (s streams) Stream(lastID string) httpapi.Subscription { return s.Hub.Strea
 type plans struct {
 	*job.PlanBook
 	queue *queue.Queue
+	log   *slog.Logger
 }
 
 func (p plans) StorePlan(ctx context.Context, plan job.Plan, ifVersion int64) (job.Plan, error) {
@@ -94,7 +96,10 @@ func (p plans) StorePlan(ctx context.Context, plan job.Plan, ifVersion int64) (j
 	if err != nil {
 		return stored, err
 	}
-	return stored, p.queue.LoadPlans(ctx)
+	if err := p.queue.LoadPlans(ctx); err != nil {
+		p.log.Warn("a changed plan is stored; this process reads it with its next pulse", "tier", plan.Tier, "err", err)
+	}
+	return stored, nil
 }
 
 // recovered counts a job that a watch took back, by its tier: there are few.

@@ -55,6 +55,9 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 // process, answers as well.
 const embeddedKeep = time.Minute
 
+// embeddedKeys is the longest that it keeps an Idempotency-Key, for the same reason.
+const embeddedKeys = 10 * time.Minute
+
 // lockFolder keeps a second process off the folder for as long as the file stays open.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "tierq.lock"), os.O_CREATE|os.O_RDWR, 0o600)

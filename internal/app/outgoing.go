@@ -145,12 +145,17 @@ func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, nam
 }
 
 // callbacks submits the CALLBACK jobs of outcomes that SQL has, before they are acknowledged: whatever crashes in between is done again, and
-// the same outcome makes the same job.
-func callbacks(q *queue.Queue, wake func()) func(ctx context.Context, outcomes []job.Outcome) error {
+// the same outcome makes the same job. A tier that this process does not know (a plan from a newer build) holds nobody up: its callbacks go last.
+func callbacks(q *queue.Queue, plans *job.PlanBook, wake func()) func(ctx context.Context, outcomes []job.Outcome) error {
 	return func(ctx context.Context, outcomes []job.Outcome) error {
 		jobs := make([]job.Submission, len(outcomes))
 		for i := range outcomes {
 			jobs[i] = handlers.CallbackSubmission(outcomes[i])
+			if _, known := plans.Plan(jobs[i].Tier); !known {
+				if all := plans.All(); len(all) > 0 {
+					jobs[i].Tier = all[len(all)-1].Tier
+				}
+			}
 		}
 		for p, batch := range job.Batches(jobs, func(s *job.Submission) job.ID { return s.ID }, func(s *job.Submission) int { return len(s.Payload) + 512 }) {
 			replies, err := q.Submit(ctx, p, batch)

@@ -87,7 +87,7 @@ func (v *server) wireQueue() {
 	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
-		KeepEnded: c.KeepEnded, Embedded: c.Embedded(), Log: v.log,
+		KeepEnded: c.KeepEnded, KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
 		Observe: func(script string, took time.Duration, err error) {
 			v.gate.Observe(err)
 			v.metrics.RedisOp(script, took)
@@ -120,7 +120,7 @@ func (v *server) wireWork() {
 			v.pool.Wake()
 		}
 	}
-	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{Log: log, Announce: callbacks(v.queue, wake)})
+	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{Log: log, Announce: callbacks(v.queue, v.plans, wake)})
 	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
 	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
@@ -151,7 +151,7 @@ func (v *server) wireAPI(wake func()) {
 	}
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue}, Artifacts: files{v.outgoing.files}, Overview: v.overview(),
+		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: v.overview(),
 		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}
 	if v.tracing != nil {

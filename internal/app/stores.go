@@ -40,6 +40,14 @@ func (s *stores) retention(configured time.Duration) time.Duration {
 	return configured
 }
 
+// keys is how long an Idempotency-Key is kept: as configured, or less where the stores ask for that.
+func (s *stores) keys(configured time.Duration) time.Duration {
+	if s.keep > 0 {
+		return min(configured, embeddedKeys)
+	}
+	return configured
+}
+
 const (
 	bootPatience = 60 * time.Second // how long a starting process waits for stores that are still booting
 	bootSayEvery = 10 * time.Second

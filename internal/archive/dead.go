@@ -143,8 +143,8 @@ func (a *Archive) letters(ctx context.Context, query string, args map[string]any
 	letters := make([]job.DeadLetter, len(rows))
 	for i := range rows {
 		var err error
-		if letters[i], err = rows[i].letter(); err != nil {
-			return nil, err
+		if letters[i], err = rows[i].letter(); err != nil { // it is listed without what cannot be read; its neighbours must not wait for it
+			a.log.Error("a dead letter cannot be read whole", "job_id", rows[i].JobID, "generation", rows[i].Generation, "err", err)
 		}
 	}
 	return letters, nil

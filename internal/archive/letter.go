@@ -11,14 +11,10 @@ import (
 const wholeLetter = "SELECT " + letterColumns + ", f.payload, f.options FROM failed_jobs f WHERE "
 
 func (r *failedRow) letter() (job.DeadLetter, error) {
-	options, err := job.ReadOptions(string(r.Options))
-	if err != nil {
-		return job.DeadLetter{}, fmt.Errorf("read dead letter %s: %w", r.JobID, err)
-	}
 	l := job.DeadLetter{
 		Job: job.Job{
 			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
-			Options: options, Payload: r.Payload, Status: job.Failed, Attempt: r.Attempts, RetryCount: r.TotalRetries, MaxRetries: r.MaxRetries,
+			Payload: r.Payload, Status: job.Failed, Attempt: r.Attempts, RetryCount: r.TotalRetries, MaxRetries: r.MaxRetries,
 			ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt), StartedAt: orZero(r.StartedAt), EndedAt: orZero(r.DiscardedAt),
 			Cause: job.Cause(r.FailureCause), LastError: r.LastError,
 		},
@@ -26,6 +22,10 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 	}
 	if r.RequeueRequestID != nil {
 		l.RequestID = *r.RequeueRequestID
+	}
+	var err error
+	if l.Options, err = job.ReadOptions(string(r.Options)); err != nil {
+		return l, fmt.Errorf("read dead letter %s: %w", r.JobID, err)
 	}
 	return l, nil
 }

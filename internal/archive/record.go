@@ -133,10 +133,10 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome) erro
 	}, &sql.TxOptions{})
 }
 
-const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = ? WHERE job_id = ? AND generation = ? AND requeued_at IS NULL"
+const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = COALESCE(requeued_at, ?), requeued_run_id = NULL WHERE job_id = ? AND generation = ?"
 
-// closeDeadLetters marks the dead letters whose next generation has now ended as requeued. The time is the arrival of that
-// generation: when the requeue happened, by Redis' clock.
+// closeDeadLetters marks the dead letters whose next generation has now ended as requeued, whatever becomes of Redis. The time is the
+// arrival of that generation, when the requeue happened, by Redis' clock, if nobody has marked it before.
 func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) error {
 	for _, o := range outcomes {
 		at := o.ArrivedAt

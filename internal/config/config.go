@@ -33,6 +33,8 @@ type Config struct {
 	FailedRetention   time.Duration `env:"TIERQ_FAILED_RETENTION" envDefault:"1h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for FAILED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
 	KeepEnded         int           `env:"TIERQ_KEEP_ENDED" envDefault:"1000000" min:"0" max:"1000000000" why:"ended jobs live in Redis' memory" doc:"ended jobs that Redis keeps at most; many endings shorten the retention, to 60 s at the least"`
 
+	IdempotencyTTL time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"24h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
+
 	GateThreshold int `env:"TIERQ_GATE_THRESHOLD" envDefault:"3" min:"1" max:"1000" why:"a gate that never closes lets submits hang" doc:"infrastructure errors in a row that close the gate (503 SYSTEM_UNHEALTHY)"`
 	OutboxLimit   int `env:"TIERQ_OUTBOX_LIMIT" envDefault:"100000" min:"1" max:"100000000" why:"outcomes wait for SQL in Redis' memory" doc:"outcomes not yet in SQL that close the gate"`
 

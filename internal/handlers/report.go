@@ -83,7 +83,7 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	if !ok {
 		return Made{}, errNoRun
 	}
-	from, to := in.window(time.Now().Truncate(time.Second))
+	from, to := in.window(time.Now().Add(time.Second - 1).Truncate(time.Second)) // up to this moment
 	if !from.Before(to) {
 		return Made{}, job.Permanent(errors.New("the report's window has not begun"))
 	}

@@ -60,10 +60,12 @@ type SubmitReply struct {
 	First ID
 }
 
-// Beat extends a lease's crash deadline to Redis' now + Timeout. A Checkpoint that is not empty is stored with the job.
+// Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job, unless one of this lease
+// with the same or a higher Save is there: a copy that was late on its way changes nothing.
 type Beat struct {
 	LeaseRef
 	Timeout    time.Duration
+	Save       int // counts the lease's checkpoints from 1; 0 = none
 	Checkpoint []byte
 }
 

@@ -7,12 +7,12 @@ import (
 )
 
 // Heartbeat extends the crash deadlines of leases of one partition, over its own small connection pool. LOST: the lease is not the
-// stored one any more; CANCEL: extended, and a user asked to cancel the job. A checkpoint that is not empty is stored with OK and CANCEL.
+// stored one any more; CANCEL: extended, and a user asked to cancel the job. A checkpoint is stored with OK and CANCEL.
 func (q *Queue) Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error) {
-	args := make([]any, 0, 5*len(batch))
+	args := make([]any, 0, 6*len(batch))
 	for i := range batch {
 		b := &batch[i]
-		args = append(args, string(b.ID), b.Attempt, b.Token, ms(b.Timeout), b.Checkpoint)
+		args = append(args, string(b.ID), b.Attempt, b.Token, ms(b.Timeout), b.Save, b.Checkpoint)
 	}
 	return q.words(ctx, q.redis.Beat, q.heartbeat, partition, len(batch), args)
 }

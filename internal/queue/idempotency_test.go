@@ -117,9 +117,11 @@ func TestOptionsAndCheckpoint(t *testing.T) {
 		same(t, "nothing saved", len(l.Checkpoint), 0)
 		stale := l.Ref()
 		stale.Token = "other:1"
-		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: stale, Timeout: time.Minute, Checkpoint: []byte("stolen")},
-			{LeaseRef: l.Ref(), Timeout: time.Minute, Checkpoint: []byte("half way\n")}, {LeaseRef: l.Ref(), Timeout: time.Minute}})
+		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: stale, Timeout: time.Minute, Save: 9, Checkpoint: []byte("stolen")},
+			{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 2, Checkpoint: []byte("half way\n")}, {LeaseRef: l.Ref(), Timeout: time.Minute}})
 		words(t, got, err, job.Lost, job.OK, job.OK)
+		late, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 1, Checkpoint: []byte("began")}})
+		words(t, late, err, job.OK) // a copy that was late on its way
 		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}}); err != nil {
 			t.Fatal(err)
 		}

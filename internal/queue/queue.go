@@ -22,6 +22,7 @@ type Options struct {
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
+	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 24 h if not positive
 	KeepEnded         int  // ended jobs Redis keeps at most, roughly
 	Embedded          bool // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name, how long it took, its error or nil. It may be nil.
@@ -50,6 +51,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.KeepKeys <= 0 {
+		o.KeepKeys = 24 * time.Hour
 	}
 	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main)}
 	q.submit = q.bind(submitScript, nil)

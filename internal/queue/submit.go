@@ -14,8 +14,8 @@ import (
 // Idempotency-Key was, MISMATCH that its body was another one; FULL and LATE not accepted. On LATE the process' idea of Redis' time was off:
 // it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
-	args := make([]any, 0, 2+10*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter())
+	args := make([]any, 0, 3+10*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(), ms(q.opts.KeepKeys))
 	for i := range batch {
 		s := &batch[i]
 		plan, ok := q.plans.Plan(s.Tier)

@@ -69,8 +69,8 @@ func (s *telling) once(n int, body string) {
 }
 
 // save stores a checkpoint.
-func (s *telling) save(n int, text string) {
-	words, err := s.Env.Heartbeat(s.Context(), 0, []job.Beat{{LeaseRef: s.leases[n], Timeout: time.Minute, Checkpoint: []byte(text)}})
+func (s *telling) save(n, number int, text string) {
+	words, err := s.Env.Heartbeat(s.Context(), 0, []job.Beat{{LeaseRef: s.leases[n], Timeout: time.Minute, Save: number, Checkpoint: []byte(text)}})
 	s.say(fmt.Sprintf("save %d", n), words, err)
 }
 
@@ -171,7 +171,8 @@ func (s *telling) tell() {
 	s.write("complete", 0)
 	s.write("fail", 0)
 	s.next(1)
-	s.save(1, "half way")
+	s.save(1, 2, "half way")
+	s.save(1, 1, "began")
 	s.write("fail", 1)
 	s.next(1)
 	s.write("fail", 1) // spent

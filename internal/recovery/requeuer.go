@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -16,6 +17,8 @@ type Promised interface {
 // Keeper gives promised dead letters their new life, and says of each whether its promise is kept now. It may be told twice.
 type Keeper interface {
 	Keep(ctx context.Context, letters []job.DeadLetter) (kept []bool, err error)
+	// Recall makes promises again of requeues that a Redis which began anew may have forgotten.
+	Recall(ctx context.Context) error
 }
 
 // promiseAge is how old a promise must be: before that, who made it is about to keep it.
@@ -43,7 +46,9 @@ func NewRequeuer(p Promised, k Keeper, log *slog.Logger) *Requeuer {
 }
 
 func (r *Requeuer) runOnce(ctx context.Context) time.Duration {
-	kept, err := r.keep(ctx)
+	err := r.recall(ctx)
+	kept, keeping := r.keep(ctx)
+	err = errors.Join(err, keeping)
 	if kept > 0 {
 		r.log.Info("kept promised requeues", "jobs", kept)
 	}
@@ -89,6 +94,12 @@ func (r *Requeuer) keep(ctx context.Context) (total int, err error) {
 		}
 	}
 	return total, nil
+}
+
+func (r *Requeuer) recall(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	return r.keeper.Recall(ctx)
 }
 
 func (r *Requeuer) page(ctx context.Context, limit int) ([]job.DeadLetter, error) {

@@ -18,6 +18,15 @@ type promises struct {
 	down   error
 	limits []int
 	told   []job.ID
+	lost   []job.DeadLetter // what Recall promises again
+	torn   error            // of Recall
+}
+
+func (p *promises) Recall(context.Context) error {
+	if p.torn == nil {
+		p.open, p.lost = append(p.open, p.lost...), nil
+	}
+	return p.torn
 }
 
 func (p *promises) Promised(_ context.Context, olderThan time.Duration, limit int) ([]job.DeadLetter, error) {
@@ -119,4 +128,19 @@ func TestRequeuer_BacksOffAndWakes_F14(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What Redis forgot is promised again and kept in the same run; while that cannot be found out, other promises are kept all the same.
+func TestRequeuer_Recalls_F19(t *testing.T) {
+	p := promisesOf(3)
+	p.open, p.lost = p.open[:2], p.open[2:]
+	p.torn = job.ErrUnavailable
+	r := NewRequeuer(p, p, quiet)
+	if got := r.runOnce(t.Context()); got <= requeuePace.Floor || len(p.open) != 0 || len(p.lost) != 1 {
+		t.Errorf("SQL torn: next in %s, %d open, %d lost", got, len(p.open), len(p.lost))
+	}
+	p.torn = nil
+	if r.runOnce(t.Context()); len(p.told) != 3 || len(p.open) != 0 {
+		t.Errorf("told %v, %d open", p.told, len(p.open))
+	}
 }

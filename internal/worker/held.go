@@ -31,6 +31,7 @@ type held struct {
 	fenced  bool      // not trusted any more: the handler was told
 	told    time.Time // when its context was first seen ended
 	stuck   bool      // counted as stuck
+	saves   int       // checkpoints so far
 
 	ending ending        // set by whoever set ended
 	ran    time.Duration // and how long the handler had run by then

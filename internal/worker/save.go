@@ -14,17 +14,21 @@ const saveBound = 2 * time.Second
 
 // save stores a handler's checkpoint, by a heartbeat of its own that carries it: now, because nil promises that it is stored. An outage is
 // outlasted for up to saveBound, or until ctx ends; what else fails is the handler's to judge. Once the lease has an ending, or turns out to
-// be lost, it is job.ErrLeaseLost. Pool.mu is not held.
+// be lost, it is job.ErrLeaseLost. A copy that is late on its way never replaces a later checkpoint. Pool.mu is not held.
 func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 	if len(data) == 0 {
 		return errors.New("checkpoint: there is nothing to save")
 	}
+	p.mu.Lock()
+	h.saves++
+	number := h.saves
+	p.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, saveBound)
 	defer cancel()
 	defer context.AfterFunc(p.io, cancel)()
 	slow := growing{base: 50 * time.Millisecond, cap: 500 * time.Millisecond}
 	for {
-		err := p.saveOnce(ctx, h, data)
+		err := p.saveOnce(ctx, h, number, data)
 		if err == nil {
 			return nil
 		}
@@ -35,7 +39,7 @@ func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 }
 
 // saveOnce makes one call. One at a time in the process: the connections are the heartbeats' own.
-func (p *Pool) saveOnce(ctx context.Context, h *held, data []byte) error {
+func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) error {
 	select {
 	case p.saving <- struct{}{}:
 		defer func() { <-p.saving }()
@@ -53,7 +57,7 @@ func (p *Pool) saveOnce(ctx context.Context, h *held, data []byte) error {
 	sent, timeout := time.Now(), p.plan(h.lease.Tier).HeartbeatTimeout
 	ctx, cancel := context.WithTimeout(ctx, p.beatLimit())
 	defer cancel()
-	words, err := p.pulse.Heartbeat(ctx, h.partition, []job.Beat{{LeaseRef: h.lease.Ref(), Timeout: timeout, Checkpoint: data}})
+	words, err := p.pulse.Heartbeat(ctx, h.partition, []job.Beat{{LeaseRef: h.lease.Ref(), Timeout: timeout, Save: number, Checkpoint: data}})
 	if err == nil && len(words) != 1 {
 		err = fmt.Errorf("heartbeat: %d words for one lease", len(words))
 	}

@@ -14,7 +14,8 @@ SET @ddl = (SELECT IF(COUNT(*) > 0, 'DO 0', 'ALTER TABLE failed_jobs
   ADD COLUMN open_at DATETIME(6) GENERATED ALWAYS AS (CASE WHEN requeue_requested_at IS NULL AND requeued_at IS NULL THEN discarded_at END) STORED,
   DROP KEY failed_jobs_discarded_at,
   ADD KEY failed_jobs_open (open_at, job_id, generation, tier, type, failure_cause),
-  ADD KEY failed_jobs_promised (requeued_at, requeue_requested_at)')
+  ADD KEY failed_jobs_promised (requeued_at, requeue_requested_at),
+  ADD KEY failed_jobs_run (requeued_run_id)')
   FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'failed_jobs' AND column_name = 'open_at');
 PREPARE ddl FROM @ddl;
 EXECUTE ddl;

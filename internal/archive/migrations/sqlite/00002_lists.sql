@@ -38,3 +38,4 @@ DROP TABLE failed_jobs;
 ALTER TABLE failed_jobs_2 RENAME TO failed_jobs;
 CREATE INDEX failed_jobs_open ON failed_jobs (open_at, job_id, generation, tier, type, failure_cause);
 CREATE INDEX failed_jobs_promised ON failed_jobs (requeued_at, requeue_requested_at);
+CREATE INDEX failed_jobs_run ON failed_jobs (requeued_run_id);
