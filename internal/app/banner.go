@@ -9,7 +9,7 @@ import (
 )
 
 // writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
-func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, version string) {
+func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, ops, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
 	for _, line := range append(s.where, out.notes...) {
@@ -26,6 +26,9 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, v
 		}
 	}
 	fmt.Fprintf(&b, "  this process  %s\n", strings.Join(roles, ", "))
+	if ops != "" {
+		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", ops)
+	}
 	if addr != "" {
 		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit\n", addr)
 		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'\n", addr)

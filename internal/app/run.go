@@ -59,20 +59,23 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
-	writeBanner(o.Out, c, s, out, server.address(), o.Version)
+	writeBanner(o.Out, c, s, out, address(server.http), address(server.ops), o.Version)
 
-	var failed error
+	var broken error
 	select {
 	case <-ctx.Done():
-	case failed = <-server.failed():
-		o.Log.Error("the HTTP server ended by itself", "err", failed)
+	case broken = <-failed(server.http):
+	case broken = <-failed(server.ops):
+	}
+	if broken != nil {
+		o.Log.Error("an HTTP server ended by itself", "err", broken)
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()
-	if c.Roles.API && failed == nil {
+	if c.Roles.API && broken == nil {
 		<-time.After(notice)
 	}
-	err = errors.Join(failed, stop(server.parts, o.Log))
+	err = errors.Join(broken, stop(server.parts, o.Log))
 	o.Log.Info("stopped", "worker", server.nonce)
 	return err
 }

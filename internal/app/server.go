@@ -51,6 +51,7 @@ type server struct {
 	hub     *events.Hub
 	http    *httpapi.Server // nil without the api role, as is door
 	door    *door
+	ops     *httpapi.Server // nil without an address of its own
 
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter
@@ -138,6 +139,14 @@ func (v *server) wireWork() {
 	if c.Roles.API {
 		v.wireAPI(wake)
 	}
+	if c.OpsAddr != "" {
+		v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(httpapi.Deps{Ready: v.ready, Log: log, HealthOnly: true, Extra: v.scraped()}), log)
+	}
+}
+
+// scraped is where the metrics are.
+func (v *server) scraped() []httpapi.Route {
+	return []httpapi.Route{{Method: http.MethodGet, Path: "/metrics", Handler: v.metrics.Handler()}}
 }
 
 func (v *server) wireAPI(wake func()) {
@@ -145,7 +154,7 @@ func (v *server) wireAPI(wake func()) {
 	door := &door{metrics: v.metrics, Admission: admission.New(admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
 	})}
-	extra := []httpapi.Route{{Method: http.MethodGet, Path: "/metrics", Handler: v.metrics.Handler()}}
+	extra := v.scraped()
 	for _, p := range web.Docs(docs.OpenAPI) {
 		extra = append(extra, httpapi.Route{Method: http.MethodGet, Path: p.Path, Handler: p.Handler}, httpapi.Route{Method: http.MethodHead, Path: p.Path, Handler: p.Handler})
 	}
@@ -157,7 +166,7 @@ func (v *server) wireAPI(wake func()) {
 	if v.tracing != nil {
 		deps.Trace = v.tracing.Submit
 	}
-	v.http = httpapi.NewServer(c.Addr, httpapi.NewHandler(deps), v.log)
+	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), v.log)
 	v.http.OnDrain(v.hub.Drain)
 	v.door = door
 }
@@ -190,6 +199,9 @@ func (v *server) order() {
 		add("tracing", 4*time.Second, v.tracing)
 	}
 	add("statistics", 3*time.Second, v.stats)
+	if v.ops != nil {
+		add("ops http", 2*time.Second, v.ops) // it answers until the end
+	}
 	add("pulse", 3*time.Second, v.pulse)
 	add("gate", 2*time.Second, v.gate)
 	add("sql writer", 5*time.Second, v.writer)
@@ -226,10 +238,18 @@ func (v *server) prepare(ctx context.Context) error {
 	group.Go(func() { sql = v.waitFor(ctx, "MYSQL_DSN", v.prepareSQL) })
 	group.Go(func() { redis = v.waitFor(ctx, "REDIS_URL", v.prepareRedis) })
 	group.Wait()
-	if err := errors.Join(sql, redis); err != nil || v.http == nil {
+	if err := errors.Join(sql, redis); err != nil {
 		return err
 	}
-	return v.http.Bind(ctx)
+	for _, s := range []*httpapi.Server{v.http, v.ops} {
+		if s == nil {
+			continue
+		}
+		if err := s.Bind(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *server) prepareSQL(ctx context.Context) error {
@@ -253,18 +273,18 @@ func (v *server) prepareRedis(ctx context.Context) error {
 	return checkDurability(call, v.queue, v.log)
 }
 
-// address is where the API listens; "" without the api role.
-func (v *server) address() string {
-	if v.http == nil {
+// address is where a server listens; "" for none.
+func address(s *httpapi.Server) string {
+	if s == nil {
 		return ""
 	}
-	return v.http.Addr()
+	return s.Addr()
 }
 
-// failed gets an error if the API stops serving by itself; nil, which never gets one, without the api role.
-func (v *server) failed() <-chan error {
-	if v.http == nil {
+// failed gets an error if a server stops serving by itself; nil, which never gets one, for none.
+func failed(s *httpapi.Server) <-chan error {
+	if s == nil {
 		return nil
 	}
-	return v.http.Failed()
+	return s.Failed()
 }

@@ -97,20 +97,30 @@ func (l *loader) checkDSN(text string) {
 }
 
 func (l *loader) checkAddr(c Config) {
-	if l.bad["TIERQ_ADDR"] {
+	l.checkListener("TIERQ_ADDR", c.Addr, c.Insecure)
+	if c.OpsAddr != "" {
+		l.checkListener("TIERQ_OPS_ADDR", c.OpsAddr, c.Insecure)
+	}
+	if c.OpsAddr != "" && c.OpsAddr == c.Addr && c.Roles.API && !strings.HasSuffix(c.Addr, ":0") {
+		l.problem("TIERQ_OPS_ADDR", "is TIERQ_ADDR: the API serves these pages there already")
+	}
+}
+
+func (l *loader) checkListener(name, addr string, insecure bool) {
+	if l.bad[name] {
 		return
 	}
-	host, port, err := net.SplitHostPort(c.Addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		l.problem("TIERQ_ADDR", "is not host:port: write 127.0.0.1:8080")
+		l.problem(name, "is not host:port: write 127.0.0.1:8080")
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		l.problem("TIERQ_ADDR", "has no port from 0 to 65535")
+		l.problem(name, "has no port from 0 to 65535")
 		return
 	}
-	if !loopback(host) && !c.Insecure && !l.bad["TIERQ_INSECURE"] {
-		l.problem("TIERQ_ADDR", "can be reached from other machines, and this version has no API keys; stay on 127.0.0.1, or set TIERQ_INSECURE=on")
+	if !loopback(host) && !insecure && !l.bad["TIERQ_INSECURE"] {
+		l.problem(name, "can be reached from other machines, and this version has no API keys; stay on 127.0.0.1, or set TIERQ_INSECURE=on")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
 	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only with TIERQ_INSECURE=on"`
+	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /livez and /readyz only, in processes of any role; unset: none (the API serves them too)"`
 	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`
 	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file, of mail that has no server, and of files that jobs make"`

@@ -204,3 +204,18 @@ func TestOutgoingProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestOpsAddr(t *testing.T) {
+	if _, problems := load(t, "TIERQ_OPS_ADDR=127.0.0.1:9090"); problems != nil {
+		t.Error(problems)
+	}
+	for setting, says := range map[string]string{
+		"TIERQ_OPS_ADDR=9090":           "is not host:port",
+		"TIERQ_OPS_ADDR=0.0.0.0:9090":   "can be reached from other machines",
+		"TIERQ_OPS_ADDR=127.0.0.1:8080": "is TIERQ_ADDR",
+	} {
+		if _, problems := load(t, setting); len(problems) != 1 || !strings.Contains(problems[0], says) {
+			t.Errorf("%s: %q", setting, problems)
+		}
+	}
+}

@@ -27,7 +27,8 @@ type Jobs interface {
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have a next one.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
-	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has ended.
+	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has ended. Asked again it
+	// answers the same. job.ErrAmbiguous: it may have been done.
 	Cancel(ctx context.Context, id job.ID) (job.Word, error)
 }
 
@@ -40,8 +41,10 @@ type DeadLetters interface {
 
 // Requeuer gives dead jobs a new life.
 type Requeuer interface {
-	// Requeue promises it: nil = it will happen. The same requestID is the same promise. job.ErrWrongState unless the job is FAILED.
+	// Requeue promises it: nil = it will happen. The same requestID is the same promise. job.ErrWrongState unless the job is FAILED;
+	// job.ErrAmbiguous: it may happen.
 	Requeue(ctx context.Context, id job.ID, requestID string) error
+	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
 	RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool) (matched, requeued int, err error)
 }
 
@@ -88,7 +91,7 @@ type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 	All() []job.Plan
 	// StorePlan returns the plan with its new version. ifVersion is the version it must replace: 0 = it must be new, -1 = whatever is
-	// there; else job.ErrChanged. A plan that cannot be served is job.ErrBadPlan.
+	// there; else job.ErrChanged. A plan that cannot be served is job.ErrBadPlan. job.ErrAmbiguous: it may have been stored.
 	StorePlan(ctx context.Context, p job.Plan, ifVersion int64) (job.Plan, error)
 }
 
@@ -129,7 +132,9 @@ type Deps struct {
 	CheckURL func(url string) error
 	// Trace begins the span of a submit below the caller's; end hears the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
-	Extra []Route // more addresses, with the same headers and the same containment of panics
+	// HealthOnly serves /livez, /readyz and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
+	HealthOnly bool
+	Extra      []Route // more addresses, with the same headers and the same containment of panics
 
 	PayloadLimit int // bytes of one payload; 64 KiB if not positive
 	Waiting      int // long-polls and streams at once, in this process; 5000 if not positive

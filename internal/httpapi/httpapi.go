@@ -43,6 +43,9 @@ func (a *api) handler() http.Handler {
 	e.Use(a.guard)
 	known := &addresses{}
 	for _, r := range a.routes() {
+		if a.HealthOnly && !r.health {
+			continue
+		}
 		e.Handle(r.method, r.path, a.handle(r.serve))
 		known.add(r.method, r.path)
 	}
@@ -57,13 +60,14 @@ func (a *api) handler() http.Handler {
 type route struct {
 	method, path string
 	serve        func(*gin.Context) error
+	health       bool // of the process, not of the contract: served on every listener
 }
 
 // routes are all addresses of the contract. What only reads also answers HEAD: net/http drops the body.
 func (a *api) routes() []route {
 	var all []route
 	add := func(method, path string, serve func(*gin.Context) error) {
-		all = append(all, route{method, path, serve})
+		all = append(all, route{method, path, serve, path == "/livez" || path == "/readyz"})
 	}
 	get := func(path string, serve func(*gin.Context) error) {
 		add(http.MethodGet, path, serve)

@@ -14,10 +14,11 @@ import (
 
 // Server is the HTTP listener with its limits.
 type Server struct {
-	addr   string
-	log    *slog.Logger
-	server *http.Server
-	failed chan error
+	setting string // names the address
+	addr    string
+	log     *slog.Logger
+	server  *http.Server
+	failed  chan error
 
 	onDrain func()
 	drained sync.Once
@@ -29,12 +30,12 @@ type Server struct {
 	group    sync.WaitGroup
 }
 
-// NewServer prepares a server for an address, host:port, as TIERQ_ADDR has it. It binds nothing yet.
-func NewServer(addr string, h http.Handler, log *slog.Logger) *Server {
+// NewServer prepares a server for an address, host:port, which the named setting has. It binds nothing yet.
+func NewServer(setting, addr string, h http.Handler, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{addr: addr, log: log, failed: make(chan error, 1), server: &http.Server{
+	return &Server{setting: setting, addr: addr, log: log, failed: make(chan error, 1), server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -46,7 +47,7 @@ func NewServer(addr string, h http.Handler, log *slog.Logger) *Server {
 }
 
 // Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is taken, or none,
-// is an error that names TIERQ_ADDR.
+// is an error that names the setting.
 func (s *Server) Bind(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,9 +61,9 @@ func (s *Server) bind(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("TIERQ_ADDR %s is taken by another program: stop that one, or set TIERQ_ADDR to a free address: %w", s.addr, err)
+		return fmt.Errorf("%s %s is taken by another program: stop that one, or set %s to a free address: %w", s.setting, s.addr, s.setting, err)
 	case err != nil:
-		return fmt.Errorf("TIERQ_ADDR %s: %w", s.addr, err)
+		return fmt.Errorf("%s %s: %w", s.setting, s.addr, err)
 	}
 	s.listener = l
 	return nil

@@ -16,7 +16,7 @@ import (
 
 func serve(t *testing.T, h http.Handler) *Server {
 	t.Helper()
-	s := NewServer("127.0.0.1:0", h, nil)
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", h, nil)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
 }
 
 func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
-	s := NewServer("", nil, nil).server
+	s := NewServer("TIERQ_ADDR", "", nil, nil).server
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second || s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
 	}
@@ -106,11 +106,11 @@ func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
 
 func TestServer_AnAddressThatIsTaken(t *testing.T) {
 	first := serve(t, newRooms(t))
-	second := NewServer(first.Addr(), nil, nil)
+	second := NewServer("TIERQ_ADDR", first.Addr(), nil, nil)
 	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR "+first.Addr()+" is taken") {
 		t.Errorf("start: %v", err)
 	}
-	if err := NewServer("nonsense", nil, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
+	if err := NewServer("TIERQ_ADDR", "nonsense", nil, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
 		t.Errorf("start: %v", err)
 	}
 	if err := second.Stop(t.Context()); err != nil {

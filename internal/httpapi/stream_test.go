@@ -146,7 +146,7 @@ func TestServer_Streams_A16_A24(t *testing.T) {
 	ended := make(chan error, 1)
 	a := &api{Deps: r.deps.withDefaults()}
 	h := a.handler()
-	s := NewServer("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		h.ServeHTTP(w, q)
 		ended <- q.Context().Err()
 	}), nil)
