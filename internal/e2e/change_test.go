@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/tierq/tierq/internal/testkit"
 )
 
 // job is the whole job as GET /jobs/{id} shows it.
@@ -136,84 +132,6 @@ func TestIllegalTransitions_S4_E4(t *testing.T) {
 	outcomes := c.settled(20*time.Second, done, dead, running, waiting, later)
 	if outcomes[running] != "CANCELLED" || outcomes[waiting] != "CANCELLED" {
 		t.Errorf("outcomes %v", outcomes)
-	}
-}
-
-// A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for twice at once it
-// has one. Attempts go on counting, and the history has every attempt of both lives.
-func TestRequeue_S0_E4_S1_E4_S0_S7_S1_S5(t *testing.T) {
-	t.Parallel()
-	for _, when := range []string{"a second after", "a day after"} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			one, two := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
-			id := one.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
-			c.settled(20*time.Second, id)
-			if when == "a day after" {
-				if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 {
-					t.Fatal("Redis did not have it")
-				}
-			}
-			var codes [8]int
-			var all sync.WaitGroup
-			for i := range codes {
-				all.Go(func() {
-					s := []*server{one, two}[i%2]
-					codes[i] = do(t, http.MethodPost, s.base+[]string{"/jobs/" + id + "/retry", "/admin/jobs/" + id + "/resubmit"}[i%2], "").status
-				})
-			}
-			all.Wait()
-			slices.Sort(codes[:])
-			if codes[0] != 202 || codes[1] != 409 || codes[7] != 409 {
-				t.Errorf("eight at once: %v, want one 202", codes)
-			}
-			testkit.Eventually(t, 15*time.Second, "the second life has ended", func() (bool, string) {
-				var lives, open int
-				c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &lives)
-				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND requeued_at IS NULL`, &open)
-				return lives == 2 && open == 1, fmt.Sprintf("%d lives, %d open dead letters", lives, open)
-			})
-			j := one.job(id)
-			if j.Generation != 2 || j.Attempts != 2 || j.RetryCount != 0 || len(j.History) != 2 || j.History[0].Attempt != 1 || j.History[1].Attempt != 2 {
-				t.Errorf("%+v", j)
-			}
-			for _, h := range j.History {
-				if h.Outcome != "FAILURE" || h.Error == nil || !strings.Contains(*h.Error, "boom") || h.Worker == nil {
-					t.Errorf("history %+v", h)
-				}
-			}
-			for _, wrong := range c.audit() {
-				t.Error("audit: " + wrong)
-			}
-		})
-	}
-}
-
-// A server that dies between the promise of a requeue and its script, or between the script and its mark, loses neither.
-func TestRequeueKilled_S0_S7(t *testing.T) {
-	t.Parallel()
-	for _, point := range []string{"promise.after", "requeue.after"} {
-		t.Run(point, func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t)
-			doomed := c.start("TIERQ_ROLES=api", "TIERQ_FAILPOINTS="+point+"=kill")
-			worker := c.start("TIERQ_WORKERS=2")
-			id := worker.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
-			c.settled(20*time.Second, id)
-			if a, err := try(http.MethodPost, doomed.base+"/jobs/"+id+"/retry", ""); err == nil {
-				t.Fatalf("the server survived %s: %d %s", point, a.status, a.body)
-			}
-			testkit.Eventually(t, 30*time.Second, "the promise is kept", func() (bool, string) {
-				var lives, marked int
-				c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &lives)
-				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND generation = 1 AND requeued_at IS NOT NULL`, &marked)
-				return lives == 2 && marked == 1, fmt.Sprintf("%d lives, %d marked", lives, marked)
-			})
-			for _, wrong := range c.audit() {
-				t.Error("audit: " + wrong)
-			}
-		})
 	}
 }
 
