@@ -28,6 +28,7 @@ type call struct {
 	header       http.Header
 	body         []byte        // JSON; nil = none
 	key          string        // the Idempotency-Key, for the error
+	about        string        // the job it is about, for the error
 	changes      bool          // it changes something: whether it happened matters
 	once         bool          // sending it twice may do it twice
 	hold         time.Duration // how long the server was asked to hold the answer
@@ -62,7 +63,7 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 	if c.wrong != nil {
 		return nil, c.wrong
 	}
-	unknown, jobID := false, ""
+	unknown, jobID := false, k.about
 	for made := 1; ; made++ {
 		resp, e := c.try(ctx, &k)
 		if e == nil {

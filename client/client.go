@@ -5,11 +5,12 @@
 //
 // What a call promises:
 //
-//   - A call that returned an error was refused or not answered. Of a submit it says which: errors.Is(err, ErrOutcomeUnknown) means that the
-//     job may or may not have been taken; any other error means that it was not.
+//   - A call that returned an error was refused or not answered. Of a submit and of any other change it says which: errors.Is(err,
+//     ErrOutcomeUnknown) means that it may or may not have been carried out; any other error means that it was not.
 //   - Calls are tried again after a lost reply, a broken connection, 429, 502, 503 and 504, after an exponential backoff with full jitter and not
 //     before the server's Retry-After, a bounded number of times. Every submit carries an Idempotency-Key, so that trying again never makes
-//     two jobs of one. Everything else the server refuses is final at once.
+//     two jobs of one. SetTier, CreateTier and RequeueDead, for which that is not so, are tried again only if they were surely not carried
+//     out. Everything else the server refuses is final at once.
 //   - A context bounds every call, its waits included. Without a deadline of its own a call still ends: each try has one.
 //
 // Jobs run at least once, and a submit by a program that crashed and does not know whether it submitted is a new submit: give such a job an

@@ -103,7 +103,7 @@ func jobCall(verb, method, before, jobID, behind string) (call, error) {
 	if err := checkID(jobID); err != nil {
 		return call{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	return call{verb: verb, method: method, path: before + jobID + behind}, nil
+	return call{verb: verb, method: method, path: before + jobID + behind, about: jobID}, nil
 }
 
 // Cancellation is what a cancel did.

@@ -140,9 +140,16 @@ func TestRequeue(t *testing.T) {
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		fake.JSON(w, 202, map[string]any{"jobId": unknownID, "status": "PENDING"})
 	})
-	s.Faults(firstOnly(1, fake.Fault{DropAfter: true}))
-	if err := c.Requeue(soon(t), unknownID); err != nil || len(keys) != 2 || keys[0] != keys[1] || len(keys[0]) < 26 {
-		t.Errorf("%v, keys %q", err, keys)
+	for name, lost := range map[string]fake.Fault{"lost": {DropAfter: true}, "in doubt": {StatusDone: 504, Code: "OUTCOME_UNKNOWN"}} {
+		keys = nil
+		s.Faults(firstOnly(len(s.Seen())+1, lost))
+		if err := c.Requeue(soon(t), unknownID); err != nil || len(keys) != 2 || keys[0] != keys[1] || len(keys[0]) < 26 {
+			t.Errorf("%s: %v, keys %q", name, err, keys)
+		}
+	}
+	s.Faults(firstOnly(99, fake.Fault{DropAfter: true}))
+	if e, ok := errors.AsType[*Error](c.Requeue(soon(t), unknownID)); !ok || !e.Unknown || e.JobID != unknownID {
+		t.Errorf("lost each time: %+v", e)
 	}
 }
 

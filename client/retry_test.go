@@ -181,3 +181,48 @@ func TestAnswersThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// A 504 to a change says that it may have been made. It is tried again where that is safe, and its last one says so.
+func TestRetries_OutcomeUnknown(t *testing.T) {
+	tier := func(set func(*Client, context.Context) (Plan, error)) func(*Client, context.Context) error {
+		return func(c *Client, ctx context.Context) error { _, err := set(c, ctx); return err }
+	}
+	dead := func(dry bool) func(*Client, context.Context) error {
+		return func(c *Client, ctx context.Context) error { _, err := c.RequeueDead(ctx, Filter{}, 5, dry); return err }
+	}
+	for name, tc := range map[string]struct {
+		call           func(*Client, context.Context) error
+		pattern        string // "" = the fake's own
+		again, unknown bool
+	}{
+		"cancel":       {func(c *Client, ctx context.Context) error { _, err := c.Cancel(ctx, unknownID); return err }, "", true, true},
+		"requeue":      {func(c *Client, ctx context.Context) error { return c.Requeue(ctx, unknownID) }, "POST /jobs/{id}/retry", true, true},
+		"set a tier":   {tier(func(c *Client, x context.Context) (Plan, error) { return c.SetTier(x, "GOLD", Plan{}, `"3"`) }), "PUT /admin/tiers/GOLD", false, true},
+		"set any tier": {tier(func(c *Client, x context.Context) (Plan, error) { return c.SetTier(x, "GOLD", Plan{}, "") }), "PUT /admin/tiers/GOLD", false, true},
+		"create":       {tier(func(c *Client, x context.Context) (Plan, error) { return c.CreateTier(x, "GOLD", Plan{}) }), "PUT /admin/tiers/GOLD", false, true},
+		"requeue dead": {dead(false), "POST /admin/dead/requeue", false, true},
+		"count dead":   {dead(true), "POST /admin/dead/requeue", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := newServer(t, WithTries(3))
+			if tc.pattern != "" {
+				answers(s, tc.pattern, 200, `{}`)
+			}
+			s.Faults(firstOnly(99, fake.Fault{Status: 504, Code: "OUTCOME_UNKNOWN"}))
+			err := tc.call(c, soon(t))
+			want := 1
+			if tc.again {
+				want = 3
+			}
+			e, ok := errors.AsType[*Error](err)
+			if n := len(s.Seen()); n != want || !ok || e.Status != 504 || errors.Is(err, ErrOutcomeUnknown) != tc.unknown {
+				t.Errorf("%v after %d requests, want %d", err, n, want)
+			}
+			// What was surely not carried out is tried again, whatever it is. (To the fake's own cancel there is no such job.)
+			s.Faults(firstOnly(len(s.Seen())+1, fake.Fault{Status: 503, Code: "SYSTEM_UNHEALTHY"}))
+			if err := tc.call(c, soon(t)); tc.pattern != "" && err != nil || errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != want+2 {
+				t.Errorf("after a 503: %v, %d requests", err, len(s.Seen())-want)
+			}
+		})
+	}
+}

@@ -109,18 +109,18 @@ func (c *Client) Tiers(ctx context.Context) ([]Plan, error) {
 
 // SetTier stores a tier's plan, on every instance at once, and returns it as stored. etag is the Plan.ETag the change is based on: ErrChanged if
 // the plan is another one by now; with "" the plan is stored whatever was there. Tier and Version of plan are not looked at. It cannot make a new
-// tier while an etag is given; see CreateTier.
+// tier while an etag is given; see CreateTier. A call whose answer was lost is not made again by itself: ErrOutcomeUnknown, read Tiers a few
+// seconds later.
 func (c *Client) SetTier(ctx context.Context, tier Tier, plan Plan, etag string) (Plan, error) {
-	// With an etag a repeat of what was done already would be refused as if somebody else had done it.
-	return c.putTier(ctx, "set tier", tier, plan, "If-Match", etag, etag != "")
+	return c.putTier(ctx, "set tier", tier, plan, "If-Match", etag)
 }
 
-// CreateTier adds a tier: ErrChanged if it exists.
+// CreateTier adds a tier: ErrChanged if it exists. ErrOutcomeUnknown is as with SetTier.
 func (c *Client) CreateTier(ctx context.Context, tier Tier, plan Plan) (Plan, error) {
-	return c.putTier(ctx, "create tier", tier, plan, "If-None-Match", "*", true)
+	return c.putTier(ctx, "create tier", tier, plan, "If-None-Match", "*")
 }
 
-func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan, condition, value string, once bool) (Plan, error) {
+func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan, condition, value string) (Plan, error) {
 	path, err := tierPath(tier)
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
@@ -130,9 +130,10 @@ func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan,
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
 	}
+	// Once: a repeat of what was done already would be refused as if somebody else had done it or, unconditional, undo what somebody else did since.
 	k := call{
 		verb: verb, method: http.MethodPut, path: "admin/tiers/" + strings.ToUpper(path), header: http.Header{}, body: body,
-		changes: true, once: once,
+		changes: true, once: true,
 	}
 	if value != "" {
 		k.header.Set(condition, value)

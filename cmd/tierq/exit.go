@@ -115,6 +115,8 @@ func (o outcome) tell(w io.Writer) {
 		line("  find out: tierq poll %s", e.JobID)
 	case e.Unknown && e.Key != "":
 		line("  the same command again with --idempotency-key %s is safe", e.Key)
+	case e.Unknown && e.Detail == "":
+		line("  look whether it was done before you do it again")
 	case errors.Is(e, client.ErrUnauthorized):
 		line("  the API key is --token or TIERQ_TOKEN")
 	case errors.Is(e, client.ErrChanged):

@@ -24,6 +24,13 @@ func TestClientExitCodes(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
+	// hangUp lets changes go without an answer.
+	hangUp := func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.Method != http.MethodGet {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
 	for name, tc := range map[string]struct {
 		args     string
 		first    func(http.ResponseWriter, *http.Request, string) bool
@@ -62,6 +69,9 @@ func TestClientExitCodes(t *testing.T) {
 		"out of time":        {"stats --timeout 50ms", silent, nil, 4, "not done within 50ms (--timeout)"},
 		"watch out of time":  {"watch --timeout 50ms " + pendingID, nil, nil, 4, "not done within 50ms (--timeout)"},
 		"unknown outcome":    {"submit paid", refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4, "the same command again with --idempotency-key"},
+		"unknown cancel":     {"jobs cancel " + pendingID, refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4, "find out: tierq poll " + pendingID},
+		"unknown requeue":    {"dead requeue " + failedID, hangUp, nil, 4, "find out: tierq poll " + failedID},
+		"unknown plan":       {"tiers set paid --share 5", hangUp, nil, 4, "look whether it was done before you do it again"},
 		"unavailable":        {"submit paid", refuseWith(503, "QUEUE_FULL"), nil, 5, "come again in 1h"},
 		"nobody there":       {"stats", nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 5, "no tierq server at http://127.0.0.1:1: start one with `tierq serve`, or point --server / TIERQ_URL to yours\n"},
 		"nobody for many":    {"submit paid --count 3", nil, []string{"TIERQ_URL=127.0.0.1:1"}, 5, "no tierq server at http://127.0.0.1:1: start"},

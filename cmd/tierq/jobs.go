@@ -90,7 +90,7 @@ func (p program) jobsListCommand() *cobra.Command {
 	var f struct{ status, tier, typ, cause string }
 	var l paged
 	cmd := &cobra.Command{
-		Use: "list", Short: "List jobs, living and ended, the latest first", Args: noArgs,
+		Use: "list", Short: "List jobs: the living first, then the ended, the latest first", Args: noArgs,
 		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
 	}
 	cmd.Flags().StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled")

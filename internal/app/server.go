@@ -154,7 +154,7 @@ func (v *server) wireAPI(wake func()) {
 	door := &door{metrics: v.metrics, Admission: admission.New(admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
 	})}
-	extra := v.scraped()
+	extra := append(v.scraped(), httpapi.Route{Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler("/docs", http.StatusFound)})
 	for _, p := range web.Docs(docs.OpenAPI) {
 		extra = append(extra, httpapi.Route{Method: http.MethodGet, Path: p.Path, Handler: p.Handler}, httpapi.Route{Method: http.MethodHead, Path: p.Path, Handler: p.Handler})
 	}

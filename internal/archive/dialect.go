@@ -21,6 +21,7 @@ type dialect struct {
 	elapsed func(since, until string) string // whole milliseconds between two columns; NULL if one is
 
 	verdict func(error) verdict
+	refused func(error) bool // what verdict calls down, and yet certain: the statement was not carried out
 	strict  func(context.Context, *sql.DB) (bool, error)
 
 	goose      goose.Dialect

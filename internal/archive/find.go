@@ -15,7 +15,7 @@ import (
 // The worker of the latest claim is known from the result, or from the attempt of that number.
 const (
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, o.max_retries, o.arrived_at, " +
-		"o.trace_id, o.recorded_at, " +
+		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
 		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, " +
 		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, a.worker AS a_worker"
 	endedJoins = " LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation " +
@@ -55,13 +55,16 @@ func (r *endedRow) job() job.Job {
 		j.Cause, j.LastError = job.Cause(r.FailureCause), r.LastError
 		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.FailedFirst), orZero(r.FailedStart), orZero(r.FailedEnd)
 	default:
-		j.EndedAt = o.RecordedAt
+		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(o.FirstTriedAt), orZero(o.StartedAt), orZero(o.EndedAt)
+		if j.EndedAt.IsZero() { // recorded by a version that did not keep it
+			j.EndedAt = o.RecordedAt
+		}
 	}
 	return j
 }
 
-// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or CANCELLED
-// (EndedAt is then when SQL heard of it). Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome
+// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or CANCELLED.
+// Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome
 // here, and an error that is job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow

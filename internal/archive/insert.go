@@ -34,7 +34,18 @@ var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
+	{"first_tried_at", func(o *job.Outcome) any { return ifCancelled(o, o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return ifCancelled(o, o.StartedAt) }},
+	{"ended_at", func(o *job.Outcome) any { return ifCancelled(o, o.EndedAt) }},
 }}
+
+// ifCancelled is a time of a cancelled job; the others have a row of their own for their times.
+func ifCancelled(o *job.Outcome, t time.Time) any {
+	if o.Status != job.Cancelled {
+		return nil
+	}
+	return orNull(t)
+}
 
 var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"job_id", func(o *job.Outcome) any { return string(o.ID) }},

@@ -17,6 +17,11 @@ type outcomeRow struct {
 	ArrivedAt  *time.Time `gorm:"type:datetime(6)"`
 	TraceID    string     `gorm:"type:varchar(100);not null"`
 	RecordedAt time.Time  `gorm:"type:datetime(6);not null"` // the database's clock
+
+	// Of a cancelled job, which has no other row.
+	FirstTriedAt *time.Time `gorm:"type:datetime(6)"`
+	StartedAt    *time.Time `gorm:"type:datetime(6)"`
+	EndedAt      *time.Time `gorm:"type:datetime(6)"`
 }
 
 type resultRow struct {

@@ -37,6 +37,7 @@ func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
 			return "TIMESTAMPDIFF(MICROSECOND, " + since + ", " + until + ") DIV 1000"
 		},
 		verdict:    mysqlVerdict,
+		refused:    mysqlRefused,
 		strict:     mysqlStrict,
 		goose:      goose.DialectMySQL,
 		migrations: files,
@@ -142,6 +143,20 @@ func denied(err error) bool {
 	}
 	switch e.Number {
 	case 1044, 1045, 1049, 1142, 1698:
+		return true
+	}
+	return false
+}
+
+// mysqlRefused knows the refusals of a new connection (1040 and 1203 too many, 1129 and 1130 the host, 1226 too much asked for), and those of
+// a server that has no room (1021 disk, 1114 table).
+func mysqlRefused(err error) bool {
+	var e *mysql.MySQLError
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Number {
+	case 1021, 1040, 1114, 1129, 1130, 1203, 1226:
 		return true
 	}
 	return false

@@ -21,7 +21,8 @@ import (
 const maxRequestID = 64
 
 // PromiseRequeue marks an open dead letter as promised to this request. True: the promise is this request's, now or since an earlier call
-// with the same id, kept or not. False: another request has it, the job was requeued without one, or there is no such letter.
+// with the same id, kept or not. False: another request has it, the job was requeued without one, or there is no such letter. After
+// job.ErrAmbiguous the promise may have been made: the same call again says so; after job.ErrUnavailable it was not.
 func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error) {
 	mine, err := a.PromiseRequeues(ctx, []job.DeadLetter{{Job: job.Job{ID: id, Generation: generation}}}, requestID)
 	return err == nil && mine[0], err
@@ -37,8 +38,8 @@ func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (b
 	return n > 0, nil
 }
 
-// PromiseRequeues is PromiseRequeue for many letters, in a few statements; only their ids and generations matter. After an error some of
-// the promises may have been made: the same call again says which.
+// PromiseRequeues is PromiseRequeue for many letters, in a few statements; only their ids and generations matter. After job.ErrAmbiguous
+// some of the promises may have been made: the same call again says which.
 func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error) {
 	if requestID == "" || len(requestID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
@@ -49,8 +50,11 @@ func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter,
 	for part := range slices.Chunk(letters, lettersAtOnce) {
 		where, keys := theseLetters(part)
 		marked, err := a.mark(ctx, update+where, append([]any{0, requestID}, keys...))
-		if err != nil {
+		switch {
+		case err != nil && len(mine) == 0 && a.unmade(err):
 			return nil, unavailable("promise requeue", err)
+		case err != nil:
+			return nil, ambiguous("promise requeue", err)
 		}
 		if marked == int64(len(part)) {
 			mine = append(mine, slices.Repeat([]bool{true}, len(part))...)
@@ -60,7 +64,7 @@ func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter,
 		// The writing connection: what it cannot reach must not look absent.
 		err = a.write.WithContext(ctx).Raw("SELECT job_id, generation, requeue_request_id FROM failed_jobs WHERE "+where, keys...).Scan(&rows).Error
 		if err != nil {
-			return nil, unavailable("promise requeue", err)
+			return nil, ambiguous("promise requeue", err)
 		}
 		held := make(map[key]bool, len(rows))
 		for _, r := range rows {
@@ -112,6 +116,17 @@ const promisesAtOnce = 500
 
 // lettersAtOnce is how many letters one statement marks or reads.
 const lettersAtOnce = job.MaxBatch
+
+// Reopen makes promises of the requeues whose new life a Redis took with it: it was marked under another run than the present one, and has
+// no outcome. They are kept again, which changes nothing where the life is still there. It says how many there were.
+func (a *Archive) Reopen(ctx context.Context, runID string) (int64, error) {
+	n, err := a.mark(ctx, "UPDATE failed_jobs SET requeued_at = NULL, requeued_run_id = NULL WHERE requeued_run_id <> ? AND NOT EXISTS "+
+		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = failed_jobs.job_id AND o.generation = failed_jobs.generation + 1)", []any{runID})
+	if err != nil {
+		return 0, unavailable("reopen requeues", err)
+	}
+	return n, nil
+}
 
 // theseLetters is a condition that the primary key serves. It names one letter or lettersAtOnce, the last one repeated, so that there are
 // but two texts to prepare.

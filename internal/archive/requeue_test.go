@@ -211,3 +211,53 @@ func TestUnreadableOptions(t *testing.T) {
 		}
 	})
 }
+
+// A letter whose options cannot be read is listed without them: those behind it are reached.
+func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3))
+		execute(t, s.DB, "UPDATE failed_jobs SET options = '{' WHERE job_id = ?", string(id(2)))
+		var all []job.DeadLetter
+		if err := s.EachDead(t.Context(), job.Filter{}, func(d job.DeadLetter) error { all = append(all, d); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(all); got != "3 2 1 " {
+			t.Errorf("exported: %s", got)
+		}
+		if got, _, err := s.Dead(t.Context(), job.Filter{}, "", 10); err != nil || names(got) != "3 2 1 " {
+			t.Errorf("listed: %s, %v", names(got), err)
+		}
+	})
+}
+
+// What a Redis took with it is promised again: requeues marked under another run without an outcome, and nothing else.
+func TestReopen_F19(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3), discarded(4, 4))
+		for n := 1; n <= 3; n++ {
+			if !promise(t, s.Archive, n, 1, "request") {
+				t.Fatal(n)
+			}
+			run := map[int]string{1: "run-1", 2: "run-1", 3: "run-2"}[n]
+			if err := s.Requeued(t.Context(), []job.DeadLetter{{Job: job.Job{ID: id(n), Generation: 1}}}, run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := completed(2) // its new life has ended
+		again.Generation, again.Attempt = 2, 2
+		record(t, w, again)
+		for _, want := range []string{"1 ", "1 "} { // asked twice it is the same
+			if _, err := s.Reopen(t.Context(), "run-2"); err != nil {
+				t.Fatal(err)
+			}
+			if got := names(promised(t, s.Archive, 0, 10)); got != want {
+				t.Errorf("promised again: %s, want %s", got, want)
+			}
+		}
+		if n := s.Count(t, "failed_jobs WHERE requeued_run_id IS NOT NULL"); n != 1 {
+			t.Errorf("%d letters name a run; only the requeue under way does", n)
+		}
+	})
+}

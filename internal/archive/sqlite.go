@@ -51,6 +51,7 @@ func newSQLite(path string) (dialect, error) {
 			return "CAST(ROUND((julianday(" + until + ") - julianday(" + since + ")) * 86400000) AS INTEGER)"
 		},
 		verdict:    sqliteVerdict,
+		refused:    sqliteRefused,
 		strict:     func(context.Context, *sql.DB) (bool, error) { return true, nil },
 		goose:      goose.DialectSQLite3,
 		migrations: files,
@@ -99,6 +100,11 @@ func openSQLitePool(dsn string, conns int, g *gorm.Config) (*gorm.DB, error) {
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return gorm.Open(gormlite.OpenDB(db), g)
+}
+
+// sqliteRefused: the file cannot be opened or written, or the disk is full.
+func sqliteRefused(err error) bool {
+	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.FULL)
 }
 
 func sqliteVerdict(err error) verdict {

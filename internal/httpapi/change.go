@@ -11,6 +11,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// What to do about a change whose answer was lost.
+const (
+	cancelInDoubt  = "The job may or may not have been cancelled. Poll it, or cancel it again: the answer is the same."
+	requeueInDoubt = "The job may or may not get a new life. Poll it, or send this again: under the same Idempotency-Key it is the same promise; " +
+		"without one, a 409 may be about this very request."
+)
+
 // noFields is the body of a request that needs none: nothing, or {}.
 var noFields = shape[struct{}]{}
 
@@ -36,7 +43,7 @@ func (a *api) cancel(c *gin.Context) error {
 	}
 	word, err := a.Jobs.Cancel(c.Request.Context(), id)
 	if err != nil {
-		return aboutJob(err, id)
+		return aboutJob(inDoubt(err, cancelInDoubt), id)
 	}
 	body := struct {
 		JobID           job.ID     `json:"jobId"`
@@ -65,7 +72,7 @@ func (a *api) requeue(c *gin.Context) error {
 		return err
 	}
 	if err := a.Requeue.Requeue(c.Request.Context(), id, requestID(key)); err != nil {
-		return aboutJob(err, id)
+		return aboutJob(inDoubt(err, requeueInDoubt), id)
 	}
 	c.Writer.Header().Set("Location", pollPath+string(id))
 	return write(c, http.StatusAccepted, &struct {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -34,6 +35,7 @@ var (
 	systemUnhealthy  = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later."}
 	queueFull        = &kind{http.StatusServiceUnavailable, "QUEUE_FULL", "Request cannot be accepted at the moment due to high load. Please try again later."}
 	outcomeUnknown   = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN", "The job may or may not have been accepted. Poll it before you submit it again."}
+	changeUnknown    = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN", "The change may or may not have been made. Look, or send it again."}
 )
 
 // table says what each error of the other rooms is to a user. What is not in it is INTERNAL.
@@ -54,7 +56,7 @@ var table = []struct {
 	{job.ErrChanged, changed},
 	{job.ErrNoArtifact, notFound},
 	{job.ErrUnavailable, systemUnhealthy},
-	{job.ErrAmbiguous, systemUnhealthy},
+	{job.ErrAmbiguous, systemUnhealthy}, // of a read; a change's is inDoubt
 }
 
 // fieldError names what is wrong with one field, parameter or header.
@@ -115,6 +117,15 @@ func payloadFields(err error) []fieldError {
 		return payloadFields(e.Unwrap())
 	}
 	return nil
+}
+
+// inDoubt is a change's error: where the answer was lost the change may have been made, and advice says what to do about it. A caller who has
+// left needs none.
+func inDoubt(err error, advice string) error {
+	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &problem{kind: changeUnknown, detail: advice}
 }
 
 // listError says of a list what the table cannot: which parameter it is about.

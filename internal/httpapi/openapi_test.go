@@ -123,7 +123,7 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 	}
 	kinds := []*kind{
 		invalidRequest, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, changed, payloadTooLarge, unsupportedMedia, invalidPayload,
-		unknownJobType, keyMismatch, internalError, systemUnhealthy, queueFull, outcomeUnknown,
+		unknownJobType, keyMismatch, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 	}
 	source, err := os.ReadFile("errors.go")
 	if err != nil {

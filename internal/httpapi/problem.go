@@ -48,7 +48,7 @@ func (a *api) fail(c *gin.Context, err error) {
 	switch p.kind {
 	case systemUnhealthy, queueFull:
 		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
-	case outcomeUnknown:
+	case outcomeUnknown, changeUnknown:
 		if p.jobID != "" {
 			h.Set("Location", pollPath+string(p.jobID))
 		}

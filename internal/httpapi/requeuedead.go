@@ -72,8 +72,11 @@ func (a *api) requeueDead(c *gin.Context) error {
 		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))
 	}
 	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun)
-	if err != nil && requeued == 0 {
+	switch {
+	case err != nil && requeued == 0 && asked.dryRun:
 		return err
+	case err != nil && requeued == 0:
+		return inDoubt(err, "Some of the dead letters may get a new life: look which are left before you send this again; none gets two.")
 	}
 	if err != nil {
 		a.Log.Warn("a bulk requeue stopped half-way", "requeued", requeued, "err", err, "trace_id", traceOf(c))

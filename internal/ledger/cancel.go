@@ -8,7 +8,8 @@ import (
 )
 
 // Cancel ends a waiting job (job.WasCancelled) or asks a running one to end (job.Cancel): from then on it can only end CANCELLED. Asked
-// again it answers the same, also when the job has ended so. A job that ended otherwise is job.ErrWrongState.
+// again it answers the same, also when the job has ended so. A job that ended otherwise is job.ErrWrongState. After job.ErrAmbiguous it may
+// have been cancelled.
 func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	if !l.ours(id) {
 		return "", fmt.Errorf("cancel %s: %w", id, job.ErrNotFound)

@@ -145,6 +145,15 @@ func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int,
 	return s.promise(id, generation, request), s.answer("promise")
 }
 
+func (s *fakeSQL) Reopen(ctx context.Context, run string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "reopen "+run); err != nil {
+		return 0, err
+	}
+	return 0, nil
+}
+
 func (s *fakeSQL) Requested(ctx context.Context, id job.ID, request string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

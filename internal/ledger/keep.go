@@ -60,6 +60,27 @@ func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []boo
 	return kept, errors.Join(problems...)
 }
 
+// Recall looks whether Redis began a new life since the last call, which is also what the first call assumes, and promises again what the old one
+// may have taken with it. It is cheap while nothing has changed.
+func (l *Ledger) Recall(ctx context.Context) error {
+	run, err := within(ctx, livePatience, l.Mover.RunID)
+	if err != nil {
+		return fmt.Errorf("recall requeues: %w", err)
+	}
+	if known := l.run.Load(); known != nil && *known == run {
+		return nil
+	}
+	again, err := within(ctx, listPatience, func(ctx context.Context) (int64, error) { return l.Promises.Reopen(ctx, run) })
+	if err != nil {
+		return fmt.Errorf("recall requeues: %w", err)
+	}
+	l.run.Store(&run)
+	if again > 0 {
+		l.Log.Warn("Redis began anew: requeues that it may have forgotten are made again", "jobs", again)
+	}
+	return nil
+}
+
 // served says whether a dead letter can have a new life here; if not, the log has it.
 func (l *Ledger) served(d *job.DeadLetter) bool {
 	_, planned := l.Plans.Plan(d.Tier)

@@ -5,7 +5,9 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -36,13 +38,16 @@ type Letters interface {
 
 // Promises are the marks that a requeue leaves on a dead letter. DeadLetter is the one of the job's latest generation, with its payload:
 // job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. A promise is made once: true to the request that
-// made it, however often it asks, false to others. Requested says whether a request has made one, in any generation. Requeued marks promises as kept.
+// made it, however often it asks, false to others; after job.ErrAmbiguous it may have been made. Requested says whether a request has made one,
+// in any generation. Requeued marks promises as kept; Reopen takes the mark from those that were kept in another run of Redis and have no
+// outcome yet.
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
 	PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error)
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
 	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error)
 	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
+	Reopen(ctx context.Context, runID string) (int64, error)
 }
 
 // Plans are the tiers as this process knows them.
@@ -67,6 +72,7 @@ type Options struct {
 type Ledger struct {
 	Options
 	pace pace
+	run  atomic.Pointer[string] // of Redis, when Recall last looked
 }
 
 // New makes a ledger.
@@ -95,13 +101,27 @@ func within[T any](ctx context.Context, patience time.Duration, call func(ctx co
 	return call(ctx)
 }
 
-// twice sends a call once more if its answer was lost. It is for calls that may be sent twice.
+// twice sends a call once more if its answer was lost. It is for calls that may be sent twice. Without an answer to the second one either, the
+// error stays job.ErrAmbiguous.
 func twice[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+	v, lost := within(ctx, patience, call)
+	if !errors.Is(lost, job.ErrAmbiguous) || ctx.Err() != nil {
+		return v, lost
+	}
 	v, err := within(ctx, patience, call)
-	if errors.Is(err, job.ErrAmbiguous) && ctx.Err() == nil {
-		return within(ctx, patience, call)
+	if errors.Is(err, job.ErrUnavailable) {
+		// That the second was refused does not undo what the first may have done: the refusal's text is kept, not its kind.
+		err = fmt.Errorf("%w; and again: %s", lost, err.Error())
 	}
 	return v, err
+}
+
+// unread is a read's error on the way to a change: whether or not the read was carried out, nothing was changed.
+func unread(err error) error {
+	if !errors.Is(err, job.ErrAmbiguous) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", job.ErrUnavailable, err.Error())
 }
 
 // outage says that a store did not answer, which proves nothing about the job.

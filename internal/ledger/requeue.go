@@ -13,8 +13,9 @@ import (
 )
 
 // Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see recovery.Requeuer).
-// nil is the promise. The same requestID again is the same promise, also when the new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose failure is not in SQL
-// yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more job.ErrUnknownTier.
+// nil is the promise. The same requestID again is the same promise, also when the new life has ended meanwhile; "" is a new request. A job that
+// is not FAILED, whose failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
+// job.ErrUnknownTier. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error {
 	if !l.ours(id) {
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
@@ -23,9 +24,10 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request)
+	err = unread(err)
 	if !promised && requestID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
 		if earlier, asked := l.requested(ctx, id, request); asked != nil || earlier {
-			return asked // the promise was made for an earlier life, and kept
+			return unread(asked) // the promise was made for an earlier life, and kept
 		}
 	}
 	if err == nil && !promised {

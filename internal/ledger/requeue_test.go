@@ -40,7 +40,7 @@ func TestRequeue_WhatMayBe_S0_E4_S1_E4_S3_I9(t *testing.T) {
 		{"unknown", nil, nil, nil, nil, job.ErrNotFound, ""},
 		{"SQL down", living(job.Failed, 1), nil, nil, job.ErrUnavailable, job.ErrUnavailable, ""},
 		{"Redis down", nil, job.ErrUnavailable, archived(job.Failed, 1), nil, job.ErrUnavailable, ""},
-		{"Redis down, unknown to SQL", nil, job.ErrAmbiguous, nil, nil, job.ErrAmbiguous, ""},
+		{"Redis down, unknown to SQL", nil, job.ErrAmbiguous, nil, nil, job.ErrUnavailable, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l, r, s := given(tc.redis, tc.sql)
@@ -289,5 +289,25 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 		if (err == nil) != (ended == job.Failed) {
 			t.Errorf("another request after %s: %v", ended, err)
 		}
+	}
+}
+
+// Redis is asked for its run each time, SQL only when that is another one; a failure is made up for at the next call.
+func TestRecall_F19(t *testing.T) {
+	l, r, s := given(nil, nil)
+	recall := func() error { return l.Recall(t.Context()) }
+	s.down = job.ErrUnavailable
+	if err := recall(); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("SQL down: %v", err)
+	}
+	s.down, s.calls = nil, nil
+	for _, run := range []string{"run-1", "run-1", "run-2", "run-2", "run-1"} {
+		r.run = run
+		if err := recall(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"reopen run-1", "reopen run-2", "reopen run-1"}; !slices.Equal(s.calls, want) {
+		t.Errorf("SQL was asked %q, want %q", s.calls, want)
 	}
 }

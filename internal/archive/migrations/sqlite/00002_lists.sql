@@ -4,6 +4,10 @@
 -- +goose Up
 ALTER TABLE job_results ADD COLUMN worker VARCHAR(255) NOT NULL DEFAULT '' CHECK (length(worker) <= 255);
 
+ALTER TABLE job_outcomes ADD COLUMN first_tried_at DATETIME NULL;
+ALTER TABLE job_outcomes ADD COLUMN started_at DATETIME NULL;
+ALTER TABLE job_outcomes ADD COLUMN ended_at DATETIME NULL;
+
 CREATE TABLE failed_jobs_2 (
   job_id               CHAR(36)     NOT NULL,
   generation           INT          NOT NULL,
