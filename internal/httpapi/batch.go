@@ -27,7 +27,7 @@ type batchEntry struct {
 func (a *api) submitBatch(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {
-		return &problem{kind: unknownTier}
+		return a.noTier()
 	}
 	if err := noQuery(c); err != nil {
 		return err

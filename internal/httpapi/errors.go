@@ -40,24 +40,27 @@ var (
 
 // table says what each error of the other rooms is to a user. What is not in it is INTERNAL.
 var table = []struct {
-	err  error
-	kind *kind
+	err    error
+	kind   *kind
+	detail string // "" = the kind's message
 }{
-	{job.ErrQueueFull, queueFull},
-	{job.ErrUnhealthy, systemUnhealthy},
-	{job.ErrFateUnknown, outcomeUnknown},
-	{job.ErrNotFound, jobNotFound},
-	{job.ErrUnknownTier, unknownTier},
-	{job.ErrUnknownType, unknownJobType},
-	{job.ErrBadPayload, invalidPayload},
-	{job.ErrBadID, invalidRequest},
-	{job.ErrMismatch, keyMismatch},
-	{job.ErrWrongState, wrongState},
-	{job.ErrChanged, changed},
-	{job.ErrNoArtifact, notFound},
-	{job.ErrUnavailable, systemUnhealthy},
-	{job.ErrAmbiguous, systemUnhealthy}, // of a read; a change's is inDoubt
+	{job.ErrQueueFull, queueFull, ""},
+	{job.ErrUnhealthy, systemUnhealthy, ""},
+	{job.ErrFateUnknown, outcomeUnknown, ""},
+	{job.ErrNotFound, jobNotFound, ""},
+	{job.ErrUnknownTier, unknownTier, ""},
+	{job.ErrUnknownType, unknownJobType, ""},
+	{job.ErrBadPayload, invalidPayload, ""},
+	{job.ErrBadID, invalidRequest, ""},
+	{job.ErrMismatch, keyMismatch, ""},
+	{job.ErrWrongState, wrongState, ""},
+	{job.ErrChanged, changed, ""},
+	{job.ErrNoArtifact, notFound, ""},
+	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
+	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
 }
+
+const aStoreIsAway = "a store that this needs does not answer"
 
 // fieldError names what is wrong with one field, parameter or header.
 type fieldError struct {
@@ -93,7 +96,7 @@ func explain(err error) (p *problem, known bool) {
 	}
 	for _, row := range table {
 		if errors.Is(err, row.err) {
-			return &problem{kind: row.kind, fields: payloadFields(err)}, true
+			return &problem{kind: row.kind, detail: row.detail, fields: payloadFields(err)}, true
 		}
 	}
 	return &problem{kind: internalError}, false

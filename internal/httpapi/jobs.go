@@ -49,7 +49,7 @@ func rowOf(j *job.Job) jobRow {
 		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount, Attempts: j.Attempt,
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
 		CompletedAt: when(j.EndedAt), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
-		CancelRequested: j.CancelRequested, UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+		CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
 	}
 	if j.Status == job.Scheduled {
 		row.RunAt = when(j.RunAt)
@@ -81,11 +81,7 @@ func (a *api) getJob(c *gin.Context) error {
 	if err != nil {
 		return aboutJob(err, id)
 	}
-	body := jobBody{jobRow: rowOf(&j), Result: j.Result, History: history(&j, attempts)}
-	if n := len(attempts); n > 0 {
-		body.UpdatedAt = when(latest(j.ArrivedAt, j.StartedAt, j.EndedAt, attempts[n-1].FinishedAt))
-	}
-	return write(c, http.StatusOK, &body)
+	return write(c, http.StatusOK, &jobBody{jobRow: rowOf(&j), Result: j.Result, History: history(&j, attempts)})
 }
 
 var listParams = params[listQuery]{

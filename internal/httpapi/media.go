@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -58,6 +59,8 @@ func unread(r *http.Request, err error) error {
 	switch {
 	case errors.As(err, &over):
 		return tooLong(over.Limit)
+	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context as well; the client is there, and slow
+		return &problem{kind: invalidRequest, detail: "the body did not arrive in time", close: true}
 	case r.Context().Err() != nil:
 		return r.Context().Err()
 	}

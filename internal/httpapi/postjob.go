@@ -62,5 +62,5 @@ func (a *api) tierAsked(name string) (job.Plan, error) {
 			return plan, nil
 		}
 	}
-	return job.Plan{}, &problem{kind: unknownTier, fields: []fieldError{{"tier", "there is no such tier"}}}
+	return job.Plan{}, a.noTier(fieldError{"tier", "there is no such tier"})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,6 +18,7 @@ const (
 	maxEntries    = 1000
 	maxBatchBytes = 16 << 20
 	batchMemory   = 256 << 20
+	batchArrival  = time.Minute // for its body: 16 MiB take longer than the 15 s of a small one
 )
 
 // readBatch reads the body of a batch into its entries, of which each may yet prove wrong. It takes memory as bytes come, not as a header
@@ -35,6 +37,7 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 	if err != nil && r.ContentLength != 0 {
 		return nil, done, err
 	}
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival)) // where it cannot be set, the server's own holds
 	limited := http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes)
 	for buffer, piece := (bytes.Buffer{}), make([]byte, 64<<10); ; {
 		n, err := limited.Read(piece)

@@ -161,3 +161,27 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
+
+// A body that comes too slowly is answered in the one shape, and the connection ends.
+func TestServer_ASlowBody_A15(t *testing.T) {
+	r := newRooms(t)
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, nil)
+	s.server.ReadTimeout = 200 * time.Millisecond
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(conn, "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{}"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), `"the body did not arrive in time"`) {
+		t.Errorf("%v: %s", err, answer)
+	}
+}

@@ -27,11 +27,20 @@ var (
 	replayed  = []string{"true"}
 )
 
+// noTier says which tiers there are.
+func (a *api) noTier(fields ...fieldError) *problem {
+	var names []string
+	for _, p := range a.Plans.All() {
+		names = append(names, strings.ToLower(string(p.Tier)))
+	}
+	return &problem{kind: unknownTier, detail: "known tiers, as a path has them: " + strings.Join(names, ", "), fields: fields}
+}
+
 // submit is POST /:tier/submit.
 func (a *api) submit(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {
-		return &problem{kind: unknownTier}
+		return a.noTier()
 	}
 	s, err := a.asks(c, tierBody, func(asked) (job.Plan, error) { return plan, nil })
 	if err != nil {

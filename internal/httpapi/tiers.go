@@ -33,7 +33,7 @@ func (a *api) getTier(c *gin.Context) error {
 	}
 	plan, ok := a.Plans.Plan(tierNamed(c.Param("tier")))
 	if !ok {
-		return &problem{kind: unknownTier}
+		return a.noTier()
 	}
 	tag := versionTag(plan.Version)
 	c.Writer.Header()["Etag"], c.Writer.Header()["Cache-Control"] = []string{tag}, revalidate
@@ -71,6 +71,9 @@ func (a *api) putTier(c *gin.Context) error {
 		return err
 	}
 	plan.Tier = tier
+	if _, there := a.Plans.Plan(tier); version == -1 && len(c.Request.Header["If-Match"]) > 0 && !there {
+		return &problem{kind: changed, detail: "there is no such tier; create it with If-None-Match: *"}
+	}
 	if err := plan.Check(); err != nil {
 		return badPlan(err)
 	}

@@ -50,6 +50,10 @@ func TestTiers_Write(t *testing.T) {
 		"whatever is there": {nil, -1}, "that version": {[]string{"If-Match", `"7"`}, 7}, "any": {[]string{"If-Match", "*"}, -1}, "new": {[]string{"If-None-Match", "*"}, 0},
 	} {
 		r := newRooms(t)
+		if name == "any" {
+			wantProblem(t, r.json("PUT", "/admin/tiers/GOLD", goldPlan, c.headers...), 412, "PRECONDITION_FAILED") // there is none to match
+			r.plans.Set(append(job.DefaultPlans(), gold()))
+		}
 		r.store = func(p job.Plan, ifVersion int64) (job.Plan, error) {
 			if !reflect.DeepEqual(p, gold()) || ifVersion != c.version {
 				t.Errorf("%s: %+v, if %d", name, p, ifVersion)

@@ -27,7 +27,11 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	case job.WasCancelled, job.Cancel:
 		return words[0], nil
 	case job.Ended:
-		return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Reason: "the job has ended"})
+		state := &job.StateError{Reason: "it has ended"}
+		if j, err := l.Find(ctx, id); err == nil {
+			state.Status = j.Status.Shown()
+		}
+		return "", fmt.Errorf("cancel %s: %w", id, state)
 	case job.Empty:
 		return l.cancelled(ctx, id)
 	}

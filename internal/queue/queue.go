@@ -23,8 +23,8 @@ type Options struct {
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
 	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 24 h if not positive
-	KeepEnded         int  // ended jobs Redis keeps at most, roughly
-	Embedded          bool // the server lives in this process, and is as old as it
+	KeepEnded         int           // ended jobs Redis keeps at most, roughly
+	Embedded          bool          // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name, how long it took, its error or nil. It may be nil.
 	Observe func(script string, took time.Duration, err error)
 	Log     *slog.Logger // hears of what cannot be read; may be nil
