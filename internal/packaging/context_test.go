@@ -1,0 +1,80 @@
+package packaging
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Whatever the binary is built of reaches the image's build: .dockerignore leaves none of its files out.
+func TestBuildContextIsWhole(t *testing.T) {
+	const root = "../.."
+	rules, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles", "./cmd/tierq")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := 0
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, Dir     string
+			GoFiles, EmbedFiles []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(p.ImportPath, "github.com/tierq/tierq") {
+			continue
+		}
+		for _, f := range append(p.GoFiles, p.EmbedFiles...) {
+			rel, err := filepath.Rel(whole, filepath.Join(p.Dir, f))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files++
+			if ignored(string(rules), filepath.ToSlash(rel)) {
+				t.Errorf("%s is left out of the image's build", rel)
+			}
+		}
+	}
+	if files < 100 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	for name, want := range map[string]bool{".git/config": true, "docs/API.md": true, "docs/openapi.yaml": false, ".env": true, "data/x/y": true, "lua/claim.lua": false} {
+		if got := ignored(string(rules), name); got != want {
+			t.Errorf("%s is left out: %v", name, got)
+		}
+	}
+}
+
+// ignored is Docker's rule for the patterns that we use: the last one that takes a file, or a folder above it, decides.
+func ignored(rules, name string) bool {
+	out := false
+	for lines := bufio.NewScanner(strings.NewReader(rules)); lines.Scan(); {
+		pattern, again := strings.CutPrefix(strings.TrimSpace(lines.Text()), "!")
+		for above := name; above != "."; above = path.Dir(above) {
+			if ok, _ := path.Match(pattern, above); ok {
+				out = !again
+			}
+		}
+	}
+	return out
+}
