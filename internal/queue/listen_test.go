@@ -129,7 +129,11 @@ func TestEvents_S4_M1(t *testing.T) {
 // A connection that fails ends the listener with an error that says so: whoever waits must not wait for ever.
 func TestListenEndsWithItsConnection_F21(t *testing.T) {
 	t.Parallel()
-	e := queuetest.Open(t, realClients(t), func(*queue.Options) {})
+	clients, err := queue.Connect(testkit.NewRedis(t).URL()) // a server of its own: the kill must not reach other tests' listeners
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := queuetest.Open(t, clients, func(*queue.Options) {})
 	up, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- e.Listen(t.Context(), func([]job.Event) {}, func() { close(up) })
