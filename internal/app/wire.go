@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/tierq/tierq/docs"
+	"github.com/tierq/tierq/internal/admission"
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/events"
+	"github.com/tierq/tierq/internal/handlers"
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/telemetry"
+	"github.com/tierq/tierq/internal/worker"
+	"github.com/tierq/tierq/web"
+)
+
+// Who is told of whom, room by room. server.go has the order in which they start.
+
+// wireQueue makes the queue and what looks at it.
+func (v *server) wireQueue() {
+	c := v.config
+	v.metrics = telemetry.NewMetrics(v.version, v.plans)
+	v.gate = admission.NewGate(admission.GateOptions{
+		Probe:       func(ctx context.Context) error { return v.queue.Probe(ctx) },
+		Threshold:   c.GateThreshold,
+		OutboxCount: int64(c.OutboxLimit),
+		OutboxBytes: 256 << 20,
+		Log:         v.log,
+	})
+	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
+		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
+		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
+		KeepEnded: c.KeepEnded, KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
+		Observe: func(script string, took time.Duration, err error) {
+			v.gate.Observe(err)
+			v.metrics.RedisOp(script, took)
+		},
+	})
+	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
+	v.ledger = ledger.New(ledger.Options{
+		Live: v.queue, Mover: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive, Plans: v.plans,
+		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
+	})
+	v.pulse = newPulse(v.queue, v.self, v.saw, v.log)
+	v.ready = &readiness{gate: v.gate, archive: v.stores.archive}
+}
+
+// wireRegistry registers every job type this process runs, and checks at submit.
+func (v *server) wireRegistry(o Options) {
+	v.registry = job.NewRegistry()
+	handlers.Register(v.registry)
+	v.outgoing.register(v.registry, v.stores.archive)
+	if o.Handlers != nil {
+		o.Handlers(v.registry)
+	}
+}
+
+// wireWork makes what runs jobs, brings them back, and brings their endings to SQL.
+func (v *server) wireWork() {
+	c, log := v.config, v.log
+	wake := func() {
+		if c.Roles.Worker {
+			v.pool.Wake()
+		}
+	}
+	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{Log: log, Announce: callbacks(v.queue, v.plans, wake)})
+	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
+	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
+	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
+	v.requeuer = recovery.NewRequeuer(v.stores.archive, v.ledger, log)
+	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
+	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
+		v.gate.OnOpen(loop.Wake)
+	}
+	v.pool = worker.New(worker.Config{
+		Slots: c.Workers, Partitions: c.Partitions, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
+		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
+		Observe: v.metrics, Around: v.around(),
+	}, v.queue, v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
+	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
+	if c.Roles.API {
+		v.wireAPI(wake)
+	}
+	if c.OpsAddr != "" {
+		v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(httpapi.Deps{Ready: v.ready, Log: log, HealthOnly: true, Extra: v.scraped()}), log)
+	}
+}
+
+// scraped is where the metrics are.
+func (v *server) scraped() []httpapi.Route {
+	return []httpapi.Route{{Method: http.MethodGet, Path: "/metrics", Handler: v.metrics.Handler()}}
+}
+
+func (v *server) wireAPI(wake func()) {
+	c := v.config
+	door := &door{metrics: v.metrics, Admission: admission.New(admission.Options{
+		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
+	})}
+	extra := append(v.scraped(), httpapi.Route{Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler("/docs", http.StatusFound)})
+	for _, p := range web.Docs(docs.OpenAPI) {
+		extra = append(extra, httpapi.Route{Method: http.MethodGet, Path: p.Path, Handler: p.Handler}, httpapi.Route{Method: http.MethodHead, Path: p.Path, Handler: p.Handler})
+	}
+	deps := httpapi.Deps{
+		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
+		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: v.overview(),
+		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
+	}
+	if v.tracing != nil {
+		deps.Trace = v.tracing.Submit
+	}
+	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), v.log)
+	v.http.OnDrain(v.hub.Drain)
+	v.door = door
+}
+
+func (v *server) overview() *overview {
+	o := &overview{
+		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, archive: v.stores.archive, stats: v.stats,
+		capacity: v.config.Capacity, watches: map[string]*recovery.Watch{},
+	}
+	if v.config.Roles.Recovery {
+		o.watches["crashed"], o.watches["stuck"] = v.crashed, v.stuck
+	}
+	if v.config.Roles.Worker {
+		o.pool = v.pool
+	}
+	return o
+}
