@@ -59,6 +59,10 @@ func tryMariaDB(bin, install string) (*MariaDB, error) {
 		return nil, err
 	}
 	data := filepath.Join(s.dir, "data")
+	if err := os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700); err != nil {
+		s.Stop()
+		return nil, fmt.Errorf("tmpdir of mariadb: %w", err)
+	}
 	if err := makeTables(install, s.dir, data); err != nil {
 		s.Stop()
 		return nil, err
@@ -83,7 +87,8 @@ func tryMariaDB(bin, install string) (*MariaDB, error) {
 
 // baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the server.
 func baseArgs(data string) []string {
-	args := []string{"--no-defaults", "--datadir=" + data, "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which then crash.
+	args := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + filepath.Join(filepath.Dir(data), "tmp"), "--skip-name-resolve", "--innodb-log-file-size=8M"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
