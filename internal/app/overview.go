@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -100,14 +101,13 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 		w.FreeSlots += max(one.Slots-one.Running, 0)
 	}
 	if j.Status == job.Pending {
-		ahead, err := o.queue.Ahead(ctx, &j)
-		if err != nil { // it was claimed meanwhile: say what it is now
-			if j, err = o.ledger.Find(ctx, id); err != nil {
-				return httpapi.Why{}, err
-			}
-			w.Job = j
+		w.Ahead, err = o.queue.Ahead(ctx, &j)
+		if errors.Is(err, job.ErrNotFound) { // it was claimed meanwhile: say what it is now
+			w.Job, err = o.ledger.Find(ctx, id)
 		}
-		w.Ahead = ahead
+		if err != nil {
+			return httpapi.Why{}, err
+		}
 	}
 	w.Ahead.Running = map[job.Tier]int64{}
 	for tier, level := range v.levels.Tiers {
