@@ -46,16 +46,20 @@ func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var faults sync.WaitGroup
-	cut := 0
+	// A reply is dropped per 20 submits that got through: were it one per tick, the last submitter alone would lose every reply it ever gets.
 	faults.Go(func() {
-		for tick := time.NewTicker(25 * time.Millisecond); ; {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for armed, mark := 0, int64(0); ; {
 			select {
 			case <-stop:
-				tick.Stop()
 				return
 			case <-tick.C:
+			}
+			if n := done.Load(); n >= mark+20 {
+				mark = n
 				proxy.DropReply("/submit HTTP/1.1")
-				if cut++; cut%20 == 0 {
+				if armed++; armed%20 == 0 {
 					proxy.Cut()
 				}
 			}
