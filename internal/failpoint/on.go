@@ -58,6 +58,7 @@ func (p *point) act() {
 		Kill()
 	case stop:
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		<-time.After(100 * time.Millisecond) // the signal is on its way; what follows is for after the standstill
 	case sleep:
 		<-time.After(p.pause)
 	}

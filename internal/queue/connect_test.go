@@ -1,13 +1,19 @@
 package queue_test
 
 import (
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 func TestConnect(t *testing.T) {
@@ -25,7 +31,7 @@ func TestConnect(t *testing.T) {
 		},
 		"rediss://host:6380": func(t *testing.T, c redis.UniversalClient) {
 			tls := c.(*redis.Client).Options().TLSConfig
-			if tls == nil || tls.InsecureSkipVerify || tls.ServerName != "host" {
+			if tls == nil || tls.InsecureSkipVerify || tls.ServerName != "host" || tls.MinVersion != 0x0303 {
 				t.Errorf("TLS is %+v", tls)
 			}
 		},
@@ -99,5 +105,66 @@ func TestConnectBadURL(t *testing.T) {
 		if !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "hun%ter2") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+// TLS that can be had without the right certificate is none.
+func TestConnectTLS_A48(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"rediss://:hunter2@host?skip_verify=true", "rediss://:hunter2@s1?master_name=m&skip_verify=1", "rediss://:hunter2@n1?addr=n2:6379&skip_verify=true",
+	} {
+		if _, err := queue.Connect(url); err == nil || !strings.Contains(err.Error(), "REDIS_URL: ") || !strings.Contains(err.Error(), "skip_verify") ||
+			strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	ca, until := testkit.NewAuthority(t), time.Now().Add(time.Hour)
+	tlsRedis := func(until time.Time, host string, args ...string) (r *testkit.Redis, port string) {
+		cert, key := ca.Sign(t, t.TempDir(), until, host)
+		port = strconv.Itoa(testkit.FreePort(t))
+		return testkit.NewRedis(t, append([]string{
+			"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", "no", "--appendonly", "no",
+		}, args...)...), port
+	}
+	plain, good := tlsRedis(until, "localhost")
+	_, numbered := tlsRedis(until, "127.0.0.1")
+	_, over := tlsRedis(time.Now().Add(-time.Minute), "localhost")
+	node, cluster := tlsRedis(until, "localhost", "--cluster-enabled", "yes", "--tls-cluster", "yes",
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t)), // by default 10000 above the port, among those of outgoing connections
+		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname")
+	c := redis.NewClient(&redis.Options{Addr: node.Addr()})
+	defer c.Close()
+	if err := c.ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, url string
+		roots     *x509.CertPool
+		want      error
+	}{
+		{"right", "rediss://localhost:" + good, ca.Pool(), nil},
+		{"right, by its address", "rediss://127.0.0.1:" + numbered, ca.Pool(), nil},
+		{"right, a cluster", "rediss://nobody.example:1?addr=localhost:" + cluster, ca.Pool(), nil},
+		{"nobody's authority", "rediss://localhost:" + good, testkit.NewAuthority(t).Pool(), job.ErrUntrusted},
+		{"not the system's", "rediss://localhost:" + good, nil, job.ErrUntrusted},
+		{"another host's", "rediss://localhost:" + numbered, ca.Pool(), job.ErrUntrusted},
+		{"another host's, by address", "rediss://127.0.0.1:" + good, ca.Pool(), job.ErrUntrusted},
+		{"over", "rediss://localhost:" + over, ca.Pool(), job.ErrUntrusted},
+		{"a cluster of another authority", "rediss://localhost:" + cluster + "?addr=localhost:" + cluster, testkit.NewAuthority(t).Pool(), job.ErrUntrusted},
+		{"no TLS", "rediss://" + plain.Addr(), ca.Pool(), job.ErrUnavailable}, // it does not answer: it could be slow
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			clients, err := queue.ConnectTrusting(tc.url, tc.roots)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer clients.Close()
+			q := queue.New(clients, &job.PlanBook{}, queue.Options{Partitions: 1, Nonce: "n", Log: slog.New(slog.DiscardHandler)})
+			_, err = q.ReadDurability(t.Context())
+			if !errors.Is(err, tc.want) || tc.want != nil && !errors.Is(err, job.ErrUnavailable) {
+				t.Errorf("%v, want %v", err, tc.want)
+			}
+		})
 	}
 }

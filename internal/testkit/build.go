@@ -27,6 +27,9 @@ func BuildTierq(t testing.TB, tags ...string) string {
 	return path
 }
 
+// Build is BuildTierq for a program that is no test.
+func Build(tags ...string) (string, error) { return build("./cmd/tierq", tags) }
+
 // build takes a package path relative to the module's root.
 func build(pkg string, tags []string) (string, error) {
 	binaries.Lock()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -22,10 +23,11 @@ type MariaDB struct {
 	*server
 }
 
-// NewMariaDB starts a mariadbd for one test and stops it when the test ends.
-func NewMariaDB(t testing.TB) *MariaDB {
+// NewMariaDB starts a mariadbd for one test and stops it when the test ends. Args are mariadbd's own and override the defaults:
+// "--ssl-cert=/file".
+func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	t.Helper()
-	m, err := StartMariaDB()
+	m, err := StartMariaDB(args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func NewMariaDB(t testing.TB) *MariaDB {
 
 // StartMariaDB starts a mariadbd with empty system tables and returns when it answers: about a second on an idle machine,
 // most of it for making the tables. The caller stops it.
-func StartMariaDB() (*MariaDB, error) {
+func StartMariaDB(args ...string) (*MariaDB, error) {
 	bin, err := program(installMariaDB, "mariadbd", "mysqld")
 	if err != nil {
 		return nil, err
@@ -46,14 +48,14 @@ func StartMariaDB() (*MariaDB, error) {
 	}
 	for range attempts {
 		var m *MariaDB
-		if m, err = tryMariaDB(bin, install); err == nil {
+		if m, err = tryMariaDB(bin, install, args); err == nil {
 			return m, nil
 		}
 	}
 	return nil, err
 }
 
-func tryMariaDB(bin, install string) (*MariaDB, error) {
+func tryMariaDB(bin, install string, args []string) (*MariaDB, error) {
 	s, err := newServer("mariadb")
 	if err != nil {
 		return nil, err
@@ -68,14 +70,14 @@ func tryMariaDB(bin, install string) (*MariaDB, error) {
 		return nil, err
 	}
 	s.command = func() *exec.Cmd {
-		return exec.Command(bin, append(baseArgs(data),
-			"--port="+strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--log-error="+s.log(),
+		return exec.Command(bin, slices.Concat(baseArgs(data), []string{
+			"--port=" + strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--log-error=" + s.log(),
 			// Relative to the data: a path under a deep temporary folder would be too long for a socket.
 			"--socket=s.sock", "--pid-file=mariadb.pid",
 			"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M", "--innodb-buffer-pool-load-at-startup=0",
 			"--innodb-buffer-pool-dump-at-shutdown=0", "--max-connections=500", "--skip-log-bin", "--performance-schema=off",
 			"--character-set-server=utf8mb4",
-		)...)
+		}, args)...)
 	}
 	s.ready = func(int) error { return mariadbIs(s.Addr(), data) }
 	if err := s.start(); err != nil {

@@ -23,6 +23,23 @@ type Process struct {
 // developer's shell cannot change a test. Its output is logged when the test fails.
 func StartProcess(t testing.TB, bin string, env []string, args ...string) *Process {
 	t.Helper()
+	p, err := LaunchProcess(bin, env, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Kill(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("output of %s (pid %d, %v):\n%s", bin, p.Pid(), p.cmd.ProcessState, p.Output())
+		}
+	})
+	return p
+}
+
+// LaunchProcess is StartProcess for a program that is no test: the caller kills it, or it dies with the caller.
+func LaunchProcess(bin string, env []string, args ...string) (*Process, error) {
 	cmd := exec.Command(bin, args...)
 	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {
 		if value, set := os.LookupEnv(name); set {
@@ -38,18 +55,9 @@ func StartProcess(t testing.TB, bin string, env []string, args ...string) *Proce
 	cmd.WaitDelay = 2 * time.Second // a grandchild that holds the pipe does not hold the test
 	c, err := startChild(cmd)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	p := &Process{child: c, output: out}
-	t.Cleanup(func() {
-		if err := p.Kill(); err != nil {
-			t.Error(err)
-		}
-		if t.Failed() {
-			t.Logf("output of %s (pid %d, %v):\n%s", bin, p.Pid(), cmd.ProcessState, p.Output())
-		}
-	})
-	return p
+	return &Process{child: c, output: out}, nil
 }
 
 // Pid is the process id; it stays after the exit.
@@ -66,6 +74,9 @@ func (p *Process) Freeze() error { return p.freeze() }
 
 // Thaw sends SIGCONT.
 func (p *Process) Thaw() error { return p.thaw() }
+
+// Exited says whether the process has ended.
+func (p *Process) Exited() bool { return !p.alive() }
 
 // WaitExit returns the exit code, or -1 if a signal ended the process. Its error is ctx's.
 func (p *Process) WaitExit(ctx context.Context) (int, error) {

@@ -26,6 +26,7 @@ type Proxy struct {
 	dropped   []Drop
 	delay     time.Duration
 	blackhole bool
+	suffered  int // requests swallowed and replies held back or swallowed
 }
 
 // Drop is the evidence of one loss.
@@ -45,19 +46,29 @@ func (d Drop) Line() string {
 type rule struct {
 	match func(args []string) bool
 	reply bool // drop the reply, not the request
+	half  bool // of the reply, the first half is delivered
 }
 
 // NewProxy listens on a free port and dials backend (host:port) for each connection. It closes with the test.
 func NewProxy(t testing.TB, backend string) *Proxy {
 	t.Helper()
-	p := &Proxy{}
-	g, err := newGate(backend, func(l *link) { newRESPLink(p, l).run() })
+	p, err := StartProxy(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.gate = g
 	t.Cleanup(p.Close)
 	return p
+}
+
+// StartProxy is NewProxy for a program that is no test: the caller closes it.
+func StartProxy(backend string) (*Proxy, error) {
+	p := &Proxy{}
+	g, err := newGate(backend, func(l *link) { newRESPLink(p, l).run() })
+	if err != nil {
+		return nil, err
+	}
+	p.gate = g
+	return p, nil
 }
 
 // URL is redis://host:port/0.
@@ -67,6 +78,11 @@ func (p *Proxy) URL() string { return "redis://" + p.Addr() + "/0" }
 // away, then the client's connection is closed. A NOSCRIPT reply executed nothing: it is passed on, and the rule waits for
 // the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
 func (p *Proxy) DropReply(match func(args []string) bool) { p.arm(&rule{match: match, reply: true}) }
+
+// HalveReply arms one loss: as DropReply, but the client gets the first half of the reply before its connection is closed.
+func (p *Proxy) HalveReply(match func(args []string) bool) {
+	p.arm(&rule{match: match, reply: true, half: true})
+}
 
 // DropRequest arms one loss: the next request that matches never reaches the server; the client's connection is closed.
 func (p *Proxy) DropRequest(match func(args []string) bool) { p.arm(&rule{match: match}) }
@@ -83,6 +99,27 @@ func (p *Proxy) Armed() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.rules)
+}
+
+// Cut closes every open connection, both sides. New ones are welcome.
+func (p *Proxy) Cut() {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	p.cutAll()
+}
+
+// Disarm takes back the rules that have not met their request.
+func (p *Proxy) Disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = nil
+}
+
+// Suffered counts what Delay held back and Blackhole swallowed: the evidence that they landed.
+func (p *Proxy) Suffered() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.suffered
 }
 
 // Delay holds each reply back for d from its arrival: latency, not bandwidth.
@@ -122,6 +159,9 @@ func (p *Proxy) record(d Drop) {
 func (p *Proxy) judge(frame []byte) (r *rule, args []string, swallow bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.blackhole {
+		p.suffered++
+	}
 	if p.blackhole || len(p.rules) == 0 {
 		return nil, nil, p.blackhole
 	}
@@ -138,6 +178,9 @@ func (p *Proxy) judge(frame []byte) (r *rule, args []string, swallow bool) {
 func (p *Proxy) weather() (delay time.Duration, blackhole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.blackhole || p.delay > 0 {
+		p.suffered++
+	}
 	return p.delay, p.blackhole
 }
 

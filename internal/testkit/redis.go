@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -24,7 +25,13 @@ type Redis struct {
 // defaults: "--appendfsync", "everysec".
 func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
-	r, err := StartRedis(args...)
+	return NewRedisUnder(t, nil, args...)
+}
+
+// NewRedisUnder is NewRedis behind a command that executes what follows it in its own place, such as env LD_PRELOAD=....
+func NewRedisUnder(t testing.TB, under []string, args ...string) *Redis {
+	t.Helper()
+	r, err := startRedis(under, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,30 +40,32 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 }
 
 // StartRedis starts a redis-server and returns when it answers PING. The caller stops it.
-func StartRedis(args ...string) (*Redis, error) {
+func StartRedis(args ...string) (*Redis, error) { return startRedis(nil, args) }
+
+func startRedis(under, args []string) (*Redis, error) {
 	bin, err := program(installRedis, "redis-server")
 	if err != nil {
 		return nil, err
 	}
 	for range attempts {
 		var r *Redis
-		if r, err = tryRedis(bin, args); err == nil {
+		if r, err = tryRedis(append(slices.Clone(under), bin), args); err == nil {
 			return r, nil
 		}
 	}
 	return nil, err
 }
 
-func tryRedis(bin string, args []string) (*Redis, error) {
+func tryRedis(line, args []string) (*Redis, error) {
 	s, err := newServer("redis")
 	if err != nil {
 		return nil, err
 	}
 	s.command = func() *exec.Cmd {
-		cmd := exec.Command(bin, append([]string{
+		cmd := exec.Command(line[0], append(append(slices.Clone(line[1:]),
 			"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", s.log(), "--daemonize", "no",
 			"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-		}, args...)...)
+		), args...)...)
 		cmd.Dir = s.dir
 		return cmd
 	}

@@ -144,6 +144,9 @@ func (l *respLink) replies() {
 			dropped := !bytes.HasPrefix(frame, []byte("-NOSCRIPT"))
 			if dropped {
 				l.proxy.record(Drop{Args: request.args, Executed: true, Reply: frame})
+				if request.rule.half {
+					l.send(answer{frame: frame[:len(frame)/2]})
+				}
 				silent = true
 			} else {
 				l.proxy.rearm(request.rule)

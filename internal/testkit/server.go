@@ -75,6 +75,9 @@ func (s *server) Pid() int {
 	return 0
 }
 
+// Dir is the server's folder: its data are below it, and go with Stop.
+func (s *server) Dir() string { return s.dir }
+
 // Kill sends SIGKILL and returns when the process is gone. The folder stays for Restart. Safe twice.
 func (s *server) Kill() error {
 	if c := s.current(); c != nil {

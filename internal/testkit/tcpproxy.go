@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"bytes"
-	"net"
 	"sync"
 	"testing"
 )
@@ -10,7 +9,8 @@ import (
 // TCPProxy stands between any client and its server and breaks connections. It knows no protocol.
 type TCPProxy struct {
 	*gate
-	t testing.TB
+	t    testing.TB
+	line line
 
 	mu       sync.Mutex
 	cutting  bool
@@ -23,14 +23,24 @@ type TCPProxy struct {
 // NewTCPProxy listens on a free port and dials backend (host:port) for each connection. It closes with the test.
 func NewTCPProxy(t testing.TB, backend string) *TCPProxy {
 	t.Helper()
-	p := &TCPProxy{t: t, lostNext: map[*link]bool{}}
-	g, err := newGate(backend, p.carry)
+	p, err := StartTCPProxy(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.gate = g
+	p.t = t
 	t.Cleanup(p.Close)
 	return p
+}
+
+// StartTCPProxy is NewTCPProxy for a program that is no test: the caller closes it, and does without Refuse.
+func StartTCPProxy(backend string) (*TCPProxy, error) {
+	p := &TCPProxy{lostNext: map[*link]bool{}}
+	g, err := newGate(backend, p.carry)
+	if err != nil {
+		return nil, err
+	}
+	p.gate = g
+	return p, nil
 }
 
 // Cut closes every open connection, both sides. New ones are welcome.
@@ -74,6 +84,13 @@ func (p *TCPProxy) DropReply(text string) {
 	p.losing = []byte(text)
 }
 
+// Disarm takes back what has not met its bytes yet.
+func (p *TCPProxy) Disarm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutting, p.losing = false, nil
+}
+
 // Cuts counts what CutAfter and DropReply did: the evidence that a fault landed. When the client sees its connection closed,
 // it is already counted.
 func (p *TCPProxy) Cuts() int {
@@ -84,21 +101,26 @@ func (p *TCPProxy) Cuts() int {
 
 func (p *TCPProxy) carry(l *link) {
 	var parts sync.WaitGroup
-	parts.Go(func() { pump(l, l.client, l.server, p.toServer) })
-	parts.Go(func() { pump(l, l.server, l.client, p.toClient) })
+	parts.Go(func() { p.pump(l, true, p.toServer) })
+	parts.Go(func() { p.pump(l, false, p.toClient) })
 	parts.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.lostNext, l)
 }
 
-// pump copies until one side is closed; judge says how much of each piece may pass, and whether that was the end.
-func pump(l *link, from, to net.Conn, judge func(*link, []byte) (pass int, end bool)) {
+// pump copies one way until one side is closed; judge says how much of each piece may pass, and whether that was the end.
+func (p *TCPProxy) pump(l *link, out bool, judge func(*link, []byte) (pass int, end bool)) {
 	defer l.cut()
+	from, to := l.server, l.client
+	if out {
+		from, to = l.client, l.server
+	}
 	piece := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(piece)
 		if n > 0 {
+			p.line.pass(l, out, n)
 			pass, end := judge(l, piece[:n])
 			if _, err := to.Write(piece[:pass]); err != nil || end {
 				return

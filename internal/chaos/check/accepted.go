@@ -1,0 +1,192 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// tracked is S1: every accepted job is somewhere, and so is every life that was promised to a dead one.
+func tracked(b *book) {
+	for _, s := range b.submits {
+		for _, id := range s.named {
+			j := b.jobs[id]
+			switch {
+			case len(j.outcomes) > 0 || j.live != "":
+			case !b.journaled() && b.forgot(s.Sent, b.last()):
+				b.report.Counts.Forgotten++
+			case slices.Contains(b.Journal, id):
+				b.report.Counts.Lost++
+				b.say("S1", id, "accepted %s, and only the journal has it", s.Key)
+			default:
+				b.report.Counts.Lost++
+				b.say("S1", id, "accepted %s, and lost: no store has it; it ran %d times", s.Key, len(j.runs))
+			}
+		}
+	}
+	for _, id := range b.order {
+		j := b.jobs[id]
+		promised, _ := requests(j.requeues)
+		if got := max(j.generations()-1, 0); promised > got && (b.journaled() || !b.forgot(j.requeues[0].Sent, b.last())) {
+			b.say("S1", id, "%d new lives were promised, it had %d", promised, got)
+		}
+	}
+}
+
+// requests counts requeues by their names: how many were promised, and how many at most.
+func requests(ops []*Op) (promised, possible int) {
+	fates := map[string]Fate{}
+	nameless := 0
+	for _, op := range ops {
+		switch {
+		case op.Fate == Fail:
+		case op.Once == "":
+			nameless++
+			if op.Fate == OK {
+				promised++
+			}
+		case fates[op.Once] != OK:
+			fates[op.Once] = op.Fate
+		}
+	}
+	for _, fate := range fates {
+		if fate == OK {
+			promised++
+		}
+	}
+	return promised, nameless + len(fates)
+}
+
+// oneOutcome is S2: at rest every generation of every job has one outcome, and one row that agrees with it. A generation that still lives has
+// none yet; that is for L1 to say.
+func oneOutcome(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		for i := range j.outcomes {
+			o := &j.outcomes[i]
+			results, dead := 0, 0
+			switch o.Outcome {
+			case job.Completed:
+				results = 1
+			case job.Failed:
+				dead = 1
+			}
+			if rows := o.Results + o.Dead; rows > 1 || rows == 1 && results+dead == 0 || i > 0 && j.outcomes[i-1].Generation == o.Generation {
+				b.report.Counts.Doubled++
+				b.say("S2", id, "generation %d has more than one outcome: %s, %d results, %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
+			} else if o.Results != results || o.Dead != dead {
+				b.say("S2", id, "generation %d is %s with %d results and %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
+			}
+		}
+		if !j.exists() || len(j.outcomes) == 0 && j.live == "" && j.accepted() {
+			continue // nobody saw it, or it is lost: S1
+		}
+		promised, _ := requests(j.requeues)
+		for g := 1; g <= j.generations(); g++ {
+			if j.outcome(g) != nil || j.lives() && g == j.liveGeneration {
+				continue
+			}
+			if owed := j.accepted() && g <= 1+promised; b.forgotWithin(j) && (!owed || !b.journaled()) {
+				continue // it was never promised to anybody, or Redis may forget
+			}
+			b.say("S2", id, "generation %d has no outcome; it ran %d times, Redis has %q", g, len(j.of(g)), b.Live[id])
+		}
+	}
+}
+
+// accepted says whether a client was told that the job is taken.
+// revived says of a refused job that ran how that can be, by the design: the journal did not take it, so it was withdrawn; and then Redis lost the
+// withdrawal, and not the submit.
+func (b *book) revived(j *entry) bool {
+	s := j.submit
+	return b.journaled() && s.Code == "SYSTEM_UNHEALTHY" && len(j.runs) == 1 && b.forgot(s.Answered, j.runs[0].Began)
+}
+
+func (j *entry) accepted() bool { return j.submit != nil && slices.Contains(j.submit.named, j.id) }
+
+// noInvention is S3: whatever exists was asked for, once, and was not refused.
+func noInvention(b *book) {
+	nameless := map[string][]*entry{} // by trace id: jobs of which only that is known
+	for _, id := range b.order {
+		j := b.jobs[id]
+		s := j.submit
+		_, possible := requests(j.requeues)
+		switch {
+		case !j.exists() || j.callback:
+		case s == nil && len(j.runs) > 0:
+			b.say("S3", id, "ran under the key %q, which nobody submitted", j.runs[0].Key)
+		case s == nil:
+			nameless[j.trace] = append(nameless[j.trace], j)
+		case s.fate == Fail:
+			switch {
+			case b.withdrawn(j):
+				b.report.Counts.Withdrawn++
+			case b.revived(j):
+				b.report.Counts.Revived++
+			default:
+				b.say("S3", id, "its submit %s was refused (%d %s), and it ran %d times", s.Key, s.Status, s.Code, len(j.runs))
+			}
+		case s.Once == "" && len(b.kept(s)) > 1:
+			b.say("S3", id, "one submit %s, %d jobs", s.Key, len(s.jobs))
+		case j.generations()-1 > possible:
+			b.say("S3", id, "generation %d, after %d requeues", j.generations(), possible)
+		}
+	}
+	for _, id := range b.order {
+		if j := b.jobs[id]; j.submit == nil && slices.Contains(nameless[j.trace], j) {
+			b.judgeNameless(j.trace, nameless[j.trace])
+			delete(nameless, j.trace)
+		}
+	}
+}
+
+// withdrawn says whether a job is one that was refused in the end: the journal could not keep it, so it was cancelled before anybody ran it.
+func (b *book) withdrawn(j *entry) bool {
+	return b.journaled() && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled && !j.accepted() && len(j.cancels) == 0
+}
+
+// kept are the jobs that came of a submit, but for those that were withdrawn.
+func (b *book) kept(s *submit) []job.ID {
+	return slices.DeleteFunc(slices.Clone(s.jobs), func(id job.ID) bool { return b.withdrawn(b.jobs[id]) })
+}
+
+// judgeNameless takes the jobs that share a trace id with several submits (a batch), or have none. Each may be one whose client was never told,
+// or one that was withdrawn.
+func (b *book) judgeNameless(trace string, jobs []*entry) {
+	untold, refused := 0, 0
+	for _, s := range b.byTrace[trace] {
+		switch {
+		case s.fate == Unknown && !s.exists():
+			untold++
+		case s.fate == Fail:
+			refused++
+		}
+	}
+	for _, j := range jobs {
+		switch {
+		case untold > 0:
+			untold--
+			b.report.Counts.UnknownExist++
+		case refused > 0 && b.withdrawn(j):
+			refused--
+			b.report.Counts.Withdrawn++
+		default:
+			b.say("S3", j.id, "nobody submitted it; its trace id is %q", trace)
+		}
+	}
+}
+
+// idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not answered, the repeat is a new
+// one.
+func idempotentSubmit(b *book) {
+	for _, s := range b.submits {
+		if s.Once == "" {
+			continue
+		}
+		all := slices.Concat(s.named, b.kept(s))
+		slices.Sort(all)
+		if all = slices.Compact(all); len(all) > 1 && (len(s.named) > 1 || !b.forgot(s.Sent, b.last())) {
+			b.say("S13", s.Key, "the Idempotency-Key %s stands for the jobs %v", s.Once, all)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package check
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func TestTakenForDead(t *testing.T) {
+	for _, tc := range []struct {
+		name, worker string
+		broken       bool
+	}{
+		{"the process that was killed", "a-host-12-0abc", false},
+		{"another one, which lived", "a-host-11-0abc", true},
+	} {
+		e := sound()
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: tc.worker, Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4), FinishedAt: at(10)}
+		r := Check(e)
+		if broken := len(r.Violations) == 1 && r.Violations[0].Invariant == "S14"; broken != tc.broken || !tc.broken && len(r.Violations) > 0 {
+			t.Errorf("%s: %v", tc.name, r.Violations)
+		}
+	}
+}
+
+// A process is killed before its ending is delivered: what held the ending up for so long was Redis, which stood still.
+func TestEndingHeldUp(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		frozenTo float64
+		broken   bool
+	}{{"until shortly before", 9, false}, {"for a moment, long before", 4.4, true}} {
+		e := sound()
+		r := e.run(killed, 1)
+		r.Ended, r.Result = at(4.3), "result"
+		e.Faults[0].From, e.Faults[0].To = at(10), at(10)
+		e.Faults = append(e.Faults, Fault{Kind: "F13", Target: "redis", From: at(4.2), To: at(tc.frozenTo)})
+		judged(t, tc.name, e, tc.broken)
+	}
+}
+
+// A job's time counts from its claim: where a fault held up the claim's answer, little of it is left for the handler.
+func TestBegunLate(t *testing.T) {
+	for _, tc := range []struct {
+		name, target, why string
+		broken            bool
+	}{
+		{"the claim's answer was lost", "12", job.ErrMaxTime.Error(), false},
+		{"it failed of something else", "12", "", true},
+	} {
+		e := sound()
+		r := e.run(killed, 1)
+		r.Began, r.Ended, r.Why = at(6), at(6.05), tc.why
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(6.1)}
+		e.Faults[0] = Fault{Kind: "F27", Target: tc.target, From: at(4), To: at(4.2)}
+		judged(t, tc.name, e, tc.broken)
+	}
+}
+
+func judged(t *testing.T, name string, e Evidence, broken bool) {
+	t.Helper()
+	r := Check(e)
+	if is := len(r.Violations) == 1 && r.Violations[0].Invariant == "S14"; is != broken || !broken && len(r.Violations) > 0 {
+		t.Errorf("%s: %v", name, r.Violations)
+	}
+}
+
+// Without any fault a machine may stand still once in a while. Where it seems to do so all the time, something else is wrong.
+func TestLateClaims(t *testing.T) {
+	e := sound()
+	r := e.run(killed, 1)
+	r.Began, r.Ended, r.Why = at(6), at(6.05), job.ErrMaxTime.Error()
+	e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(6.1)}
+	e.Faults[0].Target = "11"
+	judged(t, "once", e, false)
+	if n := Check(e).Explained[byLateClaim]; n != 1 {
+		t.Errorf("%d late claims", n)
+	}
+	e.Faults = nil
+	for n := range 3 {
+		e.add(30+n, 20, func(op *Op, r *Run, o *Outcome) {
+			r.Attempt, o.Attempt, o.RetryCount = 2, 2, 1
+			o.Tries = []job.Attempt{{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: o.StartedAt, FinishedAt: o.StartedAt}}
+			first := *r
+			first.Attempt, first.Result, first.Why = 1, "", job.ErrMaxTime.Error()
+			e.Runs = append(e.Runs, first)
+		})
+	}
+	judged(t, "time and again", e, true)
+}
+
+// A process claims from a Redis that stands still, and is killed before Redis goes on: the claim is carried out for a dead process.
+func TestClaimOfTheDead(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		frozen float64
+		broken bool
+	}{{"while Redis stood still", 0.5, false}, {"before it did", 1.5, true}} {
+		e := sound()
+		e.run(killed, 1).Began = at(4.1)
+		e.Faults[0].From, e.Faults[0].To = at(1), at(1)
+		e.Faults[1] = Fault{Kind: "F13", Target: "redis", From: at(tc.frozen), To: at(4)}
+		e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool { return r.ID == id(killed) && r.Attempt == 1 })
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4.05), FinishedAt: at(10)}
+		judged(t, tc.name, e, tc.broken)
+	}
+}

@@ -1,0 +1,94 @@
+package check
+
+import (
+	"github.com/tierq/tierq/internal/job"
+)
+
+// kept is how many attempts of a generation the history keeps: a longer one says nothing about numbers.
+const kept = 50
+
+// boundedAttempts is S4: what is counted, what is written down and what ran all stay within the retries of a generation.
+func boundedAttempts(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		for i := range j.outcomes {
+			o := &j.outcomes[i]
+			cost, free := 0, 0 // attempts that did not end well
+			for _, t := range o.Tries {
+				switch t.Outcome {
+				case "RELEASED", "LATER", "CANCELLED":
+					free++
+				default:
+					cost++
+				}
+			}
+			spent := o.RetryCount
+			if o.Outcome == job.Failed || o.Outcome == job.Cancelled && cost > spent {
+				spent++ // the last one is not followed by a retry; of a cancelled job it may have crashed
+			}
+			runs, forgot := len(j.of(o.Generation)), b.forgotWithin(j)
+			switch {
+			case o.RetryCount > o.MaxRetries:
+				b.say("S4", id, "generation %d: %d retries of %d", o.Generation, o.RetryCount, o.MaxRetries)
+			case cost > o.MaxRetries+1:
+				b.say("S4", id, "generation %d: %d attempts did not end well, %d retries are allowed", o.Generation, cost, o.MaxRetries)
+			case len(o.Tries) >= kept || forgot:
+			case o.Outcome == job.Cancelled && cost == spent+1: // the last one crashed, and a cancel had been asked for: no retry is spent
+			case cost != spent:
+				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation, o.Outcome, o.RetryCount, cost)
+			case runs > o.RetryCount+1+free:
+				b.say("S4", id, "generation %d ran %d times, with %d retries and %d attempts given back", o.Generation, runs, o.RetryCount, free)
+			}
+		}
+	}
+}
+
+// fencing is S5: attempts only grow, and the ending that counts is that of the last one. A Redis that forgot counts again from where it was.
+func fencing(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		if len(j.runs) == 0 && !j.wrote() || b.forgotWithin(j) {
+			continue
+		}
+		highest := 0 // of the generations before
+		for i := range j.runs {
+			r := &j.runs[i]
+			if i > 0 && j.runs[i-1].Generation < r.Generation {
+				highest = j.runs[i-1].Attempt
+			}
+			switch {
+			case i > 0 && j.runs[i-1].Generation == r.Generation && j.runs[i-1].Attempt == r.Attempt:
+				b.say("S5", id, "attempt %d ran twice, in the processes %s and %s", r.Attempt, j.runs[i-1].Worker, r.Worker)
+			case r.Attempt <= highest:
+				b.say("S5", id, "attempt %d of generation %d ran after attempt %d of an earlier one", r.Attempt, r.Generation, highest)
+			}
+		}
+		for i := range j.outcomes {
+			b.lastWord(j, &j.outcomes[i])
+		}
+	}
+}
+
+// lastWord holds an outcome to the runs of its generation.
+func (b *book) lastWord(j *entry, o *Outcome) {
+	runs := j.of(o.Generation)
+	if n := len(runs); n > 0 && runs[n-1].Attempt > o.Attempt {
+		b.say("S5", j.id, "attempt %d made the outcome %s, and attempt %d ran", o.Attempt, o.Outcome, runs[n-1].Attempt)
+		return
+	}
+	if o.Outcome != job.Completed || !j.wrote() {
+		return
+	}
+	for i := range runs {
+		if runs[i].Attempt == o.Attempt && runs[i].Result != "" {
+			return
+		}
+	}
+	b.say("S5", j.id, "completed by attempt %d, which never came to its end", o.Attempt)
+}
+
+// wrote says whether the job is of the type whose handler writes its runs down.
+func (j *entry) wrote() bool { return j.submit != nil && j.submit.Type == Type }
+
+// Type is the job type whose handler writes down what it does.
+const Type = "CHAOS"

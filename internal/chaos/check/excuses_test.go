@@ -1,0 +1,120 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// forgets is a Redis that was emptied while the first jobs of the sound run lived.
+func forgets(from, to float64) Fault {
+	return Fault{Kind: "F19", Target: "redis", From: at(from), To: at(to), Repeats: true, ForgetsAcked: true}
+}
+
+// TestExcuses: what looks like a broken promise and is none, by the design.
+func TestExcuses(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		plant func(*Evidence)
+		holds func(Report) bool
+	}{
+		{"without a journal Redis takes its jobs along", func(e *Evidence) {
+			e.drop(plain)
+			delete(e.Live, id(plain))
+			e.Faults = append(e.Faults, forgets(1.2, 1.3))
+		}, func(r Report) bool { return r.Counts.Forgotten == 1 && r.Counts.Lost == 0 }},
+		{"the journal could not keep it, and it was taken back", func(e *Evidence) {
+			e.Journal, e.Tables = []job.ID{}, nil
+			e.Outcomes = append(e.Outcomes, ended(98, 1, 0, job.Cancelled, 9, 9.5))
+		}, func(r Report) bool { return r.Counts.Withdrawn == 1 }},
+		{"the same, and Redis lost the withdrawal", func(e *Evidence) {
+			e.Journal, e.Tables, e.Faults = []job.ID{}, nil, append(e.Faults, forgets(9.7, 9.8))
+			e.submit(98).Code = "SYSTEM_UNHEALTHY"
+			o := ended(98, 1, 1, job.Completed, 9, 10.2)
+			e.Outcomes, e.Runs = append(e.Outcomes, o), append(e.Runs, ran(98, 1, 1, "11", 10, 10.1, "result"))
+		}, func(r Report) bool { return r.Counts.Revived == 1 && r.Counts.Withdrawn == 0 }},
+		{"the same, and the client who was not answered tried again", func(e *Evidence) {
+			e.Journal, e.Tables = []job.ID{}, nil
+			o := ended(20, 1, 0, job.Cancelled, 5, 5.1)
+			o.Trace = "t6"
+			e.Outcomes = append(e.Outcomes, o)
+		}, func(r Report) bool { return r.Counts.Withdrawn == 0 }},
+		{"a second ending after the first was forgotten", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(2, 2.1))
+			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 3, 3.4, "result"))
+			e.Polls = append(e.Polls, seen("c", plain, 1, job.Processing, 3.2))
+		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
+		{"a run after Redis forgot, whose attempts count from 1 again", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(2, 2.1))
+			r := e.run(plain, 1)
+			r.Attempt = 2
+			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 3, 3.4, "result"))
+		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
+		{"nobody was told that it is accepted, it ran, and Redis forgot it before SQL had heard of it", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(6, 6.1))
+			e.submit(plain).Fate = Unknown
+			e.drop(plain)
+			delete(e.Live, id(plain))
+			e.Polls = nil
+		}, func(r Report) bool { return r.Counts.Lost == 0 }},
+		{"a repeat of a submit that nobody answered, after Redis forgot its key", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(6, 6.1))
+			e.add(20, 5, func(op *Op, r *Run, o *Outcome) { op.Key, r.Key, o.Trace = "", "k6", "t6" })
+		}, func(Report) bool { return true }},
+		{"a poison job takes its neighbours along", func(e *Evidence) {
+			e.Faults = nil
+			e.submit(plain).Crashes, e.submit(plain).Fails = 1, 1
+			r := e.run(plain, 1)
+			*r = ran(plain, 1, 1, "12", 4.5, 0, "")
+			e.Runs = append(e.Runs, ran(plain, 1, 2, "10", 14, 15, "result"))
+			o := e.outcome(plain, 1)
+			*o = ended(plain, 1, 2, job.Completed, 1, 15)
+			o.RetryCount, o.Tries = 1, []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED"}}
+			e.Polls = nil
+		}, func(r Report) bool { return r.Explained["F46"] == 2 }},
+		{"cancelled while it ran, and its worker died", func(e *Evidence) {
+			e.Runs = append(e.Runs, ran(cancelled, 1, 1, "12", 3.2, 0, ""))
+			o := e.outcome(cancelled, 1)
+			o.Attempt, o.EndedAt, o.Tries = 1, at(8), []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED", FinishedAt: at(8)}}
+		}, func(r Report) bool { return r.Crashed.N == 2 }},
+		{"a run past its time", func(e *Evidence) {
+			e.Faults = nil
+			r := e.run(killed, 1)
+			r.Ended = at(6.2)
+		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
+		{"given back by a server that stopped", func(e *Evidence) {
+			e.Faults = []Fault{{Kind: "F09", Target: "12", From: at(4.2), To: at(4.4), Repeats: true}}
+			r := e.run(killed, 1)
+			r.Ended = at(4.4)
+			o := e.outcome(killed, 1)
+			o.RetryCount, o.Tries[0].Outcome = 0, "RELEASED"
+		}, func(r Report) bool { return r.Explained["F09"] == 1 }},
+		{"a dead worker's job lay about while Redis was away", func(e *Evidence) {
+			e.Faults = append(e.Faults, Fault{Kind: "F13", Target: "redis", From: at(6), To: at(11)})
+			o := e.outcome(killed, 1)
+			o.Tries[0].FinishedAt, o.EndedAt, o.StartedAt = at(19), at(19.6), at(19.5)
+			r := e.run(killed, 2)
+			r.Began, r.Ended = at(19.5), at(19.6)
+		}, func(r Report) bool { return r.Crashed.N == 1 && r.Crashed.Quiet == 0 }},
+		{"polls that crossed each other", func(e *Evidence) {
+			late := seen("c", plain, 1, job.Processing, 6)
+			late.Sent = at(1.4)
+			e.Polls = append(e.Polls, late)
+		}, func(Report) bool { return true }},
+		{"what servers counted that did not die", func(e *Evidence) {
+			e.Metrics = &Sums{Accepted: 7, Completed: 6, Failed: 1, Cancelled: 2}
+		}, func(Report) bool { return true }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := sound()
+			tc.plant(&e)
+			r := Check(e)
+			for _, v := range r.Violations {
+				t.Error(v)
+			}
+			if !tc.holds(r) {
+				t.Errorf("%+v, explained by %v, L2 %s", r.Counts, r.Explained, r.Crashed)
+			}
+		})
+	}
+}

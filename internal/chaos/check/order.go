@@ -1,0 +1,79 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// CheckOrder holds a run without faults to S7 and S8, by Redis' own times: of two jobs of one partition the better tier is claimed first if both
+// were ready, and within a tier the one that arrived first. Jobs that were delayed, or cancelled, were not ready all the time and are left out. No
+// tolerance is needed, however wide the slots: a claim takes the best there is, in one step.
+func CheckOrder(e Evidence) []Violation {
+	b := newBook(e)
+	type class struct{ partition, priority int }
+	lines := map[class][]*Outcome{}
+	for _, id := range b.order {
+		j := b.jobs[id]
+		o := j.outcome(1)
+		plan, ok := b.planOf(j)
+		if !ok || o == nil || o.FirstTriedAt.IsZero() || o.Outcome == job.Cancelled || j.submit.Delay > 0 {
+			continue
+		}
+		c := class{id.Partition(), plan.Priority}
+		lines[c] = append(lines[c], o)
+	}
+	for c, line := range lines {
+		slices.SortFunc(line, func(x, y *Outcome) int { return cmp.Or(x.ArrivedAt.Compare(y.ArrivedAt), cmp.Compare(x.ID, y.ID)) })
+		b.fifo(line)
+		for better, ahead := range lines {
+			if better.partition == c.partition && better.priority < c.priority {
+				b.tierOrder(ahead, line)
+			}
+		}
+	}
+	slices.SortFunc(b.report.Violations, func(x, y Violation) int {
+		return cmp.Or(cmp.Compare(x.Invariant, y.Invariant), cmp.Compare(x.ID, y.ID))
+	})
+	return b.report.Violations
+}
+
+// fifo: nobody who arrived later is tried before.
+func (b *book) fifo(line []*Outcome) {
+	var latest *Outcome // claimed the latest, of those that arrived earlier
+	for i := 0; i < len(line); {
+		same := i
+		for same < len(line) && line[same].ArrivedAt.Equal(line[i].ArrivedAt) {
+			if latest != nil && line[same].FirstTriedAt.Before(latest.FirstTriedAt) {
+				b.say("S8", line[same].ID, "arrived at %s and tried at %s, before %s, which arrived at %s", clock(line[same].ArrivedAt),
+					clock(line[same].FirstTriedAt), latest.ID, clock(latest.ArrivedAt))
+			}
+			same++
+		}
+		for ; i < same; i++ {
+			if latest == nil || line[i].FirstTriedAt.After(latest.FirstTriedAt) {
+				latest = line[i]
+			}
+		}
+	}
+}
+
+// tierOrder: while one of the better tier waits, nobody of the worse one is claimed.
+func (b *book) tierOrder(better, worse []*Outcome) {
+	better = slices.Clone(better)
+	slices.SortFunc(better, func(x, y *Outcome) int { return x.ArrivedAt.Compare(y.ArrivedAt) })
+	until := make([]time.Time, len(better)+1) // until[n]: the latest claim among the first n
+	for i, o := range better {
+		if until[i+1] = until[i]; o.FirstTriedAt.After(until[i]) {
+			until[i+1] = o.FirstTriedAt
+		}
+	}
+	for _, o := range worse {
+		before, _ := slices.BinarySearchFunc(better, o.FirstTriedAt, func(x *Outcome, t time.Time) int { return x.ArrivedAt.Compare(t) })
+		if until[before].After(o.FirstTriedAt) {
+			b.say("S7", o.ID, "%s was tried at %s, while a better tier waited until %s", o.Tier, clock(o.FirstTriedAt), clock(until[before]))
+		}
+	}
+}

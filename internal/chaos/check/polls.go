@@ -1,0 +1,102 @@
+package check
+
+import (
+	"net/http"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// terminalIsFinal is S12: after an end nothing else of that generation is seen by anybody, only a dead letter has a next generation, and who was
+// told that a job is cancelled, or will be, was told the truth. A Redis that forgot may show a job alive again, and take a cancel that comes too
+// late.
+func terminalIsFinal(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		ends := map[int]*Poll{}
+		var newest *Poll
+		for _, p := range j.polls {
+			if p.HTTP != http.StatusOK {
+				continue
+			}
+			if end := ends[p.Generation]; end != nil && end.By != p.By && end.Status != p.Status && p.Sent.After(end.At) && !b.forgot(end.Sent, p.At) {
+				b.say("S12", id, "generation %d: %s told %s, later %s told %s", p.Generation, end.Status, end.By, p.Status, p.By)
+				break
+			}
+			if newest != nil && p.Generation < newest.Generation && newest.By != p.By && p.Sent.After(newest.At) && !b.forgot(newest.Sent, p.At) {
+				b.say("S12", id, "%s saw generation %d, later %s saw generation %d", newest.By, newest.Generation, p.By, p.Generation)
+				break
+			}
+			if ends[p.Generation] == nil && p.Status.Ended() {
+				ends[p.Generation] = p
+			}
+			if newest == nil || p.Generation > newest.Generation {
+				newest = p
+			}
+		}
+		for g, end := range ends {
+			if o := j.outcome(g); o != nil && o.Outcome != end.Status && !b.forgot(end.Sent, b.last()) && !b.forgotWithin(j) {
+				b.say("S12", id, "generation %d was shown as %s, its outcome is %s", g, end.Status, o.Outcome)
+			}
+		}
+		for i := 1; i < len(j.outcomes); i++ {
+			if before := &j.outcomes[i-1]; before.Generation < j.outcomes[i].Generation && before.Outcome != job.Failed {
+				b.say("S12", id, "generation %d is %s, and generation %d has an outcome", before.Generation, before.Outcome, j.outcomes[i].Generation)
+			}
+		}
+		b.keptCancels(j)
+	}
+}
+
+func (b *book) keptCancels(j *entry) {
+	if len(j.outcomes) == 0 {
+		return
+	}
+	for i := range j.outcomes {
+		if j.outcomes[i].Outcome == job.Cancelled {
+			return
+		}
+	}
+	for _, op := range j.cancels {
+		if op.Fate == OK && !b.forgotWithin(j) && !b.forgot(op.Sent, b.last()) {
+			b.say("S12", j.id, "a cancel was answered %d at %s, and no generation is CANCELLED: the last is %s", op.Status, clock(op.Answered),
+				j.outcomes[len(j.outcomes)-1].Outcome)
+			return
+		}
+	}
+}
+
+// pollsMonotone is S16: what one poller sees of a generation never goes back from its end, and a job that is known stays known. That a result is
+// the same every time is in S18, which holds each that was seen to SQL's.
+func pollsMonotone(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		last := map[string]*Poll{} // by poller: the latest that knew the job
+		var known *Op              // the submit's answer
+		if j.submit != nil {
+			for _, op := range j.submit.ops {
+				if op.Fate == OK && op.ID == id && (known == nil || op.Answered.Before(known.Answered)) {
+					known = op
+				}
+			}
+		}
+		for _, p := range j.polls {
+			before := last[p.By]
+			if p.HTTP == http.StatusNotFound {
+				told := known != nil && p.Sent.After(known.Answered) && (b.journaled() || !b.forgot(known.Sent, p.At))
+				if told || before != nil && !b.forgot(before.Sent, p.At) {
+					b.say("S16", id, "%s got 404 at %s for a job that is known", p.By, clock(p.At))
+					break
+				}
+			}
+			if p.HTTP != http.StatusOK {
+				continue
+			}
+			if before != nil && (p.Generation < before.Generation || p.Generation == before.Generation && before.Status.Ended() && p.Status != before.Status) &&
+				!b.forgot(before.Sent, p.At) {
+				b.say("S16", id, "%s saw %s of generation %d, then %s of generation %d", p.By, before.Status, before.Generation, p.Status, p.Generation)
+				break
+			}
+			last[p.By] = p
+		}
+	}
+}

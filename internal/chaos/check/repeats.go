@@ -1,0 +1,152 @@
+package check
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// claimLead is how long before its handler began a job may have been claimed, and onItsWay how long after a handler's end its ending may still
+// have been on its way, beyond the time that its lease lasts.
+const (
+	claimLead = 2 * time.Second
+	onItsWay  = 3 * time.Second
+)
+
+// explained is S14: each execution beyond the first of a generation has a reason: its predecessor was asked not to end well, or ran too long,
+// or a fault that may repeat jobs met the predecessor's lease.
+func explained(b *book) {
+	crashed := b.ownCrashes()
+	for _, id := range b.order {
+		j := b.jobs[id]
+		runs := j.runs
+		if b.forgotWithin(j) { // a Redis that forgot counts attempts again: time alone has their order
+			runs = slices.Clone(runs)
+			slices.SortStableFunc(runs, func(x, y Run) int { return cmp.Or(cmp.Compare(x.Generation, y.Generation), x.Began.Compare(y.Began)) })
+		}
+		for i := 1; i < len(runs); i++ {
+			before, r := &runs[i-1], &runs[i]
+			if before.Generation != r.Generation {
+				continue
+			}
+			b.report.Counts.Beyond++
+			reason := b.reason(j, before, r, crashed)
+			if reason == "" {
+				b.report.Counts.Unexplained++
+				b.say("S14", id, "attempt %d ran without a reason: attempt %d ran in process %s from %s to %s, result %.8q", r.Attempt, before.Attempt, before.Worker,
+					clock(before.Began), clock(before.Ended), before.Result)
+				continue
+			}
+			b.report.Explained[reason]++
+		}
+	}
+	if n := b.report.Explained[byLateClaim]; n > len(b.Runs)/1000+1 {
+		b.say("S14", "run", "%d of %d executions had no time left when they began: the machine is not that slow", n, len(b.Runs))
+	}
+}
+
+// reason is why r followed before; "" = there is none.
+func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string {
+	plan, planned := b.planOf(j)
+	if j.submit != nil && before.Attempt <= j.submit.Crashes {
+		return crash
+	}
+	if j.submit != nil && before.Attempt <= j.submit.Fails {
+		return byHandler
+	}
+	from, to := before.Began.Add(-claimLead), r.Began
+	if !before.Ended.IsZero() {
+		if held := b.delivered(before.Ended, plan.HeartbeatTimeout+onItsWay); held.Before(to) {
+			to = held
+		}
+	}
+	if f, ok := crashed[before.Worker]; ok && f.overlaps(from, to) {
+		return f.Kind
+	}
+	found := ""
+	for i := range b.Faults {
+		f := &b.Faults[i]
+		switch {
+		case !f.Repeats:
+		case f.ForgetsAcked && f.overlaps(from, r.Began): // the ending may have been taken, and forgotten
+			found = f.Kind
+		case !f.overlaps(from, to):
+		case f.Target == before.Worker:
+			return f.Kind
+		case f.Target == "" || f.Target == "redis" || f.Target == "mysql":
+			found = f.Kind
+		}
+	}
+	if found != "" {
+		return found
+	}
+	if until := before.Ended; planned && plan.MaxProcessingTime > 0 {
+		if until.IsZero() && j.submit.Hangs {
+			until = r.Began
+		}
+		if until.Sub(before.Began) >= plan.MaxProcessingTime || b.begunLate(before, plan) {
+			return byMaxTime
+		}
+	}
+	if before.Why == job.ErrMaxTime.Error() {
+		return byLateClaim
+	}
+	return ""
+}
+
+// delivered is when an ending that was made at a time was in Redis or given up: a Redis that stands still or is away takes it later.
+func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
+	until := ended.Add(within)
+	for i := range b.Faults {
+		f := &b.Faults[i]
+		if (f.Target == "redis" || f.Target == "") && f.overlaps(ended, until) && f.To.Add(within).After(until) {
+			until = f.To.Add(within)
+		}
+	}
+	return until
+}
+
+// begunLate says whether a run had less than its time because it began late: the time counts from the claim, whose answer a fault held up.
+func (b *book) begunLate(r *Run, plan job.Plan) bool {
+	if r.Why != job.ErrMaxTime.Error() {
+		return false
+	}
+	claimed := r.Ended.Add(-plan.MaxProcessingTime)
+	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
+		return (f.Target == "" || f.Target == "redis" || f.Target == r.Worker) && f.overlaps(claimed.Add(-time.Second), r.Began)
+	})
+}
+
+// crash is the kind of fault that a job is whose payload kills its process.
+const crash = "F46"
+
+// ownCrashes are the processes that a job killed: each is a fault of its own to whatever else ran there.
+func (b *book) ownCrashes() map[string]Fault {
+	crashed := map[string]Fault{}
+	for _, j := range b.jobs {
+		for i := range j.runs {
+			if r := &j.runs[i]; j.submit != nil && r.Attempt <= j.submit.Crashes && r.Ended.IsZero() {
+				crashed[r.Worker] = Fault{Kind: crash, Target: r.Worker, From: r.Began, Repeats: true}
+			}
+		}
+	}
+	return crashed
+}
+
+// planOf is the plan of a job's tier, if its tier and the plan are known.
+func (b *book) planOf(j *entry) (plan job.Plan, ok bool) {
+	if j.submit == nil {
+		return plan, false
+	}
+	plan, ok = b.Plans[j.submit.Tier]
+	return plan, ok
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format("15:04:05.000")
+}

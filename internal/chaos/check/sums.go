@@ -1,0 +1,65 @@
+package check
+
+import "github.com/tierq/tierq/internal/job"
+
+// payloadIntegrity is S18: handlers get what was submitted, and clients get, from Redis and from SQL, what handlers returned.
+func payloadIntegrity(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		for i := range j.runs {
+			if r := &j.runs[i]; j.submit != nil && r.Sum != j.submit.Sum {
+				b.say("S18", id, "attempt %d got the payload %.8q, %.8q was submitted", r.Attempt, r.Sum, j.submit.Sum)
+			}
+		}
+		for i := range j.outcomes {
+			o := &j.outcomes[i]
+			if o.Outcome != job.Completed {
+				continue
+			}
+			if returned, ok := j.returned(o); ok && o.ResultSum != returned {
+				b.say("S18", id, "attempt %d returned %.8q, SQL has %.8q", o.Attempt, returned, o.ResultSum)
+			}
+			for _, p := range j.polls {
+				if p.Generation == o.Generation && p.Status == job.Completed && p.ResultSum != o.ResultSum && !b.forgotWithin(j) {
+					b.say("S18", id, "%s got the result %.8q, SQL has %.8q", p.By, p.ResultSum, o.ResultSum)
+					break
+				}
+			}
+		}
+	}
+}
+
+// returned is what the attempt that made the outcome returned. After a Redis that forgot, two attempts can have one number: any of them will do.
+func (j *entry) returned(o *Outcome) (sum string, ok bool) {
+	runs := j.of(o.Generation)
+	for i := range runs {
+		if r := &runs[i]; r.Attempt == o.Attempt && r.Result != "" {
+			if sum, ok = r.Result, true; sum == o.ResultSum {
+				return sum, ok
+			}
+		}
+	}
+	return sum, ok
+}
+
+// sums is S20: all that were accepted have ended, by everybody's count. The tables hold no row beside those of the outcomes; and what the
+// servers counted, if none of them died, is what happened.
+func sums(b *book) {
+	c := b.report.Counts
+	differ := func(who string, theirs Sums) {
+		if got := (Sums{theirs.Accepted, c.Completed, c.Failed, c.Cancelled}); got != theirs {
+			b.say("S20", who, "%d completed, %d failed, %d cancelled; the outcomes are %d, %d, %d",
+				theirs.Completed, theirs.Failed, theirs.Cancelled, c.Completed, c.Failed, c.Cancelled)
+		}
+	}
+	if b.Tables != nil {
+		differ("tables", *b.Tables)
+	}
+	if b.Metrics == nil {
+		return
+	}
+	differ("metrics", *b.Metrics)
+	if taken := c.Accepted + c.UnknownExist; b.Metrics.Accepted != taken {
+		b.say("S20", "metrics", "%d accepted; the clients know of %d", b.Metrics.Accepted, taken)
+	}
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // reads the rows the servers wrote
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
+
+// TestCleanRun: two real servers, a load with something of everything, no fault. Nothing is broken, everything is there, and every handler ran once
+// unless it asked for more.
+func TestCleanRun_S7_S8_S20(t *testing.T) {
+	t.Parallel()
+	store, dsn := testkit.SharedRedisDB(t), testkit.SharedMariaDB(t)
+	bin := testkit.BuildTierq(t, "failpoint")
+	var bases []string
+	for range 2 {
+		s := testkit.StartProcess(t, bin, []string{
+			"REDIS_URL=" + store, "MYSQL_DSN=" + dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+		}, "serve")
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := s.WaitOutput(ctx, "this process"); err != nil {
+			t.Fatal(err)
+		}
+		bases = append(bases, listening.FindStringSubmatch(s.Output())[1])
+	}
+	e := check.Evidence{Plans: quickPlans(t, bases[0]), Bound: time.Minute}
+	runs := filepath.Join(t.TempDir(), "runs")
+	mix := DefaultMix()
+	mix.Fail, mix.Requeue = 0.1, 1
+	l := newLoad(t, Options{Runs: runs, History: runs + ".history", Jobs: 600, Rate: 300, Seed: 1, Mix: mix, MaxDelay: 500 * time.Millisecond}, bases...)
+	if err := l.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.Quiet = time.Now()
+	o, err := redis.ParseURL(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(o)
+	t.Cleanup(func() { _ = rdb.Close() })
+	testkit.Eventually(t, 40*time.Second, "everything is at rest", func() (bool, string) {
+		if err := ReadRedis(t.Context(), rdb, 1, &e); err != nil {
+			return false, err.Error()
+		}
+		p := e.Places
+		return p["queue"]+p["scheduled"]+p["beats"]+p["outbox"] == 0, fmt.Sprint(p)
+	})
+	e.Rested = time.Now()
+	if err := l.Look(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := ReadSQL(t.Context(), db, false, &e); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReadMetrics(t.Context(), bases, &e); err != nil {
+		t.Fatal(err)
+	}
+	e.Ops, e.Polls = l.Ops(), l.Polls()
+	if e.Runs, err = ReadRuns(runs); err != nil {
+		t.Fatal(err)
+	}
+	r := check.Check(e)
+	r.Violations = append(r.Violations, check.CheckOrder(e)...)
+	var table bytes.Buffer
+	r.Table(&table)
+	t.Log("\n" + table.String())
+	if len(r.Violations) > 0 {
+		t.Error("promises were broken")
+	}
+	if c := r.Counts; c.Accepted < 600 || c.Completed < 500 || c.Failed == 0 || c.Cancelled == 0 || c.Requeued == 0 || c.Beyond == 0 || c.Unknown > 0 {
+		t.Errorf("a poor run: %+v", c)
+	}
+	if len(e.Polls) < 600 || e.Metrics.Accepted == 0 || r.Stuck.N > 0 {
+		t.Errorf("%d polls, %+v, %s", len(e.Polls), e.Metrics, r.Stuck)
+	}
+	seesDamage(t, e)
+}
+
+// seesDamage: the checker is not blind to what the collectors brought.
+func seesDamage(t *testing.T, e check.Evidence) {
+	t.Helper()
+	for name, damage := range map[string]func(*check.Evidence){
+		"S1": func(e *check.Evidence) {
+			delete(e.Live, e.Outcomes[0].ID)
+			e.Outcomes, e.Tables, e.Metrics = e.Outcomes[1:], nil, nil
+		},
+		"S14": func(e *check.Evidence) {
+			e.Ops = append([]check.Op(nil), e.Ops...)
+			for i := range e.Ops {
+				e.Ops[i].Fails = 0
+			}
+		},
+		"S18": func(e *check.Evidence) {
+			e.Runs = append([]check.Run(nil), e.Runs...)
+			e.Runs[0].Sum = "changed"
+		},
+		"S20": func(e *check.Evidence) { e.Metrics = &check.Sums{} },
+	} {
+		broken := e
+		damage(&broken)
+		found := map[string]bool{}
+		for _, v := range check.Check(broken).Violations {
+			found[v.Invariant] = true
+		}
+		if !found[name] {
+			t.Errorf("%s was not seen: %v", name, found)
+		}
+	}
+}
+
+// quickPlans makes the tiers' retries quick, and returns the plans as they are then.
+func quickPlans(t *testing.T, base string) map[job.Tier]job.Plan {
+	t.Helper()
+	plans := map[job.Tier]job.Plan{}
+	for _, p := range job.DefaultPlans() {
+		path := base + "/admin/tiers/" + string(p.Tier)
+		var plan map[string]any
+		if err := json.Unmarshal(request(t, http.MethodGet, path, ""), &plan); err != nil {
+			t.Fatal(err)
+		}
+		delete(plan, "tier")
+		delete(plan, "version")
+		plan["backoff"] = map[string]any{"baseMs": 20, "factor": 1, "capMs": 20, "jitter": 0}
+		body, err := json.Marshal(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request(t, http.MethodPut, path, string(body))
+		plans[p.Tier] = p
+	}
+	return plans
+}
+
+func request(t *testing.T, method, url, body string) []byte {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %d %s %v", method, url, resp.StatusCode, text, err)
+	}
+	return text
+}

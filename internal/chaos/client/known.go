@@ -1,0 +1,58 @@
+package client
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// young is how many of the latest jobs get most of the polls.
+const young = 500
+
+// known is the jobs whose ids were answered, in that order.
+type known struct {
+	mu       sync.Mutex
+	ids      []job.ID
+	requeued map[job.ID]int // the generation whose successor was asked for
+}
+
+func (k *known) add(id job.ID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ids = append(k.ids, id)
+}
+
+func (k *known) all() []job.ID {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append([]job.ID(nil), k.ids...)
+}
+
+// pick takes one by chance: four of five times a young one.
+func (k *known) pick(dice *rand.Rand) (job.ID, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := len(k.ids)
+	if n == 0 {
+		return "", false
+	}
+	if dice.IntN(5) > 0 {
+		return k.ids[n-1-dice.IntN(min(n, young))], true
+	}
+	return k.ids[dice.IntN(n)], true
+}
+
+// requeue says whether the caller is the one to ask for a generation's successor. Nobody asks for a third life.
+func (k *known) requeue(id job.ID, generation int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.requeued == nil {
+		k.requeued = map[job.ID]int{}
+	}
+	if generation > 2 || k.requeued[id] >= generation {
+		return false
+	}
+	k.requeued[id] = generation
+	return true
+}

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// ReadRedis fills in what Redis holds: every job that it knows, the sizes of its sets, its counters, and what an audit finds wrong. It reads each
+// partition in one step, which takes seconds where there are many jobs: it is for a cluster at rest. The client needs a patient read timeout.
+func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *check.Evidence) error {
+	e.Redis, e.Live, e.Places = nil, map[job.ID]string{}, map[string]int{}
+	for p := range partitions {
+		s, err := queuetest.Read(ctx, c, p)
+		if err != nil {
+			return fmt.Errorf("read partition %d: %w", p, err)
+		}
+		for _, wrong := range s.Audit() {
+			e.Redis = append(e.Redis, fmt.Sprintf("partition %d: %s", p, wrong))
+		}
+		for id, h := range s.Jobs {
+			generation := "?"
+			if head := strings.Fields(h["head"]); len(head) > 1 {
+				generation = head[1]
+			}
+			e.Live[job.ID(id)] = string(s.State(job.ID(id)).Shown()) + " " + generation
+		}
+		for name, set := range s.Sets {
+			e.Places[name] += len(set)
+		}
+		for counter, n := range s.Counters {
+			if counter != "acknowledged" { // it only ever grows
+				e.Places[counter] += int(n)
+			}
+		}
+	}
+	return nil
+}

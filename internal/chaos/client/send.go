@@ -1,0 +1,183 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// answer is what came back; status 0 is nothing.
+type answer struct {
+	status int
+	sent   bool // a server may have seen the request
+	tag    string
+	body   reply
+}
+
+// reply has the members of all bodies that the load reads.
+type reply struct {
+	Data      json.RawMessage `json:"apiResponseData"`
+	JobID     job.ID          `json:"jobId"`
+	ErrorCode string          `json:"errorCode"`
+}
+
+// call sends one request and reads the whole answer; half of one is none.
+func (l *Load) call(ctx context.Context, method, url string, body []byte, header map[string]string) (a answer) {
+	var reached atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
+	defer func() { a.sent = reached.Load() }()
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return a
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := l.http.Do(req)
+	if err != nil {
+		return a
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || json.Unmarshal(text, &a.body) != nil {
+		return a
+	}
+	a.status, a.tag = resp.StatusCode, resp.Header.Get("ETag")
+	return a
+}
+
+// fate is what a client may conclude. Nobody was reached: nothing was done. A refusal has a code; whatever else has none of tierq's own words
+// says nothing.
+func (a *answer) fate() check.Fate {
+	switch {
+	case a.status >= 200 && a.status < 300:
+		return check.OK
+	case a.status == 0 && !a.sent:
+		return check.Fail
+	case a.status >= 400 && a.status < 500:
+		return check.Fail
+	case a.status == http.StatusServiceUnavailable && a.body.ErrorCode != "":
+		return check.Fail
+	}
+	return check.Unknown
+}
+
+// do performs an op and writes it down: that it is sent, and what was answered.
+func (l *Load) do(ctx context.Context, method, url string, body []byte, header map[string]string, ops ...*check.Op) answer {
+	for _, op := range ops {
+		op.Sent, op.Answered, op.Fate, op.Status, op.Code = time.Now(), time.Time{}, check.Unknown, 0, ""
+		l.asked(op)
+	}
+	a := l.call(ctx, method, url, body, header)
+	for _, op := range ops {
+		op.Answered, op.Fate, op.Status, op.Code = time.Now(), a.fate(), a.status, a.body.ErrorCode
+	}
+	return a
+}
+
+// submit sends one job by itself. An id that is learned stays with the wish.
+func (l *Load) submit(ctx context.Context, base string, w *wish) {
+	header := map[string]string{"X-Trace-Id": w.op.Trace}
+	if w.op.Once != "" {
+		header["Idempotency-Key"] = w.op.Once
+	}
+	text, _ := json.Marshal(w.body)
+	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", text, header, &w.op)
+	var data struct {
+		JobID job.ID `json:"jobId"`
+	}
+	_ = json.Unmarshal(a.body.Data, &data)             // of a refusal there is none
+	if id := max(data.JobID, a.body.JobID); id != "" { // the second is of an unknown outcome
+		w.op.ID = id
+	}
+	l.wrote(&w.op)
+}
+
+// batch sends several jobs of one tier at once. Those that nobody answered for are sent again by themselves, if they have an Idempotency-Key.
+func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand.Rand) {
+	trace := "batch-" + wishes[0].op.Key
+	ops, bodies := make([]*check.Op, len(wishes)), make([]body, len(wishes))
+	for i := range wishes {
+		ops[i], bodies[i] = &wishes[i].op, wishes[i].body
+		ops[i].Trace, bodies[i].Once = trace, ops[i].Once
+	}
+	text, _ := json.Marshal(bodies)
+	tier := strings.ToLower(string(ops[0].Tier))
+	a := l.do(ctx, http.MethodPost, base+"/"+tier+"/submit/batch", text, map[string]string{"X-Trace-Id": trace}, ops...)
+	var entries []reply
+	_ = json.Unmarshal(a.body.Data, &entries)
+	for i, op := range ops {
+		if op.Fate == check.OK && len(entries) == len(ops) {
+			op.ID, op.Code = entries[i].JobID, entries[i].ErrorCode
+			switch {
+			case op.Code == "OUTCOME_UNKNOWN":
+				op.Fate = check.Unknown
+			case op.Code != "":
+				op.Fate = check.Fail
+			}
+		} else if op.Fate == check.OK {
+			op.Fate = check.Unknown // an answer that cannot be read
+		}
+		l.wrote(op)
+		if op.Trace = op.Key; op.Once != "" && op.Fate == check.Unknown {
+			l.single(ctx, &wishes[i], dice)
+		}
+	}
+}
+
+// change performs a cancel or a requeue.
+func (l *Load) change(ctx context.Context, base, method, path string, op *check.Op) {
+	var header map[string]string
+	if op.Once != "" {
+		header = map[string]string{"Idempotency-Key": op.Once}
+	}
+	l.do(ctx, method, base+path, nil, header, op)
+	l.wrote(op)
+}
+
+// poll looks at a job once and writes down what it saw. The generation is the last part of the tag.
+func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) check.Poll {
+	p := check.Poll{By: by, ID: id, Sent: time.Now()}
+	a := l.call(ctx, http.MethodGet, l.base(dice)+"/result/poll?jobId="+string(id), nil, nil)
+	p.At, p.HTTP = time.Now(), a.status
+	if p.HTTP == http.StatusOK {
+		var data struct {
+			Status job.Status      `json:"currentJobStatus"`
+			Result json.RawMessage `json:"result"`
+		}
+		_ = json.Unmarshal(a.body.Data, &data) // it was read once as a part of the whole
+		parts := strings.Split(strings.TrimSuffix(a.tag, `"`), "-")
+		p.Status, p.ResultSum = data.Status, resultSum(data.Result)
+		p.Generation, _ = strconv.Atoi(parts[len(parts)-1])
+	}
+	if p.HTTP != 0 {
+		l.saw(p)
+	}
+	return p
+}
+
+// resultSum is the hash of a result, without its white space; "" for none.
+func resultSum(result []byte) string {
+	if len(result) == 0 || bytes.Equal(result, []byte("null")) {
+		return ""
+	}
+	var compact bytes.Buffer
+	if json.Compact(&compact, result) != nil {
+		return Sum(result)
+	}
+	return Sum(compact.Bytes())
+}

@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// wish is one job to be submitted: the body of its request, and the op that the history gets of it.
+type wish struct {
+	op   check.Op
+	body body
+}
+
+type body struct {
+	Type    string          `json:"type"`
+	Payload json.RawMessage `json:"payload"`
+	Delay   float64         `json:"delaySeconds,omitempty"`
+	Once    string          `json:"idempotencyKey,omitempty"` // of an entry of a batch
+}
+
+const (
+	largestBatch = 20
+	largestPad   = 2000 // bytes
+)
+
+// submitter submits until nothing is left. What was refused does not count: another takes its place, after a moment.
+func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
+	for {
+		n := 1
+		if dice.Float64() < l.Mix.Batch/(largestBatch/2) { // so that Batch is the share of the jobs, not of the requests
+			n = 2 + dice.IntN(largestBatch-1)
+		}
+		if n = l.take(n); n == 0 || !l.pace.wait(ctx, n) {
+			return
+		}
+		wishes := make([]wish, n)
+		tier := l.Tiers[dice.IntN(len(l.Tiers))]
+		for i := range wishes {
+			wishes[i] = l.wish(tier, dice)
+		}
+		if n == 1 {
+			l.single(ctx, &wishes[0], dice)
+		} else {
+			l.batch(ctx, l.base(dice), wishes, dice)
+		}
+		refused := 0
+		for i := range wishes {
+			if l.follow(ctx, &wishes[i], dice); wishes[i].op.Fate == check.Fail {
+				refused++
+			}
+		}
+		l.left.Add(int64(refused))
+		if refused > 0 && !wait(ctx, time.Duration(20+dice.IntN(80))*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// take takes up to n of the jobs that are left.
+func (l *Load) take(n int) int {
+	for {
+		left := l.left.Load()
+		got := int(min(left, int64(n)))
+		if got <= 0 {
+			return 0
+		}
+		if l.left.CompareAndSwap(left, left-int64(got)) {
+			return got
+		}
+	}
+}
+
+// wish makes up a job.
+func (l *Load) wish(tier job.Tier, dice *rand.Rand) wish {
+	is := func(share float64) bool { return dice.Float64() < share }
+	n := l.numbers.Add(1)
+	p := Payload{Key: fmt.Sprintf("%d-%d", l.Seed, n), File: l.Runs, SleepMs: dice.IntN(int(l.MaxSleep.Milliseconds()) + 1)}
+	if is(0.2) {
+		p.Pad = strings.Repeat("pad \u00e9\u2028<&> ", dice.IntN(largestPad/16))
+	}
+	if is(l.Mix.Fail) {
+		p.Fail = []int{1, 6}[dice.IntN(2)] // 6 is one more than the most retries of a tier
+	}
+	if is(l.Mix.Later) {
+		p.Later = 1
+	}
+	hangs := is(l.Mix.Hang)
+	if hangs {
+		p.HangMs = int(l.HangFor.Milliseconds())
+	}
+	text, _ := json.Marshal(p) // texts and numbers only: it cannot fail
+	w := wish{
+		op: check.Op{
+			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: check.Type, Sum: Sum(text), Fails: max(p.Fail, p.Later), Crashes: p.Crash, Hangs: hangs,
+		},
+		body: body{Type: check.Type, Payload: text},
+	}
+	if is(l.Mix.Delay) {
+		w.op.Delay = time.Duration(1+dice.IntN(int(l.MaxDelay.Milliseconds()))) * time.Millisecond
+		w.body.Delay = w.op.Delay.Seconds()
+	}
+	if is(l.Mix.Once) {
+		w.op.Once = "once-" + p.Key
+	}
+	return w
+}
+
+// single submits one job, and again under its Idempotency-Key while nobody answers.
+func (l *Load) single(ctx context.Context, w *wish, dice *rand.Rand) {
+	for range 4 {
+		l.submit(ctx, l.base(dice), w)
+		if w.op.Once == "" || w.op.Fate != check.Unknown || !wait(ctx, time.Duration(dice.IntN(500))*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// follow does what comes after a submit: it is remembered, some are submitted again, some cancelled.
+func (l *Load) follow(ctx context.Context, w *wish, dice *rand.Rand) {
+	if w.op.ID == "" || w.op.Fate == check.Fail {
+		return
+	}
+	l.known.add(w.op.ID)
+	if w.op.Once != "" && dice.Float64() < l.Mix.Again {
+		l.submit(ctx, l.base(dice), &wish{op: w.op, body: w.body})
+	}
+	if w.op.Fate == check.OK && dice.Float64() < l.Mix.Cancel {
+		l.cancel(ctx, w.op.ID, dice)
+	}
+}

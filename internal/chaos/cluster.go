@@ -1,0 +1,214 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+const (
+	database = "chaos"
+	user     = "tierq" // not root, who may write to a server that is read-only
+)
+
+// cluster is three servers with their stores. Faults go to the stores themselves; the servers reach them through proxies of their own.
+type cluster struct {
+	Options
+	dir     string // logs, and what the handlers wrote down
+	redis   *testkit.Redis
+	mariadb *testkit.MariaDB
+	rdb     *redis.Client // to Redis itself
+	db      *sql.DB       // to MariaDB itself, as root
+	servers []*server
+
+	closed sync.Once
+	abort  context.CancelFunc // ends the run
+	began  time.Time          // of load and faults
+
+	notes  sync.Mutex // guards what follows, and the lines for who watches
+	ops    []check.Op // submits that faults are made of
+	faults []check.Fault
+	kills  int
+	counts map[string]*tally // by kind
+	born   map[string]int    // processes that gave up starting, by their last words
+	broken error             // the first thing that went wrong with the run itself
+}
+
+// plans are the seed's tiers with times scaled down: a lost worker is found within seconds.
+func plans() []job.Plan {
+	all := job.DefaultPlans()
+	for i := range all {
+		all[i].HeartbeatTimeout, all[i].MaxProcessingTime = 1200*time.Millisecond, 2*time.Second
+		all[i].Backoff = job.Backoff{Base: 100 * time.Millisecond, Factor: 2, Cap: time.Second, Jitter: 0.2}
+	}
+	return all
+}
+
+// startCluster starts the stores, stores the plans, and starts the servers.
+func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
+	c = &cluster{Options: o, counts: map[string]*tally{}, born: map[string]int{}}
+	defer func() {
+		if err != nil {
+			c.stop()
+		}
+	}()
+	if c.dir, err = os.MkdirTemp("", "tierq-chaos-"); err != nil {
+		return c, fmt.Errorf("make a folder: %w", err)
+	}
+	// Rewrites of the AOF would move the tail that a fault wants to cut.
+	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
+		return c, err
+	}
+	c.rdb = redis.NewClient(&redis.Options{Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true, DisableIdentity: true})
+	if err = c.storePlans(ctx); err != nil {
+		return c, err
+	}
+	if c.mariadb, err = testkit.StartMariaDB(); err != nil {
+		return c, err
+	}
+	if err = c.openSQL(ctx); err != nil {
+		return c, err
+	}
+	for n := range o.Servers {
+		s, err := c.newServer(n)
+		if err != nil {
+			return c, err
+		}
+		c.servers = append(c.servers, s)
+	}
+	return c, c.each(func(s *server) error { return s.start(ctx) })
+}
+
+func (c *cluster) openSQL(ctx context.Context) error {
+	cfg, err := mysql.ParseDSN(c.mariadb.DSN("") + "?parseTime=true&timeout=2s&readTimeout=20s")
+	if err != nil {
+		return fmt.Errorf("read DSN: %w", err)
+	}
+	cfg.Logger = &mysql.NopLogger{} // broken connections are expected
+	empty, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	db := sql.OpenDB(empty)
+	defer db.Close()
+	for _, statement := range []string{
+		"CREATE DATABASE " + database + " CHARACTER SET utf8mb4",
+		"CREATE USER " + user + "@'%'",
+		"GRANT ALL ON " + database + ".* TO " + user + "@'%'",
+	} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	cfg.DBName = database
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	c.db = sql.OpenDB(connector)
+	return nil
+}
+
+// storePlans writes the plans as the servers do, while none runs.
+func (c *cluster) storePlans(ctx context.Context) error {
+	names := ""
+	for _, p := range plans() {
+		names += string(p.Tier) + " "
+		err := c.rdb.HSet(ctx, planKey(p.Tier), "priority", p.Priority, "maxRetries", p.MaxRetries, "heartbeatTimeoutMs", p.HeartbeatTimeout.Milliseconds(),
+			"maxProcessingTimeMs", p.MaxProcessingTime.Milliseconds(), "share", p.Share, "version", 1, "typeBackoff", "", "backoffBaseMs", p.Backoff.Base.Milliseconds(),
+			"backoffFactor", p.Backoff.Factor, "backoffCapMs", p.Backoff.Cap.Milliseconds(), "backoffJitter", p.Backoff.Jitter).Err()
+		if err != nil {
+			return fmt.Errorf("store plan: %w", err)
+		}
+	}
+	if err := c.rdb.HSet(ctx, "{tierq}:system:config", "tiers", names).Err(); err != nil {
+		return fmt.Errorf("store plans: %w", err)
+	}
+	return nil
+}
+
+func planKey(t job.Tier) string { return "{tierq}:system:config:tier:" + string(t) }
+
+// each does the same for all servers at once.
+func (c *cluster) each(do func(*server) error) error {
+	errs := make([]error, len(c.servers))
+	var group sync.WaitGroup
+	for i, s := range c.servers {
+		group.Go(func() { errs[i] = do(s) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// lockAll keeps every other fault away; the result lets them in again.
+func (c *cluster) lockAll() (unlock func()) {
+	for _, s := range c.servers {
+		s.lock.Lock()
+	}
+	return func() {
+		for _, s := range c.servers {
+			s.lock.Unlock()
+		}
+	}
+}
+
+// bases are the addresses of all servers, whether they are up or not.
+func (c *cluster) bases() []string {
+	var all []string
+	for _, s := range c.servers {
+		all = append(all, s.base())
+	}
+	return all
+}
+
+// runs is the file that the handlers write.
+func (c *cluster) runs() string { return filepath.Join(c.dir, "runs") }
+
+// stop ends every process that was started, frozen or not, and closes what is open. The folder stays. Safe twice.
+func (c *cluster) stop() {
+	c.closed.Do(func() {
+		hurried.CloseIdleConnections()
+		for _, s := range c.servers {
+			s.stop()
+		}
+		if c.rdb != nil {
+			_ = c.rdb.Close() // its server goes next
+		}
+		if c.db != nil {
+			_ = c.db.Close() // as does its
+		}
+		if c.redis != nil {
+			c.redis.Stop()
+		}
+		if c.mariadb != nil {
+			c.mariadb.Stop()
+		}
+	})
+}
+
+// say tells the person who watches.
+func (c *cluster) say(format string, a ...any) {
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	fmt.Fprintf(c.out(), "%s "+format+"\n", append([]any{time.Now().Format("15:04:05.000")}, a...)...)
+}
+
+func (o Options) out() io.Writer {
+	if o.Verbose == nil {
+		return io.Discard
+	}
+	return o.Verbose
+}

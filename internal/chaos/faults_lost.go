@@ -1,0 +1,64 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Faults after which Redis does not know what it answered. They run only with the journal.
+
+// rolledBack does to Redis what makes it forget, while no other fault is under way, and stores the plans again: with them, times would be as they
+// are in production.
+func rolledBack(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		defer w.lockAll()()
+		evidence, err := do(ctx, w)
+		if err != nil {
+			return evidence, err
+		}
+		return evidence, w.storePlans(context.WithoutCancel(ctx))
+	}
+}
+
+// aofCut: power loss: the process is gone, and so are the last bytes of its file.
+func aofCut(w *wound) (string, error) {
+	files, err := filepath.Glob(filepath.Join(w.redis.Dir(), "appendonlydir", "*.incr.aof"))
+	if err != nil || len(files) == 0 {
+		return "", fmt.Errorf("find the AOF: %d files, %w", len(files), err)
+	}
+	slices.Sort(files)
+	last := files[len(files)-1]
+	stat, err := os.Stat(last)
+	if err != nil {
+		return "", fmt.Errorf("find the AOF: %w", err)
+	}
+	cut := min(1+w.rng.Int64N(256<<10), stat.Size())
+	if err := os.Truncate(last, stat.Size()-cut); err != nil {
+		return "", fmt.Errorf("cut the AOF: %w", err)
+	}
+	return fmt.Sprintf("%d of %d bytes of its AOF are lost", cut, stat.Size()), nil
+}
+
+// aofGone: it comes back empty.
+func aofGone(w *wound) (string, error) {
+	if err := os.RemoveAll(filepath.Join(w.redis.Dir(), "appendonlydir")); err != nil {
+		return "", fmt.Errorf("remove the AOF: %w", err)
+	}
+	return "its AOF is removed", nil
+}
+
+// flushed: FLUSHALL. The process stays, and with it its run id.
+func flushed(ctx context.Context, w *wound) (string, error) {
+	calm := context.WithoutCancel(ctx)
+	n, err := w.rdb.DBSize(calm).Result()
+	if err != nil {
+		return "", fmt.Errorf("count the keys: %w", err)
+	}
+	if err := w.rdb.FlushAll(calm).Err(); err != nil {
+		return "", fmt.Errorf("flush: %w", err)
+	}
+	return counted(int(n), "keys flushed")
+}

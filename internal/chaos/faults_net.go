@@ -1,0 +1,136 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+	"github.com/tierq/tierq/lua"
+)
+
+// Faults of the network between one server and its stores.
+
+// scripts are the calls whose replies can be lost.
+var scripts = []struct{ name, src string }{
+	{"submit", lua.Submit}, {"claim", lua.Claim}, {"heartbeat", lua.Heartbeat}, {"complete", lua.Complete}, {"fail", lua.Fail}, {"release", lua.Release},
+	{"reclaim", lua.Reclaim}, {"promote", lua.Promote}, {"cancel", lua.Cancel}, {"requeue", lua.Requeue}, {"take_outbox", lua.TakeOutbox},
+	{"acknowledge", lua.Acknowledge},
+}
+
+// script is what Redis is sent for a script's name.
+func (c *cluster) script(name string) string {
+	src := c.scripts[name]
+	for _, s := range scripts {
+		if s.name == name && src == "" {
+			src = s.src
+		}
+	}
+	return lua.Prelude + src
+}
+
+// dropReply arms the loss of one reply of a script and waits until it has met its call.
+func (w *wound) dropReply(ctx context.Context, name string, within time.Duration) (line string, landed bool) {
+	before := len(w.s.redis.Dropped())
+	w.s.redis.DropReply(testkit.IsScript(w.script(name)))
+	defer w.s.redis.Disarm()
+	return w.awaitDrop(ctx, before, within)
+}
+
+func (w *wound) awaitDrop(ctx context.Context, before int, within time.Duration) (line string, landed bool) {
+	for end := time.Now().Add(within); time.Now().Before(end) && hold(ctx, 5*time.Millisecond); {
+		if drops := w.s.redis.Dropped()[before:]; len(drops) > 0 {
+			return drops[0].Line(), drops[0].Executed
+		}
+	}
+	return "", false
+}
+
+// lostReplies: the reply of a script is lost after it was executed, several times in a row.
+func lostReplies(name string) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		lost, last := 0, ""
+		for range 1 + w.rng.IntN(3) {
+			line, landed := w.dropReply(ctx, name, 5*time.Second)
+			if !landed {
+				break
+			}
+			lost, last = lost+1, line
+		}
+		if lost == 0 {
+			return "nobody called it", errMissed
+		}
+		return fmt.Sprintf("%d executed and not answered, the last reply was %s", lost, last), nil
+	}
+}
+
+// halvedReply: the connection breaks in the middle of what a claim answers.
+func halvedReply(ctx context.Context, w *wound) (string, error) {
+	before := len(w.s.redis.Dropped())
+	w.s.redis.HalveReply(testkit.IsScript(w.script("claim")))
+	defer w.s.redis.Disarm()
+	line, landed := w.awaitDrop(ctx, before, 5*time.Second)
+	if !landed {
+		return "nobody claimed", errMissed
+	}
+	return "half of a claim's reply came, it began " + line, nil
+}
+
+// late: every reply of Redis to this server is held back.
+func late(ctx context.Context, w *wound) (string, error) {
+	before, by := w.s.redis.Suffered(), w.between(200*time.Millisecond, 1500*time.Millisecond)
+	w.s.redis.Delay(by)
+	hold(ctx, 4*time.Second)
+	w.s.redis.Delay(0)
+	return counted(w.s.redis.Suffered()-before, fmt.Sprintf("replies came %s late", by.Round(time.Millisecond)))
+}
+
+// swallowed: the network takes everything between this server and Redis, and closes nothing.
+func swallowed(ctx context.Context, w *wound) (string, error) {
+	before := w.s.redis.Suffered()
+	w.s.redis.Blackhole(true)
+	hold(ctx, w.between(2*time.Second, 8*time.Second))
+	w.s.redis.Blackhole(false)
+	w.s.redis.Cut() // what was swallowed stays lost: these connections would wait for it
+	return counted(w.s.redis.Suffered()-before, "requests and replies swallowed")
+}
+
+// lostCommit: SQL commits, and nobody hears of it.
+func lostCommit(ctx context.Context, w *wound) (string, error) {
+	before := w.s.sql.Cuts()
+	w.s.sql.DropReply("\x03COMMIT") // the command byte: READ COMMITTED is another statement
+	for range 500 {
+		if w.s.sql.Cuts() > before || !hold(ctx, 10*time.Millisecond) {
+			break
+		}
+	}
+	if w.s.sql.Cuts() == before {
+		w.s.sql.Disarm()
+		return "nobody committed", errMissed
+	}
+	return "a COMMIT was executed and not answered", nil
+}
+
+// cutStatement: a connection to SQL breaks in the middle of a statement.
+func cutStatement(ctx context.Context, w *wound) (string, error) {
+	before := w.s.sql.Cuts()
+	w.s.sql.CutAfter(1 + w.rng.IntN(4000))
+	for range 500 {
+		if w.s.sql.Cuts() > before || !hold(ctx, 10*time.Millisecond) {
+			break
+		}
+	}
+	if w.s.sql.Cuts() == before {
+		w.s.sql.Disarm()
+		return "not enough was sent", errMissed
+	}
+	return "a connection was cut in the middle of what it carried", nil
+}
+
+// counted is evidence that needs at least one.
+func counted(n int, what string) (string, error) {
+	if n <= 0 {
+		return "no " + what, errMissed
+	}
+	return fmt.Sprintf("%d %s", n, what), nil
+}

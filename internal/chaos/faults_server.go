@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+)
+
+// Faults of one server process. Each ends with a server that serves.
+
+// kill ends a server's process, with the evidence.
+func (w *wound) kill(s *server) (string, error) {
+	pid, err := s.kill()
+	if err != nil {
+		return "", err
+	}
+	if w.kills++; w.kills == 1 {
+		w.from = time.Now()
+	}
+	return fmt.Sprintf("pid %s is gone: %v", pid, gone(pid)), nil
+}
+
+// killed: kill -9, and a new process after a while.
+func killed(ctx context.Context, w *wound) (string, error) {
+	evidence, err := w.kill(w.s)
+	if err != nil {
+		return "", err
+	}
+	hold(ctx, w.between(0, time.Second))
+	return evidence, w.s.start(context.WithoutCancel(ctx))
+}
+
+// allKilled: every server at once, so that nobody is there to take anything back.
+func allKilled(ctx context.Context, w *wound) (string, error) {
+	defer w.lockAll()()
+	var all []string
+	for _, s := range w.servers {
+		evidence, err := w.kill(s)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, evidence)
+	}
+	hold(ctx, w.between(time.Second, 5*time.Second))
+	return strings.Join(all, ", "), w.each(func(s *server) error { return s.start(context.WithoutCancel(ctx)) })
+}
+
+// justKilled is a kill that another fault needs: it is landed by itself.
+func (w *wound) justKilled() error {
+	evidence, err := w.kill(w.s)
+	if err == nil {
+		w.land(check.Fault{Kind: "F01", What: "kill -9 of a server", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Kills: w.kills, Repeats: true})
+		w.kills = 0
+	}
+	return err
+}
+
+// replace kills the process, which is a fault of its own, and starts one that has a point armed.
+func (w *wound) replace(ctx context.Context, points string) error {
+	if err := w.justKilled(); err != nil {
+		return err
+	}
+	err := w.s.start(ctx, "TIERQ_FAILPOINTS="+points)
+	w.from, w.target = time.Now(), w.s.pid()
+	return err
+}
+
+// atPoint: the process is replaced by one that kills itself when it passes a point in the code for the nth time.
+func atPoint(point string) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		if err := w.replace(ctx, fmt.Sprintf("%s=kill@%d", point, 1+w.rng.IntN(5))); err != nil {
+			return "", err
+		}
+		if !w.s.awaitDeath(ctx, 10*time.Second) {
+			return "nobody passed " + point, errMissed // it stays armed, and dies of it later or not at all
+		}
+		w.from, w.kills = time.Now(), 1
+		why, _ := w.s.died()
+		w.s.keepLog(w.s.now())
+		return why, w.s.start(context.WithoutCancel(ctx))
+	}
+}
+
+func orMissed(err error) error {
+	if err == nil {
+		return errMissed
+	}
+	return err
+}
+
+// afterScript: killed when Redis has executed a call of a script and nobody has heard the answer.
+func afterScript(name string) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		line, landed := w.dropReply(ctx, name, 10*time.Second)
+		if !landed {
+			return "nobody called it", errMissed
+		}
+		evidence, err := w.kill(w.s)
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("reply %q kept back, then %s", line, evidence), w.s.start(context.WithoutCancel(ctx))
+	}
+}
+
+// stopped: the process is asked to stop by signals, so many times.
+func stopped(sig syscall.Signal, times int) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		p := w.s.now()
+		for range times {
+			if err := p.Signal(sig); err != nil {
+				return "", fmt.Errorf("signal: %w", err)
+			}
+			hold(ctx, 50*time.Millisecond)
+		}
+		began := time.Now()
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		code, err := p.WaitExit(within)
+		if err != nil {
+			return "", err
+		}
+		w.s.keepLog(p)
+		evidence := fmt.Sprintf("pid %d ended with %d after %s", p.Pid(), code, time.Since(began).Round(10*time.Millisecond))
+		return evidence, w.s.start(context.WithoutCancel(ctx))
+	}
+}
+
+// frozen: SIGSTOP, and SIGCONT after a time.
+func frozen(low, high time.Duration) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		p := w.s.now()
+		if err := p.Freeze(); err != nil {
+			return "", err
+		}
+		began := time.Now()
+		hold(ctx, w.between(low, high))
+		return fmt.Sprintf("pid %d stood still for %s", p.Pid(), time.Since(began).Round(10*time.Millisecond)), p.Thaw()
+	}
+}
+
+// frozenAtPoint: the process stops itself between SQL's commit and the acknowledge, and others have to carry on.
+func frozenAtPoint(point string) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		if err := w.replace(ctx, fmt.Sprintf("%s=stop@%d", point, 1+w.rng.IntN(3))); err != nil {
+			return "", err
+		}
+		p := w.s.now()
+		within, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := p.WaitOutput(within, "failpoint "+point); err != nil {
+			return "nobody passed " + point, orMissed(w.replace(context.WithoutCancel(ctx), ""))
+		}
+		w.from = time.Now()
+		hold(ctx, 6*time.Second)
+		return hit.FindString(p.Output()), p.Thaw()
+	}
+}

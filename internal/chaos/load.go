@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/chaos/client"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// refusals is how many submits it takes for each that is accepted, about: while a store is away the others are refused.
+const refusals = 2.2
+
+// newLoad makes the clients.
+func (c *cluster) newLoad() (*client.Load, error) {
+	mix := client.DefaultMix()
+	if c.Mix != nil {
+		mix = *c.Mix
+	}
+	o := client.Options{
+		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
+		MaxSleep: c.MaxSleep,
+	}
+	if c.Clean {
+		o.Rate /= refusals
+		o.Mix = client.Mix{Once: mix.Once, Again: mix.Again, Batch: mix.Batch}
+	}
+	return client.New(o)
+}
+
+// rest lets everything come to its end and collects the evidence.
+func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence, err error) {
+	if err := c.mend(ctx); err != nil {
+		return e, err
+	}
+	e.Bound = restBound
+	if c.Bound > 0 {
+		e.Bound = c.Bound
+	}
+	e.Quiet = time.Now()
+	c.say("the last fault is over")
+	var left string
+	if e.Rested, left = c.awaitRest(ctx, e.Bound); e.Rested.IsZero() {
+		c.say("not at rest: %s", left)
+	}
+	if err := load.Look(ctx, 2000); err != nil {
+		return e, fmt.Errorf("last look: %w", err)
+	}
+	if err := c.collect(ctx, load, &e); err != nil {
+		return e, err
+	}
+	return e, load.Close()
+}
+
+func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evidence) (err error) {
+	c.notes.Lock()
+	e.Ops, e.Faults = append(load.Ops(), c.ops...), slices.Clone(c.faults)
+	c.notes.Unlock()
+	e.Polls = load.Polls()
+	e.Plans = map[job.Tier]job.Plan{}
+	for _, p := range plans() {
+		e.Plans[p.Tier] = p
+	}
+	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
+		return err
+	}
+	if err := client.ReadSQL(ctx, c.db, c.Journal, e); err != nil {
+		return err
+	}
+	if c.Clean {
+		if err := client.ReadMetrics(ctx, c.bases(), e); err != nil {
+			return err
+		}
+	}
+	return client.ReadRedis(ctx, c.rdb, 1, e)
+}
+
+// facts are what the table says about this run beside the verdict.
+func (c *cluster) facts(ctx context.Context, report *check.Report, took time.Duration) {
+	report.Fact("seed", "%d", c.Seed)
+	report.Fact("took", "%s, with %d servers", took.Round(time.Second), c.Servers)
+	for _, program := range [][]string{{"redis-server", "--version"}, {"mariadbd", "--version"}} {
+		out, err := exec.CommandContext(ctx, program[0], program[1:]...).Output()
+		if err != nil {
+			out = []byte("unknown: " + err.Error()) // not in PATH; it was found elsewhere
+		}
+		report.Fact(program[0], "%s", strings.TrimSpace(firstLine(string(out))))
+	}
+	report.Fact("journal", "%t", c.Journal)
+	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
+		t := c.counts[name]
+		switch {
+		case t.landed == 0:
+			report.Fact(name, "never landed, missed %d times: %s", t.missed, t.missing)
+		case t.missed > 0:
+			report.Fact(name, "%d landed, %d missed", t.landed, t.missed)
+		default:
+			report.Fact(name, "%d landed", t.landed)
+		}
+	}
+	for _, last := range slices.Sorted(maps.Keys(c.born)) {
+		report.Fact("gave up starting", "%d times: %s", c.born[last], last)
+	}
+	c.judge(report)
+}
+
+// judge adds what the run itself owes.
+func (c *cluster) judge(report *check.Report) {
+	if report.Kills < c.Kills {
+		report.Violations = append(report.Violations, check.Violation{Invariant: "F07", ID: "run", What: fmt.Sprintf("%d kills, %d are wanted", report.Kills, c.Kills)})
+	}
+	if beyond := report.Counts.Beyond; c.Clean && beyond > 0 {
+		report.Violations = append(report.Violations, check.Violation{Invariant: "F61", ID: "run", What: fmt.Sprintf("%d handlers started again", beyond)})
+	}
+}

@@ -1,0 +1,111 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// mend brings every server back that the faults left dead or armed. Each fault has healed what it broke by itself.
+func (c *cluster) mend(ctx context.Context) error {
+	return c.each(func(s *server) error {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		if err := c.bury(ctx, s); err != nil {
+			return err
+		}
+		return s.ready(ctx)
+	})
+}
+
+// ready waits until a server answers that it takes jobs.
+func (s *server) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bootPatience)
+	defer cancel()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base()+"/readyz", http.NoBody)
+		if err != nil {
+			return fmt.Errorf("server %d: %w", s.n, err)
+		}
+		if resp, err := hurried.Do(req); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		if !hold(ctx, 50*time.Millisecond) {
+			return fmt.Errorf("server %d (pid %s) is not ready %s after the last fault: %w", s.n, s.pid(), bootPatience, ctx.Err())
+		}
+	}
+}
+
+// nurse restarts servers that die while no lane looks after them: jobs that kill their process may still wait, and armed points.
+func (c *cluster) nurse(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, s := range c.servers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if !s.awaitDeath(ctx, time.Minute) {
+					continue
+				}
+				s.lock.Lock()
+				err := c.bury(ctx, s)
+				s.lock.Unlock()
+				if err != nil && ctx.Err() == nil {
+					c.breakOff(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// awaitRest looks until nothing is on its way any more: no job in a set of Redis, no promised requeue, no row in the journal. It returns when that
+// was, or the zero time, and what there still is.
+func (c *cluster) awaitRest(ctx context.Context, within time.Duration) (time.Time, string) {
+	left := "nobody looked"
+	for end := time.Now().Add(within); time.Now().Before(end); {
+		var err error
+		if left, err = c.onTheWay(ctx); err != nil {
+			left = err.Error()
+		} else if left == "" {
+			return time.Now(), ""
+		}
+		if !hold(ctx, 100*time.Millisecond) {
+			break
+		}
+	}
+	return time.Time{}, left
+}
+
+func (c *cluster) onTheWay(ctx context.Context) (string, error) {
+	left := ""
+	for _, set := range []string{"queue", "scheduled", "beats", "maxtimes", "outbox"} {
+		n, err := c.rdb.ZCard(ctx, queue.Key(0, set)).Result()
+		if err != nil {
+			return "", fmt.Errorf("count %s: %w", set, err)
+		}
+		if n > 0 {
+			left += fmt.Sprintf("%d in %s, ", n, set)
+		}
+	}
+	queries := map[string]string{"promised requeues": "SELECT COUNT(*) FROM failed_jobs WHERE requeue_requested_at IS NOT NULL AND requeued_at IS NULL"}
+	if c.Journal {
+		queries["rows in the journal"] = "SELECT COUNT(*) FROM accepted_jobs"
+	}
+	for what, query := range queries {
+		var n int
+		if err := c.db.QueryRowContext(ctx, query).Scan(&n); err != nil {
+			return "", fmt.Errorf("count %s: %w", what, err)
+		}
+		if n > 0 {
+			left += fmt.Sprintf("%d %s, ", n, what)
+		}
+	}
+	return left, nil
+}

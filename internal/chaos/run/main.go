@@ -1,0 +1,105 @@
+// Command run breaks tierq: `make chaos`, or `make chaos ARGS="-long -seed 7"`. It starts servers and stores of its own, puts them under load and
+// injects faults, then says which promises were broken. It exits with 1 if any was.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	broken, err := work(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+	}
+	if err != nil || broken {
+		os.Exit(1)
+	}
+}
+
+// asked is what the flags say.
+type asked struct {
+	chaos.Options
+	mutations bool
+}
+
+func work(ctx context.Context, args []string) (broken bool, err error) {
+	a, err := parse(args)
+	if err != nil {
+		return false, err
+	}
+	if a.mutations {
+		return false, chaos.Mutations(ctx, os.Stdout, a.Only)
+	}
+	report, err := chaos.Run(ctx, a.Options)
+	if err != nil {
+		return false, err
+	}
+	fmt.Println()
+	report.Table(os.Stdout)
+	return len(report.Violations) > 0, nil
+}
+
+// parse reads the size first, -short or -long or -clean, and then what differs from it.
+func parse(args []string) (a asked, err error) {
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.Bool("short", false, "about a minute, at least 20 kills (the default)")
+	long := flags.Bool("long", false, "about half an hour, at least 500 kills, 100,000 jobs")
+	clean := flags.Bool("clean", false, "no faults: every handler starts exactly once; 100,000 jobs")
+	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "decides which faults come, in which order")
+	jobs := flags.Int("jobs", 0, "how many jobs are submitted")
+	over := flags.Duration("for", 0, "how long the load takes, and with it the faults")
+	kills := flags.Int("kills", 0, "how many processes are killed at least")
+	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
+	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations")
+	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
+	quiet := flags.Bool("quiet", false, "only the table")
+	flags.BoolVar(&a.mutations, "mutations", false, "seed bugs into copies of the tree; the checker has to catch each")
+	if err := flags.Parse(args); err != nil {
+		return a, err
+	}
+	if flags.NArg() > 0 || *long && *clean {
+		return a, errors.New("there are no arguments beside the flags, and a run is long or clean")
+	}
+	switch {
+	case *long:
+		a.Options = chaos.Long()
+	case *clean:
+		a.Options = chaos.Undisturbed()
+	default:
+		a.Options = chaos.Short()
+	}
+	a.Seed, a.Journal, a.Binary = *seed, *journal, *binary
+	if *jobs > 0 {
+		a.Jobs = *jobs
+	}
+	if *over > 0 {
+		a.Over = *over
+	}
+	if *kills > 0 {
+		a.Kills = *kills
+	}
+	if *only != "" {
+		if a.Only, err = regexp.Compile(*only); err != nil {
+			return a, fmt.Errorf("-only: %w", err)
+		}
+	}
+	if !*quiet {
+		a.Verbose = os.Stdout
+	}
+	return a, nil
+}

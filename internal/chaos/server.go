@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// server is one place in the cluster: an address and two proxies that stay, and the process that serves there at the moment.
+type server struct {
+	lock  sync.Mutex // held by who breaks it
+	c     *cluster
+	n     int
+	port  int
+	redis *testkit.Proxy
+	sql   *testkit.TCPProxy
+
+	mu      sync.Mutex
+	process *testkit.Process
+	over    bool // no process is started any more
+}
+
+func (c *cluster) newServer(n int) (*server, error) {
+	s := &server{c: c, n: n}
+	var err error
+	if s.port, err = testkit.TakePort(); err != nil {
+		return nil, err
+	}
+	if s.redis, err = testkit.StartProxy(c.redis.Addr()); err != nil {
+		return nil, err
+	}
+	if s.sql, err = testkit.StartTCPProxy(c.mariadb.Addr()); err != nil {
+		s.redis.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) base() string { return "http://127.0.0.1:" + strconv.Itoa(s.port) }
+
+// bootPatience is above what a starting server waits for stores that are away.
+const bootPatience = 70 * time.Second
+
+// badSettings is the exit code of a server that no supervisor should start again.
+const badSettings = 2
+
+// start starts a process and returns when it serves. Env is added to the settings. A process that gives up is started again, as a supervisor
+// would: the table says how often, and what it said last.
+func (s *server) start(ctx context.Context, env ...string) error {
+	settings := append([]string{
+		"REDIS_URL=" + s.redis.URL(), "MYSQL_DSN=" + user + "@tcp(" + s.sql.Addr() + ")/" + database + s.c.sqlParams(),
+		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"), "TIERQ_EGRESS_ALLOW=127.0.0.0/8",
+		"TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_WORKERS=8", "TIERQ_RETENTION=1m", "TIERQ_FAILED_RETENTION=1m",
+		"TIERQ_LOG_FORMAT=text",
+	}, env...)
+	if s.c.Journal {
+		settings = append(settings, "TIERQ_JOURNAL=on")
+	}
+	boot, cancel := context.WithTimeout(ctx, bootPatience)
+	defer cancel()
+	for {
+		p, err := s.launch(settings)
+		if err != nil {
+			return err
+		}
+		err = p.WaitOutput(boot, "this process")
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !p.Exited():
+			return fmt.Errorf("server %d does not start: %w", s.n, err)
+		case hit.MatchString(p.Output()) || poison.MatchString(p.Output()):
+			return nil // it began to work before it could say so, and died of that: the lane finds it dead
+		}
+		s.keepLog(p)
+		if code, _ := p.WaitExit(boot); code == badSettings {
+			return fmt.Errorf("server %d: %s", s.n, p.Output())
+		}
+		s.c.stillborn(p.Output())
+		if !hold(boot, 500*time.Millisecond) {
+			return fmt.Errorf("server %d does not start: %w", s.n, err)
+		}
+	}
+}
+
+func (s *server) launch(settings []string) (*testkit.Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, errors.New("the cluster is stopped")
+	}
+	p, err := testkit.LaunchProcess(s.c.bin, settings, "serve")
+	if err == nil {
+		s.process = p
+	}
+	return p, err
+}
+
+// now is the process that serves.
+func (s *server) now() *testkit.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+func (s *server) pid() string { return strconv.Itoa(s.now().Pid()) }
+
+// kill sends SIGKILL and returns the pid that is gone.
+func (s *server) kill() (pid string, err error) {
+	p := s.now()
+	if err := p.Kill(); err != nil {
+		return "", err
+	}
+	s.keepLog(p)
+	return strconv.Itoa(p.Pid()), nil
+}
+
+// gone says whether a pid is no process any more: the evidence of a kill.
+func gone(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	return err == nil && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
+}
+
+// died says whether the process has ended, and what its log has to say about the reason.
+func (s *server) died() (why string, dead bool) {
+	p := s.now()
+	if !p.Exited() {
+		return "", false
+	}
+	lines := append(hit.FindAllString(p.Output(), -1), poison.FindAllString(p.Output(), -1)...)
+	return strings.Join(lines, "; "), true
+}
+
+var (
+	hit    = regexp.MustCompile(`(?m)^failpoint .+$`)
+	poison = regexp.MustCompile(`(?m)^crashing job=.+$`)
+)
+
+// awaitDeath waits until the process has ended by itself.
+func (s *server) awaitDeath(ctx context.Context, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	_, err := s.now().WaitExit(ctx)
+	return err == nil
+}
+
+// keepLog appends what a process said to the server's file, for a run that fails.
+func (s *server) keepLog(p *testkit.Process) {
+	f, err := os.OpenFile(filepath.Join(s.c.dir, fmt.Sprintf("server%d.log", s.n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // it is for people only
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "---- pid %d\n%s", p.Pid(), p.Output())
+}
+
+// stop kills the process, if there is one, and closes the proxies.
+func (s *server) stop() {
+	s.mu.Lock()
+	p := s.process
+	s.over = true
+	s.mu.Unlock()
+	if p != nil {
+		_ = p.Kill() // fails only if there is no such process
+		s.keepLog(p)
+	}
+	s.redis.Close()
+	s.sql.Close()
+}

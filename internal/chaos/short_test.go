@@ -1,0 +1,5 @@
+//go:build !long
+
+package chaos
+
+const tried = "two-look|acknowledge before"

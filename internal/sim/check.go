@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// sets are where living and unrecorded jobs are.
+var sets = []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
+
+// rests says whether nothing is left to do.
+func (w *World) rests() bool {
+	if !w.healed() || len(w.ghosts) > 0 || len(w.restarts) > 0 {
+		return false
+	}
+	for _, c := range w.clients {
+		if !c.done {
+			return false
+		}
+	}
+	return w.restless() == ""
+}
+
+// restless names what is not at rest.
+func (w *World) restless() string {
+	var left []string
+	for _, p := range w.processes {
+		if !p.alive() || p.draining {
+			left = append(left, p.nonce+" is not back")
+		}
+	}
+	for p := range w.plan.partitions {
+		for _, set := range sets {
+			if key := queue.Key(p, set); w.store.mini.Exists(key) {
+				left = append(left, key)
+			}
+		}
+	}
+	for l, letter := range w.sql.letters {
+		if !letter.RequestedAt.IsZero() && letter.RequeuedAt.IsZero() {
+			left = append(left, fmt.Sprintf("the requeue of %s generation %d", l.id, l.generation))
+		}
+	}
+	return strings.Join(left, ", ")
+}
+
+// direct is a client that does not stop at the gate: for looks.
+func (w *World) direct() *redis.Client {
+	return newClient(func(_ context.Context, c *call) (any, error) {
+		if c.source == "" {
+			return nil, refusal("NOSCRIPT No matching script.")
+		}
+		return w.store.eval(c.source, c.args[:c.keys], c.args[c.keys:])
+	})
+}
+
+// check looks at everything: the store by the audit, and each job by what it must be; at the end also whether every promise was kept.
+func (w *World) check(end bool) {
+	client := w.direct()
+	defer func() { _ = client.Close() }()
+	there := map[job.ID]bool{}
+	for p := range w.plan.partitions {
+		s, err := queuetest.Read(context.Background(), client, p)
+		if err != nil {
+			w.fail("audit", "%v", err)
+			return
+		}
+		for _, wrong := range s.Audit() {
+			w.fail("S1 S6 S9 S10", "audit: %s", wrong)
+		}
+		for _, owner := range []string{"ann", "bob"} {
+			if want := w.shadow.living(p, owner); s.Owners[owner] != int64(want) {
+				w.fail("S9", "%d jobs of %s are counted as living, %d are", s.Owners[owner], owner, want)
+			}
+		}
+		for id, h := range s.Jobs {
+			k := w.shadow.jobs[job.ID(id)]
+			if k == nil {
+				w.fail("S3", "%s is in the store, and nobody submitted it", id)
+				continue
+			}
+			there[k.id] = true
+			if state := s.State(k.id); state != k.status || number(h["attempt"]) != int64(k.attempt) || number(h["retries"]) != int64(k.retries) {
+				w.fail("S12", "%s: in the store it is %s, attempt %q, %q retries", k, state, h["attempt"], h["retries"])
+			}
+		}
+	}
+	for id, k := range w.shadow.jobs {
+		if !there[id] && !k.acked {
+			w.fail("S1", "%s: it is not in the store any more", k)
+		}
+	}
+	if end {
+		w.settled()
+	}
+}
+
+// settled: every job that was accepted has one outcome in each of its lives, and every client was told the truth.
+func (w *World) settled() {
+	for _, k := range w.shadow.jobs {
+		for g := 1; g <= k.generation; g++ {
+			o, ok := w.sql.outcomes[life{k.id, g}]
+			if !ok {
+				w.fail("S1 S2", "%s: generation %d has no outcome", k, g)
+			}
+			if g < k.generation && o.Status != job.Failed {
+				w.fail("S2", "%s: generation %d ended %s, and yet there is another", k, g, o.Status)
+			}
+		}
+	}
+	for l := range w.sql.outcomes {
+		if w.shadow.jobs[l.id] == nil {
+			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
+		}
+	}
+	for _, c := range w.clients {
+		k := w.shadow.jobs[c.id]
+		last, _ := w.sql.latest(c.id)
+		switch {
+		case c.what == "submit" && c.fate == taken && c.word == job.Replay:
+			if w.shadow.jobs[c.first] == nil {
+				w.fail("S13", "%s: the first job does not exist", c)
+			}
+		case c.what == "submit" && c.fate == taken && k == nil:
+			w.fail("S1", "%s: it does not exist", c)
+		case c.what == "submit" && c.fate == refused && k != nil:
+			w.fail("S3", "%s: it ran all the same", c)
+		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled:
+			w.fail("S2", "%s: it ended %s", c, last.Status)
+		case c.what == "requeue" && c.fate == taken && (k == nil || k.generation == 1):
+			w.fail("L1", "%s: it has no second life", c)
+		}
+	}
+	w.forgotten()
+}
+
+// forgotten: when all times to live have run out, nothing is left of any job.
+func (w *World) forgotten() {
+	w.store.mini.FastForward(25 * time.Hour)
+	for _, key := range w.store.mini.Keys() {
+		_, name, _ := strings.Cut(key, "}:")
+		switch name {
+		case "counters", "clock", "doorbell", "suspects:crashed", "suspects:stuck", "system:config":
+		default:
+			w.fail("S10 X2", "%s is kept for ever", key)
+		}
+	}
+}

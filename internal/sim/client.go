@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// What a client knows of its order in the end.
+type fate string
+
+const (
+	taken   fate = "ok"
+	refused fate = "refused" // and never will be
+	unknown fate = "unknown"
+)
+
+// client carries out one order in a goroutine of its own, at a process that serves it, and keeps what it was told.
+type client struct {
+	order
+	number int
+	world  *World
+	fate   fate
+	word   job.Word // of a submit or cancel
+	first  job.ID   // of a replayed submit
+	done   bool
+}
+
+func (c *client) run() {
+	<-time.After(c.at)
+	var p *process
+	c.step("order", func() {
+		p = c.world.processes[c.process]
+		if c.what == "requeue" {
+			c.id = c.world.sql.dead(c.id)
+		}
+	})
+	if p == nil {
+		return // it is over
+	}
+	switch c.what {
+	case "submit":
+		c.submit(p)
+	case "cancel":
+		word, err := p.ledger.Cancel(context.Background(), c.id)
+		c.word, c.fate = word, told(err)
+	case "requeue":
+		c.fate = told(p.ledger.Requeue(context.Background(), c.id, c.request))
+	}
+	c.step("answered", func() { c.done = true })
+}
+
+// step is something that the client does at the gate, like everybody.
+func (c *client) step(name string, do func()) {
+	_, _ = c.world.gate.pass(context.Background(), &call{
+		proc: c.world.outside, kind: inside, name: name, args: []string{c.what, string(c.id), strconv.Itoa(c.number)}, do: func() (any, error) { do(); return nil, nil },
+	})
+}
+
+func told(err error) fate {
+	switch {
+	case err == nil:
+		return taken
+	case errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.DeadlineExceeded):
+		return unknown
+	}
+	return refused
+}
+
+// submission is what an order's submit sends.
+func (o *order) submission() job.Submission {
+	text, _ := json.Marshal(payload{o.id})
+	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner, Quota: o.quota, Idempotency: o.once}
+	for _, p := range tiers() {
+		if p.Tier == o.tier {
+			s.MaxRetries = p.MaxRetries
+		}
+	}
+	return s
+}
+
+// submit sends the same submission until it is answered, as admission does, or the client hangs up.
+func (c *client) submit(p *process) {
+	c.fate = refused
+	for range c.tries {
+		replies, err := p.queue.Submit(context.Background(), c.id.Partition(), []job.Submission{c.submission()})
+		switch {
+		case err == nil && replies[0].Word == job.Late:
+		case err == nil:
+			c.word, c.first = replies[0].Word, replies[0].First
+			switch c.word {
+			case job.OK, job.Duplicate, job.Replay:
+				c.fate = taken
+			default:
+				if c.fate == unknown {
+					break // an earlier sending may still be under way
+				}
+				c.fate = refused
+			}
+			return
+		case !errors.Is(err, job.ErrUnavailable):
+			c.fate = unknown
+		}
+		<-time.After(2 * grid)
+	}
+}
+
+func (c *client) String() string { return fmt.Sprintf("%s %s: %s %s", c.what, c.id, c.fate, c.word) }

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same answer.
+func (s *shadow) endings(kind string, argv, texts []string) {
+	step := 4
+	if kind == "fail" {
+		step = 7
+	}
+	if kind == "complete" {
+		argv = argv[1:]
+	}
+	for i := 0; i < len(argv); i += step {
+		e, text := argv[i:i+step], texts[i/step]
+		what := kind
+		if kind == "release" && e[3] != "0" {
+			what = "later"
+		}
+		k, key := s.jobs[job.ID(e[0])], fmt.Sprint(what, " ", e[2], " ", e[1], " ")
+		word, _, _ := strings.Cut(text, " ")
+		switch {
+		case k != nil && k.holds(e[2], e[1]):
+			want := k.end(kind, e, s.w.ms())
+			if job.Word(word) != want {
+				s.wrong("S2 S5", "%s: a %s of its holder answers %q, not %s", k, what, text, want)
+			}
+			k.ending = key + text
+		case k != nil && strings.HasPrefix(k.ending, key):
+			if k.ending != key+text {
+				s.wrong("F27", "%s: the same %s again answers %q, not as before: %q", k, what, text, k.ending)
+			}
+		case job.Word(word) != job.Lost:
+			s.wrong("S5", "%s: a %s of %s, attempt %s answers %q", k, what, e[2], e[1], text)
+		}
+	}
+}
+
+// end moves a running job on as its holder asks, and says what the answer is.
+func (k *known) end(kind string, e []string, now int64) job.Word {
+	switch {
+	case k.cancel:
+		k.status = job.Cancelled
+		return job.WasCancelled
+	case kind == "complete":
+		k.status = job.Completed
+		return job.OK
+	case kind == "release":
+		k.costs--
+		k.waits(now, number(e[3]))
+		return job.OK
+	case e[5] == "1" || k.retries >= k.tier.MaxRetries:
+		k.status = job.NeedDiscard
+		return job.Discarded
+	}
+	k.retries++
+	k.waits(now, number(e[6]))
+	return job.OK
+}
+
+func (k *known) waits(now, delay int64) {
+	k.status, k.due = job.Pending, now+delay
+	if delay > 0 {
+		k.status = job.Scheduled
+	}
+}
+
+// reclaim: a job is taken back at the second of two looks after its deadline, and only if something befell its holder.
+func (s *shadow) reclaim(cause job.Cause, texts []string) {
+	now := s.w.ms()
+	for i := 0; i < len(texts); i += 2 {
+		word := job.Word(texts[i+1])
+		k := s.mustBe("S6", job.ID(texts[i]), job.Processing)
+		if k == nil {
+			continue
+		}
+		deadline := k.lease.beatEnd
+		if cause == job.MaxTimeExceeded {
+			deadline = k.lease.maxEnd
+		}
+		patience := int64(2000)
+		want := job.OK
+		switch {
+		case word == job.Suspect:
+			patience, want = 0, job.Suspect
+		case k.cancel:
+			want = job.WasCancelled
+		case k.retries >= k.tier.MaxRetries:
+			want = job.Discarded
+		}
+		if word != want || now-deadline < patience {
+			s.wrong("S5", "%s: a look for %s answers %s, not %s, %d ms after its deadline", k, cause, word, want, now-deadline)
+		}
+		if word == job.Suspect {
+			continue
+		}
+		s.explained(k, cause)
+		switch word {
+		case job.OK:
+			k.status, k.retries = job.Pending, k.retries+1
+		case job.WasCancelled:
+			k.status = job.Cancelled
+		default:
+			k.status = job.NeedDiscard
+		}
+		k.ending = ""
+	}
+}
+
+// explained: without a fault nobody loses a lease, and a holder that lives has told its handler to stop before anybody else may have the job.
+func (s *shadow) explained(k *known, cause job.Cause) {
+	p := k.lease.holder
+	if p.alive() && p.trouble.UnixMilli() < k.lease.at {
+		s.wrong("S14", "%s: taken back for %s from %s, which lives and had no trouble", k, cause, p.nonce)
+	}
+	if p.alive() && k.lease.ctx != nil && k.lease.ctx.Err() == nil {
+		s.wrong("S5", "%s: taken back for %s from %s, whose handler still believes in the lease", k, cause, p.nonce)
+	}
+}
+
+func (s *shadow) promote(partition, n int) {
+	now := s.w.ms()
+	due := 0
+	for _, k := range s.waiting(partition, job.Scheduled, func(k *known) float64 { return float64(k.due) }) {
+		if k.due <= now {
+			due++
+			k.status = job.Pending
+		}
+	}
+	if due != n {
+		s.wrong("S1", "promote finds %d jobs, %d are due", n, due)
+	}
+}
+
+func (s *shadow) cancel(argv, texts []string) {
+	for i := 0; i < len(argv); i += 4 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/4])
+		want := job.Empty
+		switch {
+		case k == nil:
+		case k.status == job.Cancelled:
+			want = job.WasCancelled
+		case k.status.Ended():
+			want = job.Ended
+		case k.status == job.Processing:
+			want = job.Cancel
+			k.cancel = true
+		default:
+			want = job.WasCancelled
+			k.status = job.Cancelled
+		}
+		if word != want {
+			s.wrong("F-cancel", "%s: a cancel answers %s, not %s", k, word, want)
+		}
+	}
+}
+
+func (s *shadow) requeue(partition int, argv, texts []string) {
+	now := s.w.ms()
+	for i := 2; i < len(argv); i += 8 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-2)/8])
+		if k == nil {
+			s.wrong("S3", "%s: requeued, and nobody submitted it", argv[i])
+			continue
+		}
+		generation := int(number(argv[i+1]))
+		want := job.OK
+		switch {
+		case k.generation >= generation:
+			want = job.Duplicate
+		case !k.acked:
+			want = job.Busy
+		case now > number(argv[1]):
+			want = job.Late
+		}
+		if word != want {
+			s.wrong("S2", "%s: a requeue as generation %d answers %s, not %s", k, generation, word, want)
+		}
+		if want != job.OK {
+			continue
+		}
+		if letter := s.w.sql.letters[life{k.id, generation - 1}]; letter == nil || letter.RequestedAt.IsZero() {
+			s.wrong("S3", "%s: requeued as generation %d, and nobody asked for that", k, generation)
+		}
+		s.clock[partition] = max(s.clock[partition], now)
+		*k = known{
+			id: k.id, tier: k.tier, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
+			attempt: max(k.attempt, int(number(argv[i+2]))), starts: k.starts,
+		}
+	}
+}
+
+func (s *shadow) acknowledge(argv, texts []string) {
+	for i := 0; i < len(argv); i += 5 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/5])
+		if k == nil {
+			s.wrong("S3", "%s: acknowledged, and nobody submitted it", argv[i])
+			continue
+		}
+		want := job.Empty
+		if !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == argv[i+1] && fmt.Sprint(k.attempt) == argv[i+2] {
+			want = job.OK
+		}
+		if word != want {
+			s.wrong("S19", "%s: an acknowledge of generation %s, attempt %s answers %s, not %s", k, argv[i+1], argv[i+2], word, want)
+		}
+		if want != job.OK {
+			continue
+		}
+		if _, there := s.w.sql.outcomes[life{k.id, k.generation}]; !there {
+			s.wrong("S1", "%s: acknowledged, and SQL does not have it", k)
+		}
+		k.acked, k.status = true, job.Status(argv[i+3])
+	}
+}
+
+// recorded is told of an outcome that goes into SQL.
+func (s *shadow) recorded(o *job.Outcome) {
+	k := s.jobs[o.ID]
+	if k == nil || k.generation != o.Generation || k.attempt != o.Attempt || !k.status.Ended() || k.status.Shown() != o.Status || k.retries != o.RetryCount {
+		s.wrong("S19", "SQL is told that %s generation %d ended %s with attempt %d and %d retries; it is %s", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, k)
+		return
+	}
+	var r result
+	if o.Status == job.Completed && (json.Unmarshal(o.Result, &r) != nil || r != result{k.id, k.attempt}) {
+		s.wrong("S18", "%s: its result is %q", k, o.Result)
+	}
+	var of payload
+	if o.Status == job.Failed && (json.Unmarshal(o.Payload, &of) != nil || of.Of != k.id) {
+		s.wrong("S18", "%s: its dead letter's payload is %q", k, o.Payload)
+	}
+}

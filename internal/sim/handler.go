@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const jobType = "SIM"
+
+var errHandler = errors.New("the seed wants this attempt to fail")
+
+type payload struct {
+	Of job.ID `json:"of"`
+}
+
+type result struct {
+	Of      job.ID `json:"of"`
+	Attempt int    `json:"attempt"`
+}
+
+// registry has the one job type. What an attempt does depends on the seed, the job and the attempt alone. It begins and returns through the
+// gate, so that no two handlers do it at once.
+func (w *World) registry(p *process) *job.Registry {
+	r := job.NewRegistry()
+	job.Handle(r, jobType, func(ctx context.Context, in payload) (result, error) {
+		run, _ := job.Running(ctx)
+		h := &handler{world: w, process: p, run: run}
+		if err := h.pass("begin", func() error { return w.shadow.begins(ctx, p, &run, in.Of) }); err != nil {
+			return result{}, err
+		}
+		err := h.act(ctx)
+		if left := h.pass("return", func() error { w.shadow.returns(&run); return nil }); left != nil {
+			err = left
+		}
+		return result{run.ID, run.Attempt}, err
+	})
+	return r
+}
+
+type handler struct {
+	world   *World
+	process *process
+	run     job.Run
+}
+
+// pass is one step through the gate. Its context is not the job's: a handler that was told to stop still has to return.
+func (h *handler) pass(name string, do func() error) error {
+	_, err := h.world.gate.pass(context.Background(), &call{
+		proc: h.process, kind: inside, name: name, args: []string{string(h.run.ID), strconv.Itoa(h.run.Attempt)},
+		do: func() (any, error) { return nil, do() },
+	})
+	return err
+}
+
+func (h *handler) act(ctx context.Context) error {
+	w, run := h.world, h.run
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, run.ID, run.Attempt)
+	r := rand.New(rand.NewPCG(w.seed, sum.Sum64()))
+	what := r.IntN(100)
+	maximum := time.Until(run.Deadline)
+	switch {
+	case run.Attempt > 8: // enough
+	case w.poison(run.ID):
+		h.wait(ctx, ticks(r, 0, 5))
+		return h.pass("kill", func() error { w.crash(h.process, "poison"); return errDead })
+	case what < 10:
+		h.wait(ctx, ticks(r, 0, 10))
+		return errHandler
+	case what < 19:
+		h.wait(ctx, ticks(r, 0, 5))
+		return job.Permanent(errHandler)
+	case what < 25:
+		h.wait(ctx, ticks(r, 0, 15))
+		return job.Later(ticks(r, 1, 12))
+	case what < 29:
+		h.wait(ctx, ticks(r, 0, 5))
+		return job.RetryAfter(ticks(r, 0, 6), errHandler)
+	case what < 32: // too slow, but it listens
+		h.wait(ctx, maximum+ticks(r, 1, 20))
+	case what < 35: // too slow, and deaf
+		h.wait(context.Background(), maximum+ticks(r, 1, 40))
+	case what < 43: // longer than any heartbeat timeout
+		h.wait(ctx, (maximum * 3 / 4).Truncate(grid))
+	case what < 51: // so long, and deaf: where the lease is lost it goes on, and reports
+		h.wait(context.Background(), (maximum * 3 / 4).Truncate(grid))
+		return nil
+	case what < 57: // one that saves where it was
+		text, _ := json.Marshal(run.Attempt)
+		if err := job.Checkpoint(ctx, text); err != nil && ctx.Err() == nil && !errors.Is(err, job.ErrLeaseLost) {
+			return err
+		}
+		h.wait(ctx, ticks(r, 0, 10))
+	default:
+		h.wait(ctx, ticks(r, 0, 15))
+	}
+	return context.Cause(ctx)
+}
+
+// poison says whether a job kills every process that runs it.
+func (w *World) poison(id job.ID) bool {
+	return !w.plan.calm && rand.New(rand.NewPCG(w.seed, uint64(id[7]))).IntN(40) == 0
+}
+
+// wait is work that takes so long, or until ctx ends, or the process dies.
+func (h *handler) wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-h.process.died:
+	}
+}

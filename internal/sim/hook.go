@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/tierq/tierq/lua"
+)
+
+// What a call may come back with in place of a reply, as go-redis would tell it.
+var (
+	errDead  error = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the process is dead")}
+	errDial  error = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	errReset error = io.EOF
+	errLate        = fmt.Errorf("i/o timeout: %w", context.DeadlineExceeded)
+)
+
+// refusal is an error that Redis answers.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// RedisError marks it as a server's answer.
+func (r refusal) RedisError() {}
+
+// sources are the scripts by name, names the same by the digest that go-redis sends.
+var sources = map[string]string{
+	"submit": lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
+	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore,
+	"take_outbox": lua.TakeOutbox, "acknowledge": lua.Acknowledge,
+}
+
+var names = func() map[string]string {
+	m := map[string]string{}
+	for name, source := range sources {
+		m[redis.NewScript(lua.Prelude+source).Hash()] = name
+	}
+	return m
+}()
+
+// hook stands between go-redis and its connections: nothing is ever dialled.
+type hook struct {
+	call func(ctx context.Context, c *call) (any, error)
+}
+
+// newClient is go-redis as tierq sets it up, without a server.
+func newClient(do func(ctx context.Context, c *call) (any, error)) *redis.Client {
+	c := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1", MaxRetries: -1, DisableIdentity: true, Protocol: 2, ContextTimeoutEnabled: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	c.AddHook(hook{do})
+	return c
+}
+
+func (hook) DialHook(redis.DialHook) redis.DialHook {
+	return func(context.Context, string, string) (net.Conn, error) { return nil, errDial }
+}
+
+func (h hook) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		reply, err := h.call(ctx, asCall(words(cmd)))
+		if err == nil {
+			err = give(cmd, reply)
+		}
+		if err != nil {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// ProcessPipelineHook takes a pipeline as one call; nobody here reads its replies.
+func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		all := &call{name: "pipeline"}
+		for _, cmd := range cmds {
+			all.args = append(all.args, strings.Join(words(cmd), " "))
+		}
+		_, err := h.call(ctx, all)
+		for _, cmd := range cmds {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+func words(cmd redis.Cmder) []string {
+	args := cmd.Args()
+	texts := make([]string, len(args))
+	for i, a := range args {
+		switch v := a.(type) {
+		case string:
+			texts[i] = v
+		case []byte:
+			texts[i] = string(v)
+		default:
+			texts[i] = fmt.Sprint(v)
+		}
+	}
+	return texts
+}
+
+// asCall names what the words want: a script by its name, whether it is sent whole or by its digest.
+func asCall(w []string) *call {
+	c := &call{name: strings.ToLower(w[0]), args: w}
+	if c.name != "evalsha" && c.name != "eval" {
+		return c
+	}
+	digest := w[1]
+	if c.name == "eval" {
+		c.source = w[1]
+		digest = digestOf(w[1])
+	}
+	c.name = names[digest]
+	c.keys, _ = strconv.Atoi(w[2])
+	c.args = w[3:]
+	return c
+}
+
+var digests sync.Map // of sources
+
+func digestOf(source string) string {
+	if d, ok := digests.Load(source); ok {
+		return d.(string)
+	}
+	d := redis.NewScript(source).Hash()
+	digests.Store(source, d)
+	return d
+}
+
+func (c *call) script() bool { return c.keys > 0 }
+
+// give puts a reply into the command that asked.
+func give(cmd redis.Cmder, reply any) error {
+	if reply == nil {
+		return redis.Nil
+	}
+	switch c := cmd.(type) {
+	case *redis.Cmd:
+		c.SetVal(reply)
+	case *redis.SliceCmd:
+		c.SetVal(reply.([]any))
+	case *redis.StringSliceCmd:
+		c.SetVal(strs(reply))
+	case *redis.StringCmd:
+		c.SetVal(reply.(string))
+	case *redis.BoolCmd:
+		c.SetVal(reply == int64(1))
+	case *redis.FloatCmd:
+		f, err := strconv.ParseFloat(reply.(string), 64)
+		if err != nil {
+			return err
+		}
+		c.SetVal(f)
+	case *redis.TimeCmd:
+		t := strs(reply)
+		seconds, _ := strconv.ParseInt(t[0], 10, 64)
+		micros, _ := strconv.ParseInt(t[1], 10, 64)
+		c.SetVal(time.Unix(seconds, micros*1000))
+	case *redis.InfoCmd:
+		c.SetVal(map[string]map[string]string{"Server": {"run_id": "sim"}})
+	default:
+		return fmt.Errorf("sim: no way to answer a %T", cmd)
+	}
+	return nil
+}
+
+// strs is a reply that is a list of texts.
+func strs(reply any) []string {
+	items, _ := reply.([]any)
+	texts := make([]string, len(items))
+	for i := range items {
+		texts[i], _ = items[i].(string)
+	}
+	return texts
+}

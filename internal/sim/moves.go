@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+func (s *shadow) submit(partition int, argv, texts []string) {
+	now := s.w.ms()
+	late := now > number(argv[1])
+	for i := 4; i < len(argv); i += 11 {
+		id, text := job.ID(argv[i]), texts[(i-4)/11]
+		word, rest, _ := strings.Cut(text, " ")
+		limit, delay := int(number(argv[i+3])), number(argv[i+4])
+		key, body, quota := argv[i+8], argv[i+9], argv[i+10]
+		owner := strings.TrimPrefix(strings.Fields(argv[i+6])[1], "-")
+		status := job.Pending
+		if delay > 0 {
+			status = job.Scheduled
+		}
+		first := s.once[fmt.Sprint(partition, key)]
+		want := job.OK
+		switch {
+		case s.jobs[id] != nil, key != "" && first != nil && first.Key == string(id):
+			want = job.Duplicate
+		case key != "" && first != nil && first.Body == body:
+			want = job.Replay
+		case key != "" && first != nil:
+			want = job.Mismatch
+		case late:
+			want = job.Late
+		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
+			want = job.Quota
+		case s.untried(partition, status) >= limit:
+			want = job.Full
+		}
+		if job.Word(word) != want {
+			s.wrong("S9 S13", "submit of %s answers %q, not %s", id, text, want)
+		}
+		if want != job.OK {
+			continue
+		}
+		s.clock[partition] = max(s.clock[partition], now)
+		if rest != fmt.Sprint(s.clock[partition]) {
+			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
+		}
+		s.jobs[id] = &known{
+			id: id, tier: planOf(argv[i+1]), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+		}
+		if key != "" {
+			s.once[fmt.Sprint(partition, key)] = &job.Idempotency{Key: string(id), Body: body}
+		}
+	}
+}
+
+func planOf(tier string) job.Plan {
+	for _, p := range tiers() {
+		if string(p.Tier) == tier {
+			return p
+		}
+	}
+	return job.Plan{}
+}
+
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}
+
+func (s *shadow) claim(p *process, partition int, argv, texts []string) {
+	now, n, most := s.w.ms(), number(argv[1]), int(number(argv[2]))
+	at := fmt.Sprint(argv[0], " ", partition)
+	last := s.claims[at]
+	if last == nil {
+		last = &claimed{}
+		s.claims[at] = last
+	}
+	if len(texts) == 1 && texts[0] == string(job.Empty) {
+		if n >= last.number {
+			s.wrong("S5", "claim %d of %s answers EMPTY", n, argv[0])
+		}
+		return
+	}
+	var ids []job.ID
+	for t := texts[1:]; len(t) >= 8; t = t[8:] {
+		ids = append(ids, job.ID(t[0]))
+	}
+	if n == last.number { // an answer that was lost: what it gave and is still held
+		for _, id := range ids {
+			if k := s.mustBe("F27", id, job.Processing); k != nil && (!slices.Contains(last.ids, id) || k.lease.token != argv[0]+":"+argv[1]) {
+				s.wrong("F27", "%s: claim %d of %s hands it out again", k, n, argv[0])
+			}
+		}
+		return
+	}
+	if n < last.number {
+		s.wrong("S5", "claim %d of %s answers leases after claim %d", n, argv[0], last.number)
+	}
+	var want []job.ID
+	for _, k := range s.waiting(partition, job.Pending, (*known).score) {
+		bound, err := strconv.ParseFloat(strings.TrimPrefix(argv[3], "+"), 64)
+		if len(want) < most && (err != nil || k.score() <= bound) {
+			want = append(want, k.id)
+		}
+	}
+	if !slices.Equal(ids, want) {
+		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
+	}
+	last.number, last.ids = n, ids
+	for t := texts[1:]; len(t) >= 8; t = t[8:] {
+		s.claimedOne(p, now, argv[0]+":"+argv[1], t)
+	}
+}
+
+func (s *shadow) claimedOne(p *process, now int64, token string, t []string) {
+	k := s.mustBe("S2 S5", job.ID(t[0]), job.Pending)
+	if k == nil {
+		return
+	}
+	k.attempt++
+	k.costs++
+	if t[3] != fmt.Sprint(k.attempt) || t[4] != fmt.Sprint(k.retries) || t[7] != string(k.saved) {
+		s.wrong("S4 S5", "%s: claimed as attempt %s with %s retries and checkpoint %q", k, t[3], t[4], t[7])
+	}
+	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
+	k.lease = &lease{
+		token: token, attempt: k.attempt, holder: p, at: now,
+		beatEnd: now + k.tier.HeartbeatTimeout.Milliseconds(), maxEnd: now + k.tier.MaxProcessingTime.Milliseconds(),
+	}
+	if k.costs > k.tier.MaxRetries+1 {
+		s.wrong("S4", "%s: it costs %d attempts of at most %d", k, k.costs, k.tier.MaxRetries+1)
+	}
+}
+
+func (s *shadow) heartbeat(argv, texts []string) {
+	now := s.w.ms()
+	for i := 0; i < len(argv); i += 6 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/6])
+		want := job.Lost
+		if k != nil && k.holds(argv[i+2], argv[i+1]) {
+			want = job.OK
+			if k.cancel {
+				want = job.Cancel
+			}
+		}
+		if word != want {
+			s.wrong("S5 S11", "%s: a heartbeat of %s, attempt %s answers %s, not %s", argv[i], argv[i+2], argv[i+1], word, want)
+		}
+		if want == job.Lost {
+			continue
+		}
+		k.lease.beatEnd = max(k.lease.beatEnd, now+number(argv[i+3]))
+		if save := int(number(argv[i+4])); save > k.save {
+			k.save, k.saved = save, []byte(argv[i+5])
+		}
+	}
+}
+
+// holds says whether this is the stored lease of a running job.
+func (k *known) holds(token, attempt string) bool {
+	return k.status == job.Processing && k.lease.token == token && fmt.Sprint(k.lease.attempt) == attempt
+}

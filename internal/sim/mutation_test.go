@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// bugs are faults that someone may put into a script one day, or a part of it that somebody may leave out.
+var bugs = []struct{ name, script, old, changed string }{
+	{"complete asks no token nor attempt", "complete", "m[2] == attempt and m[3] == token", "true"},
+	{"fail asks no token nor attempt", "fail", "m[2] == attempt and m[3] == token", "true"},
+	{"heartbeat asks no token nor attempt", "heartbeat", "and m[2] == attempt and m[3] == token", ""},
+	{"complete leaves beats", "complete", "bulk('ZREM', beats, off)", ""},
+	{"complete skips the outbox", "complete", "bulk('ZADD', outbox, out)", ""},
+	{"claim leaves it queued", "claim", "  bulk('ZREM', queue, ids)\n", ""},
+	{"claim counts down again", "claim", "if not m[5] then count(m.tier, 'fresh', -1) end", "count(m.tier, 'fresh', -1)"},
+	{"claim asked again claims again", "claim", "if last[1] == number then", "if false then"},
+	{"an old claim claims", "claim", "tonumber(number) < tonumber(last[1])", "false"},
+	{"claim keeps the last ending", "claim", "redis.call('HDEL', job .. id, 'ending')", "redis.call('EXISTS', queue)"},
+	{"submit takes duplicates", "submit", "known(id, once, body) or 'OK'", "'OK'"},
+	{"submit counts nobody", "submit", "count(tier, 'fresh', 1)", "count(tier, 'fresh', 0)"},
+	{"submit has no quota", "submit", "spent(ARGV[i + 6], ARGV[i + 10])", "false"},
+	{"complete counts no owner", "complete", "own(m[6], -1)", ""},
+	{"submit is never late", "submit", "now > not_after", "false"},
+	{"submit gives a time to live", "submit", "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 3) fresh = fresh + 1"},
+	{"fail spends no retry", "fail", "text(retries + 1)", "text(retries)"},
+	{"fail counts no end", "fail", "count(tier, 'running', -1)", ""},
+	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', 'fail ' .. word)", ""},
+	{"release ignores the cancel", "release", "if m[5] then", "if false then"},
+	{"reclaim looks once", "reclaim", "if looked < deadline then", "if false then"},
+	{"reclaim is impatient", "reclaim", "now - looked >= patience", "true"},
+	{"reclaim trusts an old look", "reclaim", "looked < deadline", "looked < 0"},
+	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", ""},
+	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)"},
+	{"reclaim loses its place", "reclaim", "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)"},
+	{"promote leaves it scheduled", "promote", "redis.call('ZREM', scheduled, id)", ""},
+	{"cancel leaves it queued", "cancel", "redis.call('ZREM', queue, id)", ""},
+	{"cancel ends the running", "cancel", "state == 'PROCESSING' then", "false then"},
+	{"requeue twice", "requeue", "known >= tonumber(generation)", "false"},
+	{"requeue counts attempts anew", "requeue", "text(math.max(attempt, tonumber(m[3] or 0)))", "'0'"},
+	{"take removes", "take_outbox", "bulk('ZADD', outbox, again)", ""},
+	{"acknowledge the living", "acknowledge", "and redis.call('ZREM', outbox, id) == 1", ""},
+	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
+}
+
+// TestMutations hunts each bug, seed after seed. On an idle machine most are caught within a second, the rarest within half a minute.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	for _, b := range bugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(sources[b.script], b.old) {
+				t.Fatalf("%s.lua has no %q any more: mend the mutation", b.script, b.old)
+			}
+			hunt(t, Options{Mutate: map[string]string{b.script: strings.ReplaceAll(sources[b.script], b.old, b.changed)}})
+		})
+	}
+	t.Run("acknowledged before SQL has it", func(t *testing.T) {
+		t.Parallel()
+		hunt(t, Options{AckFirst: true})
+	})
+}
+
+func hunt(t *testing.T, o Options) {
+	t.Helper()
+	began := time.Now()
+	for seed := range uint64(1500) {
+		if newPlan(seed).calm {
+			continue
+		}
+		if r := play(t, seed, o); r.Violation != "" {
+			t.Logf("caught by seed %d, call %d, after %s: %.220s", seed, r.Calls, time.Since(began).Round(time.Millisecond), r.Violation)
+			return
+		}
+	}
+	t.Error("nobody noticed")
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	grid     = 100 * time.Millisecond // between two looks of the scheduler: everybody's timers are multiples of half of it
+	offBeat  = 10 * time.Millisecond  // the pools' tickers run beside the grid, so that none of them meets a deadline
+	playFor  = 8 * time.Second        // most of the clients' orders come within this
+	restFor  = 3 * time.Minute        // after the weather has cleared, everything rests within this
+	base     = 10_000_000_000_000
+	callTime = 1900 * time.Millisecond // what go-redis' read timeout is to tierq; just below the callers' own bounds
+	beatTime = 400 * time.Millisecond
+	bellTime = time.Second
+)
+
+// plans are the tiers, their times scaled down.
+func tiers() []job.Plan {
+	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
+	return []job.Plan{
+		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second, Share: 100, Backoff: backoff, Version: 1},
+		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second, Share: 85, Backoff: backoff, Version: 1},
+		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second, Share: 60, Version: 1},
+	}
+}
+
+// plan is what a seed asks for.
+type plan struct {
+	calm       bool // no faults at all: nobody's lease may be lost
+	partitions int
+	capacity   int
+	slots      []int  // of each process
+	recovers   []bool // which processes have the recovery role
+	rates      map[string]float64
+	storms     []storm
+	heal       time.Duration // when the weather clears
+	orders     []order
+}
+
+// storm is a fault that begins at a time, not with a call.
+type storm struct {
+	at, length time.Duration
+	what       string
+	process    int
+}
+
+// order is what a client asks for.
+type order struct {
+	at      time.Duration
+	what    string // submit, cancel, requeue
+	process int
+	id      job.ID
+	tier    job.Tier
+	delay   time.Duration
+	once    job.Idempotency
+	owner   string
+	quota   int // jobs that the owner may have under way; 0 = any number
+	request string
+	tries   int // of a submit whose answer does not come
+}
+
+// The faults that may befall a single call, with the rate at which they do where a seed has them.
+var fates = []struct {
+	name string
+	rate float64
+}{
+	{"reply lost", 0.05}, {"refused", 0.05}, {"unreachable", 0.04}, {"executed late", 0.03}, {"held", 0.05}, {"script forgotten", 0.03},
+	{"crash before", 0.004}, {"crash after", 0.006}, {"SQL refused", 0.06}, {"SQL reply lost", 0.08}, {"SQL slow", 0.06},
+}
+
+var stormKinds = []string{"crash", "crash", "drain", "partition", "partition", "stall", "SQL outage"}
+
+// newPlan draws a plan. Most seeds have some kinds of fault and not the others: many faults at once hide what few would show.
+func newPlan(seed uint64) plan {
+	r := rand.New(rand.NewPCG(seed, 1))
+	p := plan{
+		calm: r.IntN(8) == 0, partitions: 1, capacity: []int{4, 8, 1000, 1000}[r.IntN(4)],
+		rates: map[string]float64{}, heal: playFor + time.Duration(r.IntN(6))*time.Second,
+	}
+	for range 2 + r.IntN(2) {
+		p.slots = append(p.slots, 1+r.IntN(4))
+		p.recovers = append(p.recovers, r.IntN(3) > 0)
+	}
+	p.recovers[r.IntN(len(p.recovers))] = true
+	p.jobs(r)
+	p.owners(rand.New(rand.NewPCG(seed, 3))) // its own draws: what a seed did before there were owners, it still does
+	if p.calm {
+		return p
+	}
+	for _, f := range fates {
+		if r.IntN(2) == 0 {
+			p.rates[f.name] = f.rate * (0.5 + r.Float64())
+		}
+	}
+	for range r.IntN(4) {
+		p.storms = append(p.storms, storm{
+			at: ticks(r, 10, 100), length: ticks(r, 20, 90), what: stormKinds[r.IntN(len(stormKinds))], process: r.IntN(len(p.slots)),
+		})
+	}
+	slices.SortStableFunc(p.storms, func(a, b storm) int { return int(a.at - b.at) })
+	return p
+}
+
+// jobs draws the clients' orders.
+func (p *plan) jobs(r *rand.Rand) {
+	n, last := 3+r.IntN(10), []int{10, 60}[r.IntN(2)] // all at once, or one by one
+	for i := range n {
+		o := order{
+			at: ticks(r, 1, last), what: "submit", process: r.IntN(len(p.slots)), tier: []job.Tier{job.Paid, job.Unpaid, job.Public}[r.IntN(3)],
+			id: job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", i+1, i+1, r.IntN(p.partitions))),
+		}
+		o.tries = []int{1, 3}[r.IntN(2)]
+		if r.IntN(6) == 0 {
+			o.delay = ticks(r, 1, 30)
+		}
+		if r.IntN(6) == 0 {
+			o.once = job.Idempotency{Key: fmt.Sprintf("%032x", o.id.Partition()), Body: fmt.Sprintf("%032x", r.IntN(4)/3)}
+		}
+		p.orders = append(p.orders, o)
+	}
+	for range r.IntN(6) {
+		of := p.orders[r.IntN(n)]
+		p.orders = append(p.orders, order{at: of.at + ticks(r, 0, 25), what: "cancel", process: r.IntN(len(p.slots)), id: of.id})
+	}
+	for i := range r.IntN(8) {
+		of := p.orders[r.IntN(n)]
+		p.orders = append(p.orders, order{
+			at: of.at + ticks(r, 10, 80), what: "requeue", process: r.IntN(len(p.slots)), id: of.id, request: fmt.Sprint("r", i),
+		})
+	}
+}
+
+// owners gives two of three seeds' jobs to callers, half of those with a quota that is soon reached.
+func (p *plan) owners(r *rand.Rand) {
+	names, quota := []string{"", "ann", "bob"}, []int{0, 0, 1, 3}[r.IntN(4)]
+	if r.IntN(3) == 0 {
+		names, quota = names[:1], 0
+	}
+	for i := range p.orders {
+		if o := &p.orders[i]; o.what == "submit" {
+			o.owner, o.quota = names[r.IntN(len(names))], quota
+		}
+	}
+}
+
+// ticks is a time on the grid, from a to b ticks.
+func ticks(r *rand.Rand, a, b int) time.Duration { return time.Duration(a+r.IntN(b-a+1)) * grid }

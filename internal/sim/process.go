@@ -1,0 +1,137 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/worker"
+)
+
+// service is a part of a process that runs.
+type service interface {
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+}
+
+// process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one there has another name.
+type process struct {
+	world *World
+	slot  int
+	nonce string
+
+	client  *redis.Client
+	queue   *queue.Queue
+	pool    *worker.Pool
+	drainer *recovery.Drainer
+	writer  *writer
+	ledger  *ledger.Ledger
+	parts   []service // in the order they start
+
+	dead     bool          // under gate.mu: what it calls fails at once
+	died     chan struct{} // closed with it
+	gone     chan struct{} // closed when none of its goroutines is left
+	draining bool
+	cutOff   time.Time      // by a partition, until then
+	trouble  time.Time      // when a fault last touched one of its calls
+	failures map[string]int // in a row, by line
+
+	connected bool
+}
+
+// newProcess wires a process as app does it, and starts it.
+func newProcess(w *World, slot int) *process {
+	w.lives++
+	p := &process{
+		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}), gone: make(chan struct{}), failures: map[string]int{},
+	}
+	p.client = newClient(p.redis)
+	log := slog.New(slog.DiscardHandler)
+	plans := &job.PlanBook{}
+	plans.Set(tiers())
+	partitions := w.plan.partitions
+	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client, Rate: p.client}, plans, queue.Options{
+		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, Log: log,
+	})
+	p.writer = newWriter(p)
+	sql := archive{p}
+	p.ledger = ledger.New(ledger.Options{
+		Live: p.queue, Mover: p.queue, Archive: sql, Letters: sql, Promises: sql, Plans: plans, Partitions: partitions, Log: log,
+	})
+	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
+	p.pool = worker.New(worker.Config{
+		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1 << 10, DrainTimeout: 2 * time.Second,
+		Registry: w.registry(p), Plans: plans, Log: log, Nonce: p.nonce,
+	}, p.queue, p.queue, p.queue, p.writer)
+	p.parts = []service{p.writer}
+	if w.plan.recovers[slot] {
+		none := func(job.Watch, job.Reclaimed) {}
+		p.parts = append(p.parts, recovery.NewWatch(job.Crashed, recovery.CrashedPace, p.queue, partitions, none, log),
+			recovery.NewWatch(job.Stuck, recovery.StuckPace, p.queue, partitions, none, log),
+			recovery.NewPromoter(p.queue, partitions, func() {}, log), p.drainer, recovery.NewRequeuer(sql, p.ledger, log))
+	}
+	for _, s := range p.parts {
+		_ = s.Start(context.Background()) // none was started before
+	}
+	p.parts = append(p.parts, p.pool)
+	w.others.Go(func() { _, _ = p.queue.ReadClock(context.Background()) }) // without it a late submit is not known to be late
+	w.others.Go(func() {
+		<-time.After(offBeat)
+		_ = p.pool.Start(context.Background())
+	})
+	return p
+}
+
+// redis brings what go-redis was asked to the gate.
+func (p *process) redis(ctx context.Context, c *call) (any, error) {
+	c.proc, c.line = p, c.name
+	if c.name == "heartbeat" && c.args[c.keys+4] != "0" {
+		c.line = "checkpoint"
+	}
+	return p.world.gate.pass(ctx, c)
+}
+
+// stop is SIGTERM: the parts stop in reverse, and the process is gone.
+func (p *process) stop() {
+	p.draining = true
+	go func() {
+		for i := len(p.parts) - 1; i >= 0; i-- {
+			_ = p.parts[i].Stop(context.Background())
+		}
+		_, _ = p.world.gate.pass(context.Background(), &call{proc: p, kind: inside, name: "stopped", do: func() (any, error) { p.world.retire(p); return nil, nil }})
+		close(p.gone)
+	}()
+}
+
+// kill is SIGKILL: nothing of it reaches a store any more. Its goroutines find that out and end.
+func (p *process) kill() []*call {
+	its := p.world.gate.bury(p)
+	close(p.died)
+	for _, c := range its {
+		c.answer <- answer{err: errReset} // it had been sent
+	}
+	if p.draining {
+		return its // stop ends by itself
+	}
+	p.draining = true
+	go func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = p.pool.Stop(over)
+		for i := len(p.parts) - 2; i >= 0; i-- {
+			_ = p.parts[i].Stop(context.Background())
+		}
+		close(p.gone)
+	}()
+	return its
+}
+
+func (p *process) alive() bool { return !p.dead }

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"strings"
+	"testing/synctest"
+	"time"
+)
+
+// play lets one call after the other through, and time pass when none is left, until everything rests.
+func (w *World) play() {
+	for w.report.Violation == "" {
+		synctest.Wait()
+		if w.weather() {
+			continue
+		}
+		if w.step() {
+			if w.busy++; w.busy > 5000 {
+				w.fail("L1", "calls follow each other without end")
+			}
+			continue
+		}
+		w.busy = 0
+		if w.rests() {
+			w.check(true)
+			return
+		}
+		if now := time.Now(); now.Sub(w.forgets) >= time.Second {
+			w.store.mini.FastForward(now.Sub(w.forgets))
+			w.forgets = now
+		}
+		if time.Since(w.began) > w.plan.heal+restFor {
+			w.fail("L1", "it does not come to rest: %s", w.restless())
+		}
+		<-time.After(grid)
+	}
+}
+
+// step lets one call through, if any may go now. What cannot go for too long times out.
+func (w *World) step() bool {
+	now := time.Now()
+	if w.haunt(now) {
+		return true
+	}
+	var ready []*call
+	for _, c := range w.gate.sorted() {
+		if c.seen.IsZero() {
+			c.seen = now
+			w.delay(c)
+		}
+		switch {
+		case w.may(c, now):
+			ready = append(ready, c)
+		case c.kind == toRedis && now.Sub(c.seen) >= c.patience():
+			w.timeout(c)
+			return true
+		}
+	}
+	if len(ready) == 0 {
+		return false
+	}
+	c := ready[w.rng.IntN(len(ready))]
+	w.gate.take(c)
+	w.report.Calls++
+	w.decide(c)
+	if w.report.Calls%100 == 0 {
+		w.check(false)
+	}
+	return true
+}
+
+// may says whether a call can go through now.
+func (w *World) may(c *call, now time.Time) bool {
+	p := c.proc
+	switch {
+	case c.hold.After(now):
+		return false
+	case c.kind == inside:
+		return true
+	case c.kind == toSQL:
+		return !w.sqlDown.After(now)
+	case w.stalled.After(now) || p.cutOff.After(now):
+		return false
+	case c.name == "blpop":
+		return now.Sub(c.seen) >= bellTime || w.store.mini.Exists(c.args[1])
+	}
+	return true
+}
+
+// patience is how long go-redis waits for an answer. A caller that spreads its pauses has only two of them in a row: a third one would depend
+// on chance that is not ours.
+func (c *call) patience() time.Duration {
+	switch {
+	case c.line == "heartbeat" || c.line == "checkpoint":
+		return beatTime
+	case c.name == "blpop":
+		return callTime + grid
+	case c.worn():
+		return 94 * grid
+	}
+	return callTime
+}
+
+// worn says that a call must not fail once more.
+func (c *call) worn() bool {
+	switch c.line {
+	case "claim", "complete", "fail", "release", "checkpoint", "blpop":
+		return c.proc.failures[c.line] >= 2
+	}
+	return false
+}
+
+// execute does what a call wants, now, and lets the shadow hear of it.
+func (w *World) execute(c *call) (any, error) {
+	if c.kind != toRedis {
+		if c.do == nil {
+			return nil, nil
+		}
+		return c.do()
+	}
+	switch {
+	case c.script():
+		source, known := sources[c.name]
+		if !known {
+			w.fail("script", "hook.go does not list a script with the keys %q", c.args[:c.keys])
+		}
+		if broken, ok := w.Mutate[c.name]; ok {
+			source = broken
+		}
+		reply, err := w.store.eval(prelude(source), c.args[:c.keys], c.args[c.keys:])
+		if err != nil {
+			w.fail("script", "%s: %v", c.name, err)
+			return nil, refusal(err.Error())
+		}
+		w.shadow.heard(c, reply)
+		return reply, nil
+	case c.name == "blpop":
+		token, err := w.store.do("LPOP", c.args[1])
+		if token == nil || err != nil {
+			return nil, err
+		}
+		return []any{c.args[1], token}, nil
+	case c.name == "pipeline":
+		for _, line := range c.args {
+			if f := strings.Fields(line); f[0] != "multi" && f[0] != "exec" {
+				if _, err := w.store.do(f...); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return []any{}, nil
+	case c.name == "info":
+		return "", nil
+	}
+	return w.store.do(c.args...)
+}
+
+// answer lets a call go back with what it got.
+func (w *World) answer(c *call, reply any, err error, how string) {
+	if err == nil {
+		delete(c.proc.failures, c.line)
+	} else if c.kind == toRedis {
+		c.proc.failures[c.line]++
+		c.proc.trouble = time.Now()
+	}
+	w.say(c, reply, err, how)
+	c.answer <- answer{reply, err}
+}

@@ -1,0 +1,167 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// lease is a claim as the store gave it.
+type lease struct {
+	token           string
+	attempt         int
+	holder          *process
+	at              int64 // ms
+	beatEnd, maxEnd int64
+	begun           bool
+	ctx             context.Context // of its handler; nil before it begins and after it returned
+}
+
+// known is a job as it must be, given every answer so far.
+type known struct {
+	id                   job.ID
+	tier                 job.Plan
+	owner                string
+	generation           int
+	status               job.Status
+	arrived, due         int64
+	attempt, retries     int
+	tried, cancel, acked bool
+	lease                *lease // the last claim's; its holder may be a zombie
+	ending               string // the last ending accepted: kind, token, attempt, word
+	saved                []byte
+	save                 int
+	costs                int // attempts of this generation that were not given back
+	starts               map[int]bool
+}
+
+func (k *known) score() float64 { return float64(k.tier.Priority)*base + float64(k.arrived) }
+
+func (k *known) String() string {
+	return fmt.Sprintf("%s generation %d, %s, attempt %d, %d retries", k.id, k.generation, k.status, k.attempt, k.retries)
+}
+
+// shadow is the state machine once more. It hears of each call that was executed, and what was answered; what it would not have answered
+// itself is a violation.
+type shadow struct {
+	w      *World
+	jobs   map[job.ID]*known
+	clock  map[int]int64               // the last arrival, by partition
+	claims map[string]*claimed         // by nonce and partition
+	once   map[string]*job.Idempotency // by partition and key; Key is the job's id here
+}
+
+type claimed struct {
+	number int64
+	ids    []job.ID
+}
+
+func (s *shadow) wrong(check, format string, args ...any) { s.w.fail(check, format, args...) }
+
+// heard is told of an executed script.
+func (s *shadow) heard(c *call, reply any) {
+	keys, argv := c.args[:c.keys], c.args[c.keys:]
+	partition, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(keys[0][:strings.IndexByte(keys[0], '}')], "{tierq:"), "}"))
+	texts := strs(reply)
+	switch c.name {
+	case "submit":
+		s.submit(partition, argv, texts)
+	case "claim":
+		s.claim(c.proc, partition, argv, texts)
+	case "heartbeat":
+		s.heartbeat(argv, texts)
+	case "complete", "fail", "release":
+		s.endings(c.name, argv, texts)
+	case "reclaim":
+		s.reclaim(job.Cause(argv[0]), texts)
+	case "promote":
+		s.promote(partition, len(texts))
+	case "cancel":
+		s.cancel(argv, texts)
+	case "requeue":
+		s.requeue(partition, argv, texts)
+	case "take_outbox":
+		items, _ := reply.([]any)
+		for _, item := range items {
+			s.mustBe("S1", job.ID(strs(item)[0]), job.Completed, job.NeedDiscard, job.Cancelled)
+		}
+	case "acknowledge":
+		s.acknowledge(argv, texts)
+	}
+}
+
+// mustBe returns the job if it is in one of the states, and otherwise complains.
+func (s *shadow) mustBe(check string, id job.ID, states ...job.Status) *known {
+	k := s.jobs[id]
+	switch {
+	case k == nil:
+		s.wrong("S3", "%s: the store moves a job that nobody submitted", id)
+	case !slices.Contains(states, k.status):
+		s.wrong(check, "%s: the store moves it as if it were %v", k, states)
+		return nil
+	}
+	return k
+}
+
+// waiting are a partition's jobs of one status, in the order they go.
+func (s *shadow) waiting(partition int, status job.Status, rank func(k *known) float64) []*known {
+	var all []*known
+	for _, k := range s.jobs {
+		if k.status == status && k.id.Partition() == partition {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(a, b *known) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.id, b.id)) })
+	return all
+}
+
+// living is how many jobs of an owner a partition has that have not ended.
+func (s *shadow) living(partition int, owner string) (n int) {
+	for _, k := range s.jobs {
+		if k.owner == owner && !k.status.Ended() && k.id.Partition() == partition {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *shadow) untried(partition int, status job.Status) (n int) {
+	for _, k := range s.jobs {
+		if k.status == status && !k.tried && k.id.Partition() == partition {
+			n++
+		}
+	}
+	return n
+}
+
+// begins is told of a handler that starts.
+func (s *shadow) begins(ctx context.Context, p *process, run *job.Run, of job.ID) error {
+	k := s.jobs[run.ID]
+	switch {
+	case k == nil || of != run.ID:
+		s.wrong("S18", "%s runs with the payload of %q", run.ID, of)
+	case k.starts[run.Attempt]:
+		s.wrong("S14", "%s: attempt %d starts twice", k, run.Attempt)
+	default:
+		k.starts[run.Attempt] = true
+		if k.lease != nil && k.lease.attempt == run.Attempt && k.lease.holder == p {
+			k.lease.begun, k.lease.ctx = true, ctx
+		}
+	}
+	return nil
+}
+
+// returns is told of one that is about to return.
+func (s *shadow) returns(run *job.Run) {
+	if k := s.jobs[run.ID]; k != nil && k.lease != nil && k.lease.attempt == run.Attempt {
+		k.lease.ctx = nil
+	}
+}
+
+func (w *World) ms() int64 { return time.Now().UnixMilli() }

@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"fmt"
+	"hash"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Options are what a run is told beside its seed.
+type Options struct {
+	Mutate    map[string]string // scripts by name, broken on purpose
+	AckFirst  bool              // acknowledge before the SQL commit: another seeded bug
+	OwnEngine bool              // scripts run as the embedded server runs them: the same, and slower
+	Trace     bool              // keep every line
+}
+
+// Report is what a run showed.
+type Report struct {
+	Seed      uint64
+	Calls     int
+	Jobs      int
+	Faults    map[string]int
+	Hash      uint64
+	Trace     []string
+	Lasted    time.Duration // virtual
+	Violation string        // "" = none; else which invariant, and what happened
+}
+
+// World is one run.
+type World struct {
+	Options
+	seed  uint64
+	plan  plan
+	rng   *rand.Rand
+	began time.Time
+
+	store     *store
+	sql       *database
+	shadow    *shadow
+	gate      gate
+	processes []*process
+	dying     []*process
+	outside   *process // whom clients are at the gate
+	clients   []*client
+	others    sync.WaitGroup // the goroutines that are no process'
+	lives     int
+	restarts  map[int]time.Time // by slot
+	ghosts    []*ghost
+	storms    []storm // still to come
+	stalled   time.Time
+	sqlDown   time.Time
+	ackFirst  bool
+
+	report  Report
+	hash    hash.Hash64
+	line    []byte    // of the trace, on its way into the hash
+	busy    int       // grants at this very time
+	forgets time.Time // when times to live were last told of the time
+}
+
+// Run plays one seed. It must be called in a synctest bubble, and leaves no goroutine behind.
+func Run(seed uint64, o Options) Report {
+	w := &World{
+		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
+		sql: &database{outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}}, ackFirst: o.AckFirst,
+		hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
+	}
+	w.storms = w.plan.storms
+	w.shadow = &shadow{w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, once: map[string]*job.Idempotency{}}
+	var err error
+	if w.store, err = newStore(o.OwnEngine); err != nil {
+		w.fail("start", "%v", err)
+		return w.report
+	}
+	// Whoever finds no name for the data makes one up, by chance.
+	if _, err := w.store.do("HSET", "{tierq}:system:config", "epoch", "sim"); err != nil {
+		w.fail("start", "%v", err)
+	}
+	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, died: make(chan struct{})}
+	for slot := range w.plan.slots {
+		w.processes = append(w.processes, newProcess(w, slot))
+	}
+	for i, o := range w.plan.orders {
+		c := &client{order: o, number: i, world: w}
+		w.clients = append(w.clients, c)
+		w.others.Go(c.run)
+	}
+	w.play()
+	w.end()
+	w.report.Jobs, w.report.Lasted, w.report.Hash = len(w.shadow.jobs), time.Since(w.began), w.hash.Sum64()
+	return w.report
+}
+
+// fail notes the first violation; the run ends with it.
+func (w *World) fail(check, format string, args ...any) {
+	if w.report.Violation == "" {
+		w.report.Violation = fmt.Sprintf("%s at %.1f s: %s", check, time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+		w.note("VIOLATION", w.report.Violation)
+	}
+}
+
+// end lets all processes go: what they still want fails.
+func (w *World) end() {
+	all := append(w.dying, w.processes...)
+	for _, p := range all {
+		if p.alive() {
+			p.kill()
+		}
+	}
+	for _, c := range w.gate.bury(w.outside) {
+		c.answer <- answer{err: errDead}
+	}
+	for _, p := range all {
+		<-p.gone
+		_ = p.client.Close()
+	}
+	w.others.Wait()
+	synctest.Wait()
+	w.store.close()
+}

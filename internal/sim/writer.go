@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// writer stands for archive.Writer: it records, and acknowledges what SQL holds, never the other way round.
+type writer struct {
+	process *process
+	wake    chan struct{}
+	over    chan struct{} // closed by Stop
+	done    chan struct{}
+
+	mu       sync.Mutex
+	waiting  []job.Outcome
+	stopping bool
+}
+
+func newWriter(p *process) *writer {
+	return &writer{process: p, wake: make(chan struct{}, 1), over: make(chan struct{}), done: make(chan struct{})}
+}
+
+// Offer takes a completed first attempt on its short way.
+func (w *writer) Offer(o job.Outcome) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopping {
+		return false
+	}
+	w.waiting = append(w.waiting, o)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// Wake says that the outbox has something.
+func (w *writer) Wake() { w.process.drainer.Wake() }
+
+// Record brings a drainer's batch to SQL, and acknowledges it.
+func (w *writer) Record(ctx context.Context, batch []job.Outcome) error {
+	what := fmt.Sprint(len(batch))
+	for i := range batch {
+		what += " " + string(batch[i].ID) + " " + strconv.Itoa(batch[i].Attempt)
+	}
+	commit := func() error {
+		_, err := ask(ctx, w.process, "sql record", what, func(*database) (bool, error) {
+			w.process.world.record(batch)
+			return true, nil
+		})
+		return err
+	}
+	acknowledge := func() error { return w.acknowledge(ctx, batch) }
+	if w.process.world.ackFirst {
+		commit, acknowledge = acknowledge, commit
+	}
+	if err := commit(); err != nil {
+		return err
+	}
+	return acknowledge()
+}
+
+func (w *writer) acknowledge(ctx context.Context, batch []job.Outcome) error {
+	var problems []error
+	id, none := func(o *job.Outcome) job.ID { return o.ID }, func(*job.Outcome) int { return 0 }
+	for partition, part := range job.Batches(batch, id, none) {
+		acks := make([]job.Ack, len(part))
+		for i := range part {
+			acks[i] = job.Ack{ID: part[i].ID, Generation: part[i].Generation, Attempt: part[i].Attempt, Status: part[i].Status}
+		}
+		if _, err := w.process.queue.Acknowledge(ctx, partition, acks); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Start begins to write.
+func (w *writer) Start(context.Context) error {
+	go func() {
+		defer close(w.done)
+		for {
+			select {
+			case <-w.wake:
+				w.write()
+			case <-w.over:
+				w.write()
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// write writes what waits. What fails is left to the outbox.
+func (w *writer) write() {
+	w.mu.Lock()
+	batch := w.waiting
+	w.waiting = nil
+	w.mu.Unlock()
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	defer cancel()
+	_ = w.Record(ctx, batch)
+}
+
+// Stop writes what waits, and ends.
+func (w *writer) Stop(context.Context) error {
+	w.mu.Lock()
+	if !w.stopping {
+		w.stopping = true
+		close(w.over)
+	}
+	w.mu.Unlock()
+	<-w.done
+	return nil
+}
