@@ -1,15 +1,15 @@
 -- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
--- KEYS   queue scheduled outbox counters job events
--- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it)
+-- KEYS   queue scheduled outbox counters owners job idempotency events
+-- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it) once (a key that goes with it; '' = none)
 -- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed) | ENDED (before this) | EMPTY (no such job)
 -- TWICE  what is cancelled answers CANCELLED, what was asked answers CANCEL
-local queue, scheduled, outbox, counters, job, events = unpack(KEYS)
+local queue, scheduled, outbox, counters, owners, job, idempotency, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
 
-for i = 1, #ARGV, 3 do
-  local id, wanted, untried = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1'
+for i = 1, #ARGV, 4 do
+  local id, wanted, untried, once = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3]
   local key = job .. id
   local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt')
   local tier, generation, state
@@ -35,6 +35,7 @@ for i = 1, #ARGV, 3 do
       redis.call('ZREM', queue, id)
       redis.call('ZREM', scheduled, id)
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+      own(m[1], -1)
       redis.call('ZADD', outbox, at, id)
       weigh(payload_of(key))
       tell(events, id, tier, 'CANCELLED', m[4])
@@ -42,9 +43,12 @@ for i = 1, #ARGV, 3 do
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
     end
   end
+  if word == 'CANCELLED' and once ~= '' and string.sub(redis.call('GET', idempotency .. once) or '', 1, 36) == id then
+    redis.call('DEL', idempotency .. once)
+  end
   reply[#reply + 1] = word
 end
 
-settle(counters)
+settle(counters, owners)
 publish(events, at)
 return reply

@@ -1,11 +1,11 @@
 -- complete: the holder reports success; the outcome waits in the outbox until SQL has it.
--- KEYS   beats maxtimes outbox counters job events
+-- KEYS   beats maxtimes outbox counters owners job events
 -- ARGV   lead_ms; per lease: id attempt token result
 -- REPLY  per lease: OK ended | CANCELLED ended (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
 -- A first attempt is written to SQL by the process that completes it, from memory: the outbox gives it lead_ms for that. Nobody needs the
 -- payload of a job that went well, so it does not wait for SQL in Redis' memory.
-local beats, maxtimes, outbox, counters, job, events = unpack(KEYS)
+local beats, maxtimes, outbox, counters, owners, job, events = unpack(KEYS)
 local lead = tonumber(ARGV[1])
 local now = time_ms()
 local ended, due = text(now), text(now + lead)
@@ -28,6 +28,7 @@ for i = 2, #ARGV, 4 do
       out[#out + 1], out[#out + 2] = (attempt == '1' and not m[5]) and due or ended, id
       local tier = tier_of(m[6])
       count(tier, 'running', -1)
+      own(m[6], -1)
       tell(events, id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt)
     end
   end
@@ -48,6 +49,6 @@ for _, i in ipairs(ends) do
   end
 end
 bulk('ZADD', outbox, out)
-settle(counters)
+settle(counters, owners)
 publish(events, ended)
 return reply

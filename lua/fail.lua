@@ -1,9 +1,9 @@
 -- fail: the holder reports that the attempt failed: a retry is spent, or the job becomes a dead letter.
--- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts events
+-- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events
 -- ARGV   per lease: id attempt token cause error final delay_ms
 -- REPLY  per lease: OK at (it will be retried) | FAILED at | CANCELLED at | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
-local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts, events = unpack(KEYS)
+local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -27,12 +27,14 @@ for i = 1, #ARGV, 7 do
         word = 'CANCELLED ' .. at
         tell(events, id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+        own(m[6], -1)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif final == '1' or retries >= tonumber(max_retries) then
         word = 'FAILED ' .. at
         tell(events, id, tier, 'FAILED', attempt, cause)
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
+        own(m[6], -1)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
@@ -55,6 +57,6 @@ for i = 1, #ARGV, 7 do
   reply[#reply + 1] = word
 end
 
-settle(counters)
+settle(counters, owners)
 publish(events, at)
 return reply

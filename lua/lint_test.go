@@ -9,7 +9,7 @@ import (
 )
 
 // vocabulary is every word a script may answer.
-var vocabulary = strings.Fields("OK FULL LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED")
+var vocabulary = strings.Fields("OK FULL QUOTA LATE BEHIND LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
 
 var (
 	literal    = regexp.MustCompile(`'([^']*)'`)
@@ -93,7 +93,7 @@ func (s *script) bindsKeys() {
 }
 
 // prefixes are the keys that are the beginning of one, with what follows.
-var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "once"}
+var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "once", "rate": "bucket"}
 
 // usesKeys holds each key argument to a bound name, a bound prefix with what follows it, or a local key that is one.
 func (s *script) usesKeys() {
@@ -115,7 +115,7 @@ func (s *script) usesKeys() {
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {
 			continue // another rule's
 		}
-		if len(c.args) <= at || !ok(c.args[at]) && !(c.args[at] == "key" && hasKey) {
+		if len(c.args) <= at || !ok(c.args[at]) && !(c.args[at] == "key" && hasKey) || c.function == "settle" && !ok(c.args[len(c.args)-1]) {
 			s.say("%s(%s): not a key of the header", c.function, strings.Join(c.args, ", "))
 		}
 	}
@@ -204,10 +204,10 @@ func (s *script) writesNumbersAsText() {
 	}
 }
 
-// removesFirst: a server that is full refuses a script whose first write adds. Only submit may be refused.
+// removesFirst: a server that is full refuses a script whose first write adds. Only submit and rate may be refused.
 func (s *script) removesFirst() {
 	first := adding.FindStringIndex(s.body)
-	if s.name == "submit" || first == nil {
+	if s.name == "submit" || s.name == "rate" || first == nil {
 		return
 	}
 	if r := removing.FindStringIndex(s.body); r == nil || r[0] > first[0] {

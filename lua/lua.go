@@ -31,8 +31,16 @@ var (
 	Cancel string
 	//go:embed requeue.lua
 	Requeue string
+	//go:embed restore.lua
+	Restore string
 	//go:embed take_outbox.lua
 	TakeOutbox string
 	//go:embed acknowledge.lua
 	Acknowledge string
+	//go:embed audit.lua
+	Audit string
+	//go:embed recount.lua
+	Recount string
+	//go:embed rate.lua
+	Rate string
 )

@@ -18,7 +18,7 @@ func highest(argument *regexp.Regexp, body string) int {
 // numericLocals are the names of locals that are given a number.
 func numericLocals(body string) map[string]bool {
 	numbers := map[string]bool{}
-	number := regexp.MustCompile(`^(tonumber\(|time_ms\(|math\.|#|\d)|\w \+ \w`)
+	number := regexp.MustCompile(`^(tonumber\(|time_[mu]s\(|math\.|#|\d)|\w \+ \w`)
 	other := regexp.MustCompile(`^(ARGV|text\(|table\.concat\()`)
 	for line := range strings.SplitSeq(body, "\n") {
 		names, values, ok := strings.Cut(strings.TrimSpace(line), " = ")

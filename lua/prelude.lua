@@ -3,9 +3,16 @@
 -- saved checkpoint. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
-local function time_ms()
+local function time_us()
   local t = redis.call('TIME')
-  return t[1] * 1000 + math.floor(t[2] / 1000)
+  return t[1] * 1000000 + t[2]
+end
+
+local function time_ms() return math.floor(time_us() / 1000) end
+
+local function run_id() -- another one after each restart and failover; a server that does not tell is always the same one
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
 end
 
 local function tier_of(head) return string.match(head, '^%S+') end
@@ -24,11 +31,19 @@ local function count(tier, what, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
+local owned = {} -- owner -> how many more of its jobs live, or fewer
+local function own(head, n)
+  -- Most are nobody's. Without options " - " stands for the owner only: two plain finds cost a fifth of the match.
+  if string.find(head, ' - ', 1, true) and not string.find(head, ' {', 1, true) then return end
+  local owner = string.match(head, '^%S+ %S+ %S+ %S+ %S+ %S+ (%S+)')
+  if owner and owner ~= '-' then owned[owner] = (owned[owner] or 0) + n end
+end
+
 local outbox_bytes = 0
 local function weigh(n) outbox_bytes = outbox_bytes + n end -- results and payloads that wait for SQL
 local function payload_of(key) return redis.call('HSTRLEN', key, 'payload') end
 
-local function settle(counters) -- the script's last write: the counters move with the jobs
+local function settle(counters, owners) -- the script's last write: the counters move with the jobs
   if outbox_bytes ~= 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(outbox_bytes)) end
   for what, tiers in pairs(counted) do
     local sum = 0
@@ -38,6 +53,10 @@ local function settle(counters) -- the script's last write: the counters move wi
     end
     -- Summed over the tiers they are what limits admission.
     if sum ~= 0 and (what == 'fresh' or what == 'delayed') then redis.call('HINCRBY', counters, what, text(sum)) end
+  end
+  -- A script whose jobs neither begin nor cease to live has no owners. Below zero is the end of a job that nobody counted: it is nobody's debt.
+  for owner, n in pairs(owned) do
+    if n ~= 0 and redis.call('HINCRBY', owners, owner, text(n)) <= 0 then redis.call('HDEL', owners, owner) end
   end
 end
 

@@ -1,9 +1,9 @@
 -- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
--- KEYS   watched other suspects queue outbox counters doorbell quarantine job attempts events
+-- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events
 -- ARGV   cause skip limit patience_ms
 -- REPLY  per expired job: id, then SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (in the set, yet not running)
 -- TWICE  it acts on what it finds: a job taken back is no longer found
-local watched, other, suspects, queue, outbox, counters, doorbell, quarantine, job, attempts, events = unpack(KEYS)
+local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -30,6 +30,7 @@ local function take_back(id)
   redis.call('HSET', key, 'cause', cause)
   if m[7] or retries >= tonumber(max_retries) then
     redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
+    own(m[1], -1)
     redis.call('ZADD', outbox, at, id)
     weigh(payload_of(key))
     tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
@@ -56,6 +57,6 @@ for i = 1, #expired, 2 do
   reply[#reply + 1], reply[#reply + 2] = id, word
 end
 
-settle(counters)
+settle(counters, owners)
 publish(events, at)
 return reply

@@ -1,9 +1,9 @@
 -- release: the holder gives the job back unharmed, to its place or, with a delay, to scheduled ("later"); no retry is spent.
--- KEYS   beats maxtimes queue scheduled outbox counters doorbell job attempts events
+-- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events
 -- ARGV   per lease: id attempt token delay_ms
 -- REPLY  per lease: OK at | CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
-local beats, maxtimes, queue, scheduled, outbox, counters, doorbell, job, attempts, events = unpack(KEYS)
+local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -27,6 +27,7 @@ for i = 1, #ARGV, 4 do
         word = 'CANCELLED ' .. at
         tell(events, id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
+        own(m[6], -1)
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then
@@ -47,6 +48,6 @@ for i = 1, #ARGV, 4 do
   reply[#reply + 1] = word
 end
 
-settle(counters)
+settle(counters, owners)
 publish(events, at)
 return reply

@@ -1,9 +1,9 @@
 -- requeue: gives dead jobs a new life: the next generation, with a fresh retry budget and a new arrival. Counted, never refused.
--- KEYS   queue outbox counters clock doorbell job attempts events
+-- KEYS   queue outbox counters owners clock doorbell job attempts events
 -- ARGV   base not_after; per job: id generation attempt tier priority max_retries about payload
 -- REPLY  per job: OK | DUPLICATE (that generation exists) | BUSY (the old one lives, or is not in SQL yet) | LATE (not_after has passed)
 -- TWICE  the generation decides: one that exists answers DUPLICATE
-local queue, outbox, counters, clock, doorbell, job, attempts, events = unpack(KEYS)
+local queue, outbox, counters, owners, clock, doorbell, job, attempts, events = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local living = {PENDING = true, SCHEDULED = true, PROCESSING = true, NEED_DISCARD = true}
@@ -33,6 +33,7 @@ for i = 3, #ARGV, 8 do
     redis.call('DEL', key, attempts .. id)
     redis.call('HSET', key, 'head', head, 'payload', ARGV[i + 7], 'attempt', text(math.max(attempt, tonumber(m[3] or 0))))
     ready[#ready + 1], ready[#ready + 2] = score, id
+    own(head, 1)
     count(tier, 'ready', 1)
     count(tier, 'fresh', 1)
     tell(events, id, tier, 'PENDING', text(math.max(attempt, tonumber(m[3] or 0))))
@@ -43,7 +44,7 @@ end
 if #ready > 0 then
   bulk('ZADD', queue, ready)
   redis.call('SET', clock, text(arrived))
-  settle(counters)
+  settle(counters, owners)
   publish(events, text(now))
   ring(doorbell)
 end

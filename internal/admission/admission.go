@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,7 @@ import (
 )
 
 // Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch entries
-// and about job.MaxBatchBytes, and answers every entry: OK, FULL, DUPLICATE, LATE, REPLAY or MISMATCH. Its errors are
+// and about job.MaxBatchBytes, and answers every entry: OK, FULL, QUOTA, DUPLICATE, LATE, REPLAY or MISMATCH. Its errors are
 // job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent twice.
 type Queue interface {
 	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error)
@@ -30,7 +29,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Err.Error() }
 
-// Unwrap makes errors.Is see the reason: job.ErrUnhealthy or job.ErrQueueFull.
+// Unwrap makes errors.Is see the reason: job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota.
 func (r *Refusal) Unwrap() error { return r.Err }
 
 // RetryIn is RetryAfter, for those who know the error only by what it can do.
@@ -52,6 +51,12 @@ type Options struct {
 	Rate       func() float64                        // jobs that end per second, over the cluster; 0 = not known
 	Load       func(t job.Tier) (fresh, limit int64) // never-claimed jobs and the tier's limit of them, as last read; 0, 0 = not known
 	Log        *slog.Logger
+
+	// With a Journal a submit is accepted when both Redis and the journal have it, and taken back by Withdrawer if the journal refuses. Run is
+	// the life of Redis as last read. All three or none.
+	Journal    Journal
+	Withdrawer Withdrawer
+	Run        func() string
 }
 
 // Admission lets jobs in. It is safe for concurrent use.
@@ -77,7 +82,7 @@ func New(o Options) *Admission {
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
 	for p := range max(o.Partitions, 1) {
-		a.committers = append(a.committers, newCommitter(p, o.Queue, o.Gate, a.room, &a.group, o.Log))
+		a.committers = append(a.committers, newCommitter(p, o, a.room, &a.group))
 	}
 	return a
 }
@@ -118,11 +123,11 @@ func (a *Admission) Stop(ctx context.Context) error {
 }
 
 // Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it is cut to
-// it. A nil error means the job is in Redis, under the id returned. The errors:
+// it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned. The errors:
 //
 //   - job.ErrUnknownTier: no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
-//   - job.ErrUnhealthy or job.ErrQueueFull, in a *Refusal: not accepted, and never will be;
+//   - job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will be;
 //   - job.ErrFateUnknown: it was sent and its answer is lost; the id is returned as well, to poll it;
 //   - ctx's error: the caller left. The job may have been accepted.
 func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
@@ -183,7 +188,7 @@ func (a *Admission) entry(s job.Submission, plan job.Plan, c *committer, who *ca
 	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
 		s.MaxRetries = plan.MaxRetries
 	}
-	return &entry{submission: s, priority: plan.Priority, place: -1, home: c, who: who}, nil
+	return &entry{submission: s, priority: plan.Priority, rank: plan.Priority, place: -1, home: c, who: who}, nil
 }
 
 // result is what an answered entry means for its caller.
@@ -191,22 +196,24 @@ func (a *Admission) result(e *entry) Result {
 	switch {
 	case e.err == nil && e.first != "":
 		return Result{Accepted: job.Accepted{ID: e.first, Replayed: true}}
+	case e.first != "" && errors.Is(e.err, job.ErrFateUnknown):
+		return Result{Accepted: job.Accepted{ID: e.first}, Err: e.err}
 	case e.err == nil, errors.Is(e.err, job.ErrFateUnknown):
 		return Result{Accepted: job.Accepted{ID: e.submission.ID}, Err: e.err}
 	case errors.Is(e.err, job.ErrQueueFull):
 		return Result{Err: refuse(e.err, a.drain.room(&e.submission))}
+	case errors.Is(e.err, job.ErrQuota):
+		return Result{Err: refuse(e.err, a.Hint(e.submission.Tier))}
 	}
 	return Result{Err: e.err}
 }
 
-// home is the committer of an Idempotency-Key, nil without one: the partition is the key's first 16 bits mod P. So all submits under one
-// key meet in one partition, whichever process takes them.
+// home is the committer of an Idempotency-Key, nil without one.
 func (a *Admission) home(key string) *committer {
 	if key == "" {
 		return nil
 	}
-	bits, _ := strconv.ParseUint(key[:min(len(key), 4)], 16, 16) // 0 for a key that is no hash, which is a place like any other
-	return a.committers[int(bits)%len(a.committers)]
+	return a.committers[job.Home(key, len(a.committers))]
 }
 
 // choose picks the partition with the shortest waiting list; among equals they take turns, so that each fills its own part of

@@ -26,7 +26,12 @@ type committer struct {
 	room      *room
 	log       *slog.Logger
 	group     *sync.WaitGroup
-	load      atomic.Int64 // submits without an answer
+
+	journal    Journal // nil = none
+	withdrawer Withdrawer
+	run        func() string
+
+	load atomic.Int64 // submits without an answer
 
 	mu       sync.Mutex
 	work     *sync.Cond // something waits, or stopping
@@ -37,8 +42,10 @@ type committer struct {
 	stopping bool
 }
 
-func newCommitter(partition int, queue Queue, gate *Gate, room *room, group *sync.WaitGroup, log *slog.Logger) *committer {
-	c := &committer{partition: partition, queue: queue, gate: gate, room: room, group: group, log: log}
+func newCommitter(partition int, o Options, room *room, group *sync.WaitGroup) *committer {
+	c := &committer{
+		partition: partition, queue: o.Queue, gate: o.Gate, room: room, group: group, log: o.Log, journal: o.Journal, withdrawer: o.Withdrawer, run: o.Run,
+	}
 	c.work = sync.NewCond(&c.mu)
 	return c
 }
@@ -137,6 +144,9 @@ func (c *committer) call(batch []*entry) bool {
 	open := make([]bool, len(batch)) // an earlier copy may have been executed
 	submissions := make([]job.Submission, len(batch))
 	for i, e := range batch {
+		if c.journal != nil && e.run == "" {
+			e.run = c.run() // older than what the call is about to do, so a Redis that loses it has another one
+		}
 		open[i] = e.priority == inDoubtPriority
 		submissions[i] = e.submission
 	}

@@ -38,8 +38,8 @@ type GateState struct {
 	NextProbe time.Time // zero while open
 }
 
-// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors or on a full
-// outbox, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
+// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors, on a full
+// outbox, or when the accept journal fails, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
 // retries and back-off of jobs neither see nor move it. It is safe for concurrent use.
 type Gate struct {
 	options GateOptions
@@ -61,6 +61,7 @@ type facts struct {
 	failures   int
 	threshold  int
 	outboxFull bool
+	unkept     bool // the journal does not take what was accepted
 	nextProbe  time.Time
 }
 
@@ -71,6 +72,7 @@ const (
 	stay          verdict = iota // as it is
 	closeFailures                // the store fails
 	closeOutbox                  // SQL does not keep up
+	closeJournal                 // SQL does not take the journal's rows
 	probe                        // ask the store; its answer opens
 )
 
@@ -81,6 +83,8 @@ func judge(f facts, now time.Time) verdict {
 		return stay
 	case f.open && f.failures >= f.threshold:
 		return closeFailures
+	case f.open && f.unkept:
+		return closeJournal
 	case f.open && f.outboxFull:
 		return closeOutbox
 	case !f.open && !f.outboxFull && !now.Before(f.nextProbe):
@@ -158,12 +162,31 @@ func (g *Gate) SetOutbox(count, bytes int64) {
 	g.settle(time.Now(), "")
 }
 
+// ObserveJournal takes the outcome of a transaction of the accept journal: an error closes the gate, for without its row nothing is accepted.
+// While there is a journal, Probe must ask for a write of its store too: only that opens the gate again.
+func (g *Gate) ObserveJournal(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		if g.facts.open {
+			g.facts.unkept = false
+		}
+		return
+	}
+	if errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
+		g.facts.unkept = true
+		g.settle(time.Now(), err.Error())
+	}
+}
+
 // settle closes the gate if it must be closed, and returns the verdict. The lock is held.
 func (g *Gate) settle(now time.Time, lastError string) verdict {
 	v := judge(g.facts, now)
 	switch v {
 	case closeFailures:
 		g.reason = fmt.Sprintf("%d consecutive errors of the store", g.facts.failures)
+	case closeJournal:
+		g.reason = "SQL does not take what the accept journal must keep"
 	case closeOutbox:
 		g.reason = "the outbox is full: SQL does not keep up"
 	default:

@@ -31,7 +31,7 @@ func (d drain) room(s *job.Submission) time.Duration {
 }
 
 // Hint is when a job of a tier that is accepted now is likely to be done: (fresh + 1) / rate, 1 s to 60 s, and 1 s while the rate is 0 or
-// not known. It is the Retry-After of a 202.
+// not known. It is the Retry-After of a 202, and of a refusal for the owner's quota: about then one of its jobs has ended.
 func (a *Admission) Hint(t job.Tier) time.Duration {
 	fresh, _ := a.drain.levels(t)
 	return a.drain.until(max(fresh, 0)+1, leastHint)

@@ -71,7 +71,7 @@ func (g *Gate) runOnce(ctx context.Context, now time.Time) {
 		g.mu.Unlock()
 		return
 	}
-	g.facts.open, g.facts.changed, g.facts.failures = true, time.Now(), 0
+	g.facts.open, g.facts.changed, g.facts.failures, g.facts.unkept = true, time.Now(), 0, false
 	g.open.Store(true)
 	told := g.onOpen
 	g.mu.Unlock()

@@ -22,6 +22,7 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 		return
 	}
 	var resend []*entry
+	var k kept
 	for i, e := range batch {
 		var reply job.SubmitReply
 		if err == nil {
@@ -32,19 +33,28 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 		}
 		switch decide(reply, unavailable, open[i], e.refused) {
 		case accept:
-			c.settle(e, nil)
+			if c.journal == nil || !k.note(e, reply) {
+				c.settle(e, nil)
+			}
 			continue
 		case replay:
 			if !e.answered {
 				e.first = reply.First
 			}
-			c.settle(e, nil)
+			if c.journal == nil {
+				c.settle(e, nil)
+			} else {
+				k.replay(e, reply.First)
+			}
 			continue
 		case mismatch:
 			c.settle(e, job.ErrMismatch)
 			continue
 		case full:
 			c.settle(e, job.ErrQueueFull)
+			continue
+		case quota:
+			c.settle(e, job.ErrQuota)
 			continue
 		case unhealthy:
 			c.settle(e, refuse(job.ErrUnhealthy, 0))
@@ -55,6 +65,9 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 			e.priority = inDoubtPriority
 		}
 		resend = append(resend, e)
+	}
+	if !k.empty() {
+		c.group.Go(func() { c.keep(&k) })
 	}
 	if len(resend) > 0 {
 		c.pausing++

@@ -18,6 +18,8 @@ type entry struct {
 	home       *committer
 	who        *caller
 	priority   int    // the tier's, or inDoubtPriority
+	rank       int    // the tier's, always
+	run        string // the life of Redis that was known before it was first sent; only with a journal
 	arrival    uint64 // order within a priority
 	place      int    // in the waiting list; -1 = not in it
 	sent       bool   // in a call now, or in an earlier one that may have been executed
@@ -101,6 +103,7 @@ const (
 	replay                // the first submit under its Idempotency-Key is in Redis, this one is not
 	mismatch              // refused for its Idempotency-Key: certainly not in Redis
 	full                  // refused for room: certainly not in Redis
+	quota                 // refused for its owner's quota: certainly not in Redis
 	unhealthy             // refused for health: certainly not in Redis
 	again                 // certainly not executed this time: send it again
 	inDoubt               // it may have been executed: only the same id sent again can tell
@@ -122,6 +125,7 @@ const pause = 50 * time.Millisecond
 //	                                                still on its way finds the key taken, and makes nothing
 //	MISMATCH      as REPLAY, with another body      as REPLAY, with another body
 //	FULL          not made, no room                 no proof: the other may run later, and find room
+//	QUOTA         not made, too many live           no proof: the other may run later, when fewer do
 //	LATE          not made; the clock is read anew  no proof: the other may have been in time
 //	unavailable   not executed                      no proof of the other
 //	else          no proof                          no proof
@@ -140,10 +144,12 @@ func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 		return inDoubt
 	case unavailable && refused >= fewTries:
 		return unhealthy
-	case unavailable, word == job.Late: // the queue has set its clock by now
+	case unavailable, word == job.Late, word == job.Behind: // the queue has set its clock by now; keys come back within seconds
 		return again
 	case word == job.Full:
 		return full
+	case word == job.Quota:
+		return quota
 	}
 	return inDoubt
 }

@@ -8,6 +8,7 @@ package archive
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,13 @@ type Options struct {
 	MySQLDSN   string // go-sql-driver's form; what it leaves out is set (see mysql.go)
 	SQLitePath string // created with mode 0600 if it is not there, its folder with 0700
 	Log        *slog.Logger
+
+	// Roots are the authorities that may sign MySQL's certificate, where the DSN says tls=true; nil = the system's.
+	Roots *x509.CertPool
+
+	// Journal keeps the accept journal: the transaction that records outcomes also removes their rows from it. (What puts rows into it is a
+	// Journal.)
+	Journal bool
 }
 
 // ErrNotStrict says that the server's sql_mode lets a value that does not fit be cut off silently.
@@ -34,9 +42,11 @@ type Archive struct {
 	read    *gorm.DB // SQLite: a pool beside the one writing connection; MySQL: the same as write
 	dialect dialect
 	inserts inserts
+	journal bool
 	log     *slog.Logger
 	checked atomic.Bool // sql_mode was read and is strict
 	down    atomic.Bool
+	refuses atomic.Bool // the last write failed
 }
 
 // Open makes an archive. It does not connect: Ping says whether the database answers, Migrate makes the tables.
@@ -50,14 +60,14 @@ func Open(o Options) (*Archive, error) {
 	case (o.MySQLDSN == "") == (o.SQLitePath == ""):
 		return nil, errors.New("open archive: it wants either a MySQL DSN or a SQLite path")
 	case o.MySQLDSN != "":
-		d, err = newMySQL(o.MySQLDSN, o.Log)
+		d, err = newMySQL(o.MySQLDSN, o.Roots, o.Log)
 	default:
 		d, err = newSQLite(o.SQLitePath)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{dialect: d, log: o.Log, inserts: buildInserts(d.keepFirst)}
+	a := &Archive{dialect: d, log: o.Log, journal: o.Journal, inserts: buildInserts(d)}
 	if a.write, a.read, err = d.open(gormConfig(o.Log)); err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
@@ -70,7 +80,7 @@ func gormConfig(log *slog.Logger) *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
 		PrepareStmt:            true,
-		PrepareStmtMaxSize:     128,
+		PrepareStmtMaxSize:     256,
 		TranslateError:         true,
 		DisableAutomaticPing:   true,
 		Logger:                 gormLog{log},
@@ -82,7 +92,7 @@ func gormConfig(log *slog.Logger) *gorm.Config {
 func (a *Archive) Ping(ctx context.Context) error {
 	err := a.ping(ctx)
 	if ctx.Err() == nil {
-		a.down.Store(err != nil)
+		a.answered(err)
 	}
 	return err
 }
@@ -109,8 +119,34 @@ func (a *Archive) ping(ctx context.Context) error {
 	return nil
 }
 
-// Down reports whether the last write or ping found the database unable to serve.
+// Down reports whether the database cannot serve: the last write or ping failed. A database that answers but takes no rows (a full disk, a
+// read-only one) stays down until a write succeeds; while nothing waits to be written the writer tries one that changes nothing.
 func (a *Archive) Down() bool { return a.down.Load() }
+
+// answered takes the outcome of a ping: a good one says nothing about writes.
+func (a *Archive) answered(err error) {
+	if err != nil || !a.refuses.Load() {
+		a.down.Store(err != nil)
+	}
+}
+
+// wrote takes the outcome of a write, and says whether the database was down before.
+func (a *Archive) wrote(err error) (wasDown bool) {
+	a.refuses.Store(err != nil)
+	return a.down.Swap(err != nil)
+}
+
+// probeWrite asks for a write that changes nothing.
+func (a *Archive) probeWrite(ctx context.Context) error {
+	_, err := a.mark(ctx, "DELETE FROM idempotency_keys WHERE idem_key = ''", nil)
+	if err != nil {
+		err = unavailable("probe", err)
+	}
+	if ctx.Err() == nil {
+		a.wrote(err)
+	}
+	return err
+}
 
 // Close closes the connections. Stop the Writer first.
 func (a *Archive) Close() error {
@@ -129,6 +165,9 @@ func (a *Archive) Close() error {
 }
 
 func unavailable(verb string, err error) error {
+	if untrusted(err) {
+		return fmt.Errorf("%s: %w: %w: %w", verb, job.ErrUnavailable, job.ErrUntrusted, err)
+	}
 	if denied(err) {
 		return fmt.Errorf("%s: %w: %w: %w", verb, job.ErrUnavailable, job.ErrDenied, err)
 	}

@@ -1,8 +1,10 @@
 package archive_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,5 +62,69 @@ func BenchmarkRecord(b *testing.B) {
 				record(b, w, next()...)
 			})
 		}
+	}
+}
+
+// BenchmarkJournal: living jobs with 100 bytes of payload. "accept" is callers of one row each, many at a time; "batch" is one caller with
+// 100 rows; "whole" is accept and record of 100 jobs, row in and row out; "off" is the same record without the journal.
+func BenchmarkJournal(b *testing.B) {
+	backends := map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB}
+	for _, backend := range []string{"sqlite", "mariadb"} {
+		run := func(name string, on bool, rows int, body func(b *testing.B, j *archive.Journal, w *archive.Writer, next func() int)) {
+			b.Run(backend+"/"+name, func(b *testing.B) {
+				o := backends[backend](b)
+				o.Journal = on
+				s := archivetest.New(b, o)
+				j, w := journal(b, s.Archive, archive.JournalOptions{Limit: 1 << 20}), start(b, s.Archive, &nobody{}, archive.WriterOptions{})
+				var n atomic.Int64
+				b.ResetTimer()
+				begin := time.Now()
+				body(b, j, w, func() int { return int(n.Add(1)) })
+				b.ReportMetric(float64(b.N*rows)/time.Since(begin).Seconds(), "rows/s")
+			})
+		}
+		row := func(n int) job.Living {
+			l := living(1)
+			l.ID, l.Payload, l.Idempotency = uuid(n), make([]byte, 100), job.Idempotency{}
+			return l
+		}
+		hundred := func(next func() int) (rows []job.Living, outcomes []job.Outcome) {
+			for range 100 {
+				l := row(next())
+				o := completed(1)
+				o.ID = l.ID
+				rows, outcomes = append(rows, l), append(outcomes, o)
+			}
+			return rows, outcomes
+		}
+		run("accept", true, 1, func(b *testing.B, j *archive.Journal, _ *archive.Writer, next func() int) {
+			b.SetParallelism(64)
+			b.RunParallel(func(p *testing.PB) {
+				for p.Next() {
+					if err := j.Accept(context.Background(), []job.Living{row(next())}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+		run("batch", true, 100, func(b *testing.B, j *archive.Journal, _ *archive.Writer, next func() int) {
+			for range b.N {
+				rows, _ := hundred(next)
+				done(b, j.Accept(context.Background(), rows))
+			}
+		})
+		run("whole", true, 100, func(b *testing.B, j *archive.Journal, w *archive.Writer, next func() int) {
+			for range b.N {
+				rows, outcomes := hundred(next)
+				done(b, j.Accept(context.Background(), rows))
+				record(b, w, outcomes...)
+			}
+		})
+		run("off", false, 100, func(b *testing.B, _ *archive.Journal, w *archive.Writer, next func() int) {
+			for range b.N {
+				_, outcomes := hundred(next)
+				record(b, w, outcomes...)
+			}
+		})
 	}
 }

@@ -7,29 +7,39 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Everything that lists dead letters walks the index failed_jobs_open, newest discarded first, and asks for the rest only of those that
-// it shows. @from and @at bound the walk; the rest of the first line is the exact place within one moment.
+// Everything that lists dead letters walks the index failed_jobs_open, or failed_jobs_owner_open for those of one owner, newest discarded first,
+// and asks for the rest only of those that it shows. @from and @at bound the walk; the rest of the first line is the exact place within one
+// moment.
 const (
 	openDead   = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND generation < @generation)"
 	deadFilter = " AND (@tier = '' OR tier = @tier) AND (@type = '' OR type = @type) AND (@cause = '' OR failure_cause = @cause)"
 	newestDead = " ORDER BY open_at DESC, job_id DESC, generation DESC LIMIT @limit OFFSET @offset"
 
-	deadEnd   = "SELECT open_at FROM failed_jobs WHERE " + openDead + newestDead
-	deadCount = "SELECT COUNT(*) FROM failed_jobs WHERE " + openDead + deadFilter
-	deadPage  = "SELECT " + letterColumns + deadKeys
-	deadWhole = "SELECT " + letterColumns + ", f.payload, f.options" + deadKeys
-
 	letterColumns = "f.job_id, f.generation, f.tier, f.type, f.owner, f.total_retries, f.max_retries, f.attempts, f.arrived_at, f.first_tried_at, " +
 		"f.started_at, f.discarded_at, f.failure_cause, f.last_error, f.requeue_requested_at, f.requeue_request_id, f.requeued_at, f.trace_id"
-	deadKeys = " FROM (SELECT job_id, generation FROM failed_jobs WHERE " + openDead + deadFilter + newestDead + ") k " +
-		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
 )
+
+// deadWalk is the statements of the lists of dead letters.
+type deadWalk struct{ end, count, page, whole string }
+
+func (d *dialect) deadWalk(owned bool) deadWalk {
+	from := " FROM failed_jobs WHERE " + openDead
+	if owned {
+		from = " FROM failed_jobs" + d.by("failed_jobs_owner_open") + " WHERE owner = @owner AND " + openDead
+	}
+	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
+		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
+	return deadWalk{
+		end: "SELECT open_at" + from + newestDead, count: "SELECT COUNT(*)" + from + deadFilter,
+		page: "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload, f.options" + keys,
+	}
+}
 
 // Dead reads open dead letters (nobody has asked for a requeue), the newest discarded first, without payloads and options. cursor is ""
 // or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
 // and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no Dead gave.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter, next string, err error) {
-	return a.deadFrom(ctx, deadPage, f, cursor, min(max(limit, 1), maxPage))
+	return a.deadFrom(ctx, a.dialect.deadWalk(f.Owner != nil).page, f, cursor, min(max(limit, 1), maxPage))
 }
 
 // exportPage is how many letters EachDead holds at once, with their payloads.
@@ -38,9 +48,9 @@ const exportPage = 100
 // EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and options. It reads in
 // small pages, so what changes meanwhile may be there or not. It ends with the first error of do, which it returns as it is.
 func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLetter) error) error {
-	cursor := ""
+	whole, cursor := a.dialect.deadWalk(f.Owner != nil).whole, ""
 	for {
-		letters, next, err := a.deadFrom(ctx, deadWhole, f, cursor, exportPage)
+		letters, next, err := a.deadFrom(ctx, whole, f, cursor, exportPage)
 		if err != nil {
 			return err
 		}
@@ -68,7 +78,7 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 		// Where the window ends: everything discarded at that very time still belongs to it.
 		args["limit"], args["offset"] = 1, window-1
 		var ends []time.Time
-		if err := db.Raw(deadEnd, args).Scan(&ends).Error; err != nil {
+		if err := db.Raw(a.dialect.deadWalk(f.Owner != nil).end, args).Scan(&ends).Error; err != nil {
 			return nil, "", unavailable("list dead letters", err)
 		}
 		if len(ends) > 0 {
@@ -88,20 +98,20 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 	return letters, next, nil
 }
 
-// DeadPage reads one page of the open dead letters, newest discarded first, without payloads and options, and how many there are in all.
+// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and options, and how many there are in all.
 // The first page is 0; size is at most 1,000. Its cost grows with the page's number; Dead's does not.
-func (a *Archive) DeadPage(ctx context.Context, page, size int) (letters []job.DeadLetter, total int64, err error) {
+func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64, err error) {
 	size = min(max(size, 1), maxPage)
-	if total, err = a.CountDead(ctx, job.Filter{}); err != nil {
+	if total, err = a.CountDead(ctx, f); err != nil {
 		return nil, 0, err
 	}
 	page = max(page, 0)
-	if int64(page) > total/int64(size) {
+	if total == 0 || int64(page) > total/int64(size) {
 		return nil, total, nil // also what would overflow
 	}
-	args := deadArgs(job.Filter{}, place{at: latest})
+	args := deadArgs(f, place{at: latest})
 	args["limit"], args["offset"] = size, page*size
-	letters, err = a.letters(ctx, deadPage, args)
+	letters, err = a.letters(ctx, a.dialect.deadWalk(f.Owner != nil).page, args)
 	return letters, total, err
 }
 
@@ -110,7 +120,8 @@ func (a *Archive) CountDead(ctx context.Context, f job.Filter) (n int64, err err
 	if !failedOnly(f) {
 		return 0, nil
 	}
-	if err := a.read.WithContext(ctx).Raw(deadCount, deadArgs(f, place{at: latest})).Scan(&n).Error; err != nil {
+	count := a.dialect.deadWalk(f.Owner != nil).count
+	if err := a.read.WithContext(ctx).Raw(count, deadArgs(f, place{at: latest})).Scan(&n).Error; err != nil {
 		return 0, unavailable("count dead letters", err)
 	}
 	return n, nil
@@ -128,10 +139,14 @@ func deadArgs(f job.Filter, below place) map[string]any {
 	if from.Before(earliest) {
 		from = earliest
 	}
-	return map[string]any{
+	args := map[string]any{
 		"from": from, "at": below.at, "id": string(below.id), "generation": below.generation,
 		"tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
 	}
+	if f.Owner != nil {
+		args["owner"] = *f.Owner
+	}
+	return args
 }
 
 // letters runs a query that selects columns of failed_jobs.

@@ -127,7 +127,7 @@ func TestDeadLists_S0_E3(t *testing.T) {
 			}
 		}
 		for page, want := range map[int]string{0: "4 2 7 ", 1: "6 5 3 ", 2: "1 ", 3: "", 1 << 62: "", -1: "4 2 7 "} {
-			letters, total, err := a.DeadPage(t.Context(), page, 3)
+			letters, total, err := a.DeadPage(t.Context(), job.Filter{}, page, 3)
 			if got := names(letters); got != want || total != 7 || err != nil {
 				t.Errorf("page %d: %q of %d, %v, want %q of 7", page, got, total, err, want)
 			}

@@ -17,7 +17,23 @@ type dialect struct {
 	// of the primary key.
 	keepFirst func(key string) string
 
-	ago     string                           // the database's clock, less ? milliseconds
+	// onConflict begins the end of an insert that changes the row which is there already; offered is, in there, the value that was to be
+	// inserted. (A bare column is the value that is there.)
+	onConflict func(key string) string
+	offered    func(column string) string
+
+	// Statements that lock rows by their primary key, and no others: InnoDB would read and lock the whole of a small table.
+	deleteFrom func(table string) string
+	byPrimary  string // after a table's name, in SELECT and UPDATE
+
+	by func(index string) string // after a table's name or alias, in SELECT: read it by this index and no other
+
+	// isolation is what the journal's transactions want: nothing locked but the rows they write.
+	isolation sql.IsolationLevel
+
+	now     string                           // the database's clock
+	ago     string                           // the same, less ? milliseconds
+	hence   string                           // the same, and ? milliseconds more
 	elapsed func(since, until string) string // whole milliseconds between two columns; NULL if one is
 
 	verdict func(error) verdict

@@ -30,7 +30,7 @@ func fill(t *testing.T, a *Archive, n int) {
 			}
 			batch = append(batch, o)
 		}
-		if _, err := a.record(t.Context(), batch); err != nil {
+		if _, err := a.record(t.Context(), batch, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,12 +38,18 @@ func fill(t *testing.T, a *Archive, n int) {
 
 // queries are the statements of the lists.
 func (a *Archive) queries() map[string]string {
-	return map[string]string{
-		"find": findJob, "outcomes' end": outcomesEnd, "outcomes' page": outcomesPage, "failed end": failedEnd, "failed page": failedPage,
-		"dead end": deadEnd, "dead page": deadPage, "dead whole": deadWhole, "dead count": deadCount,
+	all := map[string]string{
+		"find":      findJob,
 		"tally end": tallyEnd, "tally part": tallyPart(a.dialect.elapsed),
 		"promised": wholeLetter + "f.requeued_at IS NULL AND f.requeue_requested_at <= " + a.dialect.ago + " ORDER BY f.requeue_requested_at LIMIT ?",
 	}
+	for whose, owned := range map[string]bool{"": false, "own ": true} {
+		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.dialect, owned)
+		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.dialect, owned)
+		w := a.dialect.deadWalk(owned)
+		all[whose+"dead end"], all[whose+"dead page"], all[whose+"dead whole"], all[whose+"dead count"] = w.end, w.page, w.whole, w.count
+	}
+	return all
 }
 
 // No statement of a list reads a table without a key. (At 200,000 jobs the plans are the same, and a page in the middle or at the end
@@ -55,6 +61,7 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		named := map[string]any{
 			"before": id, "floor": "019b", "from": earliest, "at": time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC), "id": id, "generation": 1,
 			"window": 4999, "rows": 10, "limit": 21, "offset": 0, "status": "", "tier": "PAID", "type": "", "cause": "HANDLER_ERROR",
+			"owner": "key-1",
 		}
 		for name, query := range a.queries() {
 			args := []any{named}
@@ -64,13 +71,16 @@ func TestListsUseTheirIndexes(t *testing.T) {
 			case name == "promised":
 				args = []any{0, 100}
 			case strings.HasPrefix(name, "tally"):
-				args = []any{map[string]any{"from": "019b", "before": id, "rows": 10}}
+				args = []any{map[string]any{"from": "019b", "before": id, "rows": 10, "everybody": 0, "owner": "key-1"}}
 			}
 			for _, step := range explain(t, a, query, args) {
 				t.Logf("%-15s %s", name, step)
 				if bad(step) {
 					t.Errorf("%s: %s", name, step)
 				}
+			}
+			if strings.HasPrefix(name, "own ") && !strings.Contains(strings.Join(explain(t, a, query, args), "|"), "_owner") {
+				t.Errorf("%s does not go by its owner", name)
 			}
 		}
 		for _, n := range []int{1, 2} {

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -72,7 +73,7 @@ var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
 	{"type", func(o *job.Outcome) any { return o.Type }},
 	{"owner", func(o *job.Outcome) any { return o.Owner }},
 	{"payload", func(o *job.Outcome) any { return bytesOrNull(o.Payload) }},
-	{"options", func(o *job.Outcome) any { return bytesOrNull(options(o)) }},
+	{"options", func(o *job.Outcome) any { return bytesOrNull(options(o.Options)) }},
 	{"total_retries", func(o *job.Outcome) any { return o.RetryCount }},
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
@@ -114,9 +115,9 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
-// options are what a dead letter keeps of the submit beyond its payload; nil = nothing.
-func options(o *job.Outcome) []byte {
-	if text := o.Options.Text(); text != "" {
+// options are what a row keeps of the submit beyond its payload; nil = nothing.
+func options(o job.Options) []byte {
+	if text := o.Text(); text != "" {
 		return []byte(text)
 	}
 	return nil
@@ -138,25 +139,29 @@ func cut(n int) int {
 // inserts holds the text of each statement by table and rows.
 type inserts map[string]map[int]string
 
-func buildInserts(keepFirst func(key string) string) inserts {
+func buildInserts(d dialect) inserts {
 	all := inserts{}
-	addInserts(all, outcomeTable, keepFirst)
-	addInserts(all, resultTable, keepFirst)
-	addInserts(all, failedTable, keepFirst)
-	addInserts(all, attemptTable, keepFirst)
+	addInserts(all, outcomeTable, d.keepFirst, nil)
+	addInserts(all, resultTable, d.keepFirst, nil)
+	addInserts(all, failedTable, d.keepFirst, nil)
+	addInserts(all, attemptTable, d.keepFirst, nil)
+	addInserts(all, acceptedTable, func(key string) string { return d.onConflict(key) + laterStands(d) }, nil)
+	addInserts(all, keyTable, func(key string) string { return d.onConflict(key) + newestJobHasIt(d) }, map[string]string{"expires_at": d.hence})
+	addInserts(all, changeTable, d.keepFirst, nil)
 	return all
 }
 
-func addInserts[T any](all inserts, t table[T], keepFirst func(key string) string) {
-	names := make([]string, len(t.columns))
+// addInserts builds the inserts of a table. around says of some columns what expression their value's ? stands in.
+func addInserts[T any](all inserts, t table[T], ending func(key string) string, around map[string]string) {
+	names, values := make([]string, len(t.columns)), make([]string, len(t.columns))
 	for i, c := range t.columns {
-		names[i] = "`" + c.name + "`"
+		names[i], values[i] = "`"+c.name+"`", cmp.Or(around[c.name], "?")
 	}
-	row := "(" + strings.Repeat("?,", len(names)-1) + "?)"
+	row := "(" + strings.Join(values, ",") + ")"
 	all[t.name] = map[int]string{}
 	for _, n := range sizes {
 		all[t.name][n] = "INSERT INTO `" + t.name + "` (" + strings.Join(names, ",") + ") VALUES " +
-			strings.Repeat(row+",", n-1) + row + " " + keepFirst(t.columns[0].name)
+			strings.Repeat(row+",", n-1) + row + " " + ending(t.columns[0].name)
 	}
 }
 

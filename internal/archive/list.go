@@ -15,20 +15,30 @@ const maxPage = 1000
 
 // A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that picks keys and reads
 // the rest only for these; a filter that is empty takes all, so that the statement is the same for every filter and prepared once.
-// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand.
-const (
-	outcomesEnd = "SELECT job_id FROM job_outcomes WHERE job_id < @before ORDER BY job_id DESC, generation DESC LIMIT 1 OFFSET @window"
-	failedEnd   = "SELECT job_id FROM failed_jobs WHERE job_id < @before ORDER BY job_id DESC, generation DESC LIMIT 1 OFFSET @window"
-
-	outcomesPage = pageHead + "job_outcomes k WHERE (@status = '' OR k.outcome = @status)" + pageTail
-	failedPage   = pageHead + "failed_jobs k WHERE (@cause = '' OR k.failure_cause = @cause)" + pageTail
-
-	pageHead = "SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM "
-	pageTail = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' OR k.type = @type) " +
-		"AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation) " +
-		"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
-		"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
+// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand. The jobs of one owner have an index of
+// their own, and the window is of his: others' jobs, however many, are not looked at.
+var (
+	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
+	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}
 )
+
+// listing is what a list walks over, and the filter that it alone has.
+type listing struct{ table, filter string }
+
+const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' OR k.type = @type) " +
+	"AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation) " +
+	"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
+	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
+
+// statements are where a page's window ends, and what in it passes the filter.
+func (l listing) statements(d *dialect, owned bool) (end, page string) {
+	k := l.table + " k WHERE "
+	if owned {
+		k = l.table + " k" + d.by(l.table+"_owner") + " WHERE k.owner = @owner AND "
+	}
+	return "SELECT k.job_id FROM " + k + "k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
+		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
+}
 
 // List reads ended jobs, the latest submitted first, each as its latest generation that has an outcome here; results, payloads and
 // options are not read. The filter's From and To are not for this list. cursor is "" or an earlier call's next; limit is at most 1,000.
@@ -39,10 +49,10 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 	if err != nil {
 		return nil, "", err
 	}
-	end, page := outcomesEnd, outcomesPage
+	from := listEnded
 	status := f.Status.Shown()
 	if status == job.Failed || f.Cause != "" {
-		end, page = failedEnd, failedPage
+		from = listFailed
 	}
 	if status != "" && !status.Ended() || status != job.Failed && status != "" && f.Cause != "" {
 		return nil, "", nil // the living are elsewhere, and only dead letters have a cause
@@ -52,6 +62,10 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
 		"status": string(status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
 	}
+	if f.Owner != nil {
+		args["owner"] = *f.Owner
+	}
+	end, page := from.statements(&a.dialect, f.Owner != nil)
 	db := a.read.WithContext(ctx)
 	var floor string
 	if err := db.Raw(end, args).Scan(&floor).Error; err != nil {

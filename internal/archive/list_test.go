@@ -201,16 +201,16 @@ func TestTally(t *testing.T) {
 			{Tier: job.Paid, Type: "SIMULATION", Completed: 2, Cancelled: 1, MeanRun: 1750 * time.Millisecond, MaxRun: 2500 * time.Millisecond, MeanWait: time.Second},
 			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second, MeanWait: time.Second},
 		}
-		got, err := a.Tally(t.Context(), day, day.AddDate(0, 0, 1))
+		got, err := a.Tally(t.Context(), nil, day, day.AddDate(0, 0, 1))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 		want[0].Completed = 4
-		got, err = a.Tally(t.Context(), time.Time{}, time.Time{})
+		got, err = a.Tally(t.Context(), nil, time.Time{}, time.Time{})
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(job.Tally{}, "MeanRun")); diff != "" || err != nil {
 			t.Errorf("all: %v (-want +got):\n%s", err, diff)
 		}
-		if got, err := a.Tally(t.Context(), day.AddDate(1, 0, 0), time.Time{}); len(got) != 0 || err != nil {
+		if got, err := a.Tally(t.Context(), nil, day.AddDate(1, 0, 0), time.Time{}); len(got) != 0 || err != nil {
 			t.Errorf("a later year: %v, %v", got, err)
 		}
 	})

@@ -78,7 +78,82 @@ type attemptRow struct {
 	Error      string     `gorm:"type:text;not null"`
 }
 
-func (outcomeRow) TableName() string { return "job_outcomes" }
-func (resultRow) TableName() string  { return "job_results" }
-func (failedRow) TableName() string  { return "failed_jobs" }
-func (attemptRow) TableName() string { return "job_attempts" }
+// acceptedRow is a living job in the accept journal.
+type acceptedRow struct {
+	JobID           string     `gorm:"type:char(36);primaryKey"`
+	Generation      int        `gorm:"type:int;not null"`
+	Tier            string     `gorm:"type:varchar(31);not null"`
+	Type            string     `gorm:"type:varchar(100);not null"`
+	Owner           string     `gorm:"type:varchar(64);not null"`
+	Priority        int        `gorm:"type:int;not null"`
+	Payload         []byte     `gorm:"type:mediumblob"`
+	Options         []byte     `gorm:"type:mediumblob"`
+	MaxRetries      int        `gorm:"type:int;not null"`
+	ArrivedAt       *time.Time `gorm:"type:datetime(6)"`
+	DueAt           *time.Time `gorm:"type:datetime(6)"`
+	Attempt         int        `gorm:"type:int;not null"`
+	RetryCount      int        `gorm:"type:int;not null"`
+	FirstTriedAt    *time.Time `gorm:"type:datetime(6)"`
+	StartedAt       *time.Time `gorm:"type:datetime(6)"` // while it runs
+	Worker          string     `gorm:"type:varchar(255);not null"`
+	CancelRequested bool       `gorm:"type:tinyint;not null"`
+	RunID           string     `gorm:"type:varchar(64);not null"` // the life of Redis known before the job was sent there; "" = it was not sent yet
+	TraceID         string     `gorm:"type:varchar(100);not null"`
+	IdempotencyKey  *string    `gorm:"type:char(32)"`
+	IdempotencyBody *string    `gorm:"type:char(32)"`
+	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, of this generation
+}
+
+type keyRow struct {
+	IdemKey   string    `gorm:"type:char(32);primaryKey"`
+	Body      string    `gorm:"type:char(32);not null"`
+	JobID     string    `gorm:"type:char(36);not null"`
+	ExpiresAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
+// apiKeyRow is an API key. Tiers and Types are JSON lists.
+type apiKeyRow struct {
+	ID         string     `gorm:"type:char(16);primaryKey"`
+	Name       string     `gorm:"type:varchar(100);not null"`
+	Role       string     `gorm:"type:varchar(16);not null"`
+	Tiers      string     `gorm:"type:text;not null"`
+	Types      string     `gorm:"type:text;not null"`
+	Rate       float64    `gorm:"type:double;not null"`
+	Burst      int        `gorm:"type:int;not null"`
+	InFlight   int        `gorm:"type:int;not null"`
+	Hash       []byte     `gorm:"type:binary(32);not null"`
+	OldHash    []byte     `gorm:"type:binary(32)"`
+	OldUntil   *time.Time `gorm:"type:datetime(6)"`
+	CreatedAt  time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, and so RotatedAt and RevokedAt
+	CreatedBy  string     `gorm:"type:varchar(64);not null"`
+	RotatedAt  *time.Time `gorm:"type:datetime(6)"`
+	ExpiresAt  *time.Time `gorm:"type:datetime(6)"`
+	RevokedAt  *time.Time `gorm:"type:datetime(6)"`
+	LastUsedAt *time.Time `gorm:"type:datetime(6)"`
+	Version    int        `gorm:"type:int;not null"`
+}
+
+// changeRow is an entry of the log of changes.
+type changeRow struct {
+	Seq        int64     `gorm:"type:bigint;primaryKey"`
+	Digest     string    `gorm:"type:char(32);not null"`
+	ChangedAt  time.Time `gorm:"type:datetime(6);not null"`
+	Actor      string    `gorm:"type:varchar(64);not null"`
+	Name       string    `gorm:"type:varchar(100);not null"`
+	Address    string    `gorm:"type:varchar(64);not null"`
+	Action     string    `gorm:"type:varchar(64);not null"`
+	Target     string    `gorm:"type:varchar(255);not null"`
+	BeforeJSON []byte    `gorm:"type:mediumblob"`
+	AfterJSON  []byte    `gorm:"type:mediumblob"`
+	Outcome    string    `gorm:"type:varchar(16);not null"`
+	TraceID    string    `gorm:"type:varchar(100);not null"`
+}
+
+func (outcomeRow) TableName() string  { return "job_outcomes" }
+func (resultRow) TableName() string   { return "job_results" }
+func (failedRow) TableName() string   { return "failed_jobs" }
+func (attemptRow) TableName() string  { return "job_attempts" }
+func (acceptedRow) TableName() string { return "accepted_jobs" }
+func (keyRow) TableName() string      { return "idempotency_keys" }
+func (apiKeyRow) TableName() string   { return "api_keys" }
+func (changeRow) TableName() string   { return "changes" }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,8 +20,8 @@ import (
 
 const mysqlConns = 8
 
-func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
-	cfg, err := mysqlConfig(dsn, log)
+func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, error) {
+	cfg, err := mysqlConfig(dsn, roots, log)
 	if err != nil {
 		return dialect{}, err
 	}
@@ -32,7 +33,18 @@ func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
 		open: func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openMySQL(cfg, g) },
 		// Not INSERT IGNORE: it would hide every other error too.
 		keepFirst: func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
+		// VALUES: MariaDB does not know the alias that MySQL has for it.
+		onConflict: func(string) string { return "ON DUPLICATE KEY UPDATE " },
+		offered:    func(column string) string { return "VALUES(`" + column + "`)" },
+		// DELETE takes an index hint only in the form for several tables.
+		deleteFrom: func(table string) string { return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)" },
+		byPrimary:  " FORCE INDEX (PRIMARY)",
+		by:         func(index string) string { return " FORCE INDEX (" + index + ")" },
+		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert there.
+		isolation: sql.LevelReadCommitted,
+		now:       "CURRENT_TIMESTAMP(6)",
 		ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
+		hence:     "CURRENT_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
 		elapsed: func(since, until string) string {
 			return "TIMESTAMPDIFF(MICROSECOND, " + since + ", " + until + ") DIV 1000"
 		},
@@ -48,13 +60,16 @@ func newMySQL(dsn string, log *slog.Logger) (dialect, error) {
 }
 
 // mysqlConfig reads a DSN and sets what tierq needs. Timeouts and session variables that the DSN names itself are kept.
-func mysqlConfig(dsn string, log *slog.Logger) (*mysql.Config, error) {
+func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("read MySQL DSN, which is written user:password@tcp(host:3306)/database: %w", err) // the driver's message does not repeat the DSN
 	}
 	if cfg.DBName == "" {
 		return nil, errors.New("read MySQL DSN: it names no database")
+	}
+	if err := secure(cfg, roots); err != nil {
+		return nil, fmt.Errorf("read MySQL DSN: %w", err)
 	}
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	// The driver's default is to wait for ever.

@@ -42,8 +42,8 @@ const patience = 8
 
 // record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are. After an
 // error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote all its rows in
-// the same transaction.
-func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome) (map[key]ending, error) {
+// the same transaction. owes may be nil: see WriterOptions.
+func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) (map[key]ending, error) {
 	rest := slices.Clone(outcomes)
 	// One order for all writers, so that they wait for each other instead of deadlocking.
 	slices.SortFunc(rest, func(x, y *job.Outcome) int {
@@ -55,7 +55,7 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome) (map[key]
 		if len(rest) == 0 {
 			return there, nil
 		}
-		if err = a.transaction(ctx, rest); err == nil {
+		if err = a.transaction(ctx, rest, owes); err == nil {
 			return there, nil
 		}
 		switch {
@@ -80,8 +80,9 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome) (map[key]
 	return nil, err
 }
 
-// transaction writes all rows of all outcomes, or none.
-func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome) error {
+// transaction writes all rows of all outcomes, or none. With the journal on their jobs are no longer in it afterwards, and what is owed now
+// is.
+func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) error {
 	var results, failed, requeued []*job.Outcome
 	var attempts []attemptOf
 	for _, o := range outcomes {
@@ -104,6 +105,14 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome) erro
 		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
+	}
+	var owed []*job.Living
+	size := sizeFor(len(outcomes))
+	drop, isolation := a.dropAccepted(size), sql.LevelDefault
+	if a.journal {
+		isolation = a.dialect.isolation
+		owed = whatIsOwed(outcomes, owes)
+		queries = append(append(queries, drop), a.inserts.statements(acceptedTable.name, len(owed))...)
 	}
 	if err := prepare(ctx, db, queries); err != nil {
 		return err
@@ -129,8 +138,34 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome) erro
 		if _, err := insert(ctx, conn, a.inserts, attemptTable, attempts); err != nil {
 			return err
 		}
-		return closeDeadLetters(ctx, conn, requeued)
-	}, &sql.TxOptions{})
+		if err := closeDeadLetters(ctx, conn, requeued); err != nil || !a.journal {
+			return err
+		}
+		ended := make([]key, len(outcomes))
+		for i, o := range outcomes {
+			ended[i] = keyOf(o)
+		}
+		if err := dropRows(ctx, conn, ended, drop, size); err != nil {
+			return err
+		}
+		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
+		return err
+	}, &sql.TxOptions{Isolation: isolation})
+}
+
+// whatIsOwed asks owes of each outcome and sorts what it says by id.
+func whatIsOwed(outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) (owed []*job.Living) {
+	if owes == nil {
+		return nil
+	}
+	for _, o := range outcomes {
+		if l, ok := owes(o); ok {
+			l.RunID = "" // no Redis has it yet
+			owed = append(owed, &l)
+		}
+	}
+	slices.SortFunc(owed, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
+	return owed
 }
 
 const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = COALESCE(requeued_at, ?), requeued_run_id = NULL WHERE job_id = ? AND generation = ?"

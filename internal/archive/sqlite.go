@@ -46,7 +46,16 @@ func newSQLite(path string) (dialect, error) {
 	return dialect{
 		open:      func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
 		keepFirst: func(string) string { return "ON CONFLICT DO NOTHING" },
-		ago:       "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
+		onConflict: func(key string) string {
+			return "ON CONFLICT (`" + key + "`) DO UPDATE SET "
+		},
+		offered:    func(column string) string { return "excluded.`" + column + "`" },
+		deleteFrom: func(table string) string { return "DELETE FROM " + table },
+		by:         func(index string) string { return " INDEXED BY " + index },
+		isolation:  sql.LevelDefault, // one writer at a time
+		now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",
+		ago:        "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
+		hence:      "strftime('%Y-%m-%d %H:%M:%f', 'now', '+' || (? / 1000.0) || ' seconds') || '000'",
 		elapsed: func(since, until string) string {
 			return "CAST(ROUND((julianday(" + until + ") - julianday(" + since + ")) * 86400000) AS INTEGER)"
 		},

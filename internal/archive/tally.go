@@ -23,7 +23,7 @@ func tallyPart(elapsed func(since, until string) string) string {
 		noRuns  = "0, 0, 0, "
 		waits   = "COALESCE(SUM(%[1]s), 0) AS waited, COUNT(%[1]s) AS waits "
 		noWaits = "0, 0 "
-		between = " k WHERE k.job_id >= @from AND k.job_id < @before"
+		between = " k WHERE k.job_id >= @from AND k.job_id < @before AND (@everybody = 1 OR k.owner = @owner)"
 		last    = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
 		groups  = " GROUP BY k.tier, k.type"
 	)
@@ -41,12 +41,15 @@ type tallyRow struct {
 	Jobs, Run, Runs, Longest, Waited, Waits int64
 }
 
-// Tally says how the jobs accepted from from on and before to ended, by tier and type and sorted by these. A zero time is no bound. When
-// a job was accepted is read off its id, to the millisecond. The jobs are added up in parts, so that no statement takes long and ctx can
-// end it in between.
-func (a *Archive) Tally(ctx context.Context, from, to time.Time) ([]job.Tally, error) {
+// Tally says how the jobs of one owner (nil = everybody's, "" = those without one) that were accepted from from on and before to ended, by tier
+// and type and sorted by these. A zero time is no bound. When a job was accepted is read off its id, to the millisecond. The jobs are added up
+// in parts, everybody's looked at, so that no statement takes long and ctx can end it in between.
+func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error) {
 	sums := map[tierType]*sum{}
-	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows}
+	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows, "everybody": 1, "owner": ""}
+	if owner != nil {
+		args["everybody"], args["owner"] = 0, *owner
+	}
 	until := firstID(to, newest)
 	part := tallyPart(a.dialect.elapsed)
 	for more := true; more; {

@@ -67,15 +67,15 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 		}
 		probe, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		return false, w.archive.Ping(probe)
+		return false, w.archive.probeWrite(probe)
 	}
 	rest, err := w.write(ctx, batch)
 	if err == nil {
-		w.archive.down.Store(false)
+		w.archive.wrote(nil)
 		return true, nil
 	}
 	err = unavailable("record", err)
-	if ctx.Err() == nil && !w.archive.down.Swap(true) {
+	if ctx.Err() == nil && !w.archive.wrote(err) {
 		w.log.Warn("SQL is down: outcomes wait", "err", err)
 	}
 	w.mu.Lock()
@@ -92,7 +92,7 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 		outcomes[i] = &e.Outcome
 	}
 	once, cancel := context.WithTimeout(ctx, transactionTimeout)
-	there, err := w.archive.record(once, outcomes)
+	there, err := w.archive.record(once, outcomes, w.opts.Owes)
 	cancel()
 	switch {
 	case err == nil:

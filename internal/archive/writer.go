@@ -26,6 +26,11 @@ type WriterOptions struct {
 	// acknowledged; nil = nobody. After an error they are not acknowledged, so the outbox brings them again: a call may repeat what an
 	// earlier one said. It has 5 s.
 	Announce func(ctx context.Context, outcomes []job.Outcome) error
+
+	// Owes says which job is owed once SQL has an outcome, if any; nil = none. With the journal on (Options.Journal), that job is in the
+	// journal from the very transaction on which inserts the outcome, with RunID "": no Redis has it yet. It may be asked of an outcome
+	// more than once.
+	Owes func(*job.Outcome) (job.Living, bool)
 }
 
 // Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,

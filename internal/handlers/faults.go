@@ -7,25 +7,39 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
-	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // The job types that only tests need, in builds with the tag "failpoint":
 //
-//	CRASH {"afterMs"}        kills the process as kill -9 does, in the middle of the job
+//	CRASH {"afterMs","how"}  ends the process in the middle of the job: "kill" as kill -9 does (the default), "exit", "stack" (overflow), "maps"
+//	                         (concurrent writes), "goroutinePanic" or "oom" (faults_poison.go)
 //	HANG  {"forMs"}          ignores its context for that long, then completes
 //	COUNT {"file","sleepMs"} writes "jobId attempt pid start" to the file, sleeps, writes "jobId attempt pid end"
+//	BIG   {"bytes"}          completes with a result of so many bytes
+//	CHAOS see chaos.go
 func registerFaults(r *job.Registry) {
 	job.Handle(r, "CRASH", crash)
 	job.Handle(r, "HANG", hang)
 	job.Handle(r, "COUNT", count)
+	job.Handle(r, "BIG", big)
+	job.Handle(r, "CHAOS", runChaos)
 }
 
 type crashing struct {
-	AfterMs int64 `json:"afterMs"`
+	AfterMs int64  `json:"afterMs"`
+	How     string `json:"how"`
+}
+
+// Validate refuses a way to die that there is not.
+func (c *crashing) Validate() error {
+	if _, ok := poisonOf(c.How); !ok {
+		return &job.PayloadError{Field: "payload.how", Reason: "is none of " + poisonNames()}
+	}
+	return nil
 }
 
 type hanging struct {
@@ -51,9 +65,18 @@ func crash(ctx context.Context, in crashing) (struct{}, error) {
 		return struct{}{}, err
 	}
 	say(ctx, "crashing")
-	failpoint.Kill()
+	p, _ := poisonOf(in.How)
+	p.kill()
 	return struct{}{}, nil
 }
+
+type bigness struct {
+	Bytes int `json:"bytes"`
+}
+
+func big(_ context.Context, in bigness) (string, error) {
+	return strings.Repeat("x", max(in.Bytes-2, 0)), nil
+} // and two quotes
 
 func hang(ctx context.Context, in hanging) (struct{}, error) {
 	say(ctx, "started")

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,26 +22,46 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	ctx := job.WithRun(context.Background(), job.Run{ID: "the-job", Attempt: 3})
-	_, err := registry().Run(ctx, "CRASH", []byte(`{"afterMs":5}`))
+	defer func() { fmt.Println("recovered", recover()) }()
+	_, err := registry().Run(ctx, "CRASH", []byte(os.Getenv("RUN_CRASH")))
 	fmt.Println("survived", err)
 }
 
-func TestCrashKillsTheProcess(t *testing.T) {
+// Each poison ends the process, past every recover, and leaves evidence.
+func TestCrashEndsTheProcess_F46(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "RUN_CRASH=1")
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run()
-	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGKILL || out.Len() > 0 {
-		t.Fatalf("status %v, output %q, want killed", status, out.String())
+	killed, fatal := "signal: killed", "exit status 2"
+	for _, c := range []struct{ payload, status, says string }{
+		{`{"afterMs":5}`, killed, ""},
+		{`{"how":"kill"}`, killed, ""},
+		{`{"how":"exit"}`, "exit status 3", ""},
+		{`{"how":"stack"}`, fatal, "fatal error: stack overflow"},
+		{`{"how":"maps"}`, fatal, "fatal error: concurrent map writes"},
+		{`{"how":"goroutinePanic"}`, fatal, "panic: a goroutine of the handler"},
+		{`{"how":"oom"}`, fatal, "goroutine "}, // the first words depend on what could not be had
+	} {
+		t.Run(c.payload, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), "RUN_CRASH="+c.payload)
+			var out, errs strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &errs
+			_ = cmd.Run()
+			if status := cmd.ProcessState.String(); status != c.status || out.Len() > 0 {
+				t.Fatalf("status %q, output %q, want %q and none", status, out.String(), c.status)
+			}
+			want := fmt.Sprintf("started job=the-job attempt=3 pid=%[1]d\ncrashing job=the-job attempt=3 pid=%[1]d\n", cmd.Process.Pid)
+			rest, ok := strings.CutPrefix(errs.String(), want)
+			if !ok || !strings.Contains(rest, c.says) || (c.says == "") != (rest == "") {
+				t.Errorf("stderr = %.500q, want %q, then %q", errs.String(), want, c.says)
+			}
+		})
 	}
-	want := fmt.Sprintf("started job=the-job attempt=3 pid=%[1]d\ncrashing job=the-job attempt=3 pid=%[1]d\n", cmd.Process.Pid)
-	if errs.String() != want {
-		t.Errorf("stderr = %q, want %q", errs.String(), want)
+	if err := registry().Check("CRASH", []byte(`{"how":"slowly"}`)); err == nil {
+		t.Error("an unknown way to die was taken")
 	}
 }
 

@@ -36,12 +36,16 @@ func (s *shelf) Put(_ context.Context, id job.ID, name, contentType string, body
 
 // make runs a job of a type that makes files.
 func (s *shelf) make(ctx context.Context, typ string, payload []byte, t Tallies) (Made, error) {
+	return s.makeAs(ctx, job.Run{ID: docID}, typ, payload, t)
+}
+
+func (s *shelf) makeAs(ctx context.Context, run job.Run, typ string, payload []byte, t Tallies) (Made, error) {
 	r := job.NewRegistry()
 	RegisterDocuments(r, s, t)
 	if err := r.Check(typ, payload); err != nil {
 		return Made{}, err
 	}
-	result, err := r.Run(job.WithRun(ctx, job.Run{ID: docID}), typ, payload)
+	result, err := r.Run(job.WithRun(ctx, run), typ, payload)
 	var made Made
 	if err == nil {
 		err = json.Unmarshal(result, &made)

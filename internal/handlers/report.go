@@ -15,13 +15,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Tallies says how the jobs accepted from one time to another, itself not included, ended.
+// Tallies says how the jobs of one owner (nil = everybody's, "" = those submitted without a key) that were accepted from one time to another,
+// itself not included, ended.
 type Tallies interface {
-	Tally(ctx context.Context, from, to time.Time) ([]job.Tally, error)
+	Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error)
 }
 
 // Report is the payload of a REPORT job. Kind is "jobs", which is also the default; Format is "pdf" (the default) or "csv". Without To
-// the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours before To.
+// the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours before To. It counts the jobs of whoever
+// submitted it, or everybody's if that was an operator.
 type Report struct {
 	Kind   string `json:"kind,omitempty"`
 	From   string `json:"from,omitempty"` // RFC 3339
@@ -87,7 +89,7 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	if !from.Before(to) {
 		return Made{}, job.Permanent(errors.New("the report's window has not begun"))
 	}
-	tallies, err := t.Tally(ctx, from, to)
+	tallies, err := t.Tally(ctx, ownerOf(run), from, to)
 	if err != nil {
 		return Made{}, fmt.Errorf("count the jobs: %w", err)
 	}
@@ -96,31 +98,51 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	})
 	name := "jobs-" + from.Format("20060102T1504") + "-" + to.Format("20060102T1504")
 	if in.Format == "csv" {
-		body, err := reportCSV(tallies)
+		body, err := reportCSV(tallies, jobsOf(run))
 		if err != nil {
 			return Made{}, fmt.Errorf("write the CSV: %w", err)
 		}
 		return keep(ctx, a, run.ID, name+".csv", "text/csv; charset=utf-8", body)
 	}
-	body, err := render(ctx, reportDocument(tallies, from, to), born(run.ID))
+	body, err := render(ctx, reportDocument(tallies, jobsOf(run), from, to), born(run.ID))
 	if err != nil {
 		return Made{}, err
 	}
 	return keep(ctx, a, run.ID, name+".pdf", pdfType, body)
 }
 
+// ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor everybody's jobs: it counts
+// those that have no owner either.
+func ownerOf(run job.Run) *string {
+	if run.Everybody {
+		return nil
+	}
+	return &run.Owner
+}
+
+// jobsOf says in a report whose jobs it counts.
+func jobsOf(run job.Run) string {
+	switch {
+	case run.Everybody:
+		return "everybody"
+	case run.Owner == "":
+		return "callers without a key"
+	}
+	return "key " + run.Owner
+}
+
 // reportCSV is the tallies as RFC 4180 has it, with a header.
-func reportCSV(tallies []job.Tally) ([]byte, error) {
+func reportCSV(tallies []job.Tally, whose string) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
-	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs"}}
+	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs", "jobsOf"}}
 	for _, t := range tallies {
 		row := []string{unformula(string(t.Tier)), unformula(t.Type)}
 		for _, n := range numbers(t) {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		rows = append(rows, row)
+		rows = append(rows, append(row, unformula(whose)))
 	}
 	if err := w.WriteAll(rows); err != nil {
 		return nil, err
@@ -136,7 +158,7 @@ func unformula(text string) string {
 	return text
 }
 
-func reportDocument(tallies []job.Tally, from, to time.Time) Document {
+func reportDocument(tallies []job.Tally, whose string, from, to time.Time) Document {
 	table := &Table{Header: []string{"tier", "type", "completed", "failed", "cancelled", "mean run ms", "max run ms", "mean wait ms"}}
 	var ended [3]int64
 	for _, t := range tallies {
@@ -152,7 +174,7 @@ func reportDocument(tallies []job.Tally, from, to time.Time) Document {
 	return Document{
 		Title: "Jobs",
 		Paragraphs: []string{
-			fmt.Sprintf("Accepted from %s to %s.", from.Format(time.RFC3339), to.Format(time.RFC3339)),
+			fmt.Sprintf("Jobs of %s, accepted from %s to %s.", whose, from.Format(time.RFC3339), to.Format(time.RFC3339)),
 			fmt.Sprintf("%d completed, %d failed, %d cancelled.", ended[0], ended[1], ended[2]),
 		},
 		Table: table,

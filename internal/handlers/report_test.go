@@ -15,13 +15,14 @@ import (
 
 // counted answers with what it has and keeps the window it was asked for.
 type counted struct {
+	owner    *string
 	from, to time.Time
 	tallies  []job.Tally
 	err      error
 }
 
-func (c *counted) Tally(_ context.Context, from, to time.Time) ([]job.Tally, error) {
-	c.from, c.to = from, to
+func (c *counted) Tally(_ context.Context, owner *string, from, to time.Time) ([]job.Tally, error) {
+	c.owner, c.from, c.to = owner, from, to
 	return c.tallies, c.err
 }
 
@@ -55,10 +56,10 @@ func TestReportCSV_S0_P12(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRows := [][]string{
-		{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs"},
-		{"PAID", "REPORT", "3", "0", "0", "0", "0", "0"},
-		{"PAID", "SIMULATION", "7", "2", "1", "1500", "3000", "20"},
-		{"UNPAID", `'=HYPERLINK("http://evil")`, "1", "0", "0", "0", "0", "0"},
+		{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs", "jobsOf"},
+		{"PAID", "REPORT", "3", "0", "0", "0", "0", "0", "callers without a key"},
+		{"PAID", "SIMULATION", "7", "2", "1", "1500", "3000", "20", "callers without a key"},
+		{"UNPAID", `'=HYPERLINK("http://evil")`, "1", "0", "0", "0", "0", "0", "callers without a key"},
 	}
 	if !slices.EqualFunc(rows, wantRows, slices.Equal) {
 		t.Errorf("rows %q, want %q", rows, wantRows)
@@ -80,11 +81,45 @@ func TestReportPDF_S0_P12(t *testing.T) {
 		t.Fatalf("%d pages", len(pages))
 	}
 	for _, want := range []string{
-		"Accepted from 2026-05-01T00:00:00Z to 2026-05-31T00:00:00Z.|11 completed, 2 failed, 1 cancelled.|",
+		"Jobs of callers without a key, accepted from 2026-05-01T00:00:00Z to 2026-05-31T00:00:00Z.|11 completed, 2 failed, 1 cancelled.|",
 		"tier|type|completed|failed|cancelled|mean run ms|max run ms|mean wait ms|PAID|REPORT|3|0|0|0|0|0|PAID|SIMULATION|7|2|1|1500|3000|20|UNPAID|",
 	} {
 		if !strings.Contains(pages[0], want) {
 			t.Errorf("no %q in %q", want, pages[0])
+		}
+	}
+}
+
+// A report counts its submitter's jobs, or everybody's for those who see them anyway; and says which.
+func TestReportCountsItsOwn_A01(t *testing.T) {
+	none, own := "", "k234567k234567ab"
+	for _, tc := range []struct {
+		run   job.Run
+		owner *string
+		says  string
+	}{
+		{job.Run{ID: docID, Owner: own}, &own, "key " + own},
+		{job.Run{ID: docID}, &none, "callers without a key"},
+		{job.Run{ID: docID, Owner: own, Everybody: true}, nil, "everybody"},
+		{job.Run{ID: docID, Everybody: true}, nil, "everybody"},
+	} {
+		for _, format := range []string{"csv", "pdf"} {
+			c := counted{tallies: slices.Clone(someTallies)}
+			var s shelf
+			if _, err := s.makeAs(t.Context(), tc.run, "REPORT", []byte(`{"format":"`+format+`"}`), &c); err != nil {
+				t.Fatal(err)
+			}
+			if (c.owner == nil) != (tc.owner == nil) || c.owner != nil && *c.owner != *tc.owner {
+				t.Errorf("%+v: counts %v", tc.run, c.owner)
+			}
+			text := string(s.body)
+			if format == "pdf" {
+				_, pages := opened(t, s.body)
+				text = pages[0]
+			}
+			if !strings.Contains(text, tc.says) {
+				t.Errorf("%+v, %s: does not say %q: %q", tc.run, format, tc.says, text)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -36,7 +37,8 @@ func checkHeaders(headers map[string]string) []error {
 		wrong = append(wrong, &job.PayloadError{Field: "payload.headers" + name, Reason: reason})
 	}
 	seen, size := map[string]bool{}, 0
-	for name, value := range headers {
+	for _, name := range slices.Sorted(maps.Keys(headers)) { // a map has no order, an answer has
+		value := headers[name]
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		size += len(name) + len(value)
 		switch {
@@ -54,7 +56,7 @@ func checkHeaders(headers map[string]string) []error {
 	if size > maxHeaderBytes {
 		bad("", fmt.Sprintf("has %d bytes, the most is %d", size, maxHeaderBytes))
 	}
-	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) }) // a map has no order, an answer has
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return wrong
 }
 

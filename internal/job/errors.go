@@ -20,10 +20,19 @@ var (
 	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
 	ErrFateUnknown = errors.New("the outcome is not yet known") // the submit was sent; it may or may not have been taken
 
+	ErrUnauthorized = errors.New("no key, or none that opens anything") // who was wrong, and about what, is not said
+	ErrForbidden    = errors.New("this key does not open that")
+	ErrRateLimited  = errors.New("too many requests")
+	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and never will be
+	ErrNoKey        = errors.New("no such key")
+
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.
 	ErrDenied = errors.New("the server refuses this user, password or database")
+
+	// ErrUntrusted: the store does not speak TLS, or not with a certificate that is trusted. It comes with ErrUnavailable; waiting does not help.
+	ErrUntrusted = errors.New("no TLS, or not with a certificate that is trusted (TIERQ_CA_FILE names authorities of your own)")
 	// ErrAmbiguous: the call was sent and its answer never came; it may have been executed.
 	ErrAmbiguous = errors.New("call sent, answer lost")
 )

@@ -54,6 +54,7 @@ type Submission struct {
 	Delay      time.Duration
 	RunAt      time.Time // due by Redis' clock, in place of Delay; the zero time = now
 	Owner      string    // the caller's API key id; "" = anonymous
+	Quota      int       // jobs that Owner may have under way, at most; 0 = unlimited
 	TraceID    string
 	Options
 	Idempotency Idempotency

@@ -9,10 +9,12 @@ type Word string
 const (
 	OK           Word = "OK"
 	Full         Word = "FULL"        // submit: the tier's share of the capacity is taken
-	Late         Word = "LATE"        // submit, requeue: the call arrived after its not-after and did nothing
+	Quota        Word = "QUOTA"       // submit: the owner has as many jobs under way as it may
+	Late         Word = "LATE"        // submit, requeue, restore: the call arrived after its not-after and did nothing
+	Behind       Word = "BEHIND"      // submit: Redis lost Idempotency-Keys that the journal has, and they are not back yet
 	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
-	Duplicate    Word = "DUPLICATE"   // submit, requeue: it is there already
-	Busy         Word = "BUSY"        // requeue: the old generation lives or is not in SQL yet; cancel of untried jobs only: it was claimed
+	Duplicate    Word = "DUPLICATE"   // submit, requeue, restore: it is there already
+	Busy         Word = "BUSY"        // requeue, restore: the old generation lives or is not in SQL yet; cancel of untried jobs only: it was claimed
 	Replay       Word = "REPLAY"      // submit: the Idempotency-Key is known; the first submit's job stands
 	Mismatch     Word = "MISMATCH"    // submit: the Idempotency-Key is known with another body
 	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
@@ -21,7 +23,9 @@ const (
 	WasCancelled Word = "CANCELLED"   // an ending of a job whose cancel was requested; cancel: done at once
 	Ended        Word = "ENDED"       // cancel: the job ended before
 	Suspect      Word = "SUSPECT"     // reclaim: expired at this look; taken back at a later one
-	Quarantined  Word = "QUARANTINED" // reclaim, promote: a set names a job that is not there or not in that state
+	Quarantined  Word = "QUARANTINED" // reclaim, promote: a set names a job that is not there or not in that state; audit: nobody can explain it
+	Repaired     Word = "REPAIRED"    // audit, recount: something was wrong and was put right
+	Reported     Word = "REPORTED"    // audit, recount: something is wrong that no script may put right
 )
 
 // LeaseRef is the proof a worker shows with every write: the script acts only if attempt and token are the stored ones.
@@ -55,9 +59,11 @@ type ClaimReply struct {
 }
 
 // SubmitReply answers one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL or LATE. First is the job of the first submit, for a REPLAY.
+// ArrivedAt is the arrival of the job that is there, for OK and DUPLICATE; zero if that job has ended and was forgotten.
 type SubmitReply struct {
-	Word  Word
-	First ID
+	Word      Word
+	First     ID
+	ArrivedAt time.Time
 }
 
 // Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job, unless one of this lease
@@ -75,11 +81,13 @@ type Completion struct {
 	Result []byte
 }
 
-// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it.
+// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it. Once is the Idempotency-Key that
+// goes with the job, so that it may be used again; "" = it stays, or there is none.
 type Cancellation struct {
 	ID         ID
 	Generation int
 	Untried    bool
+	Once       string
 }
 
 // Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead letter.

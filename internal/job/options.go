@@ -9,6 +9,7 @@ import (
 type Options struct {
 	CallbackURL string `json:"callbackUrl,omitempty"` // hears of COMPLETED and FAILED; "" = nobody
 	SpanID      string `json:"spanId,omitempty"`      // the span that submitted the job: 16 hexadecimal digits; "" = none
+	Everybody   bool   `json:"everybody,omitempty"`   // its submitter sees everybody's jobs: a REPORT may count them all
 }
 
 // Text is the options in one line of JSON without spaces; "" if there are none. CallbackURL must be a URL: it has no spaces.

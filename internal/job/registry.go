@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -151,9 +152,18 @@ func payloadError(err error) error {
 		if wrongType.Field != "" {
 			field += "." + wrongType.Field
 		}
-		return &PayloadError{Field: field, Reason: "a " + wrongType.Value + " does not fit"}
+		return &PayloadError{Field: field, Reason: "a " + shorten(wrongType.Value) + " does not fit"}
 	}
-	return &PayloadError{Field: "payload", Reason: err.Error()}
+	return &PayloadError{Field: "payload", Reason: shorten(strings.TrimPrefix(err.Error(), "json: "))}
+}
+
+// shorten bounds what is said again of a payload that cannot be read: a name, or a number.
+func shorten(said string) string {
+	const most = 150 // bytes
+	if len(said) <= most {
+		return said
+	}
+	return strings.ToValidUTF8(said[:most], "") + "..."
 }
 
 // The ways a handler can ask for something else than the tier's retries.

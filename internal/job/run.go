@@ -17,6 +17,7 @@ type Run struct {
 	Tier       Tier
 	Type       string
 	Owner      string
+	Everybody  bool // its submitter sees everybody's jobs
 	TraceID    string
 	Deadline   time.Time
 	Saved      []byte // the last Checkpoint of an earlier attempt of this generation; nil = none

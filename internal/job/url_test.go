@@ -1,8 +1,6 @@
 package job
 
 import (
-	"net"
-	"net/netip"
 	"strings"
 	"testing"
 )
@@ -60,35 +58,4 @@ func TestReadURL_A33_A34_A38_A39(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Whatever is taken has a host that every program reads alike, and nothing that breaks a header line.
-func FuzzReadURL(f *testing.F) {
-	for _, s := range []string{"http://example.com:80/a?b=c", "https://[2001:db8::1]/", "http://127.0.0.1", "http://0x7f.1", "http://a@b"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		u, err := ReadURL(s)
-		if err != nil {
-			return
-		}
-		if strings.ContainsAny(s, "\r\n\t #\\\x00") || len(s) > MaxURL || u.User != nil {
-			t.Errorf("%q was taken", s)
-		}
-		again, err := ReadURL(u.String())
-		if err != nil || again.Host != u.Host {
-			t.Errorf("%q reads as %q, which reads as %v, %v", s, u, again, err)
-		}
-		host := u.Hostname()
-		if ip := net.ParseIP(host); ip != nil {
-			if a, err := netip.ParseAddr(host); err != nil || a.Is4In6() || a.Zone() != "" {
-				t.Errorf("%q: the host %q is an address in a strange spelling", s, host)
-			}
-			return
-		}
-		last := host[strings.LastIndex(host, ".")+1:]
-		if last == "" || strings.Trim(last, "0123456789") == "" || strings.ContainsAny(host, "%:@/?") {
-			t.Errorf("%q: the host %q is no plain name", s, host)
-		}
-	})
 }

@@ -25,6 +25,7 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	}
 	switch words[0] {
 	case job.WasCancelled, job.Cancel:
+		l.remember(ctx, id)
 		return words[0], nil
 	case job.Ended:
 		state := &job.StateError{Reason: "it has ended"}

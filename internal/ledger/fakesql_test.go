@@ -76,10 +76,10 @@ func (s *fakeSQL) Dead(ctx context.Context, f job.Filter, _ string, limit int) (
 	return letters[:min(limit, len(letters))], "", s.call(ctx, "dead")
 }
 
-func (s *fakeSQL) DeadPage(ctx context.Context, _, size int) ([]job.DeadLetter, int64, error) {
+func (s *fakeSQL) DeadPage(ctx context.Context, f job.Filter, _, size int) ([]job.DeadLetter, int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	letters := s.open(job.Filter{})
+	letters := s.open(f)
 	return letters[:min(size, len(letters))], int64(len(letters)), s.call(ctx, "page")
 }
 

@@ -16,7 +16,12 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := l.live(ctx, id)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
-		return l.archived(ctx, id)
+		j, err := l.archived(ctx, id)
+		if errors.Is(err, job.ErrNotFound) && l.Journal != nil {
+			// Redis lost it and gets it back soon.
+			return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
+		}
+		return j, err
 	case outage(err):
 		return l.final(ctx, id, err)
 	case err != nil:

@@ -31,7 +31,7 @@ type Mover interface {
 // Letters are the dead letters that nobody has asked to requeue, the newest first.
 type Letters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
-	DeadPage(ctx context.Context, page, size int) ([]job.DeadLetter, int64, error)
+	DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error)
 	EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error
 	CountDead(ctx context.Context, f job.Filter) (int64, error)
 }
@@ -55,7 +55,32 @@ type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 }
 
-// Options are what a Ledger needs. All but Rate and Log are required.
+// Journal is the accept journal: a row for each living job. Lost are the rows of another run of Redis whose jobs have not ended, by id, beginning
+// behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
+// the Idempotency-Keys that still stand, by key; DropKeys deletes those that do not. Journaled is a living job as its row has it, job.ErrNotFound without one.
+// Known says which jobs have a row or an outcome. Accept adds rows.
+type Journal interface {
+	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)
+	Found(ctx context.Context, ids []job.ID, runID string) error
+	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
+	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
+	DropKeys(ctx context.Context) (int64, error)
+	Journaled(ctx context.Context, id job.ID) (job.Job, error)
+	Known(ctx context.Context, ids []job.ID) ([]bool, error)
+	Accept(ctx context.Context, rows []job.Living) error
+	Cancelling(ctx context.Context, id job.ID) error
+}
+
+// Restorer is a Redis that is given back what it lost. Lease says whether this process is the one to do it now.
+type Restorer interface {
+	Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error)
+	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
+	// MarkKeys says that all keys are there in this run of Redis.
+	MarkKeys(ctx context.Context, run string) error
+	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
+}
+
+// Options are what a Ledger needs. All but Rate and Log are required, and Journal and Restorer come together or not at all.
 type Options struct {
 	Live       Store // Redis
 	Mover      Mover
@@ -63,6 +88,8 @@ type Options struct {
 	Letters    Letters
 	Promises   Promises
 	Plans      Plans
+	Journal    Journal
+	Restorer   Restorer
 	Partitions int
 	Rate       int // dead letters that bulk requeues give a new life per second, all of this process together; default 1000
 	Log        *slog.Logger
@@ -73,6 +100,9 @@ type Ledger struct {
 	Options
 	pace pace
 	run  atomic.Pointer[string] // of Redis, when Recall last looked
+
+	reconciled atomic.Pointer[string] // the run to which all Idempotency-Keys were given back
+	swept      job.ID                 // how far the sweep came; Reconcile's
 }
 
 // New makes a ledger.

@@ -88,10 +88,10 @@ func (l *Ledger) Dead(ctx context.Context, f job.Filter, cursor string, limit in
 }
 
 // DeadPage is the same by number, from 0, with how many there are in all.
-func (l *Ledger) DeadPage(ctx context.Context, page, size int) ([]job.DeadLetter, int64, error) {
+func (l *Ledger) DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	return l.Letters.DeadPage(ctx, page, size)
+	return l.Letters.DeadPage(ctx, f, page, size)
 }
 
 // EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and each let it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -165,20 +164,4 @@ func (q *Queue) oldestOfFirst(ctx context.Context, partition int, keep func(job.
 		}
 	}
 	return nil
-}
-
-// RunID names the server's present life: another one after each restart. A server that does not say (the embedded one) lives as long as this
-// process.
-func (q *Queue) RunID(ctx context.Context) (string, error) {
-	if q.opts.Embedded {
-		return q.opts.Nonce, nil
-	}
-	id, err := q.redis.Main.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return "", classify("run id", err)
-	}
-	if run := id["Server"]["run_id"]; run != "" {
-		return run, nil
-	}
-	return "unknown-" + strconv.FormatInt(q.Now().Unix(), 10), nil
 }

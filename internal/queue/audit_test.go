@@ -24,6 +24,7 @@ func everyState(t *testing.T, e *queuetest.Env) lives {
 	e.Finish(t, done)
 	e.Kill(t, dead)
 	delayed := later(job.Unpaid, time.Hour)
+	delayed.Owner = "ann"
 	e.PutAll(t, delayed)
 	l := lives{waiting: e.Put(t, job.Public), delayed: delayed.ID, running: running.ID, done: done.ID, dead: dead.ID, acknowledged: acknowledged.ID}
 	if wrong := e.Audit(t); len(wrong) > 0 {
@@ -32,10 +33,15 @@ func everyState(t *testing.T, e *queuetest.Env) lives {
 	return l
 }
 
-// An audit that cannot fail proves nothing: each kind of corruption, one at a time.
-func TestAuditSeesCorruption_F53(t *testing.T) {
-	t.Parallel()
-	type breaker func(ctx context.Context, c redis.UniversalClient, l lives)
+type breaker func(ctx context.Context, c redis.UniversalClient, l lives)
+
+// corruption is one kind of hand edit, and what the audit says of it.
+type corruption struct {
+	broken breaker
+	says   string
+}
+
+func corruptions() map[string]corruption {
 	add := func(name string, id func(lives) job.ID, score float64) breaker {
 		return func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.ZAdd(ctx, queue.Key(0, name), redis.Z{Score: score, Member: string(id(l))})
@@ -49,6 +55,11 @@ func TestAuditSeesCorruption_F53(t *testing.T) {
 	count := func(field string) breaker {
 		return func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.HIncrBy(ctx, queue.Key(0, "counters"), field, 1)
+		}
+	}
+	owner := func(name string, n any) breaker {
+		return func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.HSet(ctx, queue.Key(0, "owners"), name, n)
 		}
 	}
 	set := func(id func(lives) job.ID, field, value string) breaker {
@@ -65,10 +76,7 @@ func TestAuditSeesCorruption_F53(t *testing.T) {
 	done := func(l lives) job.ID { return l.done }
 	dead := func(l lives) job.ID { return l.dead }
 	acknowledged := func(l lives) job.ID { return l.acknowledged }
-	for name, c := range map[string]struct {
-		broken breaker
-		says   string
-	}{
+	return map[string]corruption{
 		"in two sets":                 {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
 		"running and waiting":         {add("queue", running, 1), "is in [queue beats maxtimes]"},
 		"in no set":                   {remove("queue", waiting), "is in [], not in [queue]"},
@@ -81,6 +89,12 @@ func TestAuditSeesCorruption_F53(t *testing.T) {
 		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
 		"tier's counter off by one":   {count("PAID:running"), "counter PAID:running is 2, counted 1"},
 		"counter of nothing":          {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
+		"an owner of too many":        {owner("ann", 2), "counter of owner ann is 2, counted 1"},
+		"an owner of nothing":         {owner("eve", 1), "counter of owner eve is 1, counted 0"},
+		"an owner at nought":          {owner("eve", 0), "counter of owner eve is 0, counted 0"},
+		"an owner below nought":       {owner("eve", -1), "counter of owner eve is -1, counted 0"},
+		"an owner of words":           {owner("eve", "x"), "counter of owner eve is 0, counted 0"},
+		"an owner forgotten":          {do(func(ctx context.Context, c redis.UniversalClient, _ lives) { c.Del(ctx, queue.Key(0, "owners")) }), "counter of owner ann is not there, counted 1"},
 		"outbox bytes":                {count("outbox_bytes"), "counter outbox_bytes"},
 		"no hash":                     {do(func(ctx context.Context, c redis.UniversalClient, l lives) { c.Del(ctx, queue.JobKey(l.waiting)) }), "in queue without a job"},
 		"a time to live on the living": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
@@ -116,7 +130,13 @@ func TestAuditSeesCorruption_F53(t *testing.T) {
 		"a time to live on a whole set": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.Expire(ctx, queue.Key(0, "queue"), time.Hour)
 		}), "main:queue has a time to live"},
-	} {
+	}
+}
+
+// An audit that cannot fail proves nothing: each kind of corruption, one at a time.
+func TestAuditSeesCorruption_F53(t *testing.T) {
+	t.Parallel()
+	for name, c := range corruptions() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := queuetest.Embedded(t, func(*queue.Options) {})

@@ -10,7 +10,7 @@ import (
 // Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), BUSY (Untried wanted and it was
 // claimed), ENDED or EMPTY (no such job or generation).
 func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
-	args := make([]any, 0, 3*len(batch))
+	args := make([]any, 0, 4*len(batch))
 	for _, c := range batch {
 		generation, untried := "", "0"
 		if c.Generation > 0 {
@@ -19,7 +19,7 @@ func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellat
 		if c.Untried {
 			untried = "1"
 		}
-		args = append(args, string(c.ID), generation, untried)
+		args = append(args, string(c.ID), generation, untried, c.Once)
 	}
 	return q.words(ctx, q.redis.Main, q.cancel, partition, len(batch), args)
 }

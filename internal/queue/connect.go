@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,11 +22,16 @@ type Clients struct {
 	Worker redis.UniversalClient // claims, endings
 	Bell   redis.UniversalClient // the doorbell: a connection per partition, held while it waits
 	Beat   redis.UniversalClient // heartbeats
+	Rate   redis.UniversalClient // rates: however many requests are counted, no submit waits for it
 }
 
 // Connect opens the clients for a REDIS_URL: redis:// or rediss:// names one server; with ?master_name= the hosts are sentinels, and with
 // more hosts in ?addr= they are a cluster's. Nothing is dialled yet.
-func Connect(rawURL string) (Clients, error) {
+func Connect(rawURL string) (Clients, error) { return ConnectTrusting(rawURL, nil) }
+
+// ConnectTrusting is Connect with the authorities that may sign a server's certificate; nil means the system's. With rediss:// the
+// certificate must be valid for the host of the URL, and that of a sentinel's master or a cluster's node for the host that they announce.
+func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return Clients{}, errors.New("REDIS_URL is not a URL") // the parser's error would show the password
@@ -51,6 +58,16 @@ func Connect(rawURL string) (Clients, error) {
 		}
 		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
 	}
+	if o.TLSConfig != nil {
+		if o.TLSConfig.InsecureSkipVerify {
+			return Clients{}, errors.New("REDIS_URL: skip_verify turns the check of the server's certificate off: leave it out, " +
+				"and name the authority that signed it in TIERQ_CA_FILE")
+		}
+		o.TLSConfig.RootCAs, o.TLSConfig.MinVersion = roots, tls.VersionTLS12
+		if o.MasterName != "" || o.IsClusterMode {
+			o.TLSConfig.ServerName = "" // it would be the first host's: each is held to its own name
+		}
+	}
 	return ConnectWith(o), nil
 }
 
@@ -74,6 +91,9 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 	client := func(size int, dial, read, write, pool time.Duration) redis.UniversalClient {
 		c := o
 		c.PoolSize, c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = size, dial, read, write, pool
+		if c.TLSConfig != nil && c.Dialer == nil {
+			c.Dialer = dialTLS(c.TLSConfig, dial)
+		}
 		return redis.NewUniversalClient(&c)
 	}
 	return Clients{
@@ -82,12 +102,26 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 		Worker: client(12, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Bell:   client(256, time.Second, 2*time.Second, time.Second, 500*time.Millisecond),
 		Beat:   client(2, 500*time.Millisecond, 400*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond),
+		Rate:   client(4, 500*time.Millisecond, 2*time.Second, time.Second, 200*time.Millisecond),
+	}
+}
+
+// dialTLS connects within a time. Whatever fails until TLS stands is an error of the dial: nothing was sent yet.
+func dialTLS(c *tls.Config, within time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	d := &tls.Dialer{NetDialer: &net.Dialer{Timeout: within, KeepAlive: 5 * time.Minute}, Config: c}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, addr)
+		var dial *net.OpError
+		if err != nil && !(errors.As(err, &dial) && dial.Op == "dial") {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("TLS with %s: %w", addr, err)}
+		}
+		return conn, err
 	}
 }
 
 // Close closes the connections.
 func (c Clients) Close() error {
-	return errors.Join(c.Main.Close(), c.Read.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close())
+	return errors.Join(c.Main.Close(), c.Read.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close(), c.Rate.Close())
 }
 
 // LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call log it anyway.

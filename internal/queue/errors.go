@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 var refusals = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "OOM", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
 	"ERR max number of clients reached",
+	"EXECABORT", // of a transaction: one of these was the answer to a part of it
 }
 
 // denials are those of the refusals that waiting does not mend.
@@ -28,6 +30,8 @@ func classify(what string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", what, err)
+	case untrusted(err):
+		return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrUntrusted, err)
 	case errors.As(err, &reply):
 		for _, r := range refusals {
 			if strings.HasPrefix(reply.Error(), r) {
@@ -43,4 +47,11 @@ func classify(what string, err error) error {
 		return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, job.ErrAmbiguous, err)
+}
+
+// untrusted says whether a connection was given up for its certificate, or because what answers is no TLS.
+func untrusted(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var notTLS tls.RecordHeaderError
+	return errors.As(err, &certificate) || errors.As(err, &notTLS)
 }

@@ -38,6 +38,7 @@ func TestClassify(t *testing.T) {
 		"pool timed out":        {redis.ErrPoolTimeout, job.ErrUnavailable},
 		"client closed":         {redis.ErrClosed, job.ErrUnavailable},
 		"LOADING":               {reply("LOADING Redis is loading the dataset in memory"), job.ErrUnavailable},
+		"a transaction refused": {reply("EXECABORT Transaction discarded because of previous errors."), job.ErrUnavailable},
 		"READONLY":              {reply("READONLY You can't write against a read only replica."), job.ErrUnavailable},
 		"READONLY in a script":  {reply("READONLY You can't write against a read only replica. script: 5f, on @user_script:9."), job.ErrUnavailable},
 		"OOM":                   {reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."), job.ErrUnavailable},

@@ -31,7 +31,7 @@ func (q *Queue) Mutate(name, source, old, changed string) bool {
 
 func (q *Queue) scripts() []*bound {
 	return []*bound{
-		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.takeOutbox, &q.acknowledge,
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.restore, &q.takeOutbox, &q.acknowledge, &q.audit, &q.recount, &q.rate,
 	}
 }
 
@@ -53,3 +53,6 @@ func (q *Queue) SetRate(perSecond float64) {
 	defer q.pace.mu.Unlock()
 	q.pace.perSecond = perSecond
 }
+
+// RateKey is where a bucket is kept.
+func RateKey(partition int, bucket string) string { return Key(partition, "rate") + rateName(bucket) }

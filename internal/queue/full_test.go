@@ -25,7 +25,7 @@ func TestFullRedisStillDrains_F22(t *testing.T) {
 		ctx := t.Context()
 		jobs := make([]job.Submission, 20)
 		for i := range jobs {
-			jobs[i] = queuetest.Job(job.Paid)
+			jobs[i] = owned("ann", 100)
 		}
 		e.PutAll(t, jobs...)
 		l := e.Take(t, 12)

@@ -30,7 +30,11 @@ func TestIdempotency_S4_P1_S4_P2_T_9(t *testing.T) {
 			return got
 		}
 		got := submit(first, again, other, bystander) // in one call as in several
-		for i, want := range []job.SubmitReply{{Word: job.OK}, {Word: job.Replay, First: first.ID}, {Word: job.Mismatch}, {Word: job.OK}} {
+		if age := e.Now(t) - got[0].ArrivedAt.UnixMilli(); age < 0 || age > 60_000 {
+			t.Errorf("arrived %d ms ago", age)
+		}
+		arrived := got[0].ArrivedAt
+		for i, want := range []job.SubmitReply{{Word: job.OK, ArrivedAt: arrived}, {Word: job.Replay, First: first.ID}, {Word: job.Mismatch}, {Word: job.OK, ArrivedAt: arrived}} {
 			same(t, "reply", got[i], want)
 		}
 		if ttl := e.Redis.PTTL(t.Context(), queue.Key(0, "idempotency")+first.Idempotency.Key).Val(); ttl < 24*time.Hour-time.Minute || ttl > 24*time.Hour {

@@ -13,7 +13,7 @@ import (
 // All keys of a partition share one hash tag, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts and idempotency are prefixes: an id, or a
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, idempotency and rate are prefixes: an id, or a
 // hash, follows. claims,
 // suspects, watched, other and events depend on the caller, see claimsSuffix and watchSuffixes.
 var suffixes = map[string]string{
@@ -23,6 +23,7 @@ var suffixes = map[string]string{
 	"maxtimes":   "processing:by-maxtime",
 	"outbox":     "outbox",
 	"counters":   "counters",
+	"owners":     "owners",
 	"clock":      "clock",
 	"doorbell":   "doorbell",
 	"quarantine": "quarantine",
@@ -30,6 +31,8 @@ var suffixes = map[string]string{
 	"attempts":   "job:attempts:",
 
 	"idempotency": "idempotency:",
+	"mark":        "idempotency:run",
+	"rate":        "rate:",
 }
 
 // eventsSuffix names the channel of a partition's events, and the key that says whether anybody listens. Unlike keys, channels are shared by
@@ -49,8 +52,10 @@ func watchSuffixes(w job.Watch) map[string]string {
 	if w == job.Stuck {
 		watched, other = other, watched
 	}
-	return map[string]string{"watched": watched, "other": other, "suspects": "suspects:" + string(w)}
+	return map[string]string{"watched": watched, "other": other, "suspects": suspectsSuffix(w)}
 }
+
+func suspectsSuffix(w job.Watch) string { return "suspects:" + string(w) }
 
 // keysFor spells out the KEYS of a script for one partition.
 func keysFor(names []string, partition int, special map[string]string) []string {
@@ -79,6 +84,9 @@ const (
 	configKey = "{tierq}:system:config"
 	probeKey  = "{tierq}:probe"
 	workerKey = "{tierq}:workers"
+
+	leasePrefix = "{tierq}:lease:"
+	auditKey    = "{tierq}:audit"
 )
 
 func statsKey(resolution string, bucket int64) string {

@@ -59,7 +59,11 @@ func (q *Queue) readPlace(cursor string) (place, error) {
 	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
 		return start, job.ErrBadCursor
 	}
-	return place{source, partition, score, f[3]}, nil
+	p := place{source, partition, score, f[3]}
+	if p.String() != cursor { // numbers have other spellings, ours have one
+		return start, job.ErrBadCursor
+	}
+	return p, nil
 }
 
 // List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be shorter than limit, even

@@ -41,7 +41,7 @@ func TestList_S4_E2_S1_E3(t *testing.T) {
 			var batch []job.Submission
 			for i := range 90 {
 				s := queuetest.Job([]job.Tier{job.Paid, job.Unpaid, job.Public}[i%3])
-				s.ID, s.Type = queuetest.NewID(p), []string{"A", "B"}[i%2]
+				s.ID, s.Type, s.Owner = queuetest.NewID(p), []string{"A", "B"}[i%2], []string{"", "own", "other"}[i%5%3]
 				statuses[s.ID] = job.Pending
 				if i%9 == 0 {
 					s.Delay, statuses[s.ID] = time.Hour, job.Scheduled
@@ -73,7 +73,13 @@ func TestList_S4_E2_S1_E3(t *testing.T) {
 				t.Errorf("by %d: %d jobs, want %d", limit, len(found), len(statuses))
 			}
 		}
-		for _, f := range []job.Filter{{Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
+		own, none := "own", ""
+		for _, j := range all(t, e, job.Filter{Owner: &own}, 7) {
+			if j.Owner != own {
+				t.Errorf("%s is of %q", j.ID, j.Owner)
+			}
+		}
+		for _, f := range []job.Filter{{Owner: &own}, {Owner: &none, Type: "A"}, {Owner: &own, Status: job.Processing}, {Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
 			want := 0
 			for _, j := range all(t, e, job.Filter{}, 100) {
 				if f.Takes(&j) {

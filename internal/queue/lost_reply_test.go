@@ -140,7 +140,7 @@ func lostReplies() map[string]lostReply {
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"}, {ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
 			},
-			again: func(string) string { return "[{Word:DUPLICATE First:} {Word:DUPLICATE First:}]" }},
+			again: func(first string) string { return strings.ReplaceAll(first, "Word:OK", "Word:DUPLICATE") }},
 		"claim": {source: lua.Claim, set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },
 			call: func(ctx context.Context, q *queue.Queue, _ *story) (any, error) {
 				return q.Claim(ctx, 0, job.ClaimRequest{Number: 7, Max: 2, Bound: math.Inf(1)})
@@ -176,6 +176,11 @@ func lostReplies() map[string]lostReply {
 				return q.Requeue(ctx, 0, []job.Job{s.job})
 			},
 			again: func(string) string { return "[DUPLICATE]" }},
+		"restore": {source: lua.Restore, set: func(*testing.T, *queuetest.Env, *story) {},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.Restore(ctx, 0, []job.Living{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)})
+			},
+			again: func(string) string { return "[DUPLICATE DUPLICATE DUPLICATE]" }},
 		"take_outbox": {source: lua.TakeOutbox,
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
@@ -196,6 +201,22 @@ func lostReplies() map[string]lostReply {
 				return q.Acknowledge(ctx, 0, []job.Ack{ack(s.leases[0], job.Completed)})
 			},
 			again: func(string) string { return "[EMPTY]" }},
+		"audit": {source: lua.Audit,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Redis.ZRem(t.Context(), queue.Key(0, "queue"), string(s.ids[2]))
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				return q.AuditJobs(ctx, []job.Suspected{{ID: s.ids[0]}, {ID: s.ids[2]}})
+			},
+			again: nothing},
+		"recount": {source: lua.Recount,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "fresh", 1)
+			},
+			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Recount(ctx, 0, true) },
+			again: nothing},
 	}
 }
 
@@ -205,7 +226,7 @@ func TestReplyLostCoversEveryScript_F27(t *testing.T) {
 	for _, c := range lostReplies() {
 		covered = append(covered, c.source)
 	}
-	for _, source := range []string{lua.Submit, lua.Claim, lua.Heartbeat, lua.Complete, lua.Fail, lua.Release, lua.Reclaim, lua.Promote, lua.Cancel, lua.Requeue, lua.TakeOutbox, lua.Acknowledge} {
+	for _, source := range []string{lua.Submit, lua.Claim, lua.Heartbeat, lua.Complete, lua.Fail, lua.Release, lua.Reclaim, lua.Promote, lua.Cancel, lua.Requeue, lua.Restore, lua.TakeOutbox, lua.Acknowledge, lua.Audit, lua.Recount} {
 		if !slices.Contains(covered, source) {
 			t.Errorf("no lost reply for %q", strings.SplitN(source, "\n", 2)[0])
 		}

@@ -36,7 +36,7 @@ func TestModel_S2_P13(t *testing.T) {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
-				model: &queuetest.Model{Capacity: 10, Delayed: 3}, numbers: map[string]int64{}}
+				model: &queuetest.Model{Capacity: 10, Delayed: 3}, numbers: map[string]int64{}, sql: map[job.ID][]job.Recorded{}}
 			for range 40 {
 				w.step()
 				w.compare()
@@ -54,13 +54,14 @@ type walk struct {
 	model     *queuetest.Model
 	leases    []queuetest.ModelLease // all there ever were
 	numbers   map[string]int64
+	sql       map[job.ID][]job.Recorded // what was acknowledged
 	clock     int64
 	did       string
 }
 
 var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail", "release", "later", "expire", "ripen", "look", "look",
-	"promote", "cancel", "requeue", "requeue", "drain", "drain",
+	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit",
 }
 
 func (w *walk) step() {
@@ -81,8 +82,12 @@ func (w *walk) step() {
 		w.equal(err, got, w.model.Promote())
 	case "cancel", "requeue":
 		w.operate()
+	case "restore":
+		w.restore()
 	case "drain":
 		w.drain()
+	case "audit": // whatever happened, there is nothing to put right
+		w.equal(nil, pass(w.t, w.e.Queue, func(id job.ID) []job.Recorded { return w.sql[id] }), []job.Finding(nil))
 	}
 }
 
@@ -105,10 +110,15 @@ func (w *walk) submit() {
 	if j := w.anyJob(); j != nil && rapid.IntRange(0, 6).Draw(w.T, "again") == 0 {
 		s.ID = j.ID
 	}
+	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
 	w.equal(err, got, want)
+}
+
+func (w *walk) owner() string {
+	return rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(w.T, "owner")
 }
 
 // arrive gives the next arrival a time of its own, the same on every backend.
@@ -213,10 +223,33 @@ func (w *walk) operate() {
 		return
 	}
 	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")
-	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte("{}")}
+	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte("{}")}
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
+}
+
+// restore gives back a job that waited, was delayed or ran: one that is not there, or one that is, in this life or the next.
+func (w *walk) restore() {
+	p := rapid.SampledFrom(w.plans).Draw(w.T, "tier")
+	l := job.Living{Priority: p.Priority, Job: job.Job{
+		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
+	}}
+	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
+		l.ID, l.Generation, l.Attempt = j.ID, j.Generation+rapid.IntRange(0, 1).Draw(w.T, "generation"), j.Attempt
+	}
+	now := time.UnixMilli(w.e.Now(w.t))
+	switch kind := rapid.SampledFrom([]string{"new", "tried", "ran", "delayed"}).Draw(w.T, "kind"); kind {
+	case "tried", "ran":
+		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"), now.Add(-time.Minute)
+		if kind == "ran" {
+			l.StartedAt, l.Worker = now.Add(-time.Second), "dead"
+		}
+	case "delayed":
+		l.RunAt = now.Add(time.Minute)
+	}
+	got, err := w.e.Restore(w.t.Context(), 0, []job.Living{l, l})
+	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }
 
 // drain takes all, and acknowledges some of it: the rest stays lent.
@@ -241,6 +274,7 @@ func (w *walk) drain() {
 		}
 		i := slices.IndexFunc(w.model.Jobs, func(j *queuetest.ModelJob) bool { return j.ID == o.ID })
 		a := job.Ack{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}
+		w.sql[o.ID] = append(w.sql[o.ID], job.Recorded{Generation: o.Generation, Status: o.Status})
 		got, err := w.e.Acknowledge(w.t.Context(), 0, []job.Ack{a, a})
 		w.equal(err, got, []job.Word{w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt), w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt)})
 	}
@@ -257,6 +291,9 @@ func (w *walk) compare() {
 		h := snap.Jobs[string(j.ID)]
 		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, strings.Fields(h["head"])[1], snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
 			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries, j.Cancel, j.Tried))
+	}
+	for _, owner := range []string{"ann", "bob"} {
+		w.equal(nil, snap.Owners[owner], w.model.Living(owner))
 	}
 	var want []string
 	for _, j := range w.model.Queue() {

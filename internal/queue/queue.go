@@ -6,6 +6,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -24,6 +25,7 @@ type Options struct {
 	FailedRetention   time.Duration
 	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 24 h if not positive
 	KeepEnded         int           // ended jobs Redis keeps at most, roughly
+	Journal           bool          // SQL has accepted jobs and their keys too: see MarkKeys
 	Embedded          bool          // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name, how long it took, its error or nil. It may be nil.
 	Observe func(script string, took time.Duration, err error)
@@ -37,11 +39,12 @@ type Queue struct {
 	redis Clients
 	clock clock
 	pace  pace
+	run   atomic.Pointer[string] // RunID, as last read
 
 	events string // the channels' name, after the partition
 
-	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, takeOutbox, acknowledge bound
-	reclaim                                                                                              map[job.Watch]bound
+	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, restore, takeOutbox, acknowledge, audit, recount, rate bound
+	reclaim                                                                                                                             map[job.Watch]bound
 }
 
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
@@ -65,8 +68,12 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.promote = q.bind(promoteScript, nil)
 	q.cancel = q.bind(cancelScript, nil)
 	q.requeue = q.bind(requeueScript, nil)
+	q.restore = q.bind(restoreScript, nil)
 	q.takeOutbox = q.bind(takeOutboxScript, nil)
 	q.acknowledge = q.bind(acknowledgeScript, nil)
+	q.audit = q.bind(auditScript, nil)
+	q.recount = q.bind(recountScript, map[string]string{"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck)})
+	q.rate = q.bind(rateScript, nil)
 	q.reclaim = map[job.Watch]bound{
 		job.Crashed: q.bind(reclaimScript, watchSuffixes(job.Crashed)),
 		job.Stuck:   q.bind(reclaimScript, watchSuffixes(job.Stuck)),

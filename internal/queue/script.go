@@ -39,8 +39,12 @@ var (
 	promoteScript     = newScript("promote", lua.Promote)
 	cancelScript      = newScript("cancel", lua.Cancel)
 	requeueScript     = newScript("requeue", lua.Requeue)
+	restoreScript     = newScript("restore", lua.Restore)
 	takeOutboxScript  = newScript("take_outbox", lua.TakeOutbox)
 	acknowledgeScript = newScript("acknowledge", lua.Acknowledge)
+	auditScript       = newScript("audit", lua.Audit)
+	recountScript     = newScript("recount", lua.Recount)
+	rateScript        = newScript("rate", lua.Rate)
 )
 
 // bound is a script with its keys spelled out for every partition.
@@ -114,8 +118,8 @@ func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition 
 // word is the one switch that turns a script's texts into words.
 func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
-	case job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
-		job.Ended, job.Suspect, job.Quarantined:
+	case job.OK, job.Full, job.Quota, job.Late, job.Behind, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
+		job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported:
 		return w, nil
 	}
 	return "", fmt.Errorf("%s: unknown word %q", s.name, text)

@@ -57,7 +57,7 @@ func TestScriptFlush_F20(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	for _, w := range []job.Word{job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled, job.Ended, job.Suspect, job.Quarantined} {
+	for _, w := range []job.Word{job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled, job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported} {
 		if err := queue.Word(string(w)); err != nil {
 			t.Error(err)
 		}

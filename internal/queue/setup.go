@@ -51,7 +51,7 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 
 // Durability is what the server keeps through a crash, as far as it tells.
 type Durability struct {
-	Known    bool // false: the server does not say (managed services forbid CONFIG)
+	Known    bool // false: CONFIG is forbidden (managed services, least rights), and what INFO says is all: not Fsync, not Save
 	AOF      bool
 	Fsync    string // always, everysec, no
 	Save     bool   // snapshots
@@ -65,6 +65,9 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 	settings := map[string]string{}
 	for _, name := range []string{"appendonly", "appendfsync", "save", "maxmemory-policy"} {
 		got, err := q.redis.Main.ConfigGet(ctx, name).Result()
+		if replied(err) {
+			return q.durabilityOfInfo(ctx)
+		}
 		if err != nil {
 			return d, classify("durability", err)
 		}
@@ -79,5 +82,16 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 			}
 		}
 	}
+	return d, nil
+}
+
+// durabilityOfInfo is what is left where CONFIG is forbidden; nothing, where INFO is too.
+func (q *Queue) durabilityOfInfo(ctx context.Context) (d Durability, err error) {
+	info, err := q.redis.Main.InfoMap(ctx).Result()
+	if err != nil && !replied(err) {
+		return d, classify("durability", err)
+	}
+	d.AOF = info["Persistence"]["aof_enabled"] == "1"
+	d.Eviction, d.Version = info["Memory"]["maxmemory_policy"], info["Server"]["redis_version"]
 	return d, nil
 }

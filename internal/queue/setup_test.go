@@ -84,3 +84,18 @@ func TestDurability_F23(t *testing.T) {
 		}
 	})
 }
+
+func TestReadFacts(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		o := e.Options
+		o.Embedded = e.Backend == "miniredis"
+		f, err := queue.New(e.Clients, e.Plans, o).ReadFacts(t.Context())
+		if err != nil || f.Latency <= 0 || f.ClockOffset.Abs() > time.Second {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if !o.Embedded && (f.Role != "master" || f.Version == "" || f.UsedMemory == 0 || f.Eviction != "noeviction") {
+			t.Errorf("%+v", f)
+		}
+	})
+}

@@ -11,11 +11,11 @@ import (
 )
 
 // Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another submit with the same
-// Idempotency-Key was, MISMATCH that its body was another one; FULL and LATE not accepted. On LATE the process' idea of Redis' time was off:
+// Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA, BEHIND and LATE not accepted. On LATE the process' idea of Redis' time was off:
 // it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
-	args := make([]any, 0, 3+10*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(), ms(q.opts.KeepKeys))
+	args := make([]any, 0, 4+11*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(), ms(q.opts.KeepKeys), q.journaled())
 	for i := range batch {
 		s := &batch[i]
 		plan, ok := q.plans.Plan(s.Tier)
@@ -24,7 +24,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 		}
 		delay := q.delay(s)
 		args = append(args, string(s.ID), string(s.Tier), plan.Priority, q.limit(plan, delay > 0, s.Promised), ms(delay), s.MaxRetries,
-			about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, s.Idempotency.Key, s.Idempotency.Body)
+			about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, s.Idempotency.Key, s.Idempotency.Body, q.quota(s))
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.submit, partition, args)
 	if err != nil {
@@ -40,13 +40,27 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 		if replies[i].Word, err = q.submit.word(word); err != nil {
 			return nil, err
 		}
-		replies[i].First = job.ID(first)
+		switch replies[i].Word {
+		case job.Replay:
+			replies[i].First = job.ID(first)
+		case job.OK, job.Duplicate:
+			replies[i].ArrivedAt = msTime(first)
+		}
 		late = late || replies[i].Word == job.Late
 	}
 	if late {
 		q.reread(ctx)
 	}
 	return replies, nil
+}
+
+// journaled tells the script whether a key that it does not know may be one that Redis lost and SQL has. The embedded server is never behind:
+// it gets its keys before anybody is served.
+func (q *Queue) journaled() string {
+	if q.opts.Journal && !q.opts.Embedded {
+		return "1"
+	}
+	return ""
 }
 
 // delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis' time each time the job
@@ -68,4 +82,13 @@ func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
 		return strconv.Itoa(max(q.opts.ScheduledLimit/q.opts.Partitions, 1))
 	}
 	return strconv.Itoa(max(q.opts.Capacity*plan.Share/100/q.opts.Partitions, 1))
+}
+
+// quota is how many living jobs of its owner one partition holds when it refuses the next one: its part of the owner's quota, rounded up; "" =
+// any number. What tierq owes has none.
+func (q *Queue) quota(s *job.Submission) string {
+	if s.Quota <= 0 || s.Promised {
+		return ""
+	}
+	return strconv.Itoa((s.Quota-1)/q.opts.Partitions + 1)
 }

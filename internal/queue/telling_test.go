@@ -55,8 +55,18 @@ func (s *telling) say(what string, reply any, err error) {
 }
 
 func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
-	words, err := s.Env.Words(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
+	words, err := s.Env.Words(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
 	s.say(fmt.Sprintf("submit %d", n), words, err)
+}
+
+// quota submits jobs of somebody who may have n under way.
+func (s *telling) quota(n int, numbers ...int) {
+	var batch []job.Submission
+	for _, i := range numbers {
+		batch = append(batch, job.Submission{ID: s.ids[i], Tier: job.Paid, Type: "X", Owner: "bob", Quota: n, Payload: []byte("{}"), MaxRetries: 2, Delay: 1000 * time.Hour})
+	}
+	words, err := s.Env.Words(s.Context(), 0, batch)
+	s.say(fmt.Sprintf("submit %v of %d", numbers, n), words, err)
 }
 
 // once submits with an Idempotency-Key.
@@ -104,8 +114,16 @@ func (s *telling) cancel(n, generation int) {
 }
 
 func (s *telling) requeue(n, generation int) {
-	words, err := s.Env.Requeue(s.Context(), 0, []job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Payload: []byte("{}"), MaxRetries: 2}})
+	words, err := s.Env.Requeue(s.Context(), 0, []job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2}})
 	s.say(fmt.Sprintf("requeue %d", n), words, err)
+}
+
+func (s *telling) restore(all ...job.Living) {
+	for i := range all {
+		all[i].Owner = "ann"
+	}
+	words, err := s.Env.Restore(s.Context(), 0, all)
+	s.say("restore", words, err)
 }
 
 func (s *telling) age(set string, d time.Duration) { s.Env.Age(s.T, set, d) }
@@ -207,4 +225,17 @@ func (s *telling) tell() {
 	s.look(job.Stuck)
 	s.write("complete", 1)
 	s.drain(true)
+	s.submit(0, job.Paid, 0) // it has ended
+	s.submit(7, job.Paid, 0)
+	s.quota(1, 11, 12)
+	s.quota(1, 12)
+	s.restore(living(s.ids[8]), living(s.ids[9], ran), living(s.ids[10], due))
+	s.restore(living(s.ids[8]), living(s.ids[9], ran), living(s.ids[10], due))
+	s.next(1) // 8, which arrived long before
+	s.age("beats", time.Hour)
+	s.look(job.Crashed)
+	s.age("suspects:crashed", time.Minute)
+	s.age("beats", time.Hour)
+	s.look(job.Crashed)
+	s.next(3)
 }

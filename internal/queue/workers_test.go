@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
@@ -76,19 +75,6 @@ func TestStatsBuckets(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestRunID(t *testing.T) {
-	t.Parallel()
-	e := queuetest.Open(t, realClients(t), func(*queue.Options) {})
-	id, err := e.RunID(t.Context())
-	if err != nil || len(id) != 40 {
-		t.Errorf("%q, %v", id, err)
-	}
-	mine := queuetest.Embedded(t, func(o *queue.Options) { o.Embedded = true })
-	if id, err = mine.RunID(t.Context()); err != nil || id != mine.Options.Nonce {
-		t.Errorf("embedded: %q, %v", id, err)
-	}
 }
 
 // A plan is replaced only in the version that its editor saw.

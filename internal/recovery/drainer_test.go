@@ -152,7 +152,7 @@ func TestLoops_GoOnPastABrokenPartition(t *testing.T) {
 		}
 		return nil, nil
 	}), 3, func(job.Watch, job.Reclaimed) {}, quiet)
-	if _, err := w.look(t.Context()); !errors.Is(err, errIO) || !slices.Equal(looked, []int{0, 1, 2}) {
+	if _, _, err := w.look(t.Context()); !errors.Is(err, errIO) || !slices.Equal(looked, []int{0, 1, 2}) {
 		t.Errorf("looked at %v, %v", looked, err)
 	}
 	var promoted []int

@@ -66,7 +66,8 @@ func (w *Watch) Delay() time.Duration { return time.Duration(w.wait.Load()) }
 func (w *Watch) Taken() int64 { return w.taken.Load() }
 
 func (w *Watch) runOnce(ctx context.Context) time.Duration {
-	suspects, err := w.look(ctx)
+	before := w.taken.Load()
+	suspects, more, err := w.look(ctx)
 	if ctx.Err() != nil {
 		return w.Delay()
 	}
@@ -76,18 +77,21 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 		w.log.Warn("look failed", "err", err, "next_in", wait)
 		return wait
 	}
+	if more && w.taken.Load() > before {
+		return 0 // a backlog: those behind have not been looked at once
+	}
 	if suspects {
 		return min(wait, secondLook)
 	}
 	return wait
 }
 
-// look goes through all expired jobs once. It says whether any is to be looked at again.
-func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
+// look goes through the expired jobs once, as many as maxPages hold. It says whether any is to be looked at again, and whether there are more.
+func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 	var problems []error
 	for p := range w.partitions {
 		skip := 0
-		for range maxPages {
+		for n := range maxPages {
 			page, err := w.page(ctx, p, skip)
 			if err != nil {
 				problems = append(problems, err)
@@ -108,9 +112,10 @@ func (w *Watch) look(ctx context.Context) (suspects bool, err error) {
 			if len(page) < job.MaxBatch {
 				break
 			}
+			more = more || n == maxPages-1
 		}
 	}
-	return suspects, errors.Join(problems...)
+	return suspects, more, errors.Join(problems...)
 }
 
 func (w *Watch) page(ctx context.Context, partition, skip int) ([]job.Reclaimed, error) {

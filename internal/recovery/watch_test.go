@@ -164,3 +164,24 @@ func TestLoop_StopBeforeStart(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A backlog longer than one run holds is gone through without the pauses between looks, as soon as some of it could be taken back.
+func TestWatch_GoesOnThroughABacklog_F57(t *testing.T) {
+	left := 2*maxPages*job.MaxBatch + 50
+	w := NewWatch(job.Crashed, CrashedPace, reclaimer(func(int, job.Watch, int) ([]job.Reclaimed, error) {
+		n := min(left, job.MaxBatch)
+		left -= n
+		return slices.Repeat([]job.Reclaimed{{Word: job.OK}}, n), nil
+	}), 1, func(job.Watch, job.Reclaimed) {}, quiet)
+	for _, want := range []time.Duration{0, 0, CrashedPace.Floor} {
+		if got := w.runOnce(t.Context()); got != want {
+			t.Fatalf("next in %s, want %s: %d left", got, want, left)
+		}
+	}
+	suspects := NewWatch(job.Crashed, CrashedPace, reclaimer(func(int, job.Watch, int) ([]job.Reclaimed, error) {
+		return slices.Repeat([]job.Reclaimed{{Word: job.Suspect}}, job.MaxBatch), nil
+	}), 1, func(job.Watch, job.Reclaimed) {}, quiet)
+	if got := suspects.runOnce(t.Context()); got != secondLook {
+		t.Errorf("only suspects: next in %s", got)
+	}
+}

@@ -60,7 +60,7 @@ func (p *Pool) room() int {
 	if p.undelivered > 4*p.cfg.Slots+200 {
 		return 0 // the store takes no endings: more work would only pile up more of them
 	}
-	return max(min(p.cfg.Slots-p.running, job.MaxBatch), 0)
+	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
 }
 
 // waitForRoom returns when a slot may be free again, false when the pool stops. A token that comes meanwhile is for others.
@@ -171,7 +171,7 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	p.deliver(back...)
 }
 
-// begin gives a lease to a goroutine that waits for one, or to a new one: there are never more than slots.
+// begin gives a lease to a goroutine that waits for one, or to a new one: there are never more than handlers.
 func (p *Pool) begin(h *held) {
 	p.mu.Lock()
 	waits := p.idle > 0
@@ -197,7 +197,7 @@ func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	h.free = func() { cancel(nil); stop() }
 	h.ctx = job.WithRun(withCancel, job.Run{
 		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
-		Tier: l.Tier, Type: l.Type, Owner: l.Owner, TraceID: l.TraceID, Deadline: h.deadline, Saved: l.Checkpoint,
+		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.deadline, Saved: l.Checkpoint,
 		Save: func(ctx context.Context, data []byte) error { return p.save(ctx, h, data) },
 		Log:  p.log,
 	})

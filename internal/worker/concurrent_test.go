@@ -149,7 +149,7 @@ func TestLogLinesNameTheJob_S4_O1(t *testing.T) {
 		}
 		for message, n := range map[string]int{
 			"hello": 2, "the job failed for good": 2, "no heartbeat got through: the lease is not trusted any more": 1,
-			"the handler ignores its context: its slot is stuck until it returns": 1,
+			"the handler ignores its context: it is stuck": 1,
 		} {
 			if lines[message] != n {
 				t.Errorf("%d lines %q, want %d", lines[message], message, n)

@@ -14,9 +14,9 @@ const (
 )
 
 // Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx ends), tells
-// the rest to stop, gives back what does not return within a second, and delivers the last endings. It returns within DrainTimeout + 4 s, or
-// + 7 s where a call to a store that stands still has to run out first, with an error if handlers still run or endings were not delivered;
-// their jobs come back through the watches. It may be called twice, and before Start.
+// the rest to stop, gives back what does not return within a second, and delivers the last endings. A stuck handler whose job has its ending is not
+// waited for. It returns within DrainTimeout + 4 s, or + 7 s where a call to a store that stands still has to run out first, with an error if
+// handlers still run or endings were not delivered; their jobs come back through the watches. It may be called twice, and before Start.
 func (p *Pool) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	before := p.state
@@ -43,7 +43,14 @@ func (p *Pool) Stop(ctx context.Context) error {
 func (p *Pool) drain(ctx context.Context) {
 	close(p.stopping)
 	p.hush()
-	idle := func() bool { return p.running == 0 }
+	idle := func() bool {
+		for _, h := range p.held {
+			if h.running && !h.abandoned() {
+				return false
+			}
+		}
+		return true
+	}
 	if !p.await(ctx, p.cfg.DrainTimeout, idle) {
 		p.tellToStop()
 		p.await(p.io, drainGrace, idle)
@@ -111,8 +118,11 @@ func (p *Pool) giveBack() {
 }
 
 func (p *Pool) leftOver() error {
-	if s := p.Stats(); s.Running > 0 || s.Undelivered > 0 {
-		return fmt.Errorf("stop the pool: %d handlers still run, %d endings are undelivered", s.Running, s.Undelivered)
+	p.mu.Lock()
+	running, undelivered := p.running, p.undelivered
+	p.mu.Unlock()
+	if running > 0 || undelivered > 0 {
+		return fmt.Errorf("stop the pool: %d handlers still run, %d endings are undelivered", running, undelivered)
 	}
 	return nil
 }

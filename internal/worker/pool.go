@@ -8,12 +8,14 @@
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
 //	save.go     a handler's checkpoint is a heartbeat of its own that carries data
 //	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
+//	slots.go    how many slots are taken, and what becomes of those whose handlers are stuck
 //	lane.go     endings wait in a lane per partition and kind, and are sent in batches until they are answered (send.go)
 //	drain.go    Stop: finish, hand back, deliver
 //
 // Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler, the watch, a
 // LOST heartbeat or the drain; what comes later is dropped. A slot is taken until its handler has returned, whatever became of
-// the lease. An ending is never given up while the process lives: only Redis' answer settles it.
+// the lease, or until the handler is stuck: then the slot goes to others, Slots times at most (slots.go). An ending is never given up while
+// the process lives: only Redis' answer settles it.
 package worker
 
 import (
@@ -58,7 +60,7 @@ type Recorder interface {
 
 // Config is what a pool is told. All fields but Observe and Around are needed.
 type Config struct {
-	Slots             int // handlers at a time
+	Slots             int // handlers at a time, besides as many stuck ones at most
 	Partitions        int
 	HeartbeatInterval time.Duration
 	ResultLimit       int // bytes
@@ -108,9 +110,10 @@ type Pool struct {
 	mu          sync.Mutex
 	state       state
 	held        []*held // every lease that is not settled, and every handler that has not returned
-	running     int     // slots taken
+	running     int     // handlers that have not returned
+	stuck       int     // those of them that ignore their context
 	idle        int     // goroutines that wait for a lease, or are about to
-	stuck       int
+	shouted     loss    // as last logged
 	undelivered int
 	claiming    bool // the claimer has not returned
 

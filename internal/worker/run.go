@@ -23,12 +23,15 @@ type ran struct {
 // grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
 func (p *Pool) slot(h *held) {
 	for ok := true; ok; h, ok = <-p.next {
-		p.run(h)
+		if stays := p.run(h); !stays {
+			return
+		}
 	}
 }
 
-// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows.
-func (p *Pool) run(h *held) {
+// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows. stays says whether the goroutine is
+// there for the next one.
+func (p *Pool) run(h *held) (stays bool) {
 	var r ran
 	returned := false
 	after := func(error) {}
@@ -38,7 +41,7 @@ func (p *Pool) run(h *held) {
 			r = ran{err: crashed(value, debug.Stack()), verdict: job.Verdict{RetryAfter: -1}, exits: value == nil}
 		}
 		after(r.err)
-		p.finish(h, r)
+		stays = p.finish(h, r)
 	}()
 	p.cfg.Observe.Started(&h.lease, waited(&h.lease))
 	ctx := h.ctx
@@ -50,6 +53,7 @@ func (p *Pool) run(h *held) {
 		r.verdict = job.Judge(r.err) // asks the handler's own error types, so it belongs inside
 	}
 	returned = true
+	return
 }
 
 // crashed turns a panic into an error with the handler's stack.
@@ -66,8 +70,8 @@ func crashed(value any, stack []byte) error {
 	return fmt.Errorf("panic: %v\n%s", value, stack)
 }
 
-// finish frees the slot and reports, unless the lease has its ending already.
-func (p *Pool) finish(h *held, r ran) {
+// finish frees the slot and reports, unless the lease has its ending already. The goroutine of a stuck handler goes: another has its slot.
+func (p *Pool) finish(h *held, r ran) (stays bool) {
 	cause := context.Cause(h.ctx)
 	h.free()
 	var e ending
@@ -80,11 +84,11 @@ func (p *Pool) finish(h *held, r ran) {
 	p.mu.Lock()
 	h.running = false
 	p.running--
-	if !r.exits {
-		p.idle++
-	}
 	if h.stuck {
 		p.stuck--
+	}
+	if stays = !r.exits && !h.stuck; stays {
+		p.idle++
 	}
 	mine := p.end(h, e)
 	if h.settled {
@@ -93,8 +97,12 @@ func (p *Pool) finish(h *held, r ran) {
 	p.mu.Unlock()
 	signal(p.freed)
 	signal(p.changed)
+	if h.stuck {
+		p.shout()
+	}
 	if mine {
 		failpoint.Hit("handler.after", h.lease.ID)
 		p.deliver(h)
 	}
+	return stays
 }

@@ -168,6 +168,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		}
 		j := work(1, job.Public)
 		j.Attempt, j.Generation, j.TraceID, j.Owner, j.RetryCount, j.Checkpoint = 3, 2, "trace", "owner", 1, []byte("half")
+		j.Everybody = true
 		r.queue.push(j)
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), ctxKey{}, "value"))
 		if err := r.Start(ctx); err != nil {
@@ -177,7 +178,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		after(2 * time.Second)
 		r.stop(t)
 		want := job.Run{
-			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner", TraceID: "trace",
+			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner", Everybody: true, TraceID: "trace",
 			Deadline: begin.Add(10 * time.Second), Saved: []byte("half"), Log: got.Log,
 		}
 		if got.Save == nil || got.Log == nil {

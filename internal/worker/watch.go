@@ -19,7 +19,7 @@ const (
 	nothing action = iota
 	report         // over its time: report the failure without waiting for the handler
 	fence          // the lease may go to another worker: tell the handler
-	stick          // the handler ignores its context: count its slot as stuck
+	stick          // the handler ignores its context: it is stuck, its slot goes to others
 )
 
 // due decides. ended says whether the handler's context has ended. Pool.mu is held.
@@ -77,7 +77,12 @@ func (p *Pool) look(now time.Time) {
 		p.log.Warn("no heartbeat got through: the lease is not trusted any more", h.fields()...)
 	}
 	for _, h := range stuck {
-		p.log.Warn("the handler ignores its context: its slot is stuck until it returns", h.fields()...)
+		p.log.Warn("the handler ignores its context: it is stuck", h.fields()...)
+	}
+	if len(stuck) > 0 {
+		p.shout()
+		signal(p.freed)
+		signal(p.changed)
 	}
 	p.deliver(late...)
 }

@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,52 +52,6 @@ func TestMaximumProcessingTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A handler that ignores its context keeps its slot, is counted and named, and wedges nothing.
-func TestStuckHandler_F47_S4_N10(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ran atomic.Int32
-		r := newRig(func(ctx context.Context) (string, error) {
-			if run, _ := job.Running(ctx); run.ID == work(1, job.Public).ID {
-				<-time.After(100 * time.Second) // ten times its maximum
-				return "late", nil
-			}
-			ran.Add(1)
-			return "", nil
-		})
-		r.queue.push(work(1, job.Public))
-		r.start(t)
-		after(11 * time.Second)
-		if s := r.Stats(); s.Stuck != 0 || s.Running != 1 {
-			t.Errorf("a second after the maximum: %+v, want it not stuck yet", s)
-		}
-		after(1500 * time.Millisecond)
-		if s := r.Stats(); s.Stuck != 1 || s.Running != 1 || s.Free != 1 || s.Undelivered != 0 || s.Failed != 1 {
-			t.Errorf("2.5 s after the maximum: %+v, want one stuck slot of two, and the failure reported", s)
-		}
-		for i := range 50 {
-			r.queue.push(work(2+i, job.Paid))
-		}
-		r.Wake()
-		after(time.Second)
-		if ran.Load() != 50 {
-			t.Errorf("%d of 50 other jobs ran in the other slot", ran.Load())
-		}
-		after(100 * time.Second)
-		s := r.Stats()
-		done, failures, _ := r.queue.endings()
-		if s.Stuck != 0 || s.Free != 2 || len(done) != 50 || len(failures) != 1 {
-			t.Errorf("after it returned: %+v, %d completed, %d failed, want its slot back and its result dropped", s, len(done), len(failures))
-		}
-		if n := strings.Count(r.logs.String(), "slot is stuck"); n != 1 || !strings.Contains(r.logs.String(), string(work(1, job.Public).ID)) {
-			t.Errorf("told %d times, want once, with the job's id:\n%s", n, r.logs)
-		}
-		r.stop(t)
-		if len(r.held) != 0 {
-			t.Errorf("%d leases are still held", len(r.held))
-		}
-	})
 }
 
 // When no heartbeat gets through, the handler is told before anybody else can hold the job. Its ending is tried all the same.

@@ -33,6 +33,19 @@ func EachStore(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Run("mariadb", func(t *testing.T) { test(t, New(t, MariaDB(t))) })
 }
 
+// EachJournal is EachStore with the accept journal on.
+func EachJournal(t *testing.T, test func(t *testing.T, s *Store)) {
+	t.Helper()
+	for backend, fresh := range map[string]func(testing.TB) archive.Options{"sqlite": SQLite, "mariadb": MariaDB} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			o := fresh(t)
+			o.Journal = true
+			test(t, New(t, o))
+		})
+	}
+}
+
 // SQLite names a file that is not there yet.
 func SQLite(t testing.TB) archive.Options {
 	return archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db"), Log: slog.New(slog.DiscardHandler)}

@@ -11,10 +11,10 @@ import (
 )
 
 // Audit says what is wrong with a partition, nothing if all is well: every job is in exactly one place, the counters agree with the
-// sets, the living have no time to live and the acknowledged have one, scores are the jobs' own, nothing is quarantined, no key is there
+// sets, the owners with the living, the living have no time to live and the acknowledged have one, scores are the jobs' own, nothing is quarantined, no key is there
 // that nobody knows. The invariants are S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one look can see them.
 func (s Snapshot) Audit() []string {
-	a := &audit{Snapshot: s, counted: map[string]int64{}}
+	a := &audit{Snapshot: s, counted: map[string]int64{}, owned: map[string]int64{}}
 	for id := range s.Jobs {
 		a.job(id)
 	}
@@ -46,6 +46,7 @@ type audit struct {
 	Snapshot
 	wrong   []string
 	counted map[string]int64
+	owned   map[string]int64 // the living by owner
 }
 
 func (a *audit) say(format string, args ...any) {
@@ -85,6 +86,9 @@ func (a *audit) job(id string) {
 	}
 	if _, has := h["payload"]; has != (ttl < 0) {
 		a.say("%s: %s (ttl %s), payload kept: %v", id, state, ttl, has)
+	}
+	if (state == job.Pending || state == job.Scheduled || state == job.Processing) && head[6] != "-" {
+		a.owned[head[6]]++
 	}
 	if whole(h["retries"]) > whole(head[2]) {
 		a.say("%s: %s retries of %s", id, h["retries"], head[2])
@@ -150,15 +154,25 @@ func (a *audit) counters() {
 			a.say("counter %s is %d, counted %d", field, a.Counters[field], a.counted[field])
 		}
 	}
+	for owner, n := range a.Owners {
+		if n != a.owned[owner] || n <= 0 {
+			a.say("counter of owner %s is %d, counted %d", owner, n, a.owned[owner])
+		}
+	}
+	for owner, n := range a.owned {
+		if _, ok := a.Owners[owner]; !ok {
+			a.say("counter of owner %s is not there, counted %d", owner, n)
+		}
+	}
 }
 
 // keys knows every key that docs/KEYS.md has: an unknown one was spelled out somewhere else.
 func (a *audit) keys() {
-	known := map[string]string{"counters": "hash", "clock": "string", "doorbell": "list", "suspects:crashed": "zset", "suspects:stuck": "zset"}
+	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list", "suspects:crashed": "zset", "suspects:stuck": "zset"}
 	for _, name := range setNames {
 		known[suffix(name)] = "zset"
 	}
-	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string", "events": "string"}
+	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string", suffix("rate"): "string", "events": "string"}
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {
@@ -169,7 +183,7 @@ func (a *audit) keys() {
 		if v.Type != want {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
-		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, "events")
+		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || strings.HasPrefix(key, "events")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}

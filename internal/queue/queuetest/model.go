@@ -20,6 +20,7 @@ type Model struct {
 type ModelJob struct {
 	ID                                job.ID
 	Plan                              job.Plan
+	Owner                             string
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
 	State                             job.Status
@@ -54,10 +55,18 @@ func (m *Model) Count(is func(*ModelJob) bool) int {
 	return n
 }
 
+// Living is how many jobs of an owner have not ended.
+func (m *Model) Living(owner string) int {
+	return m.Count(func(j *ModelJob) bool { return j.Owner == owner && !j.State.Ended() })
+}
+
 // Submit accepts a new job or refuses it; one that is there already is a duplicate.
 func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if slices.ContainsFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == s.ID }) {
 		return job.Duplicate
+	}
+	if s.Quota > 0 && s.Owner != "" && !s.Promised && m.Living(s.Owner) >= s.Quota {
+		return job.Quota
 	}
 	state, limit := job.Pending, max(m.Capacity*p.Share/100, 1)
 	if s.Delay > 0 {
@@ -66,7 +75,7 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if m.Count(func(j *ModelJob) bool { return j.State == state && !j.Tried }) >= limit {
 		return job.Full
 	}
-	j := &ModelJob{ID: s.ID, Plan: p, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state}
+	j := &ModelJob{ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
 	return job.OK
@@ -251,8 +260,37 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	case !j.State.Ended() || j.InOutbox:
 		return job.Busy
 	}
-	*j = ModelJob{ID: j.ID, Plan: j.Plan, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending}
+	*j = ModelJob{ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending}
 	j.calm()
+	return job.OK
+}
+
+// Restore gives back a job that a journal knows. One that was running is found by the crashed watch at once.
+func (m *Model) Restore(l job.Living, p job.Plan) job.Word {
+	at := slices.IndexFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == l.ID })
+	if at >= 0 {
+		switch j := m.Jobs[at]; {
+		case j.Generation >= l.Generation:
+			return job.Duplicate
+		case !j.State.Ended() || j.InOutbox:
+			return job.Busy
+		}
+	} else {
+		at, m.Jobs = len(m.Jobs), append(m.Jobs, &ModelJob{})
+	}
+	j := m.Jobs[at]
+	*j = ModelJob{
+		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt, Retries: l.RetryCount, Max: l.MaxRetries,
+		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(),
+	}
+	j.calm()
+	switch {
+	case l.Running():
+		j.State, j.token = job.Processing, l.Worker+":0"
+		j.Expire(job.Crashed)
+	case !l.RunAt.IsZero():
+		j.State = job.Scheduled
+	}
 	return job.OK
 }
 

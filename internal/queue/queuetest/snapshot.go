@@ -27,6 +27,7 @@ type Snapshot struct {
 	Jobs      map[string]map[string]string  // id -> hash
 	Sets      map[string]map[string]float64 // by the scripts' names: queue, scheduled, beats, maxtimes, outbox, quarantine
 	Counters  map[string]int64              // zero ones left out
+	Owners    map[string]int64              // the living jobs of each, as they are counted
 	Histories map[string][]string           // id -> lines
 	Doorbell  int
 }
@@ -44,7 +45,7 @@ var setNames = []string{"queue", "scheduled", "beats", "maxtimes", "outbox", "qu
 
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
-	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{}, Counters: map[string]int64{}, Histories: map[string][]string{}}
+	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{}, Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}}
 	for _, name := range setNames {
 		s.Sets[name] = map[string]float64{}
 	}
@@ -105,6 +106,10 @@ func (s *Snapshot) add(key, kind, ttl string, flat []string) {
 			if n, _ := strconv.ParseInt(text, 10, 64); n != 0 {
 				s.Counters[field] = n
 			}
+		}
+	case suffix("owners"):
+		for owner, text := range pairs {
+			s.Owners[owner], _ = strconv.ParseInt(text, 10, 64)
 		}
 	case suffix("doorbell"):
 		s.Doorbell = len(flat)

@@ -1,0 +1,121 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Journal keeps accepted jobs where Redis' loss does not reach them. Accept returns nil when every row is there to stay, or is not needed any
+// more because the job has ended; after job.ErrUnavailable none is there, after any other error one may be. Adopt does the same for
+// jobs that another process accepted: it may have died before it wrote their rows.
+type Journal interface {
+	Accept(ctx context.Context, rows []job.Living) error
+	Adopt(ctx context.Context, ids []job.ID) error
+}
+
+// Withdrawer takes back what was accepted by Redis and not by the journal.
+type Withdrawer interface {
+	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
+}
+
+// keptTimeout bounds the journal's part of a submit, and each of the calls that take it back.
+const keptTimeout = time.Second
+
+// kept is the entries of one call that Redis has, on their way into the journal.
+type kept struct {
+	entries []*entry
+	rows    []job.Living
+	replays []*entry // whose first submit's row has to be there
+	firsts  []job.ID
+}
+
+// note adds an entry that Redis has; false if it needs no row, because the job has ended and was forgotten: SQL has its outcome.
+func (k *kept) note(e *entry, reply job.SubmitReply) bool {
+	if reply.ArrivedAt.IsZero() {
+		return false
+	}
+	s := &e.submission
+	row := job.Living{
+		Job: job.Job{
+			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, Options: s.Options, Payload: s.Payload,
+			MaxRetries: s.MaxRetries, ArrivedAt: reply.ArrivedAt, RunAt: s.RunAt,
+		},
+		Priority: e.rank, Idempotency: s.Idempotency, RunID: e.run,
+	}
+	if s.RunAt.IsZero() && s.Delay > 0 {
+		row.RunAt = reply.ArrivedAt.Add(s.Delay)
+	}
+	k.entries, k.rows = append(k.entries, e), append(k.rows, row)
+	return true
+}
+
+// replay adds an entry whose Idempotency-Key is another submit's.
+func (k *kept) replay(e *entry, first job.ID) {
+	k.replays, k.firsts = append(k.replays, e), append(k.firsts, first)
+}
+
+func (k *kept) empty() bool { return len(k.entries) == 0 && len(k.replays) == 0 }
+
+// keep writes the entries' rows and answers them: only what is in both stores is accepted.
+func (c *committer) keep(k *kept) {
+	ctx, cancel := context.WithTimeout(context.Background(), keptTimeout)
+	defer cancel()
+	var lost, unsure error
+	if len(k.rows) > 0 {
+		lost = c.journal.Accept(ctx, k.rows)
+	}
+	if len(k.firsts) > 0 {
+		unsure = c.journal.Adopt(ctx, k.firsts)
+	}
+	var words []job.Word
+	if unsure != nil {
+		c.log.Warn("the journal did not answer for repeated submits", "jobs", len(k.firsts), "err", unsure)
+	}
+	if lost != nil {
+		words = c.withdraw(k.entries)
+		c.log.Warn("the journal did not take submits: they are taken back", "jobs", len(k.rows), "err", lost)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, e := range k.entries {
+		switch {
+		case lost == nil:
+			c.settle(e, nil)
+		case errors.Is(lost, job.ErrUnavailable) && i < len(words) && (words[i] == job.WasCancelled || words[i] == job.Empty):
+			c.settle(e, refuse(job.ErrUnhealthy, 0))
+		default: // it runs; or nobody knows: the row may be there, and brings it back to a Redis that forgets that it was withdrawn
+			c.settle(e, job.ErrFateUnknown)
+		}
+	}
+	for _, e := range k.replays {
+		if unsure != nil {
+			c.settle(e, job.ErrFateUnknown)
+			continue
+		}
+		c.settle(e, nil)
+	}
+}
+
+// withdraw cancels jobs that nobody has claimed yet, and frees their keys. Without an answer it is nil.
+func (c *committer) withdraw(entries []*entry) []job.Word {
+	batch := make([]job.Cancellation, len(entries))
+	for i, e := range entries {
+		batch[i] = job.Cancellation{ID: e.submission.ID, Generation: 1, Untried: true, Once: e.submission.Idempotency.Key}
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		words, err := c.withdrawer.Cancel(ctx, c.partition, batch)
+		cancel()
+		if err == nil {
+			return words
+		}
+		if !errors.Is(err, job.ErrAmbiguous) && !errors.Is(err, job.ErrUnavailable) {
+			c.log.Error("submits could not be taken back", "jobs", len(batch), "err", err)
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// The API keys. (keys.go has the Idempotency-Keys.) When a key was made, rotated and revoked goes by the database's clock; when it expires, and
+// until when an old secret opens, by that of whoever says so.
+
+const (
+	apiKeyColumns = "id, name, role, tiers, types, rate, burst, in_flight, hash, old_hash, old_until, created_at, created_by, rotated_at, expires_at, " +
+		"revoked_at, last_used_at"
+	apiKeys        = "SELECT " + apiKeyColumns + " FROM api_keys ORDER BY created_at, id"
+	apiKeyOf       = "SELECT " + apiKeyColumns + " FROM api_keys WHERE id = ?"
+	apiKeysVersion = "SELECT COALESCE(SUM(version), 0) FROM api_keys"
+)
+
+// APIKeys reads all API keys, the revoked ones too, in the order they were made.
+func (a *Archive) APIKeys(ctx context.Context) ([]job.StoredKey, error) {
+	var rows []apiKeyRow
+	if err := a.read.WithContext(ctx).Raw(apiKeys).Scan(&rows).Error; err != nil {
+		return nil, unavailable("read API keys", err)
+	}
+	keys := make([]job.StoredKey, len(rows))
+	for i := range rows {
+		var err error
+		if keys[i], err = rows[i].key(); err != nil {
+			return nil, err
+		}
+	}
+	return keys, nil
+}
+
+// APIKey reads one API key: job.ErrNoKey.
+func (a *Archive) APIKey(ctx context.Context, id string) (job.StoredKey, error) {
+	var rows []apiKeyRow
+	if err := a.read.WithContext(ctx).Raw(apiKeyOf, id).Scan(&rows).Error; err != nil {
+		return job.StoredKey{}, unavailable("read an API key", err)
+	}
+	if len(rows) == 0 {
+		return job.StoredKey{}, fmt.Errorf("read an API key: %w", job.ErrNoKey)
+	}
+	return rows[0].key()
+}
+
+// APIKeysVersion is another number after each change of a key; that one was used is no change.
+func (a *Archive) APIKeysVersion(ctx context.Context) (version int64, err error) {
+	if err := a.read.WithContext(ctx).Raw(apiKeysVersion).Scan(&version).Error; err != nil {
+		return 0, unavailable("read the version of the API keys", err)
+	}
+	return version, nil
+}
+
+// AddAPIKey stores a new key and returns it as it is stored. After job.ErrAmbiguous it may be there.
+func (a *Archive) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey, error) {
+	tiers, err := json.Marshal(orEmpty(k.Tiers))
+	if err != nil {
+		return k, fmt.Errorf("add an API key: %w", err)
+	}
+	types, err := json.Marshal(orEmpty(k.Types))
+	if err != nil {
+		return k, fmt.Errorf("add an API key: %w", err)
+	}
+	insert := "INSERT INTO api_keys (id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.dialect.now + ", ?, ?, 1)"
+	_, err = a.changeKey(ctx, "add an API key", insert, k.ID, k.Name, string(k.Role), string(tiers), string(types), k.Rate, k.Burst, k.InFlight,
+		k.Hash[:], k.CreatedBy, orNull(k.ExpiresAt))
+	if err != nil {
+		return k, err
+	}
+	return a.APIKey(ctx, k.ID)
+}
+
+// RotateAPIKey gives a key another secret; the one it had opens until oldUntil, one before that no more. It returns job.ErrNoKey for a key
+// that is not there or was revoked. After job.ErrAmbiguous it may have been done.
+func (a *Archive) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldUntil time.Time) (job.StoredKey, error) {
+	// In this order: MySQL assigns one after the other.
+	n, err := a.changeKey(ctx, "rotate an API key", "UPDATE api_keys SET old_hash = hash, old_until = ?, hash = ?, rotated_at = "+a.dialect.now+
+		", version = version + 1 WHERE id = ? AND revoked_at IS NULL", oldUntil.UTC(), hash[:], id)
+	switch {
+	case err != nil:
+		return job.StoredKey{}, err
+	case n == 0:
+		return job.StoredKey{}, fmt.Errorf("rotate an API key: %w", job.ErrNoKey)
+	}
+	return a.APIKey(ctx, id)
+}
+
+// RevokeAPIKey ends a key; the first revocation stands. It returns job.ErrNoKey. After job.ErrAmbiguous it may have been done.
+func (a *Archive) RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, error) {
+	_, err := a.changeKey(ctx, "revoke an API key",
+		"UPDATE api_keys SET revoked_at = "+a.dialect.now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL", id)
+	if err != nil {
+		return job.StoredKey{}, err
+	}
+	return a.APIKey(ctx, id)
+}
+
+func (a *Archive) changeKey(ctx context.Context, verb, statement string, args ...any) (int64, error) {
+	n, err := a.mark(ctx, statement, args)
+	switch {
+	case err == nil:
+		return n, nil
+	case a.unmade(err):
+		return 0, unavailable(verb, err)
+	}
+	return 0, ambiguous(verb, err)
+}
+
+// usedAtOnce is how many keys one statement marks as used.
+const usedAtOnce = 100
+
+// UsedAPIKeys notes that these keys were used at about that time. The note only goes forward.
+func (a *Archive) UsedAPIKeys(ctx context.Context, ids []string, at time.Time) error {
+	update := "UPDATE api_keys SET last_used_at = ? WHERE (last_used_at IS NULL OR last_used_at < ?) AND id IN " + marks(usedAtOnce)
+	sorted := slices.Sorted(slices.Values(ids)) // in one order for all writers
+	for part := range slices.Chunk(sorted, usedAtOnce) {
+		args := []any{at.UTC(), at.UTC()}
+		for i := range usedAtOnce {
+			args = append(args, part[min(i, len(part)-1)])
+		}
+		if _, err := a.mark(ctx, update, args); err != nil {
+			return unavailable("note the use of API keys", err)
+		}
+	}
+	return nil
+}
+
+func (r *apiKeyRow) key() (k job.StoredKey, err error) {
+	k = job.StoredKey{
+		Key: job.Key{
+			ID: r.ID, Name: r.Name, Role: job.Role(r.Role), Rate: r.Rate, Burst: r.Burst, InFlight: r.InFlight, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
+			RotatedAt: orZero(r.RotatedAt), ExpiresAt: orZero(r.ExpiresAt), RevokedAt: orZero(r.RevokedAt), LastUsedAt: orZero(r.LastUsedAt),
+		},
+		OldUntil: orZero(r.OldUntil),
+	}
+	copy(k.Hash[:], r.Hash)
+	copy(k.OldHash[:], r.OldHash)
+	// A list that cannot be read must not become "all".
+	if err := json.Unmarshal([]byte(r.Tiers), &k.Tiers); err != nil {
+		return k, fmt.Errorf("read API key %s: its tiers: %w", r.ID, err)
+	}
+	if err := json.Unmarshal([]byte(r.Types), &k.Types); err != nil {
+		return k, fmt.Errorf("read API key %s: its types: %w", r.ID, err)
+	}
+	return k, nil
+}
+
+// orEmpty makes a list that is none an empty one, so that its JSON is a list too.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

@@ -1,0 +1,180 @@
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+func aKey(n int) job.StoredKey {
+	return job.StoredKey{
+		Key: job.Key{
+			ID: fmt.Sprintf("abcdefghijklmn%02d", n), Name: "Zürich \x00 '; --", Role: job.RoleSubmit, Tiers: []job.Tier{"PAID", "PUBLIC"}, Types: []string{"REPORT"},
+			Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss", ExpiresAt: time.Date(2031, 5, 1, 10, 0, 0, 123e3, time.UTC),
+		},
+		Hash: [32]byte{1, 0, 255, byte(n)},
+	}
+}
+
+// recent says whether the database stamped a time just now.
+func recent(t *testing.T, what string, at time.Time) {
+	t.Helper()
+	if age := time.Since(at); age < -time.Second || age > time.Minute {
+		t.Errorf("%s is %v old", what, age)
+	}
+}
+
+func TestAPIKeys(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		ctx := t.Context()
+		stamps := cmpopts.IgnoreFields(job.Key{}, "CreatedAt")
+		version := func() int64 {
+			t.Helper()
+			v, err := s.APIKeysVersion(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		if keys, err := s.APIKeys(ctx); len(keys) != 0 || err != nil || version() != 0 {
+			t.Errorf("%v, %v, version %d", keys, err, version())
+		}
+		want := aKey(1)
+		added, err := s.AddAPIKey(ctx, want)
+		if diff := cmp.Diff(want, added, stamps); diff != "" || err != nil {
+			t.Fatalf("%v (-want +got):\n%s", err, diff)
+		}
+		recent(t, "created_at", added.CreatedAt)
+		if _, err := s.AddAPIKey(ctx, want); err == nil {
+			t.Error("the same id twice")
+		}
+		all := job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}
+		if _, err := s.AddAPIKey(ctx, all); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := s.APIKeys(ctx)
+		if diff := cmp.Diff([]job.StoredKey{want, all}, keys, stamps, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+
+		was, until := version(), time.Date(2026, 12, 1, 0, 0, 0, 5e3, time.UTC)
+		rotated, err := s.RotateAPIKey(ctx, want.ID, [32]byte{9}, until)
+		if err != nil || rotated.Hash != [32]byte{9} || rotated.OldHash != want.Hash || !rotated.OldUntil.Equal(until) || version() == was {
+			t.Errorf("%+v, %v", rotated, err)
+		}
+		recent(t, "rotated_at", rotated.RotatedAt)
+
+		was = version()
+		revoked, err := s.RevokeAPIKey(ctx, want.ID)
+		if err != nil || version() == was {
+			t.Fatal(err)
+		}
+		recent(t, "revoked_at", revoked.RevokedAt)
+		was = version()
+		if again, err := s.RevokeAPIKey(ctx, want.ID); err != nil || !again.RevokedAt.Equal(revoked.RevokedAt) || version() != was {
+			t.Errorf("revoked again: %+v, %v", again, err)
+		}
+		if _, err := s.RotateAPIKey(ctx, want.ID, [32]byte{8}, until); !errors.Is(err, job.ErrNoKey) {
+			t.Errorf("a revoked key is rotated: %v", err)
+		}
+		for what, try := range map[string]func() (job.StoredKey, error){
+			"read":   func() (job.StoredKey, error) { return s.APIKey(ctx, "nobody") },
+			"rotate": func() (job.StoredKey, error) { return s.RotateAPIKey(ctx, "nobody", [32]byte{}, until) },
+			"revoke": func() (job.StoredKey, error) { return s.RevokeAPIKey(ctx, "' OR 1=1 --") },
+		} {
+			if _, err := try(); !errors.Is(err, job.ErrNoKey) {
+				t.Errorf("%s an unknown key: %v", what, err)
+			}
+		}
+		if k, err := s.APIKey(ctx, "b"); err != nil || !k.RevokedAt.IsZero() || k.Hash != all.Hash || k.OldHash != [32]byte{} {
+			t.Errorf("the bystander: %+v, %v", k, err)
+		}
+	})
+}
+
+// The note of the last use goes forward only, and is no change.
+func TestUsedAPIKeys(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		var ids []string
+		for n := range 12 {
+			k, err := s.AddAPIKey(t.Context(), aKey(n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, k.ID)
+		}
+		for i := range 250 { // ids that are gone harm nobody
+			ids = append(ids, fmt.Sprint("gone", i))
+		}
+		was, err := s.APIKeysVersion(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		for _, at := range []time.Time{noon, noon.Add(-time.Hour)} {
+			if err := s.UsedAPIKeys(t.Context(), ids[1:], at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		keys, err := s.APIKeys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range keys {
+			if want := k.ID != ids[0]; k.LastUsedAt.Equal(noon) != want || !want && !k.LastUsedAt.IsZero() {
+				t.Errorf("%s was last used at %v", k.ID, k.LastUsedAt)
+			}
+		}
+		if v, err := s.APIKeysVersion(t.Context()); v != was || err != nil {
+			t.Errorf("version %d, was %d, %v", v, was, err)
+		}
+	})
+}
+
+// A list of tiers that somebody broke by hand must not be read as all tiers.
+func TestBrokenAPIKey(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		k, err := s.AddAPIKey(t.Context(), aKey(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, s.DB, "UPDATE api_keys SET tiers = '[\"PAID\"'")
+		if _, err := s.APIKeys(t.Context()); err == nil || !strings.Contains(err.Error(), k.ID) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestAPIKeysWithoutSQL(t *testing.T) {
+	t.Parallel()
+	server := testkit.NewMariaDB(t)
+	a := archivetest.Open(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
+	if err := a.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, version := a.APIKeysVersion(t.Context())
+	_, list := a.APIKeys(t.Context())
+	_, add := a.AddAPIKey(t.Context(), aKey(1))
+	_, revoke := a.RevokeAPIKey(t.Context(), "x")
+	for what, err := range map[string]error{
+		"version": version, "list": list, "add": add, "revoke": revoke, "used": a.UsedAPIKeys(t.Context(), []string{"x"}, time.Now()),
+		"changes": a.AddChanges(t.Context(), []job.Change{{Action: "x", At: time.Now()}}),
+	} {
+		if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+// Facts is what the database says of itself.
+type Facts struct {
+	Version string
+	Strict  bool // a value that does not fit is refused, not cut off
+	Schema  int  // the newest migration that was made
+	Newest  int  // the newest one that this build knows
+}
+
+// ReadFacts asks the database what it is. An error is job.ErrUnavailable.
+func (a *Archive) ReadFacts(ctx context.Context) (f Facts, err error) {
+	if f.Newest, err = a.newest(); err != nil {
+		return f, err
+	}
+	version := "SELECT VERSION()"
+	if a.read != a.write {
+		version = "SELECT 'SQLite ' || sqlite_version()"
+	}
+	if err := a.read.WithContext(ctx).Raw(version).Scan(&f.Version).Error; err != nil {
+		return f, unavailable("read version", err)
+	}
+	schema := "SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied"
+	if err := a.read.WithContext(ctx).Raw(schema).Scan(&f.Schema).Error; err != nil {
+		return f, unavailable("read schema version", err)
+	}
+	db, err := a.write.DB()
+	if err != nil {
+		return f, fmt.Errorf("read sql_mode: %w", err)
+	}
+	if f.Strict, err = a.dialect.strict(ctx, db); err != nil {
+		return f, unavailable("read sql_mode", err)
+	}
+	return f, nil
+}
+
+// newest is the number of the last migration: their names begin with it.
+func (a *Archive) newest() (newest int, err error) {
+	files, err := fs.ReadDir(a.dialect.migrations, ".")
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	for _, f := range files {
+		number, _, _ := strings.Cut(f.Name(), "_")
+		if n, err := strconv.Atoi(number); err == nil {
+			newest = max(newest, n)
+		}
+	}
+	return newest, nil
+}

@@ -1,0 +1,221 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// JournalOptions bound what waits in memory, and say what the rows need; zero means the default.
+type JournalOptions struct {
+	Limit      int           // rows that wait; 8,192
+	LimitBytes int           // 64 MiB
+	Timeout    time.Duration // of one transaction, its repeats after deadlocks included; 1 s, because a submit waits for it
+	KeepKeys   time.Duration // how long an Idempotency-Key stands for its job; 24 h
+	Log        *slog.Logger
+
+	// Priority is that of a tier, for the row of a claimed job that has none yet; nil = 0.
+	Priority func(job.Tier) int
+	// RunID is the life of Redis that is known now, for the same row; nil = "". It may be an older one than the claim's, never a newer one:
+	// the job would not be missed when the newer one does not have it.
+	RunID func() string
+	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL refuses for its data
+	// is none. It is called one at a time, and must not block.
+	Observe func(err error)
+}
+
+// Journal is a process' writer of the accept journal. What waits goes into the next transaction, up to 500 rows; there is no timer, so a
+// lone row waits for nobody. Each call returns when its rows are committed. Errors say how much is known:
+//
+//   - job.ErrUnavailable: certainly nothing of it was written, and will not be;
+//   - job.ErrAmbiguous: some or all of it may have been. Doing it again is right.
+//
+// When ctx ends, what has not been sent is taken back; it does not end a transaction.
+type Journal struct {
+	archive *Archive
+	opts    JournalOptions
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	waiting  waitingList
+	running  bool // calls are served
+	stopping bool
+	cancel   context.CancelFunc
+	done     chan struct{} // nil before Start
+	wake     chan struct{} // something came, or Stop
+
+	written, batches, refused atomic.Int64
+}
+
+// JournalStats is what a journal did so far, and how it stands.
+type JournalStats struct {
+	Waiting int   // rows in memory that SQL does not have yet
+	Written int64 // rows and changes of rows that were committed
+	Batches int64 // transactions that were committed
+	Refused int64 // rows that SQL refused for their data
+}
+
+// NewJournal makes the journal of an archive that was opened with Options.Journal. It does nothing before Start.
+func NewJournal(a *Archive, o JournalOptions) *Journal {
+	if o.Limit <= 0 {
+		o.Limit = 8192
+	}
+	if o.LimitBytes <= 0 {
+		o.LimitBytes = 64 << 20
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = time.Second
+	}
+	if o.KeepKeys <= 0 {
+		o.KeepKeys = 24 * time.Hour
+	}
+	if o.Log == nil {
+		o.Log = a.log
+	}
+	if o.Priority == nil {
+		o.Priority = func(job.Tier) int { return 0 }
+	}
+	if o.RunID == nil {
+		o.RunID = func() string { return "" }
+	}
+	if o.Observe == nil {
+		o.Observe = func(error) {}
+	}
+	return &Journal{archive: a, opts: o, log: o.Log, wake: make(chan struct{}, 1)}
+}
+
+// Accept keeps living jobs, and their Idempotency-Keys. A row of the same generation or a later one stays as it is, one of an earlier
+// generation is replaced. A job whose outcome SQL has already is not kept.
+func (j *Journal) Accept(ctx context.Context, rows []job.Living) error {
+	notes := make([]noted, len(rows))
+	for i := range rows {
+		l := rows[i] // the caller may go on with its own
+		notes[i] = noted{row: &l}
+	}
+	return j.put(ctx, "journal", notes)
+}
+
+// Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. A row that is not there yet, or is of an earlier
+// generation, is written whole; what comes with a lower attempt than the row's, or the same, changes nothing.
+func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
+	run := j.opts.RunID()
+	notes := make([]noted, len(leases))
+	for i := range leases {
+		l := job.Living{Job: leases[i].Job, Priority: j.opts.Priority(leases[i].Tier), RunID: run}
+		l.RunAt = time.Time{}
+		notes[i] = noted{row: &l}
+	}
+	return j.put(ctx, "journal claims", notes)
+}
+
+// Waits notes that attempts ended and their jobs wait again. It changes a row only if that attempt is the one that runs.
+func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
+	notes := make([]noted, len(waits))
+	for i := range waits {
+		w := waits[i]
+		notes[i] = noted{waits: &w}
+	}
+	return j.put(ctx, "journal waits", notes)
+}
+
+// Cancelling notes that a job is to be cancelled, if it is in the journal.
+func (j *Journal) Cancelling(ctx context.Context, id job.ID) error {
+	return j.put(ctx, "journal cancel", []noted{{cancels: id}})
+}
+
+// Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks again by itself.
+func (j *Journal) Down() bool { return j.archive.Down() }
+
+// Stats reads the counts.
+func (j *Journal) Stats() JournalStats {
+	j.mu.Lock()
+	waiting := len(j.waiting.notes)
+	j.mu.Unlock()
+	return JournalStats{Waiting: waiting, Written: j.written.Load(), Batches: j.batches.Load(), Refused: j.refused.Load()}
+}
+
+// put hands notes to the loop and waits until they are dealt with.
+func (j *Journal) put(ctx context.Context, verb string, notes []noted) error {
+	if len(notes) == 0 {
+		return nil
+	}
+	c := &call{left: len(notes), done: make(chan struct{})}
+	j.mu.Lock()
+	switch bytes := weigh(notes); {
+	case !j.running:
+		j.mu.Unlock()
+		return fmt.Errorf("%s: the journal does not run: %w", verb, job.ErrUnavailable)
+	case len(j.waiting.notes)+len(notes) > j.opts.Limit || j.waiting.bytes+bytes > j.opts.LimitBytes:
+		j.mu.Unlock()
+		return fmt.Errorf("%s: too much waits for SQL: %w", verb, job.ErrUnavailable)
+	}
+	j.waiting.add(notes, c)
+	j.mu.Unlock()
+	j.ring()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		j.mu.Lock()
+		j.waiting.drop(c, unavailable("wait for SQL", ctx.Err()))
+		left := c.left
+		j.mu.Unlock()
+		if left > 0 {
+			return ambiguous(verb, ctx.Err())
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return c.verdict(verb)
+}
+
+// Start begins to write, until Stop; it does not end with ctx.
+func (j *Journal) Start(context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.done != nil || j.stopping {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	j.cancel, j.done, j.running = cancel, make(chan struct{}), true
+	go func() {
+		defer close(j.done)
+		defer cancel()
+		j.loop(ctx)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.waiting.drop(nil, fmt.Errorf("the journal stopped: %w", job.ErrUnavailable))
+	}()
+	return nil
+}
+
+// Stop refuses what comes from now on, writes what waits, and ends. When ctx ends first the rest is given up: its callers are told.
+func (j *Journal) Stop(ctx context.Context) error {
+	j.mu.Lock()
+	j.running, j.stopping = false, true
+	done, cancel := j.done, j.cancel
+	j.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	j.ring()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		cancel()
+		<-done
+		return fmt.Errorf("stop the journal: %w", ctx.Err())
+	}
+}
+
+func (j *Journal) ring() {
+	select {
+	case j.wake <- struct{}{}:
+	default:
+	}
+}

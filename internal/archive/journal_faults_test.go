@@ -1,0 +1,231 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// proxied is an archive with the journal on that reaches its database through a proxy.
+func proxied(t *testing.T) (*archivetest.Store, *testkit.TCPProxy) {
+	t.Helper()
+	direct := archivetest.MariaDB(t).MySQLDSN
+	cfg, err := mysql.ParseDSN(direct)
+	done(t, err)
+	proxy := testkit.NewTCPProxy(t, cfg.Addr)
+	cfg.Addr = proxy.Addr()
+	s := archivetest.New(t, archive.Options{MySQLDSN: cfg.FormatDSN(), Journal: true})
+	s.DB = open(t, direct) // looks at the rows past the proxy
+	return s, proxy
+}
+
+// The COMMIT is done and its answer lost: the caller hears that it may be, and doing it again is right.
+func TestJournalCommitLost_F40(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		s, proxy := proxied(t)
+		var heard atomic.Value
+		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(err error) { heard.Store(&err) }})
+		done(t, j.Accept(t.Context(), []job.Living{living(0)}))
+		proxy.DropReply("\x03COMMIT") // as a command: READ COMMITTED is none
+		if err := j.Accept(t.Context(), []job.Living{living(1)}); !lost(err) || proxy.Cuts() != 1 {
+			t.Fatalf("%v after %d cuts", err, proxy.Cuts())
+		}
+		if err := *heard.Load().(*error); !lost(err) || !j.Down() {
+			t.Errorf("the gate heard %v, down %v", err, j.Down())
+		}
+		check(t, "committed", accepted(t, s, 1), fresh(1, nil))
+		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+		if err := *heard.Load().(*error); err != nil || j.Down() || s.Count(t, "accepted_jobs") != 2 {
+			t.Errorf("the gate heard %v, down %v, %d rows", err, j.Down(), s.Count(t, "accepted_jobs"))
+		}
+	})
+}
+
+// The connection breaks anywhere in a transaction: what the caller is told is true, and nothing is left half done.
+func TestJournalCutAnywhere_F40(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		s, proxy := proxied(t)
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		done(t, j.Accept(t.Context(), []job.Living{living(0)})) // the statements are prepared
+		failures := 0
+		for round := 1; round <= 15; round++ {
+			proxy.CutAfter(60 * round)
+			err := j.Accept(t.Context(), []job.Living{living(round)})
+			there := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(round))) == 1
+			keyThere := s.Count(t, "idempotency_keys WHERE job_id = ?", string(id(round))) == 1
+			if err == nil && !there || refused(err) && there || err != nil && !refused(err) && !lost(err) || there != keyThere {
+				t.Errorf("round %d: %v, the row is there: %v, its key %v", round, err, there, keyThere)
+			}
+			if err != nil {
+				failures++
+				testkit.Eventually(t, within, "again", func() (bool, string) {
+					err := j.Accept(t.Context(), []job.Living{living(round)})
+					return err == nil, fmt.Sprint(err)
+				})
+			}
+		}
+		if failures == 0 || proxy.Cuts() < 8 {
+			t.Errorf("%d calls failed, %d cuts landed", failures, proxy.Cuts())
+		}
+		if n := s.Count(t, "accepted_jobs"); n != 16 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// Without SQL nothing is written, and everybody is told so soon: those who were sent, those who wait. Down ends by itself.
+func TestJournalWithoutSQL_F14_F36(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		server := testkit.NewMariaDB(t)
+		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t), Journal: true})
+		accept := func(j *archive.Journal) {
+			testkit.Eventually(t, within, "an accepted job", func() (bool, string) {
+				err := j.Accept(t.Context(), []job.Living{living(0)})
+				return err == nil, fmt.Sprint(err)
+			})
+		}
+		j := journal(t, s.Archive, archive.JournalOptions{Timeout: time.Second})
+		accept(j)
+		for name, away := range map[string]struct{ go_, back func() error }{"killed": {server.Kill, server.Restart}, "frozen": {server.Freeze, server.Thaw}} {
+			done(t, away.go_())
+			begin := time.Now()
+			var all sync.WaitGroup
+			for n := 1; n <= 20; n++ {
+				all.Go(func() {
+					if err := j.Accept(context.Background(), []job.Living{living(n)}); !refused(err) {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(begin); took > 10*time.Second || !j.Down() {
+				t.Errorf("%s: it took %v, down %v", name, took, j.Down())
+			}
+			if err := j.Probe(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+				t.Errorf("%s: probe: %v", name, err)
+			}
+			done(t, away.back())
+			testkit.Eventually(t, within, "up", func() (bool, string) { return !j.Down(), "down" })
+			accept(j)
+			if n := s.Count(t, "accepted_jobs"); n != 1 {
+				t.Errorf("%s: %d rows: some callers were told wrongly", name, n)
+			}
+		}
+	})
+}
+
+// A database that can be read and not written is down for the journal, whatever a ping says.
+func TestJournalReadOnly_F37(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		server := testkit.NewMariaDB(t)
+		dsn := server.NewDatabase(t)
+		root := open(t, dsn)
+		execute(t, root, "CREATE USER tierq@'%' IDENTIFIED BY 'secret'")
+		execute(t, root, "GRANT ALL ON *.* TO tierq@'%'")
+		execute(t, root, "REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM tierq@'%'")
+		s := archivetest.New(t, archive.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1), Journal: true})
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		execute(t, root, "SET GLOBAL read_only = 1")
+		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+			t.Errorf("accept: %v", err)
+		}
+		if err := j.Probe(t.Context()); !refused(err) || !j.Down() {
+			t.Errorf("probe: %v, down %v", err, j.Down())
+		}
+		execute(t, root, "SET GLOBAL read_only = 0")
+		testkit.Eventually(t, within, "up", func() (bool, string) { return !j.Down(), "down" })
+		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+	})
+}
+
+// A row that SQL refuses for its data is its own caller's trouble; the gate does not hear of it.
+func TestJournalBadRow(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		var heard atomic.Int64
+		o := archive.JournalOptions{Observe: func(err error) {
+			if err != nil {
+				heard.Add(1)
+			}
+		}}
+		j := journal(t, s.Archive, o)
+		bad := living(4)
+		bad.Type = strings.Repeat("x", 101)
+		var all sync.WaitGroup
+		for n := range 9 {
+			l := living(n)
+			if n == 4 {
+				l = bad
+			}
+			all.Go(func() {
+				if err := j.Accept(t.Context(), []job.Living{l}); (err != nil) != (n == 4) || n == 4 && !refused(err) {
+					t.Errorf("row %d: %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		// In one call with others it is not known as certainly unwritten: they are.
+		if err := j.Accept(t.Context(), []job.Living{living(10), bad, living(11)}); !lost(err) {
+			t.Errorf("together: %v", err)
+		}
+		if n := s.Count(t, "accepted_jobs"); n != 10 || j.Stats().Refused != 2 || heard.Load() != 0 || j.Down() {
+			t.Errorf("%d rows, %+v, the gate heard of %d errors, down %v", n, j.Stats(), heard.Load(), j.Down())
+		}
+	})
+}
+
+// What waits behind a transaction that failed is refused with it: it has waited as long, and SQL would only fail it later.
+func TestJournalFailsWhatWaits_F14(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		s, proxy := proxied(t)
+		reached, goOn := make(chan struct{}, 1), make(chan struct{})
+		var failed atomic.Int64
+		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(err error) {
+			if err != nil {
+				failed.Add(1)
+				return
+			}
+			reached <- struct{}{}
+			<-goOn
+		}})
+		first := make(chan error, 1)
+		go func() { first <- j.Accept(context.Background(), []job.Living{living(0)}) }()
+		<-reached
+		many := make([]job.Living, 500) // a whole transaction
+		for n := range many {
+			many[n] = living(1 + n)
+		}
+		next := later(t, j, 500, func() error { return j.Accept(context.Background(), many) })
+		behind := later(t, j, 501, func() error { return j.Accept(context.Background(), []job.Living{living(900)}) })
+		proxy.Refuse(true)
+		proxy.Cut()
+		close(goOn)
+		done(t, <-first)
+		for _, told := range []<-chan error{next, behind} {
+			if err := <-told; !refused(err) {
+				t.Errorf("%v", err)
+			}
+		}
+		if n := failed.Load(); n != 1 || s.Count(t, "accepted_jobs") != 1 {
+			t.Errorf("%d transactions failed, %d rows", n, s.Count(t, "accepted_jobs"))
+		}
+		proxy.Refuse(false)
+	})
+}

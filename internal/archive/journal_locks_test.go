@@ -1,0 +1,117 @@
+package archive_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// Two processes accept and record the same fresh jobs at the same time: all goes through, and what crossed is swept.
+func TestJournalAndOutcomesAtOnce_F38(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		const rounds, jobs = 25, 20
+		other := archivetest.Open(t, s.Options)
+		var all sync.WaitGroup
+		step := make([]sync.WaitGroup, rounds) // all four begin a round at once
+		for i := range step {
+			step[i].Add(4)
+		}
+		for side, a := range []*archive.Archive{s.Archive, other} {
+			j := journal(t, a, archive.JournalOptions{})
+			w := start(t, a, &redis{}, archive.WriterOptions{})
+			all.Go(func() {
+				for round := range step {
+					step[round].Done()
+					step[round].Wait()
+					rows := make([]job.Living, jobs)
+					for i := range rows {
+						rows[i] = living(round*jobs + i) // both sides the same
+					}
+					if err := j.Accept(context.Background(), rows); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+			all.Go(func() {
+				for round := range step {
+					step[round].Done()
+					step[round].Wait()
+					var outcomes []job.Outcome
+					for i := range jobs {
+						outcomes = append(outcomes, completed(round*jobs+(i+side*jobs/2)%jobs))
+					}
+					if err := w.Record(context.Background(), outcomes); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		left := s.Count(t, "accepted_jobs")
+		next, swept, err := s.Sweep(t.Context(), "", 1000)
+		if n := s.Count(t, "accepted_jobs"); err != nil || next != "" || int(swept) != left || n != 0 {
+			t.Errorf("%d of %d swept, %d left, %v", swept, left, n, err)
+		}
+		if n := s.Count(t, "job_outcomes"); n != rounds*jobs {
+			t.Errorf("%d outcomes", n)
+		}
+		t.Logf("%d of %d rows crossed their outcome", left, rounds*jobs)
+	})
+}
+
+// What a transaction of outcomes has locked stands in nobody's way: not the places of rows that it did not find.
+func TestJournalLocksNoGaps_F39(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t), Journal: true}) // its counters are ours alone
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		done(t, j.Accept(t.Context(), []job.Living{living(9)}))
+		waited := innodb(t, s, "row_lock_waits")
+		other := rival(t, s)
+		execute(t, other, "UPDATE accepted_jobs SET worker = 'x' WHERE job_id = ?", string(id(9)))
+		recorded := make(chan error, 1)
+		go func() { recorded <- w.Record(context.Background(), []job.Outcome{completed(1), completed(9)}) }()
+		waits(t, s, waited, 1)                                                        // it has looked for 1 and waits for 9
+		done(t, j.Accept(t.Context(), []job.Living{living(0), living(2), living(5)})) // on both sides of 1
+		done(t, other.Commit())
+		done(t, <-recorded)
+		if n := s.Count(t, "accepted_jobs"); n != 3 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// A row and its outcome that are written at the same moment do not wait for each other. The row stays behind; nobody takes it for a living
+// job, and it is swept.
+func TestJournalCrossed(t *testing.T) {
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		o := archivetest.MariaDB(t)
+		o.Journal = true
+		s := archivetest.New(t, o)
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		other := rival(t, s, id(1))
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2)}))
+		done(t, other.Commit())
+		if n := s.Count(t, "accepted_jobs"); n != 2 {
+			t.Fatalf("%d rows: nothing crossed", n)
+		}
+		if got := lostIDs(t, s, "run-2", "", 10); len(got) != 1 || got[0] != id(2) {
+			t.Errorf("lost: %v", got)
+		}
+		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {
+			t.Errorf("%d swept, %v", swept, err)
+		}
+		done(t, j.Accept(t.Context(), []job.Living{living(1)})) // late
+		if n := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(2))); n != 1 || s.Count(t, "accepted_jobs") != 1 {
+			t.Errorf("%d rows", s.Count(t, "accepted_jobs"))
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// loop writes batch after batch until Stop, then what still waits. While SQL is down and nothing waits, it looks again now and then, so
+// that Down does not outlive the outage.
+func (j *Journal) loop(ctx context.Context) {
+	looks := 0
+	for ctx.Err() == nil {
+		if j.runOnce(ctx) {
+			continue
+		}
+		j.mu.Lock()
+		stopping := j.stopping
+		j.mu.Unlock()
+		if stopping {
+			return
+		}
+		if !j.archive.Down() {
+			looks = 0
+			select {
+			case <-j.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		again := time.NewTimer(min(retryFloor<<min(looks, 10), retryCeiling))
+		select {
+		case <-j.wake:
+		case <-ctx.Done():
+		case <-again.C:
+			looks++
+			_ = j.Probe(ctx) // what it finds is in Down
+		}
+		again.Stop()
+	}
+}
+
+// runOnce writes what waits, as one batch. False: nothing waited.
+func (j *Journal) runOnce(ctx context.Context) bool {
+	j.mu.Lock()
+	batch := j.waiting.take()
+	j.mu.Unlock()
+	if len(batch) == 0 {
+		return false
+	}
+	j.write(ctx, batch)
+	return true
+}
+
+// write brings a batch to SQL, in halves where a row is refused, and settles it. False: SQL cannot serve, and nobody else's wait is worth
+// its while.
+func (j *Journal) write(ctx context.Context, batch []noted) bool {
+	var n notes
+	for _, b := range batch {
+		switch {
+		case b.row != nil:
+			n.rows = append(n.rows, b.row)
+		case b.waits != nil:
+			n.waits = append(n.waits, b.waits)
+		default:
+			n.cancels = append(n.cancels, b.cancels)
+		}
+	}
+	once, cancel := context.WithTimeout(ctx, j.opts.Timeout)
+	err := j.archive.note(once, &n, j.opts.KeepKeys)
+	cancel()
+	switch {
+	case err == nil:
+		j.archive.wrote(nil)
+		j.opts.Observe(nil)
+		j.written.Add(int64(len(batch)))
+		j.batches.Add(1)
+		if failpoint.Enabled {
+			failpoint.Hit("journal.after", idsOf(batch)...)
+		}
+		j.settle(batch, nil)
+		return true
+	case errors.Is(err, job.ErrAmbiguous) || j.archive.dialect.verdict(err) != badData:
+		j.fail(ctx, batch, err)
+		return false
+	case len(batch) == 1:
+		j.refused.Add(1)
+		j.log.Error("SQL refuses a row of the journal", "job_id", idsOf(batch)[0], "err", err)
+		j.settle(batch, unavailable("SQL refuses the row", err))
+		return true
+	}
+	half := len(batch) / 2
+	if !j.write(ctx, batch[:half]) {
+		j.settle(batch[half:], fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
+		return false
+	}
+	return j.write(ctx, batch[half:])
+}
+
+// fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of it was sent.
+func (j *Journal) fail(ctx context.Context, batch []noted, err error) {
+	if !errors.Is(err, job.ErrAmbiguous) {
+		err = unavailable("SQL is down", err)
+	}
+	if ctx.Err() == nil {
+		if !j.archive.wrote(err) {
+			j.log.Warn("SQL is down: nothing can be journaled", "err", err)
+		}
+		j.opts.Observe(err)
+	}
+	j.settle(batch, err)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.waiting.drop(nil, fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
+}
+
+func (j *Journal) settle(batch []noted, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, n := range batch {
+		n.of.settle(err)
+	}
+}
+
+func idsOf(batch []noted) []job.ID {
+	ids := make([]job.ID, len(batch))
+	for i, n := range batch {
+		switch {
+		case n.row != nil:
+			ids[i] = n.row.ID
+		case n.waits != nil:
+			ids[i] = n.waits.ID
+		default:
+			ids[i] = n.cancels
+		}
+	}
+	return ids
+}
+
+// Probe asks whether the journal could be written now, with a statement that changes nothing. It needs no Start.
+func (j *Journal) Probe(ctx context.Context) error {
+	once, cancel := context.WithTimeout(ctx, j.opts.Timeout)
+	defer cancel()
+	if err := j.archive.probeWrite(once); err != nil {
+		return fmt.Errorf("probe the journal: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// living is a job as it is accepted.
+func living(n int) job.Living {
+	return job.Living{
+		Job: job.Job{
+			ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1", Payload: []byte(`{"steps":[]}`),
+			Options: job.Options{CallbackURL: "https://example.com/"}, MaxRetries: 5, ArrivedAt: arrival,
+		},
+		Priority: 1, RunID: "run-1",
+		Idempotency: job.Idempotency{Key: fmt.Sprintf("%032x", n), Body: strings.Repeat("b", 32)},
+	}
+}
+
+// lease is a claim of that job.
+func lease(n, generation, attempt int) job.Lease {
+	j := living(n).Job
+	j.Generation, j.Status, j.Attempt, j.RetryCount, j.Worker = generation, job.Processing, attempt, attempt-1, fmt.Sprint("host:", attempt)
+	j.FirstTriedAt, j.StartedAt = arrival.Add(time.Second), arrival.Add(time.Duration(attempt)*time.Second)
+	return job.Lease{Job: j, Token: "t"}
+}
+
+// journal starts a journal and stops it when the test ends. Its transactions have time for a busy machine, unless the test says otherwise.
+func journal(t testing.TB, a *archive.Archive, o archive.JournalOptions) *archive.Journal {
+	t.Helper()
+	if o.Timeout == 0 {
+		o.Timeout = within
+	}
+	j := archive.NewJournal(a, o)
+	if err := j.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := j.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+func done(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accepted reads the row of a job, but for when it was recorded.
+func accepted(t *testing.T, s *archivetest.Store, n int) map[string]any {
+	t.Helper()
+	row := s.Row(t, "accepted_jobs WHERE job_id = ?", string(id(n)))
+	recorded, err := time.Parse("2006-01-02 15:04:05.000000", row["recorded_at"].(string))
+	if age := time.Since(recorded); err != nil || age < -time.Second || age > time.Minute {
+		t.Errorf("recorded_at %v: %v", row["recorded_at"], err)
+	}
+	delete(row, "recorded_at")
+	return row
+}
+
+// fresh is the row of living(n).
+func fresh(n int, changes map[string]any) map[string]any {
+	row := map[string]any{
+		"job_id": string(id(n)), "generation": int64(1), "tier": "PAID", "type": "SIMULATION", "owner": "key-1", "trace_id": "trace-1", "priority": int64(1),
+		"payload": `{"steps":[]}`, "options": `{"callbackUrl":"https://example.com/"}`, "max_retries": int64(5), "arrived_at": "2025-11-24 16:00:00.123000",
+		"due_at": nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil, "worker": "", "cancel_requested": int64(0),
+		"run_id": "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
+	}
+	maps.Copy(row, changes)
+	return row
+}
+
+// The life of a row: accepted, claimed, waiting, claimed again, cancelled; and no word of an earlier attempt or generation turns it back.
+func TestJournalRow_F17_F19(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{RunID: func() string { return "run-2" }, Priority: func(job.Tier) int { return 7 }})
+		bystander := fresh(2, nil)
+		later := living(1)
+		later.RunAt = arrival.Add(time.Hour)
+		done(t, j.Accept(t.Context(), []job.Living{later, living(2)}))
+		check(t, "accepted", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
+		other := living(1)
+		other.Type, other.RunID = "OTHER", "run-9"
+		done(t, j.Accept(t.Context(), []job.Living{other}))
+		check(t, "accepted twice", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
+
+		claimed := fresh(1, map[string]any{
+			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000", "worker": "host:1",
+		})
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)}))
+		check(t, "claimed", accepted(t, s, 1), claimed)
+		for name, w := range map[string]job.Waits{
+			"another attempt": {ID: id(1), Attempt: 2, Spent: 9}, "no such job": {ID: id(9), Attempt: 1, Spent: 9},
+		} {
+			done(t, j.Waits(t.Context(), []job.Waits{w}))
+			check(t, name, accepted(t, s, 1), claimed)
+		}
+		for range 2 {
+			done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1, Due: arrival.Add(5 * time.Second)}}))
+		}
+		waits := map[string]any{"started_at": nil, "worker": "", "retry_count": int64(1), "due_at": "2025-11-24 16:00:05.123000"}
+		maps.Copy(claimed, waits)
+		check(t, "waits", accepted(t, s, 1), claimed)
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)})) // a copy that was late
+		check(t, "claimed late", accepted(t, s, 1), claimed)
+
+		again := lease(1, 1, 2)
+		done(t, j.Claimed(t.Context(), []job.Lease{again}))
+		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000", "worker": "host:2"})
+		check(t, "claimed again", accepted(t, s, 1), claimed)
+		done(t, j.Cancelling(t.Context(), id(1)))
+		done(t, j.Cancelling(t.Context(), id(9)))
+		claimed["cancel_requested"] = int64(1)
+		check(t, "cancelling", accepted(t, s, 1), claimed)
+
+		// The next generation replaces all of it, by way of its claim; the earlier one comes too late then.
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
+		second := fresh(1, map[string]any{
+			"generation": int64(2), "priority": int64(7), "run_id": "run-2", "attempt": int64(3), "retry_count": int64(2), "worker": "host:3",
+			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000", "idempotency_key": nil, "idempotency_body": nil,
+		})
+		check(t, "the next generation", accepted(t, s, 1), second)
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 9)}))
+		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+		check(t, "the earlier generation", accepted(t, s, 1), second)
+		third := living(1)
+		third.Generation = 3
+		done(t, j.Accept(t.Context(), []job.Living{third}))
+		check(t, "accepted over an earlier one", accepted(t, s, 1), fresh(1, map[string]any{"generation": int64(3)}))
+		check(t, "the bystander", accepted(t, s, 2), bystander)
+		if n := s.Count(t, "accepted_jobs"); n != 2 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// What ended is no longer in the journal: the row first, the outcome first, or a claim that comes after it.
+func TestJournalForgetsTheEnded_F17_F19(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		third := failed(3)
+		third.Generation, third.Attempts = 3, nil
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(3), living(9)}))
+		record(t, w, completed(1), cancelled(2), third)
+		check(t, "the bystander", accepted(t, s, 9), fresh(9, nil))
+		if n := s.Count(t, "accepted_jobs"); n != 1 {
+			t.Errorf("%d rows after the outcomes", n)
+		}
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(2, 1, 1), lease(3, 2, 1)}))
+		if n := s.Count(t, "accepted_jobs"); n != 1 {
+			t.Errorf("%d rows written after the outcomes", n)
+		}
+		if n := s.Count(t, "idempotency_keys"); n != 4 {
+			t.Errorf("%d keys: they live longer than their jobs", n)
+		}
+
+		// A new life of a job that ended is none of its past.
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 4, 7)}))
+		second := living(1)
+		second.Generation = 2
+		done(t, j.Accept(t.Context(), []job.Living{second}))
+		record(t, w, completed(1), third) // a repeat
+		if n := s.Count(t, "accepted_jobs"); n != 3 {
+			t.Errorf("%d rows: the new lives are missing", n)
+		}
+		fourth := failed(3)
+		fourth.Generation, fourth.Attempts = 4, nil
+		record(t, w, fourth)
+		if n := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(3))); n != 0 {
+			t.Error("the outcome of the new life left its row")
+		}
+	})
+}
+
+// Without Options.Journal the outcomes leave the journal alone.
+func TestJournalOff(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.Living{living(1)}))
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{Owes: owes})
+		record(t, w, completed(1))
+		if n := s.Count(t, "accepted_jobs"); n != 1 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// owes a job 100 places on for each that completed.
+func owes(o *job.Outcome) (job.Living, bool) {
+	var n int
+	_, _ = fmt.Sscanf(string(o.ID[24:]), "%x", &n)
+	l := living(n>>8 + 100)
+	l.RunID, l.ArrivedAt = "run-7", time.Time{}
+	return l, o.Status == job.Completed
+}
+
+// A job is owed from the moment on in which SQL has the outcome, and by nobody who finds that outcome there.
+func TestOwed(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		early := false
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{Owes: owes, Announce: func(context.Context, []job.Outcome) error {
+			early = s.Count(t, "accepted_jobs") == 0
+			return nil
+		}})
+		called := completed(1)
+		called.CallbackURL = "https://example.com/"
+		record(t, w, called, failed(2), cancelled(3))
+		check(t, "owed", accepted(t, s, 101), fresh(101, map[string]any{"run_id": "", "arrived_at": nil}))
+		if n := s.Count(t, "accepted_jobs"); n != 1 || early {
+			t.Errorf("%d rows; announced before the row was there: %v", n, early)
+		}
+		execute(t, s.DB, "DELETE FROM accepted_jobs") // the owed one has ended
+		record(t, w, called)
+		if n := s.Count(t, "accepted_jobs"); n != 0 {
+			t.Errorf("a repeat of the outcome owes it again: %d rows", n)
+		}
+		// Both or none.
+		execute(t, s.DB, "DROP TABLE accepted_jobs")
+		if err := w.Record(t.Context(), []job.Outcome{completed(5)}); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
+		if n := s.Count(t, "job_outcomes WHERE job_id = ?", string(id(5))); n != 0 {
+			t.Error("an outcome without what it owes")
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+func merged(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// halted is a journal that stands still between the transaction of living(0), which SQL has, and the telling of it, until the test calls
+// release. first ends then.
+func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *archive.Journal, release func(), first <-chan error) {
+	t.Helper()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	o.Observe = func(error) { once.Do(func() { close(reached); <-goOn }) }
+	j = journal(t, s.Archive, o)
+	told := make(chan error, 1)
+	go func() { told <- j.Accept(context.Background(), []job.Living{living(0)}) }()
+	<-reached
+	release = sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release)
+	return j, release, told
+}
+
+// later makes a call that waits, and returns when it does; n rows wait then.
+func later(t *testing.T, j *archive.Journal, n int, call func() error) <-chan error {
+	t.Helper()
+	told := make(chan error, 1)
+	go func() { told <- call() }()
+	testkit.Eventually(t, within, "the call waits", func() (bool, string) { return j.Stats().Waiting == n, fmt.Sprintf("%+v", j.Stats()) })
+	return told
+}
+
+// What comes while a transaction is under way goes into the next one, all kinds together, and Stop writes what waits.
+func TestJournalGathers(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j, release, first := halted(t, s, archive.JournalOptions{})
+		ctx := context.Background()
+		calls := []<-chan error{
+			first,
+			later(t, j, 2, func() error { return j.Accept(ctx, []job.Living{living(1), living(2)}) }),
+			later(t, j, 3, func() error { return j.Claimed(ctx, []job.Lease{lease(1, 1, 1)}) }),
+			later(t, j, 4, func() error { return j.Claimed(ctx, []job.Lease{lease(3, 1, 1)}) }),
+			later(t, j, 5, func() error { return j.Waits(ctx, []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}) }),
+			later(t, j, 6, func() error { return j.Cancelling(ctx, id(2)) }),
+			later(t, j, 7, func() error { return j.Accept(ctx, []job.Living{living(3)}) }), // its claim was faster
+		}
+		stopped := make(chan error, 1)
+		go func() { stopped <- j.Stop(ctx) }()
+		testkit.Eventually(t, within, "nothing more is taken", func() (bool, string) {
+			soon, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			defer cancel()
+			err := j.Accept(soon, []job.Living{living(9)})
+			return strings.Contains(err.Error(), "does not run"), err.Error()
+		})
+		release()
+		for _, told := range calls {
+			done(t, <-told)
+		}
+		done(t, <-stopped)
+		done(t, j.Stop(ctx))
+		if st := j.Stats(); st.Written != 8 || st.Batches != 2 || st.Waiting != 0 {
+			t.Errorf("%+v", st)
+		}
+		ran := map[string]any{"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000"}
+		check(t, "claimed and waiting", accepted(t, s, 1), fresh(1, merged(ran, map[string]any{"retry_count": int64(1)})))
+		check(t, "cancelling", accepted(t, s, 2), fresh(2, map[string]any{"cancel_requested": int64(1)}))
+		check(t, "claimed first", accepted(t, s, 3), fresh(3, merged(ran, map[string]any{
+			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1", "priority": int64(0), "run_id": "", "idempotency_key": nil, "idempotency_body": nil,
+		})))
+		if n := s.Count(t, "accepted_jobs"); n != 4 {
+			t.Errorf("%d rows, %d of them were refused", n, n-4)
+		}
+		if err := j.Accept(ctx, []job.Living{living(9)}); !refused(err) {
+			t.Errorf("after Stop: %v", err)
+		}
+	})
+}
+
+func TestJournalStartsAndStops(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := archive.NewJournal(s.Archive, archive.JournalOptions{})
+		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+			t.Errorf("before Start: %v", err)
+		}
+		done(t, j.Start(t.Context()))
+		done(t, j.Start(t.Context()))
+		done(t, j.Accept(t.Context(), nil))
+		done(t, j.Stop(t.Context()))
+		done(t, j.Start(t.Context()))
+		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+			t.Errorf("started again: %v", err)
+		}
+		other := archive.NewJournal(s.Archive, archive.JournalOptions{})
+		done(t, other.Stop(t.Context()))
+	})
+}
+
+// What waits is bounded in rows and bytes, and what finds no room is refused at once.
+func TestJournalIsBounded(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j, release, first := halted(t, s, archive.JournalOptions{Limit: 3, LimitBytes: 10_000})
+		two := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.Living{living(1), living(2)}) })
+		if err := j.Accept(t.Context(), []job.Living{living(3), living(4)}); !refused(err) {
+			t.Errorf("over the limit: %v", err)
+		}
+		large := living(5)
+		large.Payload = make([]byte, 10_000)
+		if err := j.Accept(t.Context(), []job.Living{large}); !refused(err) {
+			t.Errorf("over the limit in bytes: %v", err)
+		}
+		third := later(t, j, 3, func() error { return j.Accept(context.Background(), []job.Living{living(6)}) })
+		release()
+		for _, told := range []<-chan error{first, two, third} {
+			done(t, <-told)
+		}
+		if n := s.Count(t, "accepted_jobs"); n != 4 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// A caller who goes is told what is known: what was not sent is taken back, what was sent may be there.
+func TestJournalCallerGoes(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		goOn, reached := make(chan struct{}), make(chan struct{}, 9)
+		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(error) { reached <- struct{}{}; <-goOn }})
+		ctx, leave := context.WithCancel(t.Context())
+		sent, waiting := make(chan error, 1), make(chan error, 1)
+		go func() { sent <- j.Accept(ctx, []job.Living{living(1)}) }()
+		<-reached
+		go func() { waiting <- j.Accept(ctx, []job.Living{living(2)}) }()
+		stays := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.Living{living(3)}) })
+		leave()
+		if err := <-sent; !lost(err) {
+			t.Errorf("sent: %v", err)
+		}
+		if err := <-waiting; !refused(err) {
+			t.Errorf("waiting: %v", err)
+		}
+		close(goOn)
+		done(t, <-stays)
+		if n := s.Count(t, "accepted_jobs WHERE job_id <> ?", string(id(2))); n != 2 || s.Count(t, "accepted_jobs") != 2 {
+			t.Errorf("%d rows of %d", n, s.Count(t, "accepted_jobs"))
+		}
+	})
+}
+
+// Callers from everywhere share transactions; a call of many rows takes several.
+func TestJournalManyCallers(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		var all sync.WaitGroup
+		for n := range 200 {
+			all.Go(func() {
+				if err := j.Accept(t.Context(), []job.Living{living(n)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if st := j.Stats(); st.Written != 200 || st.Batches >= 150 || s.Count(t, "accepted_jobs") != 200 {
+			t.Errorf("%+v, %d rows", st, s.Count(t, "accepted_jobs"))
+		}
+		large := make([]job.Living, 1200)
+		for i := range large {
+			large[i] = living(1000 + i)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		before := j.Stats().Batches
+		done(t, j.Accept(ctx, large))
+		if n := j.Stats().Batches - before; s.Count(t, "accepted_jobs") != 1400 || n != 3 {
+			t.Errorf("%d rows, %d transactions", s.Count(t, "accepted_jobs"), n)
+		}
+	})
+}

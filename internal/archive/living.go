@@ -1,0 +1,189 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// unended passes the rows (a) whose outcome SQL does not have.
+const (
+	unended = "NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = a.job_id AND o.generation >= a.generation)"
+
+	nextRun   = "SELECT MIN(run_id) FROM accepted_jobs WHERE run_id > ?"
+	firstRun  = "SELECT MIN(run_id) FROM accepted_jobs"
+	lostOfRun = "SELECT a.* FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND " + unended + " ORDER BY a.job_id LIMIT ?"
+	sweepPage = "SELECT a.job_id, a.generation, CASE WHEN " + unended + " THEN 0 ELSE 1 END AS ended FROM accepted_jobs a " +
+		"WHERE a.job_id > ? ORDER BY a.job_id LIMIT ?"
+	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
+)
+
+// journaled reads one row, and whether it waits for its time. waiting reads the ids of rows that are old enough.
+func journaled(d dialect) string {
+	return "SELECT a.*, CASE WHEN a.due_at > " + d.now + " THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
+}
+
+func waiting(d dialect) string {
+	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.ago + " ORDER BY job_id LIMIT ?"
+}
+
+// Lost reads the living jobs that another life of Redis than this one was given, whole, in the order of their ids: those after after, at
+// most limit (and at most 1,000). A row whose outcome SQL has is none of them. Where there are none it costs two looks at an index.
+func (a *Archive) Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error) {
+	limit = min(max(limit, 1), maxPage)
+	db := a.read.WithContext(ctx)
+	var lost []acceptedRow
+	// The runs that are in the journal, one after the other: there are two or three. Each has its rows sorted in the index; to ask for
+	// all but one of them would sort them anew for each page.
+	var run *string
+	err := db.Raw(firstRun).Scan(&run).Error
+	for err == nil && run != nil {
+		if *run != runID {
+			var rows []acceptedRow
+			if err = db.Raw(lostOfRun, *run, string(after), limit).Scan(&rows).Error; err != nil {
+				break
+			}
+			lost = append(lost, rows...)
+		}
+		var next *string
+		err = db.Raw(nextRun, *run).Scan(&next).Error
+		run = next
+	}
+	if err != nil {
+		return nil, unavailable("read lost jobs", err)
+	}
+	slices.SortFunc(lost, func(x, y acceptedRow) int { return cmp.Compare(x.JobID, y.JobID) })
+	lost = lost[:min(len(lost), limit)]
+	jobs := make([]job.Living, len(lost))
+	for i := range lost {
+		if jobs[i], err = lost[i].living(); err != nil { // it lives on without what cannot be read
+			a.log.Error("an accepted job cannot be read whole", "job_id", lost[i].JobID, "err", err)
+		}
+	}
+	return jobs, nil
+}
+
+func (a *Archive) setRun(size int) string {
+	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ? WHERE job_id IN " + marks(size)
+}
+
+// Found notes that the Redis with this run id has the jobs. It is to be the run id that was read before they were looked for there.
+func (a *Archive) Found(ctx context.Context, ids []job.ID, runID string) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	for part := range slices.Chunk(ids, maxBatch) {
+		size := sizeFor(len(part))
+		update := a.setRun(size)
+		err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+			_, err := conn.ExecContext(ctx, update, append([]any{runID}, padded(part, size)...)...)
+			return err
+		})
+		if err != nil {
+			return unavailable("note found jobs", err)
+		}
+	}
+	return nil
+}
+
+// Sweep looks at the next limit rows of the journal after after (at most 1,000), and removes those whose outcome SQL has: the two were
+// written at the same moment. next is where the next call goes on; "" is the end.
+func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error) {
+	limit = min(max(limit, 1), maxPage)
+	var rows []struct {
+		JobID      string
+		Generation int
+		Ended      int
+	}
+	if err := a.read.WithContext(ctx).Raw(sweepPage, string(after), limit).Scan(&rows).Error; err != nil {
+		return "", 0, unavailable("sweep the journal", err)
+	}
+	var ended []key
+	for _, r := range rows {
+		if r.Ended == 1 {
+			ended = append(ended, key{job.ID(r.JobID), r.Generation})
+		}
+	}
+	for part := range slices.Chunk(ended, maxBatch) {
+		drop := a.dropAccepted(sizeFor(len(part)))
+		err := a.brief(ctx, []string{drop}, func(conn gorm.ConnPool) error { return dropRows(ctx, conn, part, drop, sizeFor(len(part))) })
+		if err != nil {
+			return "", swept, unavailable("sweep the journal", err)
+		}
+		swept += int64(len(part))
+	}
+	if len(rows) == limit {
+		next = job.ID(rows[limit-1].JobID)
+	}
+	return next, swept, nil
+}
+
+// Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the database's clock, PROCESSING if
+// it ran when the journal last heard of it, otherwise PENDING. It returns job.ErrNotFound for a job that is not there or has ended.
+func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
+	var row struct {
+		Row   acceptedRow `gorm:"embedded"`
+		Later int
+	}
+	if err := a.read.WithContext(ctx).Raw(journaled(a.dialect), string(id)).Take(&row).Error; err != nil {
+		return job.Job{}, findError(err)
+	}
+	l, err := row.Row.living()
+	if err != nil {
+		a.log.Error("an accepted job cannot be read whole", "job_id", id, "err", err)
+	}
+	switch {
+	case l.Running():
+		l.Status = job.Processing
+	case row.Later == 1:
+		l.Status = job.Scheduled
+	}
+	if l.Status != job.Scheduled {
+		l.RunAt = time.Time{}
+	}
+	return l.Job, nil
+}
+
+// Known says of each id whether SQL knows the job: it is in the journal, or has an outcome.
+func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
+	there := make(map[job.ID]bool, len(ids))
+	for part := range slices.Chunk(ids, maxBatch) {
+		args := padded(part, sizeFor(len(part)))
+		var found []string
+		// The writing connection: what it cannot reach must not look absent.
+		if err := a.write.WithContext(ctx).Raw(knownRows, args, args).Scan(&found).Error; err != nil {
+			return nil, unavailable("look for jobs", err)
+		}
+		for _, id := range found {
+			there[job.ID(id)] = true
+		}
+	}
+	known := make([]bool, len(ids))
+	for i, id := range ids {
+		known[i] = there[id]
+	}
+	return known, nil
+}
+
+// Waiting reads the ids of jobs that have been in the journal for longer than olderThan, by the database's clock, in their order: those
+// after after, at most limit (and at most 1,000).
+func (a *Archive) Waiting(ctx context.Context, after job.ID, limit int, olderThan time.Duration) ([]job.ID, error) {
+	var ids []job.ID
+	err := a.read.WithContext(ctx).Raw(waiting(a.dialect), string(after), olderThan.Milliseconds(), min(max(limit, 1), maxPage)).Scan(&ids).Error
+	if err != nil {
+		return nil, unavailable("read the journal", err)
+	}
+	return ids, nil
+}
+
+// JournalSize counts the rows of the journal.
+func (a *Archive) JournalSize(ctx context.Context) (n int64, err error) {
+	if err := a.read.WithContext(ctx).Raw("SELECT COUNT(*) FROM accepted_jobs").Scan(&n).Error; err != nil {
+		return 0, unavailable("count the journal", err)
+	}
+	return n, nil
+}

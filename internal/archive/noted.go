@@ -1,0 +1,108 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// noted is one row, or one change of a row, that waits for the journal: one of the three.
+type noted struct {
+	row     *job.Living
+	waits   *job.Waits
+	cancels job.ID
+
+	of *call
+}
+
+func (n *noted) bytes() int {
+	if n.row == nil {
+		return overhead / 4
+	}
+	return overhead + len(n.row.Payload)
+}
+
+func weigh(notes []noted) (bytes int) {
+	for i := range notes {
+		bytes += notes[i].bytes()
+	}
+	return bytes
+}
+
+// call is one call of the journal. Its lock guards it.
+type call struct {
+	left int // notes not yet settled
+	made int // notes that SQL has
+	err  error
+	done chan struct{}
+}
+
+// settle counts one note as dealt with. Of several errors the first stays, unless a later one says that less is known.
+func (c *call) settle(err error) {
+	switch {
+	case err == nil:
+		c.made++
+	case c.err == nil || errors.Is(err, job.ErrAmbiguous):
+		c.err = err
+	}
+	if c.left--; c.left == 0 {
+		close(c.done)
+	}
+}
+
+// verdict is what the caller is told: job.ErrUnavailable only if nothing was written.
+func (c *call) verdict(verb string) error {
+	if c.err != nil && c.made > 0 && !errors.Is(c.err, job.ErrAmbiguous) {
+		return fmt.Errorf("%s: %d are written, not all: %w (%s)", verb, c.made, job.ErrAmbiguous, c.err.Error())
+	}
+	if c.err != nil {
+		return fmt.Errorf("%s: %w", verb, c.err)
+	}
+	return nil
+}
+
+// waitingList is what waits for the next transactions, first come first. It is not safe for concurrent use.
+type waitingList struct {
+	notes []noted
+	bytes int
+}
+
+func (w *waitingList) add(notes []noted, of *call) {
+	for _, n := range notes {
+		n.of = of
+		w.notes = append(w.notes, n)
+		w.bytes += n.bytes()
+	}
+}
+
+// take removes the next batch: at most maxBatch, about maxBatchBytes.
+func (w *waitingList) take() []noted {
+	n, bytes := 0, 0
+	for n < len(w.notes) && n < maxBatch {
+		b := w.notes[n].bytes()
+		if n > 0 && bytes+b > maxBatchBytes {
+			break
+		}
+		bytes += b
+		n++
+	}
+	batch := slices.Clone(w.notes[:n])
+	clear(w.notes[:n])
+	w.notes = w.notes[n:]
+	w.bytes -= bytes
+	return batch
+}
+
+// drop settles everything that waits of one call, or of all, with an error.
+func (w *waitingList) drop(of *call, err error) {
+	w.notes = slices.DeleteFunc(w.notes, func(n noted) bool {
+		if of != nil && n.of != of {
+			return false
+		}
+		w.bytes -= n.bytes()
+		n.of.settle(err)
+		return true
+	})
+}

@@ -1,0 +1,57 @@
+package archive
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const livingOf = "SELECT a.* FROM accepted_jobs a WHERE a.job_id IN ? AND " + unended + " ORDER BY a.job_id"
+
+// LivingOf reads the journal's rows of these jobs, whole; one without a row, or with an outcome, is not in the answer.
+func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error) {
+	var living []job.Living
+	for part := range slices.Chunk(ids, job.MaxBatch) {
+		var rows []acceptedRow
+		if err := a.read.WithContext(ctx).Raw(livingOf, sameLength(part)).Scan(&rows).Error; err != nil {
+			return nil, unavailable("read the journal", err)
+		}
+		for i := range rows {
+			l, err := rows[i].living()
+			if err != nil { // it lives on without what cannot be read
+				a.log.Error("an accepted job cannot be read whole", "job_id", rows[i].JobID, "err", err)
+			}
+			living = append(living, l)
+		}
+	}
+	return living, nil
+}
+
+// sameLength repeats the last id, so that there is but one text to prepare.
+func sameLength(ids []job.ID) []string {
+	keys := make([]string, job.MaxBatch)
+	for i := range keys {
+		keys[i] = string(ids[min(i, len(ids)-1)])
+	}
+	return keys
+}
+
+const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? ORDER BY job_id, generation"
+
+// Outcomes reads what became of these jobs, of each life that has ended; a job without an outcome is not in the answer. An error is
+// job.ErrUnavailable: nothing can be said of any of them.
+func (a *Archive) Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error) {
+	all := map[job.ID][]job.Recorded{}
+	for part := range slices.Chunk(ids, job.MaxBatch) {
+		var rows []outcomeRow
+		if err := a.read.WithContext(ctx).Raw(outcomesOf, sameLength(part)).Scan(&rows).Error; err != nil {
+			return nil, unavailable("read outcomes", err)
+		}
+		for _, r := range rows {
+			id := job.ID(r.JobID)
+			all[id] = append(all[id], job.Recorded{Generation: r.Generation, Status: job.Status(r.Outcome)})
+		}
+	}
+	return all, nil
+}

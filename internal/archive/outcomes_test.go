@@ -1,0 +1,72 @@
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Outcomes has every life of the jobs that were asked for, however many they are, and nothing of others.
+func TestOutcomes(t *testing.T) {
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		w := start(t, a, &redis{}, archive.WriterOptions{})
+		next := completed(3)
+		next.Generation, next.Attempt = 2, 9
+		record(t, w, completed(1), discarded(2, 2), discarded(3, 3), completed(4))
+		record(t, w, next)
+		ids := []job.ID{id(1), id(2), id(3), id(77)}
+		got, err := a.Outcomes(t.Context(), ids)
+		want := map[job.ID][]job.Recorded{
+			id(1): {{Generation: 1, Status: job.Completed}}, id(2): {{Generation: 1, Status: job.Failed}},
+			id(3): {{Generation: 1, Status: job.Failed}, {Generation: 2, Status: job.Completed}},
+		}
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v, %v", got, err)
+		}
+		for n := range job.MaxBatch + 50 {
+			ids = append(ids, id(1000+n))
+		}
+		if got, err := a.Outcomes(t.Context(), append(ids, id(4))); err != nil || len(got) != 4 {
+			t.Errorf("of many: %v, %v", got, err)
+		}
+		if got, err := a.Outcomes(t.Context(), nil); err != nil || len(got) != 0 {
+			t.Errorf("of none: %v, %v", got, err)
+		}
+	})
+}
+
+// LivingOf has the rows of those that were asked for and have not ended.
+func TestLivingOf_F19(t *testing.T) {
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))
+		record(t, w, completed(2)) // this archive keeps no journal: the row stays
+		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(9)})
+		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 || string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {
+			t.Errorf("%+v, %v", rows, err)
+		}
+	})
+}
+
+func TestReadFacts(t *testing.T) {
+	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+		f, err := a.ReadFacts(t.Context())
+		if err != nil || !f.Strict || f.Schema < 3 || f.Schema != f.Newest || !strings.Contains(f.Version, ".") {
+			t.Errorf("%+v, %v", f, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.ReadFacts(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("closed: %v", err)
+		}
+		if _, err := a.Outcomes(t.Context(), []job.ID{id(1)}); !errors.Is(err, job.ErrUnavailable) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,26 @@
+package ledger
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tierq/tierq/internal/fuzz"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// A cursor is one that was handed out, to the letter, or it is refused.
+func FuzzCursor_A21_A60(f *testing.F) {
+	fuzz.Text(f, func(t *testing.T, cursor string) {
+		source, place, err := readCursor(cursor)
+		switch {
+		case err != nil:
+			if !errors.Is(err, job.ErrBadCursor) {
+				t.Error(err)
+			}
+		case source != inLive && source != inArchive, len(cursor) > maxCursor:
+			t.Errorf("read as %q, %q", source, place)
+		case cursor != "" && cursorOf(source, place) != cursor:
+			t.Errorf("read as %q, which is written %q", source+place, cursorOf(source, place))
+		}
+	}, "", "MWw6Mg", "MWE6", "MWE6MDE5ZGUzNDAtMDFmZS03YTU4LWJlNjktNTY3Y2Q3ZDZiN2Q0", "MWw6Mg==", "MWw6Mh", "2", "MWw6\n", "%00")
+}

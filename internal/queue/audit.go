@@ -1,0 +1,206 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// recountLimit is how many jobs a recount counts in one step of Redis: some 3 ms.
+const recountLimit = 1000
+
+// AuditJobs holds jobs, of any partitions, to the places that their states give them, see lua/audit.lua. What was right has no finding.
+func (q *Queue) AuditJobs(ctx context.Context, suspects []job.Suspected) ([]job.Finding, error) {
+	byPartition := make([][]job.Suspected, q.opts.Partitions)
+	for _, s := range suspects {
+		if s.Partition >= 0 && s.Partition < q.opts.Partitions {
+			byPartition[s.Partition] = append(byPartition[s.Partition], s)
+		}
+	}
+	var found []job.Finding
+	for p, all := range byPartition {
+		for len(all) > 0 {
+			n := min(len(all), job.MaxBatch)
+			some, err := q.auditBatch(ctx, p, all[:n])
+			found = append(found, some...)
+			if err != nil {
+				return found, err
+			}
+			all = all[n:]
+		}
+	}
+	return found, nil
+}
+
+func (q *Queue) auditBatch(ctx context.Context, partition int, batch []job.Suspected) ([]job.Finding, error) {
+	args := make([]any, 0, 1+2*len(batch))
+	args = append(args, ms(q.longest()))
+	for _, s := range batch {
+		known := make([]string, len(s.Recorded))
+		for i, r := range s.Recorded {
+			known[i] = strconv.Itoa(r.Generation) + " " + string(r.Status)
+		}
+		args = append(args, string(s.ID), strings.Join(known, " "))
+	}
+	texts, err := q.texts(ctx, q.redis.Main, q.audit, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) != len(batch) {
+		return nil, fmt.Errorf("audit: %d words for %d jobs", len(texts), len(batch))
+	}
+	var found []job.Finding
+	for i, text := range texts {
+		first, kinds, _ := strings.Cut(text, " ")
+		word, err := q.audit.word(first)
+		if err != nil {
+			return found, err
+		}
+		for _, kind := range strings.Fields(kinds) {
+			f := job.Finding{ID: batch[i].ID, Partition: partition, Result: word, Kind: kind}
+			if kind == payloadLost {
+				f.Result = job.Reported
+			}
+			found = append(found, f)
+		}
+	}
+	return found, nil
+}
+
+// payloadLost is the one kind that is never repaired.
+const payloadLost = "payload_lost"
+
+// longest is the longest that any tier lets a job run.
+func (q *Queue) longest() time.Duration {
+	longest := time.Minute
+	for _, p := range q.plans.All() {
+		longest = max(longest, p.MaxProcessingTime)
+	}
+	return longest
+}
+
+// Recount holds a partition's own keys to their types and, if count is set, its counters to its sets.
+func (q *Queue) Recount(ctx context.Context, partition int, count bool) ([]job.Finding, error) {
+	limit := 0
+	if count {
+		limit = recountLimit
+	}
+	texts, err := q.texts(ctx, q.redis.Main, q.recount, partition, []any{limit})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]job.Finding, len(texts))
+	for i, text := range texts {
+		first, rest, _ := strings.Cut(text, " ")
+		word, err := q.recount.word(first)
+		if err != nil {
+			return nil, err
+		}
+		kind, detail, _ := strings.Cut(rest, " ")
+		found[i] = job.Finding{Partition: partition, Result: word, Kind: kind, Detail: detail}
+	}
+	return found, nil
+}
+
+// Missing are those of some ids that Redis does not know.
+func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, err error) {
+	for p, batch := range job.Batches(ids, func(i *job.ID) job.ID { return *i }, func(*job.ID) int { return 0 }) {
+		if p < 0 || p >= q.opts.Partitions {
+			continue
+		}
+		some, err := q.missing(ctx, p, batch)
+		if err != nil {
+			return nil, err
+		}
+		missing = append(missing, some...)
+	}
+	return missing, nil
+}
+
+// missing asks once for all; only if not all are there for each.
+func (q *Queue) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
+	keys := make([]string, len(ids))
+	for i, id := range ids {
+		keys[i] = Key(partition, "job") + string(id)
+	}
+	there, err := q.redis.Main.Exists(ctx, keys...).Result()
+	if err != nil || there == int64(len(keys)) {
+		return nil, classifyNil("exists", err)
+	}
+	for i, key := range keys {
+		there, err := q.redis.Main.Exists(ctx, key).Result()
+		if err != nil {
+			return nil, classify("exists", err)
+		}
+		if there == 0 {
+			missing = append(missing, ids[i])
+		}
+	}
+	return missing, nil
+}
+
+// KeepAudit keeps the report of a pass, for all processes.
+func (q *Queue) KeepAudit(ctx context.Context, r job.AuditReport) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("keep audit: %w", err)
+	}
+	return classifyNil("keep audit", q.redis.Main.Set(ctx, auditKey, text, 0).Err())
+}
+
+// LastAudit is the report of the last pass; job.ErrNotFound if there was none.
+func (q *Queue) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
+	text, err := q.redis.Main.Get(ctx, auditKey).Bytes()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return r, job.ErrNotFound
+	case err != nil:
+		return r, classify("last audit", err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil { // a newer build's
+		return job.AuditReport{}, fmt.Errorf("last audit: %w: %w", job.ErrNotFound, err)
+	}
+	return r, nil
+}
+
+// Quarantined lists what was set aside, the oldest first, at most limit, and says how many there are.
+func (q *Queue) Quarantined(ctx context.Context, limit int) (items []job.QuarantinedJob, total int64, err error) {
+	for p := range q.opts.Partitions {
+		n, err := q.redis.Main.ZCard(ctx, Key(p, "quarantine")).Result()
+		if err != nil {
+			return nil, 0, classify("quarantine", err)
+		}
+		total += n
+		if n == 0 || len(items) >= limit {
+			continue
+		}
+		page, err := q.redis.Main.ZRangeWithScores(ctx, Key(p, "quarantine"), 0, int64(limit-len(items)-1)).Result()
+		if err != nil {
+			return nil, 0, classify("quarantine", err)
+		}
+		ids := make([]job.ID, len(page))
+		for i, z := range page {
+			ids[i] = member(z)
+		}
+		gone, err := q.missing(ctx, p, ids)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i, z := range page {
+			item := job.QuarantinedJob{ID: ids[i], Partition: p, Since: msTime(scoreText(z.Score)), There: true}
+			if len(gone) > 0 && gone[0] == ids[i] {
+				item.There, gone = false, gone[1:]
+			}
+			items = append(items, item)
+		}
+	}
+	return items, total, nil
+}

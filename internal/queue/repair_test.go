@@ -1,0 +1,269 @@
+package queue_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// pass is what one pass of the audit's loop does with a queue; sql says what SQL has recorded of a job. It returns what it found.
+func pass(t testing.TB, q *queue.Queue, sql func(job.ID) []job.Recorded) (found []job.Finding) {
+	t.Helper()
+	add := func(some []job.Finding, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, some...)
+		for _, f := range some {
+			if !slices.Contains(job.FindingKinds[f.Result], f.Kind) {
+				t.Errorf("%v is of no known kind", f)
+			}
+		}
+	}
+	for p := range q.Partitions() {
+		add(q.Recount(t.Context(), p, false))
+	}
+	for at, more := "", true; more; more = at != "" {
+		s, err := q.Scan(t.Context(), at)
+		add(s.Found, err)
+		for _, id := range s.Ask {
+			if r := sql(id); r != nil {
+				i := slices.IndexFunc(s.Suspects, func(one job.Suspected) bool { return one.ID == id })
+				if i < 0 {
+					i = len(s.Suspects)
+					s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: id.Partition()})
+				}
+				s.Suspects[i].Recorded = r
+			}
+		}
+		add(q.AuditJobs(t.Context(), s.Suspects))
+		at = s.Next
+	}
+	for p := range q.Partitions() {
+		add(q.Recount(t.Context(), p, true))
+	}
+	return found
+}
+
+// unasked is a SQL that has nothing.
+func unasked(job.ID) []job.Recorded { return nil }
+
+// kinds are the findings without their jobs, sorted.
+func kinds(found []job.Finding) string {
+	var all []string
+	for _, f := range found {
+		all = append(all, string(f.Result)+" "+f.Kind)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// repairs are what a pass finds after each of the hand edits of corruptions.
+var repairs = map[string]string{
+	"in two sets":                   "REPAIRED misplaced",
+	"running and waiting":           "REPAIRED misplaced",
+	"in no set":                     "REPAIRED missing",
+	"missing from maxtimes":         "REPAIRED missing",
+	"missing from beats":            "REPAIRED missing",
+	"ended, not in the outbox":      "REPAIRED missing",
+	"acknowledged, in the outbox":   "REPAIRED misplaced",
+	"wrong score":                   "REPAIRED score",
+	"quarantined":                   "REPAIRED misplaced",
+	"counter off by one":            "REPAIRED counter",
+	"tier's counter off by one":     "REPAIRED counter",
+	"counter of nothing":            "REPAIRED counter",
+	"an owner of too many":          "REPAIRED counter",
+	"an owner of nothing":           "REPAIRED counter",
+	"an owner at nought":            "REPAIRED counter",
+	"an owner below nought":         "REPAIRED counter",
+	"an owner of words":             "REPAIRED counter",
+	"an owner forgotten":            "REPAIRED counter",
+	"outbox bytes":                  "REPAIRED counter",
+	"no hash":                       "QUARANTINED no_job, REPAIRED counter, REPAIRED counter, REPAIRED counter",
+	"a time to live on the living":  "REPAIRED ttl",
+	"none on the acknowledged":      "REPAIRED missing",
+	"payload dropped early":         "REPAIRED counter, REPORTED payload_lost",
+	"payload kept for ever":         "REPAIRED missing, REPAIRED payload, REPAIRED ttl",
+	"no head":                       "QUARANTINED head, REPAIRED counter, REPAIRED counter, REPAIRED counter",
+	"no token":                      "REPAIRED lease",
+	"a state nobody knows":          "QUARANTINED state, REPAIRED counter",
+	"too many retries":              "REPAIRED retries",
+	"ended before it started":       "REPAIRED times",
+	"ended, yet waiting":            "REPAIRED times",
+	"history left":                  "REPAIRED history",
+	"history of nobody":             "REPAIRED history",
+	"two tokens":                    "REPAIRED doorbell",
+	"a key nobody knows":            "REPORTED unknown_key",
+	"a key of another type":         "REPAIRED type",
+	"a claim kept for ever":         "REPAIRED ttl",
+	"a time to live on a whole set": "REPAIRED ttl",
+}
+
+// Each hand edit is put right or set aside, and told once: a second pass has nothing to add, but for what only a person can remove.
+func TestAuditRepairsCorruption_F53(t *testing.T) {
+	t.Parallel()
+	for name, c := range corruptions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+				l := everyState(t, e)
+				if found := pass(t, e.Queue, unasked); found != nil {
+					t.Fatalf("before anything was broken: %v", found)
+				}
+				c.broken(t.Context(), e.Redis, l)
+				e.Broken(t, c.says)
+				want := repairs[name]
+				if got := kinds(pass(t, e.Queue, unasked)); got != want {
+					t.Errorf("found %q, want %q", got, want)
+				}
+				again := pass(t, e.Queue, unasked)
+				if strings.Contains(want, "unknown_key") {
+					if kinds(again) != want {
+						t.Errorf("a second pass found %v", again)
+					}
+					return
+				}
+				if again != nil {
+					t.Errorf("a second pass found %v", again)
+				}
+				for _, wrong := range e.Audit(t) {
+					if !aside(want, wrong, l) {
+						t.Error("afterwards: " + wrong)
+					}
+				}
+			})
+		})
+	}
+}
+
+// aside says whether a line of the audit is about what was set aside. A job in no state counts as one that has ended there.
+func aside(want, line string, l lives) bool {
+	if !strings.Contains(want, "QUARANTINED") {
+		return false
+	}
+	return strings.Contains(line, "quarantine") || strings.Contains(line, string(l.waiting)) || strings.Contains(line, string(l.running)) ||
+		strings.HasSuffix(want, "state, REPAIRED counter") && strings.Contains(line, "outbox_bytes")
+}
+
+// idle makes a claim, which must find nothing.
+func idle(t *testing.T, e *queuetest.Env) {
+	t.Helper()
+	if reply, err := e.Claim(t.Context(), 0, e.NextClaim(5)); err != nil || len(reply.Leases) > 0 {
+		t.Errorf("claimed %v, %v", reply.Leases, err)
+	}
+}
+
+// What has no place in corruptions: edits on several things at once, and those that would stop everybody.
+func TestAuditRepairsMore_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		ctx, key := t.Context(), func(name string) string { return queue.Key(0, name) }
+		sets := []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
+		hurt := func(what, want string, edit func(l lives), after func(l lives)) {
+			t.Helper()
+			e.Redis.FlushDB(ctx)
+			if err := e.LoadPlans(ctx); err != nil {
+				t.Fatal(err)
+			}
+			l := everyState(t, e)
+			edit(l)
+			if got := kinds(pass(t, e.Queue, unasked)); got != want {
+				t.Errorf("%s: found %q, want %q", what, got, want)
+			}
+			after(l)
+			if again := pass(t, e.Queue, unasked); again != nil {
+				t.Errorf("%s: a second pass found %v", what, again)
+			}
+		}
+		clean := func(lives) {
+			t.Helper()
+			for _, wrong := range e.Audit(t) {
+				t.Error("afterwards: " + wrong)
+			}
+		}
+		hurt("the whole queue is a text", "REPAIRED missing, REPAIRED type", func(lives) { e.Redis.Set(ctx, key("queue"), "x", 0) }, clean)
+		hurt("every set is gone", "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing",
+			func(lives) {
+				for _, set := range sets {
+					e.Redis.Del(ctx, key(set))
+				}
+			}, clean)
+		hurt("everybody is everywhere", strings.TrimSuffix(strings.Repeat("REPAIRED misplaced, ", 4*5), ", "), func(l lives) {
+			for _, set := range sets {
+				for _, id := range []job.ID{l.waiting, l.delayed, l.running, l.done, l.acknowledged} {
+					e.Redis.ZAddNX(ctx, key(set), redis.Z{Score: 1, Member: string(id)})
+				}
+			}
+		}, clean)
+		hurt("the counters are gone", strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 8), ", "), func(lives) { e.Redis.Del(ctx, key("counters")) }, clean)
+		hurt("the owners are a text", "REPAIRED counter, REPAIRED type", func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
+		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter", func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
+		hurt("a job is a text", "QUARANTINED type, REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
+			e.Redis.Set(ctx, queue.JobKey(l.waiting), "x", 0)
+		}, func(lives) { idle(t, e) })
+		hurt("no payload", "QUARANTINED no_payload, REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
+			e.Redis.HDel(ctx, queue.JobKey(l.waiting), "payload")
+		}, func(lives) { idle(t, e) })
+		hurt("a lease without anything", "REPAIRED lease", func(l lives) {
+			e.Redis.HDel(ctx, queue.JobKey(l.running), "first", "started", "token", "attempt")
+		}, func(l lives) {
+			clean(l)
+			same(t, "taken back", e.Reap(t, job.Crashed, l.running)[l.running], job.OK)
+		})
+		hurt("a due job in no set", "REPAIRED missing", func(l lives) { e.Redis.ZRem(ctx, key("scheduled"), string(l.delayed)) }, func(lives) {
+			if n, err := e.Promote(ctx, 0); n != 1 || err != nil {
+				t.Errorf("promoted %d, %v", n, err)
+			}
+		})
+	})
+}
+
+// What a claim, a watch or the promoter set aside by mistake of somebody else goes back to its place once it explains itself.
+func TestAuditReturnsFromQuarantine_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Paid)
+		e.Redis.ZAdd(t.Context(), queue.Key(0, "queue"), redis.Z{Score: 1, Member: string(l.ID)})
+		idle(t, e) // its claim meets a running job in the queue
+		e.Broken(t, "1 in quarantine")
+		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED misplaced" {
+			t.Errorf("found %q", got)
+		}
+		e.Finish(t, l)
+		e.Drain(t)
+		if wrong := e.Audit(t); wrong != nil {
+			t.Errorf("afterwards: %q", wrong)
+		}
+	})
+}
+
+// A lost place among the running costs nothing while the holder lives, and one retry if it does not.
+func TestAuditGivesRunningJobsToTheWatch_F53(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		alive, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
+		e.Redis.Del(t.Context(), queue.Key(0, "beats"), queue.Key(0, "maxtimes"))
+		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing" {
+			t.Errorf("found %q", got)
+		}
+		same(t, "stuck at once", len(e.Look(t, job.Stuck)), 0)
+		same(t, "the first look", e.Look(t, job.Crashed)[dead.ID], job.Suspect)
+		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(alive, time.Minute)})
+		words(t, got, err, job.OK)
+		e.Age(t, "suspects:crashed", queue.Patience)
+		e.Age(t, "beats", queue.Patience, dead.ID)
+		found := e.Look(t, job.Crashed)
+		if found[dead.ID] != job.OK || found[alive.ID] != "" {
+			t.Errorf("the second look: %v", found)
+		}
+		e.Finish(t, alive)
+	})
+}

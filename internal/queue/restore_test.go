@@ -1,0 +1,232 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// arrival is long ago, and of no test's clock.
+var arrival = time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC)
+
+// living is a job as a journal may have it.
+func living(id job.ID, with ...func(*job.Living)) job.Living {
+	l := job.Living{Priority: 1, Job: job.Job{
+		ID: id, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: 5, ArrivedAt: arrival,
+	}}
+	for _, f := range with {
+		f(&l)
+	}
+	return l
+}
+
+func tried(l *job.Living) { l.Attempt, l.RetryCount, l.FirstTriedAt = 2, 1, arrival.Add(time.Second) }
+
+func ran(l *job.Living) {
+	tried(l)
+	l.StartedAt, l.Worker = arrival.Add(time.Minute), "host-1-dead"
+}
+
+func due(l *job.Living) { l.RunAt = time.Now().Add(time.Hour) }
+
+func restore(t *testing.T, e *queuetest.Env, all []job.Living, want ...job.Word) {
+	t.Helper()
+	got, err := e.Restore(t.Context(), 0, all)
+	words(t, got, err, want...)
+}
+
+// What comes back is where it was: same arrival, same score, counted, with its attempts and retries.
+func TestRestore_F17_F19(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		public := e.Put(t, job.Public)
+		fresh, again, running, later := queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)
+		all := []job.Living{living(fresh), living(again, tried), living(running, ran), living(later, due), living(fresh)}
+		restore(t, e, all, job.OK, job.OK, job.OK, job.OK, job.Duplicate)
+		restore(t, e, all[:4], job.Duplicate, job.Duplicate, job.Duplicate, job.Duplicate)
+		restore(t, e, []job.Living{{Job: job.Job{ID: public, Generation: 1, Tier: job.Public}, Priority: 3}}, job.Duplicate)
+
+		snap := e.Snapshot(t)
+		same(t, "fresh", snap.Counters["fresh"], 2) // the restored one and the bystander
+		same(t, "delayed", snap.Counters["delayed"], 1)
+		same(t, "running", snap.Counters["PAID:running"], 1)
+		same(t, "score", snap.Sets["queue"][string(fresh)], float64(10_000_000_000_000+arrival.UnixMilli()))
+		f, err := e.Find(t.Context(), again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "arrival", f.ArrivedAt, arrival)
+		same(t, "attempt", f.Attempt, 2)
+		same(t, "retries", f.RetryCount, 1)
+		same(t, "first tried", f.FirstTriedAt, arrival.Add(time.Second))
+		f, err = e.Find(t.Context(), running)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "status", f.Status, job.Processing)
+		same(t, "holder", f.Worker, "host-1-dead")
+		f, err = e.Find(t.Context(), later)
+		if err != nil || f.Status != job.Scheduled {
+			t.Errorf("%v, %s", err, f.Status)
+		}
+		leases := e.Take(t, 2)
+		same(t, "first tried first: both are PAID, of the same arrival", len(leases), 2)
+		for _, l := range leases {
+			if l.ID == again {
+				same(t, "attempt of the claim", l.Attempt, 3)
+			}
+		}
+	})
+}
+
+// The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are spent ends.
+func TestRestoredRunIsTakenBack_F46(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		once, spent := queuetest.NewID(0), queuetest.NewID(0)
+		restore(t, e, []job.Living{living(once, ran), living(spent, ran, func(l *job.Living) { l.MaxRetries = 1 })}, job.OK, job.OK)
+		looked := e.Look(t, job.Crashed)
+		same(t, "first look", looked[once], job.Suspect)
+		if stuck := e.Look(t, job.Stuck); len(stuck) != 0 {
+			t.Errorf("the other watch found %v", stuck)
+		}
+		e.Age(t, "suspects:crashed", queue.Patience)
+		e.Age(t, "beats", queue.Patience)
+		looked = e.Look(t, job.Crashed)
+		same(t, "second look", looked[once], job.OK)
+		same(t, "second look", looked[spent], job.Discarded)
+		f, err := e.Find(t.Context(), once)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "retries", f.RetryCount, 2)
+		same(t, "cause", f.Cause, job.HeartbeatStopped)
+		o := e.Drain(t)[0]
+		same(t, "ended", o.ID, spent)
+		same(t, "history", o.Attempts[0].Worker, "host-1-dead")
+		same(t, "attempt", e.Take(t, 1)[0].Attempt, 3)
+	})
+}
+
+// A generation that is there, or a later one, stands; an ended earlier one makes room; a living earlier one does not.
+func TestRestoreGenerations_F19(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		j := dead(t, e, job.Unpaid)
+		second := living(j.ID, tried, func(l *job.Living) { l.Generation, l.Tier, l.Priority = 2, job.Unpaid, 2 })
+		restore(t, e, []job.Living{living(j.ID)}, job.Duplicate)
+		restore(t, e, []job.Living{second}, job.OK)
+		same(t, "history", len(e.Snapshot(t).Histories), 0)
+		third := second
+		third.Generation = 3
+		restore(t, e, []job.Living{second, third}, job.Duplicate, job.Busy)
+		e.Kill(t, e.Take(t, 1)[0])
+		restore(t, e, []job.Living{third}, job.Busy) // its failure is not in SQL yet
+		e.Drain(t)
+		restore(t, e, []job.Living{third}, job.OK)
+	})
+}
+
+// Keys come back with their jobs, and those that outlive their jobs come back alone; what is there stays.
+func TestRestoreKeys_F19(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		if _, err := e.ReadClock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first, again, ended := keyed("a", "1"), keyed("a", "1"), keyed("b", "1")
+		restore(t, e, []job.Living{living(first.ID, func(l *job.Living) { l.Idempotency = first.Idempotency })}, job.OK)
+		kept := []job.KeyKept{
+			{Idempotency: ended.Idempotency, ID: ended.ID, Expires: time.Now().Add(time.Hour)},
+			{Idempotency: first.Idempotency, ID: ended.ID, Expires: time.Now().Add(time.Hour)},
+			{Idempotency: keyed("c", "1").Idempotency, ID: ended.ID, Expires: time.Now().Add(-time.Hour)},
+		}
+		for range 2 {
+			if err := e.RestoreKeys(t.Context(), kept, func(string) int { return 0 }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		many := make([]job.KeyKept, 700)
+		for i := range many {
+			many[i] = job.KeyKept{Idempotency: job.Idempotency{Key: fmt.Sprintf("%032d", i), Body: "b"}, ID: ended.ID, Expires: time.Now().Add(time.Hour)}
+		}
+		if err := e.RestoreKeys(t.Context(), many, func(string) int { return 0 }); err != nil {
+			t.Fatal(err)
+		}
+		late := keyed("b", "1")
+		got, err := e.Submit(t.Context(), 0, []job.Submission{again, late, keyed("c", "1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "the job's key", got[0], job.SubmitReply{Word: job.Replay, First: first.ID})
+		same(t, "the ended job's key", got[1], job.SubmitReply{Word: job.Replay, First: ended.ID})
+		same(t, "a key that ran out", got[2].Word, job.OK)
+	})
+}
+
+// A submit with a key that Redis does not know waits until the journal's keys are there: in this life of Redis, whatever an older one had.
+func TestSubmitBehind_F17_F19_S13(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Journal = true }, func(t *testing.T, e *queuetest.Env) {
+		send := func(want job.Word, s job.Submission) {
+			t.Helper()
+			got, err := e.Submit(t.Context(), 0, []job.Submission{s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "word", got[0].Word, want)
+		}
+		first := keyed("a", "1")
+		send(job.Behind, first)
+		send(job.OK, queuetest.Job(job.Paid))
+		run, err := e.RunID(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.MarkKeys(t.Context(), "another.life"); err != nil {
+			t.Fatal(err)
+		}
+		send(job.Behind, first)
+		if err := e.MarkKeys(t.Context(), run); err != nil {
+			t.Fatal(err)
+		}
+		send(job.OK, first)
+		mark := queue.Key(0, "mark")
+		if err := e.Redis.Set(t.Context(), mark, "the run before a restart", time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		send(job.Behind, keyed("b", "1"))
+		send(job.Replay, keyed("a", "1"))
+		send(job.Duplicate, first)
+		if err := e.Redis.Del(t.Context(), mark).Err(); err != nil { // as after a FLUSHALL
+			t.Fatal(err)
+		}
+		send(job.Behind, keyed("b", "1"))
+	})
+}
+
+// A withdrawn job frees its key, unless the key has become another job's.
+func TestCancelFreesTheKey(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		mine, again := keyed("a", "1"), keyed("a", "1")
+		e.PutAll(t, mine)
+		withdraw := func(s job.Submission, want job.Word) {
+			t.Helper()
+			got, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: s.ID, Generation: 1, Untried: true, Once: s.Idempotency.Key}})
+			words(t, got, err, want)
+		}
+		withdraw(mine, job.WasCancelled)
+		got, err := e.Words(t.Context(), 0, []job.Submission{mine, again}) // a late copy of the first finds its remains
+		words(t, got, err, job.Duplicate, job.OK)
+		withdraw(mine, job.WasCancelled) // sent twice: the key is another's now
+		got, err = e.Words(t.Context(), 0, []job.Submission{keyed("a", "1")})
+		words(t, got, err, job.Replay)
+		e.Take(t, 1)
+		withdraw(again, job.Busy)
+	})
+}

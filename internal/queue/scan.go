@@ -1,0 +1,196 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// The audit's walk. First every key of every partition, in the server's own order: the jobs and their histories are looked at one by one, what
+// ages is held to a time to live, what nobody knows is reported. Then the members of the sets: a job of theirs that is not there was not met
+// before. What moves meanwhile may be met twice, or not at all: the next walk meets it.
+
+// walked are the sets of a walk, by the scripts' names.
+var walked = []string{"queue", "scheduled", "beats", "maxtimes", "outbox", "quarantine"}
+
+const (
+	scanKeys    = 100    // keys per step: each of them may be a job that costs a look
+	scanMembers = 1000   // members per step
+	scanMemory  = 100000 // the embedded server sorts a set anew for each step
+)
+
+// Scan makes the step of a walk that begins at a cursor, "" for a new walk.
+func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
+	var set, partition int
+	var cursor uint64
+	if keys, ok := strings.CutPrefix(at, "keys "); ok || at == "" {
+		cursor, _ = strconv.ParseUint(keys, 10, 64)
+		return q.scanKeys(ctx, cursor)
+	}
+	_, err := fmt.Sscanf(at, "set %d %d %d", &set, &partition, &cursor)
+	if err != nil || set < 0 || set >= len(walked) || partition < 0 || partition >= q.opts.Partitions {
+		return job.Scanned{}, fmt.Errorf("scan: %w: %q", job.ErrBadCursor, at)
+	}
+	s, next, err := q.scanSet(ctx, walked[set], partition, cursor)
+	switch {
+	case err != nil:
+		return job.Scanned{}, err
+	case next != 0:
+		s.Next = setCursor(set, partition, next)
+	case partition+1 < q.opts.Partitions:
+		s.Next = setCursor(set, partition+1, 0)
+	case set+1 < len(walked):
+		s.Next = setCursor(set+1, 0, 0)
+	}
+	return s, nil
+}
+
+func setCursor(set, partition int, cursor uint64) string {
+	return fmt.Sprintf("set %d %d %d", set, partition, cursor)
+}
+
+// scanKeys is the only place that walks over keys. A cluster has a walk per node.
+func (q *Queue) scanKeys(ctx context.Context, cursor uint64) (job.Scanned, error) {
+	keys, next, err := q.redis.Main.Scan(ctx, cursor, "{tierq:*", scanKeys).Result()
+	if err != nil {
+		return job.Scanned{}, classify("scan", err)
+	}
+	s := job.Scanned{Next: setCursor(0, 0, 0)}
+	if next != 0 {
+		s.Next = "keys " + strconv.FormatUint(next, 10)
+	}
+	seen := map[job.ID]bool{}
+	var ages []string
+	for _, key := range keys {
+		partition, suffix := q.splitKey(key)
+		kind, id := kindOf(suffix)
+		switch {
+		case partition < 0 || kind == "":
+			s.Found = append(s.Found, job.Finding{Partition: partition, Result: job.Reported, Kind: "unknown_key", Detail: key})
+		case kind == "ages":
+			ages = append(ages, key)
+		case kind == "job" && !seen[id]:
+			seen[id] = true
+			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
+		}
+	}
+	mended, err := q.holdAges(ctx, ages)
+	s.Found = append(s.Found, mended...)
+	return s, err
+}
+
+// splitKey reads the partition of a key, -1 if it is none of ours.
+func (q *Queue) splitKey(key string) (partition int, suffix string) {
+	number, suffix, ok := strings.Cut(strings.TrimPrefix(key, "{tierq:"), "}:")
+	partition, err := strconv.Atoi(number)
+	if !ok || err != nil || partition < 0 || partition >= q.opts.Partitions || strconv.Itoa(partition) != number {
+		return -1, ""
+	}
+	return partition, suffix
+}
+
+// ageing are the beginnings of keys that must have a time to live, and which.
+var ageing = map[string]time.Duration{"claims:": time.Minute, "events": 15 * time.Second, suffixes["rate"]: 24 * time.Hour}
+
+// kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" = unknown.
+func kindOf(suffix string) (kind string, id job.ID) {
+	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
+		if id, ok := strings.CutPrefix(suffix, prefix); ok {
+			return "job", job.ID(id)
+		}
+	}
+	if strings.HasPrefix(suffix, suffixes["idempotency"]) {
+		return "ages", ""
+	}
+	for prefix := range ageing {
+		if strings.HasPrefix(suffix, prefix) {
+			return "ages", ""
+		}
+	}
+	for _, w := range []job.Watch{job.Crashed, job.Stuck} {
+		if suffix == suspectsSuffix(w) {
+			return "fixed", ""
+		}
+	}
+	for _, known := range suffixes {
+		if suffix == known {
+			return "fixed", ""
+		}
+	}
+	return "", ""
+}
+
+// holdAges gives those keys a time to live that have none.
+func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Finding, err error) {
+	ttls := make([]*redis.DurationCmd, len(keys))
+	for first := 0; first < len(keys); first += listPipe {
+		_, err := q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := first; i < min(first+listPipe, len(keys)); i++ {
+				ttls[i] = p.PTTL(ctx, keys[i])
+			}
+			return nil
+		})
+		if err != nil {
+			return found, classify("scan", err)
+		}
+	}
+	for i, key := range keys {
+		if ttls[i].Val() != -1 { // -1: it has none; go-redis leaves it without a unit
+			continue
+		}
+		partition, suffix := q.splitKey(key)
+		keep := q.opts.KeepKeys
+		for prefix, d := range ageing {
+			if strings.HasPrefix(suffix, prefix) {
+				keep = d
+			}
+		}
+		if err := q.redis.Main.PExpire(ctx, key, keep).Err(); err != nil {
+			return found, classify("scan", err)
+		}
+		found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "ttl", Detail: suffix})
+	}
+	return found, nil
+}
+
+// scanSet hands out those members of a set that have no hash. SQL is asked about them, and about those that wait.
+func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64, err error) {
+	count := int64(scanMembers)
+	if q.opts.Embedded {
+		count = scanMemory
+	}
+	pairs, next, err := q.redis.Main.ZScan(ctx, Key(partition, set), cursor, "", count).Result()
+	if err != nil {
+		return s, 0, classify("scan", err)
+	}
+	ids := make([]job.ID, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ids = append(ids, job.ID(pairs[i]))
+	}
+	ask := set == "queue" || set == "scheduled"
+	for first := 0; first < len(ids); first += job.MaxBatch {
+		batch := ids[first:min(first+job.MaxBatch, len(ids))]
+		gone, err := q.missing(ctx, partition, batch)
+		if err != nil {
+			return s, 0, err
+		}
+		for _, id := range gone {
+			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
+		}
+		if !ask {
+			batch = gone
+		}
+		for _, id := range batch {
+			if id.Partition() == partition { // else it is no id
+				s.Ask = append(s.Ask, id)
+			}
+		}
+	}
+	return s, next, nil
+}

@@ -1,0 +1,238 @@
+package recovery
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	// maxRest is the longest rest between two steps: one that took long because Redis stood still says nothing about its cost.
+	maxRest = time.Second
+	// maxLogged is how many findings of a pass are logged, a line each.
+	maxLogged = 20
+	// journalAge is how old a row of the journal must be: a younger one's job may be on its way.
+	journalAge = time.Minute
+)
+
+// pass is one walk over everything.
+type pass struct {
+	*Audit
+	rest    int
+	began   time.Time // the host's clock, for how long it took
+	renewed time.Time
+	noSQL   error // SQL did not answer: it is not asked again
+	totals  map[job.FindingTotal]int64
+	logged  int64
+	report  job.AuditReport
+}
+
+func (a *Audit) begin(rest int) *pass {
+	return &pass{
+		Audit: a, rest: rest, began: time.Now(), renewed: time.Now(), totals: map[job.FindingTotal]int64{},
+		report: job.AuditReport{StartedAt: a.o.Now(), By: a.o.Name, Totals: []job.FindingTotal{}, Findings: []job.Finding{}},
+	}
+}
+
+// walk goes first over the keys' types, for a key of another type fails whatever uses it; then over the journal, so that nobody is set aside who
+// can be given back; then over the jobs and the sets; and counts at last, when everything is at its place.
+func (p *pass) walk(ctx context.Context) error {
+	if err := p.recount(ctx, false); err != nil {
+		return err
+	}
+	if err := p.journal(ctx); err != nil {
+		return err
+	}
+	for at, more := "", true; more; more = at != "" {
+		s, err := p.scan(ctx, at)
+		if err != nil {
+			return err
+		}
+		if err := p.look(ctx, s); err != nil {
+			return err
+		}
+		at = s.Next
+	}
+	return p.recount(ctx, true)
+}
+
+func (p *pass) recount(ctx context.Context, count bool) error {
+	for partition := range p.o.Partitions {
+		err := p.step(ctx, func(ctx context.Context) ([]job.Finding, error) { return p.o.Queue.Recount(ctx, partition, count) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) scan(ctx context.Context, at string) (s job.Scanned, err error) {
+	err = p.step(ctx, func(ctx context.Context) ([]job.Finding, error) {
+		s, err = p.o.Queue.Scan(ctx, at)
+		return s.Found, err
+	})
+	return s, err
+}
+
+// look looks at what a step of the walk handed out, a call of Redis at a time. SQL is asked first: an outcome that it had before the look is no
+// younger than what the look finds.
+func (p *pass) look(ctx context.Context, s job.Scanned) error {
+	recorded, err := p.outcomes(ctx, s.Ask)
+	if err != nil {
+		return err
+	}
+	suspects := s.Suspects
+	for i := range suspects {
+		suspects[i].Recorded = recorded[suspects[i].ID]
+		delete(recorded, suspects[i].ID)
+	}
+	for id, r := range recorded {
+		suspects = append(suspects, job.Suspected{ID: id, Partition: id.Partition(), Recorded: r})
+	}
+	for batch := range slices.Chunk(suspects, job.MaxBatch) {
+		p.report.Looks += int64(len(batch))
+		err := p.step(ctx, func(ctx context.Context) ([]job.Finding, error) { return p.o.Queue.AuditJobs(ctx, batch) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outcomes asks SQL. Where it does not answer the audit goes on without it.
+func (p *pass) outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error) {
+	all := map[job.ID][]job.Recorded{}
+	for batch := range slices.Chunk(ids, job.MaxBatch) {
+		if p.noSQL != nil {
+			break
+		}
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		some, err := p.o.SQL.Outcomes(call, batch)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		p.noSQL = err
+		for id, r := range some {
+			all[id] = r
+		}
+	}
+	return all, nil
+}
+
+// journal gives back what was accepted, has no outcome, and is unknown to Redis. In this order: a job that SQL has no outcome of after Redis did not
+// know it has not ended.
+func (p *pass) journal(ctx context.Context) error {
+	if p.o.Journal == nil || p.o.Restorer == nil {
+		return nil
+	}
+	for after := job.ID(""); ; {
+		ids := p.waiting(ctx, after)
+		if len(ids) == 0 {
+			return ctx.Err()
+		}
+		after = ids[len(ids)-1]
+		var missing []job.ID
+		err := p.step(ctx, func(ctx context.Context) (_ []job.Finding, err error) {
+			missing, err = p.o.Queue.Missing(ctx, ids)
+			return nil, err
+		})
+		if err == nil && len(missing) > 0 {
+			err = p.restore(ctx, missing)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// waiting reads the next ids of the journal; none at its end, or where SQL does not answer.
+func (p *pass) waiting(ctx context.Context, after job.ID) []job.ID {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	ids, err := p.o.Journal.Waiting(call, after, job.MaxBatch, journalAge)
+	if ctx.Err() == nil {
+		p.noSQL = err
+	}
+	return ids
+}
+
+func (p *pass) restore(ctx context.Context, missing []job.ID) error {
+	call, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	n, err := p.o.Restorer.Restore(call, missing)
+	if n > 0 {
+		p.find(job.Finding{Partition: missing[0].Partition(), Result: job.Repaired, Kind: "lost", Detail: "given back from the journal"}, int64(n))
+	}
+	return err
+}
+
+// step makes one call of Redis, notes what it found, and rests.
+func (p *pass) step(ctx context.Context, call func(context.Context) ([]job.Finding, error)) error {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	began := time.Now()
+	found, err := call(bounded)
+	took := time.Since(began)
+	for _, f := range found {
+		p.find(f, 1)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if time.Since(p.renewed) > auditLook {
+		p.renewed = time.Now()
+		if _, err := p.o.Desk.Lease(ctx, "audit", auditLease); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(min(time.Duration(p.rest)*took, maxRest)):
+		return nil
+	}
+}
+
+// find notes n findings of one kind.
+func (p *pass) find(f job.Finding, n int64) {
+	p.totals[job.FindingTotal{Result: f.Result, Kind: f.Kind}] += n
+	if len(p.report.Findings) < job.MaxFindings {
+		p.report.Findings = append(p.report.Findings, f)
+	}
+	p.o.Observe.AuditFound(f, n)
+	if p.logged++; p.logged <= maxLogged {
+		p.o.Log.Warn("the audit found something wrong", "job_id", f.ID, "partition", f.Partition, "result", f.Result, "kind", f.Kind, "detail", f.Detail)
+	}
+}
+
+// end closes the report.
+func (p *pass) end(err error) job.AuditReport {
+	r := &p.report
+	r.Seconds, r.Whole = time.Since(p.began).Seconds(), err == nil && p.noSQL == nil
+	switch {
+	case err != nil:
+		r.Problem = "it was cut short"
+	case p.noSQL != nil:
+		r.Problem = "SQL did not answer: what it has was not compared"
+		p.o.Log.Warn("the audit goes on without SQL", "err", p.noSQL)
+	}
+	for t, n := range p.totals {
+		t.Count = n
+		r.Totals = append(r.Totals, t)
+	}
+	slices.SortFunc(r.Totals, func(a, b job.FindingTotal) int {
+		return cmp.Or(cmp.Compare(a.Result, b.Result), cmp.Compare(a.Kind, b.Kind))
+	})
+	if more := p.logged - maxLogged; more > 0 {
+		p.o.Log.Warn("the audit found more", "findings", more)
+	}
+	p.o.Log.Debug("audited", "looks", r.Looks, "findings", p.logged, "seconds", r.Seconds, "whole", r.Whole)
+	return *r
+}
