@@ -27,12 +27,12 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	return j, err
 }
 
-// Jobs lists jobs, living and ended, the latest first. cursor is "" at first, then the last page's Next.
+// Jobs lists jobs, living and ended, the latest first: with a submit key its own. cursor is "" at first, then the last page's Next.
 func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error) {
 	if !f.From.IsZero() || !f.To.IsZero() {
 		return Page{}, fmt.Errorf("jobs: %w: only dead letters can be picked by time", ErrInvalid)
 	}
-	return c.page(ctx, "jobs", "admin/jobs", f, cursor)
+	return c.page(ctx, "jobs", "api/jobs", f, cursor)
 }
 
 // AllJobs goes through all pages of Jobs. An error is the last thing it yields.

@@ -56,7 +56,7 @@ func TestLists(t *testing.T) {
 		_, _ = io.WriteString(w, pages[len(asked)%3])
 		asked = append(asked, r.URL.Path+"?"+r.URL.RawQuery)
 	}
-	s.Handle("GET /admin/jobs", page)
+	s.Handle("GET /api/jobs", page)
 	s.Handle("GET /admin/dead", page)
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
 	n := 0
@@ -77,8 +77,8 @@ func TestLists(t *testing.T) {
 		break
 	}
 	want := []string{
-		"/admin/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&type=REPORT", "/admin/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&type=REPORT",
-		"/admin/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&type=REPORT", "/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&type=REPORT",
 		"/admin/dead?from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?cursor=b&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
 		"/admin/dead?cursor=c&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?",
 	}

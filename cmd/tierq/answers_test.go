@@ -108,3 +108,71 @@ func stats() obj {
 		"workers": []obj{{"name": "w1", "version": "v1.0.0", "slots": 16, "running": 3, "stuck": 1}, {"name": "w2", "version": "v1.0.0", "slots": 16, "running": 0}},
 	}
 }
+
+func audited(repair bool) obj {
+	found := []obj{}
+	if repair {
+		found = []obj{
+			{"jobId": pendingID, "partition": 0, "result": "REPAIRED", "kind": "missing", "detail": ""},
+			{"jobId": nil, "partition": nil, "result": "REPORTED", "kind": "unknown_key", "detail": hostile},
+		}
+	}
+	return obj{
+		"report":     obj{"startedAt": "2026-05-01T11:59:00Z", "seconds": 0.5, "by": "w1", "looks": 12, "whole": true, "problem": "", "totals": []obj{}, "findings": found},
+		"quarantine": obj{"total": 1, "items": []obj{{"jobId": failedID, "partition": 0, "since": "2026-05-01T11:00:00Z", "there": false}}},
+		"checks": []obj{
+			{"name": "redis", "status": "ok", "detail": "7.2.4, master, noeviction"}, {"name": "quarantine", "status": "warn", "detail": "1 set aside", "fix": hostile},
+			{"name": "sql", "status": "fail", "detail": "it does not answer", "fix": "start it"},
+		},
+	}
+}
+
+// apiKey is a key that is valid, revoked or expired.
+func apiKey(id string, state int) obj {
+	k := obj{
+		"id": id, "name": "ci " + hostile, "role": "submit", "tiers": []string{"PUBLIC", "UNPAID"}, "types": []string{}, "rate": 100, "burst": 0, "inFlight": 5,
+		"createdAt": "2026-05-01T10:00:00Z", "createdBy": nil, "rotatedAt": nil, "expiresAt": nil, "revokedAt": nil, "lastUsedAt": "2026-05-01T11:59:00Z",
+	}
+	switch state {
+	case 1:
+		k["revokedAt"], k["tiers"], k["types"] = "2026-05-01T11:00:00Z", []string{}, []string{"SEND_EMAIL"}
+	case 2:
+		k["expiresAt"], k["rate"], k["inFlight"], k["lastUsedAt"], k["createdBy"] = "2026-05-01T12:00:00Z", 0, 0, nil, keyID
+	}
+	return k
+}
+
+func madeKey() obj {
+	k := apiKey(keyID, 0)
+	k["key"] = "tq_" + keyID + "_Zm9yIHRlc3RzIG9ubHkgYW5kIG5vdGhpbmcgZWxzZSE"
+	return k
+}
+
+// key rotates or revokes the one key that there is.
+func (f *fake) key(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.PathValue("id") != keyID:
+		refuse(w, http.StatusNotFound, "NOT_FOUND")
+	case r.Method == http.MethodDelete:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		reply(w, http.StatusOK, madeKey())
+	}
+}
+
+// changes are three, two on the first page.
+func changes(cursor string) obj {
+	one := obj{
+		"id": 3, "at": "2026-05-01T11:59:00Z", "actor": keyID, "name": hostile, "address": "2001:db8::1", "action": "tier.put", "target": "PAID",
+		"before": obj{"share": 100}, "after": obj{"share": 40}, "outcome": "done", "traceId": "trace-1",
+	}
+	two := obj{
+		"id": 2, "at": "2026-05-01T11:00:00Z", "actor": keyID, "name": nil, "address": "192.0.2.1", "action": "job.cancel", "target": failedID,
+		"before": nil, "after": nil, "outcome": "refused", "traceId": nil,
+	}
+	if cursor == "" {
+		return obj{"items": []obj{one, two}, "next": "2"}
+	}
+	two["id"], two["actor"], two["address"], two["action"], two["target"], two["outcome"] = 1, nil, nil, "consistency.repair", "", "unknown"
+	return obj{"items": []obj{two}, "next": nil}
+}

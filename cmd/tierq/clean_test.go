@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/fuzz"
 )
 
 func TestClean_A54(t *testing.T) {
@@ -28,10 +30,7 @@ func TestClean_A54(t *testing.T) {
 
 // Whatever comes, a terminal gets nothing to obey, and JSON stays the same value.
 func FuzzClean_A54(f *testing.F) {
-	f.Add(hostile)
-	f.Add("\x1b\x1b[[31m")
-	f.Add("\U000e0041\u2028\xff\x9b")
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzz.Text(f, func(t *testing.T, text string) {
 		for _, r := range clean(text) {
 			if r < ' ' || r != ' ' && !unicode.IsPrint(r) {
 				t.Fatalf("%q: %q is left", text, r)
@@ -49,5 +48,8 @@ func FuzzClean_A54(f *testing.F) {
 		if json.Unmarshal(doc, &before) != nil || json.Unmarshal(safe, &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Fatalf("%q is not %q", safe, doc)
 		}
-	})
+		if short := cut(clean(text), 10); utf8.RuneCountInString(short) > 10 || clean(clean(text)) != clean(text) {
+			t.Fatalf("%q, and cleaned again %q", short, clean(clean(text)))
+		}
+	}, hostile, "\x1b\x1b[[31m", "\U000e0041\u2028\xff\x9b", "\x1b]0;title\x07", "\u009b31m", "a\r\nb\tc", "\u202eevil\u2066")
 }

@@ -81,7 +81,16 @@ var commands = []struct {
 	{"tiers-get-none", "tiers get gold", exitNotFound},
 	{"tiers-set", "tiers set public --share 40 --max-retries 0 --backoff-cap 2m", 0},
 	{"tiers-set-same", "tiers set public --share 100", 0},
+	{"keys-create", "keys create --name ci --role submit --tier public --rate 100 --in-flight 5", 0},
+	{"keys-list", "keys list", 0},
+	{"keys-rotate", "keys rotate " + keyID + " --grace 1h", 0},
+	{"keys-rotate-unknown", "keys rotate unknown", exitNotFound},
+	{"keys-revoke", "keys revoke " + keyID, 0},
+	{"changes", "changes --limit 2", 0},
+	{"changes-all", "changes --all", 0},
 	{"stats", "stats", 0},
+	{"doctor", "doctor", exitError},
+	{"doctor-repair", "doctor --repair", exitError},
 }
 
 // The table and the wide form of every command are as they were; the server's text does nothing to a terminal.
@@ -155,7 +164,7 @@ func TestFormats_A54(t *testing.T) {
 				t.Errorf("name: code %d, want %d", end.code, tc.code)
 			}
 			for line := range strings.Lines(end.stdout) {
-				if !regexp.MustCompile(`^([0-9a-f-]{36}|PAID|PUBLIC)\n$`).MatchString(line) && !strings.HasPrefix(tc.name, "dead-requeue-") {
+				if !regexp.MustCompile(`^([0-9a-f-]{36}|PAID|PUBLIC|[a-z2-7]{16}|tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}|[0-9])\n$`).MatchString(line) && !strings.HasPrefix(tc.name, "dead-requeue-") {
 					t.Errorf("name: %q", line)
 				}
 			}

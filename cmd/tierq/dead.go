@@ -51,9 +51,10 @@ func (p program) deadListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return l.walk(s, newList(s.output, jobName, s.deadColumns()...), func(limit int, cursor string) (client.Page, error) {
+		return walk(&l, s, newList(s.output, jobName, s.deadColumns()...), func(limit int, cursor string) ([]client.Job, string, error) {
 			filter.Limit = limit
-			return s.client.Dead(ctx, filter, cursor)
+			got, err := s.client.Dead(ctx, filter, cursor)
+			return got.Items, got.Next, err
 		})
 	})
 	return cmd

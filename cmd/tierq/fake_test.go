@@ -20,6 +20,8 @@ const (
 	pendingID = "019de340-01fe-7a58-be69-000000000003"
 	stoppedID = "019de340-01fe-7a58-be69-000000000004"
 	unknownID = "019de340-01fe-7a58-be69-00000000ffff"
+
+	keyID = "k234567k234567ab"
 )
 
 // hostile is text of a user that a terminal must not obey: a colour, a title, a line of its own, the 8-bit CSI, a right-to-left override.
@@ -73,7 +75,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /jobs/{id}/artifact", f.artifact)
 	mux.HandleFunc("POST /api/jobs/{id}/cancel", f.cancel)
 	byID("POST /jobs/{id}/retry", func(id, _ string) any { return obj{"jobId": id} })
-	answer("GET /admin/jobs", func(r *http.Request) any { return page(r, doneID, failedID, pendingID) })
+	answer("GET /api/jobs", func(r *http.Request) any { return page(r, doneID, failedID, pendingID) })
 	answer("GET /admin/dead", func(r *http.Request) any { return page(r, failedID, stoppedID) })
 	mux.HandleFunc("GET /admin/dead/export", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
@@ -88,7 +90,16 @@ func newFake(t *testing.T) *fake {
 		p["tier"], p["version"] = r.PathValue("tier"), 8
 		return p
 	})
+	answer("GET /admin/keys", func(*http.Request) any {
+		return obj{"items": []obj{apiKey(keyID, 0), apiKey("b"+keyID[1:], 1), apiKey("c"+keyID[1:], 2)}}
+	})
+	mux.HandleFunc("POST /admin/keys", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusCreated, madeKey()) })
+	mux.HandleFunc("POST /admin/keys/{id}/rotate", f.key)
+	mux.HandleFunc("DELETE /admin/keys/{id}", f.key)
+	answer("GET /admin/audit", func(r *http.Request) any { return changes(r.URL.Query().Get("cursor")) })
 	answer("GET /api/stats", func(*http.Request) any { return stats() })
+	answer("GET /admin/consistency", func(*http.Request) any { return audited(false) })
+	answer("POST /admin/consistency", func(*http.Request) any { return audited(true) })
 	answer("GET /readyz", func(*http.Request) any { return obj{"status": "UP", "checks": []obj{}} })
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -47,8 +47,8 @@ func (l *paged) flags(cmd *cobra.Command) {
 // maxPage is the most a server puts into one page.
 const maxPage = 100
 
-// walk prints the jobs of as many pages as are asked for. page gives one of at most limit jobs.
-func (l *paged) walk(s *session, out *list[client.Job], page func(limit int, cursor string) (client.Page, error)) error {
+// walk prints what is on as many pages as are asked for. page gives one of at most limit things, and the cursor of the next.
+func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor string) ([]T, string, error)) error {
 	if l.limit < 1 && !l.all {
 		return misused("--limit %d is less than 1", l.limit)
 	}
@@ -58,19 +58,19 @@ func (l *paged) walk(s *session, out *list[client.Job], page func(limit int, cur
 		if !l.all {
 			limit = min(limit, l.limit-out.n)
 		}
-		got, err := page(limit, cursor)
+		items, next, err := page(limit, cursor)
 		if err != nil {
 			return err
 		}
-		for _, job := range got.Items {
-			if err := out.add(job); err != nil {
+		for _, item := range items {
+			if err := out.add(item); err != nil {
 				return err
 			}
 		}
-		if got.Next == cursor && got.Next != "" {
+		if next == cursor && next != "" {
 			return fmt.Errorf("the list does not go on: its cursor stands still")
 		}
-		if cursor = got.Next; cursor == "" || !l.all && out.n >= l.limit {
+		if cursor = next; cursor == "" || !l.all && out.n >= l.limit {
 			break
 		}
 	}
@@ -107,9 +107,10 @@ func (p program) jobsListCommand() *cobra.Command {
 			Status: client.Status(strings.ToUpper(f.status)), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause),
 		}
 		out := newList(s.output, jobName, s.jobColumns()...)
-		return l.walk(s, out, func(limit int, cursor string) (client.Page, error) {
+		return walk(&l, s, out, func(limit int, cursor string) ([]client.Job, string, error) {
 			filter.Limit = limit
-			return s.client.Jobs(ctx, filter, cursor)
+			got, err := s.client.Jobs(ctx, filter, cursor)
+			return got.Items, got.Next, err
 		})
 	})
 	return cmd

@@ -103,7 +103,7 @@ func (p program) root() *cobra.Command {
 	}
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
-	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.statsCommand())
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())
 
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {

@@ -120,8 +120,8 @@ func TestTiersSet(t *testing.T) {
 func TestListFilters(t *testing.T) {
 	f := newFake(t)
 	f.cli(t, world{}, "jobs", "list", "--status", "failed", "--tier", "paid", "--type", "SEND_EMAIL", "--cause", "handler_error", "--limit", "150", "--cursor", "c1")
-	list := f.requests("GET", "/admin/jobs")
-	if len(list) != 2 || list[0].path != "/admin/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&type=SEND_EMAIL" {
+	list := f.requests("GET", "/api/jobs")
+	if len(list) != 2 || list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&type=SEND_EMAIL" {
 		t.Errorf("%v", list)
 	}
 	f.cli(t, world{}, "dead", "list", "--before", "24h", "--limit", "1")

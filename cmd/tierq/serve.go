@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,7 @@ func (p program) serveCommand(use string) *cobra.Command {
 			return err
 		}
 		if _, chosen := os.LookupEnv("GOGC"); !chosen {
-			debug.SetGCPercent(400) // a small heap that is collected often costs a tenth of the processor
+			boundGarbage()
 		}
 		ctx, stop := stoppable(cmd.Context(), os.Exit)
 		defer stop()

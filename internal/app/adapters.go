@@ -13,6 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/telemetry"
+	"github.com/tierq/tierq/internal/worker"
 )
 
 // What follows fits one room's words to another's, and counts what passes.
@@ -111,6 +112,28 @@ func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 		j.Tier = "" // counted all the same
 	}
 	v.metrics.Recovered(j.Tier, w, r.Word)
+}
+
+// probe asks the stores for a tiny write: Redis, and with a journal SQL, for without its row nothing is accepted.
+func (v *server) probe(ctx context.Context) error {
+	if err := v.queue.Probe(ctx); err != nil || v.journal == nil {
+		return err
+	}
+	return v.journal.Probe(ctx)
+}
+
+// priority is a tier's, 0 for one that this process does not know.
+func (v *server) priority(t job.Tier) int {
+	plan, _ := v.plans.Plan(t)
+	return plan.Priority
+}
+
+// work is where the pool gets its jobs.
+func (v *server) work() worker.Queue {
+	if v.config.Embedded() {
+		return journaled{Queue: v.queue, journal: v.journal, log: v.log}
+	}
+	return v.queue
 }
 
 // around is what surrounds a handler: a span, where traces are sent.

@@ -9,7 +9,7 @@ import (
 )
 
 // writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
-func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, ops, version string) {
+func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key, addr, ops, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
 	for _, line := range append(s.where, out.notes...) {
@@ -26,12 +26,15 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, addr, o
 		}
 	}
 	fmt.Fprintf(&b, "  this process  %s\n", strings.Join(roles, ", "))
+	if callers != "" {
+		fmt.Fprintf(&b, "  callers       %s\n", callers)
+	}
 	if ops != "" {
 		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", ops)
 	}
 	if addr != "" {
-		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit\n", addr)
-		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'\n", addr)
+		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit%s\n", addr, key)
+		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", addr, key)
 		fmt.Fprintf(&b, "  API:  http://%s/docs\n", addr)
 	}
 	fmt.Fprintln(&b)

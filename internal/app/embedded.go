@@ -29,7 +29,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		return nil, err
 	}
 	file := filepath.Join(c.DataDir, "tierq.sqlite")
-	a, err := archive.Open(archive.Options{SQLitePath: file, Log: log})
+	a, err := archive.Open(archive.Options{SQLitePath: file, Journal: true, Log: log})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %w", err), lock.Close())
 	}
@@ -39,8 +39,8 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		clients:  clients,
 		archive:  a,
 		mode:     "embedded",
-		where:    []string{"waiting jobs  in this process' memory", "results       " + file},
-		survives: "results and dead letters; waiting and running jobs do NOT survive a restart",
+		where:    []string{"everything    " + file},
+		survives: "every accepted job, result and dead letter, also if the process is killed",
 		server:   ageing(server),
 		keep:     embeddedKeep,
 		close: func() error {
@@ -58,6 +58,8 @@ const embeddedKeep = time.Minute
 // embeddedKeys is the longest that it keeps an Idempotency-Key, for the same reason.
 const embeddedKeys = 10 * time.Minute
 
+var errInUse = errors.New("is in use by another tierq")
+
 // lockFolder keeps a second process off the folder for as long as the file stays open.
 func lockFolder(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "tierq.lock"), os.O_CREATE|os.O_RDWR, 0o600)
@@ -65,7 +67,7 @@ func lockFolder(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s is in use by another tierq; give this one a folder of its own", dir), f.Close())
+		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s %w; give this one a folder of its own", dir, errInUse), f.Close())
 	}
 	return f, nil
 }

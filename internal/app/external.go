@@ -13,20 +13,28 @@ import (
 
 // openExternal connects to a Redis and a MySQL that several processes may share.
 func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
-	clients, err := queue.Connect(c.RedisURL)
+	roots, err := authorities(c.CAFile)
 	if err != nil {
 		return nil, err
 	}
-	a, err := archive.Open(archive.Options{MySQLDSN: c.MySQLDSN, Log: log})
+	clients, err := queue.ConnectTrusting(c.RedisURL, roots)
+	if err != nil {
+		return nil, err
+	}
+	a, err := archive.Open(archive.Options{MySQLDSN: c.MySQLDSN, Roots: roots, Journal: c.Journal, Log: log})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("MYSQL_DSN: %w", err), clients.Close())
+	}
+	waiting, survives := "Redis (REDIS_URL)", "everything that Redis and MySQL keep"
+	if c.Journal {
+		waiting, survives = "Redis (REDIS_URL), journaled in MySQL", "everything that MySQL keeps"
 	}
 	return &stores{
 		clients:  clients,
 		archive:  a,
 		mode:     "external",
-		where:    []string{"waiting jobs  Redis (REDIS_URL)", "results       MySQL (MYSQL_DSN)"},
-		survives: "everything that Redis and MySQL keep",
+		where:    []string{"waiting jobs  " + waiting, "results       MySQL (MYSQL_DSN)"},
+		survives: survives,
 		close:    func() error { return errors.Join(a.Close(), clients.Close()) },
 	}, nil
 }
@@ -42,6 +50,8 @@ func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) erro
 		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q)", d.Eviction)
 	case d.AOF:
 		log.Info("Redis persists", "appendfsync", d.Fsync, "redis", d.Version)
+	case !d.Known:
+		log.Warn("Redis has no append-only file: a crash of Redis loses what came last; set appendonly yes", "redis", d.Version)
 	case d.Save:
 		log.Warn("Redis only takes snapshots: a crash of Redis loses what came after the last one; set appendonly yes", "redis", d.Version)
 	default:

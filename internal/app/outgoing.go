@@ -34,8 +34,11 @@ type outgoing struct {
 
 func openOutgoing(ctx context.Context, c config.Config, embedded bool, version string, log *slog.Logger) (*outgoing, error) {
 	o := &outgoing{}
-	var err error
-	if o.mail, err = mail.Open(c.SMTPURL, c.DataDir); err != nil {
+	roots, err := authorities(c.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	if o.mail, err = mail.Open(c.SMTPURL, c.DataDir, roots); err != nil {
 		return nil, fmt.Errorf("TIERQ_SMTP_URL: %w", err)
 	}
 	where := c.BlobURL
@@ -150,12 +153,7 @@ func callbacks(q *queue.Queue, plans *job.PlanBook, wake func()) func(ctx contex
 	return func(ctx context.Context, outcomes []job.Outcome) error {
 		jobs := make([]job.Submission, len(outcomes))
 		for i := range outcomes {
-			jobs[i] = handlers.CallbackSubmission(outcomes[i])
-			if _, known := plans.Plan(jobs[i].Tier); !known {
-				if all := plans.All(); len(all) > 0 {
-					jobs[i].Tier = all[len(all)-1].Tier
-				}
-			}
+			jobs[i], _ = callback(outcomes[i], plans)
 		}
 		for p, batch := range job.Batches(jobs, func(s *job.Submission) job.ID { return s.ID }, func(s *job.Submission) int { return len(s.Payload) + 512 }) {
 			replies, err := q.Submit(ctx, p, batch)
@@ -170,5 +168,32 @@ func callbacks(q *queue.Queue, plans *job.PlanBook, wake func()) func(ctx contex
 		}
 		wake()
 		return nil
+	}
+}
+
+// callback is the job that tells of an outcome, and its tier's plan.
+func callback(o job.Outcome, plans *job.PlanBook) (job.Submission, job.Plan) {
+	s := handlers.CallbackSubmission(o)
+	plan, known := plans.Plan(s.Tier)
+	if all := plans.All(); !known && len(all) > 0 {
+		plan = all[len(all)-1]
+		s.Tier = plan.Tier
+	}
+	return s, plan
+}
+
+// owes is the row of a callback that an outcome makes: it is in the journal from the moment that the outcome is in SQL, whatever becomes of the
+// outbox that was to submit it.
+func owes(plans *job.PlanBook) func(o *job.Outcome) (job.Living, bool) {
+	return func(o *job.Outcome) (job.Living, bool) {
+		if o.CallbackURL == "" || o.Status == job.Cancelled {
+			return job.Living{}, false
+		}
+		shown := *o
+		shown.Status = o.Status.Shown()
+		s, plan := callback(shown, plans)
+		return job.Living{Priority: plan.Priority, Job: job.Job{
+			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, Options: s.Options, Payload: s.Payload, MaxRetries: s.MaxRetries,
+		}}, true
 	}
 }

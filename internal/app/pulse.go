@@ -16,12 +16,14 @@ import (
 // process is there.
 type pulse struct {
 	*recovery.Loop
-	queue  *queue.Queue
-	self   func() *job.WorkerInfo // nil: this process runs no jobs
-	seen   atomic.Pointer[view]
-	heard  func(view)
-	log    *slog.Logger
-	failed bool
+	queue   *queue.Queue
+	self    func() *job.WorkerInfo // nil: this process runs no jobs
+	seen    atomic.Pointer[view]
+	heard   func(view)
+	changed func() // called when Redis began a new life; nil = nobody asks
+	run     string
+	log     *slog.Logger
+	failed  bool
 }
 
 // view is the whole as it was last seen. A pulse that failed leaves the view as it was, with ok false.
@@ -84,6 +86,9 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	}
 	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
 	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx))
+	if p.changed != nil {
+		p.lookAtRun(ctx)
+	}
 	levels, err := p.queue.Levels(ctx)
 	if err != nil {
 		return errors.Join(trouble, err)
@@ -99,6 +104,18 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 		v.workers = workers
 	}
 	return errors.Join(trouble, err)
+}
+
+// lookAtRun tells whoever asks that Redis began a new life: it may have forgotten jobs.
+func (p *pulse) lookAtRun(ctx context.Context) {
+	run, err := p.queue.RunID(ctx)
+	if err != nil || run == p.run {
+		return // an error is looked at again in a second
+	}
+	if p.run != "" {
+		p.changed()
+	}
+	p.run = run
 }
 
 // present says that this process runs jobs.

@@ -2,20 +2,25 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/worker"
 )
 
 // readiness says whether this process should get requests: it has migrated (or it would not serve), it does not drain, its gate is open.
-// SQL down alone only degrades it: work, polls and submits go on.
+// SQL down alone only degrades it: work, polls and submits go on (with the journal it closes the gate).
 type readiness struct {
 	gate    *admission.Gate
 	archive interface {
 		Ping(ctx context.Context) error
+		Down() bool
 	}
+	pool     func() worker.Stats // nil: this process runs no jobs
+	accepts  bool                // it has the api role
 	draining atomic.Bool
 }
 
@@ -32,6 +37,9 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	if err := r.archive.Ping(ping); err != nil {
 		report.Status = "DEGRADED"
 		check("sql", "DOWN", "outcomes wait in Redis until it is back")
+	} else if r.archive.Down() {
+		report.Status = "DEGRADED"
+		check("sql", "DOWN", "it answers, and takes no rows: outcomes wait in Redis")
 	} else {
 		check("sql", "UP", "")
 	}
@@ -41,9 +49,26 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 		report.Ready, report.Status = false, "OUT_OF_SERVICE"
 		check("gate", "DOWN", gate.Reason)
 	}
+	if r.pool != nil {
+		if s := r.pool(); s.Wedged > 0 {
+			report.Status = worse(report.Status)
+			check("workers", "DOWN", fmt.Sprintf("%d of %d slots are lost to handlers that ignore their context: restart the process", s.Wedged, s.Slots))
+			if s.Wedged >= s.Slots && !r.accepts {
+				report.Ready, report.Status = false, "OUT_OF_SERVICE"
+			}
+		}
+	}
 	if r.draining.Load() {
 		report.Ready, report.Status = false, "OUT_OF_SERVICE"
 		check("draining", "DOWN", "the process is stopping")
 	}
 	return report
+}
+
+// worse is the status of a process that serves, but not well.
+func worse(status string) string {
+	if status == "UP" {
+		return "DEGRADED"
+	}
+	return status
 }

@@ -59,7 +59,8 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
-	writeBanner(o.Out, c, s, out, address(server.http), address(server.ops), o.Version)
+	callers, key := server.callers()
+	writeBanner(o.Out, c, s, out, callers, key, address(server.http), address(server.ops), o.Version)
 
 	var broken error
 	select {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/auth"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/events"
 	"github.com/tierq/tierq/internal/httpapi"
@@ -43,16 +45,25 @@ type server struct {
 	tracing *telemetry.Tracing
 	ledger  *ledger.Ledger
 	writer  *archive.Writer
+	journal *archive.Journal // nil: none is kept, and there is no reconciler
 	pool    *worker.Pool
 	hub     *events.Hub
 	http    *httpapi.Server // nil without the api role, as is door
 	door    *door
 	ops     *httpapi.Server // nil without an address of its own
 
+	keyring *auth.Keyring
+	limiter *auth.Limiter
+	doors   *auth.Doors
+	keys    *auth.Keys
+	changes *auth.Changes
+
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter
 	drainer        *recovery.Drainer
 	requeuer       *recovery.Requeuer
+	reconciler     *recovery.Reconciler
+	audit          *recovery.Audit
 
 	parts []part
 }
@@ -64,6 +75,9 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 		return nil, err
 	}
 	v.wireQueue()
+	if err := v.wireDoors(); err != nil {
+		return nil, err
+	}
 	v.wireRegistry(o)
 	v.wireWork()
 	v.order()
@@ -84,14 +98,28 @@ func (v *server) order() {
 		add("tracing", 4*time.Second, v.tracing)
 	}
 	add("statistics", 3*time.Second, v.stats)
+	if v.listens() {
+		add("rates", time.Second, stopping(v.limiter.Stop))
+		add("keys", 3*time.Second, v.keyring)
+	}
 	if v.ops != nil {
 		add("ops http", 2*time.Second, v.ops) // it answers until the end
 	}
 	add("pulse", 3*time.Second, v.pulse)
 	add("gate", 2*time.Second, v.gate)
 	add("sql writer", 5*time.Second, v.writer)
+	if c.Roles.API {
+		add("log of changes", 5*time.Second, v.changes)
+	}
+	if v.journal != nil {
+		add("journal", 3*time.Second, v.journal)
+	}
 	if c.Roles.Recovery {
-		add("recovery", 5*time.Second, together{v.crashed, v.stuck, v.promoter, v.drainer, v.requeuer})
+		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.requeuer, v.audit}
+		if v.reconciler != nil {
+			loops = append(loops, v.reconciler)
+		}
+		add("recovery", 5*time.Second, loops)
 	}
 	if c.Roles.Worker {
 		add("workers", c.DrainTimeout+7*time.Second, v.pool)
@@ -126,6 +154,14 @@ func (v *server) prepare(ctx context.Context) error {
 	if err := errors.Join(sql, redis); err != nil {
 		return err
 	}
+	if v.stores.mode == "embedded" {
+		if err := v.wakeUp(ctx); err != nil {
+			return err
+		}
+	}
+	if err := v.checkDoors(); err != nil {
+		return err
+	}
 	for _, s := range []*httpapi.Server{v.http, v.ops} {
 		if s == nil {
 			continue
@@ -143,7 +179,10 @@ func (v *server) prepareSQL(ctx context.Context) error {
 	if err := v.stores.archive.Ping(ping); err != nil {
 		return err
 	}
-	return v.stores.archive.Migrate(ctx)
+	if err := v.stores.archive.Migrate(ctx); err != nil || !v.listens() {
+		return err
+	}
+	return v.keyring.Load(ctx)
 }
 
 func (v *server) prepareRedis(ctx context.Context) error {
@@ -156,6 +195,14 @@ func (v *server) prepareRedis(ctx context.Context) error {
 		return nil
 	}
 	return checkDurability(call, v.queue, v.log)
+}
+
+// wakeUp gives the embedded server what the last process left, before anybody asks for it.
+func (v *server) wakeUp(ctx context.Context) error {
+	if _, _, err := v.ledger.Reconcile(ctx); err != nil {
+		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+	}
+	return nil
 }
 
 // address is where a server listens; "" for none.

@@ -67,7 +67,7 @@ func (v *server) waitFor(ctx context.Context, setting string, try func(ctx conte
 			return fmt.Errorf("stopped before it was up: %w", err)
 		case v.stores.mode == "embedded":
 			return err
-		case errors.Is(err, job.ErrDenied), !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
+		case errors.Is(err, job.ErrDenied), errors.Is(err, job.ErrUntrusted), !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
 			return fmt.Errorf("%s: %w", setting, err)
 		case time.Now().After(deadline):
 			return fmt.Errorf("%s: no use after %s: %w", setting, bootPatience, err)

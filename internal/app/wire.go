@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -27,7 +26,7 @@ func (v *server) wireQueue() {
 	c := v.config
 	v.metrics = telemetry.NewMetrics(v.version, v.plans)
 	v.gate = admission.NewGate(admission.GateOptions{
-		Probe:       func(ctx context.Context) error { return v.queue.Probe(ctx) },
+		Probe:       v.probe,
 		Threshold:   c.GateThreshold,
 		OutboxCount: int64(c.OutboxLimit),
 		OutboxBytes: 256 << 20,
@@ -36,19 +35,36 @@ func (v *server) wireQueue() {
 	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
-		KeepEnded: c.KeepEnded, KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
+		KeepEnded: c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
 		Observe: func(script string, took time.Duration, err error) {
-			v.gate.Observe(err)
+			if script != "rate" { // it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
+				v.gate.Observe(err)
+			}
 			v.metrics.RedisOp(script, took)
 		},
 	})
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
-	v.ledger = ledger.New(ledger.Options{
+	o := ledger.Options{
 		Live: v.queue, Mover: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive, Plans: v.plans,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
-	})
+	}
+	if c.Journaled() {
+		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
+			KeepKeys: v.stores.keys(c.IdempotencyTTL), Priority: v.priority, RunID: v.queue.KnownRun, Observe: v.gate.ObserveJournal, Log: v.log,
+		})
+		o.Journal, o.Restorer = journal{v.stores.archive, v.journal}, v.queue
+	}
+	v.ledger = ledger.New(o)
 	v.pulse = newPulse(v.queue, v.self, v.saw, v.log)
-	v.ready = &readiness{gate: v.gate, archive: v.stores.archive}
+	if v.journal != nil {
+		v.reconciler = recovery.NewReconciler(v.ledger, v.log)
+		v.gate.OnOpen(v.reconciler.Wake)
+		v.pulse.changed = v.reconciler.Wake
+	}
+	v.ready = &readiness{gate: v.gate, archive: v.stores.archive, accepts: c.Roles.API}
+	if c.Roles.Worker {
+		v.ready.pool = func() worker.Stats { return v.pool.Stats() }
+	}
 }
 
 // wireRegistry registers every job type this process runs, and checks at submit.
@@ -69,12 +85,15 @@ func (v *server) wireWork() {
 			v.pool.Wake()
 		}
 	}
-	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{Log: log, Announce: callbacks(v.queue, v.plans, wake)})
+	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{
+		Log: log, Announce: callbacks(v.queue, v.plans, wake), Owes: owes(v.plans),
+	})
 	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
 	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
 	v.requeuer = recovery.NewRequeuer(v.stores.archive, v.ledger, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
+	v.wireAudit()
 	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
 		v.gate.OnOpen(loop.Wake)
 	}
@@ -82,39 +101,45 @@ func (v *server) wireWork() {
 		Slots: c.Workers, Partitions: c.Partitions, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
-	}, v.queue, v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
+	}, v.work(), v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	if c.Roles.API {
 		v.wireAPI(wake)
 	}
-	if c.OpsAddr != "" {
-		v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(httpapi.Deps{Ready: v.ready, Log: log, HealthOnly: true, Extra: v.scraped()}), log)
-	}
-}
-
-// scraped is where the metrics are.
-func (v *server) scraped() []httpapi.Route {
-	return []httpapi.Route{{Method: http.MethodGet, Path: "/metrics", Handler: v.metrics.Handler()}}
+	v.wireOps()
 }
 
 func (v *server) wireAPI(wake func()) {
 	c := v.config
-	door := &door{metrics: v.metrics, Admission: admission.New(admission.Options{
+	entry := admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
-	})}
-	extra := append(v.scraped(), httpapi.Route{Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler("/docs", http.StatusFound)})
+	}
+	if v.journal != nil {
+		entry.Journal, entry.Withdrawer, entry.Run = accepting{v.journal, v.ledger}, v.queue, v.queue.KnownRun
+	}
+	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
+	extra := []httpapi.Route{{Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler("/docs", http.StatusFound), Permission: httpapi.ForEverybody}}
 	for _, p := range web.Docs(docs.OpenAPI) {
-		extra = append(extra, httpapi.Route{Method: http.MethodGet, Path: p.Path, Handler: p.Handler}, httpapi.Route{Method: http.MethodHead, Path: p.Path, Handler: p.Handler})
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			extra = append(extra, httpapi.Route{Method: method, Path: p.Path, Handler: p.Handler, Permission: httpapi.ForEverybody})
+		}
 	}
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: v.overview(),
-		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
+		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: v.overview(), Audit: audits{v},
+		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, Doors: v.doors, Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
+		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}
 	if v.tracing != nil {
 		deps.Trace = v.tracing.Submit
 	}
-	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), v.log)
+	if c.OpsAddr == "" {
+		deps.Metrics = v.metrics.Handler()
+	}
+	if c.H2C {
+		deps.Requests = c.Connections // as many as HTTP/1 could bring
+	}
+	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), httpapi.Limits{Connections: c.Connections, H2C: c.H2C}, v.log)
 	v.http.OnDrain(v.hub.Drain)
 	v.door = door
 }

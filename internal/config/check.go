@@ -97,36 +97,27 @@ func (l *loader) checkDSN(text string) {
 }
 
 func (l *loader) checkAddr(c Config) {
-	l.checkListener("TIERQ_ADDR", c.Addr, c.Insecure)
+	l.checkListener("TIERQ_ADDR", c.Addr)
 	if c.OpsAddr != "" {
-		l.checkListener("TIERQ_OPS_ADDR", c.OpsAddr, c.Insecure)
+		l.checkListener("TIERQ_OPS_ADDR", c.OpsAddr)
 	}
 	if c.OpsAddr != "" && c.OpsAddr == c.Addr && c.Roles.API && !strings.HasSuffix(c.Addr, ":0") {
 		l.problem("TIERQ_OPS_ADDR", "is TIERQ_ADDR: the API serves these pages there already")
 	}
 }
 
-func (l *loader) checkListener(name, addr string, insecure bool) {
+func (l *loader) checkListener(name, addr string) {
 	if l.bad[name] {
 		return
 	}
-	host, port, err := net.SplitHostPort(addr)
+	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		l.problem(name, "is not host:port: write 127.0.0.1:8080")
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		l.problem(name, "has no port from 0 to 65535")
-		return
 	}
-	if !loopback(host) && !insecure && !l.bad["TIERQ_INSECURE"] {
-		l.problem(name, "can be reached from other machines, and this version has no API keys; stay on 127.0.0.1, or set TIERQ_INSECURE=on")
-	}
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // checkOutgoing looks at where mail, files, signatures and traces go. It never repeats a value: it may hold a password.

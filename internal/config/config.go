@@ -15,8 +15,8 @@ import (
 // Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why bound
 // it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
-	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only with TIERQ_INSECURE=on"`
-	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /livez and /readyz only, in processes of any role; unset: none (the API serves them too)"`
+	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only where API keys were made, or with TIERQ_INSECURE=on"`
+	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /debug/pprof, /livez and /readyz only, in processes of any role; beyond loopback it wants an operator's key; unset: none, and the API serves them"`
 	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`
 	DataDir  string `env:"TIERQ_DATA_DIR" envDefault:"./data" doc:"folder of the embedded SQLite file, of mail that has no server, and of files that jobs make"`
@@ -36,6 +36,8 @@ type Config struct {
 
 	IdempotencyTTL time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"24h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
 
+	Journal bool `env:"TIERQ_JOURNAL" envDefault:"off" doc:"on: a 202 means that SQL has the job too, so that a Redis which loses it gets it back; SQL being down then closes the gate; on every process or on none; embedded mode: always on"`
+
 	GateThreshold int `env:"TIERQ_GATE_THRESHOLD" envDefault:"3" min:"1" max:"1000" why:"a gate that never closes lets submits hang" doc:"infrastructure errors in a row that close the gate (503 SYSTEM_UNHEALTHY)"`
 	OutboxLimit   int `env:"TIERQ_OUTBOX_LIMIT" envDefault:"100000" min:"1" max:"100000000" why:"outcomes wait for SQL in Redis' memory" doc:"outcomes not yet in SQL that close the gate"`
 
@@ -43,7 +45,16 @@ type Config struct {
 	ResultLimit  int `env:"TIERQ_RESULT_LIMIT" envDefault:"64KiB" unit:"bytes" min:"1" max:"512KiB" why:"one script call stays within 1 MiB" doc:"largest result of a job; above it the job fails with RESULT_TOO_LARGE"`
 
 	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"whoever stops the process waits for it" doc:"how long a stopping process lets running jobs finish before it gives them back"`
-	Insecure     bool          `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: allow TIERQ_ADDR to be reached from other machines, without API keys"`
+
+	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: without API keys too, TIERQ_ADDR and TIERQ_OPS_ADDR may be reached from other machines, by everybody"`
+	AdminKey       string `env:"TIERQ_ADMIN_KEY" secret:"yes" doc:"tq_<id>_<secret>, as tierq keys generate prints one: an admin key that needs no store, to make the others with"`
+	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
+	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys; 0: any number"`
+	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: nobody's"`
+	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
+	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`
+	H2C            bool   `env:"TIERQ_H2C" envDefault:"off" doc:"on: TIERQ_ADDR also speaks HTTP/2 without TLS, to clients that begin with it; for a proxy in front"`
+	CAFile         string `env:"TIERQ_CA_FILE" doc:"PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's"`
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`
 	BlobURL       string `env:"TIERQ_BLOB_URL" doc:"where the files that jobs make are kept: file:///folder or s3://bucket?region=...; unset: under TIERQ_DATA_DIR"`
@@ -71,6 +82,9 @@ func (c Config) Egress() []netip.Prefix {
 	networks, _ := parseNetworks(c.EgressAllow) // Load has seen them
 	return networks
 }
+
+// Journaled reports whether the accept journal is kept: embedded mode has no other way to outlive its process.
+func (c Config) Journaled() bool { return c.Journal || c.Embedded() }
 
 // Embedded reports whether the stores live inside the process: nothing external was configured.
 func (c Config) Embedded() bool { return c.RedisURL == "" && c.MySQLDSN == "" }

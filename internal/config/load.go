@@ -46,6 +46,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	l.checkBounds(c)
 	l.checkStores(c)
 	l.checkAddr(c)
+	l.checkDoors(c)
 	l.checkOutgoing(c)
 	l.checkRest(c)
 	if len(l.problems) > 0 {

@@ -43,20 +43,17 @@ func (c Config) shown(s Setting) string {
 		return redactURL(c.SMTPURL)
 	case "TIERQ_BLOB_URL":
 		return redactURL(c.BlobURL)
-	case "TIERQ_WEBHOOK_SECRET":
-		if c.WebhookSecret != "" {
-			return hidden
-		}
-		return ""
-	case "TIERQ_INSECURE":
-		if c.Insecure {
-			return "on"
-		}
-		return "off"
 	}
 	v := reflect.ValueOf(c).Field(s.index)
-	if s.bytes {
+	switch {
+	case s.Secret && v.String() == "":
+		return ""
+	case s.Secret:
+		return hidden
+	case s.bytes:
 		return formatSize(v.Int())
+	case v.Kind() == reflect.Bool:
+		return map[bool]string{true: "on", false: "off"}[v.Bool()]
 	}
 	return fmt.Sprint(v.Interface())
 }
@@ -68,7 +65,7 @@ func redactURL(text string) string {
 		return ""
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" {
+	if err != nil || u.Opaque != "" || u.Scheme == "" || strings.Contains(u.Path, "@") {
 		return hidden
 	}
 	shown := u.Scheme + "://"
@@ -78,6 +75,9 @@ func redactURL(text string) string {
 	shown += u.Host + u.Path
 	sign := "?"
 	for _, name := range slices.Sorted(maps.Keys(u.Query())) {
+		if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+			name = hidden // no parameter is called so: it may be a part of a password
+		}
 		shown += sign + name + "=" + hidden
 		sign = "&"
 	}
@@ -109,7 +109,10 @@ func redactDSN(dsn string) string {
 		return ""
 	}
 	user, address, database, ok := splitDSN(dsn)
-	if !ok {
+	if !ok || strings.Contains(database, "@") { // its password has a /, and no database follows
+		return hidden
+	}
+	if user == "" && strings.Contains(address, ":") && !strings.Contains(address, "(") { // its @ is missing: that is no address
 		return hidden
 	}
 	if user != "" {
@@ -123,7 +126,7 @@ func hasPassword(name, text string) bool {
 	if text == "" {
 		return false
 	}
-	if name == "TIERQ_WEBHOOK_SECRET" {
+	if name == "TIERQ_WEBHOOK_SECRET" || name == "TIERQ_ADMIN_KEY" {
 		return true
 	}
 	if name == "MYSQL_DSN" {

@@ -43,7 +43,7 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 	for i := range max(len(redisURLs), len(dsns)) {
 		redis, mysql := redisURLs[i%len(redisURLs)], dsns[i%len(dsns)]
-		c := Config{RedisURL: redis, MySQLDSN: mysql, SMTPURL: "smtp://u:sesame@h:587?from=a", WebhookSecret: "whsec_sesame", BlobURL: "s3://b?secret=sesame"}
+		c := Config{RedisURL: redis, MySQLDSN: mysql, SMTPURL: "smtp://u:sesame@h:587?from=a", WebhookSecret: "whsec_sesame", AdminKey: "tq_sesame", BlobURL: "s3://b?secret=sesame"}
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 			check(format, fmt.Sprintf(format, c))
 		}
@@ -52,12 +52,12 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		check("the log", log.String())
 
 		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x", "TIERQ_REDIS_URL=redis://:sesame@h",
-			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame"}
+			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame", "TIERQ_ADMIN_KEY=tq_sesame_sesame"}
 		_, err := Load(environ, "", nil)
 		check("Load", err.Error())
 		_, err = Load(nil, write(t, strings.Join(environ, "\n")), nil)
 		check("Load of .env", err.Error())
-		_, err = Load([]string{environ[2]}, "", map[string]string{"REDIS_URL": redis, "MYSQL_DSN": mysql})
+		_, err = Load([]string{environ[2]}, "", map[string]string{"REDIS_URL": redis, "MYSQL_DSN": mysql, "TIERQ_ADMIN_KEY": "sesame"})
 		check("Load of flags", err.Error())
 	}
 	if seen == 0 {
@@ -84,8 +84,8 @@ func TestWhatIsShown(t *testing.T) {
 }
 
 func TestPasswordsOnTheCommandLine(t *testing.T) {
-	_, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://:sesame@h:1", "MYSQL_DSN": "u:sesame@tcp(h:1)/d"})
-	if problems := list(t, err); len(problems) != 2 || !strings.Contains(problems[0], "command line") || !strings.Contains(problems[1], "MYSQL_DSN_FILE") {
+	_, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://:sesame@h:1", "MYSQL_DSN": "u:sesame@tcp(h:1)/d", "TIERQ_ADMIN_KEY": aKey})
+	if problems := list(t, err); len(problems) != 3 || !strings.Contains(problems[0], "command line") || !strings.Contains(problems[1], "MYSQL_DSN_FILE") {
 		t.Errorf("got %q", problems)
 	}
 	c, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://h:1", "MYSQL_DSN_FILE": write(t, "u:sesame@tcp(h:1)/d")})

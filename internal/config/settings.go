@@ -29,7 +29,7 @@ var elsewhere = map[string]bool{"TIERQ_URL": true, "TIERQ_TOKEN": true}
 
 // named by the design, served by a later version. Setting one must not look as if it worked.
 var notServed = map[string]bool{
-	"TIERQ_JOURNAL": true, "TIERQ_DEMO": true,
+	"TIERQ_DEMO": true,
 }
 
 func readTable() []Setting {

@@ -27,7 +27,7 @@ func TestExampleFile(t *testing.T) {
 	}
 	known := knownNames()
 	listed := map[string]bool{}
-	for _, line := range regexp.MustCompile(`(?m)^(?:# )?([A-Z_]+)=`).FindAllStringSubmatch(string(text), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^(?:# )?([A-Z][A-Z0-9_]+)=`).FindAllStringSubmatch(string(text), -1) {
 		listed[line[1]] = true
 		if !known[line[1]] && !strings.HasPrefix(line[1], "MYSQL_") {
 			t.Errorf(".env.example has %s, which is no setting", line[1])
@@ -49,7 +49,7 @@ func TestExampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	explicit := regexp.MustCompile(`(?m)^# ([A-Z_]+=)`).ReplaceAllString(Example(), "$1")
+	explicit := regexp.MustCompile(`(?m)^# ([A-Z][A-Z0-9_]+=)`).ReplaceAllString(Example(), "$1")
 	for _, text := range []string{Example(), explicit} {
 		got, err := Load(nil, write(t, text), nil)
 		if err != nil || got != want {

@@ -22,6 +22,12 @@ func (a *api) artifact(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.known(c, id); err != nil {
+		return aboutJob(err, id)
+	}
+	if err := a.fileVeiled(c, id); err != nil {
+		return aboutJob(err, id)
+	}
 	ctx, cancel := context.WithTimeout(c.Request.Context(), transfer)
 	defer cancel()
 	body, name, contentType, size, err := a.Artifacts.Artifact(ctx, id)

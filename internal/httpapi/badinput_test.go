@@ -192,7 +192,15 @@ func TestMethods_A27(t *testing.T) {
 
 func TestHeaders_A44(t *testing.T) {
 	r := newRooms(t)
-	for _, rec := range []*httptest.ResponseRecorder{r.do("GET", "/nope", ""), r.do("POST", "/paid/submit", ""), r.do("GET", "/result/poll", ""), r.do("GET", "/livez", ""), r.do("PUT", "/livez", ""), r.post(`{`)} {
+	all := []*httptest.ResponseRecorder{r.do("GET", "/nope", ""), r.do("POST", "/paid/submit", ""), r.do("GET", "/result/poll", ""), r.do("GET", "/livez", ""), r.do("PUT", "/livez", ""), r.post(`{`)}
+	for _, status := range []int{401, 403, 404, 429, 503, 504} {
+		rec := provoke(t, "POST", "/jobs", status)
+		if rec.Code != status {
+			t.Errorf("%d, want %d", rec.Code, status)
+		}
+		all = append(all, rec)
+	}
+	for _, rec := range all {
 		wantHeader(t, rec, "X-Content-Type-Options", "nosniff")
 		wantHeader(t, rec, "X-Frame-Options", "DENY")
 		wantHeader(t, rec, "Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")

@@ -29,6 +29,9 @@ func (a *api) submitBatch(c *gin.Context) error {
 	if !ok {
 		return a.noTier()
 	}
+	if err := mayTier(c, plan.Tier); err != nil {
+		return err
+	}
 	if err := noQuery(c); err != nil {
 		return err
 	}
@@ -38,6 +41,9 @@ func (a *api) submitBatch(c *gin.Context) error {
 	entries, done, err := a.readBatch(c)
 	defer done()
 	if err != nil {
+		return err
+	}
+	if err := a.spendBatch(c, len(entries)); err != nil {
 		return err
 	}
 	b := batch{api: a, c: c, answers: make([]batchEntry, len(entries)), wait: a.Submit.Hint(plan.Tier)}
@@ -84,7 +90,7 @@ func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error)
 	if err != nil {
 		return job.Submission{}, err
 	}
-	return b.submission(&asked, plan, traceOf(b.c))
+	return b.submission(callerOf(b.c), &asked, plan, traceOf(b.c))
 }
 
 // refuse writes down why an entry was not accepted. What is not the user's to know goes to the log only.
@@ -98,7 +104,7 @@ func (b *batch) refuse(i int, err error) {
 	if answer.Detail == "" {
 		answer.Detail = p.kind.message
 	}
-	if p.kind != systemUnhealthy && p.kind != queueFull {
+	if p.kind != systemUnhealthy && p.kind != queueFull && p.kind != rateLimited {
 		return
 	}
 	if in := time.Duration(retryAfter(err)) * time.Second; !b.refused || in > b.wait {
@@ -125,7 +131,7 @@ func (b *batch) send(tier job.Tier) error {
 	}
 	for n, i := range b.entry {
 		if err := errs[n]; err != nil {
-			b.refuse(i, err)
+			b.refuse(i, b.overQuota(err, &b.submissions[n]))
 			if errors.Is(err, job.ErrFateUnknown) {
 				b.answers[i].JobID = accepted[n].ID
 			}

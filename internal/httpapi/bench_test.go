@@ -47,6 +47,7 @@ func BenchmarkSubmit(b *testing.B) {
 			r := newRooms(b)
 			h := NewHandler(Deps{Submit: accepts{}, Jobs: r, Ready: r, Types: anything{}, Plans: r})
 			req := httptest.NewRequest("POST", "/paid/submit", nil)
+			req.Host = "127.0.0.1:8080"
 			req.Header.Set("Content-Type", "application/json")
 			req.ContentLength = int64(len(body))
 			reader := bytes.NewReader(nil)

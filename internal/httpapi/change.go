@@ -21,17 +21,23 @@ const (
 // noFields is the body of a request that needs none: nothing, or {}.
 var noFields = shape[struct{}]{}
 
-// changes reads a request that changes a job and says nothing more than which.
+// changes reads a request that changes a job and says nothing more than which. Somebody else's job is not found: job.ErrNotFound, as a *problem.
 func (a *api) changes(c *gin.Context) (job.ID, error) {
 	id, err := bareID(c)
 	if err != nil {
 		return "", err
 	}
 	body, err := a.readBody(c)
-	if err != nil || body == nil {
-		return id, err
+	if err == nil && body != nil {
+		err = noFields.read(body, &struct{}{})
 	}
-	return id, noFields.read(body, &struct{}{})
+	if err != nil {
+		return "", err
+	}
+	if err := a.known(c, id); err != nil {
+		return "", aboutJob(err, id)
+	}
+	return id, nil
 }
 
 // cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop: it ends CANCELLED,
@@ -42,6 +48,9 @@ func (a *api) cancel(c *gin.Context) error {
 		return err
 	}
 	word, err := a.Jobs.Cancel(c.Request.Context(), id)
+	a.byOperator(c, "job.cancel", id, &struct {
+		Word job.Word `json:"answer,omitzero"`
+	}{word}, err)
 	if err != nil {
 		return aboutJob(inDoubt(err, cancelInDoubt), id)
 	}
@@ -71,7 +80,9 @@ func (a *api) requeue(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.Requeue.Requeue(c.Request.Context(), id, requestID(key)); err != nil {
+	err = a.Requeue.Requeue(c.Request.Context(), id, requestID(callerOf(c).Owner(), key))
+	a.byOperator(c, "job.requeue", id, nil, err)
+	if err != nil {
 		return aboutJob(inDoubt(err, requeueInDoubt), id)
 	}
 	c.Writer.Header().Set("Location", pollPath+string(id))
@@ -83,9 +94,9 @@ func (a *api) requeue(c *gin.Context) error {
 }
 
 // requestID names one request: by its caller's key, else by chance.
-func requestID(key string) string {
+func requestID(owner, key string) string {
 	if key != "" {
-		return ownKey("", key)
+		return ownKey(owner, key)
 	}
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails, says crypto/rand

@@ -28,9 +28,10 @@ func deadRowOf(d *job.DeadLetter) deadRow {
 	return deadRow{rowOf(&d.Job), when(d.RequestedAt), when(d.RequeuedAt)}
 }
 
-func deadRows(letters []job.DeadLetter) []deadRow {
+func (a *api) deadRows(c *gin.Context, letters []job.DeadLetter) []deadRow {
 	rows := make([]deadRow, len(letters))
 	for i := range letters {
+		a.veil(c, &letters[i].Job)
 		rows[i] = deadRowOf(&letters[i])
 	}
 	return rows
@@ -47,13 +48,15 @@ var pageParams = params[pageQuery]{
 	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
 }
 
-// deadPage is GET /jobs/dead.
+// deadPage is GET /jobs/dead: of operators, everybody's; of others, their own.
 func (a *api) deadPage(c *gin.Context) error {
 	q := pageQuery{size: pageLimit}
 	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
-	letters, total, err := a.Dead.DeadPage(c.Request.Context(), q.page, q.size)
+	var f job.Filter
+	own(c, &f)
+	letters, total, err := a.Dead.DeadPage(c.Request.Context(), f, q.page, q.size)
 	if err != nil {
 		return err
 	}
@@ -62,7 +65,7 @@ func (a *api) deadPage(c *gin.Context) error {
 		Page  int       `json:"page"`
 		Size  int       `json:"size"`
 		Total int64     `json:"total"`
-	}{deadRows(letters), q.page, q.size, total})
+	}{a.deadRows(c, letters), q.page, q.size, total})
 }
 
 var (
@@ -86,7 +89,7 @@ func (a *api) dead(c *gin.Context) error {
 	if err != nil {
 		return listError(err)
 	}
-	return write(c, http.StatusOK, &listBody[deadRow]{Items: deadRows(letters), Next: orNull(next)})
+	return write(c, http.StatusOK, &listBody[deadRow]{Items: a.deadRows(c, letters), Next: orNull(next)})
 }
 
 // deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that cannot go on breaks the connection off: it must not
@@ -108,6 +111,7 @@ func (a *api) deadExport(c *gin.Context) error {
 		begun = true
 	}
 	err := a.Dead.EachDead(ctx, q.Filter, func(d job.DeadLetter) error {
+		a.veil(c, &d.Job)
 		line, err := encode(&deadLine{deadRowOf(&d), d.Payload, orNull(d.CallbackURL)})
 		if err != nil {
 			return err

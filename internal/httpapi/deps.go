@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -35,7 +36,7 @@ type Jobs interface {
 // DeadLetters are the jobs that failed for good and that nobody has requeued.
 type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
-	DeadPage(ctx context.Context, page, size int) (items []job.DeadLetter, total int64, err error)
+	DeadPage(ctx context.Context, f job.Filter, page, size int) (items []job.DeadLetter, total int64, err error)
 	EachDead(ctx context.Context, f job.Filter, yield func(job.DeadLetter) error) error
 }
 
@@ -111,6 +112,7 @@ type Overview interface {
 type Route struct {
 	Method, Path string
 	Handler      http.Handler
+	Permission   Permission // must be said
 }
 
 // Deps are what the handlers need. What is not said to be optional is required for its routes.
@@ -127,16 +129,30 @@ type Deps struct {
 	Plans     Plans
 	Artifacts Artifacts
 	Overview  Overview
+	Audit     Audits
+	Doors     Doors   // nil = an open server: everybody may do everything
+	Keys      Keys    // optional: without it no keys are made or listed
+	Changes   Changes // optional: without it nothing is recorded
+
+	// Insecure lets an open server be called by any name: its users said that others may reach it.
+	Insecure bool
+	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = nobody's.
+	TrustedProxies []netip.Prefix
+	// Redact are the members of payloads and results, by job type, that read-only callers do not see; "*" = all of them.
+	Redact map[string][]string
 
 	// CheckURL says why a callbackUrl is not taken, in words for its sender; nil = none is taken.
 	CheckURL func(url string) error
 	// Trace begins the span of a submit below the caller's; end hears the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
-	// HealthOnly serves /livez, /readyz and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
+	// Metrics serves /metrics, and the profiles of /debug/pprof come with it; nil = neither is here.
+	Metrics http.Handler
+	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
 	HealthOnly bool
-	Extra      []Route // more addresses, with the same headers and the same containment of panics
+	Extra      []Route // more addresses, with the same headers, the same containment of panics, and a Permission each
 
 	PayloadLimit int // bytes of one payload; 64 KiB if not positive
+	Requests     int // under way at once, each connection brings as many as it likes; unbounded if not positive
 	Waiting      int // long-polls and streams at once, in this process; 5000 if not positive
 	Log          *slog.Logger
 	Now          func() time.Time // the host's clock: it stamps answers, nothing more. Optional

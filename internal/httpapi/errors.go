@@ -20,17 +20,21 @@ type kind struct {
 // The kinds of refusal. The messages of SYSTEM_UNHEALTHY and QUEUE_FULL are the seed's, to the letter.
 var (
 	invalidRequest   = &kind{http.StatusBadRequest, "INVALID_REQUEST", "The request is not valid."}
+	unauthorized     = &kind{http.StatusUnauthorized, "UNAUTHORIZED", "This needs an API key that is valid, in the header Authorization: Bearer tq_..."}
+	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "This is not open to you."}
 	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
 	notFound         = &kind{http.StatusNotFound, "NOT_FOUND", "There is nothing at this address."}
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
+	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
 	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED", "It was changed by somebody else meanwhile."}
 	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
 	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "The body must be JSON in UTF-8, not compressed."}
 	invalidPayload   = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
 	unknownJobType   = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
 	keyMismatch      = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH", "This Idempotency-Key was used with another body."}
+	rateLimited      = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
 	internalError    = &kind{http.StatusInternalServerError, "INTERNAL", "Something went wrong inside. Its cause is in the server's log under this trace id."}
 	systemUnhealthy  = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later."}
 	queueFull        = &kind{http.StatusServiceUnavailable, "QUEUE_FULL", "Request cannot be accepted at the moment due to high load. Please try again later."}
@@ -44,6 +48,10 @@ var table = []struct {
 	kind   *kind
 	detail string // "" = the kind's message
 }{
+	{job.ErrUnauthorized, unauthorized, ""},
+	{job.ErrForbidden, forbidden, ""},
+	{job.ErrRateLimited, rateLimited, ""},
+	{job.ErrQuota, rateLimited, "this key has as many jobs under way as it may"},
 	{job.ErrQueueFull, queueFull, ""},
 	{job.ErrUnhealthy, systemUnhealthy, ""},
 	{job.ErrFateUnknown, outcomeUnknown, ""},
@@ -56,6 +64,7 @@ var table = []struct {
 	{job.ErrWrongState, wrongState, ""},
 	{job.ErrChanged, changed, ""},
 	{job.ErrNoArtifact, notFound, ""},
+	{job.ErrNoKey, notFound, "there is no such key"},
 	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
 	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
 }
@@ -74,10 +83,14 @@ type problem struct {
 	detail string // "" = the kind's message
 	jobID  job.ID
 	fields []fieldError
-	close  bool // the rest of the request is not worth reading
+	close  bool          // the rest of the request is not worth reading
+	retry  time.Duration // when to come again; 0 = not said
 }
 
 func (p *problem) Error() string { return p.kind.code + ": " + p.detail }
+
+// RetryIn is when to come again.
+func (p *problem) RetryIn() time.Duration { return p.retry }
 
 var (
 	errNoRoute = &problem{kind: notFound}

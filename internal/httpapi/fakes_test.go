@@ -36,15 +36,19 @@ type rooms struct {
 	store       func(p job.Plan, ifVersion int64) (job.Plan, error)
 	why         func() (Why, error)
 	stats       func() (Stats, error)
+	audit       func(run bool) (Audit, error)
 	health      Health
 	ready       Report
 	rate        float64
 	hint        time.Duration
 	types       *job.Registry
 	plans       job.PlanBook
+	ring        ring
+	told        changeLog
 
 	submitted []job.Submission
 	found     []job.ID
+	deadPages []job.Filter
 	closed    int
 	lastID    string
 	log       bytes.Buffer
@@ -89,7 +93,8 @@ func (r *rooms) Dead(_ context.Context, f job.Filter, cursor string, limit int) 
 	return r.dead(f, cursor, limit)
 }
 
-func (r *rooms) DeadPage(_ context.Context, page, size int) ([]job.DeadLetter, int64, error) {
+func (r *rooms) DeadPage(_ context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error) {
+	r.deadPages = append(r.deadPages, f)
 	from := min(page*size, len(r.letters))
 	return r.letters[from:min(from+size, len(r.letters))], int64(len(r.letters)), r.eachDead
 }
@@ -152,6 +157,9 @@ func (r *rooms) Artifact(context.Context, job.ID) (io.ReadCloser, string, string
 func (r *rooms) Stats(context.Context) (Stats, error)     { return r.stats() }
 func (r *rooms) Why(context.Context, job.ID) (Why, error) { return r.why() }
 func (r *rooms) Health(context.Context) Health            { return r.health }
+
+func (r *rooms) LastAudit(context.Context) (Audit, error) { return r.audit(false) }
+func (r *rooms) RunAudit(context.Context) (Audit, error)  { return r.audit(true) }
 
 // sentences are what a stream said, one event each, without the blank lines.
 func sentences(body string) []string {

@@ -66,20 +66,26 @@ type Check struct {
 	Detail string `json:"detail,omitzero"`
 }
 
-// readyz is GET /readyz, with ?verbose the parts too.
+// readyz is GET /readyz, with ?verbose the parts too; where there are keys, for operators.
 func (a *api) readyz(c *gin.Context) error {
 	report := a.Ready.Ready(c.Request.Context())
 	body := readyBody{Status: report.Status, Timestamp: stamp(a.Now())}
-	if _, verbose := c.GetQuery("verbose"); verbose {
+	if _, verbose := c.GetQuery("verbose"); verbose && a.insider(c.Request) {
 		body.Checks = report.Checks
 	}
 	return write(c, served(report.Ready), &body)
 }
 
-// health is GET /actuator/health.
+// health is GET /actuator/health; where there are keys, its parts are for operators.
 func (a *api) health(c *gin.Context) error {
 	health := a.Overview.Health(c.Request.Context())
-	return write(c, served(health.Status != "DOWN" && health.Status != "OUT_OF_SERVICE"), &health)
+	status := served(health.Status != "DOWN" && health.Status != "OUT_OF_SERVICE")
+	if !a.insider(c.Request) {
+		return write(c, status, &struct {
+			Status string `json:"status"`
+		}{health.Status})
+	}
+	return write(c, status, &health)
 }
 
 func served(yes bool) int {

@@ -19,6 +19,10 @@ type api struct {
 	bodyLimit int64
 	waiting   atomic.Int64 // long-polls and streams under way
 	batches   atomic.Int64 // bytes of batches in memory
+	held      atomic.Int64 // refusals on their way, see hold
+	bodies    atomic.Int64 // bytes of other bodies on their way
+	requests  atomic.Int64 // under way; counted where they are bounded
+	profiling atomic.Bool  // a profile that takes its time is being taken
 }
 
 // bodyMargin is what a body may hold beside its payload.
@@ -40,17 +44,17 @@ func (a *api) handler() http.Handler {
 	e.UseEscapedPath = true
 	e.UnescapePathValues = false
 
-	e.Use(a.guard)
+	e.Use(a.guard, a.crowd)
 	known := &addresses{}
-	for _, r := range a.routes() {
+	for _, r := range append(a.routes(), a.opsRoutes()...) {
 		if a.HealthOnly && !r.health {
 			continue
 		}
-		e.Handle(r.method, r.path, a.handle(r.serve))
+		e.Handle(r.method, r.path, a.handle(a.pass(r.permission, r.serve)))
 		known.add(r.method, r.path)
 	}
 	for _, r := range a.Extra {
-		e.Handle(r.Method, r.Path, gin.WrapH(r.Handler))
+		e.Handle(r.Method, r.Path, a.handle(a.pass(r.Permission, serving(r.Handler))))
 		known.add(r.Method, r.Path)
 	}
 	e.NoRoute(a.handle(known.refuse))
@@ -59,55 +63,73 @@ func (a *api) handler() http.Handler {
 
 type route struct {
 	method, path string
+	permission   Permission
 	serve        func(*gin.Context) error
 	health       bool // of the process, not of the contract: served on every listener
 }
 
-// routes are all addresses of the contract. What only reads also answers HEAD: net/http drops the body.
+// serving is a handler of another room.
+func serving(h http.Handler) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		h.ServeHTTP(c.Writer, c.Request)
+		return nil
+	}
+}
+
+// routes are all addresses of the contract, each with what it takes to use it. What only reads also answers HEAD: net/http drops the body.
 func (a *api) routes() []route {
 	var all []route
-	add := func(method, path string, serve func(*gin.Context) error) {
-		all = append(all, route{method, path, serve, path == "/livez" || path == "/readyz"})
+	add := func(method, path string, p Permission, serve func(*gin.Context) error) {
+		all = append(all, route{method, path, p, serve, path == "/livez" || path == "/readyz"})
 	}
-	get := func(path string, serve func(*gin.Context) error) {
-		add(http.MethodGet, path, serve)
-		add(http.MethodHead, path, serve)
+	get := func(path string, p Permission, serve func(*gin.Context) error) {
+		add(http.MethodGet, path, p, serve)
+		add(http.MethodHead, path, p, serve)
 	}
-	post := func(path string, serve func(*gin.Context) error) { add(http.MethodPost, path, serve) }
+	post := func(path string, p Permission, serve func(*gin.Context) error) { add(http.MethodPost, path, p, serve) }
 
-	post("/:tier/submit", a.submit)
-	post("/:tier/submit/batch", a.submitBatch)
-	get("/result/poll", a.poll)
+	post("/:tier/submit", ForTierSubmits, a.submit)
+	post("/:tier/submit/batch", ForTierSubmits, a.submitBatch)
+	get("/result/poll", ForOwners, a.poll)
 
-	post("/jobs", a.postJob)
-	post("/api/jobs", a.postAPIJob)
-	get("/jobs/dead", within(operation, a.deadPage))
-	get("/jobs/:id", within(operation, a.getJob))
-	get("/api/jobs/:id", within(operation, a.getJob))
-	get("/jobs/:id/artifact", a.artifact)
-	get("/api/jobs/:id/why", within(operation, a.why))
-	add(http.MethodGet, "/api/jobs/:id/events", a.jobEvents)
-	add(http.MethodGet, "/api/events", a.allEvents)
+	post("/jobs", ForSubmits, a.postJob)
+	post("/api/jobs", ForSubmits, a.postAPIJob)
+	get("/jobs/dead", ForLists, within(operation, a.deadPage))
+	get("/jobs/:id", ForOwners, within(operation, a.getJob))
+	get("/api/jobs/:id", ForOwners, within(operation, a.getJob))
+	get("/jobs/:id/artifact", ForOwners, a.artifact)
+	get("/api/jobs/:id/why", ForOwners, within(operation, a.why))
+	add(http.MethodGet, "/api/jobs/:id/events", ForOwners, a.jobEvents)
+	add(http.MethodGet, "/api/events", ForOperators, a.allEvents)
 
-	post("/jobs/:id/retry", within(operation, a.requeue))
-	post("/admin/jobs/:id/resubmit", within(operation, a.requeue))
-	add(http.MethodDelete, "/admin/jobs/:id", within(operation, a.cancel))
-	add(http.MethodDelete, "/api/jobs/:id", within(operation, a.cancel))
-	post("/api/jobs/:id/cancel", within(operation, a.cancel))
+	post("/jobs/:id/retry", ForOwnersToAct, within(operation, a.requeue))
+	post("/admin/jobs/:id/resubmit", ForAdmins, within(operation, a.requeue))
+	add(http.MethodDelete, "/admin/jobs/:id", ForAdmins, within(operation, a.cancel))
+	add(http.MethodDelete, "/api/jobs/:id", ForOwnersToAct, within(operation, a.cancel))
+	post("/api/jobs/:id/cancel", ForOwnersToAct, within(operation, a.cancel))
 
-	get("/admin/jobs", within(operation, a.list))
-	get("/api/jobs", within(operation, a.list))
-	get("/admin/dead", within(operation, a.dead))
-	add(http.MethodGet, "/admin/dead/export", a.deadExport)
-	post("/admin/dead/requeue", within(bulk, a.requeueDead))
-	get("/admin/tiers", within(operation, a.tiers))
-	get("/admin/tiers/:tier", within(operation, a.getTier))
-	add(http.MethodPut, "/admin/tiers/:tier", within(operation, a.putTier))
+	get("/admin/jobs", ForOperators, within(operation, a.list))
+	get("/api/jobs", ForLists, within(operation, a.list))
+	get("/admin/dead", ForOperators, within(operation, a.dead))
+	add(http.MethodGet, "/admin/dead/export", ForOperators, a.deadExport)
+	post("/admin/dead/requeue", ForAdmins, within(bulk, a.requeueDead))
+	get("/admin/tiers", ForOperators, within(operation, a.tiers))
+	get("/admin/tiers/:tier", ForOperators, within(operation, a.getTier))
+	add(http.MethodPut, "/admin/tiers/:tier", ForAdmins, within(operation, a.putTier))
 
-	get("/api/stats", within(operation, a.stats))
-	get("/actuator/health", a.health)
-	get("/livez", a.livez)
-	get("/readyz", a.readyz)
+	get("/admin/consistency", ForOperators, within(operation, a.lastAudit))
+	post("/admin/consistency", ForAdmins, within(bulk, a.runAudit))
+
+	get("/admin/keys", ForOperators, within(operation, a.keys))
+	post("/admin/keys", ForAdmins, within(operation, a.createKey))
+	post("/admin/keys/:id/rotate", ForAdmins, within(operation, a.rotateKey))
+	add(http.MethodDelete, "/admin/keys/:id", ForAdmins, within(operation, a.revokeKey))
+	get("/admin/audit", ForOperators, within(operation, a.changesPage))
+
+	get("/api/stats", ForOperators, within(operation, a.stats))
+	get("/actuator/health", ForEverybody, a.health)
+	get("/livez", ForEverybody, a.livez)
+	get("/readyz", ForEverybody, a.readyz)
 	return all
 }
 
@@ -115,7 +137,7 @@ func (a *api) routes() []route {
 func Routes() []Route {
 	var all []Route
 	for _, r := range new(api).routes() {
-		all = append(all, Route{Method: r.method, Path: r.path})
+		all = append(all, Route{Method: r.method, Path: r.path, Permission: r.permission})
 	}
 	return all
 }

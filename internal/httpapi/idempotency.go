@@ -59,9 +59,18 @@ func ownKey(owner, key string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// namespace is within which a caller's keys are one of a kind: callers without an API key are told apart by their addresses, or one could learn
+// the id of another's job.
+func namespace(c *job.Caller) string {
+	if anonymous(c) {
+		return "address " + c.Address.String()
+	}
+	return c.Owner()
+}
+
 // idempotency is the key of a submission and what was asked for under it. What counts is what the caller said, not what it came to: a runAt
 // that has passed since is the same runAt. White space in the payload does not count.
-func idempotency(s *job.Submission, asked *asked) job.Idempotency {
+func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempotency {
 	payload := jsontext.Value(bytes.Clone(asked.payload))
 	if payload != nil {
 		_ = payload.Compact() // it was read as JSON: it is
@@ -74,7 +83,7 @@ func idempotency(s *job.Submission, asked *asked) job.Idempotency {
 		due = asked.runAt.Format(time.RFC3339Nano)
 	}
 	return job.Idempotency{
-		Key: ownKey(s.Owner, asked.key),
+		Key: ownKey(namespace(caller), asked.key),
 		Body: hexHash([]byte(s.Tier), []byte(s.Type), payload, []byte(strconv.Itoa(asked.maxRetries)), []byte(due),
 			[]byte(asked.callback)),
 	}

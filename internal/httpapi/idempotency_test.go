@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -72,6 +73,28 @@ func TestIdempotency_WhatIsTheSame_S4_P1(t *testing.T) {
 func TestIdempotency_OfAnotherCaller_A59(t *testing.T) {
 	if ownKey("a", "k") == ownKey("b", "k") || ownKey("", "a\x00k") == ownKey("a", "k\x00") {
 		t.Error("two callers share a key")
+	}
+	keys := map[string]string{}
+	for _, owner := range []string{"", mine, theirs} {
+		for _, path := range []string{"/public/submit", "/public/submit/batch"} {
+			r := newRooms(t)
+			r.behind(job.Caller{Key: job.Key{ID: owner, Role: job.RoleSubmit}})
+			if path == "/public/submit" {
+				r.json("POST", path, "{}", "Idempotency-Key", "k")
+			} else {
+				r.json("POST", path, `[{"idempotencyKey":"k"}]`)
+			}
+			keys[r.submitted[0].Idempotency.Key] = owner
+		}
+	}
+	for _, from := range []string{"192.0.2.1", "192.0.2.2"} { // without an API key
+		r := newRooms(t)
+		r.behind(job.Caller{Key: job.Key{Role: job.RoleSubmit}, Address: netip.MustParseAddr(from)})
+		r.json("POST", "/public/submit", "{}", "Idempotency-Key", "k")
+		keys[r.submitted[0].Idempotency.Key] = from
+	}
+	if len(keys) != 5 {
+		t.Errorf("five callers' keys are kept as %v", keys)
 	}
 	if hexHash([]byte("ab"), []byte("c")) == hexHash([]byte("a"), []byte("bc")) {
 		t.Error("two bodies read alike")

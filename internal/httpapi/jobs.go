@@ -72,15 +72,16 @@ func (a *api) getJob(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx := c.Request.Context()
-	j, err := a.Jobs.Find(ctx, id)
+	j, err := a.find(c, id)
 	if err != nil {
 		return aboutJob(err, id)
 	}
-	attempts, err := a.Jobs.Attempts(ctx, id)
+	attempts, err := a.Jobs.Attempts(c.Request.Context(), id)
 	if err != nil {
 		return aboutJob(err, id)
 	}
+	a.veil(c, &j)
+	attempts = a.veilAttempts(c, j.Type, attempts)
 	return write(c, http.StatusOK, &jobBody{jobRow: rowOf(&j), Result: j.Result, History: history(&j, attempts)})
 }
 
@@ -89,18 +90,20 @@ var listParams = params[listQuery]{
 	"limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 
-// list is GET /admin/jobs and GET /api/jobs.
+// list is GET /admin/jobs and GET /api/jobs: of operators, everybody's jobs; of others, their own.
 func (a *api) list(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
+	own(c, &q.Filter)
 	jobs, next, err := a.Jobs.List(c.Request.Context(), q.Filter, q.cursor, q.limit)
 	if err != nil {
 		return listError(err)
 	}
 	body := listBody[jobRow]{Items: make([]jobRow, len(jobs)), Next: orNull(next)}
 	for i := range jobs {
+		a.veil(c, &jobs[i])
 		body.Items[i] = rowOf(&jobs[i])
 	}
 	return write(c, http.StatusOK, &body)

@@ -47,16 +47,17 @@ func newRooms(t testing.TB) *rooms {
 	job.Handle(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
 	r.deps = Deps{
-		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r,
+		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r, Audit: r,
+		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {
 				return errors.New("must begin with https://")
 			}
 			return nil
 		},
-		PayloadLimit: 1000,
-		Log:          slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Now:          func() time.Time { return aMoment },
+		PayloadLimit: 1000, Insecure: true,
+		Log: slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Now: func() time.Time { return aMoment },
 	}
 	r.Handler = NewHandler(r.deps)
 	return r

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -35,15 +34,8 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	limited := http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit)
-	var body []byte
-	var err error
-	if r.ContentLength > 0 {
-		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(limited, body)
-	} else {
-		body, err = io.ReadAll(limited)
-	}
+	body, held, err := a.bodyMemory().gather(http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit), r.ContentLength, firstPiece)
+	a.bodies.Add(-held)
 	if err != nil {
 		return nil, unread(r, err)
 	}
@@ -56,7 +48,10 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 // unread says why a body could not be read to its end.
 func unread(r *http.Request, err error) error {
 	var over *http.MaxBytesError
+	var full *problem
 	switch {
+	case errors.As(err, &full):
+		return full
 	case errors.As(err, &over):
 		return tooLong(over.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded): // net/http ends the context as well; the client is there, and slow

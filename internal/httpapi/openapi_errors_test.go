@@ -31,6 +31,11 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
+	r.audit = func(bool) (Audit, error) { return Audit{}, err }
+	r.ring.err, r.told.err = err, err
+	if errors.Is(err, job.ErrNotFound) {
+		r.ring.err = job.ErrNoKey
+	}
 	r.ready, r.health.Status = Report{Status: "OUT_OF_SERVICE"}, "DOWN"
 	return r
 }
@@ -39,12 +44,13 @@ func allFailing(t *testing.T, err error) *rooms {
 var bodies = map[string]string{
 	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`, "/{tier}/submit/batch": `[{}]`,
 	"/admin/dead/requeue": `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
+	"/admin/keys": `{"name":"ci","role":"admin"}`,
 }
 
 // provoke makes a call that must be answered with a status.
 func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRecorder {
 	t.Helper()
-	at := strings.NewReplacer("{tier}", "paid", "{id}", string(knownID)).Replace(path)
+	at := strings.NewReplacer("/keys/{id}", "/keys/"+knownKey, "{tier}", "paid", "{id}", string(knownID)).Replace(path)
 	if path == "/result/poll" {
 		at = pollKnown
 	}
@@ -55,6 +61,19 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	switch status {
 	case 400:
 		return newRooms(t).do(method, strings.Split(at, "?")[0]+"?nope=1", "")
+	case 401, 403, 429:
+		r := newRooms(t)
+		switch d := r.behind(callers["worker"]); {
+		case status == 401:
+			d.err = job.ErrUnauthorized
+		case status == 429:
+			d.err = job.ErrRateLimited
+		case !strings.Contains(whoMay[method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(path)], "worker"): // he may nothing else
+		default:
+			r.deps.Insecure, r.deps.Doors = false, nil
+			r.Handler = NewHandler(r.deps)
+		}
+		return r.json(method, at, body)
 	case 404:
 		at = strings.Replace(at, "paid", "nowhere", 1)
 		return allFailing(t, job.ErrNotFound).json(method, at, strings.Replace(body, "{", `{"tier":"GOLD",`, 1))

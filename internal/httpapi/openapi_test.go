@@ -122,8 +122,8 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := []*kind{
-		invalidRequest, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, changed, payloadTooLarge, unsupportedMedia, invalidPayload,
-		unknownJobType, keyMismatch, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
+		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, needsAdmin, changed, payloadTooLarge, unsupportedMedia, invalidPayload,
+		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 	}
 	source, err := os.ReadFile("errors.go")
 	if err != nil {

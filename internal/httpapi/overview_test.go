@@ -111,12 +111,12 @@ func TestHealth_S0_E5_S1_E6_S4_E6(t *testing.T) {
 func TestExtra(t *testing.T) {
 	r := newRooms(t)
 	r.deps.Extra = []Route{
-		{"GET", "/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tierq_up 1\n") })},
+		{"GET", "/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tierq_up 1\n") }), ForEverybody},
 		{"GET", "/static/*file", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Cache-Control", "max-age=60")
 			fmt.Fprint(w, q.URL.Path)
-		})},
-		{"GET", "/panics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("hunter2") })},
+		}), ForEverybody},
+		{"GET", "/panics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("hunter2") }), ForEverybody},
 	}
 	r.Handler = NewHandler(r.deps)
 	rec := r.do("GET", "/metrics", "")

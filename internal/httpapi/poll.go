@@ -88,11 +88,12 @@ func (a *api) poll(c *gin.Context) error {
 	if q.wait > 0 {
 		j, err = a.await(c, q, known)
 	} else {
-		j, err = a.Jobs.Find(c.Request.Context(), q.id)
+		j, err = a.find(c, q.id)
 	}
 	if err != nil {
 		return aboutJob(err, q.id)
 	}
+	a.veil(c, &j)
 	tag := etag(&j)
 	if matches(known, tag) {
 		h["Etag"], h["Cache-Control"] = []string{tag}, revalidate

@@ -39,7 +39,11 @@ func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r
 		if asked.typ == "" {
 			return job.Plan{}, invalid(asked.spelling.typ, "is missing")
 		}
-		return a.tierAsked(asked.tier)
+		plan, err := a.tierAsked(asked.tier)
+		if err == nil {
+			err = mayTier(c, plan.Tier)
+		}
+		return plan, err
 	})
 	if err != nil {
 		return err

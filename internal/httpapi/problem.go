@@ -26,7 +26,10 @@ type problemBody struct {
 	Errors    []fieldError `json:"errors,omitempty"`
 }
 
-var problemType = []string{"application/problem+json"}
+var (
+	problemType = []string{"application/problem+json"}
+	bearer      = []string{"Bearer"}
+)
 
 // gone is what the log shows for a client that left before its answer; nobody receives it.
 const gone = 499
@@ -43,10 +46,15 @@ func (a *api) fail(c *gin.Context, err error) {
 	if !known {
 		a.Log.ErrorContext(ctx, "request failed", "route", c.FullPath(), "err", err, "trace_id", traceOf(c))
 	}
+	if p.kind == rateLimited {
+		a.hold(ctx)
+	}
 	h := c.Writer.Header()
 	h["Content-Type"] = problemType
 	switch p.kind {
-	case systemUnhealthy, queueFull:
+	case unauthorized:
+		h["Www-Authenticate"] = bearer
+	case systemUnhealthy, queueFull, rateLimited:
 		h.Set("Retry-After", strconv.Itoa(retryAfter(err)))
 	case outcomeUnknown, changeUnknown:
 		if p.jobID != "" {

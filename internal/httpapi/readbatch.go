@@ -13,11 +13,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The bounds of a batch, and of all that are in memory at once.
+// The bounds of a batch.
 const (
 	maxEntries    = 1000
 	maxBatchBytes = 16 << 20
-	batchMemory   = 256 << 20
 	batchArrival  = time.Minute // for its body: 16 MiB take longer than the 15 s of a small one
 )
 
@@ -38,27 +37,18 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 		return nil, done, err
 	}
 	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival)) // where it cannot be set, the server's own holds
-	limited := http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes)
-	for buffer, piece := (bytes.Buffer{}), make([]byte, 64<<10); ; {
-		n, err := limited.Read(piece)
-		held += int64(n)
-		if a.batches.Add(int64(n)) > batchMemory {
-			return nil, done, &problem{kind: systemUnhealthy, detail: "too many batches are being read; send it again", close: true}
-		}
-		buffer.Write(piece[:n])
-		switch {
-		case errors.Is(err, io.EOF) && blank(buffer.Bytes()):
-			return nil, done, &problem{kind: invalidRequest, detail: "a batch needs a body: a JSON array, or a JSON object per line"}
-		case errors.Is(err, io.EOF):
-			entries, err := split(buffer.Bytes())
-			if err == nil && len(entries) > maxEntries {
-				err = tooLarge(fmt.Sprintf("the batch has more than %d entries", maxEntries))
-			}
-			return entries, done, err
-		case err != nil:
-			return nil, done, unread(r, err)
-		}
+	var body []byte
+	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength, 0); err != nil {
+		return nil, done, unread(r, err)
 	}
+	if blank(body) {
+		return nil, done, &problem{kind: invalidRequest, detail: "a batch needs a body: a JSON array, or a JSON object per line"}
+	}
+	entries, err = split(body)
+	if err == nil && len(entries) > maxEntries {
+		err = tooLarge(fmt.Sprintf("the batch has more than %d entries", maxEntries))
+	}
+	return entries, done, err
 }
 
 // splitter is how a batch of this media type is cut into its entries: an array into its items, JSON by the line into its lines.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,6 +42,31 @@ var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
 	},
 }}
 
+// requeuedDead records a bulk requeue. One that stopped half-way was done, as far as it says.
+func (a *api) requeuedDead(c *gin.Context, asked *requeueAsked, matched, requeued int, err error) {
+	if requeued > 0 {
+		err = nil
+	}
+	a.changed(c, "dead.requeue", asked.told(), nil, &struct {
+		Matched  int `json:"matched"`
+		Requeued int `json:"requeued"`
+	}{matched, requeued}, err)
+}
+
+// told is the filter in words, for the log of changes.
+func (r *requeueAsked) told() string {
+	words := []string{"limit=" + strconv.Itoa(r.limit)}
+	for _, one := range [][2]string{{"tier", string(r.Tier)}, {"type", r.Type}, {"cause", string(r.Cause)}} {
+		if one[1] != "" {
+			words = append(words, one[0]+"="+one[1])
+		}
+	}
+	if !r.To.IsZero() {
+		words = append(words, "before="+stamp(r.To))
+	}
+	return strings.Join(words, " ")
+}
+
 // text is a value's text; "" for anything but a string.
 func text(v jsontext.Value) string { return string(unquoted(v)) }
 
@@ -72,6 +98,9 @@ func (a *api) requeueDead(c *gin.Context) error {
 		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))
 	}
 	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun)
+	if !asked.dryRun {
+		a.requeuedDead(c, &asked, matched, requeued, err)
+	}
 	switch {
 	case err != nil && requeued == 0 && asked.dryRun:
 		return err

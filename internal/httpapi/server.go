@@ -23,19 +23,30 @@ type Server struct {
 	onDrain func()
 	drained sync.Once
 
+	connections int
+
 	mu       sync.Mutex
-	listener net.Listener
+	listener *seats
 	serving  bool
 	stopped  bool
 	group    sync.WaitGroup
 }
 
+// Limits are what of a server's limits is not the same everywhere.
+type Limits struct {
+	Connections int  // at once; 8192 if not positive
+	H2C         bool // also HTTP/2 without TLS, for clients that begin with it; the header Upgrade is ignored as ever
+}
+
 // NewServer prepares a server for an address, host:port, which the named setting has. It binds nothing yet.
-func NewServer(setting, addr string, h http.Handler, log *slog.Logger) *Server {
+func NewServer(setting, addr string, h http.Handler, l Limits, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{setting: setting, addr: addr, log: log, failed: make(chan error, 1), server: &http.Server{
+	if l.Connections <= 0 {
+		l.Connections = 8192
+	}
+	s := &Server{setting: setting, addr: addr, log: log, connections: l.Connections, failed: make(chan error, 1), server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -43,7 +54,28 @@ func NewServer(setting, addr string, h http.Handler, log *slog.Logger) *Server {
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Protocols:         &http.Protocols{},
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is refused like every other method that is not served
 	}}
+	s.server.Protocols.SetHTTP1(true)
+	if l.H2C {
+		s.server.Protocols.SetUnencryptedHTTP2(true)
+		s.server.HTTP2 = &frames
+	}
+	return s
+}
+
+// frames bounds what one HTTP/2 connection may take: what clients send before a handler reads it, and how long it may stand still. Headers,
+// control frames and streams that are opened to be reset have net/http's own bounds.
+var frames = http.HTTP2Config{
+	MaxConcurrentStreams:          100,
+	MaxReadFrameSize:              16 << 10,
+	MaxReceiveBufferPerConnection: 128 << 10,
+	MaxReceiveBufferPerStream:     64 << 10,
+	SendPingTimeout:               30 * time.Second,
+	PingTimeout:                   15 * time.Second,
+	WriteByteTimeout:              30 * time.Second,
 }
 
 // Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is taken, or none,
@@ -65,7 +97,8 @@ func (s *Server) bind(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", s.setting, s.addr, err)
 	}
-	s.listener = l
+	s.listener = newSeats(l, s.connections, s.log)
+	s.server.ConnState = s.listener.state
 	return nil
 }
 
@@ -80,6 +113,10 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.serving = true
+	if files, tooFew := scarce(s.connections); tooFew {
+		s.log.Warn("this process may open too few files for its connections: raise its limit (ulimit -n), or lower TIERQ_CONNECTIONS",
+			"files", files, "connections", s.connections, "setting", s.setting)
+	}
 	l := s.listener
 	s.group.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 
 func serve(t *testing.T, h http.Handler) *Server {
 	t.Helper()
-	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", h, nil)
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", h, Limits{}, nil)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
 	return res, string(body)
 }
 
-func TestServer_RawRequests_A10_A12_A13_A19_A20(t *testing.T) {
+func TestServer_RawRequests_A10_A12_A13_A19_A20_A27(t *testing.T) {
 	r := newRooms(t)
 	s := serve(t, r)
 	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
@@ -59,14 +60,30 @@ func TestServer_RawRequests_A10_A12_A13_A19_A20(t *testing.T) {
 		request string
 		status  int
 	}{
-		"A10 dots":           {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A10 NUL":            {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A12 endless chunks": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
-		"A12 too long, said": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
-		"A19 large headers":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n", 431},
-		"A20 two lengths":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}", 400},
-		"A20 no host":        {"POST /paid/submit HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400},
-		"A20 bad host":       {"POST /paid/submit HTTP/1.1\r\nHost: a/b\r\nContent-Length: 0\r\n\r\n", 400},
+		"A10 dots":             {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A10 NUL":              {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A12 endless chunks":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
+		"A12 too long, said":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
+		"A19 large headers":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n", 431},
+		"A20 two lengths":      {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}", 400},
+		"A20 no host":          {"POST /paid/submit HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400},
+		"A20 two lengths, one": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5, 6\r\n\r\n{}", 400},
+		"A20 signed length":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: +2\r\n\r\n{}", 400},
+		"A20 other coding":     {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 501},
+		"A20 hidden coding":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\nContent-Length: 2\r\n\r\n{}", 501},
+		"A20 two codings":      {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
+		"A20 a chunk's size":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n", 400},
+		"A20 space in a name":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length : 0\r\n\r\n", 400},
+		"A20 no name":          {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n: x\r\n\r\n", 400},
+		"A20 two hosts":        {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
+		"A20 a bare CR":        {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\rHost: y\r\n\r\n", 400},
+		"A20 NUL in a header":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\x00b\r\n\r\n", 400},
+		"A20 version":          {"POST /paid/submit HTTP/3.7\r\nHost: x\r\n\r\n", 505},
+		"A20 a space more":     {"POST  /paid/submit HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"A19 many headers":     {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 6000) + "\r\n", 431},
+		"A27 CONNECT":          {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", 404},
+		"A27 OPTIONS *":        {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+		"A20 bad host":         {"POST /paid/submit HTTP/1.1\r\nHost: a/b\r\nContent-Length: 0\r\n\r\n", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, body := raw(t, s, c.request)
@@ -98,7 +115,7 @@ func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
 }
 
 func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
-	s := NewServer("TIERQ_ADDR", "", nil, nil).server
+	s := NewServer("TIERQ_ADDR", "", nil, Limits{}, nil).server
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second || s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
 	}
@@ -106,11 +123,11 @@ func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
 
 func TestServer_AnAddressThatIsTaken(t *testing.T) {
 	first := serve(t, newRooms(t))
-	second := NewServer("TIERQ_ADDR", first.Addr(), nil, nil)
+	second := NewServer("TIERQ_ADDR", first.Addr(), nil, Limits{}, nil)
 	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR "+first.Addr()+" is taken") {
 		t.Errorf("start: %v", err)
 	}
-	if err := NewServer("TIERQ_ADDR", "nonsense", nil, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
+	if err := NewServer("TIERQ_ADDR", "nonsense", nil, Limits{}, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
 		t.Errorf("start: %v", err)
 	}
 	if err := second.Stop(t.Context()); err != nil {
@@ -165,7 +182,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 // A body that comes too slowly is answered in the one shape, and the connection ends.
 func TestServer_ASlowBody_A15(t *testing.T) {
 	r := newRooms(t)
-	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, nil)
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, Limits{}, nil)
 	s.server.ReadTimeout = 200 * time.Millisecond
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -183,5 +200,52 @@ func TestServer_ASlowBody_A15(t *testing.T) {
 	answer, err := io.ReadAll(conn)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), `"the body did not arrive in time"`) {
 		t.Errorf("%v: %s", err, answer)
+	}
+}
+
+// Requests that come one behind the other are answered in their order, and what stands behind a body is the next request and nothing else. A
+// request with a length and a coding has the coding: a proxy in front that reads it otherwise is not one for us.
+func TestServer_Pipelined_A20(t *testing.T) {
+	r := newRooms(t)
+	s := serve(t, r)
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"three": {
+			"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}GET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
+			[]string{"200", "202", "404"},
+		},
+		"behind a bad one": {
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+			[]string{"400", "200"},
+		},
+		"behind one that was not read": {
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n12345POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+			[]string{"415"},
+		},
+		"a length and a coding": {
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+			[]string{"202", "200"},
+		},
+		"a folded header": {"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: a\r\n\tb\r\n\r\n", []string{"200"}},
+	} {
+		conn := dial(t, s)
+		conn.send(c.text)
+		if err := conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			res, err := http.ReadResponse(conn.answers, nil)
+			if err != nil {
+				break
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			got = append(got, fmt.Sprint(res.StatusCode))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // The times of a stream.
 const (
-	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead
+	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead; and a look at whether the caller may still listen
 	writeLimit = 10 * time.Second // what one piece may take to get through
 )
 
@@ -21,17 +21,19 @@ const (
 type stream struct {
 	c       *gin.Context
 	control *http.ResponseController
-	stop    context.CancelFunc // called when nobody reads any more
+	stop    context.CancelFunc // called when nobody reads any more, or may
+	may     func() bool
 
 	mu    sync.Mutex
 	begun bool
 	group sync.WaitGroup
 }
 
-// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves.
-func openStream(c *gin.Context) (*stream, context.Context) {
+// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves, and when his key opens nothing any more.
+func (a *api) openStream(c *gin.Context) (*stream, context.Context) {
 	ctx, cancel := context.WithCancel(c.Request.Context())
-	s := &stream{c: c, control: http.NewResponseController(c.Writer), stop: cancel}
+	r, caller := c.Request.WithContext(ctx), *callerOf(c)
+	s := &stream{c: c, control: http.NewResponseController(c.Writer), stop: cancel, may: func() bool { return a.still(r, &caller) }}
 	s.group.Go(func() { s.ping(ctx) })
 	return s, ctx
 }
@@ -50,6 +52,10 @@ func (s *stream) ping(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if !s.may() {
+			s.stop()
+			return
 		}
 		s.mu.Lock()
 		if s.begun && s.write([]byte(": ping\n\n")) != nil {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -25,12 +26,15 @@ func (a *api) jobEvents(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.known(c, id); err != nil {
+		return aboutJob(err, id)
+	}
 	leave, err := a.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	s, ctx := openStream(c)
+	s, ctx := a.openStream(c)
 	defer s.close()
 	last := lastEvent(c.Request.Header)
 	err = a.Wait.Follow(ctx, id, func(j job.Job) error {
@@ -39,6 +43,7 @@ func (a *api) jobEvents(c *gin.Context) error {
 			return s.start()
 		}
 		last = tag
+		a.veil(c, &j)
 		view := a.view(ctx, &j)
 		data, err := encode(&view)
 		if err != nil {
@@ -61,7 +66,7 @@ func (a *api) endStream(c *gin.Context, s *stream, err error) error {
 	if left := c.Request.Context().Err(); left != nil {
 		return left
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) { // that is our own end of it
 		return a.breakOff(c, "stream", err)
 	}
 	s.close() // no ping behind the goodbye
@@ -88,7 +93,7 @@ func (a *api) allEvents(c *gin.Context) error {
 		return err
 	}
 	defer leave()
-	s, ctx := openStream(c)
+	s, ctx := a.openStream(c)
 	defer s.close()
 	subscription := a.Events.Stream(lastEvent(c.Request.Header))
 	defer subscription.Close()

@@ -149,7 +149,7 @@ func TestServer_Streams_A16_A24(t *testing.T) {
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		h.ServeHTTP(w, q)
 		ended <- q.Context().Err()
-	}), nil)
+	}), Limits{}, nil)
 	s.server.ReadTimeout, s.server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)

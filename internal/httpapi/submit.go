@@ -42,6 +42,9 @@ func (a *api) submit(c *gin.Context) error {
 	if !ok {
 		return a.noTier()
 	}
+	if err := mayTier(c, plan.Tier); err != nil {
+		return err
+	}
 	s, err := a.asks(c, tierBody, func(asked) (job.Plan, error) { return plan, nil })
 	if err != nil {
 		return err
@@ -76,26 +79,31 @@ func (a *api) asks(c *gin.Context, shape *submitBody, plan func(asked) (job.Plan
 	if err != nil {
 		return job.Submission{}, err
 	}
-	return a.submission(&asked, p, traceOf(c))
+	return a.submission(callerOf(c), &asked, p, traceOf(c))
 }
 
-// submission holds what is asked for to its plan, its type and the clock.
-func (a *api) submission(asked *asked, plan job.Plan, trace string) (s job.Submission, err error) {
+// submission holds what is asked for to its caller, its plan, its type and the clock.
+func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace string) (s job.Submission, err error) {
 	if asked.typ == "" {
 		asked.typ = defaultType
+	}
+	if err := mayType(caller, asked.typ); err != nil {
+		return s, err
 	}
 	if err := a.check(asked, plan); err != nil {
 		return s, err
 	}
-	s = job.Submission{Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: asked.maxRetries, TraceID: trace}
-	s.CallbackURL = asked.callback
+	s = job.Submission{
+		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: asked.maxRetries, TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
+	}
+	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
 	if asked.delay > 0 || !asked.runAt.IsZero() {
 		if s.Delay, s.RunAt, err = asked.runsAt(a.Clock()); err != nil {
 			return s, err
 		}
 	}
 	if asked.key != "" {
-		s.Idempotency = idempotency(&s, asked)
+		s.Idempotency = idempotency(caller, &s, asked)
 	}
 	return s, nil
 }
@@ -157,7 +165,7 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 		return receipt{}, &problem{kind: outcomeUnknown, jobID: accepted.ID}
 	}
 	if err != nil {
-		return receipt{}, err
+		return receipt{}, a.overQuota(err, &s)
 	}
 	r := receipt{Accepted: accepted, status: firstStatus(&s), trace: s.TraceID, in: a.Submit.Hint(s.Tier)}
 	switch {

@@ -71,18 +71,32 @@ func (a *api) putTier(c *gin.Context) error {
 		return err
 	}
 	plan.Tier = tier
-	if _, there := a.Plans.Plan(tier); version == -1 && len(c.Request.Header["If-Match"]) > 0 && !there {
+	was, there := a.Plans.Plan(tier)
+	if version == -1 && len(c.Request.Header["If-Match"]) > 0 && !there {
 		return &problem{kind: changed, detail: "there is no such tier; create it with If-None-Match: *"}
 	}
 	if err := plan.Check(); err != nil {
 		return badPlan(err)
 	}
 	stored, err := a.Plans.StorePlan(c.Request.Context(), plan, version)
+	a.planChanged(c, was, there, plan, stored, err)
 	if err != nil {
 		return badPlan(inDoubt(err, "The plan may or may not have been stored: look at the tier in some seconds, before you send it again."))
 	}
 	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
 	return write(c, http.StatusOK, planOf(stored))
+}
+
+// planChanged records a plan that was stored, or was to be.
+func (a *api) planChanged(c *gin.Context, was job.Plan, there bool, asked, stored job.Plan, err error) {
+	var before any
+	if there {
+		before = planOf(was)
+	}
+	if err != nil {
+		stored = asked
+	}
+	a.changed(c, "tier.put", string(asked.Tier), before, planOf(stored), err)
 }
 
 // badPlan says why a plan cannot be served; another error stays what it is.

@@ -48,8 +48,11 @@ func waitPreferred(headers []string) time.Duration {
 }
 
 // await holds a poll until the job has ended or, with tags the client knows, until it has another one. When the time is over, and when the
-// process drains, it answers with what there is.
+// process drains, it answers with what there is. Somebody else's job is not waited for.
 func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error) {
+	if err := a.known(c, q.id); err != nil {
+		return job.Job{}, err
+	}
 	leave, err := a.enter()
 	if err != nil {
 		return job.Job{}, err

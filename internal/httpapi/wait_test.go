@@ -175,7 +175,7 @@ func TestServer_LongPolls_A15_A24(t *testing.T) {
 		}
 		return at(job.Processing, 1), nil
 	}
-	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, nil)
+	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, Limits{}, nil)
 	s.server.ReadTimeout, s.server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
 	calls := 0
 	s.OnDrain(func() { calls++; close(draining) })

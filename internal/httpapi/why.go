@@ -49,6 +49,9 @@ func (a *api) why(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.known(c, id); err != nil {
+		return aboutJob(err, id)
+	}
 	w, err := a.Overview.Why(c.Request.Context(), id)
 	if err != nil {
 		return aboutJob(err, id)

@@ -2,11 +2,13 @@ package mail
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	netmail "net/mail"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	gomail "github.com/wneessen/go-mail"
 
@@ -30,7 +32,7 @@ func compose(m Message, from *netmail.Address) (text []byte, messageID string, e
 	msg.SetMessageIDWithValue(messageID)
 	msg.SetDateWithValue(time.Now())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office answers, please
-	msg.Subject(m.Subject)
+	msg.Subject(literal(m.Subject))
 	if err := msg.To(m.To...); err != nil {
 		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
 	}
@@ -67,3 +69,24 @@ func check(m Message) error {
 	}
 	return nil
 }
+
+// literal keeps a text from being read as what it looks like: =?utf-8?q?=0d=0aBcc:?= in a subject is an encoded line break to whoever reads
+// the mail. Encoded as a whole it is shown as it was written.
+func literal(subject string) string {
+	if !strings.Contains(subject, "=?") {
+		return subject
+	}
+	subject = strings.ToValidUTF8(subject, "\uFFFD")
+	var words []string
+	for subject != "" {
+		n := min(len(subject), wordBytes)
+		for n < len(subject) && !utf8.RuneStart(subject[n]) {
+			n--
+		}
+		words, subject = append(words, "=?UTF-8?B?"+base64.StdEncoding.EncodeToString([]byte(subject[:n]))+"?="), subject[n:]
+	}
+	return strings.Join(words, " ")
+}
+
+// wordBytes is what fits into one encoded word of 75 characters (RFC 2047).
+const wordBytes = 45

@@ -14,7 +14,7 @@ import (
 
 func TestFolder_S1_P4(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open("", dir)
+	s, err := Open("", dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

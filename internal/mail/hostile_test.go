@@ -79,7 +79,7 @@ func TestEndlessReplies_A53(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := parse("smtp://" + talker(t, script) + "?from=a@b&tls=none")
+			s, err := parse("smtp://"+talker(t, script)+"?from=a@b&tls=none", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +107,7 @@ func TestSilentServer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := parse("smtp://" + talker(t, script) + "?from=a@b&tls=none")
+			s, err := parse("smtp://"+talker(t, script)+"?from=a@b&tls=none", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,7 @@ func TestSilentServer(t *testing.T) {
 }
 
 // A password is not given to a server that says it does TLS and then talks on in the clear, with what was sent along before it.
-func TestInjectedBeforeTLS(t *testing.T) {
+func TestInjectedBeforeTLS_A48(t *testing.T) {
 	heard := make(chan string, 100)
 	addr := talker(t, func(c *chat) {
 		c.say("220 hello")
@@ -136,7 +136,7 @@ func TestInjectedBeforeTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := parse("smtp://me:secret@localhost:" + port + "?from=a@b")
+	s, err := parse("smtp://me:secret@localhost:"+port+"?from=a@b", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

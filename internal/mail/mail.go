@@ -3,6 +3,7 @@ package mail
 
 import (
 	"context"
+	"crypto/x509"
 	"path/filepath"
 
 	"github.com/tierq/tierq/internal/job"
@@ -33,9 +34,10 @@ type Sender interface {
 }
 
 // Open reads TIERQ_SMTP_URL, see parse. Without a URL messages become .eml files in the folder mail below dir. It does not call the server.
-func Open(url, dir string) (Sender, error) {
+// roots are the authorities that may sign the server's certificate where the URL has no ca; nil = the system's.
+func Open(url, dir string, roots *x509.CertPool) (Sender, error) {
 	if url == "" {
 		return &folder{dir: filepath.Join(dir, "mail")}, nil
 	}
-	return parse(url)
+	return parse(url, roots)
 }

@@ -45,6 +45,7 @@ type office struct {
 	data      *smtp.SMTPError            // after the message
 	noTLS     bool
 	host      string // in its certificate
+	expired   bool   // its certificate
 	mu        sync.Mutex
 	mails     []mailed
 	passwords []string // that it was told
@@ -67,7 +68,11 @@ func (o *office) start(t *testing.T, implicit bool) {
 	if o.ways == nil {
 		o.ways = []string{"PLAIN"}
 	}
-	o.caFile, o.certs = authority(t, o.host)
+	until := time.Now().Add(time.Hour)
+	if o.expired {
+		until = time.Now().Add(-time.Minute)
+	}
+	o.caFile, o.certs = authority(t, o.host, until)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +127,7 @@ func (o *office) taken() []mailed {
 
 func open(t *testing.T, text string) Sender {
 	t.Helper()
-	s, err := Open(text, t.TempDir())
+	s, err := Open(text, t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +218,7 @@ func (l *login) Next(response []byte) (challenge []byte, done bool, err error) {
 }
 
 // authority makes a throw-away CA and a certificate of it for one host.
-func authority(t *testing.T, host string) (caFile string, server *tls.Config) {
+func authority(t *testing.T, host string, until time.Time) (caFile string, server *tls.Config) {
 	t.Helper()
 	sign := func(template, parent *x509.Certificate, key, signer *ecdsa.PrivateKey) *x509.Certificate {
 		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
@@ -239,7 +244,7 @@ func authority(t *testing.T, host string) (caFile string, server *tls.Config) {
 	}
 	caKey, hostKey := key(), key()
 	ca = sign(ca, ca, caKey, caKey)
-	cert := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotAfter: time.Now().Add(time.Hour)}, ca, hostKey, caKey)
+	cert := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotAfter: until}, ca, hostKey, caKey)
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o600); err != nil {
 		t.Fatal(err)

@@ -2,11 +2,14 @@ package mail
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/emersion/go-smtp"
 
@@ -75,7 +78,7 @@ func TestTLSIsMandatory_A48(t *testing.T) {
 		t.Run(scheme+": a stranger's certificate", func(t *testing.T) {
 			o := &office{}
 			o.start(t, scheme == "smtps")
-			o.caFile, _ = authority(t, "localhost")
+			o.caFile, _ = authority(t, "localhost", time.Now().Add(time.Hour))
 			refuse(t, o, o.to(scheme, "me"), "certificate")
 		})
 		t.Run(scheme+": not trusted by the system", func(t *testing.T) {
@@ -87,6 +90,28 @@ func TestTLSIsMandatory_A48(t *testing.T) {
 			o := &office{host: "mail.example.org"}
 			o.start(t, scheme == "smtps")
 			refuse(t, o, o.to(scheme, "me"), "certificate")
+		})
+		t.Run(scheme+": a certificate that is over", func(t *testing.T) {
+			o := &office{expired: true}
+			o.start(t, scheme == "smtps")
+			refuse(t, o, o.to(scheme, "me"), "certificate")
+		})
+		t.Run(scheme+": an authority of our own", func(t *testing.T) {
+			o := &office{}
+			o.start(t, scheme == "smtps")
+			pem, err := os.ReadFile(o.caFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(pem)
+			s, err := Open(o.url(scheme, "me", url.Values{}), "", roots)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Send(t.Context(), greeting); err != nil || len(o.taken()) != 1 || !o.taken()[0].tls {
+				t.Errorf("%v, %+v", err, o.taken())
+			}
 		})
 	}
 	t.Run("no STARTTLS offered", func(t *testing.T) {
@@ -193,6 +218,23 @@ func TestSendChecksAgain_A55_A56(t *testing.T) {
 	}
 	if len(o.taken()) > 0 {
 		t.Errorf("the server got %+v", o.taken())
+	}
+}
+
+// A subject that looks like an encoded one, with a line break and a header in it, is read as it was written.
+func TestSubjectThatLooksEncoded_A55(t *testing.T) {
+	o := &office{}
+	o.start(t, false)
+	for _, subject := range []string{
+		"=?utf-8?q?=0d=0aBcc:_c@d?=", "Re: =?utf-8?b?DQpCY2M6IGNAZA==?= " + strings.Repeat("漢字 and more, ", 12), "a =? b",
+	} {
+		if _, err := o.to("smtp", "me").Send(t.Context(), Message{ID: jobID, To: []string{"a@h"}, Subject: subject, Text: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		mails := o.taken()
+		if l := readMail(t, mails[len(mails)-1].text); l.subject != subject {
+			t.Errorf("the subject %q is read as %q", subject, l.subject)
+		}
 	}
 }
 

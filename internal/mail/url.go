@@ -21,9 +21,9 @@ import (
 //	smtps://user:password@host:465?from=tierq@example.org   TLS from the first byte; port 465
 //
 // from is required: an address, or "Name <address>", escaped as in any URL. The server's certificate must be valid for the host; ca=/file
-// names the certificates (PEM) to trust in place of the system's. tls=none, with smtp:// only, sends in the clear; then there can be no
+// names the certificates (PEM) to trust in place of roots. tls=none, with smtp:// only, sends in the clear; then there can be no
 // password. Errors do not repeat the URL.
-func parse(text string) (*server, error) {
+func parse(text string, roots *x509.CertPool) (*server, error) {
 	wrong := func(reason string, args ...any) (*server, error) {
 		return nil, fmt.Errorf("mail server's URL: "+reason, args...)
 	}
@@ -56,7 +56,7 @@ func parse(text string) (*server, error) {
 	if s.from, err = netmail.ParseAddress(query.Get("from")); err != nil || job.ReadAddress(s.from.Address) != nil {
 		return wrong("from must be a mail address")
 	}
-	if s.tls, err = tlsConfig(u.Scheme, s.host, query); err != nil {
+	if s.tls, err = tlsConfig(u.Scheme, s.host, query, roots); err != nil {
 		return wrong("%w", err)
 	}
 	if u.User != nil {
@@ -73,7 +73,7 @@ func parse(text string) (*server, error) {
 }
 
 // tlsConfig is nil for tls=none.
-func tlsConfig(scheme, host string, query url.Values) (*tls.Config, error) {
+func tlsConfig(scheme, host string, query url.Values, roots *x509.CertPool) (*tls.Config, error) {
 	switch mode := query.Get("tls"); {
 	case scheme == "smtp" && mode == "none":
 		if query.Has("ca") {
@@ -84,7 +84,7 @@ func tlsConfig(scheme, host string, query url.Values) (*tls.Config, error) {
 	default:
 		return nil, errors.New("tls is starttls or none, with smtp:// only")
 	}
-	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, RootCAs: roots}
 	if !query.Has("ca") {
 		return c, nil
 	}

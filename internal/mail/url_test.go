@@ -15,12 +15,12 @@ func TestOpenURL(t *testing.T) {
 		"smtp://127.0.0.1:1025?from=a@b&tls=none":                         "sent through 127.0.0.1:1025 (no TLS) from a@b",
 		"smtp://[::1]?from=a@b&tls=none":                                  "sent through [::1]:587 (no TLS) from a@b",
 	} {
-		s, err := Open(text, "")
+		s, err := Open(text, "", nil)
 		if err != nil || s.Describe() != want {
 			t.Errorf("%s: %v, %v", text, s, err)
 		}
 	}
-	if s, err := parse("smtps://me:se%40cret@h?from=Me+%3Ca@b%3E"); err != nil || s.user != "me" || s.password != "se@cret" || s.from.Name != "Me" {
+	if s, err := parse("smtps://me:se%40cret@h?from=Me+%3Ca@b%3E", nil); err != nil || s.user != "me" || s.password != "se@cret" || s.from.Name != "Me" {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 		"smtp://me:secret@h?from=a@b&ca=" + empty: "no certificate",
 		"smtp://me:secret%zz@h?from=a@b":          "must look like",
 	} {
-		s, err := Open(text, "")
+		s, err := Open(text, "", nil)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, %v, want %q", text, s, err, want)
 		}

@@ -90,6 +90,47 @@ func TestHostileAnswers_A52(t *testing.T) {
 	}
 }
 
+// A receiver that answers a byte now and then, in its headers or its body, is left when the call's time is over: each byte is no new chance.
+func TestSlowAnswers_A52(t *testing.T) {
+	t.Parallel()
+	for name, opening := range map[string]string{
+		"status line": "HTTP/1.1 200 ", "headers": "HTTP/1.1 200 OK\r\nX-Slow: ", "body": "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+		"chunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n", "early hints": "HTTP/1.1 103 Early Hints\r\nX-Slow: ",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer conn.Close()
+				_, err = conn.Read(make([]byte, 4096)) // the request
+				for text := opening; err == nil; text = "a" {
+					_, err = conn.Write([]byte(text))
+					<-time.After(20 * time.Millisecond)
+				}
+			}()
+			defer func() { _ = l.Close(); <-left }()
+			bound, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			begun := time.Now()
+			var failed *CallError
+			_, err = client(t, Options{Allow: loopback}).Do(bound, Request{Method: "GET", URL: "http://" + l.Addr().String(), Timeout: time.Second})
+			if took := time.Since(begun); !errors.As(err, &failed) || failed.Reason != "no whole answer in time" || took > 10*time.Second {
+				t.Errorf("%v after %v", err, took)
+			}
+			<-left // the connection was closed
+		})
+	}
+}
+
 func TestErrorsTellTheHostOnly(t *testing.T) {
 	secret := "/path?token=secret"
 	closed := receive(t, func(http.ResponseWriter, *http.Request) {})

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/tierq/tierq/internal/job"
@@ -65,7 +66,15 @@ func newGuard(allow []netip.Prefix) guard {
 var (
 	errAddress = errors.New("leads to an address that is not called")
 	errPort    = errors.New("has a port other than 80 and 443")
+	errName    = errors.New("has a host name that is kept for a machine itself, or for a network's own")
 )
+
+// ownName says whether a name never leads anywhere public: RFC 6761 keeps localhost for that, ICANN internal, which clouds use for their
+// metadata services.
+func ownName(host string) bool {
+	host = strings.ToLower(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "internal" || strings.HasSuffix(host, ".internal")
+}
 
 // check is nil for an address and port that may be called.
 func (g guard) check(addr netip.Addr, port uint16) error {
@@ -99,7 +108,8 @@ func (g guard) control(_ context.Context, network, address string, _ syscall.Raw
 }
 
 // CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as they are in it, open
-// to calls. The error continues a sentence whose subject is the URL. Names are judged by their address, when they are called.
+// to calls. The error continues a sentence whose subject is the URL. Names are judged by their address, when they are called; only such as
+// never lead anywhere public are refused here already, unless something is allowed that they may lead to.
 func (c *Client) CheckURL(s string) error {
 	_, err := c.read(s)
 	return err
@@ -125,7 +135,10 @@ func (c *Client) read(s string) (*url.URL, error) {
 		if err := c.guard.check(addr, uint16(port)); err != nil {
 			return nil, err
 		}
-	case port != 80 && port != 443 && len(c.guard.allow) == 0: // else the name may lead to what is allowed
+	case len(c.guard.allow) > 0: // the name may lead to what is allowed
+	case ownName(u.Hostname()):
+		return nil, errName
+	case port != 80 && port != 443:
 		return nil, errPort
 	}
 	return u, nil

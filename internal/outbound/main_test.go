@@ -1,16 +1,12 @@
 package outbound
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -19,10 +15,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// TestMain puts a proxy into the environment, before anything reads it: a listener that never answers.
+// proxy is a listener that never answers.
+var proxy net.Listener
+
+// TestMain puts the proxy into the environment, before anything reads it.
 func TestMain(m *testing.M) {
-	proxy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	var err error
+	if proxy, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		panic(err)
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
@@ -35,6 +34,9 @@ func TestMain(m *testing.M) {
 
 // loopback is what an operator allows so that tests can be called.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+
+// elsewhere is what an operator allows who has nothing to do with the test: every name is looked up then.
+var elsewhere = []netip.Prefix{netip.MustParsePrefix("198.18.77.0/24")}
 
 func client(t *testing.T, opt Options) *Client {
 	t.Helper()
@@ -72,71 +74,4 @@ func refused(t *testing.T, what string, err error) {
 	if !errors.As(err, &r) || !job.Judge(err).Permanent {
 		t.Errorf("%s: %v, want a permanent refusal", what, err)
 	}
-}
-
-// names is a DNS server: each lookup of an A record of a name answers its next list of addresses, the last one again and again.
-type names struct {
-	mu      sync.Mutex
-	answers map[string][]string // by name: lists of addresses, separated by spaces
-	asked   map[string]int
-}
-
-// serve answers on a free port and makes the client look names up there.
-func (n *names) serve(t *testing.T, c *Client) {
-	t.Helper()
-	n.asked = map[string]int{}
-	at, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		query := make([]byte, 1500)
-		for {
-			l, from, err := at.ReadFrom(query)
-			if err != nil {
-				return
-			}
-			_, _ = at.WriteTo(n.answer(query[:l]), from)
-		}
-	}()
-	t.Cleanup(func() { _ = at.Close(); <-done })
-	c.dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", at.LocalAddr().String())
-	}}
-}
-
-func (n *names) answer(query []byte) []byte {
-	var labels []string
-	end := 12
-	for l := int(query[end]); l > 0; l = int(query[end]) {
-		labels = append(labels, string(query[end+1:end+1+l]))
-		end += 1 + l
-	}
-	end += 5 // the root label, type and class
-	reply := append([]byte(nil), query[:end]...)
-	copy(reply[2:12], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0})
-	addresses, known := n.next(strings.ToLower(strings.Join(labels, ".")), binary.BigEndian.Uint16(query[end-4:]) == 1)
-	if !known {
-		reply[3] = 0x83 // no such name
-	}
-	for _, a := range addresses {
-		reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
-		reply = append(reply, netip.MustParseAddr(a).AsSlice()...)
-		reply[7]++
-	}
-	return reply
-}
-
-func (n *names) next(name string, v4 bool) (addresses []string, known bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	lists, known := n.answers[name]
-	if !known || !v4 {
-		return nil, known
-	}
-	i := min(n.asked[name], len(lists)-1)
-	n.asked[name]++
-	return strings.Fields(lists[i]), true
 }

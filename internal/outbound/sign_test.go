@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,32 @@ func TestSignature_S1_P4(t *testing.T) {
 		if verify(secretOf(24), changed) == nil {
 			t.Errorf("verified with another %s", name)
 		}
+	}
+}
+
+// Somebody recorded a message and sends it again later: the time is part of what was signed, so it can neither be kept, for receivers take
+// no old ones, nor set anew.
+func TestReplayedMessage_A60(t *testing.T) {
+	t.Parallel()
+	secret, err := ParseSecret(secretOf(32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook, err := standardwebhooks.NewWebhook(secretOf(32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, header := []byte(`{"type":"job.completed"}`), http.Header{}
+	for age, taken := range map[time.Duration]bool{0: true, 4 * time.Minute: true, 6 * time.Minute: false, 24 * time.Hour: false, -6 * time.Minute: false} {
+		sign(header, [][]byte{secret}, "the-job_1", time.Now().Add(-age), body)
+		if err := hook.Verify(body, header); (err == nil) != taken {
+			t.Errorf("%v old: %v", age, err)
+		}
+	}
+	sign(header, [][]byte{secret}, "the-job_1", time.Now().Add(-time.Hour), body)
+	header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+	if hook.Verify(body, header) == nil {
+		t.Error("an old signature under a new time was taken")
 	}
 }
 

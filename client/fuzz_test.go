@@ -1,0 +1,31 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/fuzz"
+)
+
+// A stream, whatever a server or somebody between says: frames that were ended, and then the end.
+func FuzzFrames(f *testing.F) {
+	fuzz.Text(f, func(t *testing.T, stream string) {
+		frames := newFrames(strings.NewReader(stream))
+		for n := 0; ; n++ {
+			fr, err := frames.next()
+			if err != nil {
+				if !errors.Is(err, io.ErrUnexpectedEOF) && len(stream) < 1<<10 {
+					t.Errorf("it ends with %v", err)
+				}
+				return
+			}
+			if n > strings.Count(stream, "\n") || strings.ContainsAny(fr.name+fr.id, "\n\x00") && !strings.Contains(fr.name, "\x00") ||
+				len(fr.data) > len(stream) {
+				t.Fatalf("frame %d is %+v", n, fr)
+			}
+		}
+	}, "retry: 2000\n\nevent: status\nid: PENDING-0-0-1\ndata: {\"a\":1}\n\n", ": ping\n\nevent: bye\ndata: {}\n\n", "data: a\ndata: b\n\n",
+		"event: x\r\ndata: y\r\n\r\n", "id: \x00\ndata:\n\n", "data: cut off")
+}

@@ -1,0 +1,107 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/client/internal/fake"
+)
+
+const (
+	aKeyID = "k234567k234567ab"
+	aKey   = `"id":"` + aKeyID + `","name":"ci","role":"submit","tiers":["PUBLIC"],"types":[],"rate":2.5,"burst":0,"inFlight":7,` +
+		`"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":null,"rotatedAt":null,"expiresAt":null,"revokedAt":null,"lastUsedAt":null}`
+)
+
+func TestKeys(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "GET /admin/keys", 200, `{"items":[{`+aKey+`]}`)
+	keys, err := c.Keys(soon(t))
+	want := Key{
+		ID: aKeyID, Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Types: []string{}, Rate: 2.5, InFlight: 7,
+		CreatedAt: time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC),
+	}
+	if err != nil || len(keys) != 1 || !reflect.DeepEqual(keys[0], want) {
+		t.Errorf("%+v, %v", keys, err)
+	}
+	asked := answers(s, "POST /admin/keys", 201, `{"key":"tq_x",`+aKey)
+	made, err := c.CreateKey(soon(t), NewKey{Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Rate: 2.5, InFlight: 7, ExpiresAt: time.Unix(0, 0).UTC()})
+	if err != nil || made.Text != "tq_x" || made.ID != aKeyID {
+		t.Errorf("%+v, %v", made, err)
+	}
+	rotated := answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_y",`+aKey)
+	if made, err = c.RotateKey(soon(t), aKeyID, 90*time.Minute); err != nil || made.Text != "tq_y" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	*asked = append(*asked, *rotated...)
+	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,"expiresAt":"1970-01-01T00:00:00Z"} {"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
+		t.Errorf("asked %v", *asked)
+	}
+	ended := 0
+	s.Handle("DELETE /admin/keys/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if ended++; r.PathValue("id") != aKeyID {
+			fake.Refuse(w, http.StatusNotFound, "NOT_FOUND")
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	if err := c.RevokeKey(soon(t), aKeyID); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []string{"x", "../tiers/PAID", "a?b#c"} {
+		if err := c.RevokeKey(soon(t), id); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	if ended < 2 {
+		t.Errorf("%d revoked", ended)
+	}
+}
+
+// A key whose answer was lost is not made a second time, and a secret not replaced twice; a revocation is sent again.
+func TestKeys_LostAnswers(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "POST /admin/keys", 201, `{"key":"tq_x",`+aKey)
+	answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_x",`+aKey)
+	s.Handle("DELETE /admin/keys/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	lost := func() int {
+		first := len(s.Seen())
+		s.Faults(firstOnly(first+1, fake.Fault{DropAfter: true}))
+		return first
+	}
+	first := lost()
+	if _, err := c.CreateKey(soon(t), NewKey{Name: "x", Role: RoleAdmin}); !errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != first+1 {
+		t.Errorf("%v after %d requests", err, len(s.Seen())-first)
+	}
+	first = lost()
+	if _, err := c.RotateKey(soon(t), aKeyID, 0); !errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != first+1 {
+		t.Errorf("%v after %d requests", err, len(s.Seen())-first)
+	}
+	first = lost()
+	if err := c.RevokeKey(soon(t), aKeyID); err != nil || len(s.Seen()) != first+2 {
+		t.Errorf("%v after %d requests", err, len(s.Seen())-first)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	s, c := newServer(t)
+	var asked []string
+	s.Handle("GET /admin/audit", func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		_, _ = io.WriteString(w, `{"items":[{"id":43,"at":"2026-05-01T11:31:57Z","actor":"`+aKeyID+`","name":"Ada","address":"::1","action":"tier.put","target":"PAID",`+
+			`"before":null,"after":{"share":1},"outcome":"done","traceId":null}],"next":"42"}`)
+	})
+	page, err := c.Changes(soon(t), "44", 1)
+	if err != nil || page.Next != "42" || len(page.Items) != 1 || fmt.Sprint(asked) != "[cursor=44&limit=1]" {
+		t.Fatalf("%+v, %v, asked %v", page, err, asked)
+	}
+	got := page.Items[0]
+	if got.ID != 43 || got.Actor != aKeyID || got.Name != "Ada" || got.Before != nil || string(got.After) != `{"share":1}` || got.Outcome != "done" || got.TraceID != "" {
+		t.Errorf("%+v", got)
+	}
+}

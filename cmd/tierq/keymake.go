@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/internal/app"
+)
+
+func (p program) keysCreateCommand() *cobra.Command {
+	var k client.NewKey
+	var role, expires string
+	var tiers []string
+	var store bool
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make an API key, and show it once", Args: noArgs,
+		Long: "Make an API key, and show it once. The first key closes a server that was open to everybody, and must be an admin's.\n\n" +
+			"With --store the key is made in the store that the settings name (MYSQL_DSN, or the file under TIERQ_DATA_DIR), without a server:\n" +
+			"for the first key of a server that others can reach, and for the day on which the last admin key is lost.",
+		Example: "  tierq keys create --name ada --role admin\n  tierq keys create --name website --role submit --tier public --type SEND_EMAIL --rate 50 --expires 90d\n" +
+			"  tierq keys create --name root --role admin --store",
+	}
+	f := cmd.Flags()
+	f.StringVar(&k.Name, "name", "", "whose it is, or what for: a `text`")
+	f.StringVar(&role, "role", "", "what it may do: submit, read-only or admin")
+	f.StringArrayVar(&tiers, "tier", nil, "a `tier` it may submit to; again for others (default: all)")
+	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
+	f.Float64Var(&k.Rate, "rate", 0, "`requests` a second, at most (default: any number)")
+	f.IntVar(&k.Burst, "burst", 0, "`requests` at once before the rate counts (default: one second's worth)")
+	f.IntVar(&k.InFlight, "in-flight", 0, "`jobs` accepted and not ended, at most (default: any number)")
+	f.StringVar(&expires, "expires", "", "opens nothing any more after this `time`, such as 90d or 12h (default: never)")
+	f.BoolVar(&store, "store", false, "make it in the store, without a server")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		k.Role = client.Role(role)
+		if k.Name == "" || k.Role == "" {
+			return misused("--name and --role are missing, or one of them")
+		}
+		for _, name := range tiers {
+			tier, err := readTier(name)
+			if err != nil {
+				return err
+			}
+			k.Tiers = append(k.Tiers, tier)
+		}
+		left, err := readSpan("expires", expires)
+		if err != nil {
+			return err
+		}
+		if store {
+			return p.storeKey(cmd.Context(), k, left)
+		}
+		return p.talk(func(ctx context.Context, s *session, _ []string) error {
+			if left > 0 {
+				k.ExpiresAt = s.now().Add(left)
+			}
+			made, err := s.client.CreateKey(ctx, k)
+			if err != nil {
+				return err
+			}
+			return s.showMade(made)
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// storeKey makes a key without a server.
+func (p program) storeKey(parent context.Context, k client.NewKey, left time.Duration) error {
+	s, err := p.open(nil)
+	if err != nil {
+		return err
+	}
+	defer s.client.Close()
+	asked := app.NewKey{Name: k.Name, Role: string(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, Expires: left}
+	for _, tier := range k.Tiers {
+		asked.Tiers = append(asked.Tiers, string(tier))
+	}
+	return interruptible(parent, func(ctx context.Context) error {
+		id, text, err := p.createInStore(ctx, asked)
+		if err != nil {
+			return err
+		}
+		made := client.MadeKey{Text: text, Key: client.Key{
+			ID: id, Name: k.Name, Role: k.Role, Tiers: k.Tiers, Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, CreatedAt: s.now(),
+		}}
+		if left > 0 {
+			made.ExpiresAt = s.now().Add(left)
+		}
+		return s.showMade(made)
+	})
+}
+
+// showMade prints a key with its text: the only time.
+func (s *session) showMade(k client.MadeKey) error {
+	switch {
+	case s.format == asName:
+		return s.line(k.Text)
+	case !s.readable():
+		return s.document(k)
+	}
+	err := s.fields(
+		field{name: "KEY", value: k.Text}, field{name: "ID", value: k.ID}, field{name: "NAME", value: k.Name}, field{name: "ROLE", value: string(k.Role)},
+		field{name: "TIERS", value: names(k.Tiers)}, field{name: "TYPES", value: names(k.Types)}, field{name: "LIMITS", value: limits(&k.Key)},
+		field{name: "EXPIRES", value: s.moment(k.ExpiresAt)},
+	)
+	s.say("Keep the key now: it is not shown again.")
+	return err
+}
+
+// readSpan reads a time such as 12h or 90d; "" is none. name is of the flag.
+func readSpan(name, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if days, found := strings.CutSuffix(text, "d"); found {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, misused("--%s %q is no time such as 12h or 90d", name, text)
+	}
+	return d, nil
+}

@@ -1,0 +1,79 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/recovery"
+)
+
+// wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is asked for one.
+func (v *server) wireAudit() {
+	o := recovery.AuditOptions{
+		Queue: v.queue, Desk: v.queue, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce, Now: v.queue.Now,
+		Observe: v.metrics, Log: v.log,
+	}
+	if v.journal != nil {
+		o.Journal, o.Restorer = v.stores.archive, givingBack{v.queue, v.stores.archive, v.ledger}
+	}
+	v.audit = recovery.NewAudit(o)
+}
+
+// givingBack is the way from a job that Redis does not know to its row in the journal, and back.
+type givingBack struct {
+	queue   *queue.Queue
+	archive *archive.Archive
+	ledger  *ledger.Ledger
+}
+
+func (g givingBack) Restore(ctx context.Context, ids []job.ID) (int, error) {
+	run, err := g.queue.RunID(ctx)
+	if err != nil {
+		return 0, err
+	}
+	rows, err := g.archive.LivingOf(ctx, ids)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	return g.ledger.GiveBack(ctx, rows, run)
+}
+
+// audits is the audit as the API shows it.
+type audits struct{ *server }
+
+// quarantineShown is how many entries of the quarantine are shown.
+const quarantineShown = 100
+
+func (a audits) LastAudit(ctx context.Context) (httpapi.Audit, error) {
+	r, err := a.queue.LastAudit(ctx)
+	switch {
+	case errors.Is(err, job.ErrNotFound):
+		return a.shown(ctx, nil)
+	case err != nil:
+		return httpapi.Audit{}, err
+	}
+	return a.shown(ctx, &r)
+}
+
+func (a audits) RunAudit(ctx context.Context) (httpapi.Audit, error) {
+	r, err := a.audit.Run(ctx)
+	if err != nil {
+		return httpapi.Audit{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checksBound) // a pass may have used up all of ctx
+	defer cancel()
+	return a.shown(ctx, &r)
+}
+
+func (a audits) shown(ctx context.Context, r *job.AuditReport) (httpapi.Audit, error) {
+	items, total, err := a.queue.Quarantined(ctx, quarantineShown)
+	if err != nil {
+		return httpapi.Audit{}, err
+	}
+	return httpapi.Audit{Report: r, Quarantined: items, Total: total, Checks: a.checks(ctx, r, total)}, nil
+}

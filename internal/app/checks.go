@@ -1,0 +1,244 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// checksBound is the longest that the checks wait for the stores.
+const checksBound = 5 * time.Second
+
+// What a check finds. A warning is for somebody who has time, a failure for somebody now.
+const (
+	fine    = "ok"
+	warning = "warn"
+	failing = "fail"
+)
+
+func check(name, status, detail, fix string) httpapi.AuditCheck {
+	if status == fine {
+		fix = ""
+	}
+	return httpapi.AuditCheck{Name: name, Status: status, Detail: detail, Fix: fix}
+}
+
+// checks are what this process sees of its stores, and of the cluster.
+func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int64) []httpapi.AuditCheck {
+	ctx, cancel := context.WithTimeout(ctx, checksBound)
+	defer cancel()
+	f, redis := a.queue.ReadFacts(ctx)
+	s, sql := a.stores.archive.ReadFacts(ctx)
+	v, c := a.pulse.last(), a.config
+	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
+	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), capacityCheck(v.levels.Fresh, int64(c.Capacity)),
+		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.queue.Now()), diskCheck(c.DataDir))
+}
+
+func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
+	if err != nil {
+		return []httpapi.AuditCheck{check("redis", failing, "it does not answer", "start it, or look at REDIS_URL; the log has the error")}
+	}
+	if embedded {
+		return []httpapi.AuditCheck{check("redis", fine, "inside this process", "")}
+	}
+	status, fix := fine, ""
+	switch {
+	case f.Version != "" && older(f.Version, 6, 2):
+		status, fix = failing, "tierq needs Redis 6.2 or newer"
+	case f.Role != "" && f.Role != "master":
+		status, fix = failing, "point REDIS_URL to the master: a replica refuses writes"
+	case f.Eviction != "" && f.Eviction != "noeviction":
+		status, fix = failing, "set maxmemory-policy noeviction: otherwise Redis deletes jobs to make room"
+	case f.MaxMemory > 0 && f.UsedMemory*10 > f.MaxMemory*9:
+		status, fix = warning, "raise maxmemory: a full Redis refuses submits"
+	case f.Version == "" || f.Eviction == "":
+		status, fix = warning, "allow INFO and CONFIG GET, or make sure yourself that maxmemory-policy is noeviction"
+	}
+	parts := []string{orElse(f.Version, "version unknown"), orElse(f.Role, "role unknown"), orElse(f.Eviction, "eviction unknown"), memory(f)}
+	latency, slow := fine, ""
+	if f.Latency > 20*time.Millisecond {
+		latency, slow = warning, "put Redis and tierq closer together: a claim takes several round trips"
+	}
+	clock, skew := fine, ""
+	if f.ClockOffset.Abs() > 5*time.Second {
+		clock, skew = warning, "keep both clocks in step (NTP): Redis' decides, and log lines carry the host's"
+	}
+	return []httpapi.AuditCheck{
+		check("redis", status, strings.Join(parts, ", "), fix),
+		check("redis latency", latency, f.Latency.Round(10*time.Microsecond).String()+" per round trip", slow),
+		check("redis clock", clock, f.ClockOffset.Round(time.Millisecond).String()+" ahead of this host's", skew),
+	}
+}
+
+func memory(f queue.Facts) string {
+	if f.MaxMemory == 0 {
+		return fmt.Sprintf("%d MiB used", f.UsedMemory>>20)
+	}
+	return fmt.Sprintf("%d of %d MiB used", f.UsedMemory>>20, f.MaxMemory>>20)
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// older compares the first two numbers of a version; one that cannot be read is not older.
+func older(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (a < major || a == major && b < minor)
+}
+
+// durability is what a crash of Redis takes with it.
+func durability(f queue.Facts, err error, embedded, journaled bool) httpapi.AuditCheck {
+	const name, fix = "durability", "set appendonly yes in Redis, or TIERQ_JOURNAL=on"
+	switch {
+	case embedded:
+		return check(name, fine, "the accept journal has every job that lives", "")
+	case err != nil:
+		return check(name, warning, "Redis does not answer", "see redis")
+	case journaled && f.AOF:
+		return check(name, fine, "AOF "+f.Fsync+" and the accept journal", "")
+	case journaled:
+		return check(name, fine, "the accept journal; Redis itself may lose jobs and gets them back", "")
+	case f.AOF && f.Fsync == "no":
+		return check(name, warning, "AOF, written when the system likes", "set appendfsync everysec, or TIERQ_JOURNAL=on")
+	case f.AOF:
+		return check(name, fine, "AOF "+f.Fsync, "")
+	case !f.Known:
+		return check(name, warning, "Redis does not say whether it persists", fix)
+	case f.Save:
+		return check(name, warning, "snapshots only: a crash of Redis loses what came after the last one", fix)
+	}
+	return check(name, warning, "Redis keeps nothing through a restart of its own", fix)
+}
+
+func sqlCheck(f archive.Facts, err error) httpapi.AuditCheck {
+	schema := fmt.Sprintf("%s, schema %d", f.Version, f.Schema)
+	switch {
+	case err != nil:
+		return check("sql", failing, "it does not answer", "start it, or look at MYSQL_DSN; outcomes wait in Redis meanwhile")
+	case !f.Strict:
+		return check("sql", failing, f.Version+", not strict", "add STRICT_TRANS_TABLES to sql_mode: otherwise it cuts off what does not fit")
+	case f.Schema < f.Newest:
+		return check("sql", failing, fmt.Sprintf("%s of %d", schema, f.Newest), "restart a process of this build: it migrates the schema")
+	case f.Schema > f.Newest:
+		return check("sql", warning, fmt.Sprintf("%s, this build knows %d", schema, f.Newest), "finish the rollout: a newer build has migrated the schema")
+	}
+	return check("sql", fine, schema, "")
+}
+
+func gateCheck(g httpapi.Gate) httpapi.AuditCheck {
+	if !g.Open {
+		return check("gate", failing, "closed: "+g.Reason, "mend what it names; it opens by itself")
+	}
+	return check("gate", fine, "open", "")
+}
+
+func workersCheck(workers []job.WorkerInfo) httpapi.AuditCheck {
+	slots, running, stuck := 0, 0, 0
+	var versions []string
+	for _, w := range workers {
+		slots, running, stuck = slots+w.Slots, running+w.Running, stuck+w.Stuck
+		versions = append(versions, w.Version)
+	}
+	slices.Sort(versions)
+	versions = slices.Compact(versions)
+	detail := fmt.Sprintf("%d processes, %d of %d slots busy, %s", len(workers), running, slots, strings.Join(versions, " and "))
+	switch {
+	case len(workers) == 0:
+		return check("workers", failing, "no process runs jobs", "start one with the worker role (TIERQ_ROLES)")
+	case stuck > 0:
+		detail += fmt.Sprintf("; %d handlers do not return", stuck)
+		return check("workers", warning, detail, "mend the handlers: they ignore their context; /readyz of their process says whether slots are lost to them")
+	case len(versions) > 1:
+		return check("workers", warning, detail, "finish the rollout")
+	}
+	return check("workers", fine, detail, "")
+}
+
+func capacityCheck(used, limit int64) httpapi.AuditCheck {
+	detail := fmt.Sprintf("%d of %d used", used, limit)
+	if used*10 > limit*9 {
+		return check("capacity", warning, detail, "add workers or raise TIERQ_CAPACITY: lower tiers are refused already")
+	}
+	return check("capacity", fine, detail, "")
+}
+
+func outboxCheck(jobs, limit int64) httpapi.AuditCheck {
+	detail := fmt.Sprintf("%d jobs wait for SQL", jobs)
+	switch {
+	case jobs >= limit:
+		return check("outbox", failing, detail, "mend SQL: the gate stays closed until they are there")
+	case jobs > limit/10:
+		return check("outbox", warning, detail, "look at SQL: it takes outcomes more slowly than jobs end")
+	}
+	return check("outbox", fine, detail, "")
+}
+
+func quarantineCheck(n int64) httpapi.AuditCheck {
+	if n > 0 {
+		return check("quarantine", warning, fmt.Sprintf("%d set aside", n), "look at each: docs/OPERATIONS.md, The audit")
+	}
+	return check("quarantine", fine, "empty", "")
+}
+
+// oldPass is when a last pass is too long ago: they come every ten minutes, and one over a million jobs takes an hour.
+const oldPass = 2 * time.Hour
+
+func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {
+	if r == nil {
+		return check("audit", fine, "no pass yet: the first one comes a minute after the start", "")
+	}
+	var findings int64
+	for _, t := range r.Totals {
+		findings += t.Count
+	}
+	detail := fmt.Sprintf("%d findings in %d looks, %s ago", findings, r.Looks, max(now.Sub(r.StartedAt), 0).Round(time.Second))
+	switch {
+	case findings > 0:
+		return check("audit", warning, detail, "find out who edited Redis, or what it lost; tierq doctor --repair makes another pass")
+	case !r.Whole:
+		return check("audit", warning, detail+": "+r.Problem, "mend that; the next pass comes in a minute")
+	case now.Sub(r.StartedAt) > oldPass:
+		return check("audit", warning, detail, "start a process with the recovery role (TIERQ_ROLES)")
+	}
+	return check("audit", fine, detail, "")
+}
+
+func diskCheck(dir string) httpapi.AuditCheck {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return check("disk", fine, "no data folder here", "")
+	}
+	free, whole := s.Bavail*uint64(s.Bsize)>>20, max(s.Blocks*uint64(s.Bsize)>>20, 1)
+	detail := fmt.Sprintf("%d MiB free of %d in the data folder", free, whole)
+	switch {
+	case free < 100:
+		return check("disk", failing, detail, "make room: SQLite, mail and files of jobs cannot be written soon")
+	case free < 1024:
+		return check("disk", warning, detail, "make room, or move TIERQ_DATA_DIR")
+	}
+	return check("disk", fine, detail, "")
+}
+
+func (a audits) gateState() httpapi.Gate {
+	g := a.gate.State()
+	return httpapi.Gate{Open: g.Open, Failures: g.Failures, Reason: g.Reason}
+}

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// The accept journal, as each room sees it.
+
+// journal is the ledger's: what is read comes from the archive, what is written goes through this process' one writer of rows.
+type journal struct {
+	*archive.Archive
+	writer *archive.Journal
+}
+
+func (j journal) Accept(ctx context.Context, rows []job.Living) error {
+	return j.writer.Accept(ctx, rows)
+}
+
+func (j journal) Cancelling(ctx context.Context, id job.ID) error {
+	return j.writer.Cancelling(ctx, id)
+}
+
+// accepting is admission's.
+type accepting struct {
+	*archive.Journal
+	ledger *ledger.Ledger
+}
+
+func (a accepting) Adopt(ctx context.Context, ids []job.ID) error { return a.ledger.Adopt(ctx, ids) }
+
+// journaled is the pool's queue in an embedded server, whose Redis goes with the process: what a claim begins is on disk before its handlers
+// start, so that a job which kills the process is known to have run.
+type journaled struct {
+	*queue.Queue
+	journal *archive.Journal
+	log     *slog.Logger
+}
+
+// Claim hands nothing out that the journal did not take: it is asked again with the same number.
+func (j journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
+	reply, err := j.Queue.Claim(ctx, partition, r)
+	if err != nil || len(reply.Leases) == 0 {
+		return reply, err
+	}
+	if err := j.journal.Claimed(ctx, reply.Leases); err != nil {
+		// Claimed, but not to be run yet. Whatever the journal says of itself, the claim was carried out: its leases have to come home.
+		return job.ClaimReply{}, fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
+	}
+	return reply, nil
+}
+
+func (j journaled) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
+	replies, err := j.Queue.Fail(ctx, partition, batch)
+	var waits []job.Waits
+	for i, r := range replies {
+		if r.Word == job.OK {
+			waits = append(waits, job.Waits{ID: batch[i].ID, Attempt: batch[i].Attempt, Spent: 1, Due: due(r, batch[i].Delay)})
+		}
+	}
+	j.wait(ctx, waits)
+	return replies, err
+}
+
+func (j journaled) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
+	replies, err := j.Queue.Release(ctx, partition, batch)
+	var waits []job.Waits
+	for i, r := range replies {
+		if r.Word == job.OK {
+			waits = append(waits, job.Waits{ID: batch[i].ID, Attempt: batch[i].Attempt, Due: due(r, batch[i].Delay)})
+		}
+	}
+	j.wait(ctx, waits)
+	return replies, err
+}
+
+// wait notes that jobs wait again. What the journal does not take costs a retry, should the process die before the next claim.
+func (j journaled) wait(ctx context.Context, waits []job.Waits) {
+	if len(waits) == 0 {
+		return
+	}
+	if err := j.journal.Waits(ctx, waits); err != nil {
+		j.log.Warn("the journal does not know that jobs wait again; a crash now costs each of them a retry", "jobs", len(waits), "err", err)
+	}
+}
+
+func due(r job.EndReply, delay time.Duration) time.Time {
+	if delay <= 0 {
+		return time.Time{}
+	}
+	return r.At.Add(delay)
+}

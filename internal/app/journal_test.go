@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// A claim that the journal does not take was carried out all the same: it must not pass for one that never was, or a stopping pool would
+// leave its leases behind. Asked again it hands them out.
+func TestClaimWaitsForTheJournal_F14(t *testing.T) {
+	a, err := archive.Open(archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.sqlite"), Journal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = a.Close() }()
+	if err := a.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e := queuetest.Embedded(t, func(*queue.Options) {})
+	id := e.Put(t, job.Paid)
+	j := archive.NewJournal(a, archive.JournalOptions{})
+	q := journaled{Queue: e.Queue, journal: j, log: slog.New(slog.DiscardHandler)}
+	claim := e.NextClaim(1)
+	reply, err := q.Claim(t.Context(), 0, claim) // the journal does not run: job.ErrUnavailable
+	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, job.ErrUnavailable) || len(reply.Leases) != 0 {
+		t.Fatalf("%d leases, %v", len(reply.Leases), err)
+	}
+	if err := j.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Stop(context.Background()) }()
+	reply, err = q.Claim(t.Context(), 0, claim)
+	if err != nil || len(reply.Leases) != 1 || reply.Leases[0].ID != id || reply.Leases[0].Attempt != 1 {
+		t.Fatalf("%+v, %v", reply.Leases, err)
+	}
+	row, err := a.Journaled(t.Context(), id)
+	if err != nil || row.Status != job.Processing {
+		t.Errorf("the journal has it as %s, %v", row.Status, err)
+	}
+	e.Finish(t, reply.Leases...)
+}

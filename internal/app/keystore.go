@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tierq/tierq/internal/auth"
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// NewKey is an API key that is to be made, in plain words.
+type NewKey struct {
+	Name     string
+	Role     string // submit, read-only, admin or worker
+	Tiers    []string
+	Types    []string
+	Rate     float64
+	Burst    int
+	InFlight int
+	Expires  time.Duration // from now on; 0 = never
+}
+
+// GenerateKey makes the text of a key that no store knows: for TIERQ_ADMIN_KEY.
+func GenerateKey() string {
+	_, _, text := auth.Mint()
+	return text
+}
+
+// CreateKey makes an API key in the store that the settings name, without a server: the way to the first key, and back in after the last
+// one was lost. It returns the key's id and the text to show once; the error of a key that cannot be names what is wrong with it. Servers
+// that run on the store know the key within two seconds; an embedded one has its store to itself.
+func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger) (id, text string, err error) {
+	s, err := openStores(c, log)
+	if errors.Is(err, errInUse) {
+		return "", "", fmt.Errorf("TIERQ_DATA_DIR: a server runs on %s: leave out --store and talk to that", c.DataDir)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.archive.Ping(ctx); err != nil {
+		return "", "", err
+	}
+	if err := s.archive.Migrate(ctx); err != nil {
+		return "", "", err
+	}
+	if keys, err := s.archive.APIKeys(ctx); err != nil {
+		return "", "", err
+	} else if len(keys) == 0 && c.AdminKey == "" && job.Role(k.Role) != job.RoleAdmin {
+		return "", "", errors.New("the first key must have the role admin: with another one nobody could make a second over the API")
+	}
+	now := time.Now()
+	made, text, err := auth.NewKeys(auth.KeysOptions{Desk: s.archive, Now: time.Now}).CreateKey(ctx, k.key(now))
+	if err != nil {
+		return "", "", err
+	}
+	if err := s.archive.AddChanges(ctx, []job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
+		log.Warn("the key was made, but the log of changes does not say so", "key", made.ID, "err", err)
+	}
+	return made.ID, text, nil
+}
+
+// shown is a key in the log of changes, in the form that the API gives it there.
+func shown(k *job.Key) []byte {
+	body := struct {
+		ID        string     `json:"id"`
+		Name      string     `json:"name"`
+		Role      job.Role   `json:"role"`
+		Tiers     []job.Tier `json:"tiers"`
+		Types     []string   `json:"types"`
+		Rate      float64    `json:"rate"`
+		Burst     int        `json:"burst"`
+		InFlight  int        `json:"inFlight"`
+		ExpiresAt *time.Time `json:"expiresAt"`
+	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...), k.Rate, k.Burst, k.InFlight, nil}
+	if !k.ExpiresAt.IsZero() {
+		at := k.ExpiresAt.UTC()
+		body.ExpiresAt = &at
+	}
+	text, _ := json.Marshal(body) // of these types it never fails
+	return text
+}
+
+func (k NewKey) key(now time.Time) job.Key {
+	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight}
+	for _, t := range k.Tiers {
+		made.Tiers = append(made.Tiers, job.Tier(t))
+	}
+	if k.Expires > 0 {
+		made.ExpiresAt = now.Add(k.Expires)
+	}
+	return made
+}

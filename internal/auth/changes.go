@@ -1,0 +1,184 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// ChangeStore keeps the log of changes.
+type ChangeStore interface {
+	// AddChanges may be repeated after an error: what is there already is not added again.
+	AddChanges(ctx context.Context, changes []job.Change) error
+	// Changes lists them, newest first; job.ErrBadCursor.
+	Changes(ctx context.Context, cursor string, limit int) ([]job.Change, string, error)
+}
+
+// ChangesOptions are what Changes need.
+type ChangesOptions struct {
+	Store ChangeStore
+	Now   func() time.Time // stamps a change that has no time
+	Log   *slog.Logger
+}
+
+const (
+	changesHeld  = 10_000 // at most, while the store is away
+	changesBatch = 100    // in one call
+	changesBound = 5 * time.Second
+	changesFloor = 100 * time.Millisecond // before the store is tried again; it doubles
+	changesCeil  = 10 * time.Second
+	changesIdle  = time.Hour // nothing waits: Record wakes the loop
+)
+
+// Changes is the log of what operators did: who, what, before, after. Each change is a line of the process' log at once, and a row of the store
+// as soon as that takes it. Until then it waits here: at most 10,000 do, and those of a process that is killed are in its log only.
+type Changes struct {
+	opts ChangesOptions
+	log  *slog.Logger
+	loop *loop
+
+	mu      sync.Mutex
+	waiting []job.Change
+	lost    int // dropped since the store last took one
+	fails   int
+}
+
+// NewChanges makes the log. It writes rows once it is started.
+func NewChanges(o ChangesOptions) *Changes {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Changes{opts: o, log: o.Log}
+	c.loop = newLoop(c.runOnce)
+	return c
+}
+
+// Record keeps a change. It waits for nobody. What is longer than the store's columns is cut.
+func (c *Changes) Record(change job.Change) {
+	if change.At.IsZero() {
+		change.At = c.opts.Now()
+	}
+	fit(&change)
+	c.log.Info("changed", "action", change.Action, "target", change.Target, "outcome", change.Outcome, "actor", change.Actor, "name", change.Name,
+		"address", change.Address, "trace_id", change.TraceID)
+	c.mu.Lock()
+	c.waiting = append(c.waiting, change)
+	c.drop()
+	c.mu.Unlock()
+	c.loop.wake()
+}
+
+// drop lets the oldest go where too many wait. The caller holds mu.
+func (c *Changes) drop() {
+	over := len(c.waiting) - changesHeld
+	if over <= 0 {
+		return
+	}
+	c.waiting = append(c.waiting[:0:0], c.waiting[over:]...)
+	if c.lost == 0 {
+		c.log.Error("the log of changes loses entries: SQL takes none, and no more can wait; they are in this log", "waiting", changesHeld)
+	}
+	c.lost += over
+}
+
+// Changes lists what the store has, newest first; job.ErrBadCursor.
+func (c *Changes) Changes(ctx context.Context, cursor string, limit int) ([]job.Change, string, error) {
+	return c.opts.Store.Changes(ctx, cursor, limit)
+}
+
+// Start begins to write rows.
+func (c *Changes) Start(context.Context) error {
+	c.loop.start()
+	return nil
+}
+
+// Stop writes what still waits, if the store takes it. An error says how many it did not.
+func (c *Changes) Stop(ctx context.Context) error {
+	if err := c.loop.stop(ctx); err != nil {
+		return err
+	}
+	for {
+		more, err := c.write(ctx)
+		if err != nil {
+			return fmt.Errorf("%d entries of the log of changes are in the process' log only: %w", c.held(), err)
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (c *Changes) held() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting)
+}
+
+// runOnce writes a batch.
+func (c *Changes) runOnce(ctx context.Context) time.Duration {
+	more, err := c.write(ctx)
+	switch {
+	case err != nil:
+		if c.fails == 0 && ctx.Err() == nil {
+			c.log.Warn("SQL does not take the log of changes; it waits", "err", err)
+		}
+		wait := min(changesFloor<<min(c.fails, 10), changesCeil)
+		c.fails++
+		return wait
+	case more:
+		return 0
+	}
+	c.fails = 0
+	return changesIdle
+}
+
+// write brings the oldest entries to the store, and says whether more wait.
+func (c *Changes) write(ctx context.Context) (more bool, err error) {
+	c.mu.Lock()
+	batch := c.waiting[:min(len(c.waiting), changesBatch)]
+	c.waiting = c.waiting[len(batch):]
+	c.mu.Unlock()
+	if len(batch) == 0 {
+		return false, nil
+	}
+	call, cancel := context.WithTimeout(ctx, changesBound)
+	defer cancel()
+	err = c.opts.Store.AddChanges(call, batch)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.waiting = append(batch[:len(batch):len(batch)], c.waiting...)
+		c.drop()
+		return true, err
+	}
+	c.lost = 0
+	return len(c.waiting) > 0, nil
+}
+
+// fit cuts what the store's columns do not hold.
+func fit(c *job.Change) {
+	for text, runes := range map[*string]int{
+		&c.Actor: 64, &c.Name: 100, &c.Address: 64, &c.Action: 64, &c.Target: 255, &c.Outcome: 16, &c.TraceID: 100,
+	} {
+		*text = cut(strings.ToValidUTF8(*text, "\uFFFD"), runes)
+	}
+	const most = 1 << 20
+	for _, json := range []*[]byte{&c.Before, &c.After} {
+		if len(*json) > most {
+			*json = []byte(`"too long for the log"`)
+		}
+	}
+}
+
+func cut(text string, runes int) string {
+	if utf8.RuneCountInString(text) <= runes {
+		return text
+	}
+	return string([]rune(text)[:runes])
+}

@@ -1,0 +1,100 @@
+package auth
+
+import (
+	"context"
+	"math"
+	"net/netip"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// DoorsOptions are what Doors need.
+type DoorsOptions struct {
+	Keyring       *Keyring
+	Limiter       *Limiter
+	AddressRate   int // requests a second that one address may make; 0 = any number
+	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
+}
+
+// Doors say who comes in.
+type Doors struct{ opts DoorsOptions }
+
+// NewDoors makes them; they hold nothing of their own.
+func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o} }
+
+// Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right one always passes: 256
+// random bits are not guessed, so there is nothing to stop by locking an address, and behind one address there may be a thousand callers.
+const (
+	wrongAtOnce    = 20
+	wrongPerSecond = 1
+)
+
+// Enter says who calls: authorization is the request's Authorization header, all its values. An error is job.ErrUnauthorized, one for all
+// that can be wrong with a key, or a *job.RateError, from an address that asks too much or was wrong too often. A request without the
+// header is a stranger's, or on an open server anybody's; one with a key on a server that has none is wrong as any other.
+func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
+	o := &d.opts
+	if o.AddressRate > 0 {
+		if a := o.Limiter.Take(ctx, "address:"+network(from), float64(o.AddressRate), o.AddressRate, 1); a.RetryIn > 0 {
+			return job.Caller{}, &job.RateError{In: a.RetryIn}
+		}
+	}
+	caller := job.Caller{Address: from}
+	if len(authorization) == 0 {
+		switch {
+		case o.Keyring.Open():
+			caller.Open = true
+		case o.AnonymousRate > 0:
+			caller.Key = job.Key{Role: job.RoleSubmit, Tiers: publicOnly, Rate: float64(o.AnonymousRate), Burst: o.AnonymousRate}
+		}
+		return caller, nil
+	}
+	key, ok := o.Keyring.Authenticate(authorization)
+	if !ok {
+		if a := o.Limiter.Take(ctx, "failure:"+network(from), wrongPerSecond, wrongAtOnce, 1); a.RetryIn > 0 {
+			return job.Caller{}, &job.RateError{In: a.RetryIn}
+		}
+		return job.Caller{}, job.ErrUnauthorized
+	}
+	caller.Key = key
+	return caller, nil
+}
+
+var publicOnly = []job.Tier{job.Public}
+
+// Spend takes n requests from the caller's rate: that of his key, or without one that of his address. Allowance.RetryIn > 0 = it refuses
+// them all.
+func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	if !(c.Key.Rate > 0) {
+		return job.Allowance{}
+	}
+	bucket := "key:" + c.Key.ID
+	if c.Key.ID == "" {
+		bucket = "anonymous:" + network(c.Address)
+	}
+	return d.opts.Limiter.Take(ctx, bucket, c.Key.Rate, burst(&c.Key), n)
+}
+
+// burst is how many requests a key may make at once.
+func burst(k *job.Key) int {
+	if k.Burst > 0 {
+		return k.Burst
+	}
+	return max(1, int(math.Ceil(k.Rate)))
+}
+
+// Open says whether there are no keys, so that everybody may do everything.
+func (d *Doors) Open() bool { return d.opts.Keyring.Open() }
+
+// network is whom an address counts for: itself, or of IPv6 the /64, which a single customer is given. Callers without an address, as through
+// a socket, are one.
+func network(a netip.Addr) string {
+	a = a.Unmap().WithZone("")
+	if a.Is6() {
+		return netip.PrefixFrom(a, 64).Masked().String()
+	}
+	if !a.IsValid() {
+		return "none"
+	}
+	return a.String()
+}

@@ -1,0 +1,198 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+var somewhere, elsewhere = netip.MustParseAddr("192.0.2.7"), netip.MustParseAddr("192.0.2.8")
+
+// inDoors runs a test in virtual time, before doors whose keyring has no key yet.
+func inDoors(t *testing.T, o DoorsOptions, test func(t *testing.T, d *Doors, made *desk)) {
+	synctest.Test(t, func(t *testing.T) {
+		made := newDesk(t, "")
+		o.Keyring, o.Limiter = made.Keyring, NewLimiter(newStore(), nil)
+		defer o.Limiter.Stop()
+		if err := made.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		test(t, NewDoors(o), made)
+	})
+}
+
+// aKnown makes a key that the doors know.
+func aKnown(t *testing.T, made *desk, k job.Key) (id string, header []string) {
+	t.Helper()
+	id, text := made.make(t, k)
+	if err := made.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return id, []string{text}
+}
+
+func enter(t *testing.T, d *Doors, header []string, from netip.Addr) (job.Caller, error) {
+	t.Helper()
+	return d.Enter(t.Context(), header, from)
+}
+
+func TestEnter_A04(t *testing.T) {
+	inDoors(t, DoorsOptions{}, func(t *testing.T, d *Doors, made *desk) {
+		c, err := enter(t, d, nil, somewhere)
+		if err != nil || !c.Open || !c.Admin() || c.Address != somewhere || !d.Open() {
+			t.Errorf("an open server: %+v, %v", c, err)
+		}
+		if _, err := enter(t, d, []string{"Bearer " + aText}, somewhere); !errors.Is(err, job.ErrUnauthorized) {
+			t.Errorf("a key on a server that has none: %v", err)
+		}
+		id, header := aKnown(t, made, job.Key{Name: "ci", Role: job.RoleSubmit, Tiers: []job.Tier{job.Paid}, InFlight: 7})
+		c, err = enter(t, d, header, somewhere)
+		if err != nil || c.Owner() != id || c.Key.InFlight != 7 || c.Open || !c.MayTier(job.Paid) || c.MayTier(job.Public) || d.Open() {
+			t.Errorf("a key: %+v, %v", c, err)
+		}
+		c, err = enter(t, d, nil, somewhere)
+		if err != nil || c.Open || c.Submits() || c.Operator() || c.Sees("") {
+			t.Errorf("a stranger: %+v, %v", c, err)
+		}
+		for _, wrong := range [][]string{{""}, {"Bearer " + aText}, {"Basic x"}, {header[0], header[0]}} {
+			if c, err := enter(t, d, wrong, somewhere); err == nil || err != job.ErrUnauthorized || c.Key.ID != "" { //nolint:errorlint // one answer, and nothing around it
+				t.Errorf("%q: %+v, %v", wrong, c, err)
+			}
+		}
+	})
+}
+
+// Wrong keys are slowed, by address; a right one from there always passes.
+func TestBruteForce_A06(t *testing.T) {
+	inDoors(t, DoorsOptions{}, func(t *testing.T, d *Doors, made *desk) {
+		_, right := aKnown(t, made, job.Key{})
+		wrong := []string{"Bearer " + aText}
+		refused := func(n int, from netip.Addr) (unauthorized, limited int) {
+			for range n {
+				_, err := enter(t, d, wrong, from)
+				var rate *job.RateError
+				switch {
+				case errors.As(err, &rate):
+					if rate.RetryIn() <= 0 || !errors.Is(err, job.ErrRateLimited) {
+						t.Errorf("%v says to come again in %v", err, rate.RetryIn())
+					}
+					limited++
+				case errors.Is(err, job.ErrUnauthorized):
+					unauthorized++
+				default:
+					t.Errorf("%v", err)
+				}
+			}
+			return unauthorized, limited
+		}
+		if u, l := refused(1000, somewhere); u != wrongAtOnce || l != 1000-wrongAtOnce {
+			t.Errorf("of 1000 wrong keys %d were 401 and %d were 429", u, l)
+		}
+		if _, err := enter(t, d, right, somewhere); err != nil {
+			t.Errorf("a right key from there: %v", err)
+		}
+		if u, _ := refused(5, elsewhere); u != 5 {
+			t.Error("another address pays for it")
+		}
+		within(10 * time.Second)
+		if u, _ := refused(100, somewhere); u < 9 || u > 11 {
+			t.Errorf("ten seconds later %d more were looked at", u)
+		}
+	})
+}
+
+// An address counts as itself; of IPv6, whoever has one has 2^64.
+func TestAddressRate_A31(t *testing.T) {
+	inDoors(t, DoorsOptions{AddressRate: 10}, func(t *testing.T, d *Doors, made *desk) {
+		_, one := aKnown(t, made, job.Key{})
+		_, two := aKnown(t, made, job.Key{})
+		passed := 0
+		for i := range 40 {
+			header := one
+			if i%2 == 0 {
+				header = two
+			}
+			from := netip.MustParseAddr("2001:db8:1:2::").As16()
+			from[15] = byte(i)
+			switch _, err := enter(t, d, header, netip.AddrFrom16(from)); {
+			case err == nil:
+				passed++
+			case !errors.Is(err, job.ErrRateLimited):
+				t.Error(err)
+			}
+		}
+		if passed != 10 {
+			t.Errorf("%d of 40 passed", passed)
+		}
+		if _, err := enter(t, d, one, netip.MustParseAddr("2001:db8:1:3::1")); err != nil {
+			t.Errorf("the next /64: %v", err)
+		}
+	})
+}
+
+func TestNetworks(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",
+	} {
+		if got := network(netip.MustParseAddr(text)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	if got := network(netip.Addr{}); got != "none" {
+		t.Errorf("no address: %s", got)
+	}
+}
+
+func TestSpend(t *testing.T) {
+	inDoors(t, DoorsOptions{AnonymousRate: 3}, func(t *testing.T, d *Doors, made *desk) {
+		spend := func(c job.Caller, n int) job.Allowance {
+			t.Helper()
+			return d.Spend(context.Background(), &c, n)
+		}
+		if a := spend(job.Caller{Open: true}, 1000); a.Limited || a.RetryIn != 0 {
+			t.Errorf("an open server: %+v", a)
+		}
+		_, header := aKnown(t, made, job.Key{})
+		free, _ := enter(t, d, header, somewhere)
+		if a := spend(free, 1000); a.Limited || a.RetryIn != 0 {
+			t.Errorf("a key without a rate: %+v", a)
+		}
+		_, header = aKnown(t, made, job.Key{Name: "slow", Role: job.RoleSubmit, Rate: 2.5})
+		slow, _ := enter(t, d, header, somewhere)
+		if a := spend(slow, 2); !a.Limited || a.Rate != 2.5 || a.Burst != 3 || a.Remaining != 1 || a.RetryIn != 0 {
+			t.Errorf("the first two of 2.5 a second: %+v", a)
+		}
+		if a := spend(slow, 2); a.RetryIn <= 0 {
+			t.Errorf("two more: %+v", a)
+		}
+		slow.Address = elsewhere // the rate is the key's, wherever it calls from
+		if a := spend(slow, 2); a.RetryIn <= 0 {
+			t.Errorf("two more from elsewhere: %+v", a)
+		}
+		_, header = aKnown(t, made, job.Key{Name: "bursts", Role: job.RoleSubmit, Rate: 0.5, Burst: 100})
+		bursts, _ := enter(t, d, header, somewhere)
+		if a := spend(bursts, 100); a.RetryIn != 0 || a.Burst != 100 {
+			t.Errorf("a burst: %+v", a)
+		}
+
+		stranger, err := enter(t, d, nil, somewhere)
+		if err != nil || !stranger.MayTier(job.Public) || stranger.MayTier(job.Paid) || !stranger.Sees("") || stranger.Sees("x") || stranger.Operator() {
+			t.Errorf("somebody without a key: %+v, %v", stranger, err)
+		}
+		if a := spend(stranger, 3); a.RetryIn != 0 || a.Rate != 3 {
+			t.Errorf("three of his requests: %+v", a)
+		}
+		if a := spend(stranger, 1); a.RetryIn <= 0 {
+			t.Errorf("one more: %+v", a)
+		}
+		other, _ := enter(t, d, nil, elsewhere)
+		if a := spend(other, 1); a.RetryIn != 0 {
+			t.Errorf("another address: %+v", a)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// lane is what waits for one partition: all of it goes into one call, and what arrives meanwhile into the next. Limiter.mu guards it.
+type lane struct {
+	waiting []*entry
+	busy    bool // somebody serves it
+}
+
+// entry is one ask that waits for its answer.
+type entry struct {
+	ask    job.RateAsk
+	answer chan job.RateAnswer
+	left   bool // nobody waits for it any more
+}
+
+// serve makes calls until nothing waits.
+func (l *Limiter) serve(partition int, q *lane) {
+	for batch := l.next(q); len(batch) > 0; batch = l.next(q) {
+		asks := make([]job.RateAsk, len(batch))
+		for i, e := range batch {
+			asks[i] = e.ask
+		}
+		sent := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), callTime) // the call is everybody's: no caller that leaves ends it
+		answers, err := l.rater.Rates(ctx, partition, asks)
+		cancel()
+		if err == nil && len(answers) != len(asks) {
+			err = fmt.Errorf("%d answers for %d asks", len(answers), len(asks))
+		}
+		l.settle(batch, sent, answers, err)
+	}
+}
+
+// next takes what fits one call; nobody serves the lane any more if that is nothing.
+func (l *Limiter) next(q *lane) []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch := make([]*entry, 0, min(len(q.waiting), maxAsks))
+	taken := 0
+	for _, e := range q.waiting {
+		if len(batch) == maxAsks {
+			break
+		}
+		taken++
+		if !e.left {
+			batch = append(batch, e)
+		}
+	}
+	q.waiting = q.waiting[taken:]
+	if len(batch) == 0 {
+		q.waiting, q.busy = nil, false
+	}
+	return batch
+}
+
+// settle hands out the answers of a call. Where there are none the asks are not sent again, but counted here.
+func (l *Limiter) settle(batch []*entry, sent time.Time, answers []job.RateAnswer, err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.resume = time.Time{}
+	case errors.Is(err, job.ErrUnavailable), errors.Is(err, job.ErrAmbiguous):
+		l.lost(err, now)
+	default: // these buckets' own trouble
+		l.tell(err, now)
+	}
+	for i, e := range batch {
+		if err != nil {
+			if !e.left {
+				e.answer <- l.own.take(e.ask, now)
+			}
+			continue
+		}
+		l.own.learn(e.ask, answers[i], sent)
+		e.answer <- answers[i]
+	}
+}

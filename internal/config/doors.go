@@ -1,0 +1,139 @@
+package config
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Wide are the listeners of this process that other machines can reach, as NAME=address: without API keys they must not be.
+func (c Config) Wide() (listeners []string) {
+	for _, l := range []struct {
+		name, addr string
+		serves     bool
+	}{{"TIERQ_ADDR", c.Addr, c.Roles.API}, {"TIERQ_OPS_ADDR", c.OpsAddr, c.OpsAddr != ""}} {
+		if l.serves && !Loopback(l.addr) {
+			listeners = append(listeners, l.name+"="+l.addr)
+		}
+	}
+	return listeners
+}
+
+// Loopback says whether a host:port is reached from this machine only.
+func Loopback(addr string) bool {
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Proxies are the networks of TIERQ_TRUSTED_PROXIES.
+func (c Config) Proxies() []netip.Prefix {
+	networks, _ := parseNetworks(c.TrustedProxies) // Load has seen them
+	return networks
+}
+
+// Redacted are the members of payloads and results that read-only keys do not see, by job type; "*" = all.
+func (c Config) Redacted() map[string][]string {
+	types, _ := parseRedact(c.Redact) // Load has seen it
+	return types
+}
+
+var keyText = regexp.MustCompile(`^tq_[a-z2-7]{16}_([A-Za-z0-9_-]{43})$`)
+
+// isKey says whether a text has the form of an API key.
+func isKey(text string) bool {
+	parts := keyText.FindStringSubmatch(text)
+	if parts == nil {
+		return false
+	}
+	_, err := base64.RawURLEncoding.Strict().DecodeString(parts[1])
+	return err == nil
+}
+
+// checkDoors looks at who comes in. Of an admin key it repeats nothing.
+func (l *loader) checkDoors(c Config) {
+	if c.AdminKey != "" && !isKey(c.AdminKey) && !l.bad["TIERQ_ADMIN_KEY"] {
+		l.problem("TIERQ_ADMIN_KEY", "is no key: write what tierq keys generate prints")
+	}
+	if !l.bad["TIERQ_TRUSTED_PROXIES"] {
+		networks, err := parseNetworks(c.TrustedProxies)
+		if err != nil {
+			l.problem("TIERQ_TRUSTED_PROXIES", err.Error())
+		}
+		for _, n := range networks {
+			if n.Bits() == 0 {
+				l.problem("TIERQ_TRUSTED_PROXIES", n.String()+" is everybody: anyone could say where he calls from")
+			}
+		}
+	}
+	if _, err := parseRedact(c.Redact); err != nil && !l.bad["TIERQ_REDACT"] {
+		l.problem("TIERQ_REDACT", err.Error())
+	}
+	if c.CAFile != "" && !l.bad["TIERQ_CA_FILE"] {
+		if err := readAuthorities(c.CAFile); err != nil {
+			l.problem("TIERQ_CA_FILE", err.Error())
+		}
+	}
+}
+
+var (
+	redactedType   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,99}$`)
+	redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
+)
+
+// parseRedact reads TYPE:member,member with spaces between the types; none = nothing is hidden.
+func parseRedact(text string) (map[string][]string, error) {
+	types := map[string][]string{}
+	if text == "none" {
+		return types, nil
+	}
+	for one := range strings.FieldsSeq(text) {
+		typ, members, _ := strings.Cut(one, ":")
+		if !redactedType.MatchString(typ) || members == "" {
+			return nil, fmt.Errorf("%q is not TYPE:member,member", one)
+		}
+		if types[typ] != nil {
+			return nil, fmt.Errorf("%s is there twice", typ)
+		}
+		for member := range strings.SplitSeq(members, ",") {
+			if member != "*" && !redactedMember.MatchString(member) {
+				return nil, fmt.Errorf("%q of %s is no member: write letters, digits, _, . or -, or * for all", member, typ)
+			}
+			types[typ] = append(types[typ], member)
+		}
+	}
+	return types, nil
+}
+
+// readAuthorities looks whether a file holds certificates and nothing that is none.
+func readAuthorities(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return errors.New("cannot be read: " + withoutPath(err))
+	}
+	found := 0
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("holds a %s; it is for certificates", block.Type)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("its certificate %d cannot be read", found+1)
+		}
+		found++
+	}
+	if found == 0 {
+		return errors.New("holds no certificate in PEM form")
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package httpapi
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Doors says who comes in.
+type Doors interface {
+	// Enter says who calls: authorization is the request's Authorization header, all its values. Whatever is wrong with a key, the error is
+	// job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were wrong too often, or that ask too
+	// much. A request without the header is a stranger's, or on an open server anybody's.
+	Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error)
+	// Spend takes n requests from the caller's rate: Allowance.RetryIn > 0 = it refuses them all.
+	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// Open says whether there are no keys, so that everybody may do everything.
+	Open() bool
+}
+
+// Keys makes and ends API keys: job.ErrNoKey, and for a key that cannot be a *job.PayloadError.
+type Keys interface {
+	Keys(ctx context.Context) ([]job.Key, error)
+	// CreateKey and RotateKey return the text to show with requests, tq_<id>_<secret>: it is kept nowhere.
+	CreateKey(ctx context.Context, k job.Key) (job.Key, string, error)
+	// RotateKey gives a key a new secret; the old one opens for grace longer.
+	RotateKey(ctx context.Context, id string, grace time.Duration) (job.Key, string, error)
+	RevokeKey(ctx context.Context, id string) (job.Key, error)
+}
+
+// Changes is the log of what operators did.
+type Changes interface {
+	// Record keeps a change; it does not wait for SQL.
+	Record(c job.Change)
+	// Changes lists them, newest first; job.ErrBadCursor.
+	Changes(ctx context.Context, cursor string, limit int) ([]job.Change, string, error)
+}

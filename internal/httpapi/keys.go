@@ -1,0 +1,156 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it.
+type keyBody struct {
+	Key        string     `json:"key,omitzero"`
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Role       job.Role   `json:"role"`
+	Tiers      []job.Tier `json:"tiers"` // empty = all
+	Types      []string   `json:"types"` // empty = all
+	Rate       float64    `json:"rate"`  // 0 = unlimited, as the next two
+	Burst      int        `json:"burst"`
+	InFlight   int        `json:"inFlight"`
+	CreatedAt  *string    `json:"createdAt"`
+	CreatedBy  *string    `json:"createdBy"`
+	RotatedAt  *string    `json:"rotatedAt"`
+	ExpiresAt  *string    `json:"expiresAt"`
+	RevokedAt  *string    `json:"revokedAt"`
+	LastUsedAt *string    `json:"lastUsedAt"`
+}
+
+func keyOf(k *job.Key) keyBody {
+	return keyBody{
+		ID: k.ID, Name: k.Name, Role: k.Role, Tiers: append([]job.Tier{}, k.Tiers...), Types: append([]string{}, k.Types...),
+		Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, CreatedAt: when(k.CreatedAt), CreatedBy: orNull(k.CreatedBy),
+		RotatedAt: when(k.RotatedAt), ExpiresAt: when(k.ExpiresAt), RevokedAt: when(k.RevokedAt), LastUsedAt: when(k.LastUsedAt),
+	}
+}
+
+// keys is GET /admin/keys: all there were, in the order they were made.
+func (a *api) keys(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	var keys []job.Key
+	if a.Keys != nil {
+		var err error
+		if keys, err = a.Keys.Keys(c.Request.Context()); err != nil {
+			return err
+		}
+	}
+	body := struct {
+		Items []keyBody `json:"items"`
+	}{make([]keyBody, len(keys))}
+	for i := range keys {
+		body.Items[i] = keyOf(&keys[i])
+	}
+	return write(c, http.StatusOK, &body)
+}
+
+// createKey is POST /admin/keys. The first key closes an open server, so it must be one that can make others.
+func (a *api) createKey(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	if a.Keys == nil {
+		return &problem{kind: forbidden, detail: "this server keeps no keys"}
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return err
+	}
+	k, err := a.keyFor(body)
+	if err != nil {
+		return err
+	}
+	if k.Role != job.RoleAdmin && a.open() {
+		return &problem{kind: needsAdmin, detail: "the first key must be an admin's: it closes the server, and nobody could make a second one"}
+	}
+	k.CreatedBy = callerOf(c).Owner()
+	made, text, err := a.Keys.CreateKey(c.Request.Context(), k)
+	if err != nil {
+		made = k
+	}
+	shown := keyOf(&made)
+	a.changed(c, "key.create", made.ID, nil, &shown, err)
+	if err != nil {
+		return keyError(inDoubt(err, "The key may or may not have been made, and its text is lost: list the keys, revoke it if it is there, and make another."))
+	}
+	shown.Key = text
+	return write(c, http.StatusCreated, &shown)
+}
+
+// rotateKey is POST /admin/keys/{id}/rotate: the same key with another secret. Its jobs stay its own.
+func (a *api) rotateKey(c *gin.Context) error {
+	id, err := a.keyNamed(c)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(c)
+	if err != nil {
+		return err
+	}
+	asked := graceAsked{dayOfGrace}
+	if body != nil {
+		if err := rotateShape.read(body, &asked); err != nil {
+			return err
+		}
+	}
+	k, text, err := a.Keys.RotateKey(c.Request.Context(), id, asked.grace)
+	a.changed(c, "key.rotate", id, nil, &struct {
+		GraceSeconds int64 `json:"graceSeconds"`
+	}{int64(asked.grace / time.Second)}, err)
+	if err != nil {
+		return keyError(inDoubt(err, "The key may or may not have another secret, whose text is lost: look at its rotatedAt. The secret that you have opens as "+
+			"long as it would have, if you do not rotate the key once more before."))
+	}
+	shown := keyOf(&k)
+	shown.Key = text
+	return write(c, http.StatusOK, &shown)
+}
+
+// revokeKey is DELETE /admin/keys/{id}: it opens nothing any more, for good. Again it is the same.
+func (a *api) revokeKey(c *gin.Context) error {
+	id, err := a.keyNamed(c)
+	if err != nil {
+		return err
+	}
+	body, err := a.readBody(c)
+	if err == nil && body != nil {
+		err = noFields.read(body, &struct{}{})
+	}
+	if err != nil {
+		return err
+	}
+	k, err := a.Keys.RevokeKey(c.Request.Context(), id)
+	shown := keyOf(&k)
+	if err != nil {
+		shown = keyBody{ID: id}
+	}
+	a.changed(c, "key.revoke", id, nil, &shown, err)
+	if err != nil {
+		return keyError(inDoubt(err, "The key may or may not have been revoked: send this again, the answer is the same."))
+	}
+	c.Writer.WriteHeader(http.StatusNoContent)
+	c.Writer.WriteHeaderNow()
+	return nil
+}
+
+// keyError says why a key cannot be made; another error stays what it is.
+func keyError(err error) error {
+	if !errors.Is(err, job.ErrBadPayload) {
+		return err
+	}
+	return refuseFields(payloadFields(err))
+}

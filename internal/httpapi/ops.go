@@ -1,0 +1,83 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/gin-gonic/gin"
+)
+
+// opsRoutes are the addresses for those who run the server: the metrics, and Go's profiles. They are served in one place: by the API, or by
+// a listener of their own.
+func (a *api) opsRoutes() []route {
+	if a.Metrics == nil {
+		return nil
+	}
+	return []route{
+		{http.MethodGet, "/metrics", ForOperators, serving(a.Metrics), true},
+		{http.MethodGet, profilePath, ForAdmins, a.profiles, true},
+		{http.MethodGet, profilePath + ":name", ForAdmins, a.profile, true},
+	}
+}
+
+const profilePath = "/debug/pprof/"
+
+// profiles is GET /debug/pprof/: the list of what there is.
+func (a *api) profiles(c *gin.Context) error {
+	if err := noQuery(c); err != nil {
+		return err
+	}
+	pprof.Index(c.Writer, c.Request)
+	return nil
+}
+
+// profileQuery is what a profile is asked with. The handlers of net/http/pprof read it once more.
+type profileQuery struct{ seconds int }
+
+// profileMost bounds how long a profile is taken.
+const profileMost = 120
+
+var profileParams = params[profileQuery]{
+	"seconds": func(q *profileQuery, value string) (err error) {
+		q.seconds, err = whole(value, 1, profileMost)
+		return err
+	},
+	"debug": func(_ *profileQuery, value string) error {
+		_, err := whole(value, 0, 2)
+		return err
+	},
+	"gc": func(_ *profileQuery, value string) error {
+		_, err := whole(value, 0, 1)
+		return err
+	},
+}
+
+// profile is GET /debug/pprof/{name}. Those that take their time are taken one at a time, and their answers' deadlines with them. What the
+// process was called with is not told: it is no profile.
+func (a *api) profile(c *gin.Context) error {
+	var q profileQuery
+	if err := profileParams.read(c.Request.URL.RawQuery, &q); err != nil {
+		return err
+	}
+	name := c.Param("name")
+	serve := pprof.Handler(name).ServeHTTP
+	switch name {
+	case "profile":
+		serve = pprof.Profile
+	case "trace":
+		serve = pprof.Trace
+	case "allocs", "block", "goroutine", "heap", "mutex", "threadcreate":
+		if q.seconds == 0 {
+			serve(c.Writer, c.Request)
+			return nil
+		}
+	default:
+		return errNoRoute
+	}
+	if !a.profiling.CompareAndSwap(false, true) {
+		return &problem{kind: systemUnhealthy, detail: "another profile is being taken"}
+	}
+	defer a.profiling.Store(false)
+	serve(c.Writer, c.Request)
+	return nil
+}

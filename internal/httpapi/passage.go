@@ -1,0 +1,155 @@
+package httpapi
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// visit is one request's caller, where callerOf finds him. Visits are kept for the requests that come: a caller is not to be held on to when
+// his request is over.
+type visit struct {
+	caller job.Caller
+	keys   map[any]any
+}
+
+const callerKey = "caller"
+
+var visits = sync.Pool{New: func() any {
+	v := &visit{}
+	v.keys = map[any]any{callerKey: &v.caller}
+	return v
+}}
+
+// callerOf is who makes a request. Where nobody was asked, it is a stranger.
+func callerOf(c *gin.Context) *job.Caller {
+	if caller, ok := c.Keys[callerKey].(*job.Caller); ok {
+		return caller
+	}
+	return &job.Caller{}
+}
+
+// pass lets those to a handler who may use its address, and counts what they ask against their rate.
+func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		if err := a.origin(c.Request); err != nil {
+			return err
+		}
+		if p == ForEverybody {
+			return f(c)
+		}
+		v := visits.Get().(*visit)
+		defer func() {
+			c.Keys, v.caller = nil, job.Caller{}
+			visits.Put(v)
+		}()
+		var err error
+		if v.caller, err = a.caller(c.Request); err != nil {
+			return err
+		}
+		c.Keys = v.keys
+		if !p.allows(&v.caller) {
+			return refusal(&v.caller, "a key with the role "+string(v.caller.Key.Role)+" does not open this")
+		}
+		if err := a.spend(c, 1); err != nil {
+			return err
+		}
+		return f(c)
+	}
+}
+
+// open says whether there are no keys, so that everybody may do everything.
+func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
+
+// caller finds out who makes a request. A key is taken from the header Authorization and from nowhere else.
+func (a *api) caller(r *http.Request) (job.Caller, error) {
+	from := a.address(r)
+	if a.Doors == nil {
+		return job.Caller{Open: true, Address: from}, nil
+	}
+	return a.Doors.Enter(r.Context(), r.Header["Authorization"], from)
+}
+
+// still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and servers that were open. No
+// error keeps him in.
+func (a *api) still(r *http.Request, was *job.Caller) bool {
+	now, err := a.caller(r)
+	return err == nil && now.Open == was.Open && now.Key.ID == was.Key.ID && now.Key.Role == was.Key.Role
+}
+
+// insider says whether whoever asks how the process is may learn more than one word. A wrong key is no reason to call a process dead: its
+// holder learns the word.
+func (a *api) insider(r *http.Request) bool {
+	if a.open() {
+		return true
+	}
+	if len(r.Header["Authorization"]) == 0 {
+		return false
+	}
+	caller, err := a.caller(r)
+	return err == nil && caller.Operator()
+}
+
+// crossOrigin refuses what a browser sends for a page of another site, but for reading.
+var crossOrigin http.CrossOriginProtection
+
+// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for no browser sends one
+// by itself, and no answer lets another site's page read it. An open server must also beware of a site whose name leads to this machine: its
+// pages are of the same origin to the browser.
+func (a *api) origin(r *http.Request) error {
+	if !a.Insecure && !loopbackName(r.Host) && a.open() {
+		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host: make a key, or set TIERQ_INSECURE=on"}
+	}
+	if crossOrigin.Check(r) != nil {
+		return &problem{kind: forbidden, detail: "a page of another site may not do this"}
+	}
+	return nil
+}
+
+// loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the resolver knows may mean
+// anything.
+func loopbackName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if inner, found := strings.CutPrefix(host, "["); found {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	if name := strings.ToLower(host); name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// find looks a job up for its caller: somebody else's is not there, in the very words of one that nobody has.
+func (a *api) find(c *gin.Context, id job.ID) (job.Job, error) {
+	j, err := a.Jobs.Find(c.Request.Context(), id)
+	if err == nil && !callerOf(c).Sees(j.Owner) {
+		return job.Job{}, job.ErrNotFound
+	}
+	return j, err
+}
+
+// known refuses a job that is not its caller's, before anything is done about it: job.ErrNotFound. Operators know all jobs, and are not asked.
+func (a *api) known(c *gin.Context, id job.ID) error {
+	if callerOf(c).Operator() {
+		return nil
+	}
+	_, err := a.find(c, id)
+	return err
+}
+
+// own narrows a list to its caller's jobs, unless he is an operator.
+func own(c *gin.Context, f *job.Filter) {
+	if caller := callerOf(c); !caller.Operator() {
+		owner := caller.Owner()
+		f.Owner = &owner
+	}
+}

@@ -1,0 +1,176 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Who gets in, by the caller's kind.
+const (
+	everybody  = "stranger anonymous submit read-only admin worker open"
+	submitters = "submit admin open"
+	strangers  = "anonymous submit admin open"
+	lookers    = "anonymous submit read-only admin open"
+	listers    = "submit read-only admin open"
+	operators  = "read-only admin open"
+	admins     = "admin open"
+)
+
+// whoMay is every address, and who may use it.
+var whoMay = map[string]string{
+	"POST /:tier/submit": strangers, "POST /:tier/submit/batch": strangers, "GET /result/poll": lookers, "HEAD /result/poll": lookers,
+	"POST /jobs": submitters, "POST /api/jobs": submitters, "GET /jobs/dead": listers, "HEAD /jobs/dead": listers,
+	"GET /jobs/:id": lookers, "HEAD /jobs/:id": lookers, "GET /api/jobs/:id": lookers, "HEAD /api/jobs/:id": lookers,
+	"GET /jobs/:id/artifact": lookers, "HEAD /jobs/:id/artifact": lookers, "GET /api/jobs/:id/why": lookers, "HEAD /api/jobs/:id/why": lookers,
+	"GET /api/jobs/:id/events": lookers, "GET /api/events": operators,
+	"POST /jobs/:id/retry": strangers, "POST /admin/jobs/:id/resubmit": admins,
+	"DELETE /admin/jobs/:id": admins, "DELETE /api/jobs/:id": strangers, "POST /api/jobs/:id/cancel": strangers,
+	"GET /admin/jobs": operators, "HEAD /admin/jobs": operators, "GET /api/jobs": listers, "HEAD /api/jobs": listers,
+	"GET /admin/dead": operators, "HEAD /admin/dead": operators, "GET /admin/dead/export": operators, "POST /admin/dead/requeue": admins,
+	"GET /admin/tiers": operators, "HEAD /admin/tiers": operators, "GET /admin/tiers/:tier": operators, "HEAD /admin/tiers/:tier": operators,
+	"PUT /admin/tiers/:tier": admins, "GET /admin/consistency": operators, "HEAD /admin/consistency": operators, "POST /admin/consistency": admins,
+	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins, "POST /admin/keys/:id/rotate": admins,
+	"DELETE /admin/keys/:id": admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
+	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /actuator/health": everybody, "HEAD /actuator/health": everybody,
+	"GET /livez": everybody, "HEAD /livez": everybody, "GET /readyz": everybody, "HEAD /readyz": everybody,
+}
+
+// Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and nobody else is.
+func TestPermissions_A25_A26_A50(t *testing.T) {
+	for _, route := range Routes() {
+		at := route.Method + " " + route.Path
+		may, listed := whoMay[at]
+		if !listed {
+			t.Errorf("%s is served, and nobody said to whom", at)
+			continue
+		}
+		for kind, caller := range callers {
+			r := allFailing(t, job.ErrUnavailable)
+			r.messages = make(chan job.Message)
+			close(r.messages)
+			r.behind(caller)
+			path := strings.NewReplacer(":tier", "{tier}", ":id", "{id}").Replace(route.Path)
+			body := bodies[path]
+			if route.Method == http.MethodGet || route.Method == http.MethodHead {
+				body = ""
+			}
+			path = strings.NewReplacer("{tier}", "public", "{id}", string(knownID)).Replace(path)
+			if path == "/result/poll" {
+				path = pollKnown
+			}
+			rec := r.json(route.Method, path, body)
+			want := 0
+			switch {
+			case slices.Contains(strings.Fields(may), kind):
+			case caller.Key.ID == "":
+				want = 401
+			default:
+				want = 403
+			}
+			if refused := rec.Code == 401 || rec.Code == 403; refused != (want > 0) || refused && rec.Code != want {
+				t.Errorf("%s, %s: %d, want %d: %s", at, kind, rec.Code, want, rec.Body)
+			}
+			if want > 0 && len(r.submitted)+len(r.found) > 0 {
+				t.Errorf("%s, %s: a room was asked", at, kind)
+			}
+		}
+	}
+	for at := range whoMay {
+		if method, path, _ := strings.Cut(at, " "); !slices.ContainsFunc(Routes(), func(r Route) bool { return r.Method == method && r.Path == path }) {
+			t.Errorf("%s is not served", at)
+		}
+	}
+}
+
+// What another room serves has a permission too, and one that was forgotten lets nobody in.
+func TestPermissions_OfOtherRooms_A50(t *testing.T) {
+	of := map[Permission]string{
+		forNobody: "", ForEverybody: everybody, ForSubmits: submitters, ForTierSubmits: strangers, ForOwners: lookers, ForOwnersToAct: strangers,
+		ForLists: listers, ForOperators: operators, ForAdmins: admins,
+	}
+	for p, may := range of {
+		for kind, caller := range callers {
+			r := newRooms(t)
+			r.deps.Extra = []Route{{"GET", "/metrics", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), p}}
+			r.behind(caller)
+			if rec := r.do("GET", "/metrics", ""); (rec.Code == 200) != slices.Contains(strings.Fields(may), kind) {
+				t.Errorf("permission %d, %s: %d", p, kind, rec.Code)
+			}
+		}
+	}
+}
+
+// The description says of every operation which roles it is open to.
+func TestPermissions_OpenAPISaysThem(t *testing.T) {
+	c, err := described()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range c.Operations() {
+		if o.Elsewhere {
+			continue
+		}
+		may := whoMay[o.Method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(o.Path)]
+		var want []string
+		for _, role := range []job.Role{job.RoleSubmit, job.RoleReadOnly, job.RoleAdmin} {
+			if may != everybody && slices.Contains(strings.Fields(may), string(role)) {
+				want = append(want, string(role))
+			}
+		}
+		if got := c.Roles(o); !slices.Equal(got, want) {
+			t.Errorf("%s %s: open to %q in the description, to %q in fact", o.Method, o.Path, got, want)
+		}
+	}
+}
+
+// No other spelling of an address, no other method and no header that names another leads past a permission.
+func TestPermissions_NoWayAround_A25(t *testing.T) {
+	never := func(r *rooms) {
+		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { r.tb.Error("listed"); return nil, "", nil }
+		r.cancel = func(job.ID) (job.Word, error) { r.tb.Error("cancelled"); return job.WasCancelled, nil }
+		r.requeue = func(job.ID, string) error { r.tb.Error("requeued"); return nil }
+		r.stats = func() (Stats, error) { r.tb.Error("told the figures"); return Stats{}, nil }
+		r.store = func(p job.Plan, _ int64) (job.Plan, error) { r.tb.Error("stored a plan"); return p, nil }
+		r.audit = func(bool) (Audit, error) { r.tb.Error("audited"); return Audit{}, nil }
+	}
+	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Original-Method", "X-Forwarded-Path"}
+	spellings := func(path string) []string {
+		return []string{
+			path, path + "/", "/" + path, path + "//", path + "/.", path + "%2f", path + "%20", path + "%00", path + ";a=b", path + ".json", path + "?x",
+			strings.ToUpper(path), strings.Replace(path, "/a", "/A", 1), strings.Replace(path, "a", "%61", 1), "/." + path, "/jobs/.." + path,
+			"/livez/.." + path, "/livez%2f.." + path, "/livez/..%2f" + path[1:], "/" + strings.Replace(path[1:], "/", "%2f", 1), "/" + strings.Replace(path[1:], "/", "\\", 1),
+		}
+	}
+	for _, path := range []string{"/admin/jobs", "/admin/tiers/PAID", "/admin/consistency", "/api/stats", "/admin/jobs/" + string(knownID)} {
+		for _, spelling := range spellings(path) {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "get", "ADMIN"} {
+				r := newRooms(t)
+				never(r)
+				r.behind(callers["submit"])
+				rec := r.do(method, spelling, "")
+				if rec.Code != 403 && rec.Code != 404 && rec.Code != 405 {
+					t.Errorf("%s %s: %d %s", method, spelling, rec.Code, rec.Body)
+				}
+			}
+		}
+	}
+	for _, header := range overrides {
+		for _, value := range []string{"DELETE", "PUT", "/admin/jobs", "/api/stats"} {
+			r := newRooms(t)
+			never(r)
+			r.behind(callers["submit"])
+			for _, target := range []string{"/jobs/" + string(knownID), "/livez", "/result/poll?jobId=" + string(knownID)} {
+				if rec := r.do("GET", target, "", header, value); rec.Code != 404 && target != "/livez" {
+					t.Errorf("GET %s with %s: %s: %d", target, header, value, rec.Code)
+				}
+			}
+			if rec := r.do("POST", "/admin/jobs/"+string(knownID), "", header, value); rec.Code != 405 {
+				t.Errorf("POST with %s: %s: %d", header, value, rec.Code)
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// spend takes n requests from the rate of the request's caller, and says in the answer's headers how that stands; its error is the 429. It is
+// asked before a body is read: a refusal costs next to nothing.
+func (a *api) spend(c *gin.Context, n int) error {
+	left := a.spent(c, n)
+	if left.RetryIn <= 0 {
+		return nil
+	}
+	return &problem{kind: rateLimited, detail: "you may make " + pace(left), retry: left.RetryIn}
+}
+
+// spendBatch takes what a batch of n entries costs more than the request that brought it. A batch that no wait would let pass is too large.
+func (a *api) spendBatch(c *gin.Context, n int) error {
+	if n <= 1 {
+		return nil
+	}
+	left := a.spent(c, n-1)
+	switch {
+	case left.RetryIn <= 0:
+		return nil
+	case n > left.Burst:
+		return &problem{kind: payloadTooLarge, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left))}
+	}
+	// Who comes again pays for the request again.
+	return &problem{kind: rateLimited, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)), retry: left.RetryIn + period(left)}
+}
+
+// Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would otherwise have the machine busy
+// with refusing him. The more of them wait, the longer, so that about a thousand refusals leave in a second; one more than holdMost does not wait.
+const (
+	holdLeast = 100 * time.Millisecond
+	holdLong  = time.Second
+	holdMost  = 4096
+)
+
+// hold returns when a refusal may leave, or its caller has left.
+func (a *api) hold(ctx context.Context) {
+	held := a.held.Add(1)
+	defer a.held.Add(-1)
+	if held > holdMost {
+		return
+	}
+	timer := time.NewTimer(min(max(holdLeast, time.Duration(held)*time.Millisecond), holdLong))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (a *api) spent(c *gin.Context, n int) job.Allowance {
+	if a.Doors == nil {
+		return job.Allowance{}
+	}
+	left := a.Doors.Spend(c.Request.Context(), callerOf(c), n)
+	if left.Limited {
+		sayRate(c.Writer.Header(), &left)
+	}
+	return left
+}
+
+func pace(left job.Allowance) string {
+	return strconv.FormatFloat(left.Rate, 'g', 6, 64) + " requests a second, " + strconv.Itoa(left.Burst) + " of them at once"
+}
+
+// maxWindow bounds what a header says, in seconds: 31 years.
+const maxWindow = 1e9
+
+// period is how long one request more takes to become possible.
+func period(left job.Allowance) time.Duration {
+	return time.Duration(min(1/left.Rate, maxWindow) * float64(time.Second))
+}
+
+// sayRate writes the fields of draft-ietf-httpapi-ratelimit-headers-10: q requests at once, which are there again after w seconds; r of them are
+// left, and t seconds from now there is one more.
+func sayRate(h http.Header, left *job.Allowance) {
+	window := int64(max(math.Ceil(min(float64(left.Burst)/left.Rate, maxWindow)), 1))
+	more := left.Reset - time.Duration(min(float64(left.Burst-left.Remaining-1)/left.Rate, maxWindow)*float64(time.Second))
+	wait := int64(math.Ceil(min(max(more, 0), left.Reset).Seconds()))
+	h["Ratelimit-Policy"] = []string{field("q", int64(left.Burst), "w", window)}
+	h["Ratelimit"] = []string{field("r", int64(left.Remaining), "t", wait)}
+}
+
+// field is an item of a structured field with two parameters.
+func field(one string, first int64, two string, second int64) string {
+	text := append(make([]byte, 0, 48), `"requests";`...)
+	text = append(append(text, one...), '=')
+	text = strconv.AppendInt(text, first, 10)
+	text = append(append(append(text, ';'), two...), '=')
+	return string(strconv.AppendInt(text, second, 10))
+}

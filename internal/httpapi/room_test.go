@@ -1,0 +1,94 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// What many large bodies hold together is bounded; small ones have room of their own, and what was held is given back.
+func TestRoom_BodiesShareTheirMemory_A15(t *testing.T) {
+	r := newRooms(t)
+	r.deps.PayloadLimit = 64 << 10
+	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 80 << 10}
+	r.Handler = a.handler()
+	const others = bodyMemory - 1000
+	a.bodies.Store(others)
+	body := func(size int) string { return `{"payload":{"A":1,"B":2}` + strings.Repeat(" ", size) + `}` }
+	rec := r.post(body(20_000))
+	wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
+	wantHeader(t, rec, "Retry-After", "1")
+	if rec := r.post(body(3000)); rec.Code != 202 {
+		t.Errorf("a small one: %d %s", rec.Code, rec.Body)
+	}
+	if held := a.bodies.Load(); held != others {
+		t.Errorf("%d bytes are still held", held-others)
+	}
+	a.bodies.Store(0)
+	if rec := r.post(body(70_000)); rec.Code != 202 || a.bodies.Load() != 0 {
+		t.Errorf("alone: %d %s; %d bytes are still held", rec.Code, rec.Body, a.bodies.Load())
+	}
+}
+
+func TestRoom_Gather(t *testing.T) {
+	a := &api{}
+	memory := a.bodyMemory()
+	for _, size := range []int{0, 1, firstPiece - 1, firstPiece, firstPiece + 1, 3 * firstPiece, 100_000} {
+		text := strings.Repeat("x", size)
+		for _, length := range []int64{-1, int64(size)} {
+			for name, r := range map[string]io.Reader{
+				"at once": strings.NewReader(text), "with the end": iotest.DataErrReader(strings.NewReader(text)), "in halves": iotest.HalfReader(strings.NewReader(text)),
+			} {
+				got, held, err := memory.gather(r, length, 0)
+				if a.bodies.Add(-held); err != nil || string(got) != text {
+					t.Errorf("%d bytes of %d, %s: %d bytes, %v", size, length, name, len(got), err)
+				}
+			}
+		}
+		_, held, err := memory.gather(strings.NewReader(text), int64(size)+1, 0)
+		if a.bodies.Add(-held); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("%d bytes, one too few: %v", size, err)
+		}
+		_, held, err = memory.gather(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrClosedPipe)), -1, firstPiece)
+		if a.bodies.Add(-held); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%d bytes and an error: %v", size, err)
+		}
+	}
+	if held := a.bodies.Load(); held != 0 {
+		t.Errorf("%d bytes are still held", held)
+	}
+}
+
+// Where requests are bounded, one more is refused, and the next is served when one has ended.
+func TestRoom_RequestsAreBounded_A18(t *testing.T) {
+	r := newRooms(t)
+	r.deps.Requests = 1
+	r.Handler = NewHandler(r.deps)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		close(entered)
+		<-leave
+		return job.Accepted{ID: knownID}, nil
+	}
+	answered := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answered <- r.do("POST", "/paid/submit", "") }()
+	<-entered
+	for _, path := range []string{pollKnown, "/admin/jobs"} {
+		rec := r.do("GET", path, "")
+		wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
+		wantHeader(t, rec, "Retry-After", "1")
+	}
+	close(leave)
+	if rec := <-answered; rec.Code != 202 {
+		t.Errorf("the one under way: %d", rec.Code)
+	}
+	if rec := r.do("GET", "/livez", ""); rec.Code != 200 {
+		t.Errorf("after it: %d", rec.Code)
+	}
+}
