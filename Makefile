@@ -13,7 +13,7 @@ PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 TESTS := go test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $(PKG)
 
-.PHONY: help run build test long bench lint fmt clean
+.PHONY: help run build test long bench chaos attack fuzz lint vuln fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -36,11 +36,26 @@ bench: ## measure throughput, latency, CPU and bytes per job; ARGS for its flags
 	.ci/provide
 	go run ./bench $(ARGS)
 
-lint: ## check format, vet, and the linters of .golangci.yml
+chaos: ## break servers and stores under load and say which promises held; ARGS="-long", "-clean", "-mutations", "-seed 7", ...
+	.ci/provide
+	go run ./internal/chaos/run $(ARGS)
+
+attack: ## try the attacks of docs/ATTACKS.md on a server of its own; ARGS="-url http://127.0.0.1:8080 -key tq_..." on one that runs
+	.ci/provide
+	go run ./internal/attack/run $(ARGS)
+
+fuzz: ## give every parser of outside input to Go's fuzzer, 30 s each; ARGS="-time 5m -run Body"
+	go run ./internal/fuzz/run $(ARGS)
+
+lint: ## check format, vet, the linters of .golangci.yml, and that the downloaded libraries are those of go.sum
 	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+	go mod verify
 	go vet ./...
 	$(GOLANGCI) run
+
+vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
+	.ci/vuln
 
 fmt: ## format the code
 	gofmt -w $$(find . -name '*.go' -not -path './.*')

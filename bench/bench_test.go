@@ -23,6 +23,7 @@ func TestSmoke(t *testing.T) {
 		"drain":    {"retention 24h: drained, rows in MariaDB", "retention 0s: drained, rows in MariaDB", "retention 24h: redis cpu per whole life"},
 		"embedded": {"drained, rows in SQLite"},
 		"wakeup":   {"same process: sent to start, p50", "by the doorbell: sent to start, p99"},
+		"flood":    {"quiet: PAID accepted, p50", "limited flood: p99 beside quiet", "limited flood: PUBLIC refused", "unlimited flood: PUBLIC accepted"},
 		"memory":   {"queued, hash-max-listpack-value 64", "acknowledged, kept 24 h, hash-max-listpack-value 1024"},
 		"layout":   {"listpack 64, a shipped: cpu", "listpack 1024, e nothing said twice: queued"},
 	} {

@@ -8,6 +8,7 @@ var layouts = []layout{
 		edits: map[string][]string{
 			"submit": {
 				`local head = table.concat({tier, '1', ARGV[i + 5], at, score, ARGV[i + 6]}, ' ')`, ``,
+				`own(head, 1)`, ``, // nobody's
 				`'head', head, 'payload', ARGV[i + 7])`,
 				`'tier', tier, 'generation', '1', 'maxRetries', ARGV[i + 5], 'arrivedAt', at, 'score', score, 'type', 'SIMULATION', 'owner', '-',
 				'traceId', ARGV[i + 6], 'payload', ARGV[i + 7], 'state', 'PENDING', 'retries', '0')`,
@@ -72,6 +73,7 @@ var layouts = []layout{
 		},
 	},
 	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard = redis.call('EXISTS', events) == 1`, `heard = true`}}},
+	{name: "g somebody's", about: "SIMULATION abcdefghijklmnop " + traceID},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},
 }
 

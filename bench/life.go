@@ -76,9 +76,9 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	}
 	calls := make([][]any, 0, n/job.MaxBatch+1)
 	for left := n; left > 0; left -= job.MaxBatch {
-		args := []any{10000000000000, "9007199254740991", 60000}
+		args := []any{10000000000000, "9007199254740991", 60000, ""}
 		for range min(left, job.MaxBatch) {
-			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing, "", "")
+			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing, "", "", "")
 		}
 		calls = append(calls, args)
 	}

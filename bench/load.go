@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -37,41 +37,48 @@ var lengthHeader = []byte("Content-Length: ")
 
 // call sends a request and returns when its whole answer was read. Any answer but 202 is an error.
 func (c *caller) call(request []byte) error {
+	status, body, err := c.ask(request)
+	if err == nil && status != http.StatusAccepted {
+		err = fmt.Errorf("answered %d: %s", status, body)
+	}
+	return err
+}
+
+// ask is call for any answer; it returns the body of one that is not 202, as far as it is there.
+func (c *caller) ask(request []byte) (status int, body string, err error) {
 	if _, err := c.conn.Write(request); err != nil {
-		return fmt.Errorf("send: %w", err)
-	}
-	line, err := c.reader.ReadSlice('\n')
-	if err != nil {
-		return fmt.Errorf("read: %w", err)
-	}
-	if !bytes.HasPrefix(line, []byte("HTTP/1.1 202")) {
-		status := string(bytes.TrimSpace(line))
-		rest := make([]byte, c.reader.Buffered())
-		_, _ = io.ReadFull(c.reader, rest) // what came with it says why
-		return fmt.Errorf("answered %s: %s", status, rest)
+		return 0, "", fmt.Errorf("send: %w", err)
 	}
 	length := -1
 	for {
 		line, err := c.reader.ReadSlice('\n')
 		if err != nil {
-			return fmt.Errorf("read: %w", err)
+			return 0, "", fmt.Errorf("read: %w", err)
 		}
 		if len(line) == 2 {
 			break
 		}
-		if text, ok := bytes.CutPrefix(line, lengthHeader); ok {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(text))); err != nil {
-				return fmt.Errorf("read: %w", err)
-			}
+		switch text, isLength := bytes.CutPrefix(line, lengthHeader); {
+		case status == 0 && len(line) > 12:
+			status, err = strconv.Atoi(string(line[9:12])) // HTTP/1.1 202 Accepted
+		case isLength:
+			length, err = strconv.Atoi(string(bytes.TrimSpace(text)))
+		}
+		if err != nil {
+			return 0, "", fmt.Errorf("read: %w", err)
 		}
 	}
 	if length < 0 {
-		return errors.New("the answer has no Content-Length")
+		return 0, "", errors.New("the answer has no Content-Length")
+	}
+	if status != http.StatusAccepted {
+		peeked, _ := c.reader.Peek(min(length, c.reader.Buffered()))
+		body = string(peeked)
 	}
 	if _, err := c.reader.Discard(length); err != nil {
-		return fmt.Errorf("read: %w", err)
+		return 0, "", fmt.Errorf("read: %w", err)
 	}
-	return nil
+	return status, body, nil
 }
 
 // load sends n requests over a number of connections, each with one under way at a time, and returns how long it took in all and each.

@@ -33,6 +33,7 @@ var benches = []bench{
 	{"drain", "queued no-op jobs, a server process with roles worker,recovery and 100 slots, rows in MariaDB", drainBench},
 	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench},
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench},
+	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench},
 	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench},
 	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench},
 }
@@ -56,7 +57,7 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	only := flags.String("run", ".", "a regular expression: which of submit, drain, embedded, wakeup, memory, layout")
+	only := flags.String("run", ".", "a regular expression: which of submit, drain, embedded, wakeup, flood, memory, layout")
 	flags.Float64Var(&o.scale, "scale", 1, "1 = full, 0.01 = smoke")
 	flags.IntVar(&o.runs, "runs", 3, "how often each is run")
 	flags.StringVar(&o.profile, "profile", "", "a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")

@@ -53,6 +53,8 @@ const (
 	openapi    = "github.com/getkin/kin-openapi"
 	progress   = "github.com/schollz/progressbar"
 	xterm      = "golang.org/x/term"
+	http2      = "golang.org/x/net/http2"
+	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
 // Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
@@ -74,7 +76,8 @@ var table = []room{
 	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
 	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
-	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}},
+	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
+	{dir: "internal/auth", rooms: []string{job}, libs: []string{goText}, inTests: []string{"internal/queue"}},
 	{dir: "internal/config", libs: []string{env, godotenv}},
 
 	{
@@ -82,7 +85,7 @@ var table = []room{
 		rooms: []string{
 			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
 			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
-			"internal/mail", "internal/telemetry", "docs", "web",
+			"internal/mail", "internal/telemetry", "internal/auth", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
@@ -102,12 +105,29 @@ var table = []room{
 		libs: []string{gorm, mysql, sqlite}, testOnly: true,
 	},
 	{
-		dir: "internal/e2e", inTests: []string{"lua", "client", goRedis, mysql, webhooks, pdfReader, smtp, sasl, otel, protobuf}, testOnly: true,
+		dir:      "internal/e2e",
+		inTests:  []string{job, "internal/queue", "internal/worker", "lua", "client", goRedis, mysql, sqlite, webhooks, pdfReader, smtp, sasl, otel, protobuf},
+		testOnly: true,
+	},
+	{
+		dir: "internal/sim", testOnly: true,
+		rooms: []string{job, "lua", "internal/queue", "internal/queue/queuetest", "internal/worker", "internal/recovery", "internal/ledger"},
+		libs:  []string{goRedis, miniredis, luaEngine},
+	},
+	{
+		dir: "internal/chaos", testOnly: true,
+		rooms: []string{job, "lua", "internal/queue", "internal/queue/queuetest", testkit}, libs: []string{goRedis, mysql},
+		inTests: []string{"internal/archive/archivetest"},
 	},
 	{
 		dir: "internal/contract", rooms: []string{"docs"}, libs: []string{jsonSchema, yaml},
 		inTests: []string{job, "internal/handlers", "web", openapi}, testOnly: true,
 	},
+	{
+		dir: "internal/attack", testOnly: true, rooms: []string{job, testkit, "client"}, libs: []string{goRedis, mysql},
+		inTests: []string{smtp, sasl},
+	},
+	{dir: "internal/fuzz", testOnly: true},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
 	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},
@@ -118,4 +138,4 @@ var table = []room{
 }
 
 // Any test may use these, and every test-only room of ours.
-var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis}
+var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis, "internal/fuzz"}

@@ -202,6 +202,21 @@ func (n node) text(name string) string {
 	return s
 }
 
+// Roles are those whose keys open an operation; none = everybody may, without a key.
+func (c *Contract) Roles(o Operation) (all []string) {
+	security := o.node.child("security")
+	if security.value == nil {
+		security = c.at("#/security")
+	}
+	for _, one := range security.names() {
+		roles := security.child(one).child("key")
+		for _, i := range roles.names() {
+			all = append(all, fmt.Sprint(roles.child(i).value))
+		}
+	}
+	return all
+}
+
 // Statuses are those that an operation answers with, sorted.
 func (c *Contract) Statuses(o Operation) (all []int) {
 	for _, text := range c.child(o.node, "responses").names() {

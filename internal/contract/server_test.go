@@ -23,6 +23,7 @@ type server struct {
 	t      *testing.T
 	c      *Contract
 	base   string
+	key    string          // shown with every call; "" = none
 	worked map[string]bool // method and path as described
 }
 
@@ -61,6 +62,9 @@ func (s *server) do(method, target, body string, headers ...string) answer {
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.key != "" {
+		req.Header.Set("Authorization", "Bearer "+s.key)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])

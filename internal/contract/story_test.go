@@ -33,6 +33,7 @@ func (s *server) isAsDescribed() {
 	s.tiers()
 	s.refusals()
 	s.elsewhere()
+	s.callers(pdf)
 	for _, o := range s.c.Operations() {
 		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{file}", "start.js", "/result/poll", "/result/poll?jobId="+pdf).Replace(o.Path)
 		if o.Method == "HEAD" {
@@ -134,6 +135,10 @@ func (s *server) operators() {
 		s.want(200, "GET", list, "")
 	}
 	s.want(200, "GET", "/api/stats", "")
+	s.want(200, "GET", "/admin/consistency", "")
+	for _, body := range []string{"", "{}"} {
+		s.want(200, "POST", "/admin/consistency", body)
+	}
 }
 
 func (s *server) tiers() {

@@ -151,9 +151,12 @@ func TestEmbeddedStopKeepsEndings_F09(t *testing.T) {
 	env := []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
 	s := startServer(t, bin, env...)
 	dead := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500},{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
-	done := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500}]}}`)
-	s.await(dead, "PROCESSING", 5*time.Second)
-	s.await(done, "PROCESSING", 5*time.Second)
+	file := filepath.Join(t.TempDir(), "runs")
+	done := s.submit("paid", counting(file, 1500))
+	testkit.Eventually(t, 5*time.Second, "both run", func() (bool, string) { // PROCESSING is earlier: the claim is journaled before its handler starts
+		order, _ := executions(t, file)
+		return len(order) == 1, ""
+	})
 	if code, _ := s.terminate(20 * time.Second); code != 0 {
 		t.Fatalf("exit %d", code)
 	}

@@ -72,7 +72,7 @@ func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
 	}{
 		{"F02 between claim and handler", "claim.after", 1, 1, "failpoint claim.after hit"},
 		{"F03 between handler and complete", "handler.after", 2, 1, "failpoint handler.after hit"},
-		{"F04 between complete and SQL, no second run", "complete.after", 1, 0, "failpoint complete.after hit"},
+		{"F04 between complete and SQL: no second run", "complete.after", 1, 0, "failpoint complete.after hit"},
 		{"F05 between SQL and acknowledge", "record.after", 1, 0, "failpoint record.after hit"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

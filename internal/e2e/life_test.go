@@ -25,7 +25,7 @@ func TestFirstJob_S2_P1_S2_P15_S2_P16_S2_N12_S0_P10_S2_S6(t *testing.T) {
 	t.Run("miniredis and sqlite", func(t *testing.T) {
 		dir := t.TempDir()
 		s := startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+dir, "TIERQ_WORKERS=3")
-		for _, part := range []string{"embedded mode", filepath.Join(dir, "tierq.sqlite"), "do NOT survive a restart", "curl -X POST " + s.base + "/paid/submit", `"slots":3`} {
+		for _, part := range []string{"embedded mode", filepath.Join(dir, "tierq.sqlite"), "also if the process is killed", "curl -X POST " + s.base + "/paid/submit", `"slots":3`} {
 			if !strings.Contains(s.Output(), part) {
 				t.Errorf("the banner and log do not say %q", part)
 			}

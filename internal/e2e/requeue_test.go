@@ -95,10 +95,10 @@ func TestRequeueKilled_S0_S7(t *testing.T) {
 func TestRequeueOutlivesRedis_F19_S0_P2(t *testing.T) {
 	t.Parallel()
 	bin, dir := testkit.BuildTierq(t), t.TempDir()
-	start := func() *server {
-		return startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+dir, "TIERQ_WORKERS=1")
+	start := func(slots string) *server {
+		return startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+dir, "TIERQ_WORKERS="+slots)
 	}
-	s := start()
+	s := start("1")
 	id := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 	s.await(id, "FAILED", 10*time.Second)
 	busy := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":40000}]}}`)
@@ -113,7 +113,7 @@ func TestRequeueOutlivesRedis_F19_S0_P2(t *testing.T) {
 	if err := s.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	s = start()
+	s = start("2") // the busy job comes back as well
 	testkit.Eventually(t, 30*time.Second, "its second life has ended", func() (bool, string) {
 		j := s.job(id)
 		return j.Generation == 2 && j.Status == "FAILED", fmt.Sprintf("life %d, %s", j.Generation, j.Status)

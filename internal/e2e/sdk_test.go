@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -18,9 +18,9 @@ import (
 func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32"}
+	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) // a killed server's is not given to anybody else meanwhile
+	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32", "TIERQ_ADDR=" + addr}
 	s := c.start(settings...)
-	addr := strings.TrimPrefix(s.base, "http://")
 	proxy := testkit.NewTCPProxy(t, addr)
 	api := sdk.New("http://"+proxy.Addr(), sdk.WithTries(50), sdk.WithBackoff(20*time.Millisecond, time.Second))
 	defer api.Close()
@@ -73,7 +73,7 @@ func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
 			t.Fatal(err)
 		}
 		kills++
-		s = c.start(append(settings, "TIERQ_ADDR="+addr)...)
+		s = c.start(settings...)
 	}
 	submitters.Wait()
 	close(stop)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -94,9 +95,12 @@ func TestComposeServerSettings_S2_C1(t *testing.T) {
 	s := compose(t).Services["server"]
 	var environ []string
 	for name, text := range s.Environment {
-		known := slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return s.Name == name })
+		known := slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return s.Name == name || s.Secret && s.Name+"_FILE" == name })
 		if !known {
 			t.Errorf("%s is no setting", name)
+		}
+		if name == "TIERQ_ADMIN_KEY_FILE" {
+			text = adminKey(t, *text)
 		}
 		if text != nil {
 			environ = append(environ, name+"="+*text)
@@ -109,7 +113,7 @@ func TestComposeServerSettings_S2_C1(t *testing.T) {
 	if want := "root:p@ss/word:1@tcp(mysql:3306)/traffic_control_service_db"; c.MySQLDSN != want {
 		t.Errorf("MYSQL_DSN=%s, want %s", c.MySQLDSN, want)
 	}
-	if c.Embedded() || c.RedisURL != "redis://redis:6379/0" || !c.Insecure || !strings.HasPrefix(c.Addr, "0.0.0.0:") {
+	if c.Embedded() || c.RedisURL != "redis://redis:6379/0" || c.Insecure || c.AdminKey == "" || !strings.HasPrefix(c.Addr, "0.0.0.0:") {
 		t.Errorf("settings\n%v", c)
 	}
 	if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= c.DrainTimeout {
@@ -124,10 +128,40 @@ func TestComposeServerSettings_S2_C1(t *testing.T) {
 		t.Error("TIERQ_WORKERS of .env does not reach the server")
 	}
 	for _, setting := range config.Settings() {
-		own := slices.Contains([]string{"TIERQ_DATA_DIR"}, setting.Name) // the image's
+		own := slices.Contains([]string{"TIERQ_DATA_DIR", "TIERQ_ADMIN_KEY"}, setting.Name) // the image's, and a file
 		if _, passed := s.Environment[setting.Name]; !passed && !own {
 			t.Errorf("%s of .env does not reach the server", setting.Name)
 		}
+	}
+}
+
+// adminKey stands in for the file that the server is given its admin key in.
+func adminKey(t *testing.T, path string) *string {
+	t.Helper()
+	p := compose(t)
+	mounted := p.Services["server"].Secrets
+	if len(mounted) != 1 || path != "/run/secrets/"+mounted[0].Source || p.Secrets[mounted[0].Source].File == "" {
+		t.Errorf("%s is none of the secrets %+v, %+v", path, mounted, p.Secrets)
+	}
+	file := filepath.Join(t.TempDir(), "admin.key")
+	if err := os.WriteFile(file, []byte("tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &file
+}
+
+// The admin key is in no image and no commit, and there is no default one.
+func TestComposeAdminKeyStaysHere_A49(t *testing.T) {
+	name := filepath.Base(compose(t).Secrets["tierq_admin_key"].File)
+	for file, line := range map[string]string{".gitignore": "/" + name, ".dockerignore": name} {
+		text, err := os.ReadFile(root + "/" + file)
+		if err != nil || !slices.Contains(strings.Split(string(text), "\n"), line) {
+			t.Errorf("%s does not leave out %s: %v", file, line, err)
+		}
+	}
+	text, err := os.ReadFile(root + "/docker-compose.yml")
+	if err != nil || strings.Contains(string(text), "tq_") {
+		t.Errorf("the compose file has a key in it, %v", err)
 	}
 }
 

@@ -43,6 +43,8 @@ func work(m *Metrics) {
 	m.Ended(first(job.Paid), "FAILED", job.HandlerError, time.Second)
 	m.Recovered(job.Paid, job.Crashed, job.OK)
 	m.RedisOp("claim", time.Millisecond)
+	m.Quarantined(0)
+	m.AuditEnded(job.AuditReport{StartedAt: time.Now()})
 }
 
 // dashboard is what of a Grafana dashboard is looked at.

@@ -3,6 +3,7 @@
 //	metrics.go    the registry and its families; series.go resolves their children, once per tier
 //	record.go     what the other rooms call as things happen: a lock-free add, no allocation
 //	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
+//	audit.go      what the audit of Redis found
 //	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and percentiles of them
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
 //
@@ -31,6 +32,7 @@ type Metrics struct {
 
 	recoveries [2][]prometheus.Counter // by watch and action
 	snapshot   atomic.Pointer[taken]
+	audit      audit
 
 	mu    sync.Mutex // writers of the two maps below, which are replaced whole
 	tiers atomic.Pointer[map[job.Tier]*series]
@@ -88,6 +90,7 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 		[]string{"version", "go_version"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.audit.register(m.registry)
 	m.tiers.Store(&map[job.Tier]*series{})
 	m.ops.Store(&map[string]prometheus.Observer{})
 	return m

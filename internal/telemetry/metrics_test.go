@@ -41,7 +41,7 @@ func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
 	for name, want := range map[string]map[string]float64{
 		"tierq_jobs_submitted_total": {
 			"ACCEPTED PAID": 1, "REPLAYED PAID": 1, "QUEUE_FULL PAID": 1, "SYSTEM_UNHEALTHY PAID": 1, "OUTCOME_UNKNOWN PAID": 1,
-			"IDEMPOTENCY_MISMATCH PAID": 1, "ERROR PAID": 1, "ACCEPTED UNPAID": 1,
+			"RATE_LIMITED PAID": 1, "IDEMPOTENCY_MISMATCH PAID": 1, "ERROR PAID": 1, "ACCEPTED UNPAID": 1,
 		},
 		"tierq_jobs_finished_total": {
 			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "CANCELLED UNPAID": 1, "FAILED PUBLIC": 2,
@@ -78,7 +78,7 @@ func TestGaugesAreTheLatestSnapshot_S2_P19(t *testing.T) {
 				"GONE": {Depth: 1, OldestAge: time.Second}, "LOST": {Depth: 2, OldestAge: time.Minute}, "PAST": {OldestAge: time.Second},
 			},
 			CapacityUsed: 7, CapacityLimit: 10_000, Outbox: 4, OutboxBytes: 4096,
-			Workers: []job.WorkerInfo{{Slots: 16, Running: 4, Stuck: 1}, {Slots: 2, Running: 2}},
+			Workers: []job.WorkerInfo{{Slots: 16, Running: 4, Stuck: 1}, {Slots: 2, Running: 2, Stuck: 3}},
 		},
 		GateFailures: 2, SQLUp: true,
 		Schedulers: map[string]time.Duration{"crashed": 6 * time.Second, "stuck": 120 * time.Second},
@@ -92,7 +92,7 @@ func TestGaugesAreTheLatestSnapshot_S2_P19(t *testing.T) {
 		"tierq_capacity_limit":           {"": 10_000},
 		"tierq_outbox_jobs":              {"": 4},
 		"tierq_outbox_bytes":             {"": 4096},
-		"tierq_workers":                  {"process alive": 2, "slot running": 5, "slot stuck": 1, "slot free": 12},
+		"tierq_workers":                  {"process alive": 2, "slot running": 5, "slot stuck": 4, "slot wedged": 1, "slot free": 12},
 		"tierq_gate_open":                {"": 0},
 		"tierq_gate_failures":            {"": 2},
 		"tierq_sql_up":                   {"": 1},

@@ -16,6 +16,7 @@ const (
 	Accepted            Submit = "ACCEPTED"
 	Replayed            Submit = "REPLAYED" // the Idempotency-Key was known: the first submit's job stands
 	QueueFull           Submit = "QUEUE_FULL"
+	RateLimited         Submit = "RATE_LIMITED" // its owner has as many jobs under way as it may
 	SystemUnhealthy     Submit = "SYSTEM_UNHEALTHY"
 	OutcomeUnknown      Submit = "OUTCOME_UNKNOWN"
 	IdempotencyMismatch Submit = "IDEMPOTENCY_MISMATCH"
@@ -31,6 +32,8 @@ func SubmitOf(a job.Accepted, err error) Submit {
 		return Accepted
 	case errors.Is(err, job.ErrQueueFull):
 		return QueueFull
+	case errors.Is(err, job.ErrQuota):
+		return RateLimited
 	case errors.Is(err, job.ErrUnhealthy):
 		return SystemUnhealthy
 	case errors.Is(err, job.ErrFateUnknown):

@@ -19,7 +19,7 @@ const (
 
 // The words of the labels. An index into one of these is an index into the series' arrays.
 var (
-	submits  = []Submit{Accepted, Replayed, QueueFull, SystemUnhealthy, OutcomeUnknown, IdempotencyMismatch, SubmitError}
+	submits  = []Submit{Accepted, Replayed, QueueFull, RateLimited, SystemUnhealthy, OutcomeUnknown, IdempotencyMismatch, SubmitError}
 	attempts = []job.Ending{job.EndCompleted, job.EndFailed, job.EndCancelled, job.EndRetried, job.EndReleased, job.EndLost}
 	endings  = attempts[:3] // the ones that end the job too
 	causes   = []job.Cause{

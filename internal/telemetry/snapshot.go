@@ -122,15 +122,18 @@ func (g gauges) cluster(c *Cluster, set func(d *prometheus.Desc, value float64, 
 	set(limit, float64(c.CapacityLimit))
 	set(outbox, float64(c.Outbox))
 	set(weight, float64(c.OutboxBytes))
-	running, stuck, free := 0, 0, 0
+	running, stuck, wedged, free := 0, 0, 0, 0
 	for _, w := range c.Workers {
-		running += w.Running - w.Stuck
+		lost := max(w.Stuck-w.Slots, 0) // others got the slots of the first ones
+		running += w.Running - lost
+		wedged += lost
 		stuck += w.Stuck
 		free += max(w.Slots-w.Running, 0)
 	}
 	set(workers, float64(len(c.Workers)), "process", "alive")
 	set(workers, float64(running), "slot", "running")
 	set(workers, float64(stuck), "slot", "stuck")
+	set(workers, float64(wedged), "slot", "wedged")
 	set(workers, float64(free), "slot", "free")
 }
 

@@ -1,10 +1,12 @@
 // Command testreport reads "go test -json" on its standard input and says what the run was worth: the output of what failed,
-// the number of tests per backend, and whether every row of docs/SEEDS.md that names a test was proven in this very run.
+// the number of tests per backend, and whether every row of docs/SEEDS.md, docs/FAULTS.md and docs/ATTACKS.md that names a test was proven in
+// this very run.
 //
-// It fails where go test would not: a skipped test, a backend without tests, a seed without its proof. The last line is
+// It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its proof. The last line is
 // "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the exit code is 0.
 //
-// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends and seeds, and says so.
+// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks, and says
+// so.
 package main
 
 import (
@@ -13,41 +15,54 @@ import (
 	"os"
 )
 
-const seedsFile = "docs/SEEDS.md"
+const (
+	seedsFile   = "docs/SEEDS.md"
+	faultsFile  = "docs/FAULTS.md"
+	attacksFile = "docs/ATTACKS.md"
+)
+
+// pages are the texts that name tests.
+type pages struct{ seeds, faults, attacks string }
 
 func main() {
-	var seeds *string
+	var p *pages
 	if os.Getenv("TESTREPORT_SEEDS") != "off" {
-		text, err := os.ReadFile(seedsFile)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "testreport:", err)
-		}
-		table := string(text) // a missing file is a table without rows: every id is then missing
-		seeds = &table
+		p = &pages{seeds: read(seedsFile), faults: read(faultsFile), attacks: read(attacksFile)}
 	}
-	os.Exit(report(os.Stdin, os.Stdout, seeds))
+	os.Exit(report(os.Stdin, os.Stdout, p))
 }
 
-// report returns the exit code. seeds is the text of docs/SEEDS.md; nil = a partial run.
-func report(in io.Reader, out io.Writer, seeds *string) int {
+// read gives a missing file as a table without rows: every id is then missing.
+func read(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+	}
+	return string(text)
+}
+
+// report returns the exit code. p is what the run must have proven; nil = a partial run.
+func report(in io.Reader, out io.Writer, p *pages) int {
 	r := newRun(out)
 	r.read(in)
 
 	problems := r.problems()
 	backends := r.perBackend()
-	if seeds != nil {
+	if p != nil {
 		problems = append(problems, missingBackends(backends)...)
-		problems = append(problems, checkSeeds(*seeds, r.outcomes())...)
+		problems = append(problems, checkSeeds(p.seeds, r.outcomes())...)
+		problems = append(problems, checkFaults(p.faults, r.outcomes())...)
+		problems = append(problems, checkAttacks(p.attacks, r.outcomes())...)
 	}
 
 	passed, failed := r.count()
 	fmt.Fprintln(out)
 	printBackends(out, backends, passed+failed)
-	for _, p := range problems {
-		fmt.Fprintln(out, "FAIL:", p)
+	for _, problem := range problems {
+		fmt.Fprintln(out, "FAIL:", problem)
 	}
-	if seeds == nil {
-		fmt.Fprintln(out, "A partial run: backends and seeds were not checked.")
+	if p == nil {
+		fmt.Fprintln(out, "A partial run: backends, seeds, faults and attacks were not checked.")
 	}
 	failed += len(problems)
 	fmt.Fprintf(out, "%d passed, %d failed\n", passed, failed)

@@ -32,7 +32,7 @@ func stream(short string) string {
 	return b.String()
 }
 
-// everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds is proven.
+// everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the attacks is proven.
 var everyBackend = "start s\nrun s " + proving + "\npass s " + proving + "\npass s" + `
 start q
 run q TestQ
@@ -56,10 +56,14 @@ pass a TestRediscovery
 pass a
 `
 
-// runReport gives the exit code, all output, and its last line.
+// runReport gives the exit code, all output, and its last line. Without seeds the run is a partial one.
 func runReport(in string, seeds *string) (code int, all, last string) {
 	var out strings.Builder
-	code = report(strings.NewReader(in), &out, seeds)
+	var p *pages
+	if seeds != nil {
+		p = &pages{seeds: *seeds, faults: faultTable(nil), attacks: attackTable(nil)}
+	}
+	code = report(strings.NewReader(in), &out, p)
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	return code, out.String(), lines[len(lines)-1]
 }
@@ -183,7 +187,7 @@ func TestMissingBackend(t *testing.T) {
 		if code != 1 || !strings.Contains(all, "FAIL: no test ran on "+b+"\n") || !strings.HasSuffix(last, ", 1 failed") {
 			t.Errorf("without %s: code %d\n%s", b, code, all)
 		}
-		if code, all, _ := runReport(stream(kept.String()), nil); code != 0 || !strings.Contains(all, "A partial run: backends and seeds were not checked.\n") {
+		if code, all, _ := runReport(stream(kept.String()), nil); code != 0 || !strings.Contains(all, "A partial run: backends, seeds, faults and attacks were not checked.\n") {
 			t.Errorf("a partial run without %s: code %d\n%s", b, code, all)
 		}
 	}

@@ -21,14 +21,8 @@ var groups = []struct {
 	{"T-", 10},
 }
 
-// later are the only rows that may name an issue still to come. Of those with part set, tests prove a part already.
-var later = map[string]struct {
-	issue int
-	part  bool
-}{
-	"S2-W1": {issue: 7}, "S2-W2": {issue: 7}, "S2-W3": {issue: 7}, "S2-W4": {issue: 7}, "S2-W5": {issue: 7}, "S4-W1": {issue: 7},
-	"S1-P11": {issue: 5}, "S2-P14": {issue: 5, part: true}, "S2-G9": {issue: 5, part: true},
-}
+// later are the only rows that may name an issue still to come, and which.
+var later = map[string]int{"S2-W1": 7, "S2-W2": 7, "S2-W3": 7, "S2-W4": 7, "S2-W5": 7, "S4-W1": 7}
 
 var (
 	rowStart  = regexp.MustCompile(`^\|\s*((?:S[0-9]+|T)-[^\s|]*)\s*\|`)
@@ -48,7 +42,7 @@ func ids() []string {
 
 // checkSeeds holds the tables of docs/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
 // prove the row, with commas between them. A test that proves a row carries the row's id in its name, ran, and passed. Where later allows
-// it the cell says "later: issue 7 — reason" instead, or "TestName; later: issue 5 — reason".
+// it the cell says "later: issue 7 — reason" instead.
 func checkSeeds(table string, outcomes map[string]string) []string {
 	var list []string
 	all := ids()
@@ -78,28 +72,24 @@ func checkSeeds(table string, outcomes map[string]string) []string {
 }
 
 func checkRow(id, line string, outcomes map[string]string) []string {
-	cells := strings.Split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"), "|")
-	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
-	}
+	cells := cellsOf(line)
 	if len(cells) != 4 {
 		return []string{fmt.Sprintf("%s: the row has %d cells, not four: row, what, here, proof", id, len(cells))}
 	}
 	if cells[1] == "" || cells[2] == "" {
 		return []string{id + ": say what the seed promises and what does it here"}
 	}
-	tests, reason, parted := strings.Cut(cells[3], ";")
-	if strings.HasPrefix(tests, "later") {
-		tests, reason = "", tests
-	}
-	if parted || reason != "" {
-		if problem := checkLater(id, strings.TrimSpace(tests), strings.TrimSpace(reason), parted); problem != "" {
+	if strings.HasPrefix(cells[3], "later") {
+		if problem := checkLater(id, cells[3]); problem != "" {
 			return []string{id + ": " + problem}
 		}
-		if !parted {
-			return nil
-		}
+		return nil
 	}
+	return checkTests(id, cells[3], outcomes)
+}
+
+// checkTests says what is wrong with the tests, with commas between them, that a row names as its proof.
+func checkTests(id, tests string, outcomes map[string]string) []string {
 	var list []string
 	for name := range strings.SplitSeq(tests, ",") {
 		name = strings.Trim(strings.TrimSpace(name), "`")
@@ -118,21 +108,14 @@ func checkRow(id, line string, outcomes map[string]string) []string {
 	return list
 }
 
-// checkLater says what is wrong with a row that names an issue to come, "" if nothing. tests is what stands before the semicolon.
-func checkLater(id, tests, reason string, parted bool) string {
-	rule, allowed := later[id]
+// checkLater says what is wrong with a row that names an issue to come, "" if nothing.
+func checkLater(id, reason string) string {
+	issue, allowed := later[id]
 	if !allowed {
 		return "this row is not for later: name the test that proves it"
 	}
-	want := fmt.Sprintf("later: issue %d — reason", rule.issue)
-	said := laterText.FindStringSubmatch(reason)
-	switch {
-	case said == nil || said[1] != fmt.Sprint(rule.issue):
-		return fmt.Sprintf("write %q", want)
-	case rule.part && tests == "":
-		return fmt.Sprintf("a part of it is here: write %q", "TestName; "+want)
-	case parted && tests == "":
-		return "no test stands before the semicolon"
+	if said := laterText.FindStringSubmatch(reason); said == nil || said[1] != fmt.Sprint(issue) {
+		return fmt.Sprintf("write %q", fmt.Sprintf("later: issue %d — reason", issue))
 	}
 	return ""
 }

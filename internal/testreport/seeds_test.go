@@ -11,14 +11,16 @@ import (
 	"testing"
 )
 
-// proving is a test's name that carries the id of every row.
-var proving = "TestAll_" + strings.Join(ids(), "_")
+// proving is a test's name that carries the id of every row, of the seeds, of the faults and of the attacks.
+var proving = "TestAll_" + strings.Join(slices.Concat(ids(), faultIDs(), attackIDs()), "_")
 
 // table is a correct docs/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
-func table(change map[string]string) string {
+func table(change map[string]string) string { return page("# Seeds", ids(), change) }
+
+func page(title string, ids []string, change map[string]string) string {
 	var b strings.Builder
-	b.WriteString("# Seeds\n\n| row | what | here | proof |\n|---|---|---|---|\n")
-	for _, id := range ids() {
+	b.WriteString(title + "\n\n| row | what | here | proof |\n|---|---|---|---|\n")
+	for _, id := range ids {
 		line, changed := change[id]
 		if !changed {
 			line = row(id, proving)
@@ -42,35 +44,29 @@ func TestSeeds(t *testing.T) {
 		id, proof string
 		want      string // "" = no problem
 	}{
-		"proven":               {"S2-E1", "TestSubmit_S2_E1", ""},
-		"by a subtest":         {"S2-E2", "`TestSubmit/S2-E2`", ""},
-		"two ids":              {"S2-E4", "TestBoth_S2_E3_S2_E4", ""},
-		"two tests":            {"S2-E3", "TestBoth_S2_E3_S2_E4, `TestTwo_S2_E3`", ""},
-		"a promise of tests":   {"T-2", "TestDrain_T_2", ""},
-		"another id alike":     {"T-1", "TestRows_S0_T1", "T-1: the name of TestRows_S0_T1 does not carry the id"},
-		"the end of a word":    {"T-1", "TestLAST_1", "T-1: the name of TestLAST_1 does not carry the id"},
-		"did not run":          {"S2-E6", "TestGone_S2_E6", "S2-E6: TestGone_S2_E6 did not run"},
-		"second did not":       {"S2-E3", "TestTwo_S2_E3, TestGone_S2_E3", "S2-E3: TestGone_S2_E3 did not run"},
-		"failed":               {"S2-E5", "TestBad_S2_E5", "S2-E5: TestBad_S2_E5 did not pass"},
-		"skipped":              {"S2-E5", "TestSkipped_S2_E5", "S2-E5: TestSkipped_S2_E5 did not pass"},
-		"unfinished":           {"S2-E5", "TestLeft_S2_E5", "S2-E5: TestLeft_S2_E5 did not pass"},
-		"without the id":       {"S2-E1", "TestNameless", "S2-E1: the name of TestNameless does not carry the id"},
-		"a longer id":          {"S2-E1", "TestSubmit_S2_E10", "S2-E1: the name of TestSubmit_S2_E10 does not carry the id"},
-		"no name":              {"S2-E1", "by hand", `S2-E1: "by hand" is no test's name`},
-		"empty":                {"S2-E1", "", `S2-E1: "" is no test's name`},
-		"later":                {"S2-W1", "later: issue 7 — the face", ""},
-		"later, a hyphen":      {"S1-P11", "later: issue 5 - the doors", ""},
-		"later, but when":      {"S2-W1", "later — why", `S2-W1: write "later: issue 7 — reason"`},
-		"later, but why":       {"S2-W1", "later: issue 7 —", `S2-W1: write "later: issue 7 — reason"`},
-		"another issue":        {"S2-W1", "later: issue 5 — why", `S2-W1: write "later: issue 7 — reason"`},
-		"not for later":        {"S2-E1", "later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
-		"not for later, parts": {"S2-E1", "TestSubmit_S2_E1; later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
-		"a part":               {"S2-P14", "TestMany_S2_P14; later: issue 5 — the rates", ""},
-		"all of it":            {"S2-P14", "TestMany_S2_P14", ""},
-		"a part, unproven":     {"S2-P14", "TestGone_S2_P14; later: issue 5 — the rates", "S2-P14: TestGone_S2_P14 did not run"},
-		"a part, unsaid":       {"S2-P14", "later: issue 5 — the rates", `S2-P14: a part of it is here: write "TestName; later: issue 5 — reason"`},
-		"a part, no name":      {"S2-W1", "; later: issue 7 — why", "S2-W1: no test stands before the semicolon"},
-		"a part, no reason":    {"S2-P14", "TestMany_S2_P14; the rates", `S2-P14: write "later: issue 5 — reason"`},
+		"proven":             {"S2-E1", "TestSubmit_S2_E1", ""},
+		"by a subtest":       {"S2-E2", "`TestSubmit/S2-E2`", ""},
+		"two ids":            {"S2-E4", "TestBoth_S2_E3_S2_E4", ""},
+		"two tests":          {"S2-E3", "TestBoth_S2_E3_S2_E4, `TestTwo_S2_E3`", ""},
+		"a promise of tests": {"T-2", "TestDrain_T_2", ""},
+		"another id alike":   {"T-1", "TestRows_S0_T1", "T-1: the name of TestRows_S0_T1 does not carry the id"},
+		"the end of a word":  {"T-1", "TestLAST_1", "T-1: the name of TestLAST_1 does not carry the id"},
+		"did not run":        {"S2-E6", "TestGone_S2_E6", "S2-E6: TestGone_S2_E6 did not run"},
+		"second did not":     {"S2-E3", "TestTwo_S2_E3, TestGone_S2_E3", "S2-E3: TestGone_S2_E3 did not run"},
+		"failed":             {"S2-E5", "TestBad_S2_E5", "S2-E5: TestBad_S2_E5 did not pass"},
+		"skipped":            {"S2-E5", "TestSkipped_S2_E5", "S2-E5: TestSkipped_S2_E5 did not pass"},
+		"unfinished":         {"S2-E5", "TestLeft_S2_E5", "S2-E5: TestLeft_S2_E5 did not pass"},
+		"without the id":     {"S2-E1", "TestNameless", "S2-E1: the name of TestNameless does not carry the id"},
+		"a longer id":        {"S2-E1", "TestSubmit_S2_E10", "S2-E1: the name of TestSubmit_S2_E10 does not carry the id"},
+		"no name":            {"S2-E1", "by hand", `S2-E1: "by hand" is no test's name`},
+		"empty":              {"S2-E1", "", `S2-E1: "" is no test's name`},
+		"later":              {"S2-W1", "later: issue 7 — the face", ""},
+		"later, a hyphen":    {"S2-W1", "later: issue 7 - the face", ""},
+		"later, but when":    {"S2-W1", "later — why", `S2-W1: write "later: issue 7 — reason"`},
+		"later, but why":     {"S2-W1", "later: issue 7 —", `S2-W1: write "later: issue 7 — reason"`},
+		"another issue":      {"S2-W1", "later: issue 5 — why", `S2-W1: write "later: issue 7 — reason"`},
+		"not for later":      {"S2-E1", "later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
+		"all of it":          {"S2-P14", "TestMany_S2_P14", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, checkSeeds(table(map[string]string{tc.id: row(tc.id, tc.proof)}), outcomes), tc.want)
@@ -124,24 +120,26 @@ func TestSeedsAreAllAskedFor(t *testing.T) {
 	}
 }
 
-// docs/SEEDS.md itself, held to the tests there are: what is wrong in it shows here before everything has run.
-func TestSeedsFile(t *testing.T) {
+// docs/SEEDS.md and docs/FAULTS.md themselves, held to the tests there are: what is wrong in them shows here before everything has run.
+func TestPages(t *testing.T) {
 	tests, err := declared("../..")
 	if err != nil || len(tests) < 500 {
 		t.Fatalf("%d tests, %v", len(tests), err)
 	}
-	page, err := os.ReadFile(filepath.Join("../..", seedsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes := map[string]string{}
-	for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
-		if base, _, _ := strings.Cut(name, "/"); tests[base] {
-			outcomes[name] = pass // whether a subtest ran, only the run knows
+	for file, check := range map[string]func(string, map[string]string) []string{seedsFile: checkSeeds, faultsFile: checkFaults} {
+		page, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for _, problem := range checkSeeds(string(page), outcomes) {
-		t.Error(strings.Replace(problem, "did not run", "is no test", 1))
+		outcomes := map[string]string{}
+		for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
+			if base, _, _ := strings.Cut(name, "/"); tests[base] {
+				outcomes[name] = pass // whether a subtest ran, only the run knows
+			}
+		}
+		for _, problem := range check(string(page), outcomes) {
+			t.Error(strings.Replace(problem, "did not run", "is no test", 1))
+		}
 	}
 }
 

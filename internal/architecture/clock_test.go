@@ -1,0 +1,167 @@
+package architecture
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readers are the files that read the host's clock, and what for. A span is the difference of two readings, or a deadline that this process
+// keeps: both are taken from the monotonic clock, which no clock change moves. What decides over a job is Redis' TIME, read in the scripts.
+var readers = map[string]string{
+	"internal/admission/gate.go":            "span: since when the gate is as it is",
+	"internal/admission/probe.go":           "span: the same",
+	"internal/app/embedded.go":              "span: drives the embedded server's TTLs",
+	"internal/app/keystore.go":              "other: the expiry of a key that is made without a server",
+	"internal/app/lifecycle.go":             "span: logged",
+	"internal/app/overview.go":              "span: how old a count is",
+	"internal/app/run.go":                   "span: logged",
+	"internal/app/server.go":                "shown: startedAt of a process",
+	"internal/app/stores.go":                "span: patience at start-up",
+	"internal/archive/write.go":             "span: back-off of a refused row",
+	"internal/archive/writer.go":            "span: the same",
+	"internal/auth/lane.go":                 "span: how long a refusal that Redis told stands",
+	"internal/auth/limiter.go":              "span: the same; rates by this process' own count while Redis is away",
+	"internal/handlers/document_forward.go": "other: an HTTP Retry-After may be a date",
+	"internal/handlers/report.go":           "other: a report without an end goes up to now",
+	"internal/handlers/simulation.go":       "span: elapsedMs",
+	"internal/handlers/webhook_sender.go":   "other: an HTTP Retry-After may be a date",
+	"internal/httpapi/conns.go":             "span: how long a connection was idle",
+	"internal/httpapi/deps.go":              "shown: timestamps of answers; what is due when goes by Clock, Redis' time",
+	"internal/httpapi/guard.go":             "span: logged",
+	"internal/httpapi/httpapi.go":           "span: write deadlines",
+	"internal/httpapi/readbatch.go":         "span: a read deadline",
+	"internal/httpapi/sse.go":               "span: write deadlines",
+	"internal/ledger/bulk.go":               "span: pace",
+	"internal/mail/compose.go":              "other: Date of a mail",
+	"internal/outbound/outbound.go":         "other: the timestamp that a webhook's signature covers",
+	"internal/queue/clock.go":               "span since Redis' time was read; before the first reading Now is the host's",
+	"internal/queue/facts.go":               "span: a round trip; shown: how far the two clocks are apart",
+	"internal/queue/levels.go":              "span: rates",
+	"internal/queue/listen.go":              "span: renewal",
+	"internal/queue/script.go":              "span: how long a script took",
+	"internal/recovery/audit_pass.go":       "span: how long a pass took",
+	"internal/telemetry/snapshot.go":        "span: how old the gauges are",
+	"internal/worker/backoff.go":            "span: logged",
+	"internal/worker/beat.go":               "span: age of a heartbeat, which ends trust in the lease",
+	"internal/worker/claim.go":              "span: deadlines of handlers, counted from when the claim was sent",
+	"internal/worker/held.go":               "span: how long a handler ran",
+	"internal/worker/save.go":               "span: age of a heartbeat",
+	"internal/worker/watch.go":              "span: the look at those deadlines",
+	"cmd/tierq/main.go":                     "shown: the CLI's own clock",
+	"cmd/tierq/session.go":                  "shown: the same",
+}
+
+// numbers are the files where an instant becomes a number, which could travel to a store, and whose clock it is from.
+var numbers = map[string]string{
+	"internal/archive/cursor.go":  "SQL's",
+	"internal/archive/tally.go":   "given by the request",
+	"internal/outbound/sign.go":   "the host's, in a signature",
+	"internal/queue/clock.go":     "Redis': its reading and the span since",
+	"internal/queue/restore.go":   "Redis': of a job as it was accepted",
+	"internal/queue/stats.go":     "Redis': Queue.Now",
+	"internal/telemetry/audit.go": "Redis': when a pass began",
+}
+
+// A process whose clock is off does the same as one whose clock is right: nothing that decides reads it.
+func TestHostClocksDecideNothing_F35(t *testing.T) {
+	found, converted := map[string]bool{}, map[string]bool{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		rel, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		file := filepath.ToSlash(rel)
+		at, ok := roomOf(path.Dir(file))
+		if !ok || at.testOnly || at.dir == "client" || at.dir == "internal/testreport" {
+			return nil // not of the server
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(text, []byte("//go:build failpoint")) {
+			return nil
+		}
+		reads, converts, err := clocks(text)
+		if reads {
+			found[file] = true
+		}
+		if converts {
+			converted[file] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agree(t, "reads the host's clock", found, readers)
+	agree(t, "makes a number of an instant", converted, numbers)
+}
+
+func agree(t *testing.T, what string, found map[string]bool, listed map[string]string) {
+	t.Helper()
+	for _, file := range slices.Sorted(maps.Keys(found)) {
+		if listed[file] == "" {
+			t.Errorf("%s %s: say what for, in the list above; what decides over a job reads TIME in a script", file, what)
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(listed)) {
+		if !found[file] {
+			t.Errorf("%s is listed and no longer %s", file, what)
+		}
+	}
+}
+
+// clocks says whether a file reads the host's clock, and whether it makes a number of an instant.
+func clocks(text []byte) (reads, converts bool, err error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, 0)
+	if err != nil {
+		return false, false, err
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		x, isName := s.X.(*ast.Ident)
+		switch s.Sel.Name {
+		case "Now", "Since", "Until":
+			reads = reads || isName && x.Name == "time"
+		case "Unix", "UnixMilli", "UnixMicro", "UnixNano":
+			converts = converts || !isName || x.Name != "time" // time.UnixMilli goes the other way
+		}
+		return true
+	})
+	return reads, converts, nil
+}
+
+// The checker sees what it is there for.
+func TestClocks(t *testing.T) {
+	for body, want := range map[string][2]bool{
+		"_ = time.Now()":               {true, false},
+		"now := time.Now; _ = now":     {true, false},
+		"_ = time.Since(at)":           {true, false},
+		"_ = at.UnixMilli()":           {false, true},
+		"_ = at.Add(time.Hour).Unix()": {false, true},
+		"_ = time.UnixMilli(5)":        {false, false},
+		"_ = q.Now()":                  {false, false},
+	} {
+		reads, converts, err := clocks([]byte("package p\nfunc f() { " + body + " }"))
+		if err != nil || [2]bool{reads, converts} != want {
+			t.Errorf("%s: reads %v, converts %v, %v", body, reads, converts, err)
+		}
+	}
+}

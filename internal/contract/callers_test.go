@@ -1,0 +1,77 @@
+package contract
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+// made is a key as the answer that made it tells it, the only time.
+func (s *server) made(a answer) (id, key string) {
+	s.t.Helper()
+	var body struct{ ID, Key string }
+	if err := json.Unmarshal(a.body, &body); err != nil || body.Key == "" {
+		s.t.Fatalf("%d %s", a.status, a.body)
+	}
+	return body.ID, body.Key
+}
+
+// callers closes the server, and asks as those who may and those who may not. Behind it the server is an admin's.
+func (s *server) callers(job string) {
+	s.t.Helper()
+	s.want(403, "POST", "/paid/submit", "", "Origin", "https://elsewhere.example")
+	s.want(403, "POST", "/paid/submit", "", "Sec-Fetch-Site", "cross-site")
+	s.want(401, "GET", "/admin/jobs", "", "Authorization", "Bearer tq_of_nobody")
+	s.want(409, "POST", "/admin/keys", `{"name":"too early","role":"submit"}`)
+	_, admin := s.made(s.want(201, "POST", "/admin/keys", `{"name":"an admin","role":"admin"}`))
+	for _, path := range []string{"/admin/keys", "/result/poll?jobId=" + job, "/api/events", "/metrics"} {
+		s.want(401, "GET", path, "")
+	}
+	for _, path := range []string{"/livez", "/readyz?verbose", "/actuator/health", "/docs", "/openapi.yaml"} {
+		s.want(200, "GET", path, "")
+	}
+	s.key = admin
+	s.want(400, "POST", "/admin/keys", `{"name":"x","role":"king"}`)
+	id, public := s.made(s.want(201, "POST", "/admin/keys", `{"name":"a site","role":"submit","tiers":["PUBLIC"],"rate":0.01,"burst":8}`))
+	s.want(200, "GET", "/admin/keys", "")
+
+	s.key = public
+	s.want(403, "POST", "/paid/submit", "")
+	s.want(403, "GET", "/admin/keys", "")
+	s.want(404, "GET", "/jobs/"+job, "")
+	mine := s.id(s.want(202, "POST", "/public/submit", ""))
+	s.want(200, "GET", "/jobs/"+mine, "")
+	s.want(413, "POST", "/public/submit/batch", "["+zeros(9)+"]")
+	s.want(429, "POST", "/public/submit/batch", "["+zeros(8)+"]")
+
+	s.key = admin
+	_, rotated := s.made(s.want(200, "POST", "/admin/keys/"+id+"/rotate", `{"graceSeconds":0}`))
+	s.key = rotated
+	for a := s.do("GET", "/api/jobs", ""); a.status != 429; a = s.do("GET", "/api/jobs", "") {
+		if a.status != 200 || a.header.Get("RateLimit") == "" {
+			s.t.Fatalf("%d %s %v", a.status, a.body, a.header)
+		}
+	}
+	s.key = admin
+	s.want(204, "DELETE", "/admin/keys/"+id, "")
+	s.want(200, "GET", "/admin/audit?limit=2", "")
+}
+
+// zeros is n empty entries of a batch.
+func zeros(n int) string {
+	text := "{}"
+	for range n - 1 {
+		text += ",{}"
+	}
+	return text
+}
+
+// The roles of an operation are read, and those of one that says nothing are the description's.
+func TestRoles(t *testing.T) {
+	c := load(t)
+	for _, o := range c.Operations() {
+		switch roles := c.Roles(o); {
+		case o.Path == "/livez" && len(roles) > 0, o.Path == "/api/stats" && len(roles) != 2, o.Path == "/jobs" && roles[0] != "submit":
+			t.Errorf("%s %s: %q", o.Method, o.Path, roles)
+		}
+	}
+}

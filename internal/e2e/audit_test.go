@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// doctor runs tierq doctor against a server and returns what it printed and its exit code.
+func (c *cluster) doctor(s *server, args ...string) (text string, code int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.bin, append([]string{"doctor", "--server", s.base}, args...)...)
+	cmd.Env, cmd.Dir = []string{}, c.t.TempDir()
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Somebody edits Redis by hand. The workers go on with everything else, once past each broken entry; the doctor names what is wrong, puts right
+// what is safe, and what a person mends afterwards goes back to its place. In the end every job that was not deleted has its outcome.
+func TestDoctor_F53(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	front := c.start("TIERQ_ROLES=api,recovery")
+	ctx, jobs := t.Context(), make([]string, 7)
+	for i := range jobs {
+		jobs[i] = front.submit("paid", "{}")
+	}
+	key := func(i int) string { return "{tierq:0}:job:metadata:" + jobs[i] }
+	z := func(name string, i int) { c.rdb.ZAdd(ctx, "{tierq:0}:"+name, redis.Z{Score: 1, Member: jobs[i]}) }
+	c.rdb.ZRem(ctx, "{tierq:0}:main:queue", jobs[0])
+	c.rdb.Del(ctx, key(1))
+	z("scheduled", 2)
+	z("processing:by-heartbeat", 2)
+	c.rdb.HSet(ctx, key(3), "state", "DREAMING")
+	c.rdb.HDel(ctx, key(4), "payload")
+	c.rdb.Set(ctx, "{tierq:0}:clocks", "x", 0)
+	c.rdb.HSet(ctx, "{tierq:0}:counters", "fresh", 99)
+	z("main:queue", 5) // at another place, but there
+
+	c.start("TIERQ_ROLES=worker,recovery")
+	for _, i := range []int{5, 6} {
+		front.await(jobs[i], "COMPLETED", 20*time.Second)
+	}
+	testkit.Eventually(t, 10*time.Second, "the doctor sees the workers, and what they passed by", func() (bool, string) {
+		text, code := c.doctor(front)
+		return code == 0 && strings.Contains(text, "ok      workers") && strings.Contains(text, "warn    quarantine"), text
+	})
+
+	text, code := c.doctor(front, "--repair")
+	for _, want := range []string{"missing", "misplaced", "counter", "unknown_key", "{tierq:0}:clocks", jobs[1], jobs[3], jobs[4]} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the doctor does not say %q:\n%s", want, text)
+		}
+	}
+	if code != 0 {
+		t.Errorf("code %d\n%s", code, text)
+	}
+	front.await(jobs[0], "COMPLETED", 20*time.Second)
+	front.await(jobs[2], "COMPLETED", 20*time.Second)
+
+	c.rdb.Del(ctx, "{tierq:0}:clocks")
+	if text, _ = c.doctor(front, "--repair", "-o", "name"); strings.Count(text, "\n") != 3 {
+		t.Errorf("in quarantine: %q", text)
+	}
+	c.rdb.HDel(ctx, key(3), "state")
+	c.rdb.HSet(ctx, key(4), "payload", `{"steps":[{"type":"SLEEP","durationMs":1}]}`)
+	c.rdb.ZRem(ctx, "{tierq:0}:quarantine", jobs[1])
+	c.doctor(front, "--repair")
+	front.await(jobs[3], "COMPLETED", 20*time.Second)
+	front.await(jobs[4], "COMPLETED", 20*time.Second)
+	testkit.Eventually(t, 20*time.Second, "a pass finds nothing", func() (bool, string) {
+		text, code := c.doctor(front, "--repair")
+		return code == 0 && strings.Contains(text, "ok      quarantine") && strings.Contains(text, "ok      audit"), text
+	})
+	c.quiet(20 * time.Second)
+}
+
+// With the journal on, a job that somebody deleted is given back, whole, and runs.
+func TestDoctorGivesBackFromTheJournal_F53_F19(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	front := c.start("TIERQ_ROLES=api,recovery", "TIERQ_JOURNAL=on")
+	ctx := t.Context()
+	deleted, other := front.submit("paid", "{}"), front.submit("paid", "{}")
+	c.rdb.Del(ctx, "{tierq:0}:job:metadata:"+deleted)
+	if _, err := c.db.ExecContext(ctx, "UPDATE accepted_jobs SET recorded_at = recorded_at - INTERVAL 5 MINUTE"); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := c.doctor(front, "--repair")
+	if !strings.Contains(text, "lost") || strings.Contains(text, "QUARANTINED") {
+		t.Errorf("the doctor says:\n%s", text)
+	}
+	c.start("TIERQ_ROLES=worker,recovery", "TIERQ_JOURNAL=on")
+	for _, id := range []string{deleted, other} {
+		front.await(id, "COMPLETED", 20*time.Second)
+	}
+	c.quiet(20 * time.Second)
+}

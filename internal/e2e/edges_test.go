@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// edge is a server under attack, and somebody else who wants to be served meanwhile.
+type edge struct {
+	*server
+	t    *testing.T
+	addr string
+	rest int64 // bytes of memory before the first attack
+}
+
+// patience is how long an honest caller waits for an answer while others attack.
+const patience = 2 * time.Second
+
+// spare is how much more memory the server may hold under all attacks than at rest. 8192 connections take about 20 KiB each: 160 MiB; bodies that
+// are on their way at most 64 MiB, batches 96 MiB; and of garbage there may be as much as of what is in use.
+const spare = 2 * (160 + 64 + 96) << 20
+
+func newEdge(t *testing.T, env ...string) *edge {
+	t.Helper()
+	s := newCluster(t).start(env...)
+	e := &edge{server: s, t: t, addr: strings.TrimPrefix(s.base, "http://")}
+	for range 20 {
+		e.submit("paid", "")
+	}
+	e.rest = e.memory()
+	return e
+}
+
+// memory is what the server holds, in bytes.
+func (e *edge) memory() int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", e.Pid()))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// under runs an attack. While it lasts a caller who opens a connection for each request submits and polls: each is answered, and at least three in
+// four with what was asked for and in time (machines that run tests are busy; the figures are printed); and the server's memory stays within its
+// bound.
+func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
+	t.Helper()
+	honest := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	over := make(chan struct{})
+	var group sync.WaitGroup
+	var asked, missed int
+	var slowest time.Duration
+	group.Go(func() {
+		for last := false; !last || asked < 16; {
+			select {
+			case <-over:
+				last = true
+			case <-time.After(10 * time.Millisecond):
+			}
+			began := time.Now()
+			status, err := submitAndPoll(honest, e.base)
+			took := time.Since(began) / 2
+			asked++
+			slowest = max(slowest, took)
+			switch {
+			case err != nil:
+				t.Errorf("somebody else's submit and poll: %v", err)
+				return
+			case took > patience || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+				missed++
+			case status != http.StatusOK:
+				t.Errorf("somebody else's submit and poll: %d", status)
+				return
+			}
+		}
+	})
+	var most atomic.Int64
+	group.Go(func() {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			most.Store(max(most.Load(), e.memory()))
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+	func() {
+		defer group.Wait() // also where the attack gives up
+		defer close(over)
+		attack(t)
+	}()
+	if grown := most.Load() - e.rest; grown > spare {
+		t.Errorf("the server's memory grew by %d MiB", grown>>20)
+	}
+	if missed*4 > asked {
+		t.Errorf("%d of %d submits and polls of somebody else were refused or late", missed, asked)
+	}
+	t.Logf("evidence: %d submits and polls of somebody else, %d refused or late, at most %s each; memory at most %d MiB, at rest %d MiB",
+		asked, missed, slowest.Round(time.Millisecond), most.Load()>>20, e.rest>>20)
+}
+
+// submitAndPoll returns the status of the poll; or of the submit, if that was not accepted.
+func submitAndPoll(c *http.Client, base string) (status int, err error) {
+	res, err := c.Post(base+"/paid/submit", "", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	_, id, found := strings.Cut(string(body), `"jobId":"`)
+	if err != nil || res.StatusCode != http.StatusAccepted || !found {
+		return res.StatusCode, err
+	}
+	if res, err = c.Get(base + "/result/poll?jobId=" + id[:36]); err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return res.StatusCode, err
+}
+
+// attackers open n connections, from addresses of their own so that ports do not run out, and each sends text. They are closed when the test ends.
+func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
+	t.Helper()
+	conns := make([]net.Conn, n)
+	var group sync.WaitGroup
+	for worker := range 16 {
+		dialer := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(worker))}}
+		group.Go(func() {
+			for i := worker; i < n; i += 16 {
+				c, err := dialer.DialContext(t.Context(), "tcp", e.addr)
+				if err != nil {
+					t.Errorf("connection %d: %v", i, err)
+					return
+				}
+				conns[i] = c
+				_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+				_, _ = io.WriteString(c, text) // the server may have closed it
+			}
+		})
+	}
+	group.Wait()
+	t.Cleanup(func() {
+		for _, c := range conns {
+			if c != nil {
+				_ = c.Close()
+			}
+		}
+	})
+	return conns
+}
+
+// trickle sends a piece on each connection, several times over about a second and a half.
+func trickle(conns []net.Conn, piece string) {
+	for range 3 {
+		for _, c := range conns {
+			_, _ = io.WriteString(c, piece) // the server may have closed it
+		}
+		<-time.After(500 * time.Millisecond)
+	}
+}
+
+const (
+	submitHead = "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+	batchHead  = "POST /paid/submit/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+)
+
+// While a server is attacked at its edges, others are served and its memory stays within its bound.
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, "TIERQ_H2C=on", "TIERQ_WORKERS=2")
+	for _, one := range []struct {
+		name   string
+		attack func(t *testing.T)
+	}{
+		{"Slowloris_A14", e.slowloris}, {"SlowBodies_A15", e.slowBodies}, {"SlowReaders_A16", e.slowReaders}, {"Idle_A17", e.idle},
+		{"EndlessChunks_A12", e.endlessChunks}, {"Bombs_A13", e.bombs}, {"Pollers_A24", e.pollers}, {"AbortedSubmits_A30", e.aborted}, {"Paths_A51", e.paths},
+	} {
+		t.Run(one.name, func(t *testing.T) { e.under(t, one.attack) })
+	}
+	wants(t, do(t, http.MethodGet, e.base+"/readyz", ""), http.StatusOK, "")
+}
+
+func (e *edge) slowloris(t *testing.T) {
+	conns := e.attackers(t, 2000, submitHead+"X-A: ")
+	trickle(conns, "a")
+}
+
+func (e *edge) slowBodies(t *testing.T) {
+	conns := e.attackers(t, 1500, submitHead+"Content-Length: 80000\r\n\r\n"+`{"payload":"`+strings.Repeat("x", 60_000))
+	trickle(conns, "x")
+}
+
+// slowReaders ask for a large result over and over and read nothing.
+func (e *edge) slowReaders(t *testing.T) {
+	id := e.submit("paid", `{"type":"BIG","payload":{"bytes":65000}}`)
+	e.await(id, "COMPLETED", 10*time.Second)
+	poll := "GET /result/poll?jobId=" + id + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	conns := e.attackers(t, 500, strings.Repeat(poll, 20))
+	trickle(conns, poll)
+}
+
+// idle opens ten thousand connections, which is more than the server holds: half of them ask once.
+func (e *edge) idle(t *testing.T) {
+	e.attackers(t, 5000, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	e.attackers(t, 5000, "")
+	<-time.After(time.Second)
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", e.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 8000 || len(files) > 8192+512 {
+		t.Errorf("the server has %d descriptors", len(files))
+	}
+}
+
+// endlessChunks are bodies without an end, and compressed ones that would become large.
+func (e *edge) endlessChunks(t *testing.T) {
+	var group sync.WaitGroup
+	refused := make([]atomic.Int64, 2)
+	chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
+	for n, head := range []string{submitHead + "Transfer-Encoding: chunked\r\n\r\n", submitHead + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"} {
+		for _, c := range e.attackers(t, 20, head) {
+			group.Go(func() {
+				for range 1000 {
+					if _, err := io.WriteString(c, chunk); err != nil {
+						refused[n].Add(1)
+						return
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
+	if refused[0].Load() != 20 || refused[1].Load() != 20 {
+		t.Errorf("%d bodies without an end and %d compressed ones were cut off, of 20 each", refused[0].Load(), refused[1].Load())
+	}
+}
+
+// bombs are bodies that cost their reader much: as deep, as wide and as long as a batch may be.
+func (e *edge) bombs(t *testing.T) {
+	const size = 16<<20 - 64
+	var keys bytes.Buffer
+	keys.WriteString(`[{"payload":{`)
+	for n := range 1_000_000 {
+		fmt.Fprintf(&keys, `"%x":1,`, n)
+	}
+	keys.WriteString(`"a":1}}]`)
+	bodies := map[string]string{
+		"deep":               strings.Repeat("[", size),
+		"deep, and closed":   strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
+		"deep objects":       "[" + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + "]",
+		"a million keys":     keys.String(),
+		"ten million digits": `[{"payload":` + strings.Repeat("9", 10_000_000) + `}]`,
+		"a large exponent":   `[{"payload":1e999999}]`,
+		"a long string":      `[{"payload":"` + strings.Repeat("x", size) + `"}]`,
+		"many entries":       "[" + strings.Repeat("{},", size/3) + "{}]",
+		"blanks":             strings.Repeat(" ", size),
+	}
+	var group sync.WaitGroup
+	for name, body := range bodies {
+		group.Go(func() {
+			a, err := try(http.MethodPost, e.base+"/paid/submit/batch", body)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			} else if a.status < 400 && !strings.Contains(string(a.body), "INVALID_") && !strings.Contains(string(a.body), "TOO_LARGE") || a.status >= 500 && a.status != 503 {
+				t.Errorf("%s: %d %.200s", name, a.status, a.body)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// pollers hang: there is room for so many, and the next is told so.
+func (e *edge) pollers(t *testing.T) {
+	id := e.submit("paid", `{"delaySeconds":600}`)
+	poll := "GET /result/poll?jobId=" + id + "&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	e.attackers(t, 7000, strings.Repeat(poll, 50)) // who is answered asks again: so many at once make Redis slow, and then some are refused
+	testkit.Eventually(t, 30*time.Second, "there is no more room to wait", func() (bool, string) {
+		a := do(t, http.MethodGet, e.base+"/result/poll?jobId="+id+"&wait=10ms", "")
+		return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "", string(a.body)
+	})
+	wants(t, do(t, http.MethodGet, e.base+"/result/poll?jobId="+id, ""), http.StatusOK, "")
+}
+
+// aborted are submits whose callers leave: half-way, or before the answer.
+func (e *edge) aborted(t *testing.T) {
+	whole := submitHead + "Content-Length: 2\r\n\r\n{}"
+	for _, text := range []string{whole[:len(whole)-1], whole} {
+		for _, c := range e.attackers(t, 500, text) {
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}
+	wants(t, do(t, http.MethodGet, e.base+"/readyz", ""), http.StatusOK, "")
+}
+
+// paths are guesses at files. There are none to be had: what is served is compiled in.
+func (e *edge) paths(t *testing.T) {
+	for _, path := range []string{
+		"/.git/config", "/.env", "/.env%00.yaml", "/docs/../../../etc/passwd", "/docs/..%2f..%2f..%2fetc%2fpasswd", "/docs/%2e%2e/.env", "/..%5c..%5c.env", "//etc/passwd",
+		"/openapi.yaml/..%2f..%2f.env", "/openapi.yaml%00", "/docs%00", "/docs/%c0%ae%c0%ae/.env", "/jobs/..%2f..%2fetc%2fpasswd/artifact", "/jobs/%00/artifact", "/debug/vars", "/server-status",
+	} {
+		conn := e.attackers(t, 1, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[0]
+		answer, err := io.ReadAll(conn)
+		if text := string(answer); err != nil || !strings.HasPrefix(text, "HTTP/1.1 404 ") && !strings.HasPrefix(text, "HTTP/1.1 400 ") ||
+			!strings.Contains(text, "application/problem+json") || strings.Contains(text, "root:") {
+			t.Errorf("%s: %v %.300s", path, err, text)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nextVersion builds this tree with other scripts: submit writes one more field, claim reads it and writes another.
+func nextVersion(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for script, edit := range map[string][2]string{
+		"submit.lua": {`'payload', ARGV[i + 7])`, `'payload', ARGV[i + 7], 'madeby', 'new')`},
+		"claim.lua":  {`'token', token)`, `'token', token, 'claimedby', redis.call('HGET', job .. id, 'madeby') and 'new after new' or 'new after old')`},
+	} {
+		from := filepath.Join(root, "lua", script)
+		text, err := os.ReadFile(from)
+		if err != nil || !strings.Contains(string(text), edit[0]) {
+			t.Fatalf("%s has no %q: %v", script, edit[0], err)
+		}
+		to := filepath.Join(dir, script)
+		if err := os.WriteFile(to, []byte(strings.ReplaceAll(string(text), edit[0], edit[1])), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[from] = to
+	}
+	list, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, bin := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "tierq-next")
+	if err := os.WriteFile(file, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", file, "-tags", "failpoint", "-o", bin, "./cmd/tierq")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build the next version: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version. Both serve side by side,
+// each claims what the other accepted, and no client notices.
+func TestRollingUpgrade_F60(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	old, next := c.bin, nextVersion(t)
+	first, second := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
+	l := c.underLoad(second, 2, 0)
+	l.fenced = true
+	leave := func(s *server, h *hammer, stop chan struct{}) { // as a balancer does: no new requests, then the signal
+		close(stop)
+		h.group.Wait()
+		h.check(t)
+		if code, _ := s.terminate(20 * time.Second); code != 0 {
+			t.Errorf("exit %d", code)
+		}
+		l.h.mu.Lock()
+		defer l.h.mu.Unlock()
+		l.h.yes, l.h.refused, l.h.unknown = append(l.h.yes, h.yes...), l.h.refused+h.refused, append(l.h.unknown, h.unknown...)
+	}
+	var onFirst, onThird hammer
+	stopFirst, stopThird := make(chan struct{}), make(chan struct{})
+	onFirst.run(first, stopFirst, 2, "unpaid", counting(l.file, 5))
+	<-time.After(500 * time.Millisecond)
+
+	c.bin = next
+	third := c.start("TIERQ_WORKERS=2")
+	onThird.run(third, stopThird, 2, "unpaid", counting(l.file, 5))
+	<-time.After(2 * time.Second) // the two versions side by side
+	leave(first, &onFirst, stopFirst)
+	l.s = third
+	c.bin = old // and one goes back, as an operator would
+	fourth := c.start("TIERQ_WORKERS=2")
+	<-time.After(time.Second)
+	leave(third, &onThird, stopThird)
+	l.s = fourth
+	if l.h.refused > 0 || len(l.h.unknown) > 0 {
+		t.Errorf("%d refused, %d unknown", l.h.refused, len(l.h.unknown))
+	}
+	l.end()
+	mixed := map[string]int{}
+	for _, id := range l.h.yes {
+		f := c.rdb.HMGet(t.Context(), "{tierq:0}:job:metadata:"+id, "madeby", "claimedby").Val()
+		switch {
+		case f[1] != nil:
+			mixed[f[1].(string)]++
+		case f[0] != nil:
+			mixed["old after new"]++
+		default:
+			mixed["old after old"]++
+		}
+	}
+	t.Logf("evidence: who claimed after whom accepted: %v", mixed)
+	for _, pair := range []string{"old after old", "old after new", "new after old", "new after new"} {
+		if mixed[pair] == 0 {
+			t.Errorf("no job was %s", pair)
+		}
+	}
+}
