@@ -61,6 +61,6 @@ func FuzzNames_A56(f *testing.F) {
 			t.Errorf("%q becomes %q", kind, again)
 		}
 	}, "report.pdf", "../../etc/passwd", "a\r\nSet-Cookie: x=y", `a"; filename="b.exe`, "gpj\u202eexe.pdf", "application/pdf",
-		"text/csv; charset=utf-8", "text/html; a=\"\r\nb\"", "..", "",
+		"text/csv; charset=utf-8", "text/html; a=\"\r\nb\"", "text/html; a=\"b\t\"", "..", "",
 		strings.Repeat("é", 99)+".pdf", "a. .", `C:\x\y.pdf`)
 }

@@ -80,11 +80,11 @@ func cleanName(name string) string {
 	return name
 }
 
-// cleanType is the content type, or application/octet-stream for a text that is none.
+// cleanType is the content type, or application/octet-stream for a text that is none. A parameter may hold a tab: then it is none.
 func cleanType(contentType string) string {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err == nil && strings.Contains(kind, "/") {
-		if clean := mime.FormatMediaType(kind, params); clean != "" && len(clean) <= maxType {
+		if clean := mime.FormatMediaType(kind, params); clean != "" && len(clean) <= maxType && !strings.ContainsFunc(clean, unicode.IsControl) {
 			return clean
 		}
 	}

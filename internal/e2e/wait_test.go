@@ -111,7 +111,6 @@ func TestStreams(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, "the stream stands", func() (bool, string) {
 		return c.rdb.PubSubNumSub(t.Context(), "{tierq:0}:events").Val()["{tierq:0}:events"] > 0, ""
 	})
-	c.start("TIERQ_WORKERS=1", "TIERQ_ROLES=worker,recovery")
 	read := func(from string, each func(event) bool) {
 		t.Helper()
 		if err := stream(t, api.base+"/api/jobs/"+id+"/events", from, each); err != nil {
@@ -126,7 +125,9 @@ func TestStreams(t *testing.T) {
 		if err := json.Unmarshal([]byte(e.data), &p); err != nil {
 			t.Errorf("%v: %s", err, e.data)
 		}
-		statuses, last = append(statuses, p.Status), e
+		if statuses, last = append(statuses, p.Status), e; len(statuses) == 1 {
+			c.start("TIERQ_WORKERS=1", "TIERQ_ROLES=worker,recovery") // not before somebody listens to the job
+		}
 		return true
 	})
 	if got := strings.Join(statuses, " "); got != "PENDING PROCESSING COMPLETED" {

@@ -5,13 +5,18 @@ package fuzz
 
 import (
 	"flag"
+	"hash/fnv"
 	"math/rand/v2"
 	"testing"
 	"time"
 )
 
-// moment is how long plain go test mutates the seeds of one target, all together.
-const moment = 200 * time.Millisecond
+// Plain go test mutates the seeds of one target so often, all together, or for a moment. The same mutations come each time: a build fails for
+// what was changed in it. New ones are what Go's fuzzer is for.
+const (
+	mutations = 1500
+	moment    = 200 * time.Millisecond
+)
 
 // Text fuzzes one text. check must say with t what is wrong; it is called often, one call at a time.
 func Text(f *testing.F, check func(t *testing.T, text string), seeds ...string) {
@@ -23,25 +28,33 @@ func Text(f *testing.F, check func(t *testing.T, text string), seeds ...string) 
 		f.Fuzz(check)
 		return
 	}
-	draw := uint64(time.Now().UnixNano())
-	m := &mutator{seeds: seeds, rand: rand.New(rand.NewPCG(draw, 0))}
-	share := moment / time.Duration(max(len(seeds), 1))
+	m := &mutator{seeds: seeds}
+	texts := max(len(seeds), 1)
+	share := moment / time.Duration(texts)
 	spent := time.Duration(0)
 	f.Fuzz(func(t *testing.T, text string) {
 		once(t, check, text)
 		if spent >= moment { // kept inputs come behind the seeds
 			return
 		}
+		m.rand = rand.New(rand.NewPCG(number(text), 0))
 		n, begun := 0, time.Now()
-		for ; !t.Failed() && time.Since(begun) < share; n++ {
+		for ; !t.Failed() && n < mutations/texts+1 && time.Since(begun) < share; n++ {
 			once(t, check, m.mutate(text))
 		}
 		spent += time.Since(begun)
 		if t.Failed() {
 			spent = moment // one is enough
 		}
-		t.Logf("%d mutations, drawn with %d", n, draw)
+		t.Logf("%d mutations", n)
 	})
+}
+
+// number is a number of a text's own.
+func number(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
 }
 
 // native says whether Go's own fuzzer runs this process, or is it.
