@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
@@ -41,6 +42,7 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 
 // Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would otherwise have the machine busy
 // with refusing him. The more of them wait, the longer, so that about a thousand refusals leave in a second; one more than holdMost does not wait.
+// Callers who were refused together do not hear of it together: they would come back together, and whoever else asks just then would wait for them.
 const (
 	holdLeast = 100 * time.Millisecond
 	holdLong  = time.Second
@@ -54,7 +56,8 @@ func (a *api) hold(ctx context.Context) {
 	if held > holdMost {
 		return
 	}
-	timer := time.NewTimer(min(max(holdLeast, time.Duration(held)*time.Millisecond), holdLong))
+	long := min(max(holdLeast, time.Duration(held)*time.Millisecond), holdLong)
+	timer := time.NewTimer(long + rand.N(long/2))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

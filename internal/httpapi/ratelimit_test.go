@@ -156,16 +156,23 @@ func TestRefusalsAreHeldBack_A06_A29(t *testing.T) {
 				defer cancel()
 				var refused atomic.Int64
 				var group sync.WaitGroup
+				var moments sync.Map
 				for range callers {
 					group.Go(func() {
 						for ctx.Err() == nil {
 							a.hold(ctx)
 							refused.Add(1)
+							moments.Store(time.Now(), nil)
 						}
 					})
 				}
 				group.Wait()
-				if n := int(refused.Load()); n > most || n < 9*callers {
+				at := 0
+				moments.Range(func(any, any) bool { at++; return true })
+				if all := int(refused.Load()); at < all/2 {
+					t.Errorf("%d refusals left in %d moments: they come back together", all, at)
+				}
+				if n := int(refused.Load()); n > most || n < 7*callers {
 					t.Errorf("%d refusals in ten seconds, at most %d", n, most)
 				}
 				if n := a.held.Load(); n != 0 {
