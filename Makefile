@@ -2,7 +2,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only.
+# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. bench is a module of its own, so that what it
+# compares tierq with is no dependency of tierq; PKG=./bench is its tests.
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -11,7 +12,9 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # The report checks backends and seeds only where every test was asked for.
 PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
-TESTS := go test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') $(PKG)
+TEST := test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
+OURS := $(filter-out ./bench ./bench/...,$(PKG))
+TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
 .PHONY: help run build test long bench chaos attack fuzz lint vuln fmt clean
 
@@ -30,11 +33,12 @@ test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim fo
 
 long: ## run the same under the race detector and with long outages (needs a C compiler)
 	.ci/provide
-	CGO_ENABLED=1 $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | $(REPORT)
+	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | $(REPORT)
 
-bench: ## measure throughput, latency, CPU and bytes per job; ARGS for its flags
+bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide
-	go run ./bench $(ARGS)
+	.ci/provide bench
+	go -C bench run . $(ARGS)
 
 chaos: ## break servers and stores under load and say which promises held; ARGS="-long", "-clean", "-mutations", "-seed 7", ...
 	.ci/provide
@@ -51,8 +55,11 @@ lint: ## check format, vet, the linters of .golangci.yml, and that the downloade
 	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go mod verify
+	go -C bench mod verify
 	go vet ./...
+	go -C bench vet ./...
 	$(GOLANGCI) run
+	cd bench && $(GOLANGCI) run
 
 vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
 	.ci/vuln

@@ -9,72 +9,86 @@ import (
 
 // drainBench lets one server process drain what was queued before it started, with the default retention and with none.
 func drainBench(ctx context.Context, l *lab) (figures []figure, err error) {
+	n := l.scaled(200000, 2000)
 	for _, retention := range []string{"24h", "0s"} {
-		more, err := l.drain(ctx, retention)
+		database, env, err := l.fresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d, err := l.drainOnce(ctx, database, env, n, retention)
 		if err != nil {
 			return nil, fmt.Errorf("retention %s: %w", retention, err)
 		}
-		figures = append(figures, more...)
+		figures = append(figures, d.figures("retention "+retention+": ", n)...)
 	}
 	return figures, nil
 }
 
-func (l *lab) drain(ctx context.Context, retention string) ([]figure, error) {
-	n := l.scaled(200000, 2000)
-	database, env, err := l.fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
+// drainRun is what a server did with n jobs that waited.
+type drainRun struct {
+	jobs  int // ended within took
+	took  time.Duration
+	redis time.Duration // CPU of the whole life, queueing included
+	queue time.Duration // of that, the queueing
+	cpu   time.Duration // of the server, its start included; 0 if it ran inside this process
+	calls int64         // of claim, complete and acknowledge
+}
+
+// drainOnce queues n jobs by the submit script, 100 a call, starts a server with roles worker,recovery, and waits until the last job is acknowledged. The
+// stores are those that fresh returned, and empty.
+func (l *lab) drainOnce(ctx context.Context, database string, env []string, n int, retention string) (d drainRun, err error) {
 	before, err := l.redisCPU(ctx)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	if err := l.enqueue(ctx, n); err != nil {
-		return nil, err
+		return d, err
 	}
 	queued, err := l.redisCPU(ctx)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	callsBefore, _, err := l.scriptStats(ctx)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	launched := time.Now()
-	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery", append(env, "TIERQ_WORKERS=100", "TIERQ_RETENTION="+retention))
+	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery", append(env, fmt.Sprintf("TIERQ_WORKERS=%d", tierqSlots), "TIERQ_RETENTION="+retention))
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	took, drained, watching := l.watchDrain(ctx, s, n)
-	cpu, stopping := s.stop()
+	var watching, stopping error
+	d.took, d.jobs, watching = l.watchDrain(ctx, s, n)
+	d.cpu, stopping = s.stop()
 	if err := errors.Join(watching, stopping); err != nil {
-		return nil, err
+		return d, err
 	}
-	if drained == 0 { // all at the first look: the start is in it
-		took, drained = time.Since(launched), n
+	if d.jobs == 0 { // all at the first look: the start is in it
+		d.took, d.jobs = time.Since(launched), n
 	}
 	after, err := l.redisCPU(ctx)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
 	calls, _, err := l.scriptStats(ctx)
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	if err := l.allThere(ctx, database, n); err != nil {
-		return nil, err
-	}
-	name := "retention " + retention + ": "
+	d.redis, d.queue, d.calls = after-before, queued-before, calls-callsBefore
+	return d, l.allThere(ctx, database, n)
+}
+
+func (d drainRun) figures(name string, n int) []figure {
 	figures := []figure{
-		{name + "drained, rows in MariaDB", "jobs/s", perSecond(drained, took)},
-		{name + "redis cpu per whole life", "us/job", micros(after-before, n)},
-		{name + "claim, complete and acknowledge, jobs a call", "jobs", 3 * float64(n) / float64(calls-callsBefore)},
-		{name + "redis cpu of the submit by 100", "us/job", micros(queued-before, n)},
+		{name + "drained, rows in MariaDB", "jobs/s", perSecond(d.jobs, d.took)},
+		{name + "redis cpu per whole life", "us/job", micros(d.redis, n)},
+		{name + "claim, complete and acknowledge, jobs a call", "jobs", 3 * float64(n) / float64(d.calls)},
+		{name + "redis cpu of the submit by 100", "us/job", micros(d.queue, n)},
 	}
-	if cpu > 0 {
-		figures = append(figures, figure{name + "server cpu, start included", "us/job", micros(cpu, n)})
+	if d.cpu > 0 {
+		figures = append(figures, figure{name + "server cpu, start included", "us/job", micros(d.cpu, n)})
 	}
-	return figures, nil
+	return figures
 }
 
 // watchDrain returns how many jobs were acknowledged after the first ones were seen to be, and in what time.

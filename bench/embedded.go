@@ -36,7 +36,7 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		})
 	}
 	s, err := inside([]string{
-		"TIERQ_DATA_DIR=" + data, "TIERQ_ADDR=" + addr, "TIERQ_WORKERS=100", fmt.Sprintf("TIERQ_CAPACITY=%d", capacity), "TIERQ_LOG_LEVEL=warn",
+		"TIERQ_DATA_DIR=" + data, "TIERQ_ADDR=" + addr, "TIERQ_WORKERS=100", fmt.Sprintf("TIERQ_CAPACITY=%d", max(n, 1000)), "TIERQ_LOG_LEVEL=warn",
 	}, handlers)
 	if err != nil {
 		return nil, err

@@ -50,26 +50,54 @@ func (l *lab) enqueue(ctx context.Context, n int) (err error) {
 		return err
 	}
 	defer clients.Close()
-	q := queue.New(clients, &job.PlanBook{}, queue.Options{
-		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
-	})
-	if err := q.LoadPlans(ctx); err != nil {
+	q, err := withPlans(ctx, clients, queueOptions())
+	if err != nil {
 		return err
 	}
+	return submitMany(ctx, q, n)
+}
+
+// queueOptions are those of a server with everything at its default, but for the capacity.
+func queueOptions() queue.Options {
+	return queue.Options{
+		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
+		Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1000000,
+	}
+}
+
+func withPlans(ctx context.Context, clients queue.Clients, o queue.Options) (*queue.Queue, error) {
+	q := queue.New(clients, &job.PlanBook{}, o)
+	return q, q.LoadPlans(ctx)
+}
+
+func submission(jobType string, payload []byte) job.Submission {
+	return job.Submission{ID: newID(), Tier: job.Paid, Type: jobType, Payload: payload, MaxRetries: 5, TraceID: traceID}
+}
+
+// submitMany queues n jobs, 100 a call.
+func submitMany(ctx context.Context, q *queue.Queue, n int) error {
 	batch := make([]job.Submission, 0, job.MaxBatch)
 	for left := n; left > 0; left -= len(batch) {
 		batch = batch[:0]
 		for range min(left, job.MaxBatch) {
-			batch = append(batch, job.Submission{ID: newID(), Tier: job.Paid, Type: "SIMULATION", Payload: []byte(nothing), MaxRetries: 5, TraceID: traceID})
+			batch = append(batch, submission("SIMULATION", []byte(nothing)))
 		}
-		replies, err := q.Submit(ctx, 0, batch)
-		if err != nil {
+		if err := submitAll(ctx, q, batch); err != nil {
 			return err
 		}
-		for _, r := range replies {
-			if r.Word != job.OK {
-				return fmt.Errorf("submit answered %s", r.Word)
-			}
+	}
+	return nil
+}
+
+// submitAll is one call, of which every job must be taken.
+func submitAll(ctx context.Context, q *queue.Queue, batch []job.Submission) error {
+	replies, err := q.Submit(ctx, 0, batch)
+	if err != nil {
+		return err
+	}
+	for _, r := range replies {
+		if r.Word != job.OK {
+			return fmt.Errorf("submit answered %s", r.Word)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -30,14 +31,17 @@ const (
 // lab is what the benches share: the servers, started with it, and the built binary.
 type lab struct {
 	options
-	turn    int // the run, from 0
-	dir     string
-	redis   *testkit.Redis
-	client  *redis.Client
-	mariadb *testkit.MariaDB
-	db      *sql.DB
-	names   int
-	bin     string
+	turn     int // the run, from 0
+	dir      string
+	redis    *testkit.Redis
+	client   *redis.Client
+	mariadb  *testkit.MariaDB
+	db       *sql.DB
+	names    int    // of databases made
+	database string // the last that fresh made
+	bin      string
+	field    *field                  // of peers, once it is open
+	report   func(io.Writer, *table) // how the bench that runs shows its figures
 }
 
 func newLab(o options) (*lab, error) {
@@ -67,7 +71,10 @@ func newLab(o options) (*lab, error) {
 }
 
 // close stops what newLab and the benches started, and removes its files.
-func (l *lab) close() error {
+func (l *lab) close() (err error) {
+	if l.field != nil {
+		err = l.field.close()
+	}
 	if l.db != nil {
 		_ = l.db.Close() // the server goes next
 	}
@@ -80,19 +87,25 @@ func (l *lab) close() error {
 	if l.redis != nil {
 		l.redis.Stop()
 	}
-	return os.RemoveAll(l.dir)
+	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
 // scaled is n at -scale 1, never below least.
 func (l *lab) scaled(n, least int) int { return max(int(float64(n)*l.scale), least) }
 
-// fresh empties Redis and makes a new database; its name is returned, and the settings that point a server to both.
+// fresh empties Redis and makes a new database in the place of the last one; its name is returned, and the settings that point a server to both.
 func (l *lab) fresh(ctx context.Context) (database string, env []string, err error) {
-	if err := l.client.FlushAll(ctx).Err(); err != nil {
-		return "", nil, fmt.Errorf("empty Redis: %w", err)
+	if err := l.empty(ctx); err != nil {
+		return "", nil, err
 	}
-	if l.names > 0 {
-		if _, err := l.db.ExecContext(ctx, fmt.Sprintf("DROP DATABASE bench%d", l.names)); err != nil {
+	l.database, env, err = l.renew(ctx, l.database)
+	return l.database, env, err
+}
+
+// renew makes an empty database and drops an old one; "" = there is none.
+func (l *lab) renew(ctx context.Context, old string) (database string, env []string, err error) {
+	if old != "" {
+		if _, err := l.db.ExecContext(ctx, "DROP DATABASE "+old); err != nil {
 			return "", nil, fmt.Errorf("drop database: %w", err)
 		}
 	}
@@ -102,8 +115,16 @@ func (l *lab) fresh(ctx context.Context) (database string, env []string, err err
 		return "", nil, fmt.Errorf("create database: %w", err)
 	}
 	return database, []string{
-		"REDIS_URL=" + l.redis.URL(), "MYSQL_DSN=" + l.mariadb.DSN(database), "TIERQ_CAPACITY=" + strconv.Itoa(capacity), "TIERQ_LOG_LEVEL=warn",
+		"REDIS_URL=" + l.redis.URL(), "MYSQL_DSN=" + l.mariadb.DSN(database), "TIERQ_CAPACITY=" + strconv.Itoa(capacity), "TIERQ_LOG_LEVEL=error",
 	}, nil
+}
+
+// empty removes all that Redis has.
+func (l *lab) empty(ctx context.Context) error {
+	if err := l.client.FlushAll(ctx).Err(); err != nil {
+		return fmt.Errorf("empty Redis: %w", err)
+	}
+	return nil
 }
 
 // info reads one number of Redis' INFO.

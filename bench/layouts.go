@@ -4,14 +4,15 @@ package main
 var layouts = []layout{
 	{name: "a shipped"},
 	{
-		name: "b field per word", about: traceID, fields: 14,
+		name: "b field per word", about: traceID, fields: 11,
 		edits: map[string][]string{
 			"submit": {
-				`local head = table.concat({tier, '1', ARGV[i + 5], at, score, ARGV[i + 6]}, ' ')`, ``,
+				`local head = kind.head .. about`, ``,
+				`score = score}`, `score = score, retries = max_retries}`,
 				`own(head, 1)`, ``, // nobody's
-				`'head', head, 'payload', ARGV[i + 7])`,
-				`'tier', tier, 'generation', '1', 'maxRetries', ARGV[i + 5], 'arrivedAt', at, 'score', score, 'type', 'SIMULATION', 'owner', '-',
-				'traceId', ARGV[i + 6], 'payload', ARGV[i + 7], 'state', 'PENDING', 'retries', '0')`,
+				`'head', head, 'payload', payload)`,
+				`'tier', tier, 'generation', '1', 'maxRetries', kind.retries, 'arrivedAt', at, 'score', kind.score, 'type', 'SIMULATION', 'owner', '-',
+				'traceId', about, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,
 			},
 			"claim": {
 				`'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
@@ -22,11 +23,11 @@ var layouts = []layout{
 				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
 			"complete":    {`'cancel', 'head')`, `'cancel', 'tier')`, `tier_of(m[6])`, `m[6]`},
-			"acknowledge": {`key, 'head', 'attempt'`, `key, 'generation', 'attempt'`, `string.match(m[1], '^%S+ (%d+)')`, `m[1]`},
+			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`, `string.match(m[1], '^%S+ (%d+)')`, `m[1]`},
 		},
 	},
 	{
-		name: "c mutable words packed",
+		name: "c mutable words packed, parsed once a call",
 		edits: map[string][]string{
 			"claim": {
 				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
@@ -34,23 +35,30 @@ var layouts = []layout{
 				local m = {x[1], x[2], false, false, false, false}
 				if x[3] then m[6], m[3], m[4], m[5] = string.match(x[3], '^(%S+) (%d+) (%d+) (%d+) ') end`,
 				`'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)`,
-				`'live', table.concat({'PROCESSING', attempt, m[4] or '0', first, started, token}, ' '))`,
+				`'live', not m[3] and live or table.concat({'PROCESSING', attempt, m[4] or '0', first, started, token}, ' '))`,
+				`plain = '1 0 ' .. started .. ' ' .. started`,
+				`plain = '1 0 ' .. started .. ' ' .. started
+				local live = table.concat({'PROCESSING', '1', '0', started, started, token}, ' ')`,
 			},
 			"complete": {
 				`local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head')`,
 				`local x = redis.call('HMGET', job .. id, 'live', 'head', 'cancel')
-				local m, retries, first, started = {}
-				m[1], m[2], retries, first, started, m[3], m[4] = string.match(x[1] or '', '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(.*)$')
-				if m[4] == '' then m[4] = nil end
-				m[5], m[6] = x[3], x[2]
-				kept[id] = {retries, first, started}`,
-				`local ends = {}`, `local kept, ends = {}, {}`,
+				local l = lives[x[1]] or read_live(x[1])
+				local m = {l[1], l[2], l[3], l[4], x[3], x[2]}
+				kept[id] = l.done`,
+				`local ends = {}`, `local kept, lives, ends = {}, {}, {}
+				local function read_live(said) -- most of a call's jobs have the same
+					local state, attempt, retries, first, started, token, ending = string.match(said, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(.*)$')
+					local done = table.concat({'COMPLETED', attempt, retries, first, started, token, 'complete OK', ended}, ' ')
+					lives[said] = {state, attempt, token, ending ~= '' and ending, done = done}
+					return lives[said]
+				end`,
 				`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
-				`'live', table.concat({'COMPLETED', ARGV[i + 1], kept[id][1], kept[id][2], kept[id][3], ARGV[i + 2], 'complete', word}, ' '), 'result', result, 'payload', '')`,
+				`'live', kept[id], 'result', result, 'payload', '')`,
 			},
 			"acknowledge": {
-				`local m = redis.call('HMGET', key, 'head', 'attempt', 'state', 'result')`,
-				`local x = redis.call('HMGET', key, 'head', 'live', 'result')
+				`local m = redis.call('HMGET', job .. id, 'head', 'attempt', 'state', 'result')`,
+				`local x = redis.call('HMGET', job .. id, 'head', 'live', 'result')
 				local m = {x[1], false, false, x[3]}
 				m[3], m[2] = string.match(x[2] or '', '^(%S+) (%d+) ')`,
 			},
@@ -60,9 +68,9 @@ var layouts = []layout{
 		name: "d payload in its own key",
 		edits: map[string][]string{
 			"submit": {
-				`redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7])`,
+				`redis.call('HSET', job .. id, 'head', head, 'payload', payload)`,
 				`redis.call('HSET', job .. id, 'head', head)
-				redis.call('SET', job .. 'payload:' .. id, ARGV[i + 7])`,
+				redis.call('SET', job .. 'payload:' .. id, payload)`,
 			},
 			"claim": {
 				`local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,

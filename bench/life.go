@@ -25,7 +25,7 @@ type scripts struct {
 }
 
 func shipped() scripts {
-	return scripts{lua.Prelude, lua.Submit, lua.Claim, lua.Complete, lua.Acknowledge, "SIMULATION - " + traceID, 8}
+	return scripts{lua.Prelude, lua.Submit, lua.Claim, lua.Complete, lua.Acknowledge, "SIMULATION - " + traceID, 5}
 }
 
 // life is what many jobs cost from submit to acknowledge, one connection, batches of 100.
@@ -65,8 +65,8 @@ func (s scripts) prepare(source string) command {
 // live brings n jobs through their whole life on an empty Redis, verb by verb, and checks every word.
 func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	var out life
-	if err := l.client.FlushAll(ctx).Err(); err != nil {
-		return out, fmt.Errorf("empty Redis: %w", err)
+	if err := l.empty(ctx); err != nil {
+		return out, err
 	}
 	cs := [4]command{s.prepare(s.submit), s.prepare(s.claim), s.prepare(s.complete), s.prepare(s.acknowledge)}
 	for _, c := range cs {
@@ -75,10 +75,11 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 		}
 	}
 	calls := make([][]any, 0, n/job.MaxBatch+1)
+	kind := fmt.Sprintf("PAID 1 %d 0 5 -", capacity)
 	for left := n; left > 0; left -= job.MaxBatch {
 		args := []any{10000000000000, "9007199254740991", 60000, ""}
 		for range min(left, job.MaxBatch) {
-			args = append(args, string(newID()), "PAID", 1, capacity, 0, 5, s.about, nothing, "", "", "")
+			args = append(args, string(newID()), kind, s.about, nothing, "")
 		}
 		calls = append(calls, args)
 	}
@@ -119,13 +120,14 @@ func (l *lab) all(ctx context.Context, verb string, c command, s scripts, calls 
 		case "claim":
 			then = []any{10000}
 			for t := reply[1:]; len(t) > 0; t = t[s.fields:] {
-				then = append(then, t[0], t[3], fmt.Sprintf("%s:%d", nonce, i+1), result)
+				attempt, _, _ := strings.Cut(t[3], " ")
+				then = append(then, t[0], attempt, fmt.Sprintf("%s:%d", nonce, i+1), result)
 				done++
 			}
 			reply = nil
 		case "complete":
 			for a := args[1:]; len(a) > 0; a = a[4:] {
-				then = append(then, a[0], 1, a[1], "COMPLETED", (24 * time.Hour).Milliseconds())
+				then = append(then, a[0], fmt.Sprintf("1 %s COMPLETED %d", a[1], (24*time.Hour).Milliseconds()))
 			}
 		}
 		for _, word := range reply {

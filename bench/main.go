@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -26,16 +27,21 @@ type options struct {
 type bench struct {
 	name, about string
 	run         func(context.Context, *lab) ([]figure, error)
+	asked       bool // runs only where -run names it: it takes many minutes
 }
 
 var benches = []bench{
-	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)", submitBench},
-	{"drain", "queued no-op jobs, a server process with roles worker,recovery and 100 slots, rows in MariaDB", drainBench},
-	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench},
-	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench},
-	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench},
-	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench},
-	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench},
+	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)", submitBench, false},
+	{"drain", "queued no-op jobs, a server process with roles worker,recovery and 100 slots, rows in MariaDB", drainBench, false},
+	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench, false},
+	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},
+	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench, false},
+	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench, false},
+	{"processes", "1, 2 and 4 API processes, and as many worker processes of 100 slots, on one Redis and one MariaDB", processesBench, false},
+	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench, false},
+	{"peers", "tierq and its peers on the same work, turn about: docs/BENCH.md says what each measure is", peersBench, false},
+	{"depth", "what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about", depthBench, true},
+	{"mix", "60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: what is held stays flat", mixBench, true},
 }
 
 func main() {
@@ -57,7 +63,7 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	only := flags.String("run", ".", "a regular expression: which of submit, drain, embedded, wakeup, flood, memory, layout")
+	only := flags.String("run", ".", "a regular expression: which of "+names(false)+"; only by their own names: "+names(true))
 	flags.Float64Var(&o.scale, "scale", 1, "1 = full, 0.01 = smoke")
 	flags.IntVar(&o.runs, "runs", 3, "how often each is run")
 	flags.StringVar(&o.profile, "profile", "", "a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")
@@ -74,6 +80,17 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
+// names are the benches' names: of those that must be asked for, or of the others.
+func names(asked bool) string {
+	var list []string
+	for _, b := range benches {
+		if b.asked == asked {
+			list = append(list, b.name)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // measure runs the benches that were asked for and returns their figures by the bench's name. Whatever it started is stopped when it returns.
 func measure(ctx context.Context, o options, out io.Writer) (results map[string]*table, err error) {
 	l, err := newLab(o)
@@ -86,11 +103,12 @@ func measure(ctx context.Context, o options, out io.Writer) (results map[string]
 	}
 	results = map[string]*table{}
 	for _, b := range benches {
-		if !o.only.MatchString(b.name) {
+		if !o.only.MatchString(b.name) || b.asked && o.only.String() != b.name {
 			continue
 		}
 		fmt.Fprintf(out, "\n%s: %s\n", b.name, b.about)
 		t := newTable()
+		l.report = func(out io.Writer, t *table) { t.write(out) }
 		for l.turn = range o.runs {
 			figures, err := b.run(ctx, l)
 			if err != nil {
@@ -98,7 +116,7 @@ func measure(ctx context.Context, o options, out io.Writer) (results map[string]
 			}
 			t.add(figures)
 		}
-		t.write(out)
+		l.report(out, t)
 		results[b.name] = t
 	}
 	return results, nil

@@ -94,8 +94,8 @@ func (s *server) answers(ctx context.Context) error {
 func (l *lab) process(ctx context.Context, env []string) (*server, error) {
 	if l.bin == "" {
 		bin := filepath.Join(l.dir, "tierq")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, "github.com/tierq/tierq/cmd/tierq").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("build tierq: %w\n%s", err, out)
+		if err := build(ctx, bin); err != nil {
+			return nil, err
 		}
 		l.bin = bin
 	}
@@ -122,6 +122,20 @@ func (l *lab) process(ctx context.Context, env []string) (*server, error) {
 		<-done
 		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 	}}, nil
+}
+
+// build compiles the server as its own module has it, with the versions of its own go.mod.
+func build(ctx context.Context, bin string) error {
+	dir, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/tierq/tierq").Output()
+	if err != nil {
+		return fmt.Errorf("find tierq's module: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/tierq")
+	cmd.Dir = strings.TrimSpace(string(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build tierq: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // inside runs a server in this process.

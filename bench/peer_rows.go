@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// rowWriter writes the two rows of a completed job, prepared and many a statement, as tierq's archive does.
+type rowWriter struct {
+	db       *sql.DB
+	prepared map[int][2]*sql.Stmt
+}
+
+// The columns are the archive's. A job of the bench has run once, and has no owner.
+var (
+	outcomeColumns = []string{"job_id", "generation", "outcome", "attempt", "tier", "type", "owner", "retry_count", "max_retries", "arrived_at", "trace_id",
+		"first_tried_at", "started_at", "ended_at"}
+	resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries", "attempts", "arrived_at", "first_tried_at",
+		"started_at", "completed_at", "trace_id", "worker"}
+)
+
+func outcomeValues(l *job.Lease) []any {
+	return []any{string(l.ID), l.Generation, string(job.Completed), l.Attempt, string(l.Tier), l.Type, l.Owner, l.RetryCount, l.MaxRetries, l.ArrivedAt.UTC(), l.TraceID,
+		nil, nil, nil}
+}
+
+func resultValues(l *job.Lease) []any {
+	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries, l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
+		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker}
+}
+
+func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
+	db, err := sql.Open("mysql", b.l.mariadb.DSN(b.database))
+	if err != nil {
+		return nil, err
+	}
+	w := &rowWriter{db: db, prepared: map[int][2]*sql.Stmt{}}
+	db.SetMaxOpenConns(1) // one writer: the statements stay prepared on its connection
+	if err := errors.Join(w.knows(ctx, "job_outcomes", outcomeColumns), w.knows(ctx, "job_results", resultColumns)); err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// knows holds our columns to those the archive made: with fewer, the comparison would quietly become an easier one.
+func (w *rowWriter) knows(ctx context.Context, table string, columns []string) error {
+	rows, err := w.db.QueryContext(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'recorded_at'", table)
+	if err != nil {
+		return fmt.Errorf("read the columns of %s: %w", table, err)
+	}
+	defer rows.Close()
+	left := slices.Clone(columns)
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		at := slices.Index(left, name)
+		if at < 0 {
+			return fmt.Errorf("the bare protocol does not write %s.%s", table, name)
+		}
+		left = slices.Delete(left, at, at+1)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s has no %v", table, left)
+	}
+	return nil
+}
+
+func (w *rowWriter) close() { _ = w.db.Close() } // its statements go with it
+
+// write puts a batch into both tables, all or nothing.
+func (w *rowWriter) write(ctx context.Context, batch []job.Lease) error {
+	statements, err := w.statements(ctx, len(batch))
+	if err != nil {
+		return err
+	}
+	tx, err := w.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	for i, values := range []func(*job.Lease) []any{outcomeValues, resultValues} {
+		var args []any
+		for k := range batch {
+			args = append(args, values(&batch[k])...)
+		}
+		written, err := tx.StmtContext(ctx, statements[i]).ExecContext(ctx, args...) //nolint:sqlclosecheck // a transaction closes its own
+		if err != nil {
+			return errors.Join(fmt.Errorf("insert: %w", err), tx.Rollback())
+		}
+		if n, err := written.RowsAffected(); err != nil || int(n) != len(batch) {
+			return errors.Join(fmt.Errorf("%d of %d rows were new", n, len(batch)), err, tx.Rollback())
+		}
+	}
+	return tx.Commit()
+}
+
+func (w *rowWriter) statements(ctx context.Context, rows int) (s [2]*sql.Stmt, err error) {
+	if known, ok := w.prepared[rows]; ok {
+		return known, nil
+	}
+	for i, t := range []struct {
+		name    string
+		columns []string
+	}{{"job_outcomes", outcomeColumns}, {"job_results", resultColumns}} {
+		row := "(" + strings.Repeat("?,", len(t.columns)-1) + "?)"
+		text := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ",") + ") VALUES " + strings.Repeat(row+",", rows-1) + row + " ON DUPLICATE KEY UPDATE job_id=job_id"
+		if s[i], err = w.db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // close ends it with its connection
+			return s, fmt.Errorf("prepare: %w", err)
+		}
+	}
+	w.prepared[rows] = s
+	return s, nil
+}
