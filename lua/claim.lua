@@ -1,7 +1,7 @@
 -- claim: hands the best ready jobs to one process, as leases.
 -- KEYS   queue beats maxtimes counters claims doorbell quarantine job events
 -- ARGV   nonce number max bound max_bytes; per tier: tier heartbeat_ms maxtime_ms ('*' = any other tier)
--- REPLY  next (score of the best job left, or ''); per lease: id head payload attempt retries first started checkpoint | EMPTY
+-- REPLY  next (score of the best job left, or ''); per lease: id head payload counts ('attempt retries first started') checkpoint | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower one EMPTY
 local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -11,10 +11,12 @@ local last = redis.call('HMGET', claims, 'number', 'ids')
 if last[1] and tonumber(number) < tonumber(last[1]) then return {'EMPTY'} end
 
 local reply, best = {''}, nil
+local plain -- the counts of a first attempt that starts now, which most are
 local function hand_out(id, head, payload, attempt, retries, first, started, checkpoint)
   local n = #reply
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, head, payload, attempt
-  reply[n + 5], reply[n + 6], reply[n + 7], reply[n + 8] = retries or '0', first, started, checkpoint or ''
+  local counts = attempt == '1' and not retries and first == started and plain
+  counts = counts or table.concat({attempt, retries or '0', first or '0', started or '0'}, ' ')
+  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = id, head, payload, counts, checkpoint or ''
 end
 
 if last[1] == number then
@@ -27,7 +29,9 @@ else
   local plans = {}
   local now = time_ms()
   for i = 6, #ARGV, 3 do plans[ARGV[i]] = {text(now + ARGV[i + 1]), text(now + ARGV[i + 2])} end
-  local started, bytes, ids, found, beat, maxtime = text(now), 0, {}, {}, {}, {}
+  local started, loud = text(now), listened(events)
+  local bytes, ids, found, beat, maxtime = 0, {}, {}, {}, {}
+  plain = '1 0 ' .. started .. ' ' .. started
   local ready = redis.call('ZRANGEBYSCORE', queue, '-inf', bound, 'LIMIT', '0', text(max + 1))
   best = ready[1]
   for i = 1, math.min(#ready, max) do
@@ -58,7 +62,7 @@ else
     count(m.tier, 'ready', -1)
     count(m.tier, 'running', 1)
     if not m[5] then count(m.tier, 'fresh', -1) end
-    tell(events, id, m.tier, 'PROCESSING', attempt)
+    if loud then tell(events, id, m.tier, 'PROCESSING', attempt) end
     hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
   end
   bulk('ZADD', beats, beat)

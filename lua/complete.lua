@@ -10,6 +10,7 @@ local lead = tonumber(ARGV[1])
 local now = time_ms()
 local ended, due = text(now), text(now + lead)
 local reply, ending, off, out = {}, {}, {}, {}
+local loud = listened(events)
 
 local ends = {} -- where in ARGV the leases stand that this call ends
 for i = 2, #ARGV, 4 do
@@ -29,7 +30,7 @@ for i = 2, #ARGV, 4 do
       local tier = tier_of(m[6])
       count(tier, 'running', -1)
       own(m[6], -1)
-      tell(events, id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt)
+      if loud then tell(events, id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt) end
     end
   end
   reply[#reply + 1] = word

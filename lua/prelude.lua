@@ -11,8 +11,11 @@ end
 local function time_ms() return math.floor(time_us() / 1000) end
 
 local function run_id() -- another one after each restart and failover; a server that does not tell is always the same one
-  local info = redis.pcall('INFO', 'server')
-  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or 'unknown'
+  local server, place = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
+  local process = type(server) == 'string' and string.match(server, 'run_id:(%x+)')
+  -- The same process may have been a replica in between, and have other data now.
+  local history = type(place) == 'string' and string.match(place, 'master_replid:(%x+)') or ''
+  return process and process .. '.' .. string.sub(history, 1, 10) or 'unknown'
 end
 
 local function tier_of(head) return string.match(head, '^%S+') end
@@ -66,17 +69,39 @@ end
 
 local told = {} -- what watchers hear: "id tier status attempt cause"
 local heard -- whether anybody listens, asked once per call
-local function tell(events, id, tier, status, attempt, cause)
+local function listened(events)
   if heard == nil then heard = redis.call('EXISTS', events) == 1 end
-  if heard then told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ') end
+  return heard
+end
+
+local function tell(events, id, tier, status, attempt, cause)
+  if listened(events) then told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ') end
 end
 
 local function publish(events, at) -- one message per call; a server that forbids it must not fail the call
   if #told > 0 then redis.pcall('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
 end
 
-local function bulk(command, key, args) -- ZREM or ZADD in slices: unpack stays within 100
-  for i = 1, #args, 100 do redis.call(command, key, unpack(args, i, math.min(i + 99, #args))) end
+-- One command for many jobs costs a fraction of one per job, in Redis and in its AOF. In slices: unpack stays within 100.
+local function slice(args, i) return unpack(args, i, math.min(i + 99, #args)) end
+
+local function bulk(command, key, args) -- ZREM or ZADD
+  for i = 1, #args, 100 do redis.call(command, key, slice(args, i)) end
+end
+
+local function scores(key, members) -- member -> score, of those that are in it
+  local found = {}
+  for i = 1, #members, 100 do
+    for n, score in ipairs(redis.call('ZMSCORE', key, slice(members, i))) do found[members[i + n - 1]] = score end
+  end
+  return found
+end
+
+local function any(keys) -- is one of them there?
+  for i = 1, #keys, 100 do
+    if redis.call('EXISTS', slice(keys, i)) > 0 then return true end
+  end
+  return false
 end
 
 local function remember(attempts, attempt, started, finished, outcome, token, err) -- one line of history, the last 50 kept

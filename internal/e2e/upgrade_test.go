@@ -20,7 +20,7 @@ func nextVersion(t *testing.T) string {
 	dir := t.TempDir()
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for script, edit := range map[string][2]string{
-		"submit.lua": {`'payload', ARGV[i + 7])`, `'payload', ARGV[i + 7], 'madeby', 'new')`},
+		"submit.lua": {`'payload', payload)`, `'payload', payload, 'madeby', 'new')`},
 		"claim.lua":  {`'token', token)`, `'token', token, 'claimedby', redis.call('HGET', job .. id, 'madeby') and 'new after new' or 'new after old')`},
 	} {
 		from := filepath.Join(root, "lua", script)

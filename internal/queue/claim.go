@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
 // leaseFields is how many texts the claim script answers per lease.
-const leaseFields = 8
+const leaseFields = 5
 
 // Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got again by asking
 // with the same number. A number lower than the last one claimed with answers no leases.
@@ -45,16 +46,29 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	reply.Leases = make([]job.Lease, 0, (len(texts)-1)/leaseFields)
 	for t := texts[1:]; len(t) > 0; t = t[leaseFields:] {
 		l := job.Lease{Token: token, Job: job.Job{
-			ID: job.ID(t[0]), Status: job.Processing, Payload: payload(t[2]), Attempt: number(t[3]), RetryCount: number(t[4]),
-			FirstTriedAt: msTime(t[5]), StartedAt: msTime(t[6]), Checkpoint: payload(t[7]), Worker: q.opts.Nonce,
+			ID: job.ID(t[0]), Status: job.Processing, Payload: payload(t[2]), Checkpoint: payload(t[4]), Worker: q.opts.Nonce,
 		}}
-		if err := readHead(t[1], &l.Job); err != nil {
+		err := readCounts(t[3], &l.Job)
+		if err == nil {
+			err = readHead(t[1], &l.Job)
+		}
+		if err != nil {
 			q.opts.Log.Error("a claimed job cannot be read; the watches will take it back", "job_id", t[0], "err", err)
 			continue
 		}
 		reply.Leases = append(reply.Leases, l)
 	}
 	return reply, nil
+}
+
+// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started".
+func readCounts(text string, j *job.Job) error {
+	f := strings.SplitN(text, " ", 4)
+	if len(f) != 4 {
+		return fmt.Errorf("counts of %s: %q", j.ID, text)
+	}
+	j.Attempt, j.RetryCount, j.FirstTriedAt, j.StartedAt = number(f[0]), number(f[1]), msTime(f[2]), msTime(f[3])
+	return nil
 }
 
 func scoreText(score float64) string {

@@ -22,11 +22,14 @@ var mutations = []struct {
 	{"submit forgets the key", "submit", lua.Submit, "redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', keep)", "redis.call('EXISTS', queue)", false},
 	{"submit keeps the key for ever", "submit", lua.Submit, ", 'PX', keep)", ")", true},
 	{"submit compares no body", "submit", lua.Submit, "string.sub(first, 38) == body", "true", false},
-	{"submit has no limit", "submit", lua.Submit, "fresh >= limit", "false", false},
+	{"submit has no limit", "submit", lua.Submit, "fresh >= kind.limit", "false", false},
 	{"submit gives a time to live", "submit", lua.Submit, "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 60) fresh = fresh + 1", true},
 	{"submit's score is the arrival", "submit", lua.Submit, "priority * base + arrived", "arrived", false},
+	{"submit asks nobody whether it is there", "submit", lua.Submit, "local repeated = any(keys)", "local repeated = false", false},
+	{"submit forgets what the call took in", "submit", lua.Submit, "word, taken[id] = 'OK ' .. at, true", "word = 'OK ' .. at", true},
+	{"submit takes all for the first kind", "submit", lua.Submit, "kinds[said] = kind", "setmetatable(kinds, {__index = function() return kind end})", false},
 	{"submit counts no owner", "submit", lua.Submit, "own(head, 1)", "", true},
-	{"submit has no quota", "submit", lua.Submit, "spent(ARGV[i + 6], ARGV[i + 10])", "false", false},
+	{"submit has no quota", "submit", lua.Submit, "spent(about, kind.quota)", "false", false},
 	{"submit forgets what the call added", "submit", lua.Submit, "+ (owned[owner] or 0)", "", false},
 	{"submit forgets what lived before", "submit", lua.Submit, "tonumber(redis.call('HGET', owners, owner) or 0)", "0", false},
 	{"claim leaves it queued", "claim", lua.Claim, "  bulk('ZREM', queue, ids)\n", "", true},
@@ -102,7 +105,10 @@ var mutations = []struct {
 	{"take lends to all", "take_outbox", lua.TakeOutbox, "text(now + lease), id", "text(now), id", false},
 	{"acknowledge any generation", "acknowledge", lua.Acknowledge, "string.match(m[1], '^%S+ (%d+)') == generation and", "", false},
 	{"acknowledge any attempt", "acknowledge", lua.Acknowledge, "(m[2] or '0') == attempt", "true", false},
-	{"acknowledge the living", "acknowledge", lua.Acknowledge, "and redis.call('ZREM', outbox, id) == 1", "", true},
+	{"acknowledge the living", "acknowledge", lua.Acknowledge, "and waits[id]", "", true},
+	{"acknowledge leaves it in the outbox", "acknowledge", lua.Acknowledge, "bulk('ZREM', outbox, off)", "", true},
+	{"acknowledge twice in a call", "acknowledge", lua.Acknowledge, ", waits[id] = id, nil", " = id", true},
+	{"acknowledge takes all for the first", "acknowledge", lua.Acknowledge, "sayings[said] = {", "sayings[said] = next(sayings) and sayings[next(sayings)] or {", false},
 	{"acknowledge for ever", "acknowledge", lua.Acknowledge, "redis.call('PEXPIRE', key, ttl)", "", true},
 	{"acknowledge keeps the payload", "acknowledge", lua.Acknowledge, "redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')", "", true},
 	{"acknowledge keeps the history", "acknowledge", lua.Acknowledge, "redis.call('DEL', attempts .. id)", "redis.call('EXISTS', outbox)", true},
@@ -115,7 +121,7 @@ var mutations = []struct {
 
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
-	ids := make([]job.ID, 13)
+	ids := make([]job.ID, 15)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
 	}

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -65,9 +64,9 @@ func readOutcome(item any) (o job.Outcome, err error) {
 
 // Acknowledge tells Redis that SQL has these outcomes of one partition. EMPTY means it knew already.
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
-	args := make([]any, 0, 5*len(batch))
+	args := make([]any, 0, 2*len(batch))
 	for _, a := range batch {
-		args = append(args, string(a.ID), a.Generation, a.Attempt, string(a.Status), strconv.FormatInt(q.ttl(a.Status).Milliseconds(), 10))
+		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d", a.Generation, a.Attempt, a.Status, q.ttl(a.Status).Milliseconds()))
 	}
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }

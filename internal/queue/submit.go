@@ -14,8 +14,8 @@ import (
 // Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA, BEHIND and LATE not accepted. On LATE the process' idea of Redis' time was off:
 // it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
-	args := make([]any, 0, 4+11*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(), ms(q.opts.KeepKeys), q.journaled())
+	args := make([]any, 0, 4+5*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled())
 	for i := range batch {
 		s := &batch[i]
 		plan, ok := q.plans.Plan(s.Tier)
@@ -23,8 +23,7 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 			return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
 		}
 		delay := q.delay(s)
-		args = append(args, string(s.ID), string(s.Tier), plan.Priority, q.limit(plan, delay > 0, s.Promised), ms(delay), s.MaxRetries,
-			about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, s.Idempotency.Key, s.Idempotency.Body, q.quota(s))
+		args = append(args, string(s.ID), q.kind(s, plan, delay), about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.submit, partition, args)
 	if err != nil {
@@ -72,6 +71,25 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	return max(s.RunAt.Sub(q.Now()), 0)
 }
 
+// kind is what the jobs of a call mostly have in common; the script reads each once: "tier priority limit delay_ms max_retries quota".
+func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
+	b := make([]byte, 0, 64)
+	b = append(b, s.Tier...)
+	b = strconv.AppendInt(append(b, ' '), int64(plan.Priority), 10)
+	b = append(append(b, ' '), q.limit(plan, delay > 0, s.Promised)...)
+	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
+	b = strconv.AppendInt(append(b, ' '), int64(s.MaxRetries), 10)
+	return string(append(append(b, ' '), q.quota(s)...))
+}
+
+// once is an Idempotency-Key and the hash of what was asked for; "" = none. A key is a hash too, so it has no space.
+func once(i job.Idempotency) string {
+	if i.Key == "" {
+		return ""
+	}
+	return i.Key + " " + i.Body
+}
+
 // limit is the count of never-claimed jobs at which one partition refuses a tier: its share of the partition's part of the capacity, at
 // least 1. Jobs scheduled at submit have a limit of their own, the same for every tier. What tierq owes is never refused.
 func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
@@ -84,11 +102,11 @@ func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
 	return strconv.Itoa(max(q.opts.Capacity*plan.Share/100/q.opts.Partitions, 1))
 }
 
-// quota is how many living jobs of its owner one partition holds when it refuses the next one: its part of the owner's quota, rounded up; "" =
+// quota is how many living jobs of its owner one partition holds when it refuses the next one: its part of the owner's quota, rounded up; "-" =
 // any number. What tierq owes has none.
 func (q *Queue) quota(s *job.Submission) string {
 	if s.Quota <= 0 || s.Promised {
-		return ""
+		return "-"
 	}
 	return strconv.Itoa((s.Quota-1)/q.opts.Partitions + 1)
 }

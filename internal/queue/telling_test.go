@@ -69,6 +69,14 @@ func (s *telling) quota(n int, numbers ...int) {
 	s.say(fmt.Sprintf("submit %v of %d", numbers, n), words, err)
 }
 
+// twice submits two jobs of two kinds in one call, and the first one again in it.
+func (s *telling) twice(n, other int) {
+	one := job.Submission{ID: s.ids[n], Tier: job.Public, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: 1000 * time.Hour}
+	two := job.Submission{ID: s.ids[other], Tier: job.Unpaid, Type: "X", Payload: []byte("{}"), MaxRetries: 1, Delay: 2000 * time.Hour}
+	words, err := s.Env.Words(s.Context(), 0, []job.Submission{one, two, one})
+	s.say(fmt.Sprintf("submit %d, %d and %d", n, other, n), words, err)
+}
+
 // once submits with an Idempotency-Key.
 func (s *telling) once(n int, body string) {
 	key := strings.Repeat("a", 32)
@@ -227,6 +235,7 @@ func (s *telling) tell() {
 	s.drain(true)
 	s.submit(0, job.Paid, 0) // it has ended
 	s.submit(7, job.Paid, 0)
+	s.twice(13, 14)
 	s.quota(1, 11, 12)
 	s.quota(1, 12)
 	s.restore(living(s.ids[8]), living(s.ids[9], ran), living(s.ids[10], due))

@@ -156,7 +156,7 @@ func (a archive) Promised(ctx context.Context, olderThan time.Duration, limit in
 
 // What the ledger asks for, and nothing in here does.
 
-func (a archive) Reopen(context.Context, string) (int64, error)                          { return 0, nil }
+func (a archive) Reopen(context.Context, []string) (int64, error)                        { return 0, nil }
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }
 func (a archive) CountDead(context.Context, job.Filter) (int64, error)                   { return 0, nil }
 func (a archive) EachDead(context.Context, job.Filter, func(job.DeadLetter) error) error { return nil }

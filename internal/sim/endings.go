@@ -197,18 +197,18 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 }
 
 func (s *shadow) acknowledge(argv, texts []string) {
-	for i := 0; i < len(argv); i += 5 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/5])
+	for i := 0; i < len(argv); i += 2 {
+		k, word, said := s.jobs[job.ID(argv[i])], job.Word(texts[i/2]), strings.Fields(argv[i+1]) // generation attempt outcome ttl_ms
 		if k == nil {
 			s.wrong("S3", "%s: acknowledged, and nobody submitted it", argv[i])
 			continue
 		}
 		want := job.Empty
-		if !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == argv[i+1] && fmt.Sprint(k.attempt) == argv[i+2] {
+		if !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == said[0] && fmt.Sprint(k.attempt) == said[1] {
 			want = job.OK
 		}
 		if word != want {
-			s.wrong("S19", "%s: an acknowledge of generation %s, attempt %s answers %s, not %s", k, argv[i+1], argv[i+2], word, want)
+			s.wrong("S19", "%s: an acknowledge of generation %s, attempt %s answers %s, not %s", k, said[0], said[1], word, want)
 		}
 		if want != job.OK {
 			continue
@@ -216,7 +216,7 @@ func (s *shadow) acknowledge(argv, texts []string) {
 		if _, there := s.w.sql.outcomes[life{k.id, k.generation}]; !there {
 			s.wrong("S1", "%s: acknowledged, and SQL does not have it", k)
 		}
-		k.acked, k.status = true, job.Status(argv[i+3])
+		k.acked, k.status = true, job.Status(said[2])
 	}
 }
 

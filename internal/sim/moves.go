@@ -12,12 +12,13 @@ import (
 func (s *shadow) submit(partition int, argv, texts []string) {
 	now := s.w.ms()
 	late := now > number(argv[1])
-	for i := 4; i < len(argv); i += 11 {
-		id, text := job.ID(argv[i]), texts[(i-4)/11]
+	for i := 4; i < len(argv); i += 5 {
+		id, text := job.ID(argv[i]), texts[(i-4)/5]
 		word, rest, _ := strings.Cut(text, " ")
-		limit, delay := int(number(argv[i+3])), number(argv[i+4])
-		key, body, quota := argv[i+8], argv[i+9], argv[i+10]
-		owner := strings.TrimPrefix(strings.Fields(argv[i+6])[1], "-")
+		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
+		limit, delay, quota := int(number(kind[2])), number(kind[3]), strings.TrimPrefix(kind[5], "-")
+		key, body, _ := strings.Cut(argv[i+4], " ")
+		owner := strings.TrimPrefix(strings.Fields(argv[i+2])[1], "-")
 		status := job.Pending
 		if delay > 0 {
 			status = job.Scheduled
@@ -49,7 +50,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planOf(argv[i+1]), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			id: id, tier: planOf(kind[0]), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
 		}
 		if key != "" {
 			s.once[fmt.Sprint(partition, key)] = &job.Idempotency{Key: string(id), Body: body}
@@ -86,7 +87,7 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 		return
 	}
 	var ids []job.ID
-	for t := texts[1:]; len(t) >= 8; t = t[8:] {
+	for t := texts[1:]; len(t) >= 5; t = t[5:] {
 		ids = append(ids, job.ID(t[0]))
 	}
 	if n == last.number { // an answer that was lost: what it gave and is still held
@@ -111,7 +112,7 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 		s.wrong("S7 S8", "claim %d of %s takes %v, the best are %v", n, argv[0], ids, want)
 	}
 	last.number, last.ids = n, ids
-	for t := texts[1:]; len(t) >= 8; t = t[8:] {
+	for t := texts[1:]; len(t) >= 5; t = t[5:] {
 		s.claimedOne(p, now, argv[0]+":"+argv[1], t)
 	}
 }
@@ -123,8 +124,9 @@ func (s *shadow) claimedOne(p *process, now int64, token string, t []string) {
 	}
 	k.attempt++
 	k.costs++
-	if t[3] != fmt.Sprint(k.attempt) || t[4] != fmt.Sprint(k.retries) || t[7] != string(k.saved) {
-		s.wrong("S4 S5", "%s: claimed as attempt %s with %s retries and checkpoint %q", k, t[3], t[4], t[7])
+	counts := strings.Fields(t[3]) // attempt retries first started
+	if counts[0] != fmt.Sprint(k.attempt) || counts[1] != fmt.Sprint(k.retries) || t[4] != string(k.saved) {
+		s.wrong("S4 S5", "%s: claimed as attempt %s with %s retries and checkpoint %q", k, counts[0], counts[1], t[4])
 	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{

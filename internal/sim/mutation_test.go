@@ -20,7 +20,7 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"claim keeps the last ending", "claim", "redis.call('HDEL', job .. id, 'ending')", "redis.call('EXISTS', queue)"},
 	{"submit takes duplicates", "submit", "known(id, once, body) or 'OK'", "'OK'"},
 	{"submit counts nobody", "submit", "count(tier, 'fresh', 1)", "count(tier, 'fresh', 0)"},
-	{"submit has no quota", "submit", "spent(ARGV[i + 6], ARGV[i + 10])", "false"},
+	{"submit has no quota", "submit", "spent(about, kind.quota)", "false"},
 	{"complete counts no owner", "complete", "own(m[6], -1)", ""},
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{"submit gives a time to live", "submit", "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 3) fresh = fresh + 1"},
@@ -40,7 +40,7 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"requeue twice", "requeue", "known >= tonumber(generation)", "false"},
 	{"requeue counts attempts anew", "requeue", "text(math.max(attempt, tonumber(m[3] or 0)))", "'0'"},
 	{"take removes", "take_outbox", "bulk('ZADD', outbox, again)", ""},
-	{"acknowledge the living", "acknowledge", "and redis.call('ZREM', outbox, id) == 1", ""},
+	{"acknowledge the living", "acknowledge", "and waits[id]", ""},
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 

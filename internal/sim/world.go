@@ -78,10 +78,6 @@ func Run(seed uint64, o Options) Report {
 		w.fail("start", "%v", err)
 		return w.report
 	}
-	// Whoever finds no name for the data makes one up, by chance.
-	if _, err := w.store.do("HSET", "{tierq}:system:config", "epoch", "sim"); err != nil {
-		w.fail("start", "%v", err)
-	}
 	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, died: make(chan struct{})}
 	for slot := range w.plan.slots {
 		w.processes = append(w.processes, newProcess(w, slot))
