@@ -30,7 +30,7 @@ func (d *dialect) deadWalk(owned bool) deadWalk {
 	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
 		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
 	return deadWalk{
-		end: "SELECT open_at" + from + newestDead, count: "SELECT COUNT(*)" + from + deadFilter,
+		end: "SELECT open_at" + from + newestDead, count: "SELECT COUNT(*) FROM (SELECT 1" + from + deadFilter + " ORDER BY open_at DESC LIMIT @most) p",
 		page: "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload, f.options" + keys,
 	}
 }
@@ -98,30 +98,43 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 	return letters, next, nil
 }
 
-// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and options, and how many there are in all.
-// The first page is 0; size is at most 1,000. Its cost grows with the page's number; Dead's does not.
+// MostCounted is where the counting of dead letters ends: how many more there are costs more than it says.
+const MostCounted = 10_000
+
+// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and options, and how many there are in all,
+// as CountDead has it. The first page is 0; size is at most 1,000. Its cost grows with the page's number, so what lies behind the first MostCounted
+// is in no page; Dead's cost does not grow, and it has all of them.
 func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64, err error) {
+	return a.deadPage(ctx, f, page, size, MostCounted)
+}
+
+func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, most int64) (letters []job.DeadLetter, total int64, err error) {
 	size = min(max(size, 1), maxPage)
-	if total, err = a.CountDead(ctx, f); err != nil {
+	if total, err = a.countDead(ctx, f, most); err != nil {
 		return nil, 0, err
 	}
 	page = max(page, 0)
-	if total == 0 || int64(page) > total/int64(size) {
+	if int64(page) > (total-1)/int64(size) || total == 0 {
 		return nil, total, nil // also what would overflow
 	}
 	args := deadArgs(f, place{at: latest})
-	args["limit"], args["offset"] = size, page*size
+	args["limit"], args["offset"] = min(size, int(total)-page*size), page*size
 	letters, err = a.letters(ctx, a.dialect.deadWalk(f.Owner != nil).page, args)
 	return letters, total, err
 }
 
-// CountDead counts the open dead letters that pass the filter.
-func (a *Archive) CountDead(ctx context.Context, f job.Filter) (n int64, err error) {
+// CountDead counts the open dead letters that pass the filter, but not beyond MostCounted.
+func (a *Archive) CountDead(ctx context.Context, f job.Filter) (int64, error) {
+	return a.countDead(ctx, f, MostCounted)
+}
+
+func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n int64, err error) {
 	if !failedOnly(f) {
 		return 0, nil
 	}
-	count := a.dialect.deadWalk(f.Owner != nil).count
-	if err := a.read.WithContext(ctx).Raw(count, deadArgs(f, place{at: latest})).Scan(&n).Error; err != nil {
+	count, args := a.dialect.deadWalk(f.Owner != nil).count, deadArgs(f, place{at: latest})
+	args["most"] = most
+	if err := a.read.WithContext(ctx).Raw(count, args).Scan(&n).Error; err != nil {
 		return 0, unavailable("count dead letters", err)
 	}
 	return n, nil

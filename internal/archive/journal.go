@@ -21,9 +21,9 @@ type JournalOptions struct {
 
 	// Priority is that of a tier, for the row of a claimed job that has none yet; nil = 0.
 	Priority func(job.Tier) int
-	// RunID is the life of Redis that is known now, for the same row; nil = "". It may be an older one than the claim's, never a newer one:
-	// the job would not be missed when the newer one does not have it.
-	RunID func() string
+	// RunID is the life of a partition's data that is known now, for the same row; nil = "". It may be an older one than the claim's, never a
+	// newer one: the job would not be missed when the newer one does not have it.
+	RunID func(partition int) string
 	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL refuses for its data
 	// is none. It is called one at a time, and must not block.
 	Observe func(err error)
@@ -81,7 +81,7 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 		o.Priority = func(job.Tier) int { return 0 }
 	}
 	if o.RunID == nil {
-		o.RunID = func() string { return "" }
+		o.RunID = func(int) string { return "" }
 	}
 	if o.Observe == nil {
 		o.Observe = func(error) {}
@@ -103,10 +103,9 @@ func (j *Journal) Accept(ctx context.Context, rows []job.Living) error {
 // Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. A row that is not there yet, or is of an earlier
 // generation, is written whole; what comes with a lower attempt than the row's, or the same, changes nothing.
 func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
-	run := j.opts.RunID()
 	notes := make([]noted, len(leases))
 	for i := range leases {
-		l := job.Living{Job: leases[i].Job, Priority: j.opts.Priority(leases[i].Tier), RunID: run}
+		l := job.Living{Job: leases[i].Job, Priority: j.opts.Priority(leases[i].Tier), RunID: j.opts.RunID(leases[i].ID.Partition())}
 		l.RunAt = time.Time{}
 		notes[i] = noted{row: &l}
 	}

@@ -53,7 +53,8 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				steps := explain(t, a, q.text, q.args)
 				t.Logf("%d rows, %-14s %s", size, name, strings.Join(steps, "; "))
 				for _, step := range steps {
-					if bad(step) && !strings.Contains(step, "<union") {
+					// "known" locks nothing: three rows it may walk along an index.
+					if bad(step) && !strings.Contains(step, "<union") && (size > 3 || !strings.HasPrefix(name, "known")) {
 						t.Errorf("%d rows, %s: %s", size, name, step)
 					}
 				}

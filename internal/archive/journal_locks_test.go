@@ -103,7 +103,7 @@ func TestJournalCrossed(t *testing.T) {
 		if n := s.Count(t, "accepted_jobs"); n != 2 {
 			t.Fatalf("%d rows: nothing crossed", n)
 		}
-		if got := lostIDs(t, s, "run-2", "", 10); len(got) != 1 || got[0] != id(2) {
+		if got := lostIDs(t, s, "run-2"); len(got) != 1 || got[0] != id(2) {
 			t.Errorf("lost: %v", got)
 		}
 		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {

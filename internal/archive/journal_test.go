@@ -89,7 +89,7 @@ func fresh(n int, changes map[string]any) map[string]any {
 func TestJournalRow_F17_F19(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		j := journal(t, s.Archive, archive.JournalOptions{RunID: func() string { return "run-2" }, Priority: func(job.Tier) int { return 7 }})
+		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-2" }, Priority: func(job.Tier) int { return 7 }})
 		bystander := fresh(2, nil)
 		later := living(1)
 		later.RunAt = arrival.Add(time.Hour)

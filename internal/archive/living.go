@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -32,33 +31,30 @@ func waiting(d dialect) string {
 	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.ago + " ORDER BY job_id LIMIT ?"
 }
 
-// Lost reads the living jobs that another life of Redis than this one was given, whole, in the order of their ids: those after after, at
-// most limit (and at most 1,000). A row whose outcome SQL has is none of them. Where there are none it costs two looks at an index.
-func (a *Archive) Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error) {
-	limit = min(max(limit, 1), maxPage)
+// Runs reads which lives of Redis the rows name, each once: one per partition, and those that are over. Each costs a look at an index.
+func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	db := a.read.WithContext(ctx)
-	var lost []acceptedRow
-	// The runs that are in the journal, one after the other: there are two or three. Each has its rows sorted in the index; to ask for
-	// all but one of them would sort them anew for each page.
 	var run *string
-	err := db.Raw(firstRun).Scan(&run).Error
-	for err == nil && run != nil {
-		if *run != runID {
-			var rows []acceptedRow
-			if err = db.Raw(lostOfRun, *run, string(after), limit).Scan(&rows).Error; err != nil {
-				break
-			}
-			lost = append(lost, rows...)
-		}
+	for err = db.Raw(firstRun).Scan(&run).Error; err == nil && run != nil; {
+		runs = append(runs, *run)
 		var next *string
 		err = db.Raw(nextRun, *run).Scan(&next).Error
 		run = next
 	}
 	if err != nil {
+		return nil, unavailable("read the runs of the journal", err)
+	}
+	return runs, nil
+}
+
+// Lost reads the living jobs that a life of Redis which is over was given, whole, in the order of their ids: those after after, at
+// most limit (and at most 1,000). A row whose outcome SQL has is none of them.
+func (a *Archive) Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error) {
+	var lost []acceptedRow
+	err := a.read.WithContext(ctx).Raw(lostOfRun, runID, string(after), min(max(limit, 1), maxPage)).Scan(&lost).Error
+	if err != nil {
 		return nil, unavailable("read lost jobs", err)
 	}
-	slices.SortFunc(lost, func(x, y acceptedRow) int { return cmp.Compare(x.JobID, y.JobID) })
-	lost = lost[:min(len(lost), limit)]
 	jobs := make([]job.Living, len(lost))
 	for i := range lost {
 		if jobs[i], err = lost[i].living(); err != nil { // it lives on without what cannot be read

@@ -13,13 +13,22 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func lostIDs(t *testing.T, s *archivetest.Store, runID string, after job.ID, limit int) (ids []job.ID) {
+// lostIDs are those of the rows that name none of the present runs.
+func lostIDs(t *testing.T, s *archivetest.Store, present ...string) (ids []job.ID) {
 	t.Helper()
-	jobs, err := s.Lost(t.Context(), runID, after, limit)
+	runs, err := s.Runs(t.Context())
 	done(t, err)
-	for _, l := range jobs {
-		ids = append(ids, l.ID)
+	for _, run := range runs {
+		if slices.Contains(present, run) {
+			continue
+		}
+		jobs, err := s.Lost(t.Context(), run, "", 10)
+		done(t, err)
+		for _, l := range jobs {
+			ids = append(ids, l.ID)
+		}
 	}
+	slices.Sort(ids)
 	return ids
 }
 
@@ -34,8 +43,8 @@ func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 func TestLost_F17_F19(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		j := journal(t, s.Archive, archive.JournalOptions{RunID: func() string { return "run-1" }})
-		if got := lostIDs(t, s, "run-2", "", 10); got != nil {
+		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-1" }})
+		if got := lostIDs(t, s); got != nil {
 			t.Errorf("an empty journal has %v", got)
 		}
 		runs := []string{"run-0", "run-1", "", "run-2", "run-3", "run-1", "run-1"}
@@ -52,38 +61,49 @@ func TestLost_F17_F19(t *testing.T) {
 		outcomeOnly(t, s, 5, 1) // ended
 		outcomeOnly(t, s, 6, 1) // an earlier life did
 
-		got, err := s.Lost(t.Context(), "run-2", "", 10)
+		present, err := s.Runs(t.Context())
 		done(t, err)
-		want := []job.Living{rows[0], rows[1], rows[2], rows[4], rows[6]}
+		if want := []string{"", "run-0", "run-1", "run-2", "run-3"}; !slices.Equal(present, want) {
+			t.Errorf("runs %q, want %q", present, want)
+		}
+		got, err := s.Lost(t.Context(), "run-1", "", 10)
+		done(t, err)
+		want := []job.Living{rows[1], rows[6]}
 		l := lease(1, 1, 2)
-		want[1].Attempt, want[1].RetryCount, want[1].FirstTriedAt, want[1].StartedAt, want[1].Worker = 2, 1, l.FirstTriedAt, l.StartedAt, l.Worker
-		want[1].CancelRequested = true
+		want[0].Attempt, want[0].RetryCount, want[0].FirstTriedAt, want[0].StartedAt, want[0].Worker = 2, 1, l.FirstTriedAt, l.StartedAt, l.Worker
+		want[0].CancelRequested = true
 		for i := range want {
 			want[i].Status = job.Pending
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if !got[1].Running() || got[0].Running() {
+		if !got[0].Running() || got[1].Running() {
 			t.Error("the one that runs is not the one that was claimed")
 		}
-
-		var pages []job.ID
-		after := job.ID("")
-		for page := lostIDs(t, s, "run-2", after, 2); page != nil; page = lostIDs(t, s, "run-2", after, 2) {
-			pages = append(pages, page...)
-			after = page[len(page)-1]
+		one, err := s.Lost(t.Context(), "run-1", "", 1)
+		done(t, err)
+		two, err := s.Lost(t.Context(), "run-1", id(1), 1)
+		done(t, err)
+		three, err := s.Lost(t.Context(), "run-1", id(6), 1)
+		done(t, err)
+		if len(one) != 1 || one[0].ID != id(1) || len(two) != 1 || two[0].ID != id(6) || len(three) != 0 {
+			t.Errorf("page by page %v, %v, %v", one, two, three)
 		}
-		if all := []job.ID{id(0), id(1), id(2), id(4), id(6)}; !slices.Equal(pages, all) {
-			t.Errorf("page by page %v", pages)
-		}
 
+		all := []job.ID{id(0), id(1), id(2), id(4), id(6)}
+		if got := lostIDs(t, s, "run-2"); !slices.Equal(got, all) {
+			t.Errorf("lost to run-2: %v", got)
+		}
+		if got := lostIDs(t, s, "run-1", "run-2"); !slices.Equal(got, []job.ID{id(0), id(2), id(4)}) {
+			t.Errorf("lost to two servers: %v", got)
+		}
 		done(t, s.Found(t.Context(), []job.ID{id(4), id(0), id(99)}, "run-2"))
 		done(t, s.Found(t.Context(), nil, "run-2"))
-		if got := lostIDs(t, s, "run-2", "", 10); !slices.Equal(got, []job.ID{id(1), id(2), id(6)}) {
+		if got := lostIDs(t, s, "run-2"); !slices.Equal(got, []job.ID{id(1), id(2), id(6)}) {
 			t.Errorf("after some were found: %v", got)
 		}
-		if got := lostIDs(t, s, "run-1", "", 10); !slices.Equal(got, []job.ID{id(0), id(2), id(3), id(4)}) {
+		if got := lostIDs(t, s, "run-1"); !slices.Equal(got, []job.ID{id(0), id(2), id(3), id(4)}) {
 			t.Errorf("for another run: %v", got)
 		}
 	})
@@ -95,7 +115,7 @@ func TestLostWithoutOptions(t *testing.T) {
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.Living{living(1)}))
 		execute(t, s.DB, "UPDATE accepted_jobs SET options = '{'")
-		got, err := s.Lost(t.Context(), "run-2", "", 10)
+		got, err := s.Lost(t.Context(), living(1).RunID, "", 10)
 		if err != nil || len(got) != 1 || got[0].ID != id(1) || got[0].CallbackURL != "" || string(got[0].Payload) != `{"steps":[]}` {
 			t.Errorf("%+v, %v", got, err)
 		}

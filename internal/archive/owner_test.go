@@ -98,19 +98,20 @@ func TestTallyOfOneOwner_A01(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none := "k234567k234567ab", ""
-		batch := []job.Outcome{completed(1), completed(2), failed(3), failed(4), cancelled(5), cancelled(6), completed(7)}
-		for _, n := range []int{1, 3, 5} {
+		batch := []job.Outcome{completed(1), completed(2), failed(3), failed(4), cancelled(5), cancelled(6), completed(7), failed(8)}
+		for _, n := range []int{1, 3, 5, 7} {
 			batch[n].Owner = own
 		}
 		batch[6].Owner = none
 		batch[1].EndedAt = batch[1].StartedAt.Add(7 * time.Second)
+		batch[7].FirstTriedAt = batch[7].ArrivedAt.Add(3 * time.Second)
 		record(t, w, batch...)
 		again := completed(4)
 		again.Generation, again.Owner, again.Tier = 2, own, job.Public
 		record(t, w, again)
 		want := []job.Tally{
 			{Tier: job.Paid, Type: "SIMULATION", Completed: 1, Cancelled: 1, MeanRun: 7 * time.Second, MaxRun: 7 * time.Second, MeanWait: time.Second},
-			{Tier: job.Public, Type: "SIMULATION", Completed: 1, MeanRun: time.Second, MaxRun: time.Second, MeanWait: time.Second},
+			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second, MeanWait: 2 * time.Second},
 		}
 		got, err := a.Tally(t.Context(), &own, time.Time{}, time.Time{})
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -101,34 +101,42 @@ func TestRefusalsBackOff(t *testing.T) {
 }
 
 func TestBacklogTakes(t *testing.T) {
+	now := time.Unix(1_764_000_000, 0)
 	of := func(id string, generation, size int) *entry {
-		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed, Result: bytes.Repeat([]byte("x"), size)}}, nil)
+		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed, Result: bytes.Repeat([]byte("x"), size)}}, nil, now)
 	}
 	var b backlog
+	take := func() []*entry {
+		batch, left := b.take(now)
+		if left != 0 {
+			t.Errorf("%d left", left)
+		}
+		return batch
+	}
 	for i := range maxBatch + 1 {
 		b.add(of(fmt.Sprint(i), 1, 0))
 	}
-	if n := len(b.take()); n != maxBatch || len(b.waiting) != 1 {
+	if n := len(take()); n != maxBatch || len(b.waiting) != 1 {
 		t.Errorf("took %d, left %d", n, len(b.waiting))
 	}
 	b.add(of("same", 1, 0))
 	b.add(of("same", 1, 0))
 	b.add(of("same", 2, 0))
-	if n := len(b.take()); n != 3 || len(b.waiting) != 1 || b.waiting[0].Generation != 1 {
+	if n := len(take()); n != 3 || len(b.waiting) != 1 || b.waiting[0].Generation != 1 {
 		t.Errorf("took %d, left %d: one key twice in a batch", n, len(b.waiting))
 	}
-	b.take()
+	take()
 	if b.bytes != 0 {
 		t.Errorf("%d bytes of nothing", b.bytes)
 	}
 	b.add(of("huge", 1, 2*maxBatchBytes))
 	b.add(of("small", 1, 0))
-	first := b.take()
+	first := take()
 	if len(first) != 1 || first[0].ID != "huge" {
 		t.Errorf("took %d", len(first))
 	}
-	b.putBack(first)
-	if again := b.take(); len(again) != 1 || again[0].ID != "huge" || len(b.waiting) != 1 {
+	b.first(first)
+	if again := take(); len(again) != 1 || again[0].ID != "huge" || len(b.waiting) != 1 {
 		t.Error("what was put back does not come first")
 	}
 
@@ -142,6 +150,32 @@ func TestBacklogTakes(t *testing.T) {
 	<-r.done
 	if len(b.waiting) != 1 || b.waiting[0].ID != "small" || b.bytes != b.waiting[0].bytes || r.err == nil {
 		t.Errorf("%d wait, %d bytes, %v", len(b.waiting), b.bytes, r.err)
+	}
+}
+
+// While SQL is behind, offers that are old are left to the outbox, and nothing that somebody waits for is; a backlog that fits one batch is
+// written whatever its age.
+func TestBacklogLeavesOldOffers(t *testing.T) {
+	now := time.Unix(1_764_000_000, 0)
+	var b backlog
+	add := func(id string, age time.Duration, of *recording) {
+		b.add(newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: 1, Status: job.Completed}}, of, now.Add(-age)))
+	}
+	for i := range maxBatch {
+		add(fmt.Sprint("old", i), time.Hour, nil)
+	}
+	if batch, left := b.take(now); len(batch) != maxBatch || left != 0 {
+		t.Errorf("a backlog of one batch: %d taken, %d left", len(batch), left)
+	}
+	r := &recording{left: 1, done: make(chan struct{})}
+	for i := range maxBatch {
+		add(fmt.Sprint("old", i), offerAge+1, nil)
+	}
+	add("waited for", time.Hour, r)
+	add("young", offerAge, nil)
+	batch, left := b.take(now)
+	if len(batch) != 2 || left != maxBatch || batch[0].ID != "waited for" || batch[1].ID != "young" || b.bytes != 0 || len(b.waiting) != 0 {
+		t.Errorf("%d taken, %d left, %d bytes, %d wait", len(batch), left, b.bytes, len(b.waiting))
 	}
 }
 

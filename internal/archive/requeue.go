@@ -117,11 +117,15 @@ const promisesAtOnce = 500
 // lettersAtOnce is how many letters one statement marks or reads.
 const lettersAtOnce = job.MaxBatch
 
-// Reopen makes promises of the requeues whose new life a Redis took with it: it was marked under another run than the present one, and has
+// Reopen makes promises of the requeues whose new life a Redis took with it: it was marked under another run than the present ones, and has
 // no outcome. They are kept again, which changes nothing where the life is still there. It says how many there were.
-func (a *Archive) Reopen(ctx context.Context, runID string) (int64, error) {
-	n, err := a.mark(ctx, "UPDATE failed_jobs SET requeued_at = NULL, requeued_run_id = NULL WHERE requeued_run_id <> ? AND NOT EXISTS "+
-		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = failed_jobs.job_id AND o.generation = failed_jobs.generation + 1)", []any{runID})
+func (a *Archive) Reopen(ctx context.Context, runs []string) (int64, error) {
+	args := make([]any, len(runs))
+	for i, run := range runs {
+		args[i] = run
+	}
+	n, err := a.mark(ctx, "UPDATE failed_jobs SET requeued_at = NULL, requeued_run_id = NULL WHERE requeued_run_id NOT IN "+marks(len(runs))+" AND NOT EXISTS "+
+		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = failed_jobs.job_id AND o.generation = failed_jobs.generation + 1)", args)
 	if err != nil {
 		return 0, unavailable("reopen requeues", err)
 	}

@@ -249,7 +249,7 @@ func TestReopen_F19(t *testing.T) {
 		again.Generation, again.Attempt = 2, 2
 		record(t, w, again)
 		for _, want := range []string{"1 ", "1 "} { // asked twice it is the same
-			if _, err := s.Reopen(t.Context(), "run-2"); err != nil {
+			if _, err := s.Reopen(t.Context(), []string{"run-2", "run-5"}); err != nil {
 				t.Fatal(err)
 			}
 			if got := names(promised(t, s.Archive, 0, 10)); got != want {

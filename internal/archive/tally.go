@@ -13,26 +13,50 @@ import (
 // tallyRows is how many outcomes one statement of a tally adds up: far within the driver's time for an answer.
 const tallyRows = 20_000
 
-const tallyEnd = "SELECT job_id FROM job_outcomes WHERE job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
+// tallying is the statements of a tally: where a part ends, and what is in it.
+type tallying struct{ end, part string }
+
+const tallyEnd = "job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
+
+func (d *dialect) tallying(owned bool) tallying {
+	if owned {
+		by := d.by("job_outcomes_owner")
+		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd, ownTally(by, d.elapsed)}
+	}
+	return tallying{"SELECT job_id FROM job_outcomes WHERE " + tallyEnd, tallyPart(d.elapsed)}
+}
+
+const (
+	tallyRuns  = "COALESCE(SUM(%[1]s), 0) AS run, COUNT(%[1]s) AS runs, COALESCE(MAX(%[1]s), 0) AS longest, "
+	tallyWaits = "COALESCE(SUM(%[1]s), 0) AS waited, COUNT(%[1]s) AS waits "
+	tallyLast  = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
+)
+
+// ownTally is tallyPart for one owner: his outcomes by his index, and of each what its ending wrote beside it.
+func ownTally(by string, elapsed func(since, until string) string) string {
+	run := elapsed("r.started_at", "r.completed_at")
+	wait := elapsed("COALESCE(r.arrived_at, f.arrived_at)", "COALESCE(r.first_tried_at, f.first_tried_at)")
+	return "SELECT k.tier, k.type, k.outcome, COUNT(*) AS jobs, " + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) +
+		"FROM job_outcomes k" + by + " LEFT JOIN job_results r ON r.job_id = k.job_id AND r.generation = k.generation " +
+		"LEFT JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation " +
+		"WHERE k.owner = @owner AND k.job_id >= @from AND k.job_id < @before" + tallyLast + " GROUP BY k.tier, k.type, k.outcome"
+}
 
 // tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
 func tallyPart(elapsed func(since, until string) string) string {
 	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
 	const (
-		runs    = "COALESCE(SUM(%[1]s), 0) AS run, COUNT(%[1]s) AS runs, COALESCE(MAX(%[1]s), 0) AS longest, "
 		noRuns  = "0, 0, 0, "
-		waits   = "COALESCE(SUM(%[1]s), 0) AS waited, COUNT(%[1]s) AS waits "
 		noWaits = "0, 0 "
-		between = " k WHERE k.job_id >= @from AND k.job_id < @before AND (@everybody = 1 OR k.owner = @owner)"
-		last    = " AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation)"
+		between = " k WHERE k.job_id >= @from AND k.job_id < @before"
 		groups  = " GROUP BY k.tier, k.type"
 	)
 	head := func(s job.Status) string {
 		return "SELECT k.tier, k.type, '" + string(s) + "' AS outcome, COUNT(*) AS jobs, "
 	}
-	return head(job.Completed) + fmt.Sprintf(runs, run) + fmt.Sprintf(waits, wait) + "FROM job_results" + between + groups +
-		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(waits, wait) + "FROM failed_jobs" + between + last + groups +
-		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes" + between + " AND k.outcome = 'CANCELLED'" + last + groups
+	return head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) + "FROM job_results" + between + groups +
+		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) + "FROM failed_jobs" + between + tallyLast + groups +
+		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes" + between + " AND k.outcome = 'CANCELLED'" + tallyLast + groups
 }
 
 // tallyRow is what one part found; times are milliseconds.
@@ -43,26 +67,26 @@ type tallyRow struct {
 
 // Tally says how the jobs of one owner (nil = everybody's, "" = those without one) that were accepted from from on and before to ended, by tier
 // and type and sorted by these. A zero time is no bound. When a job was accepted is read off its id, to the millisecond. The jobs are added up
-// in parts, everybody's looked at, so that no statement takes long and ctx can end it in between.
+// in parts, so that no statement takes long and ctx can end it in between.
 func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error) {
 	sums := map[tierType]*sum{}
-	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows, "everybody": 1, "owner": ""}
+	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows}
 	if owner != nil {
-		args["everybody"], args["owner"] = 0, *owner
+		args["owner"] = *owner
 	}
 	until := firstID(to, newest)
-	part := tallyPart(a.dialect.elapsed)
+	query := a.dialect.tallying(owner != nil)
 	for more := true; more; {
 		args["before"] = until
 		var end string
-		if err := a.read.WithContext(ctx).Raw(tallyEnd, args).Scan(&end).Error; err != nil {
+		if err := a.read.WithContext(ctx).Raw(query.end, args).Scan(&end).Error; err != nil {
 			return nil, unavailable("tally jobs", err)
 		}
 		if more = end != ""; more {
 			args["before"] = end
 		}
 		var rows []tallyRow
-		if err := a.read.WithContext(ctx).Raw(part, args).Scan(&rows).Error; err != nil {
+		if err := a.read.WithContext(ctx).Raw(query.part, args).Scan(&rows).Error; err != nil {
 			return nil, unavailable("tally jobs", err)
 		}
 		for _, r := range rows {

@@ -59,8 +59,11 @@ func (w *Writer) isStopping() bool {
 // the outage.
 func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	w.mu.Lock()
-	batch := w.backlog.take()
+	batch, left := w.backlog.take(time.Now())
 	w.mu.Unlock()
+	if left > 0 && w.stats.left.Add(int64(left)) == int64(left) {
+		w.log.Warn("SQL does not keep up: outcomes are left to the outbox, which brings them when it can")
+	}
 	if len(batch) == 0 {
 		if !w.archive.Down() || w.isStopping() {
 			return false, nil
@@ -80,7 +83,7 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.backlog.putBack(rest)
+	w.backlog.first(rest)
 	w.backlog.dropRecorded(err)
 	return true, err
 }

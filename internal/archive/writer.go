@@ -16,7 +16,7 @@ type Acknowledger interface {
 	Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
 }
 
-// WriterOptions bound what waits in memory; zero means the default.
+// WriterOptions bound what is offered and waits in memory; zero means the default. What is recorded waits besides: each caller has one call.
 type WriterOptions struct {
 	Limit      int // outcomes; 20,000
 	LimitBytes int // 64 MiB
@@ -37,7 +37,7 @@ type WriterOptions struct {
 // so a lone outcome waits for nobody. While a transaction is under way, the outcomes of the one before are acknowledged.
 //
 // Nothing here is the only copy: an outcome stays in the outbox until it is acknowledged, so whatever the writer gives up, the
-// drainer brings again.
+// drainer brings again. What the drainer brings goes first: it has been taken out for a while only, and its callers wait.
 type Writer struct {
 	archive *Archive
 	acks    Acknowledger
@@ -58,7 +58,7 @@ type Writer struct {
 }
 
 type counts struct {
-	written, refused, differences, batches, unacknowledged, unannounced atomic.Int64
+	written, refused, differences, batches, unacknowledged, unannounced, left atomic.Int64
 }
 
 // Stats is what the writer did so far, and how it stands.
@@ -70,6 +70,7 @@ type Stats struct {
 	Batches        int64 // transactions that wrote
 	Unacknowledged int64 // outcomes that Redis could not be told of; the drainer repeats them
 	Unannounced    int64 // outcomes whose callback could not be told of their ending; they are among the unacknowledged
+	Left           int64 // offered outcomes that waited too long for SQL and were left to the outbox
 	Down           bool  // SQL does not serve now
 }
 
@@ -144,10 +145,11 @@ func (w *Writer) Stop(ctx context.Context) error {
 // Offer hands over an outcome to be written soon. It never blocks. False means that the writer is full or does not run, or that
 // SQL refused this very row a short while ago: the outbox has it.
 func (w *Writer) Offer(o job.Outcome) bool {
-	e := newEntry(o, nil)
+	now := time.Now()
+	e := newEntry(o, nil, now)
 	w.mu.Lock()
 	full := len(w.backlog.waiting) >= w.opts.Limit || w.backlog.bytes+e.bytes > w.opts.LimitBytes
-	if !w.running || full || !w.admits(&o) {
+	if !w.running || full || !w.admits(&o, now) {
 		w.mu.Unlock()
 		return false
 	}
@@ -159,20 +161,22 @@ func (w *Writer) Offer(o job.Outcome) bool {
 
 // Record returns nil when SQL has every one of the outcomes that it would take and Redis knows it. A row that SQL refuses for
 // its data is no error for its neighbours: it backs off by itself and is passed over until then. If SQL is down, or ctx ends,
-// the error is job.ErrUnavailable; if only the acknowledging failed, it is that error.
+// the error is job.ErrUnavailable, and what is not in a transaction by then is not written; if only the acknowledging failed, it is that error.
 func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 	r := &recording{done: make(chan struct{})}
+	entries, now := make([]*entry, 0, len(outcomes)), time.Now()
 	w.mu.Lock()
 	if !w.running {
 		w.mu.Unlock()
 		return fmt.Errorf("record: the writer does not run: %w", job.ErrUnavailable)
 	}
 	for i := range outcomes {
-		if w.admits(&outcomes[i]) {
-			r.left++
-			w.backlog.add(newEntry(outcomes[i], r))
+		if w.admits(&outcomes[i], now) {
+			entries = append(entries, newEntry(outcomes[i], r, now))
 		}
 	}
+	r.left = len(entries)
+	w.backlog.first(entries)
 	waits := r.left > 0
 	w.mu.Unlock()
 	if !waits {
@@ -185,18 +189,22 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 		defer w.mu.Unlock()
 		return r.err
 	case <-ctx.Done():
-		return unavailable("record", ctx.Err())
+		err := unavailable("record", ctx.Err())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.backlog.drop(func(of *recording) bool { return of == r }, err) // or a slow database would gather what its callers gave up
+		return err
 	}
 }
 
 // admits says whether an outcome may be tried now. The caller holds the lock.
-func (w *Writer) admits(o *job.Outcome) bool {
+func (w *Writer) admits(o *job.Outcome, now time.Time) bool {
 	if !o.Status.Ended() {
 		w.log.Error("an outcome is not an ending", "job_id", o.ID, "status", o.Status)
 		w.stats.refused.Add(1)
 		return false
 	}
-	return !w.refused.holds(keyOf(o), time.Now())
+	return !w.refused.holds(keyOf(o), now)
 }
 
 func (w *Writer) ring() {
@@ -214,6 +222,7 @@ func (w *Writer) Stats() Stats {
 	s := &w.stats
 	return Stats{
 		Waiting: waiting, Written: s.written.Load(), Refused: s.refused.Load(), Differences: s.differences.Load(),
-		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Unannounced: s.unannounced.Load(), Down: w.archive.Down(),
+		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Unannounced: s.unannounced.Load(),
+		Left: s.left.Load(), Down: w.archive.Down(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,6 +175,54 @@ func TestNotAnEnding(t *testing.T) {
 		}
 		if n := s.Count(t, "job_outcomes"); n != 1 || w.Stats().Refused != 2 {
 			t.Errorf("%d outcomes, %+v", n, w.Stats())
+		}
+	})
+}
+
+// What a caller gave up is not kept: a drainer that comes again and again to a database that does not answer gathers nothing here. And what is
+// recorded goes before what is offered.
+func TestRecordLeavesNothingBehind(t *testing.T) {
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		reached, release := make(chan struct{}, 16), make(chan struct{})
+		answers := sync.OnceFunc(func() { close(release) })
+		defer answers()
+		r := &redis{answer: func(context.Context, int, []job.Ack) error {
+			reached <- struct{}{}
+			<-release
+			return nil
+		}}
+		w := start(t, s.Archive, r, archive.WriterOptions{})
+		drained := func() (bool, string) { return w.Stats().Waiting == 0, "outcomes wait" }
+		w.Offer(completed(1))
+		<-reached
+		for n := 2; n <= 3; n++ { // one batch is ready to be acknowledged, one cannot be handed on
+			w.Offer(completed(n))
+			testkit.Eventually(t, 10*time.Second, "the next batch is taken", drained)
+		}
+		w.Offer(completed(4))
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			given := make(chan error, 1)
+			go func() { given <- w.Record(ctx, []job.Outcome{completed(10), completed(11)}) }()
+			testkit.Eventually(t, 10*time.Second, "it waits", func() (bool, string) { return w.Stats().Waiting == 3, "not yet" })
+			cancel()
+			if err := <-given; !errors.Is(err, job.ErrUnavailable) || w.Stats().Waiting != 1 {
+				t.Errorf("%v, %d still wait", err, w.Stats().Waiting)
+			}
+		}
+		recorded := make(chan error, 1)
+		go func() { recorded <- w.Record(t.Context(), []job.Outcome{completed(12)}) }()
+		testkit.Eventually(t, 10*time.Second, "it waits", func() (bool, string) { return w.Stats().Waiting == 2, "not yet" })
+		if first := archive.FirstWaiting(w); first != completed(12).ID {
+			t.Errorf("%s goes first, want what somebody waits for", first)
+		}
+		answers()
+		if err := <-recorded; err != nil {
+			t.Error(err)
+		}
+		stop(t, w)
+		if n := s.Count(t, "job_outcomes"); n != 5 {
+			t.Errorf("%d outcomes, want 5: none that was given up", n)
 		}
 	})
 }

@@ -19,7 +19,7 @@ const bulkSlack = 30 * time.Second
 var errEnough = errors.New("enough")
 
 // RequeueDead promises new lives to at most limit (1 to MaxBulk) of the dead letters that a filter takes, the newest first, no faster than
-// Options.Rate. matched is how many the filter takes at the beginning; with dryRun that is all it does. requeued counts promises: what Redis
+// Options.Rate. matched is how many the filter takes at the beginning, counted to a bound; with dryRun that is all it does. requeued counts promises: what Redis
 // cannot take now comes later. What stops it half-way (ctx, a store) is an error only if nothing is known to be requeued; a partial
 // result is an answer. After job.ErrAmbiguous some may have been promised.
 func (l *Ledger) RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool) (matched, requeued int, err error) {

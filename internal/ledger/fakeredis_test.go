@@ -15,6 +15,8 @@ type fakeRedis struct {
 	jobs     map[job.ID]job.Job
 	attempts map[job.ID][]job.Attempt
 	run      string
+	runs     map[int]string          // of partitions that have another; "" = its server does not answer
+	known    []string                // what may be noted; nil = what is
 	down     error                   // every call answers so
 	after    func(call string) error // an answer is lost after the call was done; nil = none is
 	word     func(job.Job) job.Word  // an answer of Requeue in place of the script's; "" = none
@@ -116,8 +118,30 @@ func (r *fakeRedis) Requeue(ctx context.Context, partition int, batch []job.Job)
 	return words, r.answer("requeue")
 }
 
-func (r *fakeRedis) RunID(ctx context.Context) (string, error) {
+func (r *fakeRedis) RunIDs(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.run, r.call(ctx, "run")
+	if err := r.call(ctx, "runs"); err != nil {
+		return make([]string, 2), err
+	}
+	var err error
+	runs := []string{r.run, r.run}
+	for p, run := range r.runs {
+		if runs[p] = run; run == "" {
+			err = job.ErrUnavailable
+		}
+	}
+	return runs, err
+}
+
+func (r *fakeRedis) KnownRun(partition int) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known != nil {
+		return r.known[partition]
+	}
+	if run, ok := r.runs[partition]; ok {
+		return run
+	}
+	return r.run
 }

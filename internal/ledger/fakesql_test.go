@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,10 +146,10 @@ func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int,
 	return s.promise(id, generation, request), s.answer("promise")
 }
 
-func (s *fakeSQL) Reopen(ctx context.Context, run string) (int64, error) {
+func (s *fakeSQL) Reopen(ctx context.Context, runs []string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.call(ctx, "reopen "+run); err != nil {
+	if err := s.call(ctx, "reopen "+strings.Join(runs, ",")); err != nil {
 		return 0, err
 	}
 	return 0, nil

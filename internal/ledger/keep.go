@@ -34,14 +34,11 @@ func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []boo
 	if len(ready) == 0 {
 		return kept, nil
 	}
-	// Read before the script: a Redis that forgets what the script did has another one afterwards, and the mark shows it.
-	run, err := within(ctx, livePatience, l.Mover.RunID)
-	if err != nil {
-		return kept, fmt.Errorf("requeue: %w", err)
-	}
 	var problems []error
 	id, weight := func(d *job.DeadLetter) job.ID { return d.ID }, func(d *job.DeadLetter) int { return len(d.Payload) + 512 }
 	for p, batch := range job.Batches(ready, id, weight) {
+		// Known before the script: a Redis that forgets what the script did has another one afterwards, and the mark shows it.
+		run := l.Mover.KnownRun(p)
 		alive, err := l.revive(ctx, p, batch)
 		if err == nil && len(alive) > 0 {
 			failpoint.Hit("requeue.after", alive[0].ID)
@@ -60,25 +57,44 @@ func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []boo
 	return kept, errors.Join(problems...)
 }
 
-// Recall looks whether Redis began a new life since the last call, which is also what the first call assumes, and promises again what the old one
-// may have taken with it. It is cheap while nothing has changed.
+// Recall looks whether Redis began a new life since the last call, in any partition, which is also what the first call assumes, and promises
+// again what the old one may have taken with it. It is cheap while nothing has changed. A partition that does not answer lives as it did.
 func (l *Ledger) Recall(ctx context.Context) error {
-	run, err := within(ctx, livePatience, l.Mover.RunID)
-	if err != nil {
-		return fmt.Errorf("recall requeues: %w", err)
+	runs, unread := within(ctx, livePatience, l.Mover.RunIDs)
+	for p, run := range runs {
+		if run == "" {
+			runs[p] = l.Mover.KnownRun(p)
+		}
 	}
-	if known := l.run.Load(); known != nil && *known == run {
+	if len(runs) == 0 || slices.Contains(runs, "") { // what lives there is not known: everything would seem forgotten
+		return fmt.Errorf("recall requeues: %w", unread)
+	}
+	known := l.runs.Load()
+	if known != nil && slices.Equal(*known, runs) {
 		return nil
 	}
-	again, err := within(ctx, listPatience, func(ctx context.Context) (int64, error) { return l.Promises.Reopen(ctx, run) })
+	again, err := within(ctx, listPatience, func(ctx context.Context) (int64, error) { return l.Promises.Reopen(ctx, runs) })
 	if err != nil {
 		return fmt.Errorf("recall requeues: %w", err)
 	}
-	l.run.Store(&run)
+	if l.settled(runs) {
+		l.runs.Store(&runs)
+	}
 	if again > 0 {
 		l.Log.Warn("Redis began anew: requeues that it may have forgotten are made again", "jobs", again)
 	}
 	return nil
+}
+
+// settled says whether each of the runs may be noted by now. Until then what was sent may have reached the server before it, which does not
+// know yet that it is not asked any more: it is looked at once more.
+func (l *Ledger) settled(runs []string) bool {
+	for p, run := range runs {
+		if run != "" && l.Mover.KnownRun(p) != run {
+			return false
+		}
+	}
+	return true
 }
 
 // served says whether a dead letter can have a new life here; if not, the log has it.

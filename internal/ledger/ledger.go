@@ -21,11 +21,14 @@ type Store interface {
 	List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error)
 }
 
-// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. RunID changes when Redis starts anew.
+// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. RunIDs names the present life of each
+// partition's data: another one when its server starts anew or another takes its place, "" (and an error) where it does not answer. KnownRun
+// is what may be noted as the life that has what is sent now: as last read, or an earlier one.
 type Mover interface {
 	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
 	Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error)
-	RunID(ctx context.Context) (string, error)
+	RunIDs(ctx context.Context) ([]string, error)
+	KnownRun(partition int) string
 }
 
 // Letters are the dead letters that nobody has asked to requeue, the newest first.
@@ -39,15 +42,15 @@ type Letters interface {
 // Promises are the marks that a requeue leaves on a dead letter. DeadLetter is the one of the job's latest generation, with its payload:
 // job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. A promise is made once: true to the request that
 // made it, however often it asks, false to others; after job.ErrAmbiguous it may have been made. Requested says whether a request has made one,
-// in any generation. Requeued marks promises as kept; Reopen takes the mark from those that were kept in another run of Redis and have no
-// outcome yet.
+// in any generation. Requeued marks promises as kept; Reopen takes the mark from those that were kept in another run of Redis than these and
+// have no outcome yet.
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
 	PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error)
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
 	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error)
 	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
-	Reopen(ctx context.Context, runID string) (int64, error)
+	Reopen(ctx context.Context, runs []string) (int64, error)
 }
 
 // Plans are the tiers as this process knows them.
@@ -55,11 +58,12 @@ type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 }
 
-// Journal is the accept journal: a row for each living job. Lost are the rows of another run of Redis whose jobs have not ended, by id, beginning
-// behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
+// Journal is the accept journal: a row for each living job. Runs are the runs of Redis that rows name; Lost are those of one of them whose jobs have
+// not ended, by id, beginning behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
 // the Idempotency-Keys that still stand, by key; DropKeys deletes those that do not. Journaled is a living job as its row has it, job.ErrNotFound without one.
 // Known says which jobs have a row or an outcome. Accept adds rows.
 type Journal interface {
+	Runs(ctx context.Context) ([]string, error)
 	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)
 	Found(ctx context.Context, ids []job.ID, runID string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
@@ -75,8 +79,8 @@ type Journal interface {
 type Restorer interface {
 	Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error)
 	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
-	// MarkKeys says that all keys are there in this run of Redis.
-	MarkKeys(ctx context.Context, run string) error
+	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run.
+	MarkKeys(ctx context.Context, runs []string) error
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
@@ -99,10 +103,10 @@ type Options struct {
 type Ledger struct {
 	Options
 	pace pace
-	run  atomic.Pointer[string] // of Redis, when Recall last looked
+	runs atomic.Pointer[[]string] // of Redis, when Recall last looked
 
-	reconciled atomic.Pointer[string] // the run to which all Idempotency-Keys were given back
-	swept      job.ID                 // how far the sweep came; Reconcile's
+	reconciled []string // the runs to which all Idempotency-Keys were given back; Reconcile's, as is
+	swept      job.ID   // how far the sweep came
 }
 
 // New makes a ledger.

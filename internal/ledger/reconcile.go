@@ -2,7 +2,10 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -16,28 +19,30 @@ const (
 )
 
 // Reconcile gives back to Redis what the journal has and it forgot: jobs, with their arrival, generation and retries, and Idempotency-Keys. What is
-// there is left as it is. It says how many jobs were missing, and with done false that another process is at it. It may be called at any
-// time, by several processes at once; while nothing is missing it is one cheap read. Requeued lives without a row are Recall's.
+// there is left as it is. Each partition is compared with the life of its own server; one that does not answer holds up no other, and is
+// an error in the end. It says how many jobs were missing, and with done false that another process is at it. Several processes may call it at
+// once, each one call at a time; while nothing is missing it is a cheap read. Requeued lives without a row are Recall's.
 func (l *Ledger) Reconcile(ctx context.Context) (restored int, done bool, err error) {
 	if l.Journal == nil {
 		return 0, true, nil
 	}
 	// Read before anything is looked for: a Redis that loses what follows has another one.
-	run, err := within(ctx, livePatience, l.Mover.RunID)
-	if err != nil {
-		return 0, false, fmt.Errorf("reconcile: %w", err)
+	runs, unread := within(ctx, livePatience, l.Mover.RunIDs)
+	if !slices.ContainsFunc(runs, func(run string) bool { return run != "" }) {
+		return 0, false, fmt.Errorf("reconcile: %w", unread)
 	}
-	if err := l.giveBackKeys(ctx, run); err != nil { // whoever else is at it: submits with a key wait for it
+	if err := l.giveBackKeys(ctx, runs); err != nil { // whoever else is at it: submits with a key wait for it
 		return 0, false, fmt.Errorf("reconcile: %w", err)
 	}
 	if mine, err := l.mine(ctx); err != nil || !mine {
 		return 0, false, err
 	}
-	if restored, err = l.giveBackLost(ctx, run); err != nil {
-		return restored, false, fmt.Errorf("reconcile: %w", err)
-	}
+	restored, err = l.giveBackLost(ctx, runs)
 	if restored > 0 {
-		l.Log.Warn("jobs were given back to Redis from the journal", "jobs", restored, "run", run)
+		l.Log.Warn("jobs were given back to Redis from the journal", "jobs", restored)
+	}
+	if err = errors.Join(unread, err); err != nil {
+		return restored, false, fmt.Errorf("reconcile: %w", err)
 	}
 	if err := l.sweep(ctx); err != nil {
 		return restored, false, fmt.Errorf("reconcile: %w", err)
@@ -49,51 +54,95 @@ func (l *Ledger) mine(ctx context.Context) (bool, error) {
 	return within(ctx, livePatience, func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
 }
 
-func (l *Ledger) giveBackLost(ctx context.Context, run string) (restored int, err error) {
+// giveBackLost looks for the rows of each life that is over.
+func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int, err error) {
+	named, err := within(ctx, listPatience, l.Journal.Runs)
+	if err != nil {
+		return 0, err
+	}
+	present := slices.Clone(runs)
+	for p, run := range runs {
+		if run == "" { // as far as is known it lives
+			present = append(present, l.Mover.KnownRun(p))
+		}
+	}
+	runs = slices.Clone(runs)
+	var problems []error
+	for _, run := range named {
+		if run != "" && slices.Contains(present, run) {
+			continue
+		}
+		n, err := l.giveBackRun(ctx, run, runs)
+		restored += n
+		problems = append(problems, err)
+	}
+	return restored, errors.Join(problems...)
+}
+
+// giveBackRun gives back the rows of one life. A partition whose server fails on the way has no run from then on.
+func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (restored int, err error) {
+	var problems []error
 	after := job.ID("")
 	for {
 		page, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) {
-			return l.Journal.Lost(ctx, run, after, reconcilePage)
+			return l.Journal.Lost(ctx, lost, after, reconcilePage)
 		})
 		if err != nil || len(page) == 0 {
-			return restored, err
+			return restored, errors.Join(append(problems, err)...)
 		}
 		after = page[len(page)-1].ID
-		n, err := l.GiveBack(ctx, page, run)
+		n, tried, failed := l.giveBack(ctx, page, runs)
 		restored += n
-		if err != nil {
-			return restored, err
+		for p, err := range failed {
+			runs[p] = ""
+			problems = append(problems, err)
+		}
+		if !tried { // nobody is there to take these, and hardly those behind them
+			return restored, errors.Join(problems...)
 		}
 		if _, err := l.mine(ctx); err != nil {
-			return restored, err
+			return restored, errors.Join(append(problems, err)...)
 		}
 	}
 }
 
-// GiveBack restores rows that were read just now, and notes them as known to this run of Redis. It says how many were missing.
-func (l *Ledger) GiveBack(ctx context.Context, rows []job.Living, run string) (restored int, err error) {
+// GiveBack restores rows that were read just now, and notes them as known to these runs of Redis, which were read before. It says how many were
+// missing.
+func (l *Ledger) GiveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, err error) {
+	restored, _, failed := l.giveBack(ctx, rows, runs)
+	return restored, errors.Join(slices.Collect(maps.Values(failed))...)
+}
+
+// giveBack is GiveBack partition by partition; those without a run are left out. tried says whether any of the rows was sent.
+func (l *Ledger) giveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, tried bool, failed map[int]error) {
 	ours := rows[:0:0]
 	for i := range rows {
-		if l.ours(rows[i].ID) {
-			ours = append(ours, rows[i])
-		} else {
+		switch {
+		case !l.ours(rows[i].ID):
+			tried = true // as far as it goes
 			l.Log.Error("a journaled job is of a partition that this cluster does not have", "job_id", rows[i].ID)
+		case runs[rows[i].ID.Partition()] != "":
+			ours = append(ours, rows[i])
 		}
 	}
+	failed = map[int]error{}
 	id, weight := func(r *job.Living) job.ID { return r.ID }, func(r *job.Living) int { return len(r.Payload) + 512 }
 	for p, batch := range job.Batches(ours, id, weight) {
+		if failed[p] != nil {
+			continue
+		}
 		there, missing, err := l.restore(ctx, p, batch)
 		restored += missing
-		if err != nil {
-			return restored, err
+		if err == nil && l.Mover.KnownRun(p) == runs[p] { // otherwise it is noted at a later look
+			_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, l.Journal.Found(ctx, there, runs[p])
+			})
 		}
-		if _, err := within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.Journal.Found(ctx, there, run)
-		}); err != nil {
-			return restored, err
+		if err != nil {
+			failed[p] = err
 		}
 	}
-	return restored, nil
+	return restored, tried || len(ours) > 0, failed
 }
 
 // restore runs the script over one batch. there are the jobs that Redis has now.
@@ -139,10 +188,18 @@ func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living)
 	return there, missing, nil
 }
 
-// giveBackKeys restores all Idempotency-Keys if Redis may have lost some, and says in Redis that they are there.
-func (l *Ledger) giveBackKeys(ctx context.Context, run string) error {
-	known := l.reconciled.Load()
-	for after := ""; known == nil || *known != run; {
+// giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there.
+func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
+	if len(l.reconciled) != len(runs) {
+		l.reconciled = make([]string, len(runs))
+	}
+	home := func(key string) int { return job.Home(key, l.Partitions) }
+	there := func(k job.KeyKept) bool { p := home(k.Key); return runs[p] == "" || l.reconciled[p] == runs[p] }
+	stale := false
+	for p, run := range runs {
+		stale = stale || run != "" && l.reconciled[p] != run
+	}
+	for after := ""; stale; {
 		keys, err := within(ctx, listPatience, func(ctx context.Context) ([]job.KeyKept, error) { return l.Journal.Keys(ctx, after, reconcilePage) })
 		if err != nil {
 			return err
@@ -151,18 +208,23 @@ func (l *Ledger) giveBackKeys(ctx context.Context, run string) error {
 			break
 		}
 		after = keys[len(keys)-1].Key
-		home := func(key string) int { return job.Home(key, l.Partitions) }
+		keys = slices.DeleteFunc(keys, there)
 		if _, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.Restorer.RestoreKeys(ctx, keys, home)
 		}); err != nil {
 			return err
 		}
 	}
-	_, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Restorer.MarkKeys(ctx, run) })
-	if err == nil {
-		l.reconciled.Store(&run)
+	_, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Restorer.MarkKeys(ctx, runs) })
+	if err != nil {
+		return err
 	}
-	return err
+	for p, run := range runs {
+		if run != "" && l.Mover.KnownRun(p) == run {
+			l.reconciled[p] = run
+		}
+	}
+	return nil
 }
 
 // sweep deletes rows that came in after their job's outcome: another process had ended it by then.
@@ -194,10 +256,7 @@ func (l *Ledger) Adopt(ctx context.Context, ids []job.ID) error {
 		if known[i] {
 			continue
 		}
-		run, err := within(ctx, livePatience, l.Mover.RunID)
-		if err != nil {
-			return fmt.Errorf("adopt: %w", err)
-		}
+		run := l.Mover.KnownRun(id.Partition())
 		j, err := l.live(ctx, id)
 		if err != nil {
 			return fmt.Errorf("adopt: %w", err)

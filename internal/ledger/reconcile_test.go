@@ -21,14 +21,27 @@ type fakeJournal struct {
 	keys       []job.KeyKept
 	cancelling []job.ID
 	swept      []job.ID // where sweeps began
+	asked      []string // the runs whose rows were read
 	down       error
+}
+
+func (j *fakeJournal) Runs(context.Context) (runs []string, _ error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.rows {
+		if !slices.Contains(runs, r.RunID) {
+			runs = append(runs, r.RunID)
+		}
+	}
+	return runs, j.down
 }
 
 func (j *fakeJournal) Lost(_ context.Context, run string, after job.ID, limit int) (page []job.Living, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.asked = append(j.asked, run)
 	for _, id := range slices.Sorted(maps.Keys(j.rows)) {
-		if r := j.rows[id]; id > after && r.RunID != run && !j.ended[id] && len(page) < limit {
+		if r := j.rows[id]; id > after && r.RunID == run && !j.ended[id] && len(page) < limit {
 			page = append(page, r)
 		}
 	}
@@ -100,8 +113,10 @@ type restorer struct {
 	late    int  // so many calls come too late
 	lost    int  // so many answers are lost
 	keys    []string
-	marked  string // the run that has all keys
+	marked  []string // the runs that have all keys
 	batches []int
+	broken  int // the partition that fails; -1 = none
+	tries   int // of it
 }
 
 func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
@@ -109,6 +124,10 @@ func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Livin
 	defer r.mu.Unlock()
 	if err := r.call(ctx, "restore"); err != nil {
 		return nil, err
+	}
+	if partition == r.broken {
+		r.tries++
+		return nil, job.ErrUnavailable
 	}
 	r.batches = append(r.batches, len(batch))
 	words := make([]job.Word, len(batch))
@@ -146,9 +165,9 @@ func (r *restorer) RestoreKeys(_ context.Context, keys []job.KeyKept, home func(
 	return r.down
 }
 
-func (r *restorer) MarkKeys(_ context.Context, run string) error {
+func (r *restorer) MarkKeys(_ context.Context, runs []string) error {
 	if r.down == nil {
-		r.marked = run
+		r.marked = slices.Clone(runs)
 	}
 	return r.down
 }
@@ -164,7 +183,7 @@ func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
 	for i := range n {
 		j.rows[testID(i)] = job.Living{RunID: "run-0", Job: is(testID(i), job.Pending, 1)}
 	}
-	redis := &restorer{fakeRedis: r}
+	redis := &restorer{fakeRedis: r, broken: -1}
 	l.Journal, l.Restorer = j, redis
 	return l, redis, j
 }
@@ -190,8 +209,8 @@ func TestReconcile_F17_F19(t *testing.T) {
 	if !slices.Equal(r.keys, []string{"0000", "0001"}) || len(j.swept) != 1 {
 		t.Errorf("keys %v, swept from %v", r.keys, j.swept)
 	}
-	if r.marked != "run-1" {
-		t.Errorf("the keys are there in run %q", r.marked)
+	if !slices.Equal(r.marked, []string{"run-1", "run-1"}) {
+		t.Errorf("the keys are there in the runs %q", r.marked)
 	}
 	calls := len(r.batches)
 	reconcile(t, l, 0)
@@ -201,6 +220,90 @@ func TestReconcile_F17_F19(t *testing.T) {
 	clear(r.jobs)
 	r.run = "run-2"
 	reconcile(t, l, 2*reconcilePage+2)
+}
+
+// Of two servers one fails over: only its partition's rows and keys are looked for again, and nothing of the other is held up while it is away.
+func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
+	l, r, j := journaled(20) // testID gives even ones to partition 0
+	j.keys = []job.KeyKept{{Idempotency: job.Idempotency{Key: "0000"}}, {Idempotency: job.Idempotency{Key: "0001"}}}
+	homes := []int{job.Home("0000", 2), job.Home("0001", 2)}
+	r.runs = map[int]string{0: "run-a", 1: "run-b"}
+	reconcile(t, l, 20)
+	reconcile(t, l, 0)
+
+	// Away: its rows are not looked at, the other's are as they were, and it is said.
+	r.runs, r.known, r.batches, j.asked = map[int]string{0: "run-a", 1: ""}, []string{"run-a", "run-b"}, nil, nil
+	if n, done, err := l.Reconcile(t.Context()); n != 0 || done || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
+		t.Errorf("away: %d restored, done %v, %v, batches %v", n, done, err, r.batches)
+	}
+	if !slices.Equal(j.asked, nil) {
+		t.Errorf("the rows of %q were read although they live as far as is known", j.asked)
+	}
+	j.rows[testID(20)] = job.Living{Job: is(testID(20), job.Pending, 1)} // owed: no Redis had it yet
+	if n, done, err := l.Reconcile(t.Context()); n != 1 || done || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("owed to the other one: %d restored, done %v, %v", n, done, err)
+	}
+	r.batches = nil
+	// A process that never saw it: the same.
+	fresh := New(l.Options)
+	r.known[1] = ""
+	if n, done, err := fresh.Reconcile(t.Context()); n != 0 || done || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
+		t.Errorf("away, never seen: %d restored, done %v, %v, batches %v", n, done, err, r.batches)
+	}
+	if want := []string{"run-a", ""}; !slices.Equal(r.marked, want) {
+		t.Errorf("marked %q, want %q", r.marked, want)
+	}
+
+	// Promoted without three of its jobs. Until the old one cannot answer any more, they are asked about and not noted.
+	for _, n := range []int{3, 5, 7} {
+		delete(r.jobs, testID(n))
+	}
+	r.keys = nil
+	r.runs, r.known = map[int]string{0: "run-a", 1: "run-c"}, []string{"run-a", "run-b"}
+	reconcile(t, l, 3)
+	reconcile(t, l, 0)
+	r.known = nil
+	r.batches = nil
+	reconcile(t, l, 0)
+	if !slices.Equal(r.batches, []int{10}) {
+		t.Errorf("batches %v: the other partition was asked, or the rows were not", r.batches)
+	}
+	reconcile(t, l, 0)
+	if len(r.batches) != 1 {
+		t.Error("asked again although all of it was noted")
+	}
+	var want []string
+	for i, home := range homes {
+		if home == 1 {
+			want = append(want, j.keys[i].Key)
+		}
+	}
+	if !slices.Equal(r.keys, slices.Repeat(want, 3)) {
+		t.Errorf("keys %v, want %v three times", r.keys, want)
+	}
+	for id, row := range j.rows {
+		if want := []string{"run-a", "run-c"}[id.Partition()]; row.RunID != want {
+			t.Errorf("%s names %s, want %s", id, row.RunID, want)
+		}
+	}
+}
+
+// A server that fails in the middle of it costs its own partition the rest of the look, and no other.
+func TestReconcile_AServerFailsMeanwhile(t *testing.T) {
+	l, r, j := journaled(2*reconcilePage + 4)
+	r.broken = 1
+	n, done, err := l.Reconcile(t.Context())
+	if n != reconcilePage+2 || done || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("%d restored, done %v, %v", n, done, err)
+	}
+	if tries := r.tries; tries != 1 {
+		t.Errorf("the broken one was asked %d times", tries)
+	}
+	r.broken = -1
+	reconcile(t, l, reconcilePage+2)
+	if len(r.jobs) != len(j.rows) {
+		t.Errorf("%d of %d", len(r.jobs), len(j.rows))
+	}
 }
 
 // Answers that are lost and calls that come late are repeated; a store that is down is an error, and the next call goes on.

@@ -161,7 +161,7 @@ func TestRequeue_CrashAfterThePromise_S0_E4_S1_E4(t *testing.T) {
 				}
 				return nil
 			}
-		}, 0},
+		}, 1}, // refused
 		{"the script's answer is lost, twice", func(r *fakeRedis, _ *fakeSQL) {
 			r.after = func(string) error { return job.ErrAmbiguous }
 		}, 2},
@@ -307,7 +307,31 @@ func TestRecall_F19(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := []string{"reopen run-1", "reopen run-2", "reopen run-1"}; !slices.Equal(s.calls, want) {
+	if want := []string{"reopen run-1,run-1", "reopen run-2,run-2", "reopen run-1,run-1"}; !slices.Equal(s.calls, want) {
 		t.Errorf("SQL was asked %q, want %q", s.calls, want)
+	}
+
+	// One of two servers does not answer, comes back, and then another takes its place.
+	s.calls = nil
+	r.known = []string{"run-1", "run-1"}
+	for _, run := range []string{"", "run-1"} {
+		r.runs = map[int]string{1: run}
+		if err := recall(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.runs = map[int]string{1: "run-3"}
+	for _, known := range []string{"run-1", "run-3", "run-3"} { // while the old one may still answer it is done again
+		r.known[1] = known
+		if err := recall(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"reopen run-1,run-3", "reopen run-1,run-3"}; !slices.Equal(s.calls, want) {
+		t.Errorf("SQL was asked %q, want %q", s.calls, want)
+	}
+	r.runs, r.known = map[int]string{1: ""}, []string{"run-1", ""} // a server of which nothing is known yet
+	if err := recall(); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("a server that never answered: %v", err)
 	}
 }

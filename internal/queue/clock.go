@@ -2,47 +2,71 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): a reading and when it was taken. Everything that
-// decides reads TIME inside a script.
-type clock struct{ last atomic.Pointer[reading] }
+// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): readings and when they were taken.
+// Everything that decides reads TIME inside a script. The servers of a cluster have a clock each: a stamp for a script is made by the clock
+// that it will be held to.
+type clock struct{ of []atomic.Pointer[reading] } // by partition
 
 type reading struct {
 	redis time.Time
 	at    time.Time // local, monotonic
 }
 
-// notAfter is the Redis time, in ms, after which a submit or requeue sent now must do nothing any more: 30 s, below the smallest TTL of
-// an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide with. Before the first reading there is no limit.
-func (c *clock) notAfter() string {
-	r := c.last.Load()
-	if r == nil {
+func (r *reading) now() time.Time { return r.redis.Add(time.Since(r.at)) }
+
+// notAfter is the Redis time, in ms, after which a submit or requeue sent to a partition now must do nothing any more: 30 s, below the smallest
+// TTL of an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide with. Before the first reading
+// there is no limit.
+func (c *clock) notAfter(partition int) string {
+	if partition < 0 || partition >= len(c.of) || c.of[partition].Load() == nil {
 		return "9007199254740991"
 	}
-	return strconv.FormatInt(r.redis.Add(time.Since(r.at)+30*time.Second).UnixMilli(), 10)
+	return strconv.FormatInt(c.of[partition].Load().now().Add(30*time.Second).UnixMilli(), 10)
 }
 
-// ReadClock reads Redis' TIME and keeps it for Now and not-after stamps.
+// ReadClock reads Redis' TIME and keeps it for Now and not-after stamps. Of a cluster it reads every server's; the error is that of all of
+// them, for one that answers is enough to go on.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
-	now, err := q.redis.Main.Time(ctx).Result()
-	if err != nil {
-		return time.Time{}, classify("time", err)
+	order, servers, err := q.inOrder(ctx)
+	problems := make([]error, len(order))
+	var asked sync.WaitGroup
+	for i, server := range order {
+		asked.Go(func() {
+			now, err := server.Time(ctx).Result()
+			if err != nil {
+				problems[i] = err
+				return
+			}
+			for _, p := range servers[server] {
+				q.clock.of[p].Store(&reading{redis: now, at: time.Now()})
+			}
+		})
 	}
-	q.clock.last.Store(&reading{redis: now, at: time.Now()})
-	return now.UTC(), nil
+	asked.Wait()
+	if len(order) == 0 || !slices.Contains(problems, nil) {
+		return time.Time{}, classify("time", errors.Join(err, errors.Join(problems...)))
+	}
+	return q.Now(), nil
 }
 
 // reread reads the clock anew after a LATE. If that fails the words still stand, and the next call is LATE again.
 func (q *Queue) reread(ctx context.Context) { _, _ = q.ReadClock(ctx) }
 
-// Now is Redis' time as this process knows it: the last reading and what has passed since; before the first one the host's.
+// Now is Redis' time as this process knows it: the last reading and what has passed since, in a cluster of the first partition's server that
+// ever answered; before the first reading the host's.
 func (q *Queue) Now() time.Time {
-	if r := q.clock.last.Load(); r != nil {
-		return r.redis.Add(time.Since(r.at)).UTC()
+	for p := range q.clock.of {
+		if r := q.clock.of[p].Load(); r != nil {
+			return r.now().UTC()
+		}
 	}
 	return time.Now().UTC()
 }

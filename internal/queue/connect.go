@@ -94,6 +94,9 @@ func ConnectWith(o redis.UniversalOptions) Clients {
 		if c.TLSConfig != nil && c.Dialer == nil {
 			c.Dialer = dialTLS(c.TLSConfig, dial)
 		}
+		if c.IsClusterMode {
+			return newCluster(&c)
+		}
 		return redis.NewUniversalClient(&c)
 	}
 	return Clients{

@@ -14,7 +14,7 @@ import (
 
 // refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not ours.
 var refusals = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "OOM", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED", "OOM", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
 	"ERR max number of clients reached",
 	"EXECABORT", // of a transaction: one of these was the answer to a part of it
 }
@@ -27,6 +27,7 @@ var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
 func classify(what string, err error) error {
 	var reply redis.Error
 	var dial *net.OpError
+	err = bare(err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", what, err)
@@ -43,7 +44,7 @@ func classify(what string, err error) error {
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed),
-		errors.As(err, &dial) && dial.Op == "dial":
+		errors.As(err, &dial) && dial.Op == "dial", strings.Contains(err.Error(), "redis: cluster has no nodes"):
 		return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s: %w: %w", what, job.ErrAmbiguous, err)

@@ -10,7 +10,31 @@ import (
 )
 
 // SetClock makes the queue believe that Redis' time is t: the reading of a process that was stopped, or whose reading is old.
-func (q *Queue) SetClock(t time.Time) { q.clock.last.Store(&reading{redis: t, at: time.Now()}) }
+func (q *Queue) SetClock(t time.Time) {
+	for p := range q.clock.of {
+		q.clock.of[p].Store(&reading{redis: t, at: time.Now()})
+	}
+}
+
+// SetSettling says for how long a life settles.
+func (q *Queue) SetSettling(d time.Duration) { q.settling = d }
+
+// SetClockOf is SetClock for what is sent to one partition.
+func (q *Queue) SetClockOf(partition int, t time.Time) {
+	q.clock.of[partition].Store(&reading{redis: t, at: time.Now()})
+}
+
+// Keys are what every script is called with for a partition, by the script's name.
+func (q *Queue) Keys(partition int) map[string][]string {
+	keys := map[string][]string{}
+	for _, b := range q.scripts() {
+		keys[b.name] = b.keys[partition]
+	}
+	for _, b := range q.reclaim {
+		keys[b.name] = b.keys[partition]
+	}
+	return keys
+}
 
 // Mutate changes a script of this queue, for tests that want to see a broken one caught. It reports whether the script has such a text.
 func (q *Queue) Mutate(name, source, old, changed string) bool {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Facts is what the server says of itself, and how it looks from here.
@@ -17,14 +19,59 @@ type Facts struct {
 	ClockOffset time.Duration // Redis' clock less this host's
 }
 
-// ReadFacts asks the server what it is. Latency is the middle one of five round trips.
+// ReadFacts asks the server what it is. Latency is the middle one of five round trips. Of a cluster it is the worst of each: the longest way, the
+// clock that is furthest off, the memory of the server that is fullest, the role of one that is no master.
 func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
+	order, _, err := q.inOrder(ctx)
+	if err != nil {
+		return f, classify("facts", err)
+	}
+	for i, server := range order {
+		one, err := q.factsOf(ctx, server)
+		if err != nil {
+			return f, classify("facts", err)
+		}
+		if i == 0 {
+			f = one
+			continue
+		}
+		f.Latency = max(f.Latency, one.Latency)
+		if one.ClockOffset.Abs() > f.ClockOffset.Abs() {
+			f.ClockOffset = one.ClockOffset
+		}
+		if one.fullness() > f.fullness() {
+			f.UsedMemory, f.MaxMemory = one.UsedMemory, one.MaxMemory
+		}
+		if one.Role != "master" {
+			f.Role = one.Role
+		}
+	}
+	if q.opts.Embedded {
+		return f, nil
+	}
+	version := f.Version
+	if f.Durability, err = q.ReadDurability(ctx); err != nil && !replied(err) {
+		return f, err
+	}
+	f.Version = version
+	return f, nil
+}
+
+// fullness orders servers: by how much of their limit is used; those without one come below, by what they use.
+func (f Facts) fullness() float64 {
+	if f.MaxMemory == 0 {
+		return float64(f.UsedMemory) / (1 << 62)
+	}
+	return float64(f.UsedMemory) / float64(f.MaxMemory)
+}
+
+func (q *Queue) factsOf(ctx context.Context, server redis.UniversalClient) (f Facts, err error) {
 	var trips []time.Duration
 	for range 5 {
 		began := time.Now()
-		now, err := q.redis.Main.Time(ctx).Result()
+		now, err := server.Time(ctx).Result()
 		if err != nil {
-			return f, classify("facts", err)
+			return f, err
 		}
 		took := time.Since(began)
 		trips = append(trips, took)
@@ -35,12 +82,9 @@ func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
 	if q.opts.Embedded {
 		return f, nil
 	}
-	if f.Durability, err = q.ReadDurability(ctx); err != nil && !replied(err) {
-		return f, err
-	}
-	info, err := q.redis.Main.InfoMap(ctx).Result()
+	info, err := server.InfoMap(ctx).Result()
 	if err != nil && !replied(err) {
-		return f, classify("facts", err)
+		return f, err
 	}
 	f.Version, f.Role = info["Server"]["redis_version"], info["Replication"]["role"]
 	f.UsedMemory, _ = strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)

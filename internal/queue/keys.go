@@ -32,7 +32,9 @@ var suffixes = map[string]string{
 
 	"idempotency": "idempotency:",
 	"mark":        "idempotency:run",
+	"epoch":       "epoch",
 	"rate":        "rate:",
+	"probe":       "probe",
 }
 
 // eventsSuffix names the channel of a partition's events, and the key that says whether anybody listens. Unlike keys, channels are shared by

@@ -55,7 +55,7 @@ func TestKeys_S2_K1_S2_K2_S2_K3_S2_K4_S2_K5_S2_K6(t *testing.T) {
 			"{tierq}:system:config:tier:PUBLIC":            "hash",
 		}
 		found := map[string]string{}
-		for _, key := range e.Redis.Keys(t.Context(), "*").Val() {
+		for _, key := range e.AllKeys(t, "*") {
 			if key != "testkit:reserved" {
 				found[key] = e.Redis.Type(t.Context(), key).Val()
 			}

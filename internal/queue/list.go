@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -155,22 +156,78 @@ func (q *Queue) look(ctx context.Context, f job.Filter, at *place) ([]listed, er
 	return found, nil
 }
 
-// entries are the next members of a set after a place. Entries of one score are in the order of their members.
+// entries are the next members of a set after a place, nil at its end. Entries of one score are in the order of their members.
 func (q *Queue) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
-	for offset := int64(0); ; offset += lookStep {
-		page, err := q.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Offset: offset, Count: lookStep}).Result()
+	page, err := q.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
+	if err != nil {
+		return nil, classify("list", err)
+	}
+	if i := slices.IndexFunc(page, at.before); i >= 0 {
+		return page[i:], nil
+	}
+	if len(page) < lookStep {
+		return nil, nil
+	}
+	return q.crowded(ctx, key, at)
+}
+
+// before says whether an entry comes after the place.
+func (p *place) before(z redis.Z) bool {
+	return z.Score > p.score || z.Score == p.score && string(member(z)) > p.member
+}
+
+// crowded is entries where so many have the place's very score that it is found by its rank: a million jobs may be due in one millisecond. What moves
+// meanwhile shifts the ranks, so a page counts only if its first entry is not after the place: then nothing was passed over.
+func (q *Queue) crowded(ctx context.Context, key string, at *place) ([]redis.Z, error) {
+	for try := range crowdedTries {
+		rank, err := q.redis.Read.ZRank(ctx, key, at.member).Result()
+		if errors.Is(err, redis.Nil) || err == nil && try > 0 { // its own entry has gone, or elsewhere
+			rank, err = q.rankBehind(ctx, key, at)
+		}
 		if err != nil {
 			return nil, classify("list", err)
 		}
-		for i, z := range page {
-			if z.Score != at.score || string(member(z)) > at.member {
-				return page[i:], nil
-			}
+		from := max(rank-1, 0)
+		page, err := q.redis.Read.ZRangeWithScores(ctx, key, from, from+lookStep).Result()
+		if err != nil {
+			return nil, classify("list", err)
 		}
-		if len(page) < lookStep {
+		i := slices.IndexFunc(page, at.before)
+		switch {
+		case i > 0 || i == 0 && from == 0:
+			return page[i:], nil
+		case i < 0 && len(page) <= lookStep:
 			return nil, nil
 		}
 	}
+	return nil, fmt.Errorf("list: %w: the set moves too fast", job.ErrUnavailable)
+}
+
+const crowdedTries = 10
+
+// rankBehind is how many entries are at the place or before it, found by halves.
+func (q *Queue) rankBehind(ctx context.Context, key string, at *place) (int64, error) {
+	low, err := q.redis.Read.ZCount(ctx, key, "-inf", "("+scoreText(at.score)).Result()
+	if err != nil {
+		return 0, err
+	}
+	high, err := q.redis.Read.ZCount(ctx, key, "-inf", scoreText(at.score)).Result()
+	if err != nil {
+		return 0, err
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		one, err := q.redis.Read.ZRangeWithScores(ctx, key, middle, middle).Result()
+		switch {
+		case err != nil:
+			return 0, err
+		case len(one) == 1 && !at.before(one[0]):
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return low, nil
 }
 
 func member(z redis.Z) job.ID {

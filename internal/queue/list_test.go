@@ -1,11 +1,15 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -96,7 +100,7 @@ func TestList_S4_E2_S1_E3(t *testing.T) {
 
 func TestListBadCursor_A60(t *testing.T) {
 	t.Parallel()
-	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		id := string(e.Put(t, job.Paid))
 		for _, cursor := range []string{"x", "0.0.1", "9.0.1." + id, "-1.0.1." + id, "0.1.1." + id, "0.0.NaN." + id, "0.0.1.*", "0.0.1." + id + ".", "0.0.1e999." + id} {
 			if _, _, err := e.List(t.Context(), job.Filter{}, cursor, 10); !errors.Is(err, job.ErrBadCursor) {
@@ -157,6 +161,76 @@ func TestAhead_SmallBase_S2_G6(t *testing.T) {
 		j, _ := e.Find(t.Context(), id)
 		if err != nil || !oldest[job.Public].Equal(j.ArrivedAt) {
 			t.Errorf("oldest %v, %v, want %s", oldest, err, j.ArrivedAt)
+		}
+	})
+}
+
+// counted counts what a client sends.
+type counted struct{ commands atomic.Int64 }
+
+func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.commands.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Thousands of jobs of one score, as when they are all due at midnight: every page is found by its rank, however deep it is, and none is missed or seen
+// twice, also where the job that the last page ended with has gone.
+func TestListOfOneScore(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		const n = 3000
+		due, want := []redis.Z{}, map[job.ID]bool{}
+		for len(want) < n {
+			batch := make([]job.Submission, job.MaxBatch)
+			for i := range batch {
+				batch[i] = queuetest.Job(job.Public)
+				batch[i].Delay = time.Hour
+			}
+			for _, id := range e.PutAll(t, batch...) {
+				want[id] = true
+				due = append(due, redis.Z{Score: 2e12, Member: string(id)})
+			}
+		}
+		for batch := range slices.Chunk(due, job.MaxBatch) {
+			if err := e.Redis.ZAdd(t.Context(), queue.Key(0, "scheduled"), batch...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var sent counted
+		e.Clients.Read.AddHook(&sent)
+		seen, cursor, last := map[job.ID]bool{}, "", job.ID("")
+		for page := 0; page == 0 || cursor != ""; page++ {
+			if page%3 == 2 { // its place is found by halves
+				if got := e.Cancels(t, last); got != job.WasCancelled {
+					t.Fatal(got)
+				}
+			}
+			sent.commands.Store(0)
+			jobs, next, err := e.List(t.Context(), job.Filter{Status: job.Scheduled}, cursor, 90)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most := int64(2*3 + 20); sent.commands.Load() > most {
+				t.Errorf("page %d took %d commands", page, sent.commands.Load())
+			}
+			for _, j := range jobs {
+				if seen[j.ID] || !want[j.ID] {
+					t.Fatalf("page %d: %s is there twice, or is none of ours", page, j.ID)
+				}
+				seen[j.ID], last = true, j.ID
+			}
+			cursor = next
+		}
+		if len(seen) != n {
+			t.Errorf("%d jobs, not %d", len(seen), n)
 		}
 	})
 }

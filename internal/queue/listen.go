@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -24,26 +25,37 @@ const (
 // when the subscription stands and the scripts know of it: what happens from then on is heard. Events of one script call come together and in
 // order. A listener that does not return in time makes the server drop it.
 //
-// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does.
+// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does. In a cluster each partition's is on
+// its own server, and one server that is away silences its own partitions only: up is called again when they are back.
 func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
 	channels := make([]string, q.opts.Partitions)
-	for p := range channels {
-		channels[p] = prefix(p) + q.events
+	// The cluster's server of the first channel is the one that is listened to, whatever it has: every server tells all of them. Another time
+	// another one: this one may be away for long.
+	for p, first := 0, rand.IntN(len(channels)); p < len(channels); p++ {
+		channels[p] = prefix((first+p)%len(channels)) + q.events
 	}
 	s := q.redis.Read.Subscribe(ctx, channels...)
 	defer func() { _ = s.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() }) // a blocking read does not look at ctx
 	defer stop()
 	standing, asked, renewed := 0, false, time.Time{}
+	var known map[string]bool // the keys that were there after the last renewal
 	for {
 		if standing == len(channels) && time.Since(renewed) > listenRenew {
-			if err := q.listening(ctx, channels); err != nil {
+			now, err := q.listening(ctx, channels)
+			if err != nil {
 				return err
 			}
-			if renewed.IsZero() {
-				up()
+			if len(now) < len(channels) && (known == nil || len(known) == len(channels)) {
+				q.opts.Log.Warn("some partitions' events are not told: their server is away", "partitions", len(channels)-len(now))
 			}
-			renewed = time.Now()
+			for key := range now {
+				if !known[key] {
+					up()
+					break
+				}
+			}
+			known, renewed = now, time.Now()
 		}
 		wait := listenPatience
 		if asked {
@@ -55,12 +67,12 @@ func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) 
 			return ctx.Err()
 		case isTimeout(err) && !asked && standing == len(channels):
 			if err := s.Ping(ctx); err != nil {
-				return classify("listen", err)
+				return q.unheard("listen", err)
 			}
 			asked = true
 			continue
 		case err != nil:
-			return classify("listen", err)
+			return q.unheard("listen", err)
 		}
 		asked = false
 		switch m := m.(type) {
@@ -78,22 +90,40 @@ func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) 
 	}
 }
 
-// listening tells the scripts of every partition that somebody listens.
-func (q *Queue) listening(ctx context.Context, keys []string) error {
+// unheard is classify for a connection that go-redis makes past everything that would notice: the cluster's map may be old.
+func (q *Queue) unheard(what string, err error) error {
+	if cluster, ok := q.redis.Read.(*redis.ClusterClient); ok {
+		cluster.ReloadState(context.Background())
+	}
+	return classify(what, err)
+}
+
+// listening tells the scripts of every partition that somebody listens, and says which of them know. It is an error that none does.
+func (q *Queue) listening(ctx context.Context, keys []string) (known map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listenBound)
 	defer cancel()
+	known = map[string]bool{}
 	for part := range slices.Chunk(keys, listenPipe) {
-		_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, key := range part {
-				p.Set(ctx, key, q.opts.Nonce, listenKnown)
+		set := make([]*redis.StatusCmd, len(part))
+		_, failed := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, key := range part {
+				set[i] = p.Set(ctx, key, q.opts.Nonce, listenKnown)
 			}
 			return nil
 		})
-		if err != nil {
-			return classify("listen", err)
+		if failed != nil {
+			err = failed
+		}
+		for i, key := range part {
+			if set[i].Err() == nil {
+				known[key] = true
+			}
 		}
 	}
-	return nil
+	if err != nil && len(known) == 0 {
+		return nil, classify("listen", err)
+	}
+	return known, nil
 }
 
 func isTimeout(err error) bool {

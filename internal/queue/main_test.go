@@ -2,6 +2,8 @@ package queue_test
 
 import (
 	"flag"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,8 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What a commit can afford; the command line has the last word.
-	for name, value := range map[string]string{"rapid.checks": "60", "rapid.nofailfile": "true"} {
+	// What a commit can afford; the command line has the last word. Those that wait for their turn on the cluster keep none from running.
+	for name, value := range map[string]string{"rapid.checks": "60", "rapid.nofailfile": "true", "test.parallel": strconv.Itoa(2 * runtime.GOMAXPROCS(0))} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

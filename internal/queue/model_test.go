@@ -32,7 +32,7 @@ func TestModel_S2_P13(t *testing.T) {
 		e.Plans.Set(plans)
 		processes := map[string]*queue.Queue{"a": e.Queue, "b": e.Process("b")}
 		rapid.Check(t, func(r *rapid.T) {
-			if keys := e.Redis.Keys(t.Context(), "{tierq:0}*").Val(); len(keys) > 0 {
+			if keys := e.AllKeys(t, "{tierq:0}*"); len(keys) > 0 {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,

@@ -27,8 +27,8 @@ type Options struct {
 	KeepEnded         int           // ended jobs Redis keeps at most, roughly
 	Journal           bool          // SQL has accepted jobs and their keys too: see MarkKeys
 	Embedded          bool          // the server lives in this process, and is as old as it
-	// Observe hears of every script call: its name, how long it took, its error or nil. It may be nil.
-	Observe func(script string, took time.Duration, err error)
+	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
+	Observe func(script string, partition int, took time.Duration, err error)
 	Log     *slog.Logger // hears of what cannot be read; may be nil
 }
 
@@ -39,7 +39,9 @@ type Queue struct {
 	redis Clients
 	clock clock
 	pace  pace
-	run   atomic.Pointer[string] // RunID, as last read
+	runs  []atomic.Pointer[life] // RunIDs, as last read
+
+	settling time.Duration // of a life
 
 	events string // the channels' name, after the partition
 
@@ -50,7 +52,7 @@ type Queue struct {
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
-		o.Observe = func(string, time.Duration, error) {}
+		o.Observe = func(string, int, time.Duration, error) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -58,7 +60,10 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.KeepKeys <= 0 {
 		o.KeepKeys = 24 * time.Hour
 	}
-	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main)}
+	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main), clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1))}
+	if succeeds(c.Main) {
+		q.settling = settling
+	}
 	q.submit = q.bind(submitScript, nil)
 	q.claim = q.bind(claimScript, map[string]string{"claims": claimsSuffix(o.Nonce)})
 	q.heartbeat = q.bind(heartbeatScript, nil)
@@ -87,6 +92,14 @@ func (q *Queue) Partitions() int { return q.opts.Partitions }
 // Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a partition.
 func (q *Queue) Probe(ctx context.Context) error {
 	if err := q.redis.Main.Set(ctx, probeKey, q.opts.Nonce, time.Minute).Err(); err != nil {
+		return classify("probe", err)
+	}
+	return nil
+}
+
+// ProbePartition is Probe for the server that has a partition.
+func (q *Queue) ProbePartition(ctx context.Context, partition int) error {
+	if err := q.redis.Main.Set(ctx, Key(partition, "probe"), q.opts.Nonce, time.Minute).Err(); err != nil {
 		return classify("probe", err)
 	}
 	return nil

@@ -184,7 +184,7 @@ func TestQuotaKeepsAFloodOut_A29(t *testing.T) {
 // Requeued and restored jobs count, and are never refused.
 func TestQuotaCountsSecondLives(t *testing.T) {
 	t.Parallel()
-	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		e.PutAll(t, owned("ann", 1))
 		l := e.Take(t, 1)[0]
 		e.Kill(t, l)
@@ -265,7 +265,7 @@ func TestQuotaOfManyJobs_F53(t *testing.T) {
 // Whose a job is stands in its head between other words, any of which may be missing.
 func TestQuotaReadsTheHead(t *testing.T) {
 	t.Parallel()
-	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		options := []job.Options{{}, {CallbackURL: "https://example.com/-"}, {SpanID: "0123456789abcdef", Everybody: true}}
 		var batch []job.Submission
 		for _, owner := range []string{"", "ann"} {

@@ -169,7 +169,7 @@ func TestAuditRepairsMore_F53(t *testing.T) {
 		sets := []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
 		hurt := func(what, want string, edit func(l lives), after func(l lives)) {
 			t.Helper()
-			e.Redis.FlushDB(ctx)
+			e.Flush(t)
 			if err := e.LoadPlans(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 // is not in SQL yet; LATE: as with Submit, try again.
 func (q *Queue) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
 	args := make([]any, 0, 2+8*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter())
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition))
 	for i := range batch {
 		j := &batch[i]
 		plan, ok := q.plans.Plan(j.Tier)

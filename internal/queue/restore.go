@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 // generation is there; BUSY: an earlier one is; LATE: as with Submit, try again. A checkpoint and the history of attempts are not restored.
 func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
 	args := make([]any, 0, 3+16*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(), ms(q.opts.KeepKeys))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys))
 	for i := range batch {
 		l := &batch[i]
 		holder, started := "", l.StartedAt
@@ -67,19 +68,32 @@ func (q *Queue) RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(k
 // markLife is the shortest that a mark of MarkKeys stays; it is set anew much more often.
 const markLife = 10 * time.Minute
 
-// MarkKeys says that every Idempotency-Key of the journal is there: in the life of Redis that run names, as RunID did before the first of
-// them was read. Until then a submit with a key that Redis does not know is answered BEHIND.
-func (q *Queue) MarkKeys(ctx context.Context, run string) error {
-	if now, err := q.RunID(ctx); err != nil || now != run {
-		return err // lost again meanwhile: whoever saw that gives them back again
-	}
-	server, _, _ := strings.Cut(run, ".")
-	for p := range q.opts.Partitions {
-		if err := q.redis.Main.Set(ctx, Key(p, "mark"), server, max(q.opts.KeepKeys, markLife)).Err(); err != nil {
-			return classify("mark keys", err)
+// MarkKeys says that every Idempotency-Key of the journal is there, in the partitions that runs names a life of: as RunIDs did before the first
+// of them was read. Until then a submit with a key that Redis does not know is answered BEHIND.
+func (q *Queue) MarkKeys(ctx context.Context, runs []string) error {
+	now, unread := q.RunIDs(ctx)
+	var problems []error
+	marks := make([]int, 0, len(runs))
+	for p, run := range runs {
+		switch {
+		case run == "":
+		case now[p] == "":
+			problems = append(problems, unread)
+		case now[p] == run: // otherwise lost again meanwhile: whoever saw that gives them back again
+			marks = append(marks, p)
 		}
 	}
-	return nil
+	for part := range slices.Chunk(marks, keysAtOnce) {
+		_, err := q.redis.Main.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for _, p := range part {
+				server := runs[p][:max(strings.LastIndexByte(runs[p], '.'), 0)]
+				pipe.Set(ctx, Key(p, "mark"), server, max(q.opts.KeepKeys, markLife))
+			}
+			return nil
+		})
+		problems = append(problems, err)
+	}
+	return classifyNil("mark keys", errors.Join(problems...))
 }
 
 // stamp is a time in the scripts' milliseconds, "0" for the zero time.

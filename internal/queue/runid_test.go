@@ -1,37 +1,63 @@
 package queue_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
+// connected is a queue on a server, or a cluster, of the test's own.
+func connected(t *testing.T, url string, change func(*queue.Options)) *queuetest.Env {
+	t.Helper()
+	clients, err := queue.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return queuetest.Open(t, clients, change)
+}
+
+// runsOf reads all runs as soon as every server says its own.
+func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, "the servers say which run it is", func() (bool, string) {
+		var err error
+		if runs, err = e.RunIDs(t.Context()); err != nil {
+			return false, err.Error()
+		}
+		return !slices.Contains(runs, ""), strings.Join(runs, " ")
+	})
+	for _, run := range runs {
+		if len(run) > 64 { // the column
+			t.Errorf("a run of %d bytes: %q", len(run), run)
+		}
+	}
+	return runs
+}
+
 // The run changes with a restart and with a FLUSHALL, and with nothing else; a server that says no run is known by its data.
 func TestRunID_F17_F19(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)
-	clients, err := queue.Connect(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := queuetest.Open(t, clients, func(*queue.Options) {})
+	e := connected(t, server.URL(), func(*queue.Options) {})
+	same(t, "before the first look", e.KnownRun(0), "")
 	read := func() string {
 		t.Helper()
-		var id string
-		testkit.Eventually(t, 5*time.Second, "the server says which run it is", func() (bool, string) {
-			var err error
-			id, err = e.RunID(t.Context())
-			return err == nil && id == e.KnownRun(), id
-		})
-		return id
+		run := runsOf(t, e)[0]
+		same(t, "known", e.KnownRun(0), run)
+		return run
 	}
 	first := read()
 	same(t, "read again", read(), first)
-	if len(first) > 64 || len(first) < 41 {
+	if len(first) < 41+11 {
 		t.Errorf("a run of %d bytes: %q", len(first), first)
 	}
 	if err := e.Redis.FlushAll(t.Context()).Err(); err != nil {
@@ -56,8 +82,148 @@ func TestRunID_F17_F19(t *testing.T) {
 		t.Errorf("without INFO: %q", blind)
 	}
 	mine := queuetest.Embedded(t, func(o *queue.Options) { o.Embedded = true })
-	if id, err := mine.RunID(t.Context()); err != nil || id != mine.Options.Nonce || mine.KnownRun() != id {
-		t.Errorf("embedded: %q, %v", id, err)
+	if ids, err := mine.RunIDs(t.Context()); err != nil || ids[0] != mine.Options.Nonce || mine.KnownRun(0) != ids[0] {
+		t.Errorf("embedded: %q, %v", ids, err)
+	}
+}
+
+// A server that was a replica for a while is the same process with other data, and says nothing of the master's data while it is one. The
+// scripts see it as well: keys that were there in its first life are not in its second.
+func TestRunIDOfAMasterTwice_F24(t *testing.T) {
+	t.Parallel()
+	server, other := testkit.NewRedis(t), testkit.NewRedis(t)
+	e := connected(t, server.URL(), func(o *queue.Options) { o.Journal = true })
+	first := runsOf(t, e)
+	if err := e.MarkKeys(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	submitted := func(s job.Submission) job.Word {
+		t.Helper()
+		got, err := e.Submit(t.Context(), 0, []job.Submission{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0].Word
+	}
+	same(t, "in its first life", submitted(keyed("a", "1")), job.OK)
+	host, port, _ := strings.Cut(other.Addr(), ":")
+	if err := e.Redis.SlaveOf(t.Context(), host, port).Err(); err != nil {
+		t.Fatal(err)
+	}
+	runs, err := e.RunIDs(t.Context())
+	if runs[0] != "" || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("a replica says %q, %v", runs, err)
+	}
+	if err := e.Redis.SlaveOf(t.Context(), "NO", "ONE").Err(); err != nil {
+		t.Fatal(err)
+	}
+	second := runsOf(t, e)
+	if second[0] == first[0] {
+		t.Errorf("the same run in both lives: %q", first)
+	}
+	same(t, "in its second life", submitted(keyed("b", "1")), job.Behind)
+	if err := e.MarkKeys(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "when its keys are back", submitted(keyed("b", "1")), job.OK)
+}
+
+// Where another server may take the place of one, what is sent may still reach the one before: for a while its run is what is noted.
+func TestKnownRunSettles(t *testing.T) {
+	t.Parallel()
+	e := queuetest.Embedded(t, func(*queue.Options) {})
+	e.SetSettling(time.Hour)
+	first := runsOf(t, e)[0]
+	same(t, "at first", e.KnownRun(0), "")
+	e.SetSettling(0)
+	same(t, "after the hour", e.KnownRun(0), first)
+	e.Redis.Del(t.Context(), queue.Key(0, "epoch"))
+	second := runsOf(t, e)[0]
+	e.SetSettling(time.Hour)
+	e.Redis.Del(t.Context(), queue.Key(0, "epoch"))
+	third := runsOf(t, e)[0]
+	if first == second || second == third {
+		t.Fatalf("one run: %q, %q, %q", first, second, third)
+	}
+	same(t, "in the hour", e.KnownRun(0), first)
+	e.SetSettling(0)
+	same(t, "after it", e.KnownRun(0), third)
+}
+
+// In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away, changes its own
+// partitions only.
+func TestRunIDsOfACluster_F19(t *testing.T) {
+	t.Parallel()
+	c := testkit.NewMasters(t, 3)
+	e := connected(t, c.URL(), func(o *queue.Options) { o.Partitions = 6 })
+	first := runsOf(t, e)
+	same(t, "read again", strings.Join(runsOf(t, e), " "), strings.Join(first, " "))
+	same(t, "while the last one may answer", e.KnownRun(0), "")
+	e.SetSettling(0)
+	same(t, "later", e.KnownRun(0), first[0])
+	away := c.Master(queue.Key(4, "queue"))
+	its := map[int]bool{}
+	served := func(p int) bool { return its[p] }
+	processes := map[*testkit.Redis]string{}
+	for p, run := range first {
+		process, _, _ := strings.Cut(run, ".")
+		node := c.Master(queue.Key(p, "queue"))
+		if before := processes[node]; before != "" && before != process {
+			t.Errorf("one server is %s and %s", before, process)
+		}
+		processes[node] = process
+		its[p] = node == away
+		if slices.Contains(first[:p], run) {
+			t.Errorf("partition %d has the run of another one", p)
+		}
+	}
+	if len(processes) < 2 {
+		t.Fatalf("%d servers have six partitions", len(processes))
+	}
+	changed := func(what string, now []string, want func(p int) bool) {
+		t.Helper()
+		for p := range now {
+			if (now[p] != first[p]) != want(p) {
+				t.Errorf("%s: partition %d has %q, before %q", what, p, now[p], first[p])
+			}
+		}
+	}
+	flush(t, away)
+	flushed := runsOf(t, e)
+	changed("flushed", flushed, served)
+
+	if err := away.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	gone, err := e.RunIDs(t.Context())
+	if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) {
+		t.Errorf("a server that is away: %v", err)
+	}
+	for p, run := range gone {
+		if served(p) && run != "" || !served(p) && run != flushed[p] {
+			t.Errorf("away: partition %d has %q, before %q", p, run, flushed[p])
+		}
+	}
+	same(t, "known of it", e.KnownRun(4), flushed[4])
+	if err := e.MarkKeys(t.Context(), gone); err != nil { // those that are there
+		t.Error(err)
+	}
+	if err := e.MarkKeys(t.Context(), flushed); err == nil {
+		t.Error("marked where nobody was")
+	}
+	if err := away.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	c.Settled(t)
+	changed("restarted", runsOf(t, e), served)
+}
+
+func flush(t *testing.T, r *testkit.Redis) {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
+	defer func() { _ = c.Close() }()
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +32,9 @@ func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
 	var set, partition int
 	var cursor uint64
 	if keys, ok := strings.CutPrefix(at, "keys "); ok || at == "" {
-		cursor, _ = strconv.ParseUint(keys, 10, 64)
-		return q.scanKeys(ctx, cursor)
+		number, address, _ := strings.Cut(keys, " ")
+		cursor, _ = strconv.ParseUint(number, 10, 64)
+		return q.scanKeys(ctx, cursor, address)
 	}
 	_, err := fmt.Sscanf(at, "set %d %d %d", &set, &partition, &cursor)
 	if err != nil || set < 0 || set >= len(walked) || partition < 0 || partition >= q.opts.Partitions {
@@ -55,15 +58,40 @@ func setCursor(set, partition int, cursor uint64) string {
 	return fmt.Sprintf("set %d %d %d", set, partition, cursor)
 }
 
-// scanKeys is the only place that walks over keys. A cluster has a walk per node.
-func (q *Queue) scanKeys(ctx context.Context, cursor uint64) (job.Scanned, error) {
-	keys, next, err := q.redis.Main.Scan(ctx, cursor, "{tierq:*", scanKeys).Result()
+// keysCursor names the server only where there are several.
+func keysCursor(cursor uint64, address string) string {
+	return strings.TrimSuffix("keys "+strconv.FormatUint(cursor, 10)+" "+address, " ")
+}
+
+// scanKeys is the only place that walks over keys: over those of one server after the other, by their addresses. A server that is not there
+// any more is left for the next one, so is one that came in before it: the next walk meets its keys.
+func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (job.Scanned, error) {
+	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
+	if err != nil {
+		return job.Scanned{}, classify("scan", err)
+	}
+	byAddress := map[string]redis.UniversalClient{}
+	for server := range servers {
+		byAddress[q.address(server)] = server
+	}
+	addresses := slices.Sorted(maps.Keys(byAddress))
+	at, there := slices.BinarySearch(addresses, address)
+	if !there {
+		cursor = 0
+	}
+	if at == len(addresses) {
+		return job.Scanned{Next: setCursor(0, 0, 0)}, nil
+	}
+	keys, next, err := byAddress[addresses[at]].Scan(ctx, cursor, "{tierq:*", scanKeys).Result()
 	if err != nil {
 		return job.Scanned{}, classify("scan", err)
 	}
 	s := job.Scanned{Next: setCursor(0, 0, 0)}
-	if next != 0 {
-		s.Next = "keys " + strconv.FormatUint(next, 10)
+	switch {
+	case next != 0:
+		s.Next = keysCursor(next, addresses[at])
+	case at+1 < len(addresses):
+		s.Next = keysCursor(0, addresses[at+1])
 	}
 	seen := map[job.ID]bool{}
 	var ages []string
@@ -96,7 +124,7 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 }
 
 // ageing are the beginnings of keys that must have a time to live, and which.
-var ageing = map[string]time.Duration{"claims:": time.Minute, "events": 15 * time.Second, suffixes["rate"]: 24 * time.Hour}
+var ageing = map[string]time.Duration{"claims:": time.Minute, "events": 15 * time.Second, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
 // kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" = unknown.
 func kindOf(suffix string) (kind string, id job.ID) {

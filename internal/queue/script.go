@@ -47,7 +47,9 @@ var (
 	rateScript        = newScript("rate", lua.Rate)
 )
 
-// bound is a script with its keys spelled out for every partition.
+// bound is a script with its keys spelled out for every partition: two at least, of which one ("job", a beginning of names) never is a key of
+// Redis. So a server of a cluster whose slot is on its way to another executes no script (TRYAGAIN): half of what a script looks for could be with
+// the other one.
 type bound struct {
 	*script
 	keys [][]string
@@ -59,6 +61,9 @@ func (q *Queue) bind(s *script, special map[string]string) bound {
 	maps.Copy(all, special)
 	for p := range b.keys {
 		b.keys[p] = keysFor(s.names, p, all)
+		if len(b.keys[p]) == 1 {
+			b.keys[p] = append(b.keys[p], Key(p, "job"))
+		}
 	}
 	return b
 }
@@ -74,7 +79,7 @@ func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition i
 	if err != nil {
 		err = classify(b.name, err)
 	}
-	q.opts.Observe(b.name, time.Since(began), err)
+	q.opts.Observe(b.name, partition, time.Since(began), err)
 	return reply, err
 }
 

@@ -72,9 +72,9 @@ func TestWords(t *testing.T) {
 func TestNoSuchPartition(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		for _, p := range []int{-1, 1, 255} {
+		for _, p := range []int{-1, e.Options.Partitions, 255} {
 			if _, err := e.Promote(t.Context(), p); err == nil {
-				t.Errorf("partition %d of 1", p)
+				t.Errorf("partition %d of %d", p, e.Options.Partitions)
 			}
 		}
 	})
@@ -86,7 +86,7 @@ func TestObserve_F55(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		var heard []error
 		o := e.Options
-		o.Observe = func(_ string, _ time.Duration, err error) { heard = append(heard, err) }
+		o.Observe = func(_ string, _ int, _ time.Duration, err error) { heard = append(heard, err) }
 		q := queue.New(e.Clients, e.Plans, o)
 		if _, err := q.Promote(t.Context(), 0); err != nil {
 			t.Fatal(err)

@@ -2,9 +2,12 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -49,7 +52,7 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 	return nil
 }
 
-// Durability is what the server keeps through a crash, as far as it tells.
+// Durability is what the server keeps through a crash, as far as it tells; of a cluster, what the weakest of its servers does.
 type Durability struct {
 	Known    bool // false: CONFIG is forbidden (managed services, least rights), and what INFO says is all: not Fsync, not Save
 	AOF      bool
@@ -57,25 +60,81 @@ type Durability struct {
 	Save     bool   // snapshots
 	Eviction string // maxmemory-policy
 	Version  string
+	Server   string // of a cluster, the one that may evict
 }
 
-// ReadDurability asks the server for its persistence and eviction settings.
+// ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a failover. One that would evict
+// is told even if others do not answer.
 func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
+	order, _, err := q.inOrder(ctx)
+	problems := []error{err}
+	var worst *Durability
+	add := func(server redis.UniversalClient, must bool) {
+		d, err := durabilityOf(ctx, server)
+		d.Server = q.address(server)
+		switch {
+		case err != nil && must:
+			problems = append(problems, err)
+		case err != nil: // a replica that is away may be gone for good
+		case worst == nil:
+			worst = &d
+		default:
+			*worst = worst.orWorse(d)
+		}
+	}
+	for _, server := range order {
+		add(server, true)
+	}
+	if cluster, ok := q.redis.Main.(*redis.ClusterClient); ok {
+		var one sync.Mutex
+		_ = cluster.ForEachSlave(ctx, func(_ context.Context, replica *redis.Client) error {
+			one.Lock()
+			defer one.Unlock()
+			add(replica, false)
+			return nil
+		})
+	}
+	err = errors.Join(problems...)
+	if worst != nil && (err == nil || evicts(worst.Eviction)) {
+		if !evicts(worst.Eviction) {
+			worst.Server = ""
+		}
+		return *worst, nil
+	}
+	return Durability{}, classify("durability", err)
+}
+
+func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
+
+// orWorse is what is left of both.
+func (d Durability) orWorse(e Durability) Durability {
+	weakness := []string{"no", "everysec", "always"}
+	if slices.Index(weakness, e.Fsync) < slices.Index(weakness, d.Fsync) {
+		d.Fsync = e.Fsync
+	}
+	if evicts(e.Eviction) && !evicts(d.Eviction) || e.Eviction == "" && d.Eviction == "noeviction" {
+		d.Eviction, d.Server = e.Eviction, e.Server
+	}
+	d.Known, d.AOF, d.Save = d.Known && e.Known, d.AOF && e.AOF, d.Save && e.Save
+	return d
+}
+
+func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability, error) {
 	var d Durability
 	settings := map[string]string{}
 	for _, name := range []string{"appendonly", "appendfsync", "save", "maxmemory-policy"} {
-		got, err := q.redis.Main.ConfigGet(ctx, name).Result()
+		got, err := server.ConfigGet(ctx, name).Result()
 		if replied(err) {
-			return q.durabilityOfInfo(ctx)
+			return durabilityOfInfo(ctx, server)
 		}
 		if err != nil {
-			return d, classify("durability", err)
+			return d, err
 		}
 		settings[name] = got[name]
 	}
 	d.Known = true
 	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "", settings["maxmemory-policy"]
-	if info, err := q.redis.Main.Info(ctx, "server").Result(); err == nil {
+	if info, err := server.Info(ctx, "server").Result(); err == nil {
 		for line := range strings.Lines(info) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
 				d.Version = v
@@ -86,10 +145,10 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 }
 
 // durabilityOfInfo is what is left where CONFIG is forbidden; nothing, where INFO is too.
-func (q *Queue) durabilityOfInfo(ctx context.Context) (d Durability, err error) {
-	info, err := q.redis.Main.InfoMap(ctx).Result()
+func durabilityOfInfo(ctx context.Context, server redis.UniversalClient) (d Durability, err error) {
+	info, err := server.InfoMap(ctx).Result()
 	if err != nil && !replied(err) {
-		return d, classify("durability", err)
+		return d, err
 	}
 	d.AOF = info["Persistence"]["aof_enabled"] == "1"
 	d.Eviction, d.Version = info["Memory"]["maxmemory_policy"], info["Server"]["redis_version"]

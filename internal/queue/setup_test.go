@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +22,11 @@ func TestSetup_F59(t *testing.T) {
 			}
 		}
 		for setting, change := range map[string]func(*queue.Options){
-			"TIERQ_PARTITIONS is 2 here and 1 in Redis":                      func(o *queue.Options) { o.Partitions = 2 },
-			"TIERQ_PRIORITY_BASE is 300000 here and 10000000000000 in Redis": func(o *queue.Options) { o.PriorityBase = 300_000 },
-			"TIERQ_CAPACITY is 5 here and 10000 in Redis":                    func(o *queue.Options) { o.Capacity = 5 },
-			"TIERQ_SCHEDULED_LIMIT is 5 here and 100000 in Redis":            func(o *queue.Options) { o.ScheduledLimit = 5 },
-			"TIERQ_HEARTBEAT_INTERVAL is 250 here and 500 in Redis":          func(o *queue.Options) { o.HeartbeatInterval = 250 * time.Millisecond },
+			fmt.Sprintf("TIERQ_PARTITIONS is 2 here and %d in Redis", e.Options.Partitions): func(o *queue.Options) { o.Partitions = 2 },
+			"TIERQ_PRIORITY_BASE is 300000 here and 10000000000000 in Redis":                func(o *queue.Options) { o.PriorityBase = 300_000 },
+			"TIERQ_CAPACITY is 5 here and 10000 in Redis":                                   func(o *queue.Options) { o.Capacity = 5 },
+			"TIERQ_SCHEDULED_LIMIT is 5 here and 100000 in Redis":                           func(o *queue.Options) { o.ScheduledLimit = 5 },
+			"TIERQ_HEARTBEAT_INTERVAL is 250 here and 500 in Redis":                         func(o *queue.Options) { o.HeartbeatInterval = 250 * time.Millisecond },
 		} {
 			o := e.Options
 			change(&o)

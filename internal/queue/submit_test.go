@@ -212,7 +212,7 @@ func TestSubmitUnknownTier(t *testing.T) {
 		if _, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid), queuetest.Job("GOLD")}); !errors.Is(err, job.ErrUnknownTier) {
 			t.Errorf("error %v", err)
 		}
-		if _, err := e.Words(t.Context(), 1, []job.Submission{queuetest.Job(job.Paid)}); err == nil {
+		if _, err := e.Words(t.Context(), e.Options.Partitions, []job.Submission{queuetest.Job(job.Paid)}); err == nil {
 			t.Error("a partition that is not there was taken")
 		}
 		e.Unchanged(t, before)

@@ -69,7 +69,7 @@ func TestStatsBuckets(t *testing.T) {
 				t.Errorf("the last %s: %d, %v, want %d", window, got["PAID:wait:100"], err, 100*want)
 			}
 		}
-		for _, key := range e.Redis.Keys(t.Context(), "{tierq}:stats:*").Val() {
+		for _, key := range e.AllKeys(t, "{tierq}:stats:*") {
 			if e.Redis.PTTL(t.Context(), key).Val() < 0 {
 				t.Errorf("%s stays for ever", key)
 			}

@@ -233,16 +233,19 @@ func TestAudit_Loop(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(30 * time.Second)
+		synctest.Wait()
 		if len(f.asked) != 0 {
 			t.Errorf("at once: %q", f.asked)
 		}
 		f.scanErr = errIO
 		<-time.After(time.Minute)
+		synctest.Wait()
 		if len(f.kept) != 1 || f.kept[0].Whole || f.kept[0].Problem == "" {
 			t.Errorf("Redis fails: %+v", f.kept)
 		}
 		f.scanErr = nil
 		<-time.After(12 * time.Minute)
+		synctest.Wait()
 		if len(f.kept) != 3 || !f.kept[1].Whole { // after a minute, and ten later
 			t.Errorf("it goes on: %+v", f.kept)
 		}

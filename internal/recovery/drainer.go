@@ -23,6 +23,10 @@ type Recorder interface {
 // five seconds at most, so that few outcomes sit out the lease of a take in vain.
 var drainPace = Pace{Floor: 500 * time.Millisecond, Ceiling: 5 * time.Second}
 
+// mostTakes is how many takes share one transaction of SQL's while it serves: where a statement takes long, what counts is how many outcomes each
+// carries. After a failure it is one take, so that few outcomes sit out a lease in vain.
+const mostTakes = 5
+
 // recordTimeout bounds one batch's way to SQL; the outbox keeps what was taken from others for longer than that.
 const recordTimeout = 8 * time.Second
 
@@ -34,11 +38,12 @@ type Drainer struct {
 	partitions int
 	log        *slog.Logger
 	wait       time.Duration
+	takes      int // of the next batch
 }
 
 // NewDrainer makes a drainer.
 func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer {
-	d := &Drainer{outbox: o, recorder: r, partitions: partitions, log: log, wait: drainPace.Floor}
+	d := &Drainer{outbox: o, recorder: r, partitions: partitions, log: log, wait: drainPace.Floor, takes: 1}
 	d.Loop = NewLoop(d.runOnce)
 	return d
 }
@@ -66,11 +71,11 @@ func (d *Drainer) drain(ctx context.Context) error {
 	var problems []error
 	for p := range d.partitions {
 		for range maxPages { // then the next partition has its turn
-			n, err := d.batch(ctx, p)
+			more, err := d.batch(ctx, p)
 			if err != nil {
 				problems = append(problems, err)
 			}
-			if err != nil || n == 0 {
+			if err != nil || !more {
 				break
 			}
 		}
@@ -78,14 +83,30 @@ func (d *Drainer) drain(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-func (d *Drainer) batch(ctx context.Context, partition int) (int, error) {
-	take, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	outcomes, err := d.outbox.TakeOutbox(take, partition, job.MaxBatch)
-	if err != nil || len(outcomes) == 0 {
-		return 0, err
+// batch brings a few takes to SQL as one, and says whether there may be more. What was taken goes there also if a later take fails.
+func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err error) {
+	var outcomes []job.Outcome
+	takes := d.takes
+	d.takes = 1
+	for more = true; more && takes > 0 && err == nil; takes-- {
+		var some []job.Outcome
+		some, err = d.take(ctx, partition)
+		more = len(some) > 0
+		outcomes = append(outcomes, some...)
 	}
-	record, cancel := context.WithTimeout(ctx, recordTimeout)
+	if len(outcomes) > 0 {
+		record, cancel := context.WithTimeout(ctx, recordTimeout)
+		defer cancel()
+		err = errors.Join(err, d.recorder.Record(record, outcomes))
+	}
+	if err == nil {
+		d.takes = mostTakes
+	}
+	return more, err
+}
+
+func (d *Drainer) take(ctx context.Context, partition int) ([]job.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return len(outcomes), d.recorder.Record(record, outcomes)
+	return d.outbox.TakeOutbox(ctx, partition, job.MaxBatch)
 }

@@ -43,6 +43,48 @@ func TestDrainer_TakesUntilEmpty(t *testing.T) {
 	}
 }
 
+// Where SQL serves, several takes share a transaction; after a failure it is one again, and what was taken before a take that failed still goes
+// to SQL.
+func TestDrainer_SharesTransactions(t *testing.T) {
+	left, broken, down := 12, false, false
+	var recorded []int
+	d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
+		if broken {
+			broken = false
+			return nil, errIO
+		}
+		n := min(left, 1)
+		left -= n
+		if down && left == 5 {
+			broken = true
+		}
+		return make([]job.Outcome, n), nil
+	}), recording(func(o []job.Outcome) error {
+		recorded = append(recorded, len(o))
+		if down {
+			return job.ErrUnavailable
+		}
+		return nil
+	}), 1, quiet)
+	if err := d.drain(t.Context()); err != nil || !slices.Equal(recorded, []int{1, mostTakes, mostTakes, 1}) {
+		t.Errorf("%v, %v", recorded, err)
+	}
+	left, down, recorded = 12, true, nil
+	for range 2 { // five takes in one, then one
+		if err := d.drain(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+	down = false
+	if err := d.drain(t.Context()); err != nil || !slices.Equal(recorded, []int{mostTakes, 1, 1, mostTakes}) {
+		t.Errorf("around a failure: %v, %v", recorded, err)
+	}
+	left, down, recorded = 7, true, nil
+	if err := d.drain(t.Context()); !errors.Is(err, errIO) || !slices.Equal(recorded, []int{2}) {
+		t.Errorf("a take that failed: %v, %v", recorded, err)
+	}
+}
+
 // While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease each time.
 func TestDrainer_BacksOffWhileSQLIsDown_F14(t *testing.T) {
 	takes := 0

@@ -30,6 +30,7 @@ func TestReconciler_F19(t *testing.T) {
 		}
 		synctest.Wait()
 		<-time.After(2*time.Minute + time.Second)
+		synctest.Wait()
 		if l.calls != 3 {
 			t.Errorf("%d looks in two minutes", l.calls)
 		}
@@ -37,11 +38,13 @@ func TestReconciler_F19(t *testing.T) {
 		r.Wake()
 		synctest.Wait()
 		<-time.After(11 * time.Second)
+		synctest.Wait()
 		if l.calls != 6 {
 			t.Errorf("%d looks, want one woken and two that tried again", l.calls)
 		}
 		l.err, l.done = nil, false
 		<-time.After(10 * time.Second)
+		synctest.Wait()
 		if l.calls != 8 {
 			t.Errorf("%d looks while another process is at it", l.calls)
 		}

@@ -15,6 +15,7 @@ import (
 var shared struct {
 	sync.Mutex
 	redis   *Redis
+	cluster *Cluster
 	mariadb *MariaDB
 }
 
@@ -93,6 +94,10 @@ func StopShared() {
 		shared.redis.Stop()
 		shared.redis = nil
 		handedOut.forget()
+	}
+	if shared.cluster != nil {
+		shared.cluster.Stop()
+		shared.cluster = nil
 	}
 	if shared.mariadb != nil {
 		shared.mariadb.Stop()

@@ -204,10 +204,18 @@ func (e *Env) key(set string) string {
 	return queue.Key(0, set)
 }
 
-// Now is Redis' time in ms.
+// Now is Redis' time in ms, of the server that has partition 0.
 func (e *Env) Now(t testing.TB) int64 {
 	t.Helper()
-	now, err := e.Redis.Time(t.Context()).Result()
+	var server redis.Cmdable = e.Redis
+	if c, ok := server.(*redis.ClusterClient); ok {
+		master, err := c.MasterForKey(t.Context(), queue.Key(0, "queue"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server = master
+	}
+	now, err := server.Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,14 +34,19 @@ type Env struct {
 	unsound bool         // the test broke it on purpose
 }
 
-// Each runs a test on both backends: an embedded server and a real one.
+// Each runs a test on all backends: an embedded server, a real one, and a cluster of three, there with six partitions.
 func Each(t *testing.T, test func(t *testing.T, e *Env)) {
 	t.Helper()
-	EachWith(t, func(*queue.Options) {}, test)
+	each(t, func(*queue.Options) {}, 6, test)
 }
 
-// EachWith is Each with other options.
+// EachWith is Each with other options, with as many partitions as they say everywhere, or one.
 func EachWith(t *testing.T, change func(*queue.Options), test func(t *testing.T, e *Env)) {
+	t.Helper()
+	each(t, change, 1, test)
+}
+
+func each(t *testing.T, change func(*queue.Options), inCluster int, test func(t *testing.T, e *Env)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
@@ -55,6 +61,26 @@ func EachWith(t *testing.T, change func(*queue.Options), test func(t *testing.T,
 		e := Open(t, clients, change)
 		test(t, e)
 	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		e := Cluster(t, func(o *queue.Options) {
+			o.Partitions = inCluster
+			change(o)
+		})
+		test(t, e)
+	})
+}
+
+// Cluster is a queue on a cluster that is the test's alone.
+func Cluster(t *testing.T, change func(*queue.Options)) *Env {
+	t.Helper()
+	clients, err := queue.Connect(testkit.SharedCluster(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := Open(t, clients, change)
+	e.Backend = "cluster"
+	return e
 }
 
 // Embedded is a queue on a server in memory.
@@ -150,10 +176,7 @@ func (e *Env) Elapse(t testing.TB, d time.Duration) {
 		e.mini.FastForward(d)
 		return
 	}
-	keys, err := e.Redis.Keys(t.Context(), "{tierq*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := e.AllKeys(t, "{tierq*")
 	for _, key := range keys {
 		left, err := e.Redis.PTTL(t.Context(), key).Result()
 		if err != nil {
@@ -163,6 +186,44 @@ func (e *Env) Elapse(t testing.TB, d time.Duration) {
 			e.Redis.PExpire(t.Context(), key, max(left-d, 0))
 		}
 	}
+}
+
+// Servers does something with every server, one after the other.
+func (e *Env) Servers(t testing.TB, do func(ctx context.Context, server *redis.Client) error) {
+	t.Helper()
+	var err error
+	switch c := e.Redis.(type) {
+	case *redis.ClusterClient:
+		var one sync.Mutex
+		err = c.ForEachMaster(t.Context(), func(ctx context.Context, server *redis.Client) error {
+			one.Lock()
+			defer one.Unlock()
+			return do(ctx, server)
+		})
+	case *redis.Client:
+		err = do(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// AllKeys are the keys of all servers that match.
+func (e *Env) AllKeys(t testing.TB, pattern string) []string {
+	t.Helper()
+	var all []string
+	e.Servers(t, func(ctx context.Context, server *redis.Client) error {
+		keys, err := server.Keys(ctx, pattern).Result()
+		all = append(all, keys...)
+		return err
+	})
+	return all
+}
+
+// Flush removes everything.
+func (e *Env) Flush(t testing.TB) {
+	t.Helper()
+	e.Servers(t, func(ctx context.Context, server *redis.Client) error { return server.FlushDB(ctx).Err() })
 }
 
 var minted atomic.Uint64

@@ -1,0 +1,10 @@
+package archive
+
+import "github.com/tierq/tierq/internal/job"
+
+// FirstWaiting is the outcome that the next transaction takes first.
+func FirstWaiting(w *Writer) job.ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.backlog.waiting[0].ID
+}
