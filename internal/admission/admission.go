@@ -53,10 +53,10 @@ type Options struct {
 	Log        *slog.Logger
 
 	// With a Journal a submit is accepted when both Redis and the journal have it, and taken back by Withdrawer if the journal refuses. Run is
-	// the life of Redis as last read. All three or none.
+	// the life of a partition's data as last read. All three or none.
 	Journal    Journal
 	Withdrawer Withdrawer
-	Run        func() string
+	Run        func(partition int) string
 }
 
 // Admission lets jobs in. It is safe for concurrent use.
@@ -82,7 +82,11 @@ func New(o Options) *Admission {
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
 	for p := range max(o.Partitions, 1) {
-		a.committers = append(a.committers, newCommitter(p, o, a.room, &a.group))
+		c := newCommitter(p, o, a.room, &a.group)
+		if o.Partitions > 1 {
+			c.mint, c.elsewhere = a.mint, a.choose
+		}
+		a.committers = append(a.committers, c)
 	}
 	return a
 }
@@ -142,11 +146,11 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 		return job.Accepted{}, refuse(job.ErrUnhealthy, 0)
 	}
 	who := newCaller(1)
-	c := a.home(s.Idempotency.Key)
-	if c == nil {
-		c = a.choose()
+	c, err := a.place(&s)
+	var e *entry
+	if err == nil {
+		e, err = a.entry(s, plan, c, who)
 	}
-	e, err := a.entry(s, plan, c, who)
 	if err != nil {
 		a.room.give(1)
 		return job.Accepted{}, err
@@ -157,9 +161,9 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 	select {
 	case <-who.done:
 	case <-timer.C:
-		c.leave(e, nil)
+		e.leave(nil)
 	case <-ctx.Done():
-		c.leave(e, ctx.Err())
+		e.leave(ctx.Err())
 	}
 	r := a.result(e)
 	return r.Accepted, r.Err
@@ -173,7 +177,7 @@ func (a *Admission) open(ctx context.Context) error {
 	case !a.running.Load():
 		return refuse(job.ErrUnhealthy, 0)
 	case !a.gate.Open():
-		return a.gate.refusal()
+		return a.gate.refusal(wholeGate)
 	}
 	return nil
 }
@@ -188,7 +192,9 @@ func (a *Admission) entry(s job.Submission, plan job.Plan, c *committer, who *ca
 	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
 		s.MaxRetries = plan.MaxRetries
 	}
-	return &entry{submission: s, priority: plan.Priority, rank: plan.Priority, place: -1, home: c, who: who}, nil
+	e := &entry{submission: s, priority: plan.Priority, rank: plan.Priority, place: -1, who: who}
+	e.home.Store(c)
+	return e, nil
 }
 
 // result is what an answered entry means for its caller.
@@ -206,32 +212,4 @@ func (a *Admission) result(e *entry) Result {
 		return Result{Err: refuse(e.err, a.Hint(e.submission.Tier))}
 	}
 	return Result{Err: e.err}
-}
-
-// home is the committer of an Idempotency-Key, nil without one.
-func (a *Admission) home(key string) *committer {
-	if key == "" {
-		return nil
-	}
-	return a.committers[job.Home(key, len(a.committers))]
-}
-
-// choose picks the partition with the shortest waiting list; among equals they take turns, so that each fills its own part of
-// the capacity evenly.
-func (a *Admission) choose() *committer {
-	if len(a.committers) == 1 {
-		return a.committers[0]
-	}
-	first := int(a.turn.Add(1))
-	best, least := (*committer)(nil), int64(0)
-	for i := range a.committers {
-		c := a.committers[(first+i)%len(a.committers)]
-		if n := c.load.Load(); best == nil || n < least {
-			best, least = c, n
-		}
-		if least == 0 {
-			break
-		}
-	}
-	return best
 }

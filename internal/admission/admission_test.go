@@ -83,7 +83,7 @@ func TestSubmit_TheGateClosesOverTheWaitingList(t *testing.T) {
 		go func() { fresh <- submit(t.Context(), a, job.Paid) }()
 		synctest.Wait()
 		for range 3 {
-			gate.Observe(job.ErrAmbiguous)
+			gate.Observe(0, job.ErrAmbiguous)
 		}
 		close(hold)
 		if r := <-fresh; !errors.Is(r.err, job.ErrUnhealthy) || r.took > pause {

@@ -67,7 +67,7 @@ func (a *Admission) SubmitBatch(ctx context.Context, batch []job.Submission) []R
 	case <-ctx.Done():
 		for _, e := range entries {
 			if e != nil {
-				e.home.leave(e, whyLeft(ctx, nil))
+				e.leave(whyLeft(ctx, nil))
 			}
 		}
 	}
@@ -89,21 +89,27 @@ func whyLeft(ctx context.Context, patience error) error {
 
 // send puts a call's worth of submissions into the lists of their committers. Their places are taken.
 func (a *Admission) send(batch []job.Submission, entries []*entry, results []Result, who *caller) {
-	chosen := a.choose()
+	var chosen *committer
 	groups := map[*committer][]*entry{}
-	for i, s := range batch {
+	for i := range batch {
+		s := &batch[i]
 		plan, ok := a.plans.Plan(s.Tier)
-		c, err := a.home(s.Idempotency.Key), job.ErrUnknownTier
-		if c == nil {
-			c = chosen
-		}
+		c, err := chosen, job.ErrUnknownTier
 		if ok {
-			entries[i], err = a.entry(s, plan, c, who)
+			if err = nil; c == nil || s.Idempotency.Key != "" {
+				c, err = a.place(s)
+			}
+			if err == nil {
+				entries[i], err = a.entry(*s, plan, c, who)
+			}
 		}
 		if err != nil {
 			results[i].Err = err
 			a.room.give(1)
 			continue
+		}
+		if s.Idempotency.Key == "" {
+			chosen = c // those without a key share a call
 		}
 		who.left.Add(1)
 		groups[c] = append(groups[c], entries[i])

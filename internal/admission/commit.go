@@ -29,7 +29,11 @@ type committer struct {
 
 	journal    Journal // nil = none
 	withdrawer Withdrawer
-	run        func() string
+	run        func(partition int) string
+
+	elsewhere func(s *job.Submission, asked *partitionSet) *committer // where else a submit may go; nil where there is one partition
+	mint      *mint                                                   // of ids for there
+	lately    refusals
 
 	load atomic.Int64 // submits without an answer
 
@@ -70,11 +74,19 @@ func (c *committer) stop() {
 
 // add puts entries into the list, in their order.
 func (c *committer) add(entries ...*entry) {
+	c.load.Add(int64(len(entries)))
+	c.enter(entries)
+}
+
+// enter is add for entries that are counted as this committer's load. One whose caller has left meanwhile has its answer.
+func (c *committer) enter(entries []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.load.Add(int64(len(entries)))
 	for _, e := range entries {
-		if c.stopping {
+		switch {
+		case e.answered:
+			continue
+		case c.stopping:
 			c.settle(e, refuse(job.ErrUnhealthy, 0))
 			continue
 		}
@@ -86,10 +98,13 @@ func (c *committer) add(entries ...*entry) {
 }
 
 // leave ends the wait for an entry that has no answer yet, because its caller left (why) or its patience is over (nil). If it was never
-// sent it is withdrawn, and never will be sent.
-func (c *committer) leave(e *entry, why error) {
+// sent it is withdrawn, and never will be sent. It is false if the entry has gone to another committer.
+func (c *committer) leave(e *entry, why error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e.home.Load() != c {
+		return false
+	}
 	c.waiting.remove(e)
 	switch {
 	case why != nil:
@@ -99,43 +114,55 @@ func (c *committer) leave(e *entry, why error) {
 	default:
 		c.settle(e, refuse(job.ErrUnhealthy, 0))
 	}
+	return true
 }
 
-// take waits for work and takes what fits one call. While the gate is closed, what was never sent is refused instead; what may have
-// been executed is asked about all the same. It returns nil when the committer has stopped and nothing waits any more.
+// take waits for work and takes what fits one call. While the gate is closed, what was never sent goes elsewhere or is refused instead; what
+// may have been executed is asked about all the same. It returns nil when the committer has stopped and nothing waits any more.
 func (c *committer) take() []*entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for {
-		for len(c.waiting) == 0 || c.holding {
-			if c.stopping && c.pausing == 0 {
-				return nil
-			}
-			c.work.Wait()
-		}
-		batch := c.waiting.batch()
-		if !c.gate.Open() {
-			batch = c.refuseUnsent(batch)
-		}
-		if len(batch) > 0 {
-			for _, e := range batch {
-				e.sent = true
-			}
+		batch, moved, ok := c.takeOnce()
+		deliver(moved)
+		if !ok || len(batch) > 0 {
 			return batch
 		}
 	}
 }
 
-func (c *committer) refuseUnsent(batch []*entry) []*entry {
-	sent := batch[:0]
-	for _, e := range batch {
-		if e.sent {
-			sent = append(sent, e)
-			continue
+// takeOnce is one look at the list: what to send, and what has gone elsewhere. ok is false when the committer is through.
+func (c *committer) takeOnce() (batch, moved []*entry, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.waiting) == 0 || c.holding {
+		if c.stopping && c.pausing == 0 {
+			return nil, nil, false
 		}
-		c.settle(e, c.gate.refusal())
+		c.work.Wait()
 	}
-	return sent
+	batch = c.waiting.batch()
+	if !c.gate.OpenAt(c.partition) {
+		batch, moved = c.turnAway(batch)
+	}
+	for _, e := range batch {
+		e.sent = true
+	}
+	return batch, moved, true
+}
+
+// turnAway keeps of a batch what was sent before. The lock is held.
+func (c *committer) turnAway(batch []*entry) (sent, moved []*entry) {
+	sent = batch[:0]
+	for _, e := range batch {
+		switch {
+		case e.sent:
+			sent = append(sent, e)
+		case c.moveOn(e, nil):
+			moved = append(moved, e)
+		default:
+			c.settle(e, c.gate.refusal(c.partition))
+		}
+	}
+	return sent, moved
 }
 
 // call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the others' job
@@ -145,7 +172,7 @@ func (c *committer) call(batch []*entry) bool {
 	submissions := make([]job.Submission, len(batch))
 	for i, e := range batch {
 		if c.journal != nil && e.run == "" {
-			e.run = c.run() // older than what the call is about to do, so a Redis that loses it has another one
+			e.run = c.run(c.partition) // older than what the call is about to do, so a Redis that loses it has another one
 		}
 		open[i] = e.priority == inDoubtPriority
 		submissions[i] = e.submission
@@ -154,7 +181,7 @@ func (c *committer) call(batch []*entry) bool {
 	defer cancel()
 	watchdog := time.AfterFunc(callLimit, func() {
 		err := fmt.Errorf("submit ignored its deadline of %s: %w", callTimeout, job.ErrAmbiguous)
-		c.gate.Observe(err)
+		c.gate.Observe(c.partition, err)
 		c.settleAll(batch, open, nil, err)
 		c.start()
 	})

@@ -20,39 +20,56 @@ const (
 	gateTick     = 200 * time.Millisecond
 )
 
-// GateOptions are what a Gate needs. Probe is required: a tiny write to the store.
+// GateOptions are what a Gate needs. Probe is required, and with several partitions ProbePartition.
 type GateOptions struct {
-	Probe       func(ctx context.Context) error
-	Threshold   int   // consecutive infrastructure errors that close it; default 3
-	OutboxCount int64 // undrained outcomes that close it; default 100,000
-	OutboxBytes int64 // their bytes; default 256 MiB
+	Probe       func(ctx context.Context) error // a tiny write to the store; with several partitions to what they share, the journal's store
+	Threshold   int                             // consecutive infrastructure errors that close it; default 3
+	OutboxCount int64                           // undrained outcomes that close it; default 100,000
+	OutboxBytes int64                           // their bytes; default 256 MiB
 	Log         *slog.Logger
+
+	Partitions     int                                            // default 1
+	ProbePartition func(ctx context.Context, partition int) error // a tiny write to the server of a partition
 }
 
 // GateState is the gate as users and operators see it.
 type GateState struct {
-	Open      bool
-	Failures  int // consecutive infrastructure errors so far
+	Open      bool // jobs may enter, in some partition at least
+	Failures  int  // consecutive infrastructure errors so far; with several partitions, of the worst of them
 	Threshold int
 	Reason    string    // why it is closed
 	NextProbe time.Time // zero while open
+
+	Partitions int
+	Closed     []int // the partitions that take no jobs while others do, because their own server fails
 }
 
 // Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors, on a full
 // outbox, or when the accept journal fails, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
-// retries and back-off of jobs neither see nor move it. It is safe for concurrent use.
+// retries and back-off of jobs neither see nor move it. With several partitions, which may live on several servers, each has a gate of its own
+// for the errors: one that is closed refuses nothing for the others. It is safe for concurrent use.
 type Gate struct {
 	options GateOptions
-	open    atomic.Bool
+	open    atomic.Bool // somewhere
 
 	mu      sync.Mutex
-	facts   facts
-	reason  string
+	whole   leaf   // with one partition its store's health too
+	parts   []leaf // the partitions', where there are several
 	onOpen  []func()
 	stop    context.CancelFunc
 	stopped bool
 	group   sync.WaitGroup
 }
+
+// leaf is the part of the gate that closes and opens by itself. Gate.mu guards all but open.
+type leaf struct {
+	open      atomic.Bool
+	partition int // wholeGate for all
+	facts     facts
+	reason    string
+}
+
+const wholeGate = -1
 
 // facts are what the verdict is made of.
 type facts struct {
@@ -107,47 +124,96 @@ func NewGate(o GateOptions) *Gate {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	g := &Gate{options: o, facts: facts{open: true, threshold: o.Threshold}}
+	g := &Gate{options: o}
+	g.whole.begin(wholeGate, o.Threshold)
+	if o.Partitions > 1 {
+		g.parts = make([]leaf, o.Partitions)
+		for p := range g.parts {
+			g.parts[p].begin(p, o.Threshold)
+		}
+	}
 	g.open.Store(true)
 	return g
 }
 
-// Open reports whether jobs may enter. It costs one atomic read.
+func (l *leaf) begin(partition, threshold int) {
+	l.partition, l.facts = partition, facts{open: true, threshold: threshold}
+	l.open.Store(true)
+}
+
+// of is the leaf that hears of a partition's store.
+func (g *Gate) of(partition int) *leaf {
+	if g.parts == nil {
+		return &g.whole
+	}
+	return &g.parts[partition]
+}
+
+// Open reports whether jobs may enter, somewhere. It costs one atomic read.
 func (g *Gate) Open() bool { return g.open.Load() }
+
+// OpenAt reports whether jobs may enter a partition. It costs two atomic reads.
+func (g *Gate) OpenAt(partition int) bool { return g.whole.open.Load() && g.of(partition).open.Load() }
 
 // State is a consistent copy of what the gate knows.
 func (g *Gate) State() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := GateState{Open: g.facts.open, Failures: g.facts.failures, Threshold: g.facts.threshold}
+	s := GateState{Open: g.open.Load(), Failures: g.whole.facts.failures, Threshold: g.whole.facts.threshold, Partitions: max(len(g.parts), 1)}
+	for p := range g.parts {
+		s.Failures = max(s.Failures, g.parts[p].facts.failures)
+		if !g.parts[p].facts.open && s.Open {
+			s.Closed = append(s.Closed, p)
+		}
+	}
 	if !s.Open {
-		s.Reason, s.NextProbe = g.reason, g.facts.nextProbe
+		shut := g.shut(wholeGate)
+		s.Reason, s.NextProbe = shut.reason, shut.facts.nextProbe
 	}
 	return s
 }
 
-// OnOpen adds a function that is called each time the gate opens again. It must not block.
+// shut is what keeps a partition closed, or (wholeGate) everything: then it is the partition that is asked next. The lock is held.
+func (g *Gate) shut(partition int) *leaf {
+	switch {
+	case !g.whole.facts.open || g.parts == nil:
+		return &g.whole
+	case partition != wholeGate:
+		return &g.parts[partition]
+	}
+	next := &g.parts[0]
+	for p := range g.parts {
+		if g.parts[p].facts.nextProbe.Before(next.facts.nextProbe) {
+			next = &g.parts[p]
+		}
+	}
+	return next
+}
+
+// OnOpen adds a function that is called each time the gate, or a partition's, opens again, by several at once if several
+// open. It must not block.
 func (g *Gate) OnOpen(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onOpen = append(g.onOpen, f)
 }
 
-// Observe takes the outcome of a mutating call to the store: nil, or its error. Infrastructure errors count, success starts the
+// Observe takes the outcome of a mutating call to a partition: nil, or its error. Infrastructure errors count, success starts the
 // count again; anything else says nothing about the store, a client that hung up least of all. Only a probe opens a closed gate.
-func (g *Gate) Observe(err error) {
+func (g *Gate) Observe(partition int, err error) {
 	infrastructure := errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
 	if err != nil && !infrastructure {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	l := g.of(partition)
 	if err == nil {
-		g.facts.failures = 0
+		l.facts.failures = 0
 		return
 	}
-	g.facts.failures++
-	g.settle(time.Now(), err.Error())
+	l.facts.failures++
+	g.settle(l, time.Now(), err.Error())
 }
 
 // SetOutbox tells how much is decided but not yet in SQL. At its limits the gate closes; it counts as full down to 90 % of them.
@@ -155,11 +221,11 @@ func (g *Gate) SetOutbox(count, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	limitCount, limitBytes := g.options.OutboxCount, g.options.OutboxBytes
-	if g.facts.outboxFull {
+	if g.whole.facts.outboxFull {
 		limitCount, limitBytes = limitCount*9/10, limitBytes*9/10
 	}
-	g.facts.outboxFull = count >= limitCount || bytes >= limitBytes
-	g.settle(time.Now(), "")
+	g.whole.facts.outboxFull = count >= limitCount || bytes >= limitBytes
+	g.settle(&g.whole, time.Now(), "")
 }
 
 // ObserveJournal takes the outcome of a transaction of the accept journal: an error closes the gate, for without its row nothing is accepted.
@@ -168,40 +234,57 @@ func (g *Gate) ObserveJournal(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
-		if g.facts.open {
-			g.facts.unkept = false
+		if g.whole.facts.open {
+			g.whole.facts.unkept = false
 		}
 		return
 	}
 	if errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
-		g.facts.unkept = true
-		g.settle(time.Now(), err.Error())
+		g.whole.facts.unkept = true
+		g.settle(&g.whole, time.Now(), err.Error())
 	}
 }
 
-// settle closes the gate if it must be closed, and returns the verdict. The lock is held.
-func (g *Gate) settle(now time.Time, lastError string) verdict {
-	v := judge(g.facts, now)
+// settle closes a leaf if it must be closed, and returns the verdict. The lock is held.
+func (g *Gate) settle(l *leaf, now time.Time, lastError string) verdict {
+	v := judge(l.facts, now)
 	switch v {
 	case closeFailures:
-		g.reason = fmt.Sprintf("%d consecutive errors of the store", g.facts.failures)
+		l.reason = fmt.Sprintf("%d consecutive errors of the store", l.facts.failures)
 	case closeJournal:
-		g.reason = "SQL does not take what the accept journal must keep"
+		l.reason = "SQL does not take what the accept journal must keep"
 	case closeOutbox:
-		g.reason = "the outbox is full: SQL does not keep up"
+		l.reason = "the outbox is full: SQL does not keep up"
 	default:
 		return v
 	}
-	g.facts.open, g.facts.changed, g.facts.nextProbe = false, now, now.Add(dwell)
-	g.open.Store(false)
-	g.options.Log.Warn("gate closed", "reason", g.reason, "cause", lastError)
+	l.facts.open, l.facts.changed, l.facts.nextProbe = false, now, now.Add(dwell)
+	l.open.Store(false)
+	g.look()
+	g.log(l).Warn("gate closed", "reason", l.reason, "cause", lastError)
 	return v
 }
 
-// refusal is what a submit is told while the gate is closed.
-func (g *Gate) refusal() error {
+// look sets whether anything may enter. The lock is held.
+func (g *Gate) look() {
+	open := g.parts == nil
+	for p := range g.parts {
+		open = open || g.parts[p].facts.open
+	}
+	g.open.Store(open && g.whole.facts.open)
+}
+
+func (g *Gate) log(l *leaf) *slog.Logger {
+	if l.partition == wholeGate {
+		return g.options.Log
+	}
+	return g.options.Log.With("partition", l.partition)
+}
+
+// refusal is what a submit is told while the gate is closed: a partition's, or (wholeGate) all.
+func (g *Gate) refusal(partition int) error {
 	g.mu.Lock()
-	next := g.facts.nextProbe
+	next := g.shut(partition).facts.nextProbe
 	g.mu.Unlock()
 	return refuse(job.ErrUnhealthy, time.Until(next))
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,7 +80,7 @@ func TestGate_ClosesAtItsThreshold_S2_N14_T_6(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewGate(GateOptions{Threshold: 3})
 			for _, err := range c.observed {
-				g.Observe(err)
+				g.Observe(0, err)
 			}
 			if s := g.State(); s.Open != c.open || g.Open() != c.open || s.Failures != c.failures || s.Threshold != 3 || (s.Reason == "") != c.open {
 				t.Errorf("%+v", s)
@@ -92,7 +94,7 @@ func TestGate_ClosesAtItsThreshold_S2_N14_T_6(t *testing.T) {
 func TestGate_IsNotTheBackoff_S2_P9(t *testing.T) {
 	g := NewGate(GateOptions{Threshold: 1})
 	for _, err := range []error{errors.New("handler failed"), job.Permanent(errors.New("x")), job.RetryAfter(time.Hour, errors.New("x")), job.ErrMaxTime, job.ErrLeaseLost} {
-		g.Observe(err)
+		g.Observe(0, err)
 	}
 	if s := g.State(); !s.Open || s.Failures != 0 {
 		t.Errorf("%+v", s)
@@ -130,12 +132,12 @@ func TestGate_OpensByAProbe_F13_T_6(t *testing.T) {
 				g.OnOpen(func() { woken++ })
 				closed := time.Now()
 				for range 3 {
-					g.Observe(job.ErrUnavailable)
+					g.Observe(0, job.ErrUnavailable)
 				}
 				// Others go on failing: that must not keep the gate from probing.
 				for range 200 {
 					pass(100 * time.Millisecond)
-					g.Observe(job.ErrUnavailable)
+					g.Observe(0, job.ErrUnavailable)
 				}
 				if g.Open() || woken != 0 {
 					t.Fatal("open without a store")
@@ -165,10 +167,10 @@ func TestGate_StaysClosedForTwoSeconds_F56(t *testing.T) {
 		g := startGate(t, &store{}, GateOptions{Threshold: 3})
 		begun := time.Now()
 		for range 3 {
-			g.Observe(job.ErrAmbiguous)
+			g.Observe(0, job.ErrAmbiguous)
 		}
 		for !g.Open() {
-			g.Observe(nil) // another caller succeeds
+			g.Observe(0, nil) // another caller succeeds
 			pass(10 * time.Millisecond)
 		}
 		if took := time.Since(begun); took < dwell || took > dwell+2*gateTick {
@@ -189,7 +191,7 @@ func TestGate_DoesNotFlap_F56(t *testing.T) {
 				err = job.ErrUnavailable
 			}
 			s.set(err, false)
-			g.Observe(err)
+			g.Observe(0, err)
 			pass(100 * time.Millisecond)
 			if g.Open() != open {
 				open = !open
@@ -226,5 +228,71 @@ func TestGate_FullOutbox(t *testing.T) {
 		if n := len(s.probed()); n != 2 {
 			t.Errorf("%d probes: a full outbox is not probed", n)
 		}
+	})
+}
+
+// Each partition has a gate of its own for its server's errors: one that is closed refuses nothing for the others. What concerns all closes all.
+func TestGate_OfPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		down := map[int]bool{0: true, 2: true}
+		var opened atomic.Int32
+		g := startGate(t, &store{}, GateOptions{Partitions: 3, ProbePartition: func(_ context.Context, p int) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if down[p] {
+				return job.ErrUnavailable
+			}
+			return nil
+		}})
+		g.OnOpen(func() { opened.Add(1) })
+		is := func(when string, open bool, closed ...int) {
+			t.Helper()
+			s := g.State()
+			if s.Open != open || g.Open() != open || !slices.Equal(s.Closed, closed) || s.Partitions != 3 || (s.Reason == "") != open {
+				t.Errorf("%s: %+v", when, s)
+			}
+			for p := range 3 {
+				if want := open && !slices.Contains(closed, p); open && g.OpenAt(p) != want {
+					t.Errorf("%s: partition %d open: %v", when, p, !want)
+				}
+			}
+		}
+		fails := func(p int) {
+			for range 3 {
+				g.Observe(p, job.ErrUnavailable)
+			}
+		}
+		g.Observe(0, job.ErrUnavailable)
+		g.Observe(1, job.ErrUnavailable)
+		g.Observe(2, job.ErrUnavailable)
+		is("one error each", true)
+		fails(0)
+		g.Observe(1, nil)
+		is("one fails", true, 0)
+		fails(2)
+		is("two fail", true, 0, 2)
+		fails(1)
+		is("all fail", false)
+		if r := g.State(); !strings.Contains(r.Reason, "consecutive errors") || time.Until(r.NextProbe) != dwell {
+			t.Errorf("%+v", r)
+		}
+		pass(dwell + gateTick)
+		is("one is back", true, 0, 2)
+		if opened.Load() != 1 {
+			t.Errorf("told %d times", opened.Load())
+		}
+		g.SetOutbox(100_000, 0)
+		pass(dwell)
+		is("the outbox is full", false)
+		if g.OpenAt(1) {
+			t.Error("a partition is open over a full outbox")
+		}
+		g.SetOutbox(0, 0)
+		mu.Lock()
+		down = nil
+		mu.Unlock()
+		pass(2*dwell + gateTick)
+		is("all are back", true)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +68,7 @@ func journaled(t *testing.T, q Queue, j *fakeJournal) *Admission {
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
 	gate := NewGate(GateOptions{Probe: func(context.Context) error { return nil }})
-	a := New(Options{Queue: q, Plans: plans, Gate: gate, Partitions: 1, Journal: j, Withdrawer: j, Run: func() string { return "run 1" }})
+	a := New(Options{Queue: q, Plans: plans, Gate: gate, Partitions: 1, Journal: j, Withdrawer: j, Run: func(p int) string { return fmt.Sprint("run ", p+1) }})
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +172,10 @@ func TestJournal_ForgottenAndHanging(t *testing.T) {
 // An error of the journal closes the gate; what opens it is a probe, which asks for a write there too.
 func TestGate_TheJournalCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var down atomic.Bool
+		down.Store(true)
 		g := NewGate(GateOptions{Probe: func(context.Context) error {
-			if down {
+			if down.Load() {
 				return job.ErrUnavailable
 			}
 			return nil
@@ -191,12 +193,12 @@ func TestGate_TheJournalCloses(t *testing.T) {
 			t.Errorf("%+v", g.State())
 		}
 		g.ObserveJournal(nil)
-		g.Observe(nil)
+		g.Observe(0, nil)
 		pass(10 * time.Second)
 		if g.Open() {
 			t.Error("opened although the probe fails")
 		}
-		down = false
+		down.Store(false)
 		pass(5 * time.Second)
 		if !g.Open() {
 			t.Error("still closed")

@@ -78,7 +78,9 @@ func begin(t testing.TB, q Queue, partitions int) (*Admission, *Gate) {
 	t.Helper()
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
-	gate := NewGate(GateOptions{Probe: func(context.Context) error { return nil }})
+	gate := NewGate(GateOptions{
+		Probe: func(context.Context) error { return nil }, Partitions: partitions, ProbePartition: func(context.Context, int) error { return nil },
+	})
 	a := New(Options{Queue: q, Plans: plans, Gate: gate, Partitions: partitions})
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -50,43 +51,66 @@ func (g *Gate) Stop(ctx context.Context) error {
 	}
 }
 
-// runOnce is one look: it closes an open gate whose time has come, or probes for a closed one.
+// runOnce is one look: it closes what is open and whose time has come, and probes for what is closed, all at once.
 func (g *Gate) runOnce(ctx context.Context, now time.Time) {
+	var ask []*leaf
 	g.mu.Lock()
-	v := g.settle(now, "")
-	if v != probe {
-		g.mu.Unlock()
-		return
+	for i := range 1 + len(g.parts) {
+		l := &g.whole
+		if i > 0 {
+			l = &g.parts[i-1]
+		}
+		if g.settle(l, now, "") == probe {
+			l.facts.nextProbe = now.Add(probeEvery)
+			ask = append(ask, l)
+		}
 	}
-	g.facts.nextProbe = now.Add(probeEvery)
 	g.mu.Unlock()
+	if len(ask) == 1 {
+		g.tryOpen(ctx, ask[0])
+		return
+	}
+	var group sync.WaitGroup
+	for _, l := range ask {
+		group.Go(func() { g.tryOpen(ctx, l) })
+	}
+	group.Wait()
+}
 
-	err := g.probeOnce(ctx)
-	if err != nil {
-		g.options.Log.Debug("gate: probe failed", "err", err)
+// tryOpen probes for a closed leaf, and opens it if that goes well.
+func (g *Gate) tryOpen(ctx context.Context, l *leaf) {
+	if err := g.probeOnce(ctx, l.partition); err != nil {
+		g.log(l).Debug("gate: probe failed", "err", err)
 		return
 	}
 	g.mu.Lock()
-	if g.facts.outboxFull {
+	if l.facts.outboxFull {
 		g.mu.Unlock()
 		return
 	}
-	g.facts.open, g.facts.changed, g.facts.failures, g.facts.unkept = true, time.Now(), 0, false
-	g.open.Store(true)
+	l.facts.open, l.facts.changed, l.facts.failures, l.facts.unkept = true, time.Now(), 0, false
+	l.open.Store(true)
+	g.look()
 	told := g.onOpen
 	g.mu.Unlock()
-	g.options.Log.Info("gate open")
+	g.log(l).Info("gate open")
 	for _, f := range told {
 		f()
 	}
 }
 
 // probeOnce asks the store, for at most 500 ms even if the probe ignores its deadline.
-func (g *Gate) probeOnce(ctx context.Context) error {
+func (g *Gate) probeOnce(ctx context.Context, partition int) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	answer := make(chan error, 1)
-	g.group.Go(func() { answer <- g.options.Probe(ctx) })
+	g.group.Go(func() {
+		if partition == wholeGate {
+			answer <- g.options.Probe(ctx)
+			return
+		}
+		answer <- g.options.ProbePartition(ctx, partition)
+	})
 	select {
 	case err := <-answer:
 		return err

@@ -8,8 +8,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// settleAll answers the entries of a call, or sends them again after a pause.
+// settleAll answers the entries of a call, or sends them elsewhere, or again after a pause.
 func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitReply, err error) {
+	deliver(c.sort(batch, open, replies, err))
+}
+
+// sort is settleAll but for those that it returns: they have gone to other committers.
+func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply, err error) (moved []*entry) {
 	if err == nil && len(replies) != len(batch) {
 		err = fmt.Errorf("submit gave %d answers for %d entries", len(replies), len(batch))
 	}
@@ -19,7 +24,7 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 	defer c.mu.Unlock()
 	if err != nil && !failed {
 		c.isolate(batch, open, err)
-		return
+		return nil
 	}
 	var resend []*entry
 	var k kept
@@ -31,7 +36,12 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 		if unavailable {
 			e.refused++
 		}
-		switch decide(reply, unavailable, open[i], e.refused) {
+		step := decide(reply, unavailable, open[i], e.refused)
+		if why, certain := refused(step, unavailable); certain && c.moveOn(e, why) {
+			moved = append(moved, e)
+			continue
+		}
+		switch step {
 		case accept:
 			if c.journal == nil || !k.note(e, reply) {
 				c.settle(e, nil)
@@ -74,6 +84,7 @@ func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitR
 		c.holding = c.holding || failed
 		time.AfterFunc(pause, func() { c.resume(resend, failed) })
 	}
+	return moved
 }
 
 // isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself, so that the
@@ -117,6 +128,9 @@ func (c *committer) resume(entries []*entry, failed bool) {
 func (c *committer) settle(e *entry, err error) {
 	if e.answered {
 		return
+	}
+	if e.why != nil && errors.Is(err, job.ErrUnhealthy) {
+		err = e.why // who says that there is no room says more than who could not be asked
 	}
 	e.answered, e.err = true, err
 	c.load.Add(-1)

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"container/heap"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -11,20 +12,22 @@ import (
 // Redis puts one call's worth of submits in doubt, not all that wait.
 const inDoubtPriority = 0
 
-// entry is one submit on its way. The committer's lock guards all but submission, home and who; what is set once answered is its
-// caller's to read after that.
+// entry is one submit on its way. The lock of its home guards all but home and who; what is set once answered, and the submission with the id
+// that it has by then, is its caller's to read after that.
 type entry struct {
 	submission job.Submission
-	home       *committer
+	home       atomic.Pointer[committer] // changes under the lock of the one that hands it on
 	who        *caller
-	priority   int    // the tier's, or inDoubtPriority
-	rank       int    // the tier's, always
-	run        string // the life of Redis that was known before it was first sent; only with a journal
-	arrival    uint64 // order within a priority
-	place      int    // in the waiting list; -1 = not in it
-	sent       bool   // in a call now, or in an earlier one that may have been executed
-	refused    int    // times the store certainly did not execute it
-	alone      bool   // goes into a call by itself: a call with others failed for what is in it
+	priority   int          // the tier's, or inDoubtPriority
+	rank       int          // the tier's, always
+	run        string       // the life of Redis that was known before it was first sent; only with a journal
+	arrival    uint64       // order within a priority
+	place      int          // in the waiting list; -1 = not in it
+	sent       bool         // in a call now, or in an earlier one that may have been executed
+	refused    int          // times the store certainly did not execute it
+	alone      bool         // goes into a call by itself: a call with others failed for what is in it
+	asked      partitionSet // that certainly did not take it
+	why        error        // what the first of them said that had no room: job.ErrQueueFull or job.ErrQuota
 	answered   bool
 	err        error  // the answer
 	first      job.ID // and the first submit's job, of a replay

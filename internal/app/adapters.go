@@ -21,13 +21,13 @@ import (
 // waking tells the pool of this process about a submit at once: its own doorbell would take a turn through Redis.
 type waking struct {
 	*queue.Queue
-	wake func()
+	wake func(partition int)
 }
 
 func (w waking) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	replies, err := w.Queue.Submit(ctx, partition, batch)
 	if err == nil {
-		w.wake()
+		w.wake(partition)
 	}
 	return replies, err
 }
@@ -114,10 +114,16 @@ func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 	v.metrics.Recovered(j.Tier, w, r.Word)
 }
 
-// probe asks the stores for a tiny write: Redis, and with a journal SQL, for without its row nothing is accepted.
+// probe asks the stores for a tiny write: Redis, but where each partition is asked by itself, and with a journal SQL, for without its row
+// nothing is accepted.
 func (v *server) probe(ctx context.Context) error {
-	if err := v.queue.Probe(ctx); err != nil || v.journal == nil {
-		return err
+	if v.config.Partitions == 1 {
+		if err := v.queue.Probe(ctx); err != nil {
+			return err
+		}
+	}
+	if v.journal == nil {
+		return nil
 	}
 	return v.journal.Probe(ctx)
 }
@@ -154,7 +160,7 @@ func (v *server) load(t job.Tier) (fresh, limit int64) {
 func (v *server) saw(now view) {
 	s := telemetry.Snapshot{SQLUp: !v.stores.archive.Down(), Schedulers: map[string]time.Duration{}}
 	g := v.gate.State()
-	s.GateOpen, s.GateFailures = g.Open, g.Failures
+	s.GateOpen, s.GateFailures, s.Partitions, s.ClosedPartitions = g.Open, g.Failures, g.Partitions, g.Closed
 	if v.config.Roles.Recovery {
 		s.Schedulers["crashed"], s.Schedulers["stuck"] = v.crashed.Delay(), v.stuck.Delay()
 	}

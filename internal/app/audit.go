@@ -32,7 +32,7 @@ type givingBack struct {
 }
 
 func (g givingBack) Restore(ctx context.Context, ids []job.ID) (int, error) {
-	run, err := g.queue.RunID(ctx)
+	runs, err := g.queue.RunIDs(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func (g givingBack) Restore(ctx context.Context, ids []job.ID) (int, error) {
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	return g.ledger.GiveBack(ctx, rows, run)
+	return g.ledger.GiveBack(ctx, rows, runs)
 }
 
 // audits is the audit as the API shows it.

@@ -39,7 +39,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		clients:  clients,
 		archive:  a,
 		mode:     "embedded",
-		where:    []string{"everything    " + file},
+		where:    []string{"everything    " + file, fmt.Sprintf("at most       %d waiting and %d scheduled jobs; for more, REDIS_URL and MYSQL_DSN", c.Capacity, c.ScheduledLimit)},
 		survives: "every accepted job, result and dead letter, also if the process is killed",
 		server:   ageing(server),
 		keep:     embeddedKeep,

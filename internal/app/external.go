@@ -47,7 +47,10 @@ func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) erro
 		log.Warn("Redis does not say how it persists and evicts; it must not evict (maxmemory-policy noeviction)", "err", err)
 		return nil
 	case d.Eviction != "noeviction":
-		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q)", d.Eviction)
+		if d.Server != "" {
+			d.Server = " on " + d.Server
+		}
+		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q%s)", d.Eviction, d.Server)
 	case d.AOF:
 		log.Info("Redis persists", "appendfsync", d.Fsync, "redis", d.Version)
 	case !d.Known:

@@ -135,6 +135,12 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 	up(&h.Components.DB, err == nil, "DOWN", "outcomes wait in Redis until it is back", "DEGRADED")
 	gate := o.gateState()
 	up(&h.Components.Gate, gate.Open, "OUT_OF_SERVICE", gate.Reason, "OUT_OF_SERVICE")
+	if s := o.gate.State(); len(s.Closed) > 0 {
+		h.Components.Gate.Detail = partitionsClosed(s)
+		if h.Status == "UP" {
+			h.Status = "DEGRADED"
+		}
+	}
 	v := o.pulse.last()
 	up(&h.Components.Redis, v.ok, "DOWN", "it does not answer", "DOWN")
 	h.Components.Job.Status = "UP"

@@ -20,8 +20,8 @@ type pulse struct {
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
 	heard   func(view)
-	changed func() // called when Redis began a new life; nil = nobody asks
-	run     string
+	changed func() // called when Redis began a new life, in any partition; nil = nobody asks
+	runs    []string
 	log     *slog.Logger
 	failed  bool
 }
@@ -108,14 +108,20 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 
 // lookAtRun tells whoever asks that Redis began a new life: it may have forgotten jobs.
 func (p *pulse) lookAtRun(ctx context.Context) {
-	run, err := p.queue.RunID(ctx)
-	if err != nil || run == p.run {
-		return // an error is looked at again in a second
+	runs, _ := p.queue.RunIDs(ctx) // who does not answer is asked again in a second
+	if p.runs == nil {
+		p.runs = make([]string, len(runs))
 	}
-	if p.run != "" {
+	began := false
+	for i, run := range runs {
+		if run != "" && run != p.runs[i] {
+			began = began || p.runs[i] != ""
+			p.runs[i] = run
+		}
+	}
+	if began {
 		p.changed()
 	}
-	p.run = run
 }
 
 // present says that this process runs jobs.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -43,9 +44,14 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	} else {
 		check("sql", "UP", "")
 	}
-	if gate := r.gate.State(); gate.Open {
+	switch gate := r.gate.State(); {
+	case gate.Open && len(gate.Closed) > 0:
+		report.Status = worse(report.Status)
 		check("gate", "UP", "")
-	} else {
+		check("partitions", "DOWN", partitionsClosed(gate))
+	case gate.Open:
+		check("gate", "UP", "")
+	default:
 		report.Ready, report.Status = false, "OUT_OF_SERVICE"
 		check("gate", "DOWN", gate.Reason)
 	}
@@ -63,6 +69,11 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 		check("draining", "DOWN", "the process is stopping")
 	}
 	return report
+}
+
+// partitionsClosed says which partitions take no jobs while others do.
+func partitionsClosed(g admission.GateState) string {
+	return fmt.Sprintf("%d of %d partitions are closed, their server fails: %s", len(g.Closed), g.Partitions, strings.Trim(fmt.Sprint(g.Closed), "[]"))
 }
 
 // worse is the status of a process that serves, but not well.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -31,14 +32,15 @@ func (v *server) wireQueue() {
 		OutboxCount: int64(c.OutboxLimit),
 		OutboxBytes: 256 << 20,
 		Log:         v.log,
+		Partitions:  c.Partitions, ProbePartition: func(ctx context.Context, p int) error { return v.queue.ProbePartition(ctx, p) },
 	})
 	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
 		KeepEnded: c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
-		Observe: func(script string, took time.Duration, err error) {
+		Observe: func(script string, partition int, took time.Duration, err error) {
 			if script != "rate" { // it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
-				v.gate.Observe(err)
+				v.gate.Observe(partition, err)
 			}
 			v.metrics.RedisOp(script, took)
 		},
@@ -98,19 +100,24 @@ func (v *server) wireWork() {
 		v.gate.OnOpen(loop.Wake)
 	}
 	v.pool = worker.New(worker.Config{
-		Slots: c.Workers, Partitions: c.Partitions, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
+		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
 	}, v.work(), v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	if c.Roles.API {
-		v.wireAPI(wake)
+		v.wireAPI()
 	}
 	v.wireOps()
 }
 
-func (v *server) wireAPI(wake func()) {
+func (v *server) wireAPI() {
 	c := v.config
+	wake := func(partition int) {
+		if c.Roles.Worker {
+			v.pool.WakeAt(partition)
+		}
+	}
 	entry := admission.Options{
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
 	}

@@ -133,7 +133,9 @@ var table = []room{
 	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},
 	{
 		dir: "bench", testOnly: true,
-		rooms: []string{job, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit}, libs: []string{goRedis, mysql},
+		// A module of its own: what tierq is compared with is no dependency of tierq.
+		rooms: []string{job, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit},
+		libs:  []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
 	},
 }
 

@@ -29,7 +29,8 @@ type ChangesOptions struct {
 
 const (
 	changesHeld  = 10_000 // at most, while the store is away
-	changesBatch = 100    // in one call
+	changesBytes = 16 << 20
+	changesBatch = 100 // in one call
 	changesBound = 5 * time.Second
 	changesFloor = 100 * time.Millisecond // before the store is tried again; it doubles
 	changesCeil  = 10 * time.Second
@@ -37,7 +38,7 @@ const (
 )
 
 // Changes is the log of what operators did: who, what, before, after. Each change is a line of the process' log at once, and a row of the store
-// as soon as that takes it. Until then it waits here: at most 10,000 do, and those of a process that is killed are in its log only.
+// as soon as that takes it. Until then it waits here: at most 10,000 do, of 16 MiB together, and those of a process that is killed are in its log only.
 type Changes struct {
 	opts ChangesOptions
 	log  *slog.Logger
@@ -76,13 +77,18 @@ func (c *Changes) Record(change job.Change) {
 
 // drop lets the oldest go where too many wait. The caller holds mu.
 func (c *Changes) drop() {
-	over := len(c.waiting) - changesHeld
-	if over <= 0 {
+	over, bytes := max(len(c.waiting)-changesHeld, 0), 0
+	for i := len(c.waiting) - 1; i >= over; i-- {
+		if bytes += len(c.waiting[i].Before) + len(c.waiting[i].After); bytes > changesBytes {
+			over = i + 1
+		}
+	}
+	if over == 0 {
 		return
 	}
 	c.waiting = append(c.waiting[:0:0], c.waiting[over:]...)
 	if c.lost == 0 {
-		c.log.Error("the log of changes loses entries: SQL takes none, and no more can wait; they are in this log", "waiting", changesHeld)
+		c.log.Error("the log of changes loses entries: SQL takes none, and no more can wait; they are in this log", "waiting", len(c.waiting))
 	}
 	c.lost += over
 }

@@ -147,3 +147,27 @@ func TestChangesFit_A54(t *testing.T) {
 		}
 	})
 }
+
+// Large entries are bounded in bytes as well; the newest stay.
+func TestLargeChangesAreBounded(t *testing.T) {
+	logging(t, func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer) {
+		s.fail(errAway)
+		for n := range 100 {
+			large := change(n)
+			large.After = bytes.Repeat([]byte("1"), 1<<20)
+			c.Record(large)
+			synctest.Wait()
+			if held := c.held(); held > changesBytes>>20 {
+				t.Fatalf("%d MiB wait", held)
+			}
+		}
+		if n := strings.Count(lines.String(), "loses entries"); n != 1 || c.held() != changesBytes>>20 {
+			t.Errorf("%d lines about it, %d wait", n, c.held())
+		}
+		s.fail(nil)
+		within(changesCeil)
+		if w := s.written(); len(w) != changesBytes>>20 || w[0].Target != "84" {
+			t.Errorf("%d written, the first %s", len(w), w[0].Target)
+		}
+	})
+}

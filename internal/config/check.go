@@ -65,8 +65,26 @@ func (l *loader) checkStores(c Config) {
 		l.problem("MYSQL_DSN", "not set, but REDIS_URL is; set both (external mode) or neither (embedded mode)")
 	case c.RedisURL == "" && c.MySQLDSN != "":
 		l.problem("REDIS_URL", "not set, but MYSQL_DSN is; set both (external mode) or neither (embedded mode)")
-	case c.Embedded() && !l.bad["TIERQ_ROLES"] && !c.Roles.All():
+	case c.Embedded():
+		l.checkEmbedded(c)
+	}
+}
+
+// embeddedMost is how many jobs may wait, and be scheduled, in embedded mode: its server copies and sorts all of them for each claim, and answers nobody
+// meanwhile.
+const embeddedMost = 100_000
+
+func (l *loader) checkEmbedded(c Config) {
+	if !l.bad["TIERQ_ROLES"] && !c.Roles.All() {
 		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set REDIS_URL and MYSQL_DSN to share the work")
+	}
+	for _, limit := range []struct {
+		name  string
+		value int
+	}{{"TIERQ_CAPACITY", c.Capacity}, {"TIERQ_SCHEDULED_LIMIT", c.ScheduledLimit}} {
+		if !l.bad[limit.name] && limit.value > embeddedMost {
+			l.problem(limit.name, fmt.Sprintf("must be at most %d in embedded mode: each claim costs it all jobs that wait; set REDIS_URL and MYSQL_DSN for more", embeddedMost))
+		}
 	}
 }
 

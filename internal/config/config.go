@@ -24,8 +24,8 @@ type Config struct {
 	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; some of them only in external mode"`
 	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
 
-	Capacity       int   `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL"`
-	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit"`
+	Capacity       int   `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL. Embedded mode: at most 100000"`
+	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit. Embedded mode: at most 100000"`
 	PriorityBase   int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
 	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each"`
 

@@ -86,6 +86,8 @@ func TestProblems(t *testing.T) {
 		"redis alone":          {[]string{"REDIS_URL=redis://h:1"}, "MYSQL_DSN: not set, but REDIS_URL is"},
 		"mysql alone":          {[]string{"MYSQL_DSN=u:p@tcp(h:1)/d"}, "REDIS_URL: not set, but MYSQL_DSN is"},
 		"roles in embedded":    {[]string{"TIERQ_ROLES=api"}, "embedded mode needs api,worker,recovery"},
+		"capacity in embedded": {[]string{"TIERQ_CAPACITY=100001"}, `TIERQ_CAPACITY="100001": must be at most 100000 in embedded mode`},
+		"delayed in embedded":  {[]string{"TIERQ_CAPACITY=100000", "TIERQ_SCHEDULED_LIMIT=100001"}, `TIERQ_SCHEDULED_LIMIT="100001": must be at most 100000 in embedded mode`},
 		"unknown role":         {[]string{"TIERQ_ROLES=api,cook"}, `TIERQ_ROLES="api,cook": "cook" is no role`},
 		"no port":              {[]string{"TIERQ_ADDR=127.0.0.1"}, "is not host:port"},
 		"port too high":        {[]string{"TIERQ_ADDR=127.0.0.1:65536"}, "has no port"},

@@ -126,6 +126,10 @@ func do(t testing.TB, method, url, body string, header ...string) answer {
 }
 
 func try(method, url, body string, header ...string) (answer, error) {
+	return tryOn(client, method, url, body, header...)
+}
+
+func tryOn(client *http.Client, method, url, body string, header ...string) (answer, error) {
 	var r io.Reader
 	if body != "" {
 		r = strings.NewReader(body)

@@ -127,6 +127,7 @@ func (h *Hub) find(id job.ID) (job.Job, error) {
 	ctx, cancel := context.WithTimeout(h.life, readTimeout)
 	defer cancel()
 	j, err := h.Finder.Find(ctx, id)
+	j.Payload = nil // nobody who waits is shown it, and thousands may
 	if err != nil && ctx.Err() != nil {
 		err = errNoAnswer
 	}

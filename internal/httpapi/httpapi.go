@@ -20,7 +20,8 @@ type api struct {
 	waiting   atomic.Int64 // long-polls and streams under way
 	batches   atomic.Int64 // bytes of batches in memory
 	held      atomic.Int64 // refusals on their way, see hold
-	bodies    atomic.Int64 // bytes of other bodies on their way
+	bodies    atomic.Int64 // bytes of other bodies in memory
+	streams   atomic.Int64 // of everything, under way
 	requests  atomic.Int64 // under way; counted where they are bounded
 	profiling atomic.Bool  // a profile that takes its time is being taken
 }

@@ -35,7 +35,11 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 		}
 	}
 	body, held, err := a.bodyMemory().gather(http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit), r.ContentLength, firstPiece)
-	a.bodies.Add(-held)
+	if kept, ok := c.Keys[heldKey].(*int64); ok {
+		*kept += held // until the answer: a submit keeps its body while it waits
+	} else {
+		a.bodies.Add(-held)
+	}
 	if err != nil {
 		return nil, unread(r, err)
 	}

@@ -16,14 +16,18 @@ import (
 // his request is over.
 type visit struct {
 	caller job.Caller
+	held   int64 // bytes of its body in bodyMemory
 	keys   map[any]any
 }
 
-const callerKey = "caller"
+const (
+	callerKey = "caller"
+	heldKey   = "held"
+)
 
 var visits = sync.Pool{New: func() any {
 	v := &visit{}
-	v.keys = map[any]any{callerKey: &v.caller}
+	v.keys = map[any]any{callerKey: &v.caller, heldKey: &v.held}
 	return v
 }}
 
@@ -46,7 +50,10 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 		}
 		v := visits.Get().(*visit)
 		defer func() {
-			c.Keys, v.caller = nil, job.Caller{}
+			if v.held != 0 {
+				a.bodies.Add(-v.held)
+			}
+			c.Keys, v.caller, v.held = nil, job.Caller{}, 0
 			visits.Put(v)
 		}()
 		var err error

@@ -19,7 +19,7 @@ type shared struct {
 	full  string // what is said to who finds none left
 }
 
-// The memory of batches, until they are answered; and of other bodies, of what is beyond their first piece, until they are here.
+// The memory of batches, and of other bodies: of these what is beyond their first piece. Both until they are answered.
 const (
 	batchMemory = 96 << 20
 	bodyMemory  = 64 << 20

@@ -36,6 +36,54 @@ func TestRoom_BodiesShareTheirMemory_A15(t *testing.T) {
 	}
 }
 
+// A submit that waits for its answer keeps its body, and with it its share of the memory: what comes beyond that is refused early.
+func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
+	r := newRooms(t)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		close(entered)
+		<-leave
+		return job.Accepted{ID: knownID}, nil
+	}
+	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 80 << 10}
+	r.Handler = a.handler()
+	const size = 40_000
+	answered := make(chan int, 1)
+	go func() {
+		answered <- r.do("POST", "/paid/submit", `{"payload":{"A":1,"B":2}`+strings.Repeat(" ", size)+`}`, "Content-Type", "application/json").Code
+	}()
+	<-entered
+	if held := a.bodies.Load(); held < size-firstPiece {
+		t.Errorf("%d bytes are held by a submit of %d that waits", held, size)
+	}
+	close(leave)
+	if code := <-answered; code != 202 || a.bodies.Load() != 0 {
+		t.Errorf("%d; %d bytes are still held", code, a.bodies.Load())
+	}
+}
+
+// Streams of everything have a bound of their own, below that of all who wait; one that ends makes room for another.
+func TestRoom_StreamsOfEverythingAreBounded(t *testing.T) {
+	r := newRooms(t)
+	r.messages = make(chan job.Message)
+	close(r.messages)
+	a := &api{Deps: r.deps.withDefaults()}
+	r.Handler = a.handler()
+	a.streams.Store(maxStreams)
+	rec := r.do("GET", "/api/events", "")
+	wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
+	wantHeader(t, rec, "Retry-After", "1")
+	a.streams.Store(maxStreams - 1)
+	if rec := r.do("GET", "/api/events", ""); rec.Code != 200 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	a.waiting.Store(int64(a.Waiting))
+	wantProblem(t, r.do("GET", "/api/events", ""), 503, "SYSTEM_UNHEALTHY")
+	if n := a.streams.Load(); n != maxStreams-1 {
+		t.Errorf("%d streams are counted, want %d", n, maxStreams-1)
+	}
+}
+
 func TestRoom_Gather(t *testing.T) {
 	a := &api{}
 	memory := a.bodyMemory()

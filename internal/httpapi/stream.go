@@ -88,7 +88,7 @@ func (a *api) allEvents(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
 	}
-	leave, err := a.enter()
+	leave, err := a.enterStream()
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,23 @@ func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error
 	})
 }
 
+// maxStreams bounds the streams of everything: each may have a thousand events before it that its reader has not taken.
+const maxStreams = 256
+
+// enterStream is enter for a stream of everything, of which there are fewer.
+func (a *api) enterStream() (func(), error) {
+	if a.streams.Add(1) > maxStreams {
+		a.streams.Add(-1)
+		return nil, &problem{kind: systemUnhealthy, detail: "too many streams of everything are open here already"}
+	}
+	leave, err := a.enter()
+	if err != nil {
+		a.streams.Add(-1)
+		return nil, err
+	}
+	return func() { leave(); a.streams.Add(-1) }, nil
+}
+
 // enter counts one who waits, long, for as long as it does: there is room for so many.
 func (a *api) enter() (leave func(), err error) {
 	if a.waiting.Add(1) > int64(a.Waiting) {

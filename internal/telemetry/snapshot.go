@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,10 +14,12 @@ import (
 type Snapshot struct {
 	Cluster *Cluster // nil: it could not be read
 
-	GateOpen     bool
-	GateFailures int                      // infrastructure errors in a row
-	Schedulers   map[string]time.Duration // the wait between two runs, by loop: crashed, stuck, ...; a fixed few
-	SQLUp        bool
+	GateOpen         bool
+	GateFailures     int // infrastructure errors in a row
+	Partitions       int // how many there are; what follows is of the gate of each, and only shown where there are several
+	ClosedPartitions []int
+	Schedulers       map[string]time.Duration // the wait between two runs, by loop: crashed, stuck, ...; a fixed few
+	SQLUp            bool
 }
 
 // Cluster is what Redis says: the same on every instance.
@@ -70,6 +74,7 @@ var (
 	weight    = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)
 	workers   = describe("tierq_workers", "Worker processes (kind process) and their slots, by state."+sameEverywhere, "kind", "state")
 	gateOpen  = describe("tierq_gate_open", "1 while this instance accepts jobs, 0 while its gate is closed.")
+	gateAt    = describe("tierq_gate_partition_open", "1 while this instance accepts jobs for a partition, 0 while the gate of its server is closed; only with several partitions.", "partition")
 	failures  = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
 	delay     = describe("tierq_scheduler_delay_seconds", "Seconds between two runs of this instance's loops; failures double it.", "scheduler")
 	sqlUp     = describe("tierq_sql_up", "1 if SQL answered this instance's latest question, 0 if not.")
@@ -85,7 +90,7 @@ type gauges struct{ *Metrics }
 // Describe implements prometheus.Collector.
 func (gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		depth, oldest, inFlight, scheduled, used, limit, outbox, weight, workers, gateOpen, failures, delay, sqlUp,
+		depth, oldest, inFlight, scheduled, used, limit, outbox, weight, workers, gateOpen, gateAt, failures, delay, sqlUp,
 	} {
 		to <- d
 	}
@@ -102,6 +107,11 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	set(gateOpen, truth(s.GateOpen))
 	set(failures, float64(s.GateFailures))
+	if s.Partitions > 1 {
+		for p := range s.Partitions {
+			set(gateAt, truth(s.GateOpen && !slices.Contains(s.ClosedPartitions, p)), strconv.Itoa(p))
+		}
+	}
 	set(sqlUp, truth(s.SQLUp))
 	for name, d := range s.Schedulers {
 		set(delay, d.Seconds(), name)

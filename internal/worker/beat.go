@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,16 @@ import (
 // beatBound is the longest that a heartbeat call may hold up the next round, should the interval be shorter.
 const beatBound = 500 * time.Millisecond
 
-// beatLoop beats until the very end of Stop: a drain without heartbeats would lose the leases it is waiting for.
-func (p *Pool) beatLoop() {
+// beatLoop beats for one partition until the very end of Stop: a drain without heartbeats would lose the leases it is waiting for. Each
+// partition has a loop, so that one which does not answer keeps nobody else's heartbeats back; they begin one after the other over an interval.
+func (p *Pool) beatLoop(partition int) {
+	phase := time.NewTimer(p.cfg.HeartbeatInterval * time.Duration(partition) / time.Duration(p.cfg.Partitions))
+	defer phase.Stop()
+	select {
+	case <-p.io.Done():
+		return
+	case <-phase.C:
+	}
 	tick := time.NewTicker(p.cfg.HeartbeatInterval)
 	defer tick.Stop()
 	for {
@@ -22,7 +31,7 @@ func (p *Pool) beatLoop() {
 			return
 		case at := <-tick.C:
 			p.beatLag.Store(int64(time.Since(at)))
-			p.beat()
+			p.beat(partition)
 		}
 	}
 }
@@ -30,11 +39,15 @@ func (p *Pool) beatLoop() {
 // beatCalls is how many heartbeats are under way at once: as many as they have connections, or the last ones would wait in vain.
 const beatCalls = 2
 
-// beat sends one heartbeat for every lease held, in batches, and waits for all of them.
-func (p *Pool) beat() {
+// beat sends one heartbeat for every lease held of a partition, in batches, and waits for all of them.
+func (p *Pool) beat(partition int) {
+	due := p.toBeat(partition)
+	if len(due) == 0 {
+		return
+	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, beatCalls)
-	for partition, batch := range job.Batches(p.toBeat(), func(h **held) job.ID { return (*h).lease.ID }, func(**held) int { return 0 }) {
+	for batch := range slices.Chunk(due, job.MaxBatch) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
@@ -44,14 +57,14 @@ func (p *Pool) beat() {
 	wg.Wait()
 }
 
-// toBeat is the leases whose last sign of life is older than half an interval: a claim is one, so short jobs need no heartbeat.
-func (p *Pool) toBeat() []*held {
+// toBeat is a partition's leases whose last sign of life is older than half an interval: a claim is one, so short jobs need no heartbeat.
+func (p *Pool) toBeat(partition int) []*held {
 	young := time.Now().Add(-p.cfg.HeartbeatInterval / 2)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var due []*held
 	for _, h := range p.held {
-		if !h.settled && !h.beaten.After(young) {
+		if h.partition == partition && !h.settled && !h.beaten.After(young) {
 			due = append(due, h)
 		}
 	}

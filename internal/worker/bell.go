@@ -16,10 +16,12 @@ func newWaiters(partitions int) []waiter {
 	return w
 }
 
-// listen asks all waiters to wait for a token.
+// listen asks the waiters to wait for a token: one for each partition, because keys of several slots of a cluster cannot be in one BLPOP.
 func (p *Pool) listen() {
 	for i := range p.waiters {
-		signal(p.waiters[i].listen)
+		if h := &p.heads.all[i]; !h.away && !h.blocked {
+			signal(p.waiters[i].listen)
+		}
 	}
 }
 

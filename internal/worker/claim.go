@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"runtime"
 	"time"
 
 	"github.com/tierq/tierq/internal/failpoint"
@@ -16,7 +15,7 @@ const claimTries = 5
 // claimLoop is the one claimer. It claims while slots are free and jobs are left, then waits for a hint.
 func (p *Pool) claimLoop() {
 	defer p.claimingEnded()
-	stalled := growing{base: 100 * time.Millisecond, cap: time.Second}
+	defer p.bringHome()
 	for {
 		n := p.room()
 		if n == 0 {
@@ -25,8 +24,10 @@ func (p *Pool) claimLoop() {
 			}
 			continue
 		}
-		partition, bound, ok := p.heads.best()
-		if !ok {
+		p.hear()
+		p.sortOut()
+		ask, bound := p.heads.next(time.Now())
+		if len(ask) == 0 {
 			if !p.waitForWork() {
 				return
 			}
@@ -37,17 +38,7 @@ func (p *Pool) claimLoop() {
 			return
 		default:
 		}
-		reply, sent, ok := p.claim(partition, n, bound)
-		if !ok {
-			return
-		}
-		p.heads[partition] = reply.Next
-		p.take(partition, reply.Leases, sent)
-		if len(reply.Leases) > 0 || reply.Next > bound || reply.Next == none {
-			stalled.reset()
-			// Short jobs finish before this returns, so the next claim is for many slots and their endings share a call.
-			runtime.Gosched()
-		} else if !stalled.pause(p.quiet) { // it says that there is a job, and gives none: do not spin
+		if !p.ask(ask, n, bound) {
 			return
 		}
 	}
@@ -57,7 +48,7 @@ func (p *Pool) claimLoop() {
 func (p *Pool) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.undelivered > 4*p.cfg.Slots+200 {
+	if p.undelivered > 4*p.cfg.Slots+200 || p.owed > maxOwed {
 		return 0 // the store takes no endings: more work would only pile up more of them
 	}
 	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
@@ -74,9 +65,14 @@ func (p *Pool) waitForRoom() bool {
 				p.wg.Go(func() { p.ring(partition) })
 				continue
 			}
+		case a := <-p.answers:
+			p.answer(a)
+			continue
 		case <-p.freed:
 		}
-		p.heads.forget()
+		if !p.several() { // with several it is the age of a head that says whether it is still good
+			p.heads.forget(0)
+		}
 		return true
 	}
 }
@@ -84,15 +80,33 @@ func (p *Pool) waitForRoom() bool {
 // waitForWork returns when something may be ready, false when the pool stops.
 func (p *Pool) waitForWork() bool {
 	p.listen()
+	var freed chan struct{}
+	if p.several() {
+		freed = p.freed // a partition that took no endings takes them again
+	}
 	select {
 	case <-p.stopping:
 		return false
 	case <-p.woken:
-		p.heads.forget()
+		p.hear()
 	case partition := <-p.rung:
-		p.heads[partition] = unknown
+		p.heads.all[partition].score = unknown
+	case a := <-p.answers:
+		p.answer(a)
+	case <-freed:
 	}
+	p.heads.listened(time.Now())
 	return true
+}
+
+// hear marks the empty partitions that this process made a job ready in.
+func (p *Pool) hear() {
+	for i := range p.wakes {
+		if p.wakes[i].Load() {
+			p.wakes[i].Store(false)
+			p.heads.forget(i)
+		}
+	}
 }
 
 // claim asks until it is answered. The number stays the same, so that leases of a lost reply are handed out again and not orphaned.
@@ -149,10 +163,11 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	now := time.Now()
 	var back []*held
 	p.mu.Lock()
+	spare := p.cfg.Slots - p.taken() // of an answer that came late, others may have the slots
 	for i, h := range batch {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
-		if p.state == ended || now.After(h.deadline) || h.untrusted(now) {
+		if p.state == ended || i >= spare || now.After(h.deadline) || h.untrusted(now) {
 			p.end(h, ending{kind: release}) // not begun, so it costs nothing
 			h.free()
 			back = append(back, h)

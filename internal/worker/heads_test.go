@@ -1,40 +1,86 @@
 package worker
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
-func TestHeadsBest(t *testing.T) {
+var lookedAt = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+
+func headsOf(base int64, scores ...float64) heads {
+	h := newHeads(len(scores), base)
+	for p, score := range scores {
+		h.learn(p, score, lookedAt)
+	}
+	return h
+}
+
+func TestHeadsNext(t *testing.T) {
+	const base = 10_000_000_000_000
 	cases := []struct {
-		name      string
-		heads     heads
-		partition int
-		bound     float64
-		ok        bool
+		name  string
+		heads heads
+		ask   []int
+		bound float64
 	}{
-		{"one, unknown", heads{unknown}, 0, none, true},
-		{"one, known", heads{7}, 0, none, true},
-		{"one, empty", heads{none}, 0, none, false},
-		{"up to the second best", heads{9, 3, 5}, 1, 5, true},
-		{"the second best may come first", heads{4, 3}, 1, 4, true},
-		{"equal heads: either, with its equals", heads{3, 3}, 0, 3, true},
-		{"an unknown one is looked at first", heads{3, unknown, none}, 1, 3, true},
-		{"two unknown: the first look takes nothing", heads{unknown, unknown}, 0, unknown, true},
-		{"only one is not empty", heads{none, none, 8}, 2, none, true},
-		{"all empty", heads{none, none}, 0, none, false},
+		{"one, unknown", headsOf(0, unknown), []int{0}, none},
+		{"one, known", headsOf(base, base+7), []int{0}, none},
+		{"one, empty", headsOf(0, none), nil, none},
+		{"up to the second best", headsOf(0, 9, 3, 5), []int{1}, 5},
+		{"the second best may come first", headsOf(0, 4, 3), []int{1}, 4},
+		{"equal heads: either, with its equals", headsOf(0, 3, 3), []int{0}, 3},
+		{"an unknown one is asked for what goes before the others", headsOf(0, 3, unknown, none), []int{1}, 3},
+		{"several unknown are only looked at", headsOf(0, unknown, 2, unknown), []int{0, 2}, unknown},
+		{"as many as there are connections for", headsOf(0, slices.Repeat([]float64{unknown}, 10)...), []int{0, 1, 2, 3, 4, 5}, unknown},
+		{"only one is not empty", headsOf(0, none, none, 8), []int{2}, none},
+		{"all empty", headsOf(base, none, none), nil, none},
+		{"strict: up to the end of its tier", headsOf(base, base+9, base+3, 2*base+1), []int{1}, 2*base - 1},
+		{"strict: what goes before all others goes along", headsOf(base, base+9, 3*base+1), []int{0}, 3*base + 1},
+		{"a small base bounds waiting: up to the second best", headsOf(300_000, 2e12, 2e12+1), []int{0}, 2e12 + 1},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			partition, bound, ok := c.heads.best()
-			if ok != c.ok || ok && (partition != c.partition || bound != c.bound) {
-				t.Errorf("best = %d, %v, %v, want %d, %v, %v", partition, bound, ok, c.partition, c.bound, c.ok)
+			if ask, bound := c.heads.next(lookedAt.Add(time.Millisecond)); !slices.Equal(ask, c.ask) || bound != c.bound {
+				t.Errorf("next = %v, %v, want %v, %v", ask, bound, c.ask, c.bound)
 			}
 		})
 	}
 }
 
+// A partition whose call is out, or that takes no endings, is not asked, and its head bounds nobody.
+func TestHeadsLeaveTroubleAlone(t *testing.T) {
+	h := headsOf(0, 3, 5, unknown, 9)
+	h.all[0].away, h.all[2].blocked = true, true
+	if ask, bound := h.next(lookedAt); !slices.Equal(ask, []int{1}) || bound != 9 {
+		t.Errorf("next = %v, %v", ask, bound)
+	}
+}
+
+// What another process submitted is seen although this one never idles: heads grow old, the empty ones too, unless somebody listened.
+func TestHeadsGrowOld(t *testing.T) {
+	h := headsOf(0, 3, none, none)
+	late := lookedAt.Add(h.good + 1)
+	h.learn(0, 4, late)
+	if ask, bound := h.next(late); !slices.Equal(ask, []int{1, 2}) || bound != unknown {
+		t.Errorf("next = %v, %v, want a look at the two old ones", ask, bound)
+	}
+	h.listened(late)
+	if ask, _ := h.next(late); !slices.Equal(ask, []int{0}) {
+		t.Errorf("next = %v, want the one with a job: the doorbells did not ring", ask)
+	}
+	one := headsOf(0, none)
+	if ask, _ := one.next(lookedAt.Add(time.Hour)); ask != nil {
+		t.Errorf("a single partition has its doorbell, and was asked again: %v", ask)
+	}
+}
+
 func TestHeadsForgetOnlyTheEmpty(t *testing.T) {
-	h := heads{none, 3, unknown}
-	h.forget()
-	if h[0] != unknown || h[1] != 3 || h[2] != unknown {
-		t.Errorf("heads = %v", h)
+	h := headsOf(0, none, 3, unknown)
+	for p := range h.all {
+		h.forget(p)
+	}
+	if h.all[0].score != unknown || h.all[1].score != 3 || h.all[2].score != unknown {
+		t.Errorf("heads = %v", h.all)
 	}
 }

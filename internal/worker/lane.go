@@ -3,6 +3,7 @@ package worker
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -29,9 +30,19 @@ func newLanes(partitions int) []lane {
 	return lanes
 }
 
+// behind is what a partition has not answered yet.
+type behind struct{ endings, bytes atomic.Int64 }
+
+// full says that a partition has a quarter of what may wait in the whole pool: it gets no more work, so that the others do.
+func (b *behind) full(slots int) bool {
+	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxOwed/4
+}
+
 // deliver puts leases with a chosen ending into their lanes.
 func (p *Pool) deliver(batch ...*held) {
 	for _, h := range batch {
+		p.behind[h.partition].endings.Add(1)
+		p.behind[h.partition].bytes.Add(int64(h.weight()))
 		l := &p.lanes[h.partition*int(kinds)+int(h.ending.kind)]
 		l.mu.Lock()
 		l.waiting = append(l.waiting, h)
@@ -58,6 +69,11 @@ func (p *Pool) sendLoop(l *lane) {
 		replies, err := s.send(p.io)
 		p.heed(l.kind.String(), l.partition, err)
 		if err == nil {
+			b := &p.behind[l.partition]
+			b.endings.Add(-int64(len(s.batch)))
+			for _, h := range s.batch {
+				b.bytes.Add(-int64(h.weight()))
+			}
 			p.answered(s.batch, replies)
 			l.sent()
 			slow.reset()

@@ -4,6 +4,7 @@
 // The life of a lease here, and the file that governs each step:
 //
 //	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best job
+//	ask.go      how it asks several partitions, so that one that does not answer holds nobody
 //	run.go      a handler runs in a slot until it returns; verdict.go decides which ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
 //	save.go     a handler's checkpoint is a heartbeat of its own that carries data
@@ -58,10 +59,11 @@ type Recorder interface {
 	Wake()
 }
 
-// Config is what a pool is told. All fields but Observe and Around are needed.
+// Config is what a pool is told. All fields but PriorityBase, Observe and Around are needed.
 type Config struct {
 	Slots             int // handlers at a time, besides as many stuck ones at most
 	Partitions        int
+	PriorityBase      int64 // one tier step of the scores; 0 = not known: with several partitions claims are smaller then
 	HeartbeatInterval time.Duration
 	ResultLimit       int // bytes
 	DrainTimeout      time.Duration
@@ -93,6 +95,8 @@ type Pool struct {
 	wg    sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
 
 	woken    chan struct{} // Wake was called
+	wakes    []atomic.Bool // for which partitions
+	answers  chan claimed  // of claims, where there are several partitions
 	freed    chan struct{} // there may be room again
 	rung     chan int      // a doorbell returned; its partition
 	changed  chan struct{} // something a drain waits for may have happened
@@ -102,8 +106,12 @@ type Pool struct {
 	stopErr  error         // set before stopped is closed
 
 	next    chan *held // leases for idle goroutines; closed at the end of Stop
-	claims  []int64    // the last claim number, per partition; the claimer's
+	claims  []int64    // the last claim number, per partition; the claimer's, or its call's
 	heads   heads      // the claimer's
+	stalls  []growing  // the claimer's: how long a partition rests that says it has jobs and gives none
+	out     int        // the claimer's: calls whose answers are to come
+	round   int        // the claimer's: counts them
+	behind  []behind   // what waits for the store's answer, per partition
 	waiters []waiter
 	lanes   []lane
 
@@ -115,6 +123,7 @@ type Pool struct {
 	idle        int     // goroutines that wait for a lease, or are about to
 	shouted     loss    // as last logged
 	undelivered int
+	owed        int  // bytes of the undelivered
 	claiming    bool // the claimer has not returned
 
 	outages  outages
@@ -143,6 +152,8 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		cfg: cfg, queue: q, pulse: p, bell: d, recorder: r,
 		log:      cfg.Log.With("worker", cfg.Nonce),
 		woken:    make(chan struct{}, 1),
+		wakes:    make([]atomic.Bool, cfg.Partitions),
+		answers:  make(chan claimed, cfg.Partitions),
 		freed:    make(chan struct{}, 1),
 		rung:     make(chan int, cfg.Partitions),
 		changed:  make(chan struct{}, 1),
@@ -151,7 +162,9 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		stopped:  make(chan struct{}),
 		next:     make(chan *held, cfg.Slots),
 		claims:   make([]int64, cfg.Partitions),
-		heads:    newHeads(cfg.Partitions),
+		heads:    newHeads(cfg.Partitions, cfg.PriorityBase),
+		stalls:   newStalls(cfg.Partitions),
+		behind:   make([]behind, cfg.Partitions),
 		waiters:  newWaiters(cfg.Partitions),
 		lanes:    newLanes(cfg.Partitions),
 		outages:  outages{since: map[line]time.Time{}},
@@ -173,14 +186,25 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.wg.Go(p.claimLoop)
 	for i := range p.waiters {
 		p.wg.Go(func() { p.listenLoop(i) })
+		p.wg.Go(func() { p.beatLoop(i) })
 	}
-	p.wg.Go(p.beatLoop)
 	p.wg.Go(p.watchLoop)
 	return nil
 }
 
-// Wake says that this process just made a job ready. It never blocks and may be called at any time.
-func (p *Pool) Wake() { signal(p.woken) }
+// Wake says that this process just made a job ready, somewhere. It never blocks and may be called at any time.
+func (p *Pool) Wake() {
+	for i := range p.wakes {
+		p.wakes[i].Store(true)
+	}
+	signal(p.woken)
+}
+
+// WakeAt is Wake where the partition is known: the others are not asked.
+func (p *Pool) WakeAt(partition int) {
+	p.wakes[partition].Store(true)
+	signal(p.woken)
+}
 
 // signal leaves a mark for whoever waits on c, a channel of capacity one: many marks are as good as one.
 func signal(c chan struct{}) {

@@ -76,6 +76,7 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	p.mu.Lock()
 	for _, h := range batch {
 		p.undelivered--
+		p.owed -= h.weight()
 		p.settle(h)
 	}
 	p.mu.Unlock()

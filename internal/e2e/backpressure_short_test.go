@@ -1,0 +1,12 @@
+//go:build !long
+
+package e2e
+
+import "time"
+
+// The short suite shows that the bounds hold; backpressure_long_test.go that they go on holding.
+const (
+	overloadFor = 5 * time.Second
+	slowFor     = 3 * time.Second
+	stalls      = 2
+)

@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Large results that the store does not take are bounded in bytes as well: few of them keep the pool from claiming, and every one is delivered.
+func TestClaimPausesBehindLargeResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, jobs = 4 << 20, 40
+		result := strings.Repeat("x", size)
+		r := newRig(func(context.Context) (string, error) { return result, nil }, func(c *Config) { c.ResultLimit = 2 * size })
+		var down atomic.Bool
+		down.Store(true)
+		r.queue.complete = func(batch []job.Completion) ([]job.EndReply, error) {
+			if down.Load() {
+				return nil, job.ErrAmbiguous
+			}
+			return all(job.OK, len(batch)), nil
+		}
+		for i := range jobs {
+			r.queue.push(work(i, job.Paid))
+		}
+		r.start(t)
+		after(5 * time.Second)
+		// One claim may be under way when the bound is reached: two slots' worth.
+		if s := r.Stats(); s.Undelivered < maxOwed/size || s.Undelivered > maxOwed/size+2 {
+			t.Errorf("%d results of 4 MiB wait, want about %d", s.Undelivered, maxOwed/size)
+		}
+		down.Store(false)
+		after(5 * time.Second)
+		if s := r.Stats(); s.Completed != jobs || s.Undelivered != 0 {
+			t.Errorf("stats = %+v, want all %d completed after the outage", s, jobs)
+		}
+		r.mu.Lock()
+		if r.owed != 0 {
+			t.Errorf("%d bytes are owed to nobody", r.owed)
+		}
+		r.mu.Unlock()
+		r.stop(t)
+	})
+}
