@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type audited struct {
 	rows     []job.ID
 	missing  []job.ID
 	step     func()
+	mu       sync.Mutex // guards asked and scanErr
 	scanErr  error
 	leased   bool
 	last     job.AuditReport
@@ -29,7 +31,9 @@ type audited struct {
 }
 
 func (a *audited) note(format string, args ...any) {
+	a.mu.Lock()
 	a.asked = append(a.asked, fmt.Sprintf(format, args...))
+	a.mu.Unlock()
 	if a.step != nil {
 		a.step()
 	}
@@ -37,7 +41,22 @@ func (a *audited) note(format string, args ...any) {
 
 func (a *audited) Scan(_ context.Context, at string) (job.Scanned, error) {
 	a.note("scan %q", at)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	return a.steps[at], a.scanErr
+}
+
+func (a *audited) calls() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
+}
+
+// fail makes scans end with this error.
+func (a *audited) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.scanErr = err
 }
 
 func (a *audited) AuditJobs(_ context.Context, suspects []job.Suspected) ([]job.Finding, error) {
@@ -234,16 +253,16 @@ func TestAudit_Loop(t *testing.T) {
 		}
 		<-time.After(30 * time.Second)
 		synctest.Wait()
-		if len(f.asked) != 0 {
-			t.Errorf("at once: %q", f.asked)
+		if asked := f.calls(); len(asked) != 0 {
+			t.Errorf("at once: %q", asked)
 		}
-		f.scanErr = errIO
+		f.fail(errIO)
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if len(f.kept) != 1 || f.kept[0].Whole || f.kept[0].Problem == "" {
 			t.Errorf("Redis fails: %+v", f.kept)
 		}
-		f.scanErr = nil
+		f.fail(nil)
 		<-time.After(12 * time.Minute)
 		synctest.Wait()
 		if len(f.kept) != 3 || !f.kept[1].Whole { // after a minute, and ten later

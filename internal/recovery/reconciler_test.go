@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,14 +11,23 @@ import (
 )
 
 type reconciling struct {
+	mu    sync.Mutex
 	calls int
 	done  bool
 	err   error
 }
 
 func (r *reconciling) Reconcile(context.Context) (int, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.calls++
 	return 0, r.done, r.err
+}
+
+func (r *reconciling) answer(done bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done, r.err = done, err
 }
 
 // It looks at once, once a minute, and when it is woken; soon again after an error or while another process is at it.
@@ -34,7 +44,7 @@ func TestReconciler_F19(t *testing.T) {
 		if l.calls != 3 {
 			t.Errorf("%d looks in two minutes", l.calls)
 		}
-		l.err = job.ErrUnavailable
+		l.answer(true, job.ErrUnavailable)
 		r.Wake()
 		synctest.Wait()
 		<-time.After(11 * time.Second)
@@ -42,7 +52,7 @@ func TestReconciler_F19(t *testing.T) {
 		if l.calls != 6 {
 			t.Errorf("%d looks, want one woken and two that tried again", l.calls)
 		}
-		l.err, l.done = nil, false
+		l.answer(false, nil)
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		if l.calls != 8 {
