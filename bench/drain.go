@@ -32,6 +32,8 @@ type drainRun struct {
 	queue time.Duration // of that, the queueing
 	cpu   time.Duration // of the server, its start included; 0 if it ran inside this process
 	calls int64         // of claim, complete and acknowledge
+	sql   time.Duration // CPU of mariadbd
+	files float64       // bytes of its tables
 }
 
 // drainOnce queues n jobs by the submit script, 100 a call, starts a server with roles worker,recovery, and waits until the last job is acknowledged. The
@@ -49,6 +51,10 @@ func (l *lab) drainOnce(ctx context.Context, database string, env []string, n in
 		return d, err
 	}
 	callsBefore, _, err := l.scriptStats(ctx)
+	if err != nil {
+		return d, err
+	}
+	sqlBefore, err := l.sqlCPU()
 	if err != nil {
 		return d, err
 	}
@@ -75,6 +81,15 @@ func (l *lab) drainOnce(ctx context.Context, database string, env []string, n in
 		return d, err
 	}
 	d.redis, d.queue, d.calls = after-before, queued-before, calls-callsBefore
+	sqlAfter, err := l.sqlCPU()
+	if err != nil {
+		return d, err
+	}
+	files, err := l.count(ctx, "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME LIKE '"+database+"/%'")
+	if err != nil {
+		return d, err
+	}
+	d.sql, d.files = sqlAfter-sqlBefore, float64(files)
 	return d, l.allThere(ctx, database, n)
 }
 
@@ -84,6 +99,8 @@ func (d drainRun) figures(name string, n int) []figure {
 		{name + "redis cpu per whole life", "us/job", micros(d.redis, n)},
 		{name + "claim, complete and acknowledge, jobs a call", "jobs", 3 * float64(n) / float64(d.calls)},
 		{name + "redis cpu of the submit by 100", "us/job", micros(d.queue, n)},
+		{name + "mariadb cpu", "us/job", micros(d.sql, n)},
+		{name + "mariadb files", "bytes/job", d.files / float64(n)},
 	}
 	if d.cpu > 0 {
 		figures = append(figures, figure{name + "server cpu, start included", "us/job", micros(d.cpu, n)})

@@ -56,17 +56,18 @@ func (p *pulse) last() view {
 
 // runOnce logs a failure once, when it begins: the gate and the watches speak of the rest.
 func (p *pulse) runOnce(ctx context.Context) time.Duration {
-	call, cancel := context.WithTimeout(ctx, pulseBound)
-	defer cancel()
-	err := p.read(call)
-	if err == nil {
-		err = p.present(call)
-	}
+	err := errors.Join(bounded(ctx, p.read), bounded(ctx, p.present))
 	if err != nil && !p.failed && ctx.Err() == nil {
 		p.log.Warn("cannot read plans and levels; going on with the last known", "err", err)
 	}
 	p.failed = err != nil
 	return pulseEvery
+}
+
+func bounded(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, pulseBound)
+	defer cancel()
+	return f(ctx)
 }
 
 // read takes a new view.

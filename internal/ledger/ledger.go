@@ -79,8 +79,9 @@ type Journal interface {
 type Restorer interface {
 	Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error)
 	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
-	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run.
-	MarkKeys(ctx context.Context, runs []string) error
+	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run. It returns those that know it now, also
+	// with an error of others.
+	MarkKeys(ctx context.Context, runs []string) (marked []int, err error)
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 

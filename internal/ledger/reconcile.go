@@ -31,20 +31,20 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, done bool, err er
 	if !slices.ContainsFunc(runs, func(run string) bool { return run != "" }) {
 		return 0, false, fmt.Errorf("reconcile: %w", unread)
 	}
-	if err := l.giveBackKeys(ctx, runs); err != nil { // whoever else is at it: submits with a key wait for it
-		return 0, false, fmt.Errorf("reconcile: %w", err)
+	failed := l.giveBackKeys(ctx, runs) // whoever else is at it: submits with a key wait for it
+	mine, unasked := l.mine(ctx)
+	if unasked == nil && !mine {
+		if failed != nil {
+			failed = fmt.Errorf("reconcile: %w", failed)
+		}
+		return 0, false, failed
 	}
-	if mine, err := l.mine(ctx); err != nil || !mine {
-		return 0, false, err
-	}
+	// A lease that cannot be had is no reason to wait: it saves work, and its server may be the one that is away.
 	restored, err = l.giveBackLost(ctx, runs)
 	if restored > 0 {
 		l.Log.Warn("jobs were given back to Redis from the journal", "jobs", restored)
 	}
-	if err = errors.Join(unread, err); err != nil {
-		return restored, false, fmt.Errorf("reconcile: %w", err)
-	}
-	if err := l.sweep(ctx); err != nil {
+	if err = errors.Join(unread, failed, unasked, err, l.sweep(ctx)); err != nil {
 		return restored, false, fmt.Errorf("reconcile: %w", err)
 	}
 	return restored, true, nil
@@ -100,9 +100,7 @@ func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (r
 		if !tried { // nobody is there to take these, and hardly those behind them
 			return restored, errors.Join(problems...)
 		}
-		if _, err := l.mine(ctx); err != nil {
-			return restored, errors.Join(append(problems, err)...)
-		}
+		_, _ = l.mine(ctx) // one page more for whoever else begins
 	}
 }
 
@@ -188,7 +186,8 @@ func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living)
 	return there, missing, nil
 }
 
-// giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there.
+// giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there: a partition whose server
+// fails holds up no other.
 func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 	if len(l.reconciled) != len(runs) {
 		l.reconciled = make([]string, len(runs))
@@ -199,6 +198,8 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 	for p, run := range runs {
 		stale = stale || run != "" && l.reconciled[p] != run
 	}
+	runs = slices.Clone(runs)
+	var problems []error
 	for after := ""; stale; {
 		keys, err := within(ctx, listPatience, func(ctx context.Context) ([]job.KeyKept, error) { return l.Journal.Keys(ctx, after, reconcilePage) })
 		if err != nil {
@@ -208,23 +209,26 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 			break
 		}
 		after = keys[len(keys)-1].Key
-		keys = slices.DeleteFunc(keys, there)
-		if _, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.Restorer.RestoreKeys(ctx, keys, home)
-		}); err != nil {
-			return err
+		at := map[int][]job.KeyKept{}
+		for _, k := range slices.DeleteFunc(keys, there) {
+			at[home(k.Key)] = append(at[home(k.Key)], k)
+		}
+		for p, keys := range at {
+			if _, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, l.Restorer.RestoreKeys(ctx, keys, home)
+			}); err != nil {
+				runs[p] = "" // from here on it is passed over
+				problems = append(problems, err)
+			}
 		}
 	}
-	_, err := twice(ctx, livePatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Restorer.MarkKeys(ctx, runs) })
-	if err != nil {
-		return err
-	}
-	for p, run := range runs {
-		if run != "" && l.Mover.KnownRun(p) == run {
-			l.reconciled[p] = run
+	marked, err := twice(ctx, livePatience, func(ctx context.Context) ([]int, error) { return l.Restorer.MarkKeys(ctx, runs) })
+	for _, p := range marked {
+		if l.Mover.KnownRun(p) == runs[p] {
+			l.reconciled[p] = runs[p]
 		}
 	}
-	return nil
+	return errors.Join(append(problems, err)...)
 }
 
 // sweep deletes rows that came in after their job's outcome: another process had ended it by then.

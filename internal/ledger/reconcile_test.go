@@ -117,6 +117,9 @@ type restorer struct {
 	batches []int
 	broken  int // the partition that fails; -1 = none
 	tries   int // of it
+
+	full      int   // the partition, from 1, whose server takes no writes; 0 = none
+	leaseless error // where the lease is nobody answers
 }
 
 func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
@@ -165,15 +168,23 @@ func (r *restorer) RestoreKeys(_ context.Context, keys []job.KeyKept, home func(
 	return r.down
 }
 
-func (r *restorer) MarkKeys(_ context.Context, runs []string) error {
-	if r.down == nil {
-		r.marked = slices.Clone(runs)
+func (r *restorer) MarkKeys(_ context.Context, runs []string) (marked []int, err error) {
+	if r.down != nil {
+		return nil, r.down
 	}
-	return r.down
+	r.marked = slices.Clone(runs)
+	for p, run := range runs {
+		if p == r.full-1 {
+			r.marked[p], err = "", job.ErrUnavailable
+		} else if run != "" {
+			marked = append(marked, p)
+		}
+	}
+	return marked, err
 }
 
 func (r *restorer) Lease(context.Context, string, time.Duration) (bool, error) {
-	return !r.others, r.down
+	return !r.others, errors.Join(r.down, r.leaseless)
 }
 
 // journaled is a ledger with a journal of n jobs of an earlier run of Redis, which has none of them.
@@ -206,7 +217,7 @@ func TestReconcile_F17_F19(t *testing.T) {
 	if r.jobs[testID(5)].Status != job.Processing || r.jobs[testID(6)].ID != "" {
 		t.Errorf("touched: %v %v", r.jobs[testID(5)], r.jobs[testID(6)])
 	}
-	if !slices.Equal(r.keys, []string{"0000", "0001"}) || len(j.swept) != 1 {
+	if !slices.Equal(slices.Sorted(slices.Values(r.keys)), []string{"0000", "0001"}) || len(j.swept) != 1 {
 		t.Errorf("keys %v, swept from %v", r.keys, j.swept)
 	}
 	if !slices.Equal(r.marked, []string{"run-1", "run-1"}) {
@@ -307,6 +318,23 @@ func TestReconcile_AServerFailsMeanwhile(t *testing.T) {
 }
 
 // Answers that are lost and calls that come late are repeated; a store that is down is an error, and the next call goes on.
+// A server that takes no mark, or that has the lease and is away, keeps no job of another from coming back.
+func TestReconcile_OneSickServer(t *testing.T) {
+	for name, hurt := range map[string]func(*restorer){
+		"full":                func(r *restorer) { r.full = 1 },
+		"the lease's is away": func(r *restorer) { r.leaseless = job.ErrAmbiguous },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, r, _ := journaled(20)
+			hurt(r)
+			n, done, err := l.Reconcile(t.Context())
+			if n != 20 || done || err == nil {
+				t.Errorf("%d restored, done %v, %v; want all 20, and the error", n, done, err)
+			}
+		})
+	}
+}
+
 func TestReconcile_Repeats_F27(t *testing.T) {
 	l, r, j := journaled(3)
 	r.late, r.lost = 1, 1

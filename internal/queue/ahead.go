@@ -129,24 +129,34 @@ func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 			oldest[t] = arrived
 		}
 	}
+	var problems []error
 	for p := range q.opts.Partitions {
-		if !ok {
-			if err := q.oldestOfFirst(ctx, p, keep); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		for tier, b := range bands {
-			first, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(p, "queue"), &redis.ZRangeBy{Min: scoreText(b.low), Max: "(" + scoreText(b.high), Count: 1}).Result()
-			if err != nil {
-				return nil, classify("oldest", err)
-			}
-			if len(first) == 1 {
-				keep(tier, time.UnixMilli(int64(first[0].Score-b.low)).UTC())
-			}
+		if err := q.oldestOf(ctx, p, bands, ok, keep); err != nil {
+			problems = append(problems, err)
 		}
 	}
+	if len(problems) == q.opts.Partitions {
+		return nil, classify("oldest", errors.Join(problems...))
+	}
 	return oldest, nil
+}
+
+func (q *Queue) oldestOf(ctx context.Context, partition int, bands map[job.Tier]band, ok bool, keep func(job.Tier, time.Time)) error {
+	ctx, cancel := q.briefly(ctx)
+	defer cancel()
+	if !ok {
+		return q.oldestOfFirst(ctx, partition, keep)
+	}
+	for tier, b := range bands {
+		first, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{Min: scoreText(b.low), Max: "(" + scoreText(b.high), Count: 1}).Result()
+		if err != nil {
+			return err
+		}
+		if len(first) == 1 {
+			keep(tier, time.UnixMilli(int64(first[0].Score-b.low)).UTC())
+		}
+	}
+	return nil
 }
 
 func (q *Queue) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {

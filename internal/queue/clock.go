@@ -36,6 +36,11 @@ func (c *clock) notAfter(partition int) string {
 // them, for one that answers is enough to go on.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	order, servers, err := q.inOrder(ctx)
+	if len(order) > 1 { // one that hangs is not waited for
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, levelBound)
+		defer cancel()
+	}
 	problems := make([]error, len(order))
 	var asked sync.WaitGroup
 	for i, server := range order {

@@ -29,7 +29,7 @@ func classify(what string, err error) error {
 	var dial *net.OpError
 	err = bare(err)
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous): // it is classified already
 		return fmt.Errorf("%s: %w", what, err)
 	case untrusted(err):
 		return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrUntrusted, err)

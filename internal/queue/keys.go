@@ -31,7 +31,7 @@ var suffixes = map[string]string{
 	"attempts":   "job:attempts:",
 
 	"idempotency": "idempotency:",
-	"mark":        "idempotency:run",
+	"mark":        "idempotency:life",
 	"epoch":       "epoch",
 	"rate":        "rate:",
 	"probe":       "probe",

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -19,29 +20,63 @@ type Levels struct {
 	Acknowledged int64 // ended jobs in SQL, ever
 }
 
+// levelBound is how long one partition of several is waited for: one that hangs must not keep the others' counts from everybody.
+const levelBound = 500 * time.Millisecond
+
+func (q *Queue) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.opts.Partitions == 1 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, levelBound)
+}
+
 // TierLevel is one tier's part.
 type TierLevel struct{ Ready, Fresh, Scheduled, Delayed, Running int64 }
 
-// Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long Redis keeps them.
+// counts is what one partition's last reading said.
+type counts struct {
+	fields map[string]string
+	outbox int64
+}
+
+// Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long Redis keeps them. A partition
+// that does not answer stands with what it last said; it is an error only if none answers.
 func (q *Queue) Levels(ctx context.Context) (Levels, error) {
+	var problems []error
 	l := Levels{Tiers: map[job.Tier]TierLevel{}}
 	for p := range q.opts.Partitions {
-		fields, err := q.redis.Main.HGetAll(ctx, Key(p, "counters")).Result()
+		now, err := q.countsOf(ctx, p)
 		if err != nil {
-			return l, classify("levels", err)
+			problems = append(problems, err)
+			now = q.counted[p].Load()
+		} else {
+			q.counted[p].Store(now)
 		}
-		for field, text := range fields {
+		if now == nil {
+			continue
+		}
+		for field, text := range now.fields {
 			n, _ := strconv.ParseInt(text, 10, 64)
 			l.add(field, n)
 		}
-		waiting, err := q.redis.Main.ZCard(ctx, Key(p, "outbox")).Result()
-		if err != nil {
-			return l, classify("levels", err)
-		}
-		l.Outbox += waiting
+		l.Outbox += now.outbox
+	}
+	if len(problems) == q.opts.Partitions {
+		return l, classify("levels", errors.Join(problems...))
 	}
 	q.pace.measure(l.Acknowledged, time.Now())
 	return l, nil
+}
+
+func (q *Queue) countsOf(ctx context.Context, partition int) (*counts, error) {
+	ctx, cancel := q.briefly(ctx)
+	defer cancel()
+	fields, err := q.redis.Main.HGetAll(ctx, Key(partition, "counters")).Result()
+	if err != nil {
+		return nil, err
+	}
+	outbox, err := q.redis.Main.ZCard(ctx, Key(partition, "outbox")).Result()
+	return &counts{fields: fields, outbox: outbox}, err
 }
 
 // Rate is how many jobs end per second, over all processes, as Levels last measured it; 0 = not known, or none.

@@ -63,3 +63,33 @@ func TestTimeToLive_S2_N11(t *testing.T) {
 		}
 	}
 }
+
+// One partition that cannot say how full it is keeps nobody from hearing of the others; what it last said stands.
+func TestLevelsOfWhatAnswers(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 3 }, func(t *testing.T, e *queuetest.Env) {
+		for p := range 3 {
+			e.Redis.HSet(t.Context(), queue.Key(p, "counters"), "fresh", 10+p)
+		}
+		if levels, err := e.Levels(t.Context()); err != nil || levels.Fresh != 33 {
+			t.Fatalf("%+v, %v", levels, err)
+		}
+		away := queue.Key(1, "counters")
+		e.Redis.Del(t.Context(), away)
+		e.Redis.Set(t.Context(), away, "no counters at all", 0)
+		e.Redis.HSet(t.Context(), queue.Key(2, "counters"), "fresh", 20)
+		if levels, err := e.Levels(t.Context()); err != nil || levels.Fresh != 10+11+20 {
+			t.Errorf("%+v, %v", levels, err)
+		}
+		for _, p := range []int{0, 2} {
+			e.Redis.Del(t.Context(), queue.Key(p, "counters"))
+			e.Redis.Set(t.Context(), queue.Key(p, "counters"), "nor here", 0)
+		}
+		if levels, err := e.Levels(t.Context()); err == nil {
+			t.Errorf("nobody answered: %+v", levels)
+		}
+		for p := range 3 {
+			e.Redis.Del(t.Context(), queue.Key(p, "counters"))
+		}
+	})
+}

@@ -194,6 +194,7 @@ func (q *Queue) crowded(ctx context.Context, key string, at *place) ([]redis.Z, 
 		}
 		i := slices.IndexFunc(page, at.before)
 		switch {
+		case len(page) == 0 && from > 0: // the set has shrunk below the rank
 		case i > 0 || i == 0 && from == 0:
 			return page[i:], nil
 		case i < 0 && len(page) <= lookStep:

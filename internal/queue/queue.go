@@ -34,12 +34,13 @@ type Options struct {
 
 // Queue is safe for concurrent use.
 type Queue struct {
-	opts  Options
-	plans *job.PlanBook
-	redis Clients
-	clock clock
-	pace  pace
-	runs  []atomic.Pointer[life] // RunIDs, as last read
+	opts    Options
+	plans   *job.PlanBook
+	redis   Clients
+	clock   clock
+	counted []atomic.Pointer[counts] // by partition
+	pace    pace
+	runs    []atomic.Pointer[life] // RunIDs, as last read
 
 	settling time.Duration // of a life
 
@@ -60,7 +61,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.KeepKeys <= 0 {
 		o.KeepKeys = 24 * time.Hour
 	}
-	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main), clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1))}
+	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main), clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1)), counted: make([]atomic.Pointer[counts], max(o.Partitions, 1))}
 	if succeeds(c.Main) {
 		q.settling = settling
 	}

@@ -69,8 +69,9 @@ func (q *Queue) RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(k
 const markLife = 10 * time.Minute
 
 // MarkKeys says that every Idempotency-Key of the journal is there, in the partitions that runs names a life of: as RunIDs did before the first
-// of them was read. Until then a submit with a key that Redis does not know is answered BEHIND.
-func (q *Queue) MarkKeys(ctx context.Context, runs []string) error {
+// of them was read. Until then a submit with a key that Redis does not know is answered BEHIND. It says which partitions have the mark now; one
+// whose server fails keeps no other from it.
+func (q *Queue) MarkKeys(ctx context.Context, runs []string) (marked []int, err error) {
 	now, unread := q.RunIDs(ctx)
 	var problems []error
 	marks := make([]int, 0, len(runs))
@@ -84,7 +85,7 @@ func (q *Queue) MarkKeys(ctx context.Context, runs []string) error {
 		}
 	}
 	for part := range slices.Chunk(marks, keysAtOnce) {
-		_, err := q.redis.Main.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		said, err := q.redis.Main.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 			for _, p := range part {
 				server := runs[p][:max(strings.LastIndexByte(runs[p], '.'), 0)]
 				pipe.Set(ctx, Key(p, "mark"), server, max(q.opts.KeepKeys, markLife))
@@ -92,8 +93,13 @@ func (q *Queue) MarkKeys(ctx context.Context, runs []string) error {
 			return nil
 		})
 		problems = append(problems, err)
+		for i, one := range said {
+			if one.Err() == nil && i < len(part) {
+				marked = append(marked, part[i])
+			}
+		}
 	}
-	return classifyNil("mark keys", errors.Join(problems...))
+	return marked, classifyNil("mark keys", errors.Join(problems...))
 }
 
 // stamp is a time in the scripts' milliseconds, "0" for the zero time.

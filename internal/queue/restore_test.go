@@ -187,15 +187,15 @@ func TestSubmitBehind_F17_F19_S13(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.MarkKeys(t.Context(), []string{"another.life"}); err != nil {
+		if _, err := e.MarkKeys(t.Context(), []string{"another.life"}); err != nil {
 			t.Fatal(err)
 		}
 		send(job.Behind, first)
-		if err := e.MarkKeys(t.Context(), []string{""}); err != nil { // its server did not answer when the keys were read
+		if _, err := e.MarkKeys(t.Context(), []string{""}); err != nil { // its server did not answer when the keys were read
 			t.Fatal(err)
 		}
 		send(job.Behind, first)
-		if err := e.MarkKeys(t.Context(), runs); err != nil {
+		if _, err := e.MarkKeys(t.Context(), runs); err != nil {
 			t.Fatal(err)
 		}
 		send(job.OK, first)

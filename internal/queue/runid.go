@@ -37,6 +37,11 @@ func (q *Queue) RunIDs(ctx context.Context) ([]string, error) {
 	}
 	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
 	problems := []error{err}
+	if len(servers) > 1 { // one that hangs is not waited for
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, levelBound)
+		defer cancel()
+	}
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for server, partitions := range servers {

@@ -94,7 +94,7 @@ func TestRunIDOfAMasterTwice_F24(t *testing.T) {
 	server, other := testkit.NewRedis(t), testkit.NewRedis(t)
 	e := connected(t, server.URL(), func(o *queue.Options) { o.Journal = true })
 	first := runsOf(t, e)
-	if err := e.MarkKeys(t.Context(), first); err != nil {
+	if _, err := e.MarkKeys(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	submitted := func(s job.Submission) job.Word {
@@ -122,7 +122,7 @@ func TestRunIDOfAMasterTwice_F24(t *testing.T) {
 		t.Errorf("the same run in both lives: %q", first)
 	}
 	same(t, "in its second life", submitted(keyed("b", "1")), job.Behind)
-	if err := e.MarkKeys(t.Context(), second); err != nil {
+	if _, err := e.MarkKeys(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "when its keys are back", submitted(keyed("b", "1")), job.OK)
@@ -205,10 +205,10 @@ func TestRunIDsOfACluster_F19(t *testing.T) {
 		}
 	}
 	same(t, "known of it", e.KnownRun(4), flushed[4])
-	if err := e.MarkKeys(t.Context(), gone); err != nil { // those that are there
+	if _, err := e.MarkKeys(t.Context(), gone); err != nil { // those that are there
 		t.Error(err)
 	}
-	if err := e.MarkKeys(t.Context(), flushed); err == nil {
+	if _, err := e.MarkKeys(t.Context(), flushed); err == nil {
 		t.Error("marked where nobody was")
 	}
 	if err := away.Restart(); err != nil {

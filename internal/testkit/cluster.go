@@ -89,6 +89,7 @@ func startCluster(masters, replicas int, args []string) (*Cluster, error) {
 		c.nodes[i], err = StartRedis(append([]string{
 			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--cluster-announce-ip", "127.0.0.1",
 			"--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no",
+			"--cluster-replica-validity-factor", "0", // a replica that was frozen for a while is promoted all the same
 			"--repl-diskless-sync-delay", "0", "--appendfsync", "everysec",
 		}, args...)...)
 		return err
@@ -344,7 +345,7 @@ func (r *Redis) view() ([]known, error) {
 // ask sends one command on a connection of its own, and waits a second for the answer.
 func (r *Redis) ask(command ...any) (any, error) {
 	c := redis.NewClient(&redis.Options{
-		Addr: r.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, DialTimeout: time.Second, ReadTimeout: time.Second,
+		Addr: r.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, DialTimeout: time.Second, ReadTimeout: 10 * time.Second,
 		PoolSize: 4, // after as many refused dials the pool goes on dialling by itself for a second
 	})
 	defer func() { _ = c.Close() }()

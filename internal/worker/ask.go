@@ -43,7 +43,7 @@ func (p *Pool) ask(partitions []int, n int, bound float64) bool {
 	p.round++
 	round := p.round
 	for _, partition := range partitions {
-		p.heads.all[partition].away = true
+		p.heads.ask(partition, time.Now())
 		p.out++
 		p.wg.Go(func() {
 			a := claimed{partition: partition, round: round, bound: bound}

@@ -65,6 +65,7 @@ func (p *Pool) waitForRoom() bool {
 				p.wg.Go(func() { p.ring(partition) })
 				continue
 			}
+			p.heads.all[partition].score = unknown
 		case a := <-p.answers:
 			p.answer(a)
 			continue

@@ -7,10 +7,12 @@ import (
 
 // partitionHead is what the claimer knows of one partition.
 type partitionHead struct {
-	score   float64   // of the best job it had left when it was last looked at: unknown if something may have become ready since, none if it was empty
-	looked  time.Time // when that was
-	away    bool      // a call is out that was not answered in time, or it rests: nothing is asked of it
-	blocked bool      // it takes no endings: it gets no more work before it does
+	score   float64       // of the best job it had left when it was last looked at: unknown if something may have become ready since, none if it was empty
+	looked  time.Time     // when that was
+	asked   time.Time     // when it was last asked
+	took    time.Duration // how long its last answer took
+	away    bool          // a call is out that was not answered in time, or it rests: nothing is asked of it
+	blocked bool          // it takes no endings: it gets no more work before it does
 }
 
 // heads says which partition has the best job.
@@ -32,6 +34,9 @@ const (
 	// one claims elsewhere: each partition is looked at anew, about 500 times a second over all of them.
 	lookShare = 2 * time.Millisecond
 	leastGood = 10 * time.Millisecond
+	// goodRounds is how many rounds of looking at everybody, at its own pace, a look at a partition is good for at least: where Redis is slow most
+	// rounds must still be for taking jobs, and one slow partition must not have all the others wait for it.
+	goodRounds = 4
 	// mostLooks is how many partitions are looked at at once: no more than half of the connections for claims and endings.
 	mostLooks = 6
 )
@@ -52,14 +57,15 @@ func newHeads(partitions int, base int64) heads {
 //
 // With all heads known the best one's partition gives what goes before the second best head, and with strict tiers also the rest of its own
 // tier: inside a tier jobs of several partitions may then overtake each other, by a claim's worth at most, and claims stay large. One
-// unknown head is asked for what goes before all the others.
+// unknown head is asked for what goes before all the others, and with strict tiers for the rest of the best one's tier.
 func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	best, first, second := -1, none, none
+	rounds := goodRounds * time.Duration((len(h.all)+mostLooks-1)/mostLooks)
 	for i := range h.all {
 		p := &h.all[i]
 		switch {
 		case p.away || p.blocked:
-		case p.score == unknown || len(h.all) > 1 && now.Sub(p.looked) > h.good:
+		case p.score == unknown || len(h.all) > 1 && now.Sub(p.looked) > max(h.good, rounds*p.took):
 			if len(ask) < mostLooks {
 				ask = append(ask, i)
 			}
@@ -73,20 +79,33 @@ func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	case len(ask) > 1:
 		return ask, unknown
 	case len(ask) == 1:
-		return ask, first
+		return ask, h.tierEnd(first, first)
 	case best < 0:
 		return nil, none
 	}
-	bound = second
-	if h.step > 0 {
-		bound = max(bound, (math.Floor(first/h.step)+1)*h.step-1)
+	return []int{best}, h.tierEnd(first, second)
+}
+
+// tierEnd is the end of the tier of a score, if tiers are strict and that is beyond the bound.
+func (h *heads) tierEnd(score, bound float64) float64 {
+	if h.step > 0 && score != none {
+		return max(bound, (math.Floor(score/h.step)+1)*h.step-1)
 	}
-	return []int{best}, bound
+	return bound
+}
+
+// ask notes that a partition is asked now: until it answers it is away.
+func (h *heads) ask(partition int, now time.Time) {
+	h.all[partition].away, h.all[partition].asked = true, now
 }
 
 // learn keeps what a partition said.
 func (h *heads) learn(partition int, score float64, now time.Time) {
-	h.all[partition].score, h.all[partition].looked = score, now
+	p := &h.all[partition]
+	p.score, p.looked = score, now
+	if !p.asked.IsZero() {
+		p.took = now.Sub(p.asked)
+	}
 }
 
 // forget marks a partition, if it was empty, as unknown: something may have become ready.

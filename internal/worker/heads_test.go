@@ -84,3 +84,47 @@ func TestHeadsForgetOnlyTheEmpty(t *testing.T) {
 		t.Errorf("heads = %v", h.all)
 	}
 }
+
+// However slow Redis is, and whichever part of it, some rounds take jobs: a look is good for longer where answers take longer.
+func TestHeadsOfSlowPartitions(t *testing.T) {
+	const base = 10_000_000_000_000
+	uniform := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+	for name, c := range map[string]struct {
+		partitions int
+		took       func(partition int) time.Duration
+	}{
+		"three, 12 ms": {3, uniform(12 * time.Millisecond)}, "eight, 17 ms": {8, uniform(17 * time.Millisecond)},
+		"three, 50 ms": {3, uniform(50 * time.Millisecond)}, "64, 50 ms": {64, uniform(50 * time.Millisecond)},
+		"one slow": {6, func(p int) time.Duration { return time.Duration(1+p/5*200) * time.Millisecond }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeads(c.partitions, base)
+			now, looks, takes, empty := lookedAt, 0, 0, c.partitions/3
+			for range 400 {
+				ask, bound := h.next(now)
+				var longest time.Duration
+				for _, p := range ask {
+					h.ask(p, now)
+					longest = max(longest, c.took(p))
+				}
+				for _, p := range ask {
+					score := float64(base + 7) // the others have a long line each
+					if p < empty {
+						score = none
+					}
+					h.learn(p, score, now.Add(c.took(p)))
+					h.all[p].away = false
+				}
+				now = now.Add(longest)
+				if len(ask) == 1 && ask[0] >= empty && bound > base {
+					takes++
+				} else {
+					looks++
+				}
+			}
+			if takes < looks/2 {
+				t.Errorf("%d rounds took jobs, %d only looked", takes, looks)
+			}
+		})
+	}
+}
