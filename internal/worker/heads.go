@@ -60,12 +60,12 @@ func newHeads(partitions int, base int64) heads {
 // unknown head is asked for what goes before all the others, and with strict tiers for the rest of the best one's tier.
 func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	best, first, second := -1, none, none
-	rounds := goodRounds * time.Duration((len(h.all)+mostLooks-1)/mostLooks)
+	rounds := goodRounds * ((len(h.all) + mostLooks - 1) / mostLooks)
 	for i := range h.all {
 		p := &h.all[i]
 		switch {
 		case p.away || p.blocked:
-		case p.score == unknown || len(h.all) > 1 && now.Sub(p.looked) > max(h.good, rounds*p.took):
+		case p.score == unknown || len(h.all) > 1 && now.Sub(p.looked) > max(h.good, time.Duration(rounds)*p.took):
 			if len(ask) < mostLooks {
 				ask = append(ask, i)
 			}
