@@ -86,7 +86,7 @@ func (d *Drainer) drain(ctx context.Context) error {
 // batch brings a few takes to SQL as one, and says whether there may be more. What was taken goes there also if a later take fails.
 func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err error) {
 	var outcomes []job.Outcome
-	takes, takesBefore := d.takes, d.takes
+	takes := d.takes
 	d.takes = 1
 	for more = true; more && takes > 0 && err == nil; takes-- {
 		var some []job.Outcome
@@ -99,10 +99,8 @@ func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err erro
 		defer cancel()
 		err = errors.Join(err, d.recorder.Record(record, outcomes))
 	}
-	if err == nil && len(outcomes) > 0 { // what finds nothing says nothing of SQL
+	if err == nil {
 		d.takes = mostTakes
-	} else if err == nil {
-		d.takes = takesBefore
 	}
 	return more, err
 }
