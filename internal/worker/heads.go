@@ -31,7 +31,7 @@ const (
 	// lastArrival bounds all arrivals (ms; the year 2096): with a larger base no job of a worse tier ever comes before one of a better tier.
 	lastArrival = 4e12
 	// lookShare and leastGood say how old a head may be, and so for how long a better job that another process submits can go unseen while this
-	// one claims elsewhere: each partition is looked at anew, about 500 times a second over all of them.
+	// one claims elsewhere, while answers come quickly: each partition is looked at anew, about 500 times a second over all of them.
 	lookShare = 2 * time.Millisecond
 	leastGood = 10 * time.Millisecond
 	// goodRounds is how many rounds of looking at everybody, at its own pace, a look at a partition is good for at least: where Redis is slow most
