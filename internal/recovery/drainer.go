@@ -55,11 +55,13 @@ func (d *Drainer) Stop(ctx context.Context) error {
 	if err := d.Loop.Stop(ctx); err != nil || !running {
 		return err
 	}
-	return d.drain(ctx)
+	return d.drain(ctx, ctx)
 }
 
+// runOnce begins nothing more once the loop stops, but what is under way goes to its end: what was taken and given up would sit out the
+// lease of its take, and the last drain would not find it.
 func (d *Drainer) runOnce(ctx context.Context) time.Duration {
-	err := d.drain(ctx)
+	err := d.drain(ctx, context.WithoutCancel(ctx))
 	d.wait = drainPace.next(d.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("drain failed", "err", err, "next_in", d.wait)
@@ -67,11 +69,15 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	return d.wait
 }
 
-func (d *Drainer) drain(ctx context.Context) error {
+// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls.
+func (d *Drainer) drain(ctx, calls context.Context) error {
 	var problems []error
 	for p := range d.partitions {
 		for range maxPages { // then the next partition has its turn
-			more, err := d.batch(ctx, p)
+			if ctx.Err() != nil {
+				return errors.Join(append(problems, ctx.Err())...)
+			}
+			more, err := d.batch(calls, p)
 			if err != nil {
 				problems = append(problems, err)
 			}
