@@ -21,7 +21,7 @@ func TestSmoke(t *testing.T) {
 	}
 	for name, figures := range map[string][]string{
 		"submit":   {"1 connections: submits", "64 connections: submits", "64 connections: p99", "64 connections: redis cpu per submit"},
-		"drain":    {"retention 24h: drained, rows in MariaDB", "retention 0s: drained, rows in MariaDB", "retention 24h: redis cpu per whole life"},
+		"drain":    {"100 slots, retention 24h: drained, rows in MariaDB", "300 slots, retention 0s: drained, rows in MariaDB", "300 slots, retention 24h: redis cpu per whole life"},
 		"embedded": {"drained, rows in SQLite"},
 		"wakeup":   {"same process: sent to start, p50", "by the doorbell: sent to start, p99"},
 		"flood":    {"quiet: PAID accepted, p50", "limited flood: p99 beside quiet", "limited flood: PUBLIC refused", "unlimited flood: PUBLIC accepted"},

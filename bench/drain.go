@@ -7,19 +7,26 @@ import (
 	"time"
 )
 
-// drainBench lets one server process drain what was queued before it started, with the default retention and with none.
+// drains are the settings that the bench drains with: as many slots as one claim takes, enough to keep three claims busy, and the latter without retention.
+var drains = []struct {
+	slots     int
+	retention string
+}{{100, "24h"}, {300, "24h"}, {300, "0s"}}
+
+// drainBench lets one server process drain what was queued before it started.
 func drainBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	n := l.scaled(200000, 2000)
-	for _, retention := range []string{"24h", "0s"} {
+	for _, set := range drains {
 		database, env, err := l.fresh(ctx)
 		if err != nil {
 			return nil, err
 		}
-		d, err := l.drainOnce(ctx, database, env, n, retention)
+		d, err := l.drainOnce(ctx, database, env, n, set.slots, set.retention)
+		name := fmt.Sprintf("%d slots, retention %s: ", set.slots, set.retention)
 		if err != nil {
-			return nil, fmt.Errorf("retention %s: %w", retention, err)
+			return nil, fmt.Errorf("%s%w", name, err)
 		}
-		figures = append(figures, d.figures("retention "+retention+": ", n)...)
+		figures = append(figures, d.figures(name, n)...)
 	}
 	return figures, nil
 }
@@ -38,7 +45,7 @@ type drainRun struct {
 
 // drainOnce queues n jobs by the submit script, 100 a call, starts a server with roles worker,recovery, and waits until the last job is acknowledged. The
 // stores are those that fresh returned, and empty.
-func (l *lab) drainOnce(ctx context.Context, database string, env []string, n int, retention string) (d drainRun, err error) {
+func (l *lab) drainOnce(ctx context.Context, database string, env []string, n, slots int, retention string) (d drainRun, err error) {
 	before, err := l.redisCPU(ctx)
 	if err != nil {
 		return d, err
@@ -59,7 +66,7 @@ func (l *lab) drainOnce(ctx context.Context, database string, env []string, n in
 		return d, err
 	}
 	launched := time.Now()
-	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery", append(env, fmt.Sprintf("TIERQ_WORKERS=%d", tierqSlots), "TIERQ_RETENTION="+retention))
+	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery", append(env, fmt.Sprintf("TIERQ_WORKERS=%d", slots), "TIERQ_RETENTION="+retention))
 	if err != nil {
 		return d, err
 	}

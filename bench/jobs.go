@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -25,16 +26,17 @@ func pad(object string) string {
 
 var minted atomic.Int64
 
-// newID is a UUIDv7 of partition 0, greater than all before it.
+// newID is a UUIDv7 of partition 0, greater than all before it, and like a real one random behind: Lua's table of strings looks at every second
+// character of an id, so ids that only count would collide there.
 func newID() job.ID {
 	var u [16]byte
-	ms, n := time.Now().UnixMilli(), minted.Add(1)
+	ms, n, noise := time.Now().UnixMilli(), minted.Add(1), rand.Uint32()
 	for i := range 6 {
 		u[i] = byte(ms >> (40 - 8*i))
 	}
 	u[6], u[8] = 0x70, 0x80
-	for i := range 6 {
-		u[9+i] = byte(n >> (40 - 8*i))
+	for i := range 3 {
+		u[9+i], u[12+i] = byte(n>>(16-8*i)), byte(noise>>(16-8*i))
 	}
 	text := hex.EncodeToString(u[:])
 	return job.ID(text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:])

@@ -32,7 +32,7 @@ type bench struct {
 
 var benches = []bench{
 	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)", submitBench, false},
-	{"drain", "queued no-op jobs, a server process with roles worker,recovery and 100 slots, rows in MariaDB", drainBench, false},
+	{"drain", "queued no-op jobs, a server process with roles worker,recovery, rows in MariaDB", drainBench, false},
 	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench, false},
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},
 	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench, false},

@@ -13,8 +13,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// tierqSlots are the slots of the drain: as many as one claim takes, and as many as keep three claims busy.
+var tierqSlots = []int{100, 300}
+
 const (
-	tierqSlots   = 100  // of the drain, as many as one claim takes
 	batchSize    = 1000 // entries a request, the most a batch may have
 	batchClients = 4
 )
@@ -45,7 +47,7 @@ func (t *tierq) open(_ context.Context, l *lab) (string, error) {
 		return "the same, TIERQ_RETENTION 0s: Redis forgets an ended job once MariaDB has it", nil
 	}
 	return fmt.Sprintf("this tree; a server process, journal off, retention 24h, rows in MariaDB; single submits over HTTP, batches of %d over %d connections; "+
-		"drained by %d slots", batchSize, batchClients, tierqSlots), nil
+		"drained by %d and by %d slots, the better one counts", batchSize, batchClients, tierqSlots[0], tierqSlots[1]), nil
 }
 
 func (t *tierq) close() error { return nil }
@@ -132,9 +134,27 @@ func post(ctx context.Context, client *http.Client, url string, body []byte) err
 	return err
 }
 
-func (t *tierq) drain(ctx context.Context, n int) (drained, error) {
+func (t *tierq) drain(ctx context.Context, n int) (best drained, err error) {
+	for i, slots := range tierqSlots {
+		if i > 0 {
+			if err := t.reset(ctx); err != nil {
+				return best, err
+			}
+		}
+		d, err := t.drainBy(ctx, slots, n)
+		if err != nil {
+			return best, fmt.Errorf("%d slots: %w", slots, err)
+		}
+		if best.took == 0 || perSecond(d.jobs, d.took) > perSecond(best.jobs, best.took) {
+			best = d
+		}
+	}
+	return best, nil
+}
+
+func (t *tierq) drainBy(ctx context.Context, slots, n int) (drained, error) {
 	t.used = true
-	d, err := t.l.drainOnce(ctx, t.database, t.env, n, t.retention)
+	d, err := t.l.drainOnce(ctx, t.database, t.env, n, slots, t.retention)
 	if err != nil {
 		return drained{}, err
 	}
@@ -142,7 +162,7 @@ func (t *tierq) drain(ctx context.Context, n int) (drained, error) {
 	if err == nil && runs != n {
 		err = fmt.Errorf("%d runs of %d jobs", runs, n)
 	}
-	return drained{took: d.took, jobs: d.jobs, cpu: d.redis, setting: fmt.Sprint(tierqSlots, " slots")}, err
+	return drained{took: d.took, jobs: d.jobs, cpu: d.redis, setting: fmt.Sprint(slots, " slots")}, err
 }
 
 func (t *tierq) pickup(ctx context.Context, rate, n int) (times []time.Duration, err error) {
