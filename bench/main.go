@@ -38,6 +38,7 @@ var benches = []bench{
 	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench, false},
 	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench, false},
 	{"processes", "1, 2 and 4 API processes, and as many worker processes of 100 slots, on one Redis and one MariaDB", processesBench, false},
+	{"growth", "two Redis beside one: whole lives by scripts, drains; and the order over several partitions", growthBench, false},
 	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench, false},
 	{"peers", "tierq and its peers on the same work, turn about: docs/BENCH.md says what each measure is", peersBench, false},
 	{"depth", "what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about", depthBench, true},

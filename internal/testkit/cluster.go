@@ -39,6 +39,11 @@ func NewMasters(t testing.TB, masters int, args ...string) *Cluster {
 	return newCluster(t, masters, 0, append([]string{"--cluster-node-timeout", "15000"}, args...))
 }
 
+// StartMasters is NewMasters outside a test; whoever starts it stops it.
+func StartMasters(masters int, args ...string) (*Cluster, error) {
+	return startCluster(masters, 0, append([]string{"--cluster-node-timeout", "15000"}, args...))
+}
+
 // sharedTurn is held by the test that has the shared cluster.
 var sharedTurn sync.Mutex
 
