@@ -17,7 +17,7 @@ import (
 const capacity = 100000000
 
 // nothing is the payload of a job that does nothing, as a client would spell it.
-var nothing = pad(`{"steps":[{"type":"COMPUTE","iterations":0},{"type":"COMPUTE","iterations":0}]}`)
+var nothing = pad(`{"steps":[{"type":"COMPUTE","iterations":0}]}`)
 
 // pad brings a JSON object to payloadSize bytes with space that means nothing.
 func pad(object string) string {

@@ -16,14 +16,17 @@ func (s *Simulation) Validate() error {
 		return &job.PayloadError{Field: "payload.steps", Reason: fmt.Sprintf("has %d steps, the most is %d", len(s.Steps), maxSteps)}
 	}
 	var wrong []error
-	for i, step := range s.Steps {
-		wrong = append(wrong, step.check(fmt.Sprintf("payload.steps[%d].", i))...)
+	for i := range s.Steps {
+		wrong = append(wrong, s.Steps[i].check(i)...)
 	}
 	return errors.Join(wrong...)
 }
 
-func (s Step) check(path string) []error {
-	bad := func(field, reason string) error { return &job.PayloadError{Field: path + field, Reason: reason} }
+// check finds what is wrong with the i-th step.
+func (s *Step) check(i int) []error {
+	bad := func(field, reason string) error {
+		return &job.PayloadError{Field: fmt.Sprintf("payload.steps[%d].%s", i, field), Reason: reason}
+	}
 	k, known := kinds[s.Type]
 	if !known {
 		return []error{bad("type", "is none of SLEEP, LOG, COMPUTE, HTTP_CALL, FAIL")}
@@ -49,7 +52,7 @@ type field struct {
 	unit        string
 }
 
-func (s Step) fields() []field {
+func (s *Step) fields() [4]field {
 	number := func(name string, v *int64, most int64, unit string) field {
 		f := field{name: name, set: v != nil, most: most, unit: unit}
 		if v != nil {
@@ -61,7 +64,7 @@ func (s Step) fields() []field {
 	if s.Message != nil {
 		message.value = int64(len(*s.Message))
 	}
-	return []field{
+	return [...]field{
 		number("durationMs", s.DurationMs, maxWaitMs, "ms"),
 		number("latencyMs", s.LatencyMs, maxWaitMs, "ms"),
 		number("iterations", s.Iterations, maxIterations, "iterations"),

@@ -28,15 +28,25 @@ type Run struct {
 	Log *slog.Logger
 }
 
-type runKey struct{}
+// RunKey is the key under which a handler's context holds a Runner. Handlers call Running.
+type RunKey struct{}
+
+// Runner tells which job it runs when it is asked.
+type Runner interface{ Running() Run }
+
+// Running implements Runner.
+func (r Run) Running() Run { return r }
 
 // WithRun puts the running job into a handler's context.
-func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, runKey{}, r) }
+func WithRun(ctx context.Context, r Run) context.Context { return context.WithValue(ctx, RunKey{}, r) }
 
 // Running is the job a handler's context belongs to.
 func Running(ctx context.Context) (Run, bool) {
-	r, ok := ctx.Value(runKey{}).(Run)
-	return r, ok
+	r, ok := ctx.Value(RunKey{}).(Runner)
+	if !ok {
+		return Run{}, false
+	}
+	return r.Running(), true
 }
 
 // MaxCheckpoint bounds a checkpoint, in bytes.

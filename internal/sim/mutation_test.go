@@ -65,7 +65,7 @@ func TestMutations(t *testing.T) {
 func hunt(t *testing.T, o Options) {
 	t.Helper()
 	began := time.Now()
-	for seed := range uint64(1500) {
+	for seed := range uint64(4000) {
 		if newPlan(seed).calm {
 			continue
 		}

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -88,8 +87,6 @@ func (p *Pool) answer(a claimed) bool {
 	switch {
 	case len(a.reply.Leases) > 0 || a.reply.Next > a.bound || a.reply.Next == none:
 		stalled.reset()
-		// Short jobs finish before this returns, so the next claim is for many slots and their endings share a call.
-		runtime.Gosched()
 	case p.several(): // it says that there is a job, and gives none: do not spin, and let the others go on
 		h.away = true
 		p.out++

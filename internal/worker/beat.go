@@ -111,7 +111,7 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 	}
 	p.mu.Unlock()
 	if word == job.Cancel {
-		h.cancel(job.ErrCancelled) // the first cause stands, so saying it again does nothing
+		h.ctx.cancel(job.ErrCancelled) // the first cause stands, so saying it again does nothing
 	}
 }
 
@@ -127,7 +127,7 @@ func (p *Pool) beatLost(h *held) {
 	if known {
 		return
 	}
-	h.cancel(job.ErrLeaseLost)
+	h.ctx.cancel(job.ErrLeaseLost)
 	p.counters.lost.Add(1)
 	p.log.Warn("the lease is lost; what its handler returns is dropped", h.fields()...)
 	p.cfg.Observe.Ended(&h.lease, job.EndLost, "", h.age())

@@ -51,6 +51,9 @@ func (p *Pool) room() int {
 	if p.undelivered > 4*p.cfg.Slots+200 || p.owed > maxOwed {
 		return 0 // the store takes no endings: more work would only pile up more of them
 	}
+	if !p.ready.empty() {
+		return 0 // what is here begins first: short handlers will have returned by then, so the next claim is for many slots
+	}
 	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
 }
 
@@ -168,55 +171,26 @@ func (p *Pool) take(partition int, leases []job.Lease, sent time.Time) {
 	for i, h := range batch {
 		p.held = append(p.held, h)
 		h.at = len(p.held) - 1
-		if p.state == ended || i >= spare || now.After(h.deadline) || h.untrusted(now) {
+		if p.state == ended || i >= spare || now.After(h.ctx.deadline) || h.untrusted(now) {
 			p.end(h, ending{kind: release}) // not begun, so it costs nothing
-			h.free()
+			h.ctx.free()
 			back = append(back, h)
-			batch[i] = nil
 			continue
 		}
 		h.running, h.began = true, now
 		p.running++
+		p.ready.push(h)
 	}
+	p.call()
 	p.mu.Unlock()
-	for _, h := range batch {
-		if h != nil {
-			p.begin(h)
-		}
-	}
 	p.deliver(back...)
-}
-
-// begin gives a lease to a goroutine that waits for one, or to a new one: there are never more than handlers.
-func (p *Pool) begin(h *held) {
-	p.mu.Lock()
-	waits := p.idle > 0
-	if waits {
-		p.idle--
-	}
-	p.mu.Unlock()
-	if waits {
-		p.next <- h
-	} else {
-		go p.slot(h)
-	}
 }
 
 // hold makes a lease ours. Its clocks count from when the claim was sent, so they run out here before they do in Redis.
 func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	plan := p.plan(l.Tier)
-	h := &held{lease: *l, partition: partition, deadline: sent.Add(plan.MaxProcessingTime)}
-	h.beaten, h.safe = sent, sent.Add(plan.HeartbeatTimeout)
-	withDeadline, stop := context.WithDeadlineCause(p.base, h.deadline, job.ErrMaxTime)
-	withCancel, cancel := context.WithCancelCause(withDeadline)
-	h.cancel = cancel
-	h.free = func() { cancel(nil); stop() }
-	h.ctx = job.WithRun(withCancel, job.Run{
-		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
-		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.deadline, Saved: l.Checkpoint,
-		Save: func(ctx context.Context, data []byte) error { return p.save(ctx, h, data) },
-		Log:  p.log,
-	})
+	h := &held{pool: p, lease: *l, partition: partition, beaten: sent, safe: sent.Add(plan.HeartbeatTimeout)}
+	h.ctx.base, h.ctx.deadline, h.ctx.run = p.base, sent.Add(plan.MaxProcessingTime), h
 	return h
 }
 

@@ -62,7 +62,10 @@ func (p *Pool) drain(ctx context.Context) {
 		p.lanes[i].close()
 	}
 	p.wg.Wait()
-	close(p.next)
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.woke.Broadcast()
 }
 
 // await waits until done, which is asked with Pool.mu held; it is false if that took longer than most or until ctx ended.
@@ -97,7 +100,7 @@ func (p *Pool) tellToStop() {
 	}
 	p.mu.Unlock()
 	for _, h := range running {
-		h.cancel(job.ErrDraining)
+		h.ctx.cancel(job.ErrDraining)
 	}
 }
 

@@ -13,13 +13,11 @@ const mistrust = time.Second
 
 // held is a lease in this process' hands.
 type held struct {
+	pool      *Pool
 	lease     job.Lease
 	partition int
-	began     time.Time // when its handler was to begin; zero = never
-	deadline  time.Time // of the maximum processing time
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	free      func() // frees the context; the cause must have been read
+	began     time.Time  // when its handler was to begin; zero = never
+	ctx       runContext // its deadline is the maximum processing time
 
 	// Under Pool.mu.
 	at      int       // its place in Pool.held
@@ -43,6 +41,17 @@ const maxOwed = 64 << 20
 
 // weight is about what a lease with an ending keeps in memory.
 func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.size() }
+
+// Running implements job.Runner, for the handler.
+func (h *held) Running() job.Run {
+	l := &h.lease
+	return job.Run{
+		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
+		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.ctx.deadline, Saved: l.Checkpoint,
+		Save: func(ctx context.Context, data []byte) error { return h.pool.save(ctx, h, data) },
+		Log:  h.pool.log,
+	}
+}
 
 // fields are what every log line about the lease carries, followed by more.
 func (h *held) fields(more ...any) []any {

@@ -5,7 +5,8 @@
 //
 //	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best job
 //	ask.go      how it asks several partitions, so that one that does not answer holds nobody
-//	run.go      a handler runs in a slot until it returns; verdict.go decides which ending its return means
+//	ready.go    what was claimed waits for a goroutine: few of them run short handlers, and one that blocks holds nobody up
+//	run.go      a handler runs in a slot until it returns, in a context of its own (context.go); verdict.go decides which ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
 //	save.go     a handler's checkpoint is a heartbeat of its own that carries data
 //	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
@@ -105,22 +106,25 @@ type Pool struct {
 	stopped  chan struct{} // closed when Stop is through
 	stopErr  error         // set before stopped is closed
 
-	next    chan *held // leases for idle goroutines; closed at the end of Stop
-	claims  []int64    // the last claim number, per partition; the claimer's, or its call's
-	heads   heads      // the claimer's
-	stalls  []growing  // the claimer's: how long a partition rests that says it has jobs and gives none
-	out     int        // the claimer's: calls whose answers are to come
-	round   int        // the claimer's: counts them
-	behind  []behind   // what waits for the store's answer, per partition
+	claims  []int64   // the last claim number, per partition; the claimer's, or its call's
+	heads   heads     // the claimer's
+	stalls  []growing // the claimer's: how long a partition rests that says it has jobs and gives none
+	out     int       // the claimer's: calls whose answers are to come
+	round   int       // the claimer's: counts them
+	behind  []behind  // what waits for the store's answer, per partition
 	waiters []waiter
 	lanes   []lane
 
 	mu          sync.Mutex
+	woke        sync.Cond // of mu: waking or over was set
 	state       state
 	held        []*held // every lease that is not settled, and every handler that has not returned
 	running     int     // handlers that have not returned
 	stuck       int     // those of them that ignore their context
+	ready       ready   // leases whose handlers are to begin, counted as running
 	idle        int     // goroutines that wait for a lease, or are about to
+	waking      bool    // one of them, or a new one, was woken and is not there yet
+	over        bool    // they go
 	shouted     loss    // as last logged
 	undelivered int
 	owed        int  // bytes of the undelivered
@@ -148,7 +152,7 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 	if cfg.Observe == nil {
 		cfg.Observe = nobody{}
 	}
-	return &Pool{
+	pool := &Pool{
 		cfg: cfg, queue: q, pulse: p, bell: d, recorder: r,
 		log:      cfg.Log.With("worker", cfg.Nonce),
 		woken:    make(chan struct{}, 1),
@@ -160,7 +164,6 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		saving:   make(chan struct{}, 1),
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
-		next:     make(chan *held, cfg.Slots),
 		claims:   make([]int64, cfg.Partitions),
 		heads:    newHeads(cfg.Partitions, cfg.PriorityBase),
 		stalls:   newStalls(cfg.Partitions),
@@ -169,6 +172,8 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		lanes:    newLanes(cfg.Partitions),
 		outages:  outages{since: map[line]time.Time{}},
 	}
+	pool.woke.L = &pool.mu
+	return pool
 }
 
 // Start begins to claim and run jobs. The pool lives until Stop, not until ctx ends; ctx gives handlers its values. It fails if the

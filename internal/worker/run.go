@@ -19,19 +19,8 @@ type ran struct {
 	exits   bool        // the goroutine ends with it
 }
 
-// slot runs leases one after the other. A goroutine that ran before has a stack that fits its handlers, which a new one would have to
-// grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
-func (p *Pool) slot(h *held) {
-	for ok := true; ok; h, ok = <-p.next {
-		if stays := p.run(h); !stays {
-			return
-		}
-	}
-}
-
-// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows. stays says whether the goroutine is
-// there for the next one.
-func (p *Pool) run(h *held) (stays bool) {
+// run runs a lease's handler. Whatever the handler does short of ending the process, finish follows.
+func (p *Pool) run(h *held) (next *held, stays bool) {
 	var r ran
 	returned := false
 	after := func(error) {}
@@ -41,10 +30,10 @@ func (p *Pool) run(h *held) (stays bool) {
 			r = ran{err: crashed(value, debug.Stack()), verdict: job.Verdict{RetryAfter: -1}, exits: value == nil}
 		}
 		after(r.err)
-		stays = p.finish(h, r)
+		next, stays = p.finish(h, r)
 	}()
 	p.cfg.Observe.Started(&h.lease, waited(&h.lease))
-	ctx := h.ctx
+	ctx := context.Context(&h.ctx)
 	if p.cfg.Around != nil {
 		ctx, after = p.cfg.Around(ctx, &h.lease)
 	}
@@ -70,17 +59,17 @@ func crashed(value any, stack []byte) error {
 	return fmt.Errorf("panic: %v\n%s", value, stack)
 }
 
-// finish frees the slot and reports, unless the lease has its ending already. The goroutine of a stuck handler goes: another has its slot.
-func (p *Pool) finish(h *held, r ran) (stays bool) {
-	cause := context.Cause(h.ctx)
-	h.free()
+// finish frees the slot and reports, unless the lease has its ending already. stays says whether the goroutine is there for others, and next
+// is what it runs then, if something is ready. The goroutine of a stuck handler goes: another has its slot.
+func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	var e ending
 	if r.err == nil {
 		e = succeeded(r.result, p.cfg.ResultLimit)
 	} else {
 		plan := p.plan(h.lease.Tier)
-		e = failed(r, cause, plan.BackoffOf(h.lease.Type).Delay(h.lease.RetryCount, rand.Float64()))
+		e = failed(r, h.ctx.cause(), plan.BackoffOf(h.lease.Type).Delay(h.lease.RetryCount, rand.Float64()))
 	}
+	h.ctx.free()
 	p.mu.Lock()
 	h.running = false
 	p.running--
@@ -88,14 +77,19 @@ func (p *Pool) finish(h *held, r ran) (stays bool) {
 		p.stuck--
 	}
 	if stays = !r.exits && !h.stuck; stays {
-		p.idle++
+		if next = p.begin(); next == nil {
+			p.idle++
+		}
 	}
 	mine := p.end(h, e)
 	if h.settled {
 		p.drop(h)
 	}
+	more := !p.ready.empty()
 	p.mu.Unlock()
-	signal(p.freed)
+	if !more { // or there is no room
+		signal(p.freed)
+	}
 	signal(p.changed)
 	if h.stuck {
 		p.shout()
@@ -104,5 +98,5 @@ func (p *Pool) finish(h *held, r ran) (stays bool) {
 		failpoint.Hit("handler.after", h.lease.ID)
 		p.deliver(h)
 	}
-	return stays
+	return next, stays
 }

@@ -25,7 +25,7 @@ const (
 // due decides. ended says whether the handler's context has ended. Pool.mu is held.
 func (h *held) due(now time.Time, ended bool) action {
 	switch {
-	case !h.ended && now.After(h.deadline.Add(returnGrace)):
+	case !h.ended && now.After(h.ctx.deadline.Add(returnGrace)):
 		return report
 	case !h.ended && !h.fenced && h.untrusted(now):
 		return fence
@@ -53,7 +53,7 @@ func (p *Pool) look(now time.Time) {
 	var late, lost, stuck []*held
 	p.mu.Lock()
 	for _, h := range p.held {
-		ended := h.ctx.Err() != nil
+		ended := h.ctx.ended(now)
 		if ended && h.told.IsZero() {
 			h.told = now
 		}
@@ -73,7 +73,7 @@ func (p *Pool) look(now time.Time) {
 	}
 	p.mu.Unlock()
 	for _, h := range lost {
-		h.cancel(job.ErrLeaseLost)
+		h.ctx.cancel(job.ErrLeaseLost)
 		p.log.Warn("no heartbeat got through: the lease is not trusted any more", h.fields()...)
 	}
 	for _, h := range stuck {
