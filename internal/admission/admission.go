@@ -68,6 +68,7 @@ type Admission struct {
 	committers []*committer
 	room       *room
 	turn       atomic.Uint32
+	waits      sync.Pool // of *wait
 
 	mu      sync.Mutex
 	running atomic.Bool
@@ -81,6 +82,7 @@ func New(o Options) *Admission {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
+	a.waits.New = func() any { return newWait() }
 	for p := range max(o.Partitions, 1) {
 		c := newCommitter(p, o, a.room, &a.group)
 		if o.Partitions > 1 {
@@ -145,26 +147,20 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 	if !a.room.take(1) {
 		return job.Accepted{}, refuse(job.ErrUnhealthy, 0)
 	}
-	who := newCaller(1)
+	w := a.waits.Get().(*wait)
+	defer a.waits.Put(w)
 	c, err := a.place(&s)
 	var e *entry
 	if err == nil {
-		e, err = a.entry(s, plan, c, who)
+		e, err = a.entry(&s, plan, c, &w.caller)
 	}
 	if err != nil {
 		a.room.give(1)
 		return job.Accepted{}, err
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	w.begin()
 	c.add(e)
-	select {
-	case <-who.done:
-	case <-timer.C:
-		e.leave(nil)
-	case <-ctx.Done():
-		e.leave(ctx.Err())
-	}
+	w.end(ctx, e)
 	r := a.result(e)
 	return r.Accepted, r.Err
 }
@@ -183,16 +179,16 @@ func (a *Admission) open(ctx context.Context) error {
 }
 
 // entry makes a submission ready for a committer's list: it has its id and its retries.
-func (a *Admission) entry(s job.Submission, plan job.Plan, c *committer, who *caller) (*entry, error) {
+func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, who *caller) (*entry, error) {
 	id, err := a.mint.next(c.partition)
 	if err != nil {
 		return nil, fmt.Errorf("mint an id: %w", err)
 	}
-	s.ID = id
+	e := &entry{submission: *s, priority: plan.Priority, rank: plan.Priority, place: -1, who: who}
+	e.submission.ID = id
 	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
-		s.MaxRetries = plan.MaxRetries
+		e.submission.MaxRetries = plan.MaxRetries
 	}
-	e := &entry{submission: s, priority: plan.Priority, rank: plan.Priority, place: -1, who: who}
 	e.home.Store(c)
 	return e, nil
 }

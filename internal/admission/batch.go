@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -17,24 +16,6 @@ type Result struct {
 
 // errImpatient ends the context of a batch whose patience is over.
 var errImpatient = errors.New("the patience of a batch is over")
-
-// caller waits for the answers of its entries.
-type caller struct {
-	left atomic.Int64 // entries without an answer
-	done chan struct{}
-}
-
-func newCaller(entries int) *caller {
-	w := &caller{done: make(chan struct{})}
-	w.left.Store(int64(entries))
-	return w
-}
-
-func (w *caller) answered() {
-	if w.left.Add(-1) == 0 {
-		close(w.done)
-	}
-}
 
 // SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in the order of the input.
 // Health is looked at once. The entries share script calls: job.MaxBatch of them at a time go to one partition, in their order (but for those
@@ -100,7 +81,7 @@ func (a *Admission) send(batch []job.Submission, entries []*entry, results []Res
 				c, err = a.place(s)
 			}
 			if err == nil {
-				entries[i], err = a.entry(*s, plan, c, who)
+				entries[i], err = a.entry(s, plan, c, who)
 			}
 		}
 		if err != nil {

@@ -66,6 +66,7 @@ type batch struct {
 	*api
 	c           *gin.Context
 	answers     []batchEntry
+	asked       asked // by the entry that is being read
 	submissions []job.Submission
 	entry       []int         // by submission
 	wait        time.Duration // when to poll; or, if something was refused for now, when to come again
@@ -86,11 +87,10 @@ func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error)
 	if int64(len(text)) > b.bodyLimit {
 		return job.Submission{}, tooLarge(fmt.Sprintf("the entry has more than %d bytes", b.bodyLimit))
 	}
-	asked, err := batchBody.decode(text)
-	if err != nil {
+	if err := batchBody.decode(text, &b.asked); err != nil {
 		return job.Submission{}, err
 	}
-	return b.submission(callerOf(b.c), &asked, plan, traceOf(b.c))
+	return b.submission(callerOf(b.c), &b.asked, plan, traceOf(b.c))
 }
 
 // refuse writes down why an entry was not accepted. What is not the user's to know goes to the log only.

@@ -58,22 +58,22 @@ func newSubmitBody(names *spelling, more map[string]member[asked]) *submitBody {
 	return &submitBody{shape[asked]{members: members}, names}
 }
 
-// decode reads a body that asks for a job; an empty one asks for nothing special. Its errors are *problem.
-func (b *submitBody) decode(body []byte) (asked, error) {
+// decode reads a body that asks for a job into a; an empty one asks for nothing special. Its errors are *problem.
+func (b *submitBody) decode(body []byte, a *asked) error {
+	*a = asked{maxRetries: -1, delay: -1, spelling: b.names}
 	if len(body) == 0 {
-		return asked{maxRetries: -1, delay: -1, spelling: b.names}, nil
+		return nil
 	}
-	a := &asked{maxRetries: -1, delay: -1, spelling: b.names}
 	if err := b.read(body, a); err != nil {
-		return *a, err
+		return err
 	}
 	if a.delay >= 0 && !a.runAt.IsZero() {
-		return *a, &problem{
+		return &problem{
 			kind: invalidRequest, detail: "delaySeconds and runAt exclude each other",
 			fields: []fieldError{{"delaySeconds", "excludes runAt"}, {"runAt", "excludes delaySeconds"}},
 		}
 	}
-	return *a, nil
+	return nil
 }
 
 func (a *asked) setType(v jsontext.Value) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"os"
@@ -34,9 +35,13 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 			return nil, err
 		}
 	}
-	body, held, err := a.bodyMemory().gather(http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit), r.ContentLength, firstPiece)
-	if kept, ok := c.Keys[heldKey].(*int64); ok {
-		*kept += held // until the answer: a submit keeps its body while it waits
+	var from io.Reader = r.Body // of a length that is known net/http reads no more than that
+	if r.ContentLength < 0 {
+		from = http.MaxBytesReader(c.Writer, r.Body, a.bodyLimit)
+	}
+	body, held, err := a.bodyMemory().gather(from, r.ContentLength, firstPiece)
+	if v, ok := c.Keys[visitKey].(*visit); ok {
+		v.held += held // until the answer: a submit keeps its body while it waits
 	} else {
 		a.bodies.Add(-held)
 	}

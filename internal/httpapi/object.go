@@ -156,8 +156,13 @@ func unquoted(v jsontext.Value) []byte {
 	return text
 }
 
+var brace, bracket, colon = []byte("{"), []byte("["), []byte(":")
+
 // measure bounds depth and names before anything is parsed. It counts on text that may yet prove not to be JSON.
 func measure(body []byte) error {
+	if bytes.Count(body, brace)+bytes.Count(body, bracket) <= maxDepth && bytes.Count(body, colon) <= maxKeys {
+		return nil // not even with all of them, inside strings too
+	}
 	depth, keys, quoted := 0, 0, false
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {

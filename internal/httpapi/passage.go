@@ -17,19 +17,29 @@ import (
 type visit struct {
 	caller job.Caller
 	held   int64 // bytes of its body in bodyMemory
+	asked  asked
+	answer []byte // to write it in
 	keys   map[any]any
 }
 
 const (
 	callerKey = "caller"
-	heldKey   = "held"
+	visitKey  = "visit"
 )
 
 var visits = sync.Pool{New: func() any {
 	v := &visit{}
-	v.keys = map[any]any{callerKey: &v.caller, heldKey: &v.held}
+	v.keys = map[any]any{callerKey: &v.caller, visitKey: v}
 	return v
 }}
+
+// visitOf is the visit of a request that may be one of a caller's.
+func visitOf(c *gin.Context) *visit {
+	if v, ok := c.Keys[visitKey].(*visit); ok {
+		return v
+	}
+	return &visit{}
+}
 
 // callerOf is who makes a request. Where nobody was asked, it is a stranger.
 func callerOf(c *gin.Context) *job.Caller {
@@ -53,7 +63,7 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 			if v.held != 0 {
 				a.bodies.Add(-v.held)
 			}
-			c.Keys, v.caller, v.held = nil, job.Caller{}, 0
+			c.Keys, v.caller, v.held, v.asked = nil, job.Caller{}, 0, asked{}
 			visits.Put(v)
 		}()
 		var err error

@@ -35,7 +35,7 @@ func (a *api) postAPIJob(c *gin.Context) error {
 }
 
 func (a *api) post(c *gin.Context, shape *submitBody, path string, answer func(r receipt) any) error {
-	s, err := a.asks(c, shape, func(asked asked) (job.Plan, error) {
+	s, err := a.asks(c, shape, func(asked *asked) (job.Plan, error) {
 		if asked.typ == "" {
 			return job.Plan{}, invalid(asked.spelling.typ, "is missing")
 		}

@@ -45,7 +45,7 @@ func (a *api) submit(c *gin.Context) error {
 	if err := mayTier(c, plan.Tier); err != nil {
 		return err
 	}
-	s, err := a.asks(c, tierBody, func(asked) (job.Plan, error) { return plan, nil })
+	s, err := a.asks(c, tierBody, func(*asked) (job.Plan, error) { return plan, nil })
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (a *api) submit(c *gin.Context) error {
 }
 
 // asks reads a request that asks for a job, into a submission that holds to plan and type.
-func (a *api) asks(c *gin.Context, shape *submitBody, plan func(asked) (job.Plan, error)) (job.Submission, error) {
+func (a *api) asks(c *gin.Context, shape *submitBody, plan func(*asked) (job.Plan, error)) (job.Submission, error) {
 	if err := noQuery(c); err != nil {
 		return job.Submission{}, err
 	}
@@ -70,8 +70,8 @@ func (a *api) asks(c *gin.Context, shape *submitBody, plan func(asked) (job.Plan
 	if err != nil {
 		return job.Submission{}, err
 	}
-	asked, err := shape.decode(body)
-	if err != nil {
+	asked := &visitOf(c).asked
+	if err := shape.decode(body, asked); err != nil {
 		return job.Submission{}, err
 	}
 	asked.key = key
@@ -79,7 +79,7 @@ func (a *api) asks(c *gin.Context, shape *submitBody, plan func(asked) (job.Plan
 	if err != nil {
 		return job.Submission{}, err
 	}
-	return a.submission(callerOf(c), &asked, p, traceOf(c))
+	return a.submission(callerOf(c), asked, p, traceOf(c))
 }
 
 // submission holds what is asked for to its caller, its plan, its type and the clock.
@@ -202,14 +202,15 @@ func (a *api) asItIs(ctx context.Context, id job.ID) job.Job {
 // accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing needs escaping.
 func (a *api) accepted(c *gin.Context, r receipt) {
 	receiptHeaders(c, r, pollPath)
-	out := make([]byte, 0, 160)
-	out = append(out, `{"apiResponseData":{"jobId":"`...)
+	v := visitOf(c)
+	out := append(v.answer[:0], `{"apiResponseData":{"jobId":"`...)
 	out = append(out, r.ID...)
 	out = append(out, `","currentJobStatus":"`...)
 	out = append(out, r.status...)
 	out = append(out, `"},"timestamp":"`...)
 	out = a.Now().UTC().AppendFormat(out, stampFormat)
 	out = append(out, `"}`...)
+	v.answer = out
 	c.Writer.WriteHeader(http.StatusAccepted)
 	_, _ = c.Writer.Write(out) // a client that left polls, or it does not
 }

@@ -14,16 +14,9 @@ import (
 // Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA, BEHIND and LATE not accepted. On LATE the process' idea of Redis' time was off:
 // it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
-	args := make([]any, 0, 4+5*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled())
-	for i := range batch {
-		s := &batch[i]
-		plan, ok := q.plans.Plan(s.Tier)
-		if !ok {
-			return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
-		}
-		delay := q.delay(s)
-		args = append(args, string(s.ID), q.kind(s, plan, delay), about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
+	args, err := q.submitArgs(partition, batch)
+	if err != nil {
+		return nil, err
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.submit, partition, args)
 	if err != nil {
@@ -51,6 +44,35 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 		q.reread(ctx)
 	}
 	return replies, nil
+}
+
+// submitArgs are the arguments of one call. Jobs that are alike share one kind, made once: mostly all of them do.
+func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error) {
+	args := make([]any, 0, 4+5*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled())
+	var kind any
+	var like likeness // of the job before
+	for i := range batch {
+		s := &batch[i]
+		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota, s.Promised}); kind == nil || l != like {
+			plan, ok := q.plans.Plan(s.Tier)
+			if !ok {
+				return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
+			}
+			kind, like = q.kind(s, plan, l.delay), l
+		}
+		args = append(args, string(s.ID), kind, about(s.Type, s.Owner, s.TraceID, s.Options), s.Payload, once(s.Idempotency))
+	}
+	return args, nil
+}
+
+// likeness is all that the kind of a submission depends on.
+type likeness struct {
+	tier       job.Tier
+	delay      time.Duration
+	maxRetries int
+	quota      int
+	promised   bool
 }
 
 // journaled tells the script whether a key that it does not know may be one that Redis lost and SQL has. The embedded server is never behind:

@@ -1,0 +1,56 @@
+package admission
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// caller waits for the answers of its entries.
+type caller struct {
+	left atomic.Int64  // entries without an answer
+	done chan struct{} // has room for what is sent once, when none is left
+}
+
+func newCaller(entries int) *caller {
+	w := &caller{done: make(chan struct{}, 1)}
+	w.left.Store(int64(entries))
+	return w
+}
+
+func (w *caller) answered() {
+	if w.left.Add(-1) == 0 {
+		w.done <- struct{}{}
+	}
+}
+
+// wait is the caller of a single submit, and its patience. It serves one after the other: once its entry is answered nothing comes to it any more.
+type wait struct {
+	caller
+	timer *time.Timer // stopped between two submits
+}
+
+func newWait() *wait {
+	w := &wait{caller: caller{done: make(chan struct{}, 1)}, timer: time.NewTimer(patience)}
+	w.timer.Stop()
+	return w
+}
+
+func (w *wait) begin() {
+	w.left.Store(1)
+	w.timer.Reset(patience)
+}
+
+// end returns when the entry is answered: by its committer, or because its caller left or its patience is over.
+func (w *wait) end(ctx context.Context, e *entry) {
+	defer w.timer.Stop()
+	select {
+	case <-w.done:
+		return
+	case <-w.timer.C:
+		e.leave(nil)
+	case <-ctx.Done():
+		e.leave(ctx.Err())
+	}
+	<-w.done
+}
