@@ -35,7 +35,14 @@ func (w waking) Submit(ctx context.Context, partition int, batch []job.Submissio
 // recorder is the pool's way to SQL: the writer, or for what it did not offer the drainer.
 type recorder struct {
 	*archive.Writer
+	hub  *events.Hub
 	wake func()
+}
+
+// Offer tells who waits here before it is written.
+func (r recorder) Offer(o job.Outcome) bool {
+	r.hub.Ended(&o.Job)
+	return r.Writer.Offer(o)
 }
 
 func (r recorder) Wake() { r.wake() }

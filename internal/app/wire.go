@@ -99,12 +99,12 @@ func (v *server) wireWork() {
 	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
 		v.gate.OnOpen(loop.Wake)
 	}
+	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	v.pool = worker.New(worker.Config{
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
-	}, v.work(), v.queue, v.queue, recorder{Writer: v.writer, wake: v.drainer.Wake})
-	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
+	}, v.work(), v.queue, v.queue, recorder{Writer: v.writer, hub: v.hub, wake: v.drainer.Wake})
 	if c.Roles.API {
 		v.wireAPI()
 	}

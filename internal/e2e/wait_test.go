@@ -176,3 +176,29 @@ func TestPlansReload_S0_N1(t *testing.T) {
 		return a.status == http.StatusAccepted, string(a.body)
 	})
 }
+
+// The process that ran a job answers who waits there from memory: word for word what a poll says, before and after SQL has it.
+func TestLongPoll_SaysWhatAPollSays_S16(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	one := c.start()
+	said := func(a answer) string {
+		text, _, found := strings.Cut(string(a.body), `,"timestamp"`)
+		if !found || !strings.Contains(text, `"COMPLETED"`) || !strings.Contains(text, `"stepsRun":2`) {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return text
+	}
+	id := one.submit("unpaid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":700},{"type":"COMPUTE","iterations":3}]}}`)
+	held := said(do(t, http.MethodGet, one.base+"/result/poll?jobId="+id+"&wait=8s", ""))
+	if polled := said(do(t, http.MethodGet, one.base+"/result/poll?jobId="+id, "")); polled != held {
+		t.Errorf("who waited was told\n%s\nand who polls\n%s", held, polled)
+	}
+	testkit.Eventually(t, 10*time.Second, "SQL has it", func() (bool, string) {
+		n := c.rdb.ZCard(t.Context(), "{tierq:0}:outbox").Val()
+		return n == 0, fmt.Sprint(n, " in the outbox")
+	})
+	if polled := said(do(t, http.MethodGet, one.base+"/result/poll?jobId="+id, "")); polled != held {
+		t.Errorf("who waited was told\n%s\nand who polls later\n%s", held, polled)
+	}
+}

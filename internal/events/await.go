@@ -15,9 +15,14 @@ const (
 
 // Await returns the job as soon as done says so, or as it stands when ctx ends or the hub drains, which is no error. job.ErrNotFound and the
 // like pass through; an outage that begins during the wait is waited out, and returned only if it lasts to the end. done is called in the
-// caller's goroutine, with the state at the beginning and after each change; it must not keep the job.
+// caller's goroutine, with the state at the beginning and after each change; it must not keep the job. nil waits for the job's end, and costs
+// no reads while it only moves: when ctx ends there is one more if it has, when the hub drains there is none.
 func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
-	last, known, err := h.watch(ctx, id, func(j *job.Job) (bool, error) { return done(j), nil })
+	curious := done != nil
+	if !curious {
+		done = func(j *job.Job) bool { return j.Status.Ended() }
+	}
+	last, known, err := h.watch(ctx, id, curious, func(j *job.Job) (bool, error) { return done(j), nil })
 	if err == nil && !known {
 		err = errNoAnswer
 	}
@@ -28,7 +33,7 @@ func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j
 // returns nil when the job has ended, or when ctx ends or the hub drains, and otherwise the error of each, or of a read as in Await.
 func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) error {
 	var told *version
-	_, _, err := h.watch(ctx, id, func(j *job.Job) (bool, error) {
+	_, _, err := h.watch(ctx, id, true, func(j *job.Job) (bool, error) {
 		if v := versionOf(j); told == nil || *told != v {
 			told = &v
 			if err := each(*j); err != nil {
@@ -50,9 +55,10 @@ func versionOf(j *job.Job) version {
 	return version{j.Status.Shown(), j.Attempt, j.RetryCount, j.Generation}
 }
 
-// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known says that last is a state.
-func (h *Hub) watch(ctx context.Context, id job.ID, look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
-	w := h.join(id)
+// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known says that last is a
+// state. Without curious there is no read for an event that does not end the job.
+func (h *Hub) watch(ctx context.Context, id job.ID, curious bool, look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
+	w := h.join(id, curious)
 	if w == nil {
 		return last, false, errNoAnswer
 	}
@@ -60,8 +66,9 @@ func (h *Hub) watch(ctx context.Context, id job.ID, look func(*job.Job) (stop bo
 	timer := time.NewTimer(safetyNet)
 	defer timer.Stop()
 	ended, draining := ctx.Done(), h.draining
-	closing := false // the wait is over, and only the first read is still waited for
+	closing := false // the wait is over, and only a read is still waited for: the first, or one that says how the job stands now
 	for {
+		over, hurry := false, false
 		select {
 		case <-w.wake:
 			s, fresh := h.latest(w)
@@ -89,16 +96,15 @@ func (h *Hub) watch(ctx context.Context, id job.ID, look func(*job.Job) (stop bo
 			h.refresh(w)
 			timer.Reset(safetyNet)
 		case <-ended:
-			ended = nil
-			closing = true
+			over = true
 		case <-draining:
-			draining = nil
-			closing = true
+			over, hurry = true, true
 		}
-		if closing && (known || err != nil) {
-			return last, known, err
-		}
-		if closing {
+		if over {
+			if (known || err != nil) && (hurry || !h.renew(w)) {
+				return last, known, err
+			}
+			ended, draining, closing = nil, nil, true
 			timer.Reset(readTimeout)
 		}
 	}

@@ -230,8 +230,12 @@ func (h *Hub) heard(events []job.Event) {
 		for s := range h.streams {
 			s.offer(job.Message{ID: h.position(), Event: e})
 		}
-		if t := h.topics[e.ID]; t != nil {
+		switch t := h.topics[e.ID]; {
+		case t == nil:
+		case t.curious > 0 || e.Status.Ended():
 			h.ask(t)
+		default:
+			t.moved = true
 		}
 	}
 }

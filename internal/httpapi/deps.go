@@ -51,7 +51,8 @@ type Requeuer interface {
 
 // Waiter waits for jobs to change.
 type Waiter interface {
-	// Await returns the job when done says so; or, with the state it is in and a nil error, when ctx or the process ends.
+	// Await returns the job when done says so, nil = when it has ended; or, with the state it is in and a nil error, when ctx or the process
+	// ends.
 	Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
 	// Follow calls heard for the state the job is in and for each change, until it has ended; a nil error also when the process ends.
 	Follow(ctx context.Context, id job.ID, heard func(job.Job) error) error

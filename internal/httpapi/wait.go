@@ -61,9 +61,10 @@ func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error
 	extend(c, q.wait)
 	ctx, cancel := context.WithTimeout(c.Request.Context(), q.wait)
 	defer cancel()
-	return a.Wait.Await(ctx, q.id, func(j *job.Job) bool {
-		return j.Status.Ended() || len(known) > 0 && !matches(known, etag(j))
-	})
+	if len(known) == 0 {
+		return a.Wait.Await(ctx, q.id, nil)
+	}
+	return a.Wait.Await(ctx, q.id, func(j *job.Job) bool { return j.Status.Ended() || !matches(known, etag(j)) })
 }
 
 // maxStreams bounds the streams of everything: each may have a thousand events before it that its reader has not taken.

@@ -19,6 +19,9 @@ const pollKnown = "/result/poll?jobId=" + string(knownID)
 // states answers a wait from a list of states, one second each, as the room that knows does: the last one when the time is over.
 func states(all ...job.Job) func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) {
 	return func(ctx context.Context, _ job.ID, done func(*job.Job) bool) (job.Job, error) {
+		if done == nil {
+			done = func(j *job.Job) bool { return j.Status.Ended() }
+		}
 		for i := 0; ; i++ {
 			j := all[min(i, len(all)-1)]
 			over := ctx.Done()

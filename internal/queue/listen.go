@@ -137,13 +137,24 @@ func readEvents(message string) ([]job.Event, error) {
 	at := msTime(stamp)
 	events := make([]job.Event, 0, strings.Count(rest, "\n")+1)
 	for line := range strings.SplitSeq(rest, "\n") {
-		f := strings.Split(line, " ")
-		if len(f) != 5 || at.IsZero() {
-			return events, fmt.Errorf("event of %d parts: %q", len(f), line)
+		f, whole := fields(line)
+		if !whole || at.IsZero() {
+			return events, fmt.Errorf("event of %d parts: %q", strings.Count(line, " ")+1, line)
 		}
 		events = append(events, job.Event{
 			ID: job.ID(f[0]), Tier: job.Tier(f[1]), Status: job.Status(f[2]), Attempt: number(f[3]), Cause: job.Cause(undash(f[4])), At: at,
 		})
 	}
 	return events, nil
+}
+
+// fields are the parts of an event's line; whole says that it has as many as it should. There may be tens of thousands a second.
+func fields(line string) (f [5]string, whole bool) {
+	for i := range f {
+		var more bool
+		if f[i], line, more = strings.Cut(line, " "); more != (i < len(f)-1) {
+			return f, false
+		}
+	}
+	return f, true
 }
