@@ -29,6 +29,9 @@ var readers = map[string]string{
 	"internal/app/stores.go":                "span: patience at start-up",
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
+	"internal/pages/stream.go":              "span: write deadlines; shown: the timestamp of a refusal",
+	"internal/sandbox/events.go":            "shown: when a scenario's events happened",
+	"internal/sandbox/manager.go":           "span: how long a box is idle, and the pace of plays",
 	"internal/auth/lane.go":                 "span: how long a refusal that Redis told stands",
 	"internal/auth/limiter.go":              "span: the same; rates by this process' own count while Redis is away",
 	"internal/handlers/document_forward.go": "other: an HTTP Retry-After may be a date",
@@ -70,6 +73,7 @@ var numbers = map[string]string{
 	"internal/outbound/sign.go":   "the host's, in a signature",
 	"internal/queue/clock.go":     "Redis': its reading and the span since",
 	"internal/queue/restore.go":   "Redis': of a job as it was accepted",
+	"internal/queue/series.go":    "Redis': Queue.Now",
 	"internal/queue/stats.go":     "Redis': Queue.Now",
 	"internal/telemetry/audit.go": "Redis': when a pass began",
 }

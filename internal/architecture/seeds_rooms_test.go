@@ -42,7 +42,7 @@ func importers(t *testing.T, what ...string) (folders []string) {
 // handlers least of all.
 func TestDeliveryIsReplaceable_S0_P8_S3_I7_S4_P4(t *testing.T) {
 	for name, c := range map[string]struct{ what, who []string }{
-		"the queue":     {[]string{module + "internal/queue"}, []string{"internal/app"}},
+		"the queue":     {[]string{module + "internal/queue"}, []string{"internal/app", "internal/sandbox"}},
 		"Redis":         {[]string{goRedis, module + "lua"}, []string{"internal/queue"}},
 		"the archive":   {[]string{module + "internal/archive"}, []string{"internal/app"}},
 		"SQL":           {[]string{gorm, goose, mysql, sqlite, "database/sql"}, []string{"internal/archive"}},

@@ -54,6 +54,7 @@ const (
 	progress   = "github.com/schollz/progressbar"
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
+	chromium   = "github.com/chromedp"
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
@@ -78,6 +79,11 @@ var table = []room{
 	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
 	{dir: "internal/auth", rooms: []string{job}, libs: []string{goText}, inTests: []string{"internal/queue"}},
+	{dir: "internal/pages", rooms: []string{job}},
+	{
+		dir: "internal/sandbox", rooms: []string{job, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
+		inFile: map[string][]string{"redis.go": {miniredis}},
+	},
 	{dir: "internal/config", libs: []string{env, godotenv}},
 
 	{
@@ -95,7 +101,7 @@ var table = []room{
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 
-	{dir: testkit, libs: []string{goRedis, mysql}, testOnly: true},
+	{dir: testkit, libs: []string{goRedis, mysql, chromium}, testOnly: true},
 	{
 		dir: "internal/queue/queuetest", rooms: []string{job, "internal/queue", "lua", testkit},
 		libs: []string{goRedis, miniredis, "pgregory.net/rapid"}, testOnly: true,

@@ -5,7 +5,7 @@
 // when that one is killed with SIGKILL. A server that the kit did not start (TEST_REDIS_URL, TEST_MYSQL_DSN) is never flushed,
 // stopped or reconfigured.
 //
-// A package that uses SharedRedis, SharedMariaDB or BuildTierq ends its tests with StopShared:
+// A package that uses SharedRedis, SharedMariaDB, StartBrowser or BuildTierq ends its tests with StopShared:
 //
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 package testkit

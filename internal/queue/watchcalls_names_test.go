@@ -1,0 +1,27 @@
+package queue
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// No script goes unseen.
+func TestScriptNames(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../lua/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".lua"); name != "prelude" {
+			want = append(want, name)
+		}
+	}
+	if got := slices.Sorted(maps.Values(scriptNames())); !slices.Equal(got, want) {
+		t.Errorf("knows %q, there are %q", got, want)
+	}
+}

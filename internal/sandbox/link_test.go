@@ -1,0 +1,40 @@
+package sandbox
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+)
+
+// What a cut link says is what a Redis says that is not there, and nobody who was cut off has a scar from it.
+func TestLink(t *testing.T) {
+	t.Parallel()
+	s := newStore()
+	defer s.close()
+	l := newLink(s.server.Dial)
+	clients := queue.ConnectInMemory(l.Dial)
+	q := queue.New(clients, &job.PlanBook{}, queue.Options{Nonce: "x", Partitions: 1, PriorityBase: 1e13, Capacity: 1})
+	for range 3 {
+		if _, err := q.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		l.cut()
+		for range 20 { // more than a client has connections
+			if _, err := q.Promote(t.Context(), 0); !errors.Is(err, job.ErrUnavailable) {
+				t.Fatal(err)
+			}
+		}
+		l.heal()
+	}
+	if _, err := q.Promote(t.Context(), 0); err != nil || len(l.conns) == 0 {
+		t.Fatal(len(l.conns), err)
+	}
+	if err := clients.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := len(l.conns); n != 0 {
+		t.Errorf("%d connections are left", n)
+	}
+}

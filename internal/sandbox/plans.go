@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// capacity is the box's TIERQ_CAPACITY.
+const capacity = 12
+
+// plans are the seed's tiers, accelerated.
+func plans() []job.Plan {
+	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
+	return []job.Plan{
+		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second, Share: 100, Backoff: backoff, Version: 1},
+		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second, Share: 85, Backoff: backoff, Version: 1},
+		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 1500 * time.Millisecond, MaxProcessingTime: 3 * time.Second, Share: 60, Backoff: backoff, Version: 1},
+	}
+}
+
+// demo is the payload of a DEMO job: it works for a while, but perhaps not at its first attempts.
+type demo struct {
+	WorkMs    int64 `json:"workMs"`
+	FailFirst int   `json:"failFirst,omitempty"` // so many attempts fail
+	RetryMs   int64 `json:"retryMs,omitempty"`   // and ask for this wait before the next; 0 = the tier's
+	HangFirst int   `json:"hangFirst,omitempty"` // so many attempts do not end by themselves
+	Deaf      bool  `json:"deaf,omitempty"`      // those ignore their context
+}
+
+var errAsked = errors.New("the attempt was asked to fail")
+
+// registry has the type DEMO. over ends what is deaf.
+func registry(over <-chan struct{}) *job.Registry {
+	r := job.NewRegistry()
+	job.Handle(r, "DEMO", func(ctx context.Context, in demo) (map[string]int, error) {
+		run, _ := job.Running(ctx)
+		done := ctx.Done()
+		if run.Attempt <= in.HangFirst {
+			if in.Deaf {
+				done = nil
+			}
+			select {
+			case <-done:
+				return nil, context.Cause(ctx)
+			case <-over:
+				return nil, errAsked
+			}
+		}
+		t := time.NewTimer(time.Duration(in.WorkMs) * time.Millisecond)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-t.C:
+		}
+		if run.Attempt <= in.FailFirst {
+			if in.RetryMs > 0 {
+				return nil, job.RetryAfter(time.Duration(in.RetryMs)*time.Millisecond, errAsked)
+			}
+			return nil, errAsked
+		}
+		return map[string]int{"attempt": run.Attempt}, nil
+	})
+	return r
+}
+
+// work is a job that takes so long.
+func work(d time.Duration) job.Submission { return demo{WorkMs: d.Milliseconds()}.job() }
+
+func (d demo) job() job.Submission {
+	text, _ := json.Marshal(d) // numbers and words: it cannot fail
+	return job.Submission{Type: "DEMO", Payload: text, MaxRetries: -1}
+}

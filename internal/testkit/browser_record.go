@@ -1,0 +1,175 @@
+package testkit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/inspector"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// record is what went wrong in a tab, and what it asked for.
+type record struct {
+	mu       sync.Mutex
+	problems []string
+	allowed  []string
+	asked    []string                     // addresses, since the last Open
+	address  map[network.RequestID]string // of requests under way
+}
+
+func newRecord() *record { return &record{address: map[network.RequestID]string{}} }
+
+// Problems are all so far, allowed or not, each as "<kind>: <text>". Kinds are console (an error or a failed assertion in it), exception
+// (nobody caught it), csp (the Content-Security-Policy refused something), request (it failed, or was answered with an error), log (another
+// error of the browser) and crash. What goes wrong inside a SharedWorker is not among them.
+func (tab *Tab) Problems() []string {
+	tab.t.Helper()
+	tab.Eval("0", nil) // what the page did before is told before
+	return tab.record.all()
+}
+
+// Allow says which problems are not to fail the test: those that contain one of these texts, before or after the call.
+func (tab *Tab) Allow(parts ...string) {
+	tab.record.mu.Lock()
+	defer tab.record.mu.Unlock()
+	tab.record.allowed = append(tab.record.allowed, parts...)
+}
+
+// Requests are the addresses that the page has asked for since Open or Reload, in their order.
+func (tab *Tab) Requests() []string {
+	tab.t.Helper()
+	tab.Eval("0", nil)
+	tab.record.mu.Lock()
+	defer tab.record.mu.Unlock()
+	return slices.Clone(tab.record.asked)
+}
+
+// judge fails the test for every problem that was not allowed.
+func (tab *Tab) judge() {
+	tab.t.Helper()
+	if err := tab.eval("0", nil); err != nil {
+		tab.t.Errorf("the tab does not answer at its end: %v", err)
+	}
+	tab.record.mu.Lock()
+	defer tab.record.mu.Unlock()
+	for _, p := range tab.record.problems {
+		if !slices.ContainsFunc(tab.record.allowed, func(part string) bool { return strings.Contains(p, part) }) {
+			tab.t.Error(p)
+		}
+	}
+}
+
+func (r *record) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.problems)
+}
+
+func (r *record) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = nil
+}
+
+// policyBinding is how the world of ours in each page tells what the policy refused.
+const policyBinding, policyWorld = "testkitPolicy", "testkit"
+
+// watchPolicy sees every refusal, also one that the page itself would not log. The listener lives in a world of its own: the page does not
+// see it, and no policy keeps it out.
+func watchPolicy(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+	if _, err := cdp.Call(ctx, t, runtime.AddBinding, runtime.AddBindingParams{Name: policyBinding, ExecutionContextName: policyWorld}); err != nil {
+		return chromedp.Void{}, err
+	}
+	_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{
+		WorldName: policyWorld,
+		Source: "document.addEventListener('securitypolicyviolation', e => " + policyBinding +
+			"(`${e.effectiveDirective} refuses ${e.blockedURI} at ${e.sourceFile}:${e.lineNumber} ${e.sample}`), true)",
+	})
+	return chromedp.Void{}, err
+}
+
+// hear is called for every event of the tab, in their order.
+func (r *record) hear(event any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	add := func(kind, format string, args ...any) {
+		r.problems = append(r.problems, kind+": "+fmt.Sprintf(format, args...))
+	}
+	switch e := event.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == "error" || e.Type == "assert" {
+			add("console", "%s", said(e.Args))
+		}
+	case *runtime.EventExceptionThrown:
+		add("exception", "%s", thrown(e.ExceptionDetails))
+	case *runtime.EventBindingCalled:
+		if e.Name == policyBinding {
+			add("csp", "%s", e.Payload)
+		}
+	case *log.EventEntryAdded:
+		r.logged(e.Entry, add)
+	case *network.EventRequestWillBeSent:
+		r.address[e.RequestID] = e.Request.URL
+		r.asked = append(r.asked, e.Request.URL)
+	case *network.EventResponseReceived:
+		if e.Response.Status >= 400 {
+			add("request", "%s: %d %s", e.Response.URL, e.Response.Status, e.Response.StatusText)
+		}
+	case *network.EventLoadingFinished:
+		delete(r.address, e.RequestID)
+	case *network.EventLoadingFailed:
+		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" { // the page left, or changed its mind
+			add("request", "%s: %s %s", r.address[e.RequestID], e.ErrorText, e.BlockedReason)
+		}
+		delete(r.address, e.RequestID)
+	case *inspector.EventTargetCrashed:
+		add("crash", "the page's process died")
+	}
+}
+
+// logged hears the browser's own log; of requests the network's events tell more.
+func (r *record) logged(e *log.Entry, add func(kind, format string, args ...any)) {
+	switch {
+	case e.Level != log.EntryLevelError || e.Source == log.EntrySourceNetwork:
+	case e.Source == log.EntrySourceSecurity:
+		add("csp", "%s", e.Text)
+	default:
+		add("log", "%s: %s %s", e.Source, e.Text, e.URL)
+	}
+}
+
+func said(args []*runtime.RemoteObject) string {
+	words := make([]string, 0, len(args))
+	for _, a := range args {
+		word := a.Description
+		if word == "" {
+			word = strings.Trim(string(a.Value), `"`)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+func thrown(e *runtime.ExceptionDetails) string {
+	text := e.Text
+	if e.Exception != nil {
+		text += " " + said([]*runtime.RemoteObject{e.Exception})
+	}
+	return fmt.Sprintf("%s (%s:%d)", text, e.URL, e.LineNumber+1)
+}
+
+func read(from *runtime.RemoteObject, into any) error {
+	if len(from.Value) == 0 {
+		return fmt.Errorf("it is %s, nothing that JSON has", from.Type)
+	}
+	return json.Unmarshal(from.Value, into)
+}

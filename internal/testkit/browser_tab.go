@@ -1,0 +1,236 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Tab is one page as its user has it. Each step fails the test if it cannot be done. When the test ends, so does the tab, and it fails the
+// test for every Problem that was not allowed.
+type Tab struct {
+	t      testing.TB
+	ctx    context.Context
+	record *record
+}
+
+// Tab opens a tab that shares nothing with any other.
+func (b *Browser) Tab(t testing.TB) *Tab {
+	t.Helper()
+	return openTab(t, b.ctx, chromedp.WithNewBrowserContext())
+}
+
+// Beside opens another tab in the same window, so to speak: the two share cookies and SharedWorkers. It must end before the first one.
+func (tab *Tab) Beside(t testing.TB) *Tab {
+	t.Helper()
+	return openTab(t, tab.ctx)
+}
+
+func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOption) *Tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(parent, options...)
+	tab := &Tab{t: t, ctx: ctx, record: newRecord()}
+	t.Cleanup(func() {
+		tab.judge()
+		cancel()
+	})
+	if err := chromedp.Listen(ctx, tab.record.hear); err != nil { // opens it; without a bound, for the bound would end the tab with it
+		t.Fatalf("open a tab: %v", err)
+	}
+	tab.do("watch the page", watchPolicy)
+	tab.View(1280, 900, false)
+	return tab
+}
+
+// do is one step.
+func (tab *Tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	tab.t.Helper()
+	ctx, cancel := context.WithTimeout(tab.ctx, browserBound)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		tab.t.Fatalf("%s: %v\n%s", what, err, tab.around())
+	}
+}
+
+// Open goes to an address and returns when the page has loaded.
+func (tab *Tab) Open(url string) {
+	tab.t.Helper()
+	tab.record.forget()
+	tab.do("open "+url, chromedp.Navigate(url))
+}
+
+// Reload loads the page again.
+func (tab *Tab) Reload() {
+	tab.t.Helper()
+	tab.record.forget()
+	tab.do("reload", chromedp.Reload())
+}
+
+// URL is where the tab is.
+func (tab *Tab) URL() string {
+	tab.t.Helper()
+	var url string
+	tab.Eval("location.href", &url)
+	return url
+}
+
+// Click waits until the element is to be seen, and clicks it with the mouse.
+func (tab *Tab) Click(selector string) {
+	tab.t.Helper()
+	tab.do("click "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// Type puts text where the element's was, as if it were pasted.
+func (tab *Tab) Type(selector, text string) {
+	tab.t.Helper()
+	tab.do("type into "+selector, chromedp.Focus(chromedp.CSS(selector)), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		if _, err := chromedp.Evaluate[chromedp.Void]("document.activeElement.select?.()")(ctx, t); err != nil {
+			return chromedp.Void{}, err
+		}
+		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
+		return chromedp.Void{}, err
+	})
+}
+
+// Press presses keys, one after the other, wherever the focus is: "?", "gd", "\r".
+func (tab *Tab) Press(keys string) {
+	tab.t.Helper()
+	tab.do("press "+keys, chromedp.KeyEvent(keys))
+}
+
+// Text is the element's text as it is to be seen. The element must be there.
+func (tab *Tab) Text(selector string) string {
+	tab.t.Helper()
+	text, err := tab.text(selector)
+	if err != nil {
+		tab.t.Fatalf("the text of %s: %v\n%s", selector, err, tab.around())
+	}
+	return text
+}
+
+// WaitText returns when the text of an element that the selector finds contains want. Within is a bound on being alive.
+func (tab *Tab) WaitText(selector, want string, within time.Duration) {
+	tab.t.Helper()
+	last := ""
+	met := every(within, func() bool {
+		text, err := tab.text(selector)
+		if last = text; err != nil { // not there yet, or the page is on its way to another
+			last = err.Error()
+		}
+		return err == nil && strings.Contains(text, want)
+	})
+	if !met {
+		tab.t.Fatalf("%s does not say %q within %v, but %q\n%s", selector, want, within, last, tab.around())
+	}
+}
+
+func (tab *Tab) text(selector string) (string, error) {
+	var found *string
+	err := tab.eval(fmt.Sprintf("(e => e.length ? e.map(x => x.innerText ?? x.textContent).join('\\n') : null)([...document.querySelectorAll(%q)])", selector), &found)
+	if err == nil && found == nil {
+		err = fmt.Errorf("nothing is %s", selector)
+	}
+	if err != nil {
+		return "", err
+	}
+	return *found, nil
+}
+
+// Eval puts what a JavaScript expression is, a promise's value if it is one, into what into points at, as JSON; nil = nobody wants it.
+func (tab *Tab) Eval(expression string, into any) {
+	tab.t.Helper()
+	if err := tab.eval(expression, into); err != nil {
+		tab.t.Fatalf("%s: %v\n%s", expression, err, tab.around())
+	}
+}
+
+func (tab *Tab) eval(expression string, into any) error {
+	return tab.evalIn(0, expression, into)
+}
+
+// View sets the size of the window, and whether its user likes it dark. It stays so, with motion reduced: pictures are of what stands still.
+func (tab *Tab) View(width, height int, dark bool) {
+	tab.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	tab.do("set the view", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		}})
+		if err != nil {
+			return chromedp.Void{}, err
+		}
+		_, err = cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: int64(width), Height: int64(height), DeviceScaleFactor: 1,
+		})
+		return chromedp.Void{}, err
+	})
+}
+
+// Screenshot sets the view and writes what is to be seen to a file: .png, .webp or .jpeg. Height 0 = the whole page.
+func (tab *Tab) Screenshot(path string, width, height int, dark bool) {
+	tab.t.Helper()
+	whole := height == 0
+	if whole {
+		tab.View(width, 900, dark)
+		tab.Eval("document.documentElement.scrollHeight", &height)
+	}
+	tab.View(width, height, dark)
+	tab.Eval("document.fonts.ready.then(() => 0)", nil)
+	tab.do("take a picture", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		if _, err := cdp.Call(ctx, t, page.BringToFront, cdp.Empty{}); err != nil {
+			return chromedp.Void{}, err
+		}
+		format := page.CaptureScreenshotFormat(strings.TrimPrefix(filepath.Ext(path), "."))
+		picture, err := cdp.Call(ctx, t, page.CaptureScreenshot, page.CaptureScreenshotParams{Format: format})
+		if err != nil {
+			return chromedp.Void{}, err
+		}
+		return chromedp.Void{}, os.WriteFile(path, picture.Data, 0o644)
+	})
+}
+
+// evalIn evaluates in one of the page's worlds; 0 = the page's own.
+func (tab *Tab) evalIn(world runtime.ExecutionContextID, expression string, into any) error {
+	ctx, cancel := context.WithTimeout(tab.ctx, browserBound)
+	defer cancel()
+	yes := true
+	got, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: expression, ContextID: world, ReturnByValue: &yes, AwaitPromise: &yes, Silent: &yes,
+	})
+	switch {
+	case err != nil:
+		return err
+	case got.ExceptionDetails != nil:
+		return fmt.Errorf("it throws: %s", thrown(got.ExceptionDetails))
+	case into == nil:
+		return nil
+	}
+	return read(got.Result, into)
+}
+
+// around says where the tab is and what it shows, for error messages.
+func (tab *Tab) around() string {
+	var shown string
+	if err := tab.eval("location.href + '\\n' + (document.body?.innerText ?? '')", &shown); err != nil {
+		shown = err.Error()
+	}
+	const most = 2000
+	if len(shown) > most {
+		shown = shown[:most] + "..."
+	}
+	return "the tab is at " + shown + "\nits problems so far: " + fmt.Sprint(tab.record.all())
+}
