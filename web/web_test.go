@@ -74,7 +74,7 @@ func TestVendoredSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := regexp.MustCompile(`(?m)^\| (static/\S+) \| [^|]+ \| ([0-9a-f]{64}) \|`).FindAllStringSubmatch(string(list), -1)
-	if len(rows) != 2 {
+	if len(rows) != 4 {
 		t.Fatalf("%d files listed", len(rows))
 	}
 	for _, row := range rows {

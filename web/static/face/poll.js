@@ -1,0 +1,61 @@
+// A job's page follows the job: at each event the page is read again, so that what stands here is always what the server says.
+import { ready, say } from "./core.js";
+
+const box = document.getElementById("job");
+let source = null, reading = false, missed = false;
+
+function follow() {
+  source?.close();
+  const url = box.dataset.follow;
+  if (!url) return;
+  source = new EventSource(url);
+  source.addEventListener("open", () => mark("following"));
+  source.addEventListener("status", read);
+  source.addEventListener("bye", () => { source.close(); read(); });
+  source.onerror = () => { mark("connecting"); if (source.readyState === EventSource.CLOSED) setTimeout(again, 3000); };
+}
+
+function mark(word) {
+  const el = document.getElementById("following");
+  if (!el) return;
+  el.hidden = !box.dataset.follow;
+  el.textContent = word;
+}
+
+function again() { if (box.dataset.follow) { read(); follow(); } }
+
+async function read() {
+  if (reading) { missed = true; return; }
+  reading = true;
+  try {
+    const res = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await res.text(), "text/html");
+    const fresh = page.getElementById("job");
+    if (res.ok && fresh?.children.length && fresh.querySelector("#job-id")) swap(page, fresh);
+  } catch { /* the stream comes again, and with it the next reading */ }
+  reading = false;
+  if (missed) { missed = false; setTimeout(read, 200); }
+}
+
+// swap puts the new page in the old one's place; what somebody folded or scrolled stays as he left it.
+function swap(page, fresh) {
+  if (fresh.innerHTML === box.innerHTML) return;
+  const was = box.querySelector(".st")?.textContent;
+  const open = [...box.querySelectorAll("details")].map((d) => d.open);
+  const at = box.contains(document.activeElement) ? document.activeElement.textContent : null;
+  const follows = fresh.dataset.follow;
+  box.replaceChildren(...fresh.childNodes);
+  ready(box);
+  const folds = [...box.querySelectorAll("details")];
+  if (folds.length === open.length) folds.forEach((d, i) => { d.open = open[i]; });
+  if (at) [...box.querySelectorAll("button, a")].find((b) => b.textContent === at)?.focus();
+  document.title = page.title;
+  const now = box.querySelector(".st")?.textContent;
+  if (now !== was) say("The job is " + now);
+  const had = box.dataset.follow;
+  box.dataset.follow = follows;
+  if (!follows) source?.close(); else if (follows !== had || source.readyState === EventSource.CLOSED) setTimeout(follow, 1000);
+  mark("following");
+}
+
+follow();

@@ -1,0 +1,6 @@
+// What was typed and differs from what stood there, counted while typing.
+const form = document.getElementById("plan");
+form.addEventListener("input", () => {
+  const changed = [...form.querySelectorAll(".field input")].filter((i) => i.value !== i.defaultValue);
+  document.getElementById("plan-changes").textContent = changed.length ? `${changed.length} changed: ${changed.map((i) => i.labels[0].textContent).join(", ")}` : "";
+});

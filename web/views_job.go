@@ -1,0 +1,79 @@
+package web
+
+import "time"
+
+// PollView is /poll: the form, and the job if one was asked for.
+type PollView struct {
+	Frame
+	Asked string // the id as it was typed
+	Job   *Job   // nil = none was asked for, or there is none
+	Base  string
+}
+
+// Job is a job with all there is to see of it. Zero times mean "not yet".
+type Job struct {
+	ID              string
+	Generation      int
+	Tier            string
+	Type            string
+	Status          string
+	Attempt         int
+	RetryCount      int
+	MaxRetries      int
+	CancelRequested bool
+	Worker          string
+	Owner           string
+	TraceID         string
+	CallbackURL     string
+	ArrivedAt       time.Time
+	FirstTriedAt    time.Time
+	StartedAt       time.Time
+	EndedAt         time.Time
+	RunAt           time.Time
+	Cause           string
+	LastError       string
+	Payload         []byte // JSON; nil = none, or not kept any more
+	Result          []byte // JSON
+	Artifact        string // address of the file it made; "" = none
+	Attempts        []Attempt
+	Why             []string // why it has not ended
+	Position        int64    // jobs before it; -1 = not known, or it does not wait
+	ETA             time.Duration
+	Redis           []Field // its hash as it stands in Redis; nil = not shown
+
+	Follow   string // address of its stream; "" = it has ended
+	CanStop  bool   // the caller may cancel it now
+	CanRetry bool   // the caller may requeue it now
+}
+
+// Attempt is one claim. Outcome is RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED.
+type Attempt struct {
+	Number     int
+	Worker     string
+	StartedAt  time.Time
+	FinishedAt time.Time // zero = it runs
+	Outcome    string
+	Cause      string
+	Error      string
+}
+
+// Ended says whether nothing but a requeue can move the job any more.
+func (j *Job) Ended() bool {
+	return j.Status == "COMPLETED" || j.Status == "FAILED" || j.Status == "CANCELLED"
+}
+
+// DemoView is /demo. Playing posts {"scenario": id} to Play; what happens comes from the stream Events.
+type DemoView struct {
+	Frame
+	Scenarios []Scenario
+	Play      string // address
+	Events    string // address of the stream
+	Slots     int    // of its workers
+	Capacity  int
+}
+
+// Scenario is one of the seven.
+type Scenario struct {
+	ID, Title, About string
+	Steps            []string // what one will see, for those who cannot watch it
+}
