@@ -14,6 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
+	"github.com/tierq/tierq/web"
 )
 
 // What follows fits one room's words to another's, and counts what passes.
@@ -119,6 +120,9 @@ func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 		j.Tier = "" // counted all the same
 	}
 	v.metrics.Recovered(j.Tier, w, r.Word)
+	if v.feed != nil {
+		v.feed.Took(w, r, j.Tier)
+	}
 }
 
 // probe asks the stores for a tiny write: Redis, but where each partition is asked by itself, and with a journal SQL, for without its row
@@ -167,6 +171,9 @@ func (v *server) load(t job.Tier) (fresh, limit int64) {
 func (v *server) saw(now view) {
 	s := telemetry.Snapshot{SQLUp: !v.stores.archive.Down(), Schedulers: map[string]time.Duration{}}
 	g := v.gate.State()
+	if v.feed != nil {
+		v.feed.Look(web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason})
+	}
 	s.GateOpen, s.GateFailures, s.Partitions, s.ClosedPartitions = g.Open, g.Failures, g.Partitions, g.Closed
 	if v.config.Roles.Recovery {
 		s.Schedulers["crashed"], s.Schedulers["stuck"] = v.crashed.Delay(), v.stuck.Delay()

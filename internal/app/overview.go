@@ -19,16 +19,17 @@ import (
 
 // overview puts together what users and operators ask of the whole.
 type overview struct {
-	pulse    *pulse
-	plans    *job.PlanBook
-	gate     *admission.Gate
-	queue    *queue.Queue
-	ledger   *ledger.Ledger
-	archive  *archive.Archive
-	stats    *telemetry.Stats
-	watches  map[string]*recovery.Watch
-	pool     *worker.Pool // nil without the worker role
-	capacity int
+	pulse     *pulse
+	plans     *job.PlanBook
+	gate      *admission.Gate
+	queue     *queue.Queue
+	ledger    *ledger.Ledger
+	archive   *archive.Archive
+	stats     *telemetry.Stats
+	watches   map[string]*recovery.Watch
+	pool      *worker.Pool // nil without the worker role
+	capacity  int
+	journaled bool
 
 	mu      sync.Mutex
 	dead    int64 // dead letters, as counted then
@@ -69,6 +70,25 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 		})
 	}
 	return s, nil
+}
+
+// Series is the answer of GET /api/stats/series.
+func (o *overview) Series(ctx context.Context, window time.Duration) ([]httpapi.SeriesPoint, error) {
+	buckets, err := o.queue.ReadSeries(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]httpapi.SeriesPoint, len(buckets))
+	for i, b := range buckets {
+		points[i] = httpapi.SeriesPoint{From: b.From, Long: b.Long, Tiers: map[job.Tier]httpapi.TierPoint{}}
+		for tier, r := range telemetry.Summary(b.Counts, b.Long) {
+			points[i].Tiers[tier] = httpapi.TierPoint{
+				Submitted: r.Submitted, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Refused: r.Refused, Retried: r.Retried,
+				WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
+			}
+		}
+	}
+	return points, nil
 }
 
 // age is how long ago the oldest ready job of a tier arrived.

@@ -73,7 +73,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()
-	server.hub.Drain()                                 // who waits is answered now, and comes again elsewhere
+	server.drainStreams()                              // who waits is answered now, and comes again elsewhere
 	if c.Roles.API && broken == nil && !c.Embedded() { // an embedded server has nobody who takes over: it takes no more at once
 		<-time.After(notice)
 	}

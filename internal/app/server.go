@@ -17,6 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
+	"github.com/tierq/tierq/internal/pages"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/telemetry"
@@ -61,6 +62,8 @@ type server struct {
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter
 	drainer        *recovery.Drainer
+	live           *pages.Hub  // the dashboard's stream; nil without the API role
+	feed           *pages.Feed // the same
 	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
@@ -127,6 +130,7 @@ func (v *server) order() {
 	if c.Roles.API {
 		add("admission", 3*time.Second, v.door)
 		add("events", 3*time.Second, v.hub)
+		add("dashboard", 3*time.Second, dashboard{v.feed, v.live})
 		add("http", 5*time.Second, v.http)
 	}
 }

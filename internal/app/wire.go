@@ -125,15 +125,18 @@ func (v *server) wireAPI() {
 		entry.Journal, entry.Withdrawer, entry.Run = accepting{v.journal, v.ledger}, v.queue, v.queue.KnownRun
 	}
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
-	extra := []httpapi.Route{{Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler("/docs", http.StatusFound), Permission: httpapi.ForEverybody}}
+	var extra []httpapi.Route
 	for _, p := range web.Docs(docs.OpenAPI) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			extra = append(extra, httpapi.Route{Method: method, Path: p.Path, Handler: p.Handler, Permission: httpapi.ForEverybody})
 		}
 	}
+	whole := v.overview()
+	var engine http.Handler
+	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: v.overview(), Audit: audits{v},
+		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, Doors: v.doors, Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}
@@ -146,15 +149,16 @@ func (v *server) wireAPI() {
 	if c.H2C {
 		deps.Requests = c.Connections // as many as HTTP/1 could bring
 	}
-	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), httpapi.Limits{Connections: c.Connections, H2C: c.H2C}, v.log)
-	v.http.OnDrain(v.hub.Drain)
+	engine = httpapi.NewHandler(deps)
+	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, engine, httpapi.Limits{Connections: c.Connections, H2C: c.H2C}, v.log)
+	v.http.OnDrain(v.drainStreams)
 	v.door = door
 }
 
 func (v *server) overview() *overview {
 	o := &overview{
 		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, archive: v.stores.archive, stats: v.stats,
-		capacity: v.config.Capacity, watches: map[string]*recovery.Watch{},
+		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {
 		o.watches["crashed"], o.watches["stuck"] = v.crashed, v.stuck

@@ -55,6 +55,7 @@ const (
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
 	chromium   = "github.com/chromedp"
+	netHTML    = "golang.org/x/net/html"
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
@@ -79,7 +80,7 @@ var table = []room{
 	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
 	{dir: "internal/auth", rooms: []string{job}, libs: []string{goText}, inTests: []string{"internal/queue"}},
-	{dir: "internal/pages", rooms: []string{job}},
+	{dir: "internal/pages", rooms: []string{job, "web", "client"}, inTests: []string{netHTML}},
 	{
 		dir: "internal/sandbox", rooms: []string{job, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
 		inFile: map[string][]string{"redis.go": {miniredis}},
@@ -91,7 +92,7 @@ var table = []room{
 		rooms: []string{
 			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
 			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
-			"internal/mail", "internal/telemetry", "internal/auth", "docs", "web",
+			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},

@@ -26,9 +26,14 @@ func (s *server) callers(job string) {
 	for _, path := range []string{"/admin/keys", "/result/poll?jobId=" + job, "/api/events", "/metrics"} {
 		s.want(401, "GET", path, "")
 	}
-	for _, path := range []string{"/livez", "/readyz?verbose", "/actuator/health", "/docs", "/openapi.yaml"} {
+	for _, path := range []string{"/livez", "/readyz?verbose", "/actuator/health", "/docs", "/openapi.yaml", "/api/me"} {
 		s.want(200, "GET", path, "")
 	}
+	session := []string{"Cookie", "tierq_key=" + admin}
+	s.want(200, "GET", "/admin/keys", "", session...)
+	s.want(401, "GET", "/admin/keys", "", append(session, "Sec-Fetch-Site", "cross-site")...)
+	s.want(403, "POST", "/paid/submit", "", append(session, "Sec-Fetch-Site", "cross-site")...)
+	s.want(401, "GET", "/api/me", "", "Cookie", "tierq_key=tq_of_nobody")
 	s.key = admin
 	s.want(400, "POST", "/admin/keys", `{"name":"x","role":"king"}`)
 	id, public := s.made(s.want(201, "POST", "/admin/keys", `{"name":"a site","role":"submit","tiers":["PUBLIC"],"rate":0.01,"burst":8}`))

@@ -135,6 +135,10 @@ func (s *server) operators() {
 		s.want(200, "GET", list, "")
 	}
 	s.want(200, "GET", "/api/stats", "")
+	for _, query := range []string{"", "?window=5m", "?window=1h", "?window=24h"} {
+		s.want(200, "GET", "/api/stats/series"+query, "")
+	}
+	s.want(400, "GET", "/api/stats/series?window=1d", "")
 	s.want(200, "GET", "/admin/consistency", "")
 	for _, body := range []string{"", "{}"} {
 		s.want(200, "POST", "/admin/consistency", body)
@@ -173,7 +177,7 @@ func (s *server) refusals() {
 // elsewhere are the health addresses, the metrics and the description; and no page of it is left out.
 func (s *server) elsewhere() {
 	s.t.Helper()
-	paths := []string{"/livez", "/readyz?verbose", "/actuator/health", "/metrics", "/api/events"}
+	paths := []string{"/livez", "/readyz?verbose", "/actuator/health", "/metrics", "/api/events", "/api/me"}
 	for _, p := range web.Docs(nil) {
 		paths = append(paths, p.Path)
 	}

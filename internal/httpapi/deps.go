@@ -109,7 +109,7 @@ type Overview interface {
 	Health(ctx context.Context) Health
 }
 
-// Route is an address that another room serves: the metrics, the pages. Path is in gin's words (:name, *rest).
+// Route is an address that another room serves: the description, its page. Path is in gin's words (:name, *rest).
 type Route struct {
 	Method, Path string
 	Handler      http.Handler
@@ -130,6 +130,7 @@ type Deps struct {
 	Plans     Plans
 	Artifacts Artifacts
 	Overview  Overview
+	Charts    Charts
 	Audit     Audits
 	Doors     Doors   // nil = an open server: everybody may do everything
 	Keys      Keys    // optional: without it no keys are made or listed
@@ -148,6 +149,9 @@ type Deps struct {
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
 	// Metrics serves /metrics, and the profiles of /debug/pprof come with it; nil = neither is here.
 	Metrics http.Handler
+	// Pages are what browsers see; Live is the dashboard's stream, for operators, and nil = there is none. What they answer is not of the contract.
+	Pages []Page
+	Live  http.Handler
 	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
 	HealthOnly bool
 	Extra      []Route // more addresses, with the same headers, the same containment of panics, and a Permission each

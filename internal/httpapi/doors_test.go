@@ -53,7 +53,11 @@ func (d *doors) Spend(_ context.Context, _ *job.Caller, n int) job.Allowance {
 	return d.left
 }
 
-func (d *doors) Open() bool { return d.caller.Open }
+func (d *doors) Open() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.caller.Open
+}
 
 // behind puts rooms behind doors that let this caller in.
 func (r *rooms) behind(caller job.Caller) *doors {

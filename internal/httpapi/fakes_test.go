@@ -36,6 +36,7 @@ type rooms struct {
 	store       func(p job.Plan, ifVersion int64) (job.Plan, error)
 	why         func() (Why, error)
 	stats       func() (Stats, error)
+	series      func() ([]SeriesPoint, error)
 	audit       func(run bool) (Audit, error)
 	health      Health
 	ready       Report
@@ -154,7 +155,15 @@ func (r *rooms) Artifact(context.Context, job.ID) (io.ReadCloser, string, string
 	return r.artifact()
 }
 
-func (r *rooms) Stats(context.Context) (Stats, error)     { return r.stats() }
+func (r *rooms) Stats(context.Context) (Stats, error) { return r.stats() }
+
+func (r *rooms) Series(context.Context, time.Duration) ([]SeriesPoint, error) {
+	if r.series == nil {
+		return nil, nil
+	}
+	return r.series()
+}
+
 func (r *rooms) Why(context.Context, job.ID) (Why, error) { return r.why() }
 func (r *rooms) Health(context.Context) Health            { return r.health }
 

@@ -34,7 +34,7 @@ func FuzzQuery_A21_A57_A61(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, query string) {
 		filters, most = nil, 0
 		for _, path := range []string{"/admin/jobs", "/api/jobs", "/jobs/dead", "/admin/dead", "/admin/dead/export", "/result/poll",
-			"/admin/tiers", "/api/stats"} {
+			"/admin/tiers", "/api/stats", "/api/stats/series", "/api/me"} {
 			target := path + "?" + query
 			rec := r.ask(t, "GET", target, "")
 			if rec != nil && rec.Code != 200 && rec.Code != 400 && rec.Code != 404 {

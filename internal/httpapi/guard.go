@@ -28,13 +28,7 @@ const traceHeader = "X-Trace-Id"
 
 // guard stands around every handler: headers, trace id, panics, and a line in the log for those who want one.
 func (a *api) guard(c *gin.Context) {
-	h := c.Writer.Header()
-	h["X-Content-Type-Options"] = nosniff
-	h["X-Frame-Options"] = deny
-	h["Content-Security-Policy"] = policy
-	h["Referrer-Policy"] = referrer
-	h["Cache-Control"] = noStore
-	h[traceHeader] = []string{traceFrom(c.Request.Header)}
+	head(c.Writer.Header(), []string{traceFrom(c.Request.Header)})
 	defer a.contain(c)
 	if !a.Log.Enabled(c.Request.Context(), slog.LevelDebug) {
 		c.Next()
@@ -44,6 +38,16 @@ func (a *api) guard(c *gin.Context) {
 	c.Next()
 	a.Log.Debug("request", "method", method(c.Request.Method), "route", c.FullPath(), "status", c.Writer.Status(),
 		"ms", float64(time.Since(begun).Microseconds())/1000, "trace_id", traceOf(c))
+}
+
+// head writes the headers of every answer. Whoever knows better sets his own over them.
+func head(h http.Header, trace []string) {
+	h["X-Content-Type-Options"] = nosniff
+	h["X-Frame-Options"] = deny
+	h["Content-Security-Policy"] = policy
+	h["Referrer-Policy"] = referrer
+	h["Cache-Control"] = noStore
+	h[traceHeader] = trace
 }
 
 // contain ends a panic here: its stack goes to the log, the client learns only that something went wrong.
@@ -59,6 +63,10 @@ func (a *api) contain(c *gin.Context) {
 	if c.Writer.Written() {
 		panic(http.ErrAbortHandler) // half an answer: only a closed connection tells the client
 	}
+	h := c.Writer.Header()
+	trace := h[traceHeader]
+	clear(h) // what the handler had in mind, such as a length or that everybody may keep it, is not of this answer
+	head(h, trace)
 	a.fail(c, &problem{kind: internalError, close: true})
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +48,7 @@ func (a *api) handler() http.Handler {
 
 	e.Use(a.guard, a.crowd)
 	known := &addresses{}
-	for _, r := range append(a.routes(), a.opsRoutes()...) {
+	for _, r := range slices.Concat(a.pageRoutes(), a.routes(), a.opsRoutes()) {
 		if a.HealthOnly && !r.health {
 			continue
 		}
@@ -128,6 +129,8 @@ func (a *api) routes() []route {
 	get("/admin/audit", ForOperators, within(operation, a.changesPage))
 
 	get("/api/stats", ForOperators, within(operation, a.stats))
+	get("/api/stats/series", ForOperators, within(operation, seriesRoute(a.Charts, a.Plans, a.Now)))
+	get("/api/me", ForEverybody, a.me)
 	get("/actuator/health", ForEverybody, a.health)
 	get("/livez", ForEverybody, a.livez)
 	get("/readyz", ForEverybody, a.readyz)

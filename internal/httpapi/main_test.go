@@ -47,7 +47,7 @@ func newRooms(t testing.TB) *rooms {
 	job.Handle(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
 	r.deps = Deps{
-		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r, Audit: r,
+		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {

@@ -31,6 +31,7 @@ func allFailing(t *testing.T, err error) *rooms {
 	r.store = func(job.Plan, int64) (job.Plan, error) { return job.Plan{}, err }
 	r.why = func() (Why, error) { return Why{}, err }
 	r.stats = func() (Stats, error) { return Stats{}, err }
+	r.series = func() ([]SeriesPoint, error) { return nil, err }
 	r.audit = func(bool) (Audit, error) { return Audit{}, err }
 	r.ring.err, r.told.err = err, err
 	if errors.Is(err, job.ErrNotFound) {

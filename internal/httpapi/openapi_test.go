@@ -24,7 +24,7 @@ var described = sync.OnceValues(func() (*contract.Contract, error) { return cont
 func (r *rooms) hold(req *http.Request, sent string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.ServeHTTP(rec, req)
-	if _, ours := r.Handler.(*gin.Engine); !ours || len(r.deps.Extra) > 0 || rec.Code == gone {
+	if _, ours := r.Handler.(*gin.Engine); !ours || len(r.deps.Extra)+len(r.deps.Pages) > 0 || r.deps.Live != nil || rec.Code == gone {
 		return rec
 	}
 	if err := contradiction(req, sent, rec); err != nil {

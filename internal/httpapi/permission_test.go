@@ -35,7 +35,8 @@ var whoMay = map[string]string{
 	"PUT /admin/tiers/:tier": admins, "GET /admin/consistency": operators, "HEAD /admin/consistency": operators, "POST /admin/consistency": admins,
 	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins, "POST /admin/keys/:id/rotate": admins,
 	"DELETE /admin/keys/:id": admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
-	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /actuator/health": everybody, "HEAD /actuator/health": everybody,
+	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators, "HEAD /api/stats/series": operators,
+	"GET /api/me": everybody, "HEAD /api/me": everybody, "GET /actuator/health": everybody, "HEAD /actuator/health": everybody,
 	"GET /livez": everybody, "HEAD /livez": everybody, "GET /readyz": everybody, "HEAD /readyz": everybody,
 }
 

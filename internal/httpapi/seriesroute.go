@@ -41,7 +41,7 @@ var charted = map[string]struct{ window, keep time.Duration }{
 // seriesBody is made for charts: a column per figure.
 type seriesBody struct {
 	Window        string        `json:"window"`
-	From          string        `json:"from"` // start of the first bucket
+	From          *string       `json:"from"` // start of the first bucket; null = there is none
 	BucketSeconds float64       `json:"bucketSeconds"`
 	Tiers         []tierColumns `json:"tiers"` // best first
 	Timestamp     string        `json:"timestamp"`
@@ -118,7 +118,7 @@ func seriesRoute(charts Charts, plans Plans, now func() time.Time) func(*gin.Con
 func seriesOf(name string, points []SeriesPoint, plans []job.Plan, at time.Time) *seriesBody {
 	body := &seriesBody{Window: name, Tiers: []tierColumns{}, Timestamp: stamp(at)}
 	if len(points) > 0 {
-		body.From, body.BucketSeconds = stamp(points[0].From), points[0].Long.Seconds()
+		body.From, body.BucketSeconds = when(points[0].From), points[0].Long.Seconds()
 	}
 	for _, plan := range plans {
 		t := tierColumns{Tier: plan.Tier}

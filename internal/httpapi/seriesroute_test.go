@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,10 @@ func TestSeriesRoute(t *testing.T) {
 		`{"tier":"UNPAID","submitted":[0,1],"completed":[0,2],"failed":[0,3],"cancelled":[0,4],"refused":[0,5],"retried":[0,6],`+
 		`"waitSeconds":{"p50":[null,0.1],"p95":[null,0.2],"p99":[null,0.3]},"runSeconds":{"p50":[null,1],"p95":[null,null],"p99":[null,null]}},`+empty("PUBLIC")+`],`+
 		`"timestamp":"2026-05-01T11:31:57.961931Z"}`)
+	m.points = nil
+	if rec := get(t.Context(), "?window=1h"); !strings.Contains(rec.Body.String(), `"from":null`) {
+		t.Errorf("nothing is kept: %s", rec.Body)
+	}
 	wantProblem(t, get(t.Context(), "?window=2h"), 400, "INVALID_REQUEST", "window")
 	wantProblem(t, get(t.Context(), "?x=1"), 400, "INVALID_REQUEST", "x")
 	m.err = job.ErrUnavailable

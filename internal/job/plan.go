@@ -83,6 +83,7 @@ var (
 var reserved = map[Tier]bool{
 	"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true, "METRICS": true, "LIVEZ": true, "READYZ": true,
 	"ACTUATOR": true, "OPENAPI": true, "SUBMIT": true, "POLL": true, "DEMO": true, "ABOUT": true, "STATIC": true, "DEAD": true, "WORKERS": true, "DEBUG": true,
+	"LOGIN": true, "LOGOUT": true,
 }
 
 // Check returns ErrBadPlan, with the reason, for a plan that cannot be served.

@@ -37,6 +37,7 @@ func TestPlanCheck(t *testing.T) {
 		"a space":          func(p *Plan) { p.Tier = "PAID X" },
 		"a colon":          func(p *Plan) { p.Tier = "PAID:X" },
 		"reserved":         func(p *Plan) { p.Tier = "ADMIN" },
+		"a page":           func(p *Plan) { p.Tier = "LOGIN" },
 		"priority 0":       func(p *Plan) { p.Priority = 0 },
 		"priority 900":     func(p *Plan) { p.Priority = 900 },
 		"negative retries": func(p *Plan) { p.MaxRetries = -1 },

@@ -1,0 +1,100 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/pages"
+	"github.com/tierq/tierq/internal/telemetry"
+	"github.com/tierq/tierq/web"
+)
+
+// readers are what the dashboard's snapshots are made of.
+func (o *overview) readers() pages.Readers {
+	return pages.Readers{
+		Gauges: o.gauges, Counted: o.countedWithin, EndedPerMinute: o.endedPerMinute, Leases: o.leases, Dead: o.deadLetters, Now: time.Now,
+	}
+}
+
+// gauges are those of the last pulse.
+func (o *overview) gauges() (web.Snapshot, error) {
+	v := o.pulse.last()
+	if !v.ok {
+		return web.Snapshot{}, fmt.Errorf("no pulse: %w", job.ErrUnavailable)
+	}
+	g := o.gate.State()
+	s := web.Snapshot{
+		At: o.queue.Now(), Gate: web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason},
+		Capacity: web.Capacity{Used: v.levels.Fresh, Limit: int64(o.capacity)}, Outbox: web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
+		Journal: web.Journal{On: o.journaled}, PerSecond: o.queue.Rate(),
+	}
+	for _, name := range []string{"crashed", "stuck"} {
+		if w := o.watches[name]; w != nil {
+			s.Watches = append(s.Watches, web.Watch{Name: name, DelaySeconds: w.Delay().Seconds()})
+		}
+	}
+	for _, w := range v.workers {
+		s.Workers = append(s.Workers, web.Worker(w))
+	}
+	for _, p := range o.plans.All() {
+		level := v.levels.Tiers[p.Tier]
+		s.Tiers = append(s.Tiers, web.Lane{
+			Tier: string(p.Tier), Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running, OldestAgeSeconds: v.age(p.Tier).Seconds(),
+			Plan: &web.Plan{
+				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
+				MaxProcessingTime: p.MaxProcessingTime, Share: p.Share, Version: p.Version,
+			},
+		})
+	}
+	return s, nil
+}
+
+func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map[job.Tier]pages.Counted, error) {
+	recent, err := o.stats.Read(ctx, window)
+	if err != nil {
+		return nil, err
+	}
+	counted := make(map[job.Tier]pages.Counted, len(recent))
+	for tier, r := range recent {
+		counted[tier] = pages.Counted{
+			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond, Refused: r.Refused, Completed: r.Completed,
+			Failed: r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
+			WaitSeconds: web.Percentiles(seconds(r.Wait)), RunSeconds: web.Percentiles(seconds(r.Run)),
+		}
+	}
+	return counted, nil
+}
+
+func (o *overview) endedPerMinute(ctx context.Context) (map[job.Tier][]int64, error) {
+	series, err := o.queue.ReadSeries(ctx, time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	ended := map[job.Tier][]int64{}
+	for i, bucket := range series {
+		for tier, r := range telemetry.Summary(bucket.Counts, bucket.Long) {
+			if ended[tier] == nil {
+				ended[tier] = make([]int64, len(series))
+			}
+			ended[tier][i] = r.Completed + r.Failed + r.Cancelled
+		}
+	}
+	return ended, nil
+}
+
+func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
+	running, err := o.queue.InFlight(ctx, most)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]web.Lease, len(running))
+	for i, r := range running {
+		list[i] = web.Lease{
+			JobID: string(r.ID), Tier: string(r.Tier), Type: r.Type, Worker: r.Worker, Attempt: r.Attempt, StartedAt: r.StartedAt,
+			HeartbeatBy: r.HeartbeatBy, EndBy: r.EndBy,
+		}
+	}
+	return list, nil
+}

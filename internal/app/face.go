@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/pages"
+	"github.com/tierq/tierq/web"
+)
+
+// wirePages makes the pages, which ask the API as whoever looks at them, and the dashboard's stream.
+func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
+	v.live = pages.NewHub(pages.HubOptions{Snapshot: pages.Snapshots(o.readers()), Log: v.log})
+	v.feed = pages.NewFeed(pages.FeedOptions{
+		Hub: v.live, Events: func() pages.Subscription { return v.hub.Stream("") }, Plan: v.plans.Plan, Now: v.queue.Now,
+	})
+	face := pages.New(pages.Options{
+		API: api, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode), Version: v.version, Now: v.queue.Now, Log: v.log,
+	})
+	var list []httpapi.Page
+	for _, p := range face.All() {
+		list = append(list, httpapi.Page(p))
+	}
+	return list
+}
+
+// drainStreams answers who waits, and ends the streams.
+func (v *server) drainStreams() {
+	v.hub.Drain()
+	if v.live != nil {
+		v.live.Drain()
+	}
+}
+
+// dashboard is what runs behind it, while somebody looks.
+type dashboard struct {
+	feed *pages.Feed
+	live *pages.Hub
+}
+
+func (dashboard) Start(context.Context) error { return nil }
+
+func (d dashboard) Stop(ctx context.Context) error {
+	return errors.Join(d.feed.Stop(ctx), d.live.Stop(ctx))
+}

@@ -1,0 +1,167 @@
+package httpapi
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/fuzz"
+	"github.com/tierq/tierq/internal/job"
+)
+
+const (
+	aKey     = "tq_aaaaaaaaaaaaaaaa_secret-1"
+	aSession = "tierq_key=" + aKey
+)
+
+// wantShown is what the doors were shown with the last request.
+func (d *doors) wantShown(t *testing.T, what string, want []string) {
+	t.Helper()
+	if len(d.shown) == 0 || !slices.Equal(d.shown[len(d.shown)-1], want) || (d.shown[len(d.shown)-1] == nil) != (want == nil) {
+		t.Errorf("%s: the doors were shown %q, want %q", what, d.shown, want)
+	}
+}
+
+// The cookie of a browser that logged in is a key, where the page that asks is ours or nobody's.
+func TestCookie_IsAKey_A05_A45(t *testing.T) {
+	ours := []string{"Bearer " + aKey}
+	for name, c := range map[string]struct {
+		headers []string
+		get     []string
+		changes bool // a POST gets as far as to be asked for a key, and has it
+	}{
+		"no browser":                 {[]string{"Cookie", aSession}, ours, true},
+		"beside others":              {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
+		"in a line of its own":       {[]string{"Cookie", "theme=dark", "Cookie", aSession}, ours, true},
+		"our own page":               {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, ours, true},
+		"typed in":                   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, ours, true},
+		"an old browser, our page":   {[]string{"Cookie", aSession, "Origin", "http://example.com"}, ours, true},
+		"a link on another port":     {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, ours, false},
+		"what our page asks then":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site"}, ours, false},
+		"a script on another port":   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, nil, false},
+		"an image on another port":   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}, nil, false},
+		"another site":               {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, nil, false},
+		"another site, old browser":  {[]string{"Cookie", aSession, "Origin", "https://evil.example"}, nil, false},
+		"another port, old browser":  {[]string{"Cookie", aSession, "Origin", "http://example.com:9999"}, nil, false},
+		"a sandboxed page":           {[]string{"Cookie", aSession, "Origin", "null"}, nil, false},
+		"a word nobody knows":        {[]string{"Cookie", aSession, "Sec-Fetch-Site", "Same-Origin"}, nil, false},
+		"the header goes first":      {[]string{"Cookie", aSession, "Authorization", "Bearer x"}, []string{"Bearer x"}, true},
+		"though it is empty":         {[]string{"Cookie", aSession, "Authorization", ""}, []string{""}, true},
+		"twice":                      {[]string{"Cookie", aSession + "; " + aSession}, nil, true},
+		"twice, in two lines":        {[]string{"Cookie", aSession, "Cookie", "tierq_key=tq_other"}, nil, true},
+		"quoted":                     {[]string{"Cookie", `tierq_key="` + aKey + `"`}, nil, true},
+		"not a key":                  {[]string{"Cookie", "tierq_key=hunter2"}, nil, true},
+		"empty":                      {[]string{"Cookie", "tierq_key="}, nil, true},
+		"with a scheme":              {[]string{"Cookie", "tierq_key=Bearer " + aKey}, nil, true},
+		"escaped":                    {[]string{"Cookie", "tierq_key=tq%5Faaaaaaaaaaaaaaaa"}, nil, true},
+		"with a comma":               {[]string{"Cookie", aSession + ",x"}, nil, true},
+		"too long":                   {[]string{"Cookie", "tierq_key=tq_" + strings.Repeat("a", 8<<10)}, nil, true},
+		"under another name":         {[]string{"Cookie", "tierq_Key=" + aKey + "; key=" + aKey + "; __Host-tierq_key=" + aKey}, nil, true},
+		"in a header of other names": {[]string{"X-Cookie", aSession, "Cookie2", aSession}, nil, true},
+	} {
+		r := newRooms(t)
+		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return nil, "", nil }
+		d := r.behind(callers["admin"])
+		r.do("GET", "/api/jobs", "", c.headers...)
+		d.wantShown(t, name, c.get)
+
+		d.shown = nil
+		rec := r.post("{}", c.headers...)
+		if !c.changes {
+			wantProblem(t, rec, 403, "FORBIDDEN")
+			if d.shown != nil || r.submitted != nil {
+				t.Errorf("%s: a POST got through", name)
+			}
+			continue
+		}
+		d.wantShown(t, name+", POST", c.get)
+		if strings.Contains(rec.Body.String()+r.log.String(), "secret-1") {
+			t.Errorf("%s: said or logged: %s %s", name, rec.Body, &r.log)
+		}
+	}
+}
+
+// What a cookie opens is what its key opens: the wrong one is refused in the same words, and held against its address as often.
+func TestCookie_AWrongOne_A04_A06(t *testing.T) {
+	r := newRooms(t)
+	d := r.behind(callers["submit"])
+	d.err = job.ErrUnauthorized
+	byHeader := wantProblem(t, r.post("{}", "Authorization", "Bearer "+aKey, "X-Trace-Id", "same"), 401, "UNAUTHORIZED")
+	rec := r.post("{}", "Cookie", aSession, "X-Trace-Id", "same")
+	byCookie := wantProblem(t, rec, 401, "UNAUTHORIZED")
+	wantHeader(t, rec, "WWW-Authenticate", "Bearer")
+	if byHeader["detail"] != byCookie["detail"] || !slices.Equal(d.shown[0], d.shown[1]) {
+		t.Errorf("%v and %v; the doors were shown %q", byHeader, byCookie, d.shown)
+	}
+	d.err = &refusalFor{job.ErrRateLimited, 1500 * time.Millisecond}
+	rec = r.do("GET", "/api/me", "", "Cookie", aSession)
+	wantProblem(t, rec, 429, "RATE_LIMITED")
+	wantHeader(t, rec, "Retry-After", "2")
+}
+
+// An open server does not look at it: browsers know no ports, and it may be another server's on this machine.
+func TestCookie_OfAnotherServer(t *testing.T) {
+	r := newRooms(t)
+	d := r.behind(callers["open"])
+	if rec := r.post("{}", "Cookie", aSession); rec.Code != 202 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	d.wantShown(t, "an open server", nil)
+}
+
+// Whoever may see the parts of health sees them by cookie too, and nobody by one from another site.
+func TestCookie_Health_A50(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers []string
+		told    bool
+	}{
+		"ours":      {[]string{"Cookie", aSession}, true},
+		"malformed": {[]string{"Cookie", "tierq_key=x"}, false},
+		"elsewhere": {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site"}, false},
+	} {
+		r := newRooms(t)
+		r.behind(callers["admin"])
+		rec := r.do("GET", "/actuator/health", "", c.headers...)
+		if told := strings.Contains(rec.Body.String(), "components"); rec.Code != 200 || told != c.told {
+			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+		}
+	}
+}
+
+// With the cookie another site's form does no more than without: nothing.
+func TestCookie_AnotherSitesForm_A45(t *testing.T) {
+	for _, headers := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+	} {
+		for _, route := range Routes() {
+			if route.Method == http.MethodGet || route.Method == http.MethodHead {
+				continue
+			}
+			r := newRooms(t)
+			d := r.behind(callers["admin"])
+			path := strings.NewReplacer(":tier", "paid", ":id", string(knownID)).Replace(route.Path)
+			rec := r.do(route.Method, path, "a=b", append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
+			wantProblem(t, rec, 403, "FORBIDDEN")
+			if d.shown != nil || r.submitted != nil || len(r.told.changes) > 0 {
+				t.Errorf("%s %s with %q got through", route.Method, path, headers)
+			}
+		}
+	}
+}
+
+var keyShaped = regexp.MustCompile(`^tq_[A-Za-z0-9_-]{0,125}$`)
+
+// A header Cookie, whatever is in it: a key comes out of it to the letter, or none.
+func FuzzCookie_A05(f *testing.F) {
+	fuzz.Text(f, func(t *testing.T, text string) {
+		r := &http.Request{Method: "GET", Header: http.Header{"Cookie": {text}}}
+		key, ok := keyIn(r)
+		if ok != keyShaped.MatchString(key) || !strings.Contains(text, key) || ok && !strings.Contains(text, keyCookie) {
+			t.Errorf("%q: %q, %v", text, key, ok)
+		}
+	}, aSession, "theme=dark; "+aSession, aSession+"; "+aSession, `tierq_key="`+aKey+`"`, "tierq_key=", "tierq_key", "=tierq_key", "tierq_key = "+aKey, "tierq_key=tq_\x00",
+		"tierq_key=tq_é", ";;; "+aSession+";", "tierq_key=tq_a b")
+}

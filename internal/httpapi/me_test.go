@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"crypto/tls"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Everybody may know what the server takes him for.
+func TestMe(t *testing.T) {
+	for kind, want := range map[string]string{
+		"stranger":  `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false}`,
+		"anonymous": `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":true,"secure":false}`,
+		"submit":    `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false}`,
+		"read-only": `{"open":false,"name":"ada","role":"read-only","admin":false,"operator":true,"submits":false,"secure":false}`,
+		"admin":     `{"open":false,"name":"ada","role":"admin","admin":true,"operator":true,"submits":true,"secure":false}`,
+		"worker":    `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,"secure":false}`,
+		"open":      `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false}`,
+	} {
+		r := newRooms(t)
+		caller := callers[kind]
+		if caller.Key.ID != "" {
+			caller.Key.Name = "ada"
+		}
+		d := r.behind(caller)
+		d.left = job.Allowance{Limited: true, Rate: 1, Burst: 1, RetryIn: 1}
+		wantJSON(t, r.do("GET", "/api/me", ""), 200, want)
+		if d.spent != 0 {
+			t.Errorf("%s: it was counted", kind)
+		}
+	}
+	r := newRooms(t)
+	wantJSON(t, r.do("GET", "/api/me", ""), 200, `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false}`)
+	r.behind(callers["stranger"]).err = job.ErrUnauthorized
+	wantProblem(t, r.do("GET", "/api/me", "", "Authorization", "Bearer x"), 401, "UNAUTHORIZED")
+	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")
+}
+
+// Whether a caller came over TLS is for this server to say, or for a proxy that it trusts.
+func TestMe_Secure_A42(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer   string
+		tls    bool
+		proto  []string
+		secure bool
+	}{
+		"plain":                      {"203.0.113.9:1", false, nil, false},
+		"TLS":                        {"203.0.113.9:1", true, nil, true},
+		"anybody says so":            {"203.0.113.9:1", false, []string{"https"}, false},
+		"a trusted proxy says so":    {"10.0.0.1:1", false, []string{"HTTPS"}, true},
+		"a trusted proxy says no":    {"10.0.0.1:1", false, []string{"http"}, false},
+		"it says nothing":            {"10.0.0.1:1", false, nil, false},
+		"the first of two":           {"10.0.0.1:1", false, []string{"https, http"}, true},
+		"behind a proxy without TLS": {"10.0.0.1:1", false, []string{"http, https"}, false},
+		"nonsense":                   {"10.0.0.1:1", false, []string{"httpsx"}, false},
+		"a socket":                   {"@", false, []string{"https"}, false},
+	} {
+		r := newRooms(t)
+		r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		r.Handler = NewHandler(r.deps)
+		req := httptest.NewRequest("GET", "/api/me", nil)
+		req.RemoteAddr = c.peer
+		if c.tls {
+			req.TLS = &tls.ConnectionState{}
+		}
+		for _, value := range c.proto {
+			req.Header.Add("X-Forwarded-Proto", value)
+		}
+		if got := strings.Contains(r.hold(req, "").Body.String(), `"secure":true`); got != c.secure {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

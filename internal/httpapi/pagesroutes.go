@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Page is an address that browsers see. Path is in gin's words (:name). A GET answers HEAD as well. Anybody gets to it: what it shows it asks of
+// this API, as its caller. Its handler sets its own Content-Security-Policy and Cache-Control.
+type Page struct {
+	Method, Path string
+	Handler      http.Handler
+}
+
+// streamPath is where the dashboard listens.
+const streamPath = "/dashboard/stream"
+
+// pageRoutes are what is there for browsers, beside the contract.
+func (a *api) pageRoutes() []route {
+	var all []route
+	add := func(method string, p Page) {
+		if !slices.ContainsFunc(all, func(r route) bool { return r.method == method && r.path == p.Path }) {
+			all = append(all, route{method: method, path: p.Path, permission: ForEverybody, serve: serving(p.Handler)})
+		}
+	}
+	for _, p := range a.Pages {
+		add(p.Method, p)
+	}
+	for _, p := range a.Pages {
+		if p.Method == http.MethodGet {
+			add(http.MethodHead, p)
+		}
+	}
+	if a.Live != nil {
+		all = append(all, route{method: http.MethodGet, path: streamPath, permission: ForOperators, serve: a.live})
+	}
+	return all
+}
+
+// live is GET /dashboard/stream. It is one of the streams of everything, and like them it ends when its caller may not listen any more.
+func (a *api) live(c *gin.Context) error {
+	leave, err := a.enterStream()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(c.Request.Context())
+	r, caller := c.Request.WithContext(ctx), *callerOf(c)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() { a.watch(r, &caller, cancel) })
+	a.Live.ServeHTTP(c.Writer, r)
+	return nil
+}
+
+// watch ends a stream whose caller would not be let in any more as he was.
+func (a *api) watch(r *http.Request, caller *job.Caller, end func()) {
+	ticker := time.NewTicker(pingEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-ticker.C:
+		}
+		if !a.still(r, caller) {
+			end()
+			return
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/web"
+)
+
+// dashboards are the operators' pages.
+func (p *Pages) dashboards() []Page {
+	return []Page{
+		{http.MethodGet, "/dashboard", http.HandlerFunc(p.getDashboard)},
+		{http.MethodGet, "/dashboard/jobs", http.HandlerFunc(p.getJobs)},
+		{http.MethodGet, "/dashboard/dead", http.HandlerFunc(p.getDead)},
+		{http.MethodPost, "/dashboard/dead/requeue", http.HandlerFunc(p.postDeadRequeue)},
+		{http.MethodGet, "/dashboard/tiers", http.HandlerFunc(p.getTiers)},
+		{http.MethodGet, "/dashboard/tiers/:tier", http.HandlerFunc(p.getTier)},
+		{http.MethodPost, "/dashboard/tiers/:tier", http.HandlerFunc(p.postTier)},
+	}
+}
+
+// shownFeed is how much of the feed a page is opened with; its script keeps as many.
+const shownFeed = 100
+
+// getDashboard comes also while Redis is away: it says so, and heals by itself.
+func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
+	figures, err := p.stats(r)
+	v := web.DashboardView{Frame: p.frame(r), Base: p.base(r)}
+	switch {
+	case err == nil:
+		v.Snapshot = p.snapshot(r, figures)
+		v.Gate = &v.Snapshot.Gate
+	case refusedWith(err, http.StatusForbidden): // the page says it
+	case refusedWith(err, http.StatusServiceUnavailable, http.StatusGatewayTimeout):
+		v.Problem = p.refusalIn(r, err).Detail
+	default:
+		p.fail(w, r, err)
+		return
+	}
+	if v.Live != "" {
+		items, after := p.o.Hub.Recent(shownFeed)
+		v.Live += "?after=" + url.QueryEscape(after) // nothing is missed between this page and its stream
+		if v.Snapshot != nil {
+			v.Snapshot.Recoveries = shownItems(items)
+		}
+	}
+	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Dashboard(w, v) })
+}
+
+// snapshot is what the stream shows; where it shows nothing, what the API's figures are enough for.
+func (p *Pages) snapshot(r *http.Request, figures *web.Snapshot) *web.Snapshot {
+	if p.o.Hub != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		made, err := p.o.Hub.Snapshot(ctx)
+		if whole, ok := made.(*web.Snapshot); ok && err == nil {
+			return whole
+		}
+		p.o.Log.WarnContext(r.Context(), "the dashboard is drawn without its leases", "err", err)
+	}
+	plans := p.plans(r)
+	for i := range figures.Tiers {
+		l := &figures.Tiers[i]
+		if at := slices.IndexFunc(plans, func(plan web.Plan) bool { return plan.Tier == l.Tier }); at >= 0 {
+			l.Plan = &plans[at]
+		}
+	}
+	_, figures.Dead, _ = p.health(r)
+	figures.Hint = hint(figures, false)
+	return figures
+}
+
+// shownItems are the feed's items as a page shows them.
+func shownItems(items []Item) []web.FeedItem {
+	var list []web.FeedItem
+	for _, i := range items {
+		var f web.FeedItem
+		if i.Kind != feedEvent || json.Unmarshal(i.Data, &f) != nil {
+			continue
+		}
+		f.ID = i.ID
+		list = append(list, f)
+	}
+	return list
+}
+
+// tellRequeue puts what an operator did into the feed.
+func (p *Pages) tellRequeue(r *http.Request, id, what string) {
+	if p.o.Hub == nil {
+		return
+	}
+	who := p.who(r).Name
+	if who == "" {
+		who = "somebody"
+	}
+	p.o.Hub.Tell(feedEvent, web.FeedItem{At: p.o.Now().Truncate(time.Millisecond), Kind: "requeue", JobID: id, Text: who + " " + what})
+}

@@ -1,0 +1,170 @@
+package pages
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestDead_AreListed(t *testing.T) {
+	o := newOps()
+	o.says("GET /admin/dead", 200, opsJobs("", evilText, "second"))
+	w := o.open(t, "/dashboard/dead", nil)
+	o.did(t, "GET /admin/dead?limit=100")
+	holds(t, w, 200, "<b>2</b> dead letters", `name="one" value="`+opsID+`"`, "Requeue all 2", `href="/admin/dead/export"`, `name="tier" value=""`)
+	lacks(t, w, "<script>alert", "Older")
+
+	// Where there are more pages, somebody counts.
+	o.says("GET /admin/dead", 200, opsJobs("c1", "x"))
+	o.says("GET /jobs/dead", 200, `{"items":[],"page":0,"size":1,"total":1204}`)
+	holds(t, o.open(t, "/dashboard/dead", nil), 200, "<b>1,204</b> dead letters", `href="/dashboard/dead?cursor=c1"`)
+	o.says("POST /admin/dead/requeue", 200, `{"matched":45,"requeued":0}`)
+	w = o.open(t, "/dashboard/dead?tier=PAID&cause=HANDLER_ERROR&to=2026-05-02T00:00:00Z&cursor=c0", nil)
+	o.did(t, "GET /admin/dead?cause=HANDLER_ERROR&cursor=c0&limit=100&tier=PAID&to=2026-05-02T00%3A00%3A00Z",
+		`POST /admin/dead/requeue {"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID"}`)
+	holds(t, w, 200, "<b>45</b> dead letters", `href="/admin/dead/export?cause=HANDLER_ERROR&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z"`, `name="tier" value="PAID"`)
+	w = o.open(t, "/dashboard/dead?from=2026-05-02T00:00:00Z", nil) // which the requeue does not know
+	o.did(t, "GET /admin/dead?from=2026-05-02T00%3A00%3A00Z&limit=100")
+	lacks(t, w, "<b>45</b>")
+	o.refuses("POST /admin/dead/requeue", 503, "SYSTEM_UNHEALTHY", "away")
+	holds(t, o.open(t, "/dashboard/dead?tier=PAID", nil), 200, opsID) // the list stands without its count
+
+	// Who may only look is shown nothing to press.
+	o.says("GET /api/me", 200, `{"open":false,"name":"eve","role":"read-only","operator":true}`)
+	w = o.open(t, "/dashboard/dead?tier=PAID", nil)
+	o.did(t, "GET /admin/dead?limit=100&tier=PAID")
+	lacks(t, w, `name="one"`, `name="scope"`, `type="checkbox" name="id"`)
+
+	o.says("GET /admin/dead", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no","errors":[{"field":"from","reason":"must be a time"}]}`)
+	holds(t, o.open(t, "/dashboard/dead?from=yesterday", nil), 400, "from: must be a time", `value="yesterday"`)
+	o.refuses("GET /admin/dead", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	w = o.open(t, "/dashboard/dead", nil)
+	holds(t, w, 503, "data-heal")
+	lacks(t, w, "No dead letters")
+	o.refuses("GET /admin/dead", 403, "FORBIDDEN", "the role submit may not do this")
+	holds(t, o.open(t, "/dashboard/dead", nil), 403, "the role submit may not do this")
+}
+
+// A form that does not say which does nothing.
+func TestRequeue_NothingChosenIsNothingDone(t *testing.T) {
+	for name, form := range map[string]url.Values{
+		"nothing":        {},
+		"only a filter":  {"tier": {"PAID"}},
+		"only ids":       {"id": {opsID}},
+		"no scope":       {"scope": {""}, "one": {""}, "id": {opsID}},
+		"another scope":  {"scope": {"everything"}, "confirmed": {"yes"}, "expected": {"5"}},
+		"none selected":  {"scope": {"selected"}},
+		"no id":          {"one": {"../../admin/keys"}},
+		"an old address": {"scope": {"all"}, "confirmed": {"yes"}, "expected": {"5"}, "from": {"2026-05-02T00:00:00Z"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOps()
+			w := o.open(t, "/dashboard/dead/requeue", form)
+			goes(t, w, "/dashboard/dead", "trouble", "")
+			to, _ := url.Parse(w.Header().Get("Location"))
+			if to.Query().Get("trouble") == "" || to.Query().Get("done") != "" || to.Query().Get("tier") != form.Get("tier") {
+				t.Errorf("went to %s", to)
+			}
+			o.did(t)
+		})
+	}
+}
+
+func TestRequeue_OneAndTheSelected(t *testing.T) {
+	o := newOps()
+	o.hub = NewHub(HubOptions{})
+	for _, id := range []string{opsID, opsOther, opsThird} {
+		o.says("POST /jobs/"+id+"/retry", 202, `{"jobId":"`+id+`","status":"PENDING","traceId":"t"}`)
+	}
+	// One wins over a scope: it is the button that was pressed.
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}, "scope": {"all"}, "id": {opsOther}, "tier": {"PAID"}}), "/dashboard/dead", "done", "It gets a new life.")
+	o.did(t, "POST /jobs/"+opsID+"/retry")
+	if items, _ := o.hub.Recent(9); len(items) != 1 || !strings.Contains(string(items[0].Data), "ann gave it a new life") || !strings.Contains(string(items[0].Data), `"kind":"requeue"`) {
+		t.Errorf("the feed: %+v", items)
+	}
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsOther, opsID, opsOther}}), "/dashboard/dead", "done", "Requeued 2 dead letters.")
+	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
+
+	// What is wrong with one does not keep the others.
+	o.refuses("POST /jobs/"+opsID+"/retry", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: the job is PENDING")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble", "It was not requeued: the job is PENDING")
+	// What is wrong with the server ends it.
+	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store that")
+	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
+	// A key that was revoked meanwhile.
+	o.says("POST /jobs/"+opsID+"/retry", 202, `{}`)
+	o.refuses("POST /jobs/"+opsOther+"/retry", 401, "UNAUTHORIZED", "This needs an API key")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 1 of 3.")
+
+	many := url.Values{"scope": {"selected"}}
+	for i := range 101 {
+		many.Add("id", fmt.Sprintf("%s%03d", opsID[:33], i))
+	}
+	goes(t, o.open(t, "/dashboard/dead/requeue", many), "/dashboard/dead", "trouble", "at most 100")
+	o.did(t)
+}
+
+// Nobody requeues all without having seen how many; and never more than he saw.
+func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
+	o := newOps()
+	o.hub = NewHub(HubOptions{})
+	o.replies["POST /admin/dead/requeue"] = func(_ *http.Request, body string) (int, any) {
+		if strings.Contains(body, `"dryRun":true`) {
+			return 200, json.RawMessage(`{"matched":1204,"requeued":0}`)
+		}
+		return 200, json.RawMessage(`{"matched":1300,"requeued":1204}`)
+	}
+	filter := url.Values{"scope": {"all"}, "tier": {"PAID"}, "type": {"SEND_EMAIL"}, "cause": {"HANDLER_ERROR"}, "to": {"2026-05-02T00:00:00Z"}}
+	const asking = `{"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID","type":"SEND_EMAIL"}`
+	w := o.open(t, "/dashboard/dead/requeue", filter)
+	o.did(t, "POST /admin/dead/requeue "+asking)
+	holds(t, w, 200, "Requeue 1,204 dead letters?", ">Requeue 1,204</button>", `name="confirmed" value="yes"`, `name="scope" value="all"`, `name="expected" value="1204"`,
+		`name="tier" value="PAID"`, `name="type" value="SEND_EMAIL"`, `name="cause" value="HANDLER_ERROR"`, `name="to" value="2026-05-02T00:00:00Z"`,
+		`action="/dashboard/dead/requeue"`, `href="/dashboard/dead?cause=HANDLER_ERROR&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z&amp;type=SEND_EMAIL"`)
+
+	for _, bad := range []url.Values{
+		{"confirmed": {"yes"}}, {"expected": {"5"}}, {"confirmed": {"no"}, "expected": {"5"}}, {"confirmed": {"yes"}, "expected": {"0"}},
+		{"confirmed": {"yes"}, "expected": {"10001"}}, {"confirmed": {"yes"}, "expected": {"all"}},
+	} {
+		for name := range filter {
+			bad[name] = filter[name]
+		}
+		holds(t, o.open(t, "/dashboard/dead/requeue", bad), 200, "Requeue 1,204 dead letters?")
+		o.did(t, "POST /admin/dead/requeue "+asking)
+	}
+
+	filter.Set("confirmed", "yes")
+	filter.Set("expected", "1204")
+	w = o.open(t, "/dashboard/dead/requeue", filter)
+	o.did(t, "POST /admin/dead/requeue "+`{"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":false,"limit":1204,"tier":"PAID","type":"SEND_EMAIL"}`)
+	goes(t, w, "/dashboard/dead", "done", "Requeued 1,204 dead letters.")
+	goes(t, w, "/dashboard/dead", "tier", "PAID")
+	if items, _ := o.hub.Recent(9); len(items) != 1 || !strings.Contains(string(items[0].Data), "ann requeued 1,204 dead letters") {
+		t.Errorf("the feed: %+v", items)
+	}
+
+	o.says("POST /admin/dead/requeue", 200, `{"matched":1300,"requeued":90}`)
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "Requeued 90 of 1,204")
+	o.refuses("POST /admin/dead/requeue", 504, "OUTCOME_UNKNOWN", "Some of the dead letters may get a new life")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "may get a new life")
+	o.refuses("POST /admin/dead/requeue", 403, "FORBIDDEN", "the role read-only may not do this")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "may not do this")
+
+	filter.Del("confirmed")
+	holds(t, o.open(t, "/dashboard/dead/requeue", filter), 403, "may not do this")
+	o.says("POST /admin/dead/requeue", 200, `{"matched":0,"requeued":0}`)
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "nothing was requeued")
+	o.says("POST /admin/dead/requeue", 200, `{"matched":10000,"requeued":0}`)
+	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}}), 200, "Requeue 10,000 dead letters?", "There may be more")
+	o.says("POST /admin/dead/requeue", 200, `{"matched":1,"requeued":0}`)
+	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), 200, "Requeue 1 dead letter?", "&lt;script&gt;")
+	lacks(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), "<script>alert")
+	// The API has no lower bound of time for this: all would be more than what is shown.
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "from": {"2026-05-02T00:00:00Z"}}), "/dashboard/dead", "trouble", "no lower bound")
+	o.did(t)
+}

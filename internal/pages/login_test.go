@@ -1,0 +1,183 @@
+package pages
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const cookieOfAnn = "tierq_key=" + aKey + "; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"
+
+func key(text, next string) url.Values { return url.Values{"key": {text}, "next": {next}} }
+
+// A right key becomes a cookie that no script reads and no other site sends.
+func TestLogin(t *testing.T) {
+	f := newFace(t, strangerMe).say("with a key", ok(annMe))
+	s := f.do("POST", "/login", key(" "+aKey+"\n", "/dashboard/dead?tier=PAID")).leads("/dashboard/dead?tier=PAID")
+	if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != cookieOfAnn {
+		t.Errorf("%q", got)
+	}
+	asked, _ := f.api.asked("GET", mePath)
+	if last := asked[len(asked)-1]; last.Header.Get("Authorization") != "Bearer "+aKey {
+		t.Error(last.Header)
+	}
+	f.say("with a key", ok(strings.Replace(annMe, `"secure":false`, `"secure":true`, 1)))
+	if got := f.do("POST", "/login", key(aKey, "")).leads("/").Header().Get("Set-Cookie"); got != strings.Replace(cookieOfAnn, "; SameSite", "; Secure; SameSite", 1) {
+		t.Errorf("over TLS: %q", got)
+	}
+	// The key that was typed counts, not the one that the browser has.
+	f = newFace(t, strangerMe).say("with a key", ok(annMe))
+	f.do("POST", "/login", key(aKey, "/"), "Cookie", "tierq_key=tq_other").leads("/")
+	shown := 0
+	for _, r := range f.api.heard {
+		if r.Header.Get("Authorization") == "Bearer "+aKey {
+			shown++
+		}
+	}
+	if shown != 1 {
+		t.Errorf("the key was shown %d times", shown)
+	}
+}
+
+// A wrong key is told nothing but that, is not written back, and leaves no cookie.
+func TestLogin_Refused_A06(t *testing.T) {
+	often := problem(429, "RATE_LIMITED", "Too many requests.")
+	often.header["Retry-After"] = "3"
+	const wrong = "That key opens nothing here: it is wrong, has expired or was revoked."
+	for name, c := range map[string]struct {
+		api    reply
+		key    string
+		status int
+		alert  string
+	}{
+		"wrong":                {problem(401, "UNAUTHORIZED", "x"), aKey, 401, wrong},
+		"none":                 {ok(annMe), " ", 400, "Type a key."},
+		"taken for a stranger": {ok(strangerMe), aKey, 401, wrong},
+		"no key at all":        {ok(annMe), "tq_a; Domain=evil.example", 401, wrong},
+		"with a line end":      {ok(annMe), "tq_a\r\nX: y", 401, wrong},
+		"too long":             {ok(annMe), strings.Repeat("a", 129), 401, wrong},
+		"too often":            {often, aKey, 429, "Too many requests. It makes sense again in 3 s."},
+		"away":                 {problem(503, "SYSTEM_UNHEALTHY", "x is away"), aKey, 503, "x is away"},
+		"forbidden":            {problem(403, "FORBIDDEN", "no"), aKey, 403, "no"},
+		"nonsense":             {ok(`[`), aKey, 500, "Its cause is in the server's log under this trace id."},
+	} {
+		f := newFace(t, strangerMe).say("with a key", c.api)
+		s := f.do("POST", "/login", key(c.key, "/dashboard")).status(c.status)
+		if s.alert() != c.alert || s.Header().Get("Retry-After") != c.api.header["Retry-After"] {
+			t.Errorf("%s: %q, %v", name, s.alert(), s.Header())
+		}
+		if got := s.Header()["Set-Cookie"]; len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+		if strings.TrimSpace(c.key) != "" && strings.Contains(s.Body.String(), c.key) {
+			t.Errorf("%s: the key is on the page", name)
+		}
+		if next, _ := attribute(s.one("input", "name", "next"), "value"); next != "/dashboard" {
+			t.Errorf("%s: next %q", name, next)
+		}
+	}
+}
+
+// Where there are no keys there is nothing to log in to.
+func TestLogin_AnOpenServer(t *testing.T) {
+	f := newFace(t, openMe)
+	f.get("/login?next=/dashboard").leads("/dashboard")
+	for name, api := range map[string]reply{"it takes any": ok(openMe), "it takes none": problem(401, "UNAUTHORIZED", "x")} {
+		s := newFace(t, openMe).say("with a key", api).do("POST", "/login", key(aKey, "/dashboard")).leads("/dashboard")
+		if got := s.Header()["Set-Cookie"]; len(got) > 0 {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// A link on another site's page comes without the cookie. Who has one need not log in for that.
+func TestLogin_ALinkFromAnotherSite(t *testing.T) {
+	f := newFace(t, strangerMe).say("with a key", ok(annMe))
+	for site, want := range map[string]string{"cross-site": "0", "same-origin": "", "none": "", "": ""} {
+		if got := f.get("/login?next=/dashboard", "Sec-Fetch-Site", site).status(200).Header().Get("Refresh"); got != want {
+			t.Errorf("%q: %q", site, got)
+		}
+	}
+	f.get("/login?next=/dashboard", "Sec-Fetch-Site", "same-origin", "Cookie", "tierq_key="+aKey).leads("/dashboard")
+	f.get("/login", "Cookie", "tierq_key="+aKey).status(200) // to log in with another key
+}
+
+func TestLogout(t *testing.T) {
+	for me, want := range map[string]string{
+		annMe: "tierq_key=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
+		strings.Replace(annMe, `"secure":false`, `"secure":true`, 1): "tierq_key=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict",
+	} {
+		s := newFace(t, me).do("POST", "/logout", url.Values{}, "Cookie", "tierq_key="+aKey).leads("/")
+		if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// The login leads to this server's pages and nowhere else.
+func TestOwnPath(t *testing.T) {
+	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID, "/dashboard/tiers/PAID", "/a:b", "/%2F"} {
+		if got := ownPath(next); got != next {
+			t.Errorf("%q leads to %q", next, got)
+		}
+	}
+	for _, next := range []string{
+		"", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example", "/\\/evil.example", "https://evil.example/", "javascript:alert(1)", "evil.example", " /x", "/\t/evil.example",
+		"/\n/evil.example", "/x\r\nSet-Cookie: a=b", "/./\n/evil.example", "/.//evil.example", "/x/..//evil.example", "/\x00", "/\u2028x", "/ü", "/\x7f", "/%zz", "?x", "#x", "@evil.example", "/login?next=/login",
+		"/logout", "/" + strings.Repeat("a", 2000),
+	} {
+		if got := ownPath(next); got != "/" {
+			t.Errorf("%q leads to %q", next, got)
+		}
+		f := newFace(t, strangerMe).say("with a key", ok(annMe))
+		if got, _ := attribute(f.get("/login?next="+url.QueryEscape(next)).status(200).one("input", "name", "next"), "value"); got != "/" {
+			t.Errorf("%q stands in the form as %q", next, got)
+		}
+		f.do("POST", "/login", key(aKey, next)).leads("/")
+	}
+}
+
+// Whoever is turned away comes back to where he wished to go; one who has a key already is told that it does not open it.
+func TestFail_ToTheLogin(t *testing.T) {
+	f := newFace(t, strangerMe)
+	for at, want := range map[string]string{
+		"GET /dashboard/jobs?tier=PAID": "/dashboard/jobs?tier=PAID", "HEAD /dashboard": "/dashboard", "POST /dashboard/dead/requeue": "/dashboard/dead", "POST /submit": "/",
+	} {
+		method, target, _ := strings.Cut(at, " ")
+		f.at[method+" "+strings.Split(target, "?")[0]] = f.pages.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			f.pages.fail(w, r, &apiError{Status: http.StatusUnauthorized})
+		}))
+		f.do(method, target, nil).leads("/login?next=" + url.QueryEscape(want))
+	}
+	f = newFace(t, annMe)
+	f.at["GET /x"] = f.pages.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.pages.fail(w, r, &apiError{Status: http.StatusUnauthorized})
+	}))
+	s := f.get("/x").status(http.StatusForbidden)
+	s.shows(s.main(), "The key that is logged in does not open this.")
+}
+
+// A page of an error tries again only if it was read, and if what is wrong may come right.
+func TestFail_Heals(t *testing.T) {
+	for at, want := range map[string]bool{"GET 503": true, "POST 503": false, "GET 500": false, "GET 429": false} {
+		f := newFace(t, openMe)
+		method, _, _ := strings.Cut(at, " ")
+		status := http.StatusServiceUnavailable
+		switch {
+		case strings.HasSuffix(at, "500"):
+			status = http.StatusInternalServerError
+		case strings.HasSuffix(at, "429"):
+			status = http.StatusTooManyRequests
+		}
+		f.at[method+" /x"] = f.pages.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			f.pages.fail(w, r, &apiError{Status: status, Detail: hostileText, TraceID: hostileText, RetryAfter: 7e9})
+		}))
+		s := f.do(method, "/x", nil).status(status)
+		if got := len(s.all("", "data-heal", "")) > 0; got != want || s.Header().Get("Retry-After") != "7" {
+			t.Errorf("%s: heals %v, %v", at, got, s.Header())
+		}
+		s.harmless()
+		s.shows(s.main(), hostileText)
+	}
+}

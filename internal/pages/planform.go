@@ -1,0 +1,199 @@
+package pages
+
+import (
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/web"
+)
+
+// planField is one setting of a plan, as the form has it. One of whole, span and part is there.
+type planField struct {
+	name, title, unit, effect string
+
+	value func(*web.PlanValues) *string
+	whole func(*client.Plan) *int
+	span  func(*client.Plan) *time.Duration // in the form, seconds
+	part  func(*client.Plan) *float64
+}
+
+const nextWait = "waits that have begun stay as they are"
+
+var planFields = []planField{
+	{
+		name: "priority", title: "Priority", effect: "jobs that wait keep the place they have",
+		value: func(v *web.PlanValues) *string { return &v.Priority }, whole: func(p *client.Plan) *int { return &p.Priority },
+	},
+	{
+		name: "maxRetries", title: "Retries", effect: "jobs that are here already keep theirs",
+		value: func(v *web.PlanValues) *string { return &v.MaxRetries }, whole: func(p *client.Plan) *int { return &p.MaxRetries },
+	},
+	{
+		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "holds from a running job's next heartbeat on",
+		value: func(v *web.PlanValues) *string { return &v.HeartbeatTimeout },
+		span:  func(p *client.Plan) *time.Duration { return &p.HeartbeatTimeout },
+	},
+	{
+		name: "maxProcessingTime", title: "Maximum time", effect: "holds for attempts that begin from now on",
+		value: func(v *web.PlanValues) *string { return &v.MaxProcessingTime },
+		span:  func(p *client.Plan) *time.Duration { return &p.MaxProcessingTime },
+	},
+	{
+		name: "share", title: "Share of capacity", unit: " %", effect: "submits are refused from there on; what waits stays",
+		value: func(v *web.PlanValues) *string { return &v.Share }, whole: func(p *client.Plan) *int { return &p.Share },
+	},
+	{
+		name: "backoffBase", title: "Backoff, first wait", effect: nextWait,
+		value: func(v *web.PlanValues) *string { return &v.BackoffBase },
+		span:  func(p *client.Plan) *time.Duration { return &p.Backoff.Base },
+	},
+	{
+		name: "backoffFactor", title: "Backoff, factor", effect: nextWait,
+		value: func(v *web.PlanValues) *string { return &v.BackoffFactor }, part: func(p *client.Plan) *float64 { return &p.Backoff.Factor },
+	},
+	{
+		name: "backoffCap", title: "Backoff, longest wait", effect: nextWait,
+		value: func(v *web.PlanValues) *string { return &v.BackoffCap },
+		span:  func(p *client.Plan) *time.Duration { return &p.Backoff.Cap },
+	},
+	{
+		name: "backoffJitter", title: "Backoff, jitter", effect: nextWait,
+		value: func(v *web.PlanValues) *string { return &v.BackoffJitter }, part: func(p *client.Plan) *float64 { return &p.Backoff.Jitter },
+	},
+}
+
+func planOf(c *client.Plan) web.Plan {
+	return web.Plan{
+		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout, MaxProcessingTime: c.MaxProcessingTime,
+		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap, BackoffJitter: c.Backoff.Jitter,
+		TypeBackoffs: len(c.TypeBackoff), Version: c.Version,
+	}
+}
+
+// valuesOf are a plan's values as the form has them.
+func valuesOf(c *client.Plan) (v web.PlanValues) {
+	for _, f := range planFields {
+		*f.value(&v) = f.text(c)
+	}
+	return v
+}
+
+func typed(form url.Values) (v web.PlanValues) {
+	for _, f := range planFields {
+		*f.value(&v) = strings.TrimSpace(form.Get(f.name))
+	}
+	return v
+}
+
+// text is the setting as it is typed.
+func (f *planField) text(c *client.Plan) string {
+	switch {
+	case f.whole != nil:
+		return strconv.Itoa(*f.whole(c))
+	case f.span != nil:
+		return strconv.FormatFloat(f.span(c).Seconds(), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(*f.part(c), 'f', -1, 64)
+}
+
+func (f *planField) shown(c *client.Plan) string {
+	if f.span != nil {
+		return f.text(c) + " s"
+	}
+	return f.text(c) + f.unit
+}
+
+// longest is the longest time that a form may name. What a plan may have is job.Plan's to say, and the server's.
+const longest = 365 * 24 * time.Hour
+
+// read sets what was typed. The reason says what is wrong with it; "" = nothing.
+func (f *planField) read(text string, c *client.Plan) (reason string) {
+	if f.whole != nil {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > math.MaxInt32 {
+			return "must be a whole number, 0 or more"
+		}
+		*f.whole(c) = n
+		return ""
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= longest.Seconds()) {
+		return "must be a number, 0 or more"
+	}
+	if f.part != nil {
+		*f.part(c) = n
+		return ""
+	}
+	ms := math.Round(n * 1000)
+	if math.Abs(n*1000-ms) > 1e-6*max(ms, 1) {
+		return "is finer than a millisecond"
+	}
+	*f.span(c) = time.Duration(ms) * time.Millisecond
+	return ""
+}
+
+// compare writes into a view what its values would make of the plan as it is now, and gives it. What the form does not have stays as it is.
+func compare(v *web.TierView, now *client.Plan) client.Plan {
+	wanted := *now
+	v.Plan, v.Errors, v.Changes = planOf(now), nil, []web.Change{}
+	for _, f := range planFields {
+		if reason := f.read(*f.value(&v.Values), &wanted); reason != "" {
+			v.Errors = append(v.Errors, web.FieldError{Field: f.name, Reason: reason})
+		}
+	}
+	if len(v.Errors) > 0 {
+		return wanted
+	}
+	if err := check(&wanted); err != nil {
+		v.Errors = []web.FieldError{planError(err.Error())}
+		return wanted
+	}
+	for _, f := range planFields {
+		if before, after := f.shown(now), f.shown(&wanted); before != after {
+			v.Changes = append(v.Changes, web.Change{Field: f.title, Before: before, After: after, Effect: f.effect})
+		}
+	}
+	return wanted
+}
+
+// check asks what the server asks of a plan, before anybody is shown what it would change.
+func check(c *client.Plan) error {
+	return job.Plan{
+		Tier: job.Tier(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
+		MaxProcessingTime: c.MaxProcessingTime, Share: c.Share, Backoff: job.Backoff(c.Backoff),
+	}.Check()
+}
+
+// planErrors are a refused plan's faults beside the form's fields.
+func planErrors(e *apiError) []web.FieldError {
+	var list []web.FieldError
+	for _, one := range e.Fields {
+		list = append(list, planError(one.Field+" "+one.Reason))
+	}
+	if len(list) == 0 {
+		list = append(list, planError(e.Detail))
+	}
+	return list
+}
+
+// planError finds the field that a text is about: it names it first, behind the tier. Of a backoff, the first field stands for all.
+func planError(text string) web.FieldError {
+	_, reason, found := strings.Cut(text, `": `)
+	if !found {
+		reason = text
+	}
+	for _, f := range planFields {
+		if rest, ok := strings.CutPrefix(reason, f.name); ok {
+			return web.FieldError{Field: f.name, Reason: strings.TrimSpace(strings.TrimPrefix(rest, "Ms"))}
+		}
+	}
+	if rest, ok := strings.CutPrefix(reason, "backoff"); ok {
+		return web.FieldError{Field: "backoffBase", Reason: strings.TrimSpace(rest)}
+	}
+	return web.FieldError{Field: "", Reason: reason}
+}

@@ -1,0 +1,254 @@
+package pages
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/client"
+)
+
+// aJob is a job as GET /api/jobs/{id} tells of it, with more members if there are any.
+func aJob(status, more string) string {
+	if !strings.Contains(more, `"history"`) {
+		more += `,"history":[{"attempt":1,"worker":"node-1","startedAt":"2026-11-22T11:59:01.000000Z","finishedAt":"2026-11-22T11:59:03.500000Z","outcome":"FAILURE","cause":"HANDLER_ERROR",` +
+			`"error":"connection refused"}]`
+	}
+	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status + `","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
+		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
+}
+
+const pollJob = "/poll?jobId=" + jobID
+
+func TestPoll_TheForm(t *testing.T) {
+	f := newFace(t, strangerMe)
+	s := f.get("/poll").status(200)
+	s.shows(s.main(), "Follow a job", "Submit a job")
+	if asked, _ := f.api.asked("GET", "/api/jobs/"); len(asked) > 0 {
+		t.Error("a job was looked up")
+	}
+}
+
+func TestPoll_AJobThatHasEnded(t *testing.T) {
+	f := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", `,"completedAt":"2026-11-22T11:59:30.000000Z","result":{"sent":12345678901234567890},"payload":{"to":"ann"},"callbackUrl":"https://shop.example/"`)))
+	page := f.get(pollJob).status(200)
+	page.shows(page.main(), "PAID SEND_EMAIL", jobID, "COMPLETED ended 30 s ago", "2 attempts · 1 of 5 retries spent", "Attempt 1 FAILURE HANDLER_ERROR ran 2.50 s", "connection refused", "node-1",
+		"Result 29 B", "sent 12345678901234567890", "to ann", "https://shop.example/", "a-trace")
+	if follow, _ := attribute(page.one("div", "id", "job"), "data-follow"); follow != "" {
+		t.Errorf("it is followed at %q", follow)
+	}
+	for _, action := range []string{"/poll/cancel", "/poll/requeue"} {
+		if len(page.all("form", "action", action)) > 0 {
+			t.Error(action)
+		}
+	}
+	if asked, _ := f.api.asked("GET", "/api/jobs/"+jobID+"/why"); len(asked) > 0 {
+		t.Error("it was asked why an ended job has not ended")
+	}
+}
+
+func TestPoll_AJobThatLives(t *testing.T) {
+	for name, c := range map[string]struct {
+		status, more string
+		why          reply
+		shows        []string
+		cancel       int
+	}{
+		"waits": {"PENDING", "", ok(`{"jobId":"x","status":"PENDING","position":3,"etaSeconds":42,"reasons":["3 PAID jobs are ahead","every slot is busy"]}`),
+			[]string{"PENDING", "3 ahead of it. 3 PAID jobs are ahead. every slot is busy. About 42.0 s to go."}, 1},
+		"is next": {"PENDING", "", ok(`{"status":"PENDING","position":0,"etaSeconds":null,"reasons":[]}`), []string{"It is next."}, 1},
+		"runs": {"PROCESSING", `,"history":[{"attempt":2,"worker":"node-2","startedAt":"2026-11-22T11:59:58.000000Z","finishedAt":null,"outcome":"RUNNING","cause":null,"error":null}]`,
+			ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`), []string{"PROCESSING", "Attempt 2 RUNNING running for 2.00 s", "it is running: attempt 2."}, 1},
+		"is told to stop": {"PROCESSING", `,"cancelRequested":true`, ok(`{"status":"PROCESSING","reasons":["it is running, and was asked to stop"]}`), []string{"asked to stop"}, 0},
+		"is due later":    {"SCHEDULED", `,"runAt":"2026-11-22T12:00:50.000000Z"`, ok(`{"status":"SCHEDULED","reasons":["it is not due before"]}`), []string{"SCHEDULED due in 50 s"}, 1},
+		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"}, 1},
+		"has moved on":    {"PENDING", "", ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`), []string{"PENDING"}, 1},
+	} {
+		f := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob(c.status, c.more))).say("GET /api/jobs/"+jobID+"/why", c.why)
+		s := f.get(pollJob).status(200)
+		s.shows(s.main(), c.shows...)
+		if follow, _ := attribute(s.one("div", "id", "job"), "data-follow"); follow != "/api/jobs/"+jobID+"/events" {
+			t.Errorf("%s: followed at %q", name, follow)
+		}
+		if got := len(s.all("form", "action", "/poll/cancel")); got != c.cancel {
+			t.Errorf("%s: %d buttons to cancel", name, got)
+		}
+		if text := textOf(s.main()); name == "has moved on" && strings.Contains(text, "it is running") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// Who may only look has no buttons, and a dead letter has the one that gives it a new life.
+func TestPoll_WhatMayBeDone(t *testing.T) {
+	dead := aJob("FAILED", `,"completedAt":"2026-11-22T11:59:30.000000Z","failureCause":"HANDLER_ERROR","lastError":"connection refused"`)
+	for me, want := range map[string]int{openMe: 1, annMe: 1, submitMe: 1, readerMe: 0} {
+		s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(dead)).get(pollJob).status(200)
+		if got := len(s.all("form", "action", "/poll/requeue")); got != want || len(s.all("form", "action", "/poll/cancel")) > 0 {
+			t.Errorf("%s: %d", me, got)
+		}
+		living := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob("PENDING", ""))).get(pollJob)
+		if got := len(living.all("form", "action", "/poll/cancel")); got != want {
+			t.Errorf("%s: living: %d", me, got)
+		}
+	}
+}
+
+// Only the job's own file is offered, whatever a result says.
+func TestPoll_TheFile(t *testing.T) {
+	for url, want := range map[string]int{
+		"/jobs/" + jobID + "/artifact": 1, "/jobs/019de340-01fe-7a58-be69-567cd7d6ffff/artifact": 0, "javascript:alert(1)": 0, "https://evil.example/": 0, "": 0,
+	} {
+		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", `,"result":{"artifact":{"name":"x.pdf","url":"`+url+`"}}`))).get(pollJob).status(200)
+		if got := strings.Count(textOf(s.main()), "Get the file"); got != want {
+			t.Errorf("%q: %d", url, got)
+		}
+		s.harmless()
+	}
+}
+
+func TestPoll_Refused(t *testing.T) {
+	notThere := problem(404, "JOB_NOT_FOUND", "There is no job with this id.")
+	for name, c := range map[string]struct {
+		api    reply
+		status int
+		shows  string
+		heals  bool
+	}{
+		"400":      {problem(400, "INVALID_REQUEST", "id: is odd"), 400, "id: is odd", false},
+		"403":      {problem(403, "FORBIDDEN", "a key with the role worker does not open this"), 403, "a key with the role worker does not open this", false},
+		"404":      {notThere, 404, "There is no such job", false},
+		"429":      {problem(429, "RATE_LIMITED", "Too many requests."), 429, "429 Too many requests Too many requests.", false},
+		"500":      {problem(500, "INTERNAL", "Its cause is in the log."), 500, "Trace trace-of-api", false},
+		"503":      {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "It cannot be looked up now", true},
+		"504":      {problem(504, "OUTCOME_UNKNOWN", "who knows"), 504, "who knows", false},
+		"nonsense": {ok("["), 500, "Something went wrong inside Its cause is in the server's log under this trace id. Trace trace-of-page", false},
+	} {
+		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, c.api).get(pollJob).status(c.status)
+		s.shows(s.main(), c.shows)
+		if got := len(s.all("", "data-heal", "")) > 0; got != c.heals {
+			t.Errorf("%s: heals %v", name, got)
+		}
+		s.harmless()
+	}
+	newFace(t, strangerMe).say("GET /api/jobs/"+jobID, problem(401, "UNAUTHORIZED", "no")).get(pollJob).leads("/login?next=" + url.QueryEscape(pollJob))
+}
+
+// An id that nobody has, another's and one that is none are answered in the same words.
+func TestPoll_NobodysJob_A04(t *testing.T) {
+	f := newFace(t, submitMe).say("GET /api/jobs/"+jobID, problem(404, "JOB_NOT_FOUND", "There is no job with this id."))
+	theirs := f.get(pollJob).status(404)
+	none := f.get("/poll?jobId=7").status(404)
+	if a, b := textOf(theirs.main()), textOf(none.main()); a != b {
+		t.Errorf("%q\n%q", a, b)
+	}
+	if asked, _ := f.api.asked("GET", "/api/jobs/7"); len(asked) > 0 {
+		t.Error("what is no id became part of a path")
+	}
+	for _, id := range []string{"../../admin/keys", hostileText, jobID + "/why", "%2e%2e"} {
+		f := newFace(t, submitMe)
+		s := f.get("/poll?jobId=" + url.QueryEscape(id)).status(404)
+		s.harmless()
+		if got, _ := attribute(s.one("input", "id", "jobId"), "value"); got != id {
+			t.Errorf("%q stands there", got)
+		}
+		for _, r := range f.api.heard {
+			if r.URL.Path != mePath && r.URL.Path != "/readyz" {
+				t.Errorf("%q: %s was asked", id, r.URL)
+			}
+		}
+	}
+}
+
+// What others sent is text wherever it stands.
+func TestPoll_Hostile_A46(t *testing.T) {
+	j := client.Job{
+		JobID: jobID, Status: client.Failed, Tier: hostileText, Type: hostileText, TraceID: hostileText, CallbackURL: hostileText, LastError: hostileText, FailureCause: hostileText,
+		History: []client.Attempt{{Attempt: 1, Worker: hostileText, Outcome: hostileText, Cause: hostileText, Error: hostileText, StartedAt: noon, FinishedAt: noon}}, CreatedAt: noon, CompletedAt: noon,
+	}
+	quoted, _ := json.Marshal(map[string]string{hostileText: hostileText})
+	j.Payload, j.Result = quoted, quoted
+	text, err := json.Marshal(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(string(text))).get(pollJob).status(200)
+	s.harmless()
+	if got := strings.Count(textOf(s.main()), hostileText); got < 12 {
+		t.Errorf("it stands there %d times: %s", got, textOf(s.main()))
+	}
+}
+
+func TestChange(t *testing.T) {
+	cancel, retry := "POST /api/jobs/"+jobID+"/cancel", "POST /jobs/"+jobID+"/retry"
+	told := func(name, text string) string {
+		q := url.Values{"jobId": {jobID}}
+		q.Set(name, text)
+		return "/poll?" + q.Encode()
+	}
+	for name, c := range map[string]struct {
+		path, address string
+		api           reply
+		leads         string
+	}{
+		"cancelled":     {"/poll/cancel", cancel, ok(`{"jobId":"x","status":"CANCELLED"}`), told("done", "The job is cancelled.")},
+		"told to stop":  {"/poll/cancel", cancel, reply{202, `{"status":"PROCESSING","cancelRequested":true}`, nil}, told("done", "Its worker was told. It ends CANCELLED, whatever it still does.")},
+		"ended already": {"/poll/cancel", cancel, problem(409, "INVALID_STATE_TRANSITION", "the job is COMPLETED"), told("trouble", "the job is COMPLETED")},
+		"in doubt":      {"/poll/cancel", cancel, problem(504, "OUTCOME_UNKNOWN", "Poll it."), told("trouble", "Poll it.")},
+		"away":          {"/poll/cancel", cancel, problem(503, "SYSTEM_UNHEALTHY", "a store is away"), told("trouble", "a store is away")},
+		"not his":       {"/poll/cancel", cancel, problem(404, "JOB_NOT_FOUND", "There is no job with this id."), told("trouble", "There is no job with this id.")},
+		"may not":       {"/poll/cancel", cancel, problem(403, "FORBIDDEN", "no"), told("trouble", "no")},
+		"too often":     {"/poll/requeue", retry, problem(429, "RATE_LIMITED", "Too many requests."), told("trouble", "Too many requests.")},
+		"no key":        {"/poll/requeue", retry, problem(401, "UNAUTHORIZED", "no"), "/login?next=" + url.QueryEscape(pollJob)},
+		"requeued":      {"/poll/requeue", retry, reply{202, `{"jobId":"x","status":"PENDING"}`, nil}, told("done", "The job gets a new life: fresh retries, a new arrival.")},
+		"lives":         {"/poll/requeue", retry, problem(409, "INVALID_STATE_TRANSITION", "the job is PENDING"), told("trouble", "the job is PENDING")},
+	} {
+		me := openMe
+		if name == "no key" {
+			me = strangerMe
+		}
+		f := newFace(t, me).say(c.address, c.api)
+		s := f.do("POST", c.path, url.Values{"jobId": {jobID}}, "Sec-Fetch-Site", "same-origin").leads(c.leads)
+		if s.Header().Get("Cache-Control") != "private, no-store" {
+			t.Errorf("%s: %v", name, s.Header())
+		}
+		if got := f.api.changes(); len(got) != 1 || got[0] != c.address {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, path := range []string{"/poll/cancel", "/poll/requeue"} {
+		f := newFace(t, openMe)
+		f.do("POST", path, url.Values{"jobId": {"../7"}}).leads("/poll?jobId=..%2F7")
+		f.do("POST", path, url.Values{}).leads("/poll?jobId=")
+		if got := f.api.changes(); len(got) > 0 {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}
+
+// A requeue is in the feed that operators watch.
+func TestChange_IsTold(t *testing.T) {
+	f := newFace(t, annMe).say("POST /jobs/"+jobID+"/retry", reply{202, `{}`, nil})
+	f.pages.o.Hub = NewHub(HubOptions{})
+	f.do("POST", "/poll/requeue", url.Values{"jobId": {jobID}}).status(303)
+	items, _ := f.pages.o.Hub.Recent(10)
+	if len(items) != 1 || !strings.Contains(string(items[0].Data), jobID) || !strings.Contains(string(items[0].Data), "ann") {
+		t.Errorf("%v", items)
+	}
+}
+
+// Another site's page changes nothing, whichever form it sends.
+func TestForms_OfOtherSites_A45(t *testing.T) {
+	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout"} {
+		for name, header := range map[string][2]string{"cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "https://evil.example"}, "null": {"Origin", "null"}} {
+			f := newFace(t, annMe)
+			s := f.do("POST", path, url.Values{"jobId": {jobID}, "tier": {"paid"}, "key": {aKey}}, header[0], header[1], "Cookie", "tierq_key="+aKey).status(http.StatusForbidden)
+			if got := f.api.changes(); len(got) > 0 || s.Header().Get("Set-Cookie") != "" {
+				t.Errorf("%s %s: %q %v", path, name, got, s.Header())
+			}
+			s.shows(s.main(), "This is not open to you")
+		}
+	}
+}

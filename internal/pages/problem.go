@@ -1,0 +1,88 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/tierq/tierq/web"
+)
+
+// titles say in a few words what an answer means to whoever looks; of other statuses, the status' own name.
+var titles = map[int]string{
+	http.StatusBadRequest:            "That was not understood",
+	http.StatusForbidden:             "This is not open to you",
+	http.StatusNotFound:              "There is nothing here",
+	http.StatusConflict:              "That cannot be done now",
+	http.StatusPreconditionFailed:    "Somebody else was faster",
+	http.StatusRequestEntityTooLarge: "That is too much",
+	http.StatusUnprocessableEntity:   "That does not fit",
+	http.StatusTooManyRequests:       "Too many requests",
+	http.StatusInternalServerError:   "Something went wrong inside",
+	http.StatusServiceUnavailable:    "Not now",
+	http.StatusGatewayTimeout:        "It may or may not have been done",
+}
+
+// fail answers with the page of an error. Whoever has shown no key is sent to the login, and comes back from there; what may come right by itself
+// is tried again by the browser.
+func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && errors.Is(err, r.Context().Err()) {
+		return // he has left
+	}
+	e := p.refusalIn(r, err)
+	if e.Status == http.StatusUnauthorized {
+		p.toLogin(w, r, whence(r))
+		return
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter/time.Second)))
+	}
+	v := web.ErrorView{
+		Frame: p.frame(r), Status: e.Status, Title: cmp.Or(titles[e.Status], http.StatusText(e.Status)), Detail: e.Detail, TraceID: e.TraceID,
+		Heals: e.Status == http.StatusServiceUnavailable && reads(r),
+	}
+	v.Problem = "" // the page is about nothing else
+	p.show(w, r, e.Status, func(w io.Writer) error { return p.o.Set.Error(w, v) })
+}
+
+// refusalIn is what may be shown of an error; the cause of one that is no refusal goes to the log.
+func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
+	if e, ok := errors.AsType[*apiError](err); ok {
+		return e
+	}
+	e := &apiError{Status: http.StatusInternalServerError, Code: "INTERNAL", Detail: "Its cause is in the server's log under this trace id."}
+	if errors.Is(err, context.DeadlineExceeded) {
+		e = &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "The server did not answer itself in time."}
+	}
+	if v := visitOf(r); v != nil {
+		e.TraceID = v.trace
+	}
+	p.o.Log.ErrorContext(r.Context(), "a page failed", "path", r.URL.Path, "err", err, "trace_id", e.TraceID)
+	return e
+}
+
+// toLogin sends the browser to the login, and from there to next.
+func (p *Pages) toLogin(w http.ResponseWriter, r *http.Request, next string) {
+	if p.who(r).Name != "" { // a key is shown already: logging in would lead back here
+		e := &apiError{Status: http.StatusForbidden, Detail: "The key that is logged in does not open this."}
+		p.fail(w, r, e)
+		return
+	}
+	p.back(w, "/login", url.Values{"next": {next}}, "", "")
+}
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// whence is the page that a request is about: itself, or the one its form stands on.
+func whence(r *http.Request) string {
+	if reads(r) {
+		return r.URL.RequestURI()
+	}
+	return path.Dir(r.URL.Path)
+}

@@ -1,0 +1,199 @@
+package pages
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/web"
+)
+
+// requeued is what a bulk requeue did, or would.
+type requeued struct {
+	Matched  int64 `json:"matched"`
+	Requeued int64 `json:"requeued"`
+}
+
+func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool) (done requeued, err error) {
+	body := map[string]any{"limit": limit, "dryRun": dryRun}
+	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause, "before": q.To} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	return done, p.ask(r, http.MethodPost, requeuePath, body, &done)
+}
+
+// postDeadRequeue gives one dead letter, those that were selected, or all that a filter takes a new life. A form that says none of these does
+// nothing.
+func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
+	form, err := p.form(r)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	q := asked(form)
+	q.ID, q.Status, q.Text = "", "", ""
+	var done, trouble string
+	switch one, scope := form.Get("one"), form.Get("scope"); {
+	case one != "":
+		done, trouble, err = p.requeueChosen(r, []string{one})
+	case scope == "selected":
+		done, trouble, err = p.requeueChosen(r, form["id"])
+	case scope == "all":
+		expected, known := confirmed(form)
+		if !known {
+			if p.confirmAll(w, r, &q) {
+				return
+			}
+			trouble = "No dead letter passes this filter any more: nothing was requeued."
+			if q.From != "" {
+				trouble = "A requeue of all has no lower bound of time: clear \"Died from\", or select the letters."
+			}
+			break
+		}
+		done, trouble, err = p.requeueConfirmed(r, &q, expected)
+	default:
+		trouble = "Nothing was chosen, and nothing was requeued."
+	}
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	p.back(w, deadPath, deadQuery(&q), done, trouble)
+}
+
+// confirmed is how many were shown to whoever said yes.
+func confirmed(form url.Values) (expected int, yes bool) {
+	n, err := strconv.Atoi(form.Get("expected"))
+	return n, form.Get("confirmed") == "yes" && err == nil && n >= 1 && n <= mostRequeue
+}
+
+// confirmAll asks before all that a filter takes are requeued, and names how many. false = there is nothing to ask; nothing was written then.
+func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query) bool {
+	if q.From != "" {
+		return false
+	}
+	counted, err := p.requeueAll(r, q, mostRequeue, true)
+	if err != nil {
+		p.fail(w, r, err)
+		return true
+	}
+	if counted.Matched < 1 {
+		return false
+	}
+	n := min(counted.Matched, mostRequeue)
+	v := web.ConfirmView{
+		Frame: p.frame(r), Title: "Requeue " + letterCount(n) + "?", Button: "Requeue " + thousands(n), Action: deadPath + "/requeue", Back: deadPath,
+		Detail: "Each gets a new life: the same id, fresh retries, a new arrival. They come back at a bounded rate, which may take a minute.",
+		Fields: []web.Field{{Name: "scope", Value: "all"}, {Name: "expected", Value: strconv.FormatInt(n, 10)}},
+	}
+	if counted.Matched >= mostRequeue {
+		v.Detail += " There may be more: one requeue takes the newest " + thousands(mostRequeue) + "."
+	}
+	v.Path = deadPath
+	filter := deadQuery(q)
+	if len(filter) > 0 {
+		v.Back += "?" + filter.Encode()
+	}
+	for _, name := range []string{"tier", "type", "cause", "from", "to"} {
+		if value := filter.Get(name); value != "" {
+			v.Fields = append(v.Fields, web.Field{Name: name, Value: value})
+			v.Detail += " Only " + name + " " + value + "."
+		}
+	}
+	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Confirm(w, v) })
+	return true
+}
+
+// requeueConfirmed requeues no more than were shown.
+func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (done, trouble string, err error) {
+	if q.From != "" {
+		return "", "A requeue of all has no lower bound of time: nothing was requeued.", nil
+	}
+	result, err := p.requeueAll(r, q, expected, false)
+	if err != nil {
+		trouble, err = p.inWords(r, err)
+		return "", trouble, err
+	}
+	done = "Requeued " + letterCount(result.Requeued) + "."
+	if result.Requeued > 0 {
+		p.tellRequeue(r, "", "requeued "+letterCount(result.Requeued))
+	}
+	if result.Requeued < min(int64(expected), result.Matched) {
+		return "", fmt.Sprintf("Requeued %s of %s; the rest is still here. Send it again for those.", thousands(result.Requeued), thousands(int64(expected))), nil
+	}
+	return done, "", nil
+}
+
+// requeueChosen requeues dead letters one by one. What is wrong with one does not keep the others; what is wrong with the server ends it.
+func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble string, err error) {
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	switch {
+	case len(ids) == 0:
+		return "", "No dead letter was selected: nothing was requeued.", nil
+	case len(ids) > mostChosen:
+		return "", fmt.Sprintf("%d were selected, at most %d are taken at once: nothing was requeued.", len(ids), mostChosen), nil
+	}
+	good, why := 0, ""
+	for _, text := range ids {
+		id, bad := job.ParseID(text)
+		if bad != nil {
+			why = "that is not a job id"
+			continue
+		}
+		err := p.ask(r, http.MethodPost, "/jobs/"+string(id)+"/retry", nil, nil)
+		if err == nil {
+			good++
+			p.tellRequeue(r, string(id), "gave it a new life")
+			continue
+		}
+		said, bad := p.inWords(r, err)
+		if bad != nil && good == 0 {
+			return "", "", bad
+		}
+		if why = cmp.Or(said, "the key does not open this any more"); !refusedWith(err, http.StatusNotFound, http.StatusConflict) {
+			break
+		}
+	}
+	switch {
+	case why == "" && good == 1:
+		return "It gets a new life.", "", nil
+	case why == "":
+		return "Requeued " + letterCount(int64(good)) + ".", "", nil
+	case len(ids) == 1:
+		return "", "It was not requeued: " + why, nil
+	}
+	return "", fmt.Sprintf("Requeued %d of %d. The latest trouble: %s", good, len(ids), why), nil
+}
+
+// inWords is a refusal in words for the page that the browser goes back to. What needs a page of its own, a login above all, is an error still.
+func (p *Pages) inWords(r *http.Request, err error) (string, error) {
+	if refusedWith(err, http.StatusUnauthorized) || errors.Is(err, r.Context().Err()) {
+		return "", err
+	}
+	return p.refusalIn(r, err).Detail, nil
+}
+
+func letterCount(n int64) string {
+	if n == 1 {
+		return "1 dead letter"
+	}
+	return thousands(n) + " dead letters"
+}
+
+// thousands writes 1204 as "1,204", as the pages do.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,179 @@
+package pages
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/web"
+)
+
+// getSubmit is /submit: the form, with the tier and the type that a link asks for.
+func (p *Pages) getSubmit(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	v := web.SubmitView{Frame: p.frame(r), Values: web.SubmitValues{Tier: q.Get("tier"), Type: q.Get("type")}}
+	if me := p.who(r); !me.Submits && v.Trouble == "" {
+		v.Trouble = "Submitting takes an API key: log in first."
+		if me.Name != "" {
+			v.Trouble = "The key that is logged in does not submit jobs."
+		}
+	}
+	p.showSubmit(w, r, http.StatusOK, v)
+}
+
+func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v web.SubmitView) {
+	v.Plans, v.Base, v.Types = p.plans(r), p.base(r), p.o.Set.Types()
+	known := v.Values.Type == ""
+	for _, t := range v.Types {
+		known = known || t.Name == v.Values.Type
+	}
+	if !known { // a type of this server's own
+		v.Types = append(v.Types, web.JobType{Name: v.Values.Type})
+	}
+	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Submit(w, v) })
+}
+
+// postSubmit submits, and shows the job; or the form once more, with all that was typed and what is wrong with it.
+func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
+	f, err := p.form(r)
+	if err != nil {
+		p.fail(w, r, err)
+		return
+	}
+	v := web.SubmitView{Values: web.SubmitValues{
+		Tier: f.Get("tier"), Type: f.Get("type"), Payload: f.Get("payload"), MaxRetries: strings.TrimSpace(f.Get("maxRetries")),
+		DelaySeconds: strings.TrimSpace(f.Get("delaySeconds")), CallbackURL: strings.TrimSpace(f.Get("callbackUrl")),
+		IdempotencyKey: f.Get("idempotencyKey"),
+	}}
+	body, wrong := submission(&v.Values)
+	path, ok := submitPath(v.Values.Tier)
+	if !ok {
+		wrong = append([]web.FieldError{{Field: "tier", Reason: "there is no such tier"}}, wrong...)
+	}
+	if len(wrong) > 0 {
+		v.Frame, v.Errors = p.frame(r), wrong
+		p.showSubmit(w, r, http.StatusBadRequest, v)
+		return
+	}
+	ask := r
+	if key := v.Values.IdempotencyKey; key != "" {
+		ask = with(r, "Idempotency-Key", key)
+	}
+	var accepted struct {
+		Data struct{ JobID string } `json:"apiResponseData"`
+	}
+	if err := p.ask(ask, http.MethodPost, path, body, &accepted); err != nil {
+		p.refuseSubmit(w, r, v, err)
+		return
+	}
+	see(w, jobPage(accepted.Data.JobID))
+}
+
+// jobPage is the address of a job's page.
+func jobPage(id string) string { return "/poll?" + url.Values{"jobId": {id}}.Encode() }
+
+// submission is what was typed, as the API takes it; the payload goes there byte for byte.
+func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
+	body = append(body, '{')
+	member := func(name string, value []byte) {
+		if len(body) > 1 {
+			body = append(body, ',')
+		}
+		body = append(append(strconv.AppendQuote(body, name), ':'), value...)
+	}
+	text := func(name, value string) {
+		if value != "" {
+			quoted, _ := json.Marshal(value) // a string cannot fail
+			member(name, quoted)
+		}
+	}
+	refuse := func(field, reason string) { wrong = append(wrong, web.FieldError{Field: field, Reason: reason}) }
+
+	text("type", v.Type)
+	if strings.Trim(v.Payload, " \t\r\n") != "" {
+		var whole json.RawMessage
+		if err := json.Unmarshal([]byte(v.Payload), &whole); err != nil { // one value and nothing behind it: no member of its own can hide in it
+			refuse("payload", "is not JSON: "+err.Error())
+		}
+		member("payload", []byte(v.Payload))
+	}
+	if v.MaxRetries != "" {
+		n, err := strconv.Atoi(v.MaxRetries)
+		if err != nil || n < 0 {
+			refuse("maxRetries", "must be a whole number, 0 or more")
+		}
+		member("maxRetries", strconv.AppendInt(nil, int64(n), 10))
+	}
+	if v.DelaySeconds != "" {
+		s, err := strconv.ParseFloat(v.DelaySeconds, 64)
+		if err != nil || math.IsNaN(s) || math.IsInf(s, 0) || s < 0 {
+			refuse("delaySeconds", "must be a number of seconds, 0 or more")
+			s = 0
+		}
+		member("delaySeconds", strconv.AppendFloat(nil, s, 'f', -1, 64))
+	}
+	text("callbackUrl", v.CallbackURL)
+	return append(body, '}'), wrong
+}
+
+// submitPath is where jobs of a tier go to.
+func submitPath(tier string) (string, bool) {
+	for _, c := range tier {
+		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_') {
+			return "", false
+		}
+	}
+	return "/" + strings.ToLower(tier) + "/submit", tier != "" && len(tier) <= 31
+}
+
+// fieldOf are the form's own names for what the API calls otherwise.
+var fieldOf = map[string]string{"Idempotency-Key": "idempotencyKey", "jobType": "type"}
+
+// refuseSubmit shows the form once more. What concerns a field stands beside it, and the rest above them all. Nobody is sent away from what he
+// typed, not even to the login.
+func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.SubmitView, err error) {
+	if r.Context().Err() != nil {
+		return
+	}
+	e := p.refusalIn(r, err)
+	v.Frame = p.frame(r)
+	for _, f := range e.Fields {
+		if name, ok := fieldOf[f.Field]; ok {
+			f.Field = name
+		}
+		v.Errors = append(v.Errors, f)
+	}
+	beside := false
+	for _, field := range []string{"tier", "type", "payload", "maxRetries", "delaySeconds", "callbackUrl", "idempotencyKey"} {
+		beside = beside || len(v.Of(field)) > 0
+	}
+	switch {
+	case beside:
+	case e.Code == "UNKNOWN_TIER" || e.Code == "NOT_FOUND":
+		v.Errors = []web.FieldError{{Field: "tier", Reason: "there is no such tier"}}
+		if e.Code == "UNKNOWN_TIER" {
+			v.Errors[0].Reason += "; " + e.Detail
+		}
+	case e.Code == "IDEMPOTENCY_MISMATCH":
+		v.Errors = []web.FieldError{{Field: "idempotencyKey", Reason: "was used with another job"}}
+	case e.Status == http.StatusUnauthorized:
+		v.Trouble = "This takes an API key. What you typed stays here: log in in another tab, and submit again."
+	case e.Status == http.StatusGatewayTimeout && e.JobID != "":
+		v.Trouble = "The job may or may not have been accepted. Poll " + e.JobID + " before you submit it again."
+	default:
+		v.Trouble = e.Detail
+	}
+	if e.RetryAfter > 0 {
+		s := strconv.Itoa(int(e.RetryAfter / time.Second))
+		w.Header().Set("Retry-After", s)
+		if v.Trouble != "" {
+			v.Trouble += " It makes sense again in " + s + " s."
+		}
+	}
+	p.showSubmit(w, r, e.Status, v)
+}

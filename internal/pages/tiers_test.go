@@ -1,0 +1,136 @@
+package pages
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// plan3 is what the form sends of version 3 as it is stored, with changes.
+func plan3(changes ...string) url.Values {
+	form := url.Values{
+		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"}, "share": {"100"},
+		"backoffBase": {"2"}, "backoffFactor": {"2"}, "backoffCap": {"300"}, "backoffJitter": {"0.2"},
+	}
+	for i := 0; i+1 < len(changes); i += 2 {
+		form.Set(changes[i], changes[i+1])
+	}
+	return form
+}
+
+func newTiers() *ops {
+	o := newOps()
+	o.says("GET /admin/tiers/PAID", 200, opsPlan(3))
+	return o
+}
+
+func TestTiers_AreShown(t *testing.T) {
+	o := newTiers()
+	holds(t, o.open(t, "/dashboard/tiers", nil), 200, "<h2>PAID</h2>", "version 3", "2 s × 2", "/dashboard/tiers/PAID", "Of single types")
+	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 200, `name="heartbeatTimeout" value="15"`, `name="backoffJitter" value="0.2"`, `name="version" value="3"`)
+	o.did(t, "GET /admin/tiers/PAID")
+	for _, tier := range []string{"NONE", "..%2Fkeys", "a.b", "%3Cb%3E", strings.Repeat("A", 32)} {
+		holds(t, o.open(t, "/dashboard/tiers/"+tier, nil), 404)
+		if len(o.asked) > 0 && tier != "NONE" {
+			t.Errorf("%s: asked %q", tier, o.asked)
+		}
+	}
+	o.says("GET /api/me", 200, `{"open":false,"name":"eve","role":"read-only","operator":true}`)
+	lacks(t, o.open(t, "/dashboard/tiers", nil), "/dashboard/tiers/PAID")
+	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 403, "admin key")
+}
+
+// Nothing is stored before the difference was shown; what the form does not have is kept.
+func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
+	o := newTiers()
+	form := plan3("maxRetries", " 7 ", "heartbeatTimeout", "1.5", "share", "90")
+	w := o.open(t, "/dashboard/tiers/PAID", form)
+	o.did(t, "GET /admin/tiers/PAID")
+	holds(t, w, 200, "<del>5</del>", "<ins>7</ins>", "<del>15 s</del>", "<ins>1.5 s</ins>", "<del>100 %</del>", "<ins>90 %</ins>", "keep theirs", `name="confirmed" value="yes"`,
+		`type="hidden" name="maxRetries" value="7"`, `type="hidden" name="version" value="3"`)
+	if n := strings.Count(w.Body.String(), "<del>"); n != 3 {
+		t.Errorf("%d differences", n)
+	}
+	w = o.open(t, "/dashboard/tiers/PAID", plan3())
+	holds(t, w, 200, "Nothing differs")
+	lacks(t, w, `value="yes"`)
+	w = o.open(t, "/dashboard/tiers/PAID", plan3("confirmed", "yes"))
+	o.did(t, "GET /admin/tiers/PAID")
+	holds(t, w, 200, "Nothing differs")
+
+	o.says("PUT /admin/tiers/PAID", 200, opsPlan(4))
+	form.Set("confirmed", "yes")
+	w = o.open(t, "/dashboard/tiers/PAID", form)
+	goes(t, w, "/dashboard/tiers", "done", "PAID is stored as version 4.")
+	o.did(t, "GET /admin/tiers/PAID", `PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,"share":90,`+
+		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,"factor":1,"capMs":60000,"jitter":0.1}}}`)
+}
+
+// Who was overtaken sees what is there now beside what he typed, and has stored nothing.
+func TestTier_AStaleVersionShowsBoth(t *testing.T) {
+	o := newTiers()
+	now := strings.Replace(opsPlan(4), `"maxRetries":5`, `"maxRetries":9`, 1)
+	o.says("GET /admin/tiers/PAID", 200, now)
+	for _, version := range []string{"3", "", "x", "5"} {
+		w := o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "version", version, "confirmed", "yes"))
+		o.did(t, "GET /admin/tiers/PAID")
+		holds(t, w, 412, "it is version 4 now", "<del>9</del>", "<ins>7</ins>", `name="version" value="4"`)
+		lacks(t, w, `name="version" value="3"`)
+	}
+	// Somebody is faster between the look and the change.
+	looks := 0
+	o.replies["GET /admin/tiers/PAID"] = func(*http.Request, string) (int, any) {
+		if looks++; looks == 1 {
+			return 200, json.RawMessage(opsPlan(3))
+		}
+		return 200, json.RawMessage(now)
+	}
+	o.refuses("PUT /admin/tiers/PAID", 412, "PRECONDITION_FAILED", "It was changed by somebody else meanwhile.")
+	w := o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes"))
+	holds(t, w, 412, "it is version 4 now", "<del>9</del>", "<ins>7</ins>", `name="version" value="4"`)
+	lacks(t, w, `name="version" value="3"`)
+}
+
+func TestTier_WhatIsWrongStandsBesideItsField(t *testing.T) {
+	o := newTiers()
+	for _, tc := range []struct{ field, typed, want string }{
+		{"priority", "x", "priority: must be a whole number, 0 or more"},
+		{"priority", "-1", "priority: must be a whole number, 0 or more"},
+		{"priority", "1000", "priority: 1000 is not in 1..899"},
+		{"maxRetries", "1.5", "maxRetries: must be a whole number"},
+		{"maxRetries", "101", "maxRetries: 101 is not in 0..100"},
+		{"heartbeatTimeout", "0.01", "heartbeatTimeout: 10ms is not in 100ms..1h"},
+		{"heartbeatTimeout", "0.1005", "heartbeatTimeout: is finer than a millisecond"},
+		{"heartbeatTimeout", "NaN", "heartbeatTimeout: must be a number"},
+		{"maxProcessingTime", "1e300", "maxProcessingTime: must be a number"},
+		{"maxProcessingTime", "100000", "maxProcessingTime: 27h46m40s is not in 100ms..24h"},
+		{"share", "", "share: must be a whole number"},
+		{"share", evilText, "share: must be a whole number"},
+		{"backoffFactor", "0.5", "backoffBase: wants base"},
+		{"backoffJitter", "2", "backoffBase: wants base"},
+		{"backoffCap", "1", "backoffBase: wants base"},
+	} {
+		w := o.open(t, "/dashboard/tiers/PAID", plan3(tc.field, tc.typed, "confirmed", "yes"))
+		o.did(t, "GET /admin/tiers/PAID")
+		holds(t, w, 400, `<p class="wrong">`+tc.want)
+		lacks(t, w, "<script>alert", `value="yes"`)
+	}
+	for detail, want := range map[string]string{
+		`bad plan "PAID": priority 5 is taken`: "priority: 5 is taken",
+		`something else`:                       ": something else",
+	} {
+		o.refuses("PUT /admin/tiers/PAID", 400, "INVALID_REQUEST", detail)
+		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("priority", "5", "confirmed", "yes")), 400, want, `name="priority" value="5"`)
+	}
+	o.says("PUT /admin/tiers/PAID", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"x","errors":[{"field":"heartbeatTimeoutMs","reason":"must be more"}]}`)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("heartbeatTimeout", "5", "confirmed", "yes")), 400, "heartbeatTimeout: must be more")
+	for status, detail := range map[int]string{403: "the role read-only may not do this", 503: "a store is away", 504: "The plan may or may not have been stored"} {
+		o.refuses("PUT /admin/tiers/PAID", status, "X", detail)
+		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), status, detail, "<ins>7</ins>", `name="maxRetries" value="7"`)
+	}
+	o.refuses("PUT /admin/tiers/PAID", 401, "UNAUTHORIZED", "This needs an API key")
+	o.says("GET /api/me", 200, `{"open":false,"name":null}`)
+	goes(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), "/login", "next", "/dashboard/tiers")
+}
