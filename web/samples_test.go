@@ -73,7 +73,7 @@ func (s samples) snapshot() *Snapshot {
 	}
 	snap := &Snapshot{
 		At: s.now, Gate: Gate{Open: !s.evil, Reason: s.text("")}, Capacity: Capacity{3412, 10000}, InFlight: 38, Slots: Slots{38, 48}, Outbox: Outbox{128, 91342},
-		Journal: Journal{true, 5120}, Dead: 1204, Ended: 128311, PerSecond: 35.6, Hint: s.text("PUBLIC has waited for 4 min 12 s while PAID arrives at 30 / s: tiers are strict."),
+		Journal: Journal{true}, Dead: 1204, Ended: 128311, PerSecond: 35.6, Hint: s.text("PUBLIC has waited for 4 min 12 s while PAID arrives at 30 / s: tiers are strict."),
 		Watches: []Watch{{"crashed", 3, s.now.Add(2 * time.Second)}, {"stuck", 5, time.Time{}}},
 		Tiers: []Lane{
 			lane(0, 4, 22, 0.12, Percentiles{0.004, 0.031, 0.12}, Percentiles{0.21, 1.4, 2.2}, 30.2, 30.1, shape(1700, 300)),

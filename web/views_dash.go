@@ -54,7 +54,7 @@ func (c Capacity) Percent() int64 {
 	return min(100*c.Used/c.Limit, 100)
 }
 
-// Lane is one tier. Counts, rates and percentiles are those of the last hour.
+// Lane is one tier. Counts and percentiles are those of the last hour, rates those of the last minute.
 type Lane struct {
 	Tier               string      `json:"tier"`
 	Depth              int64       `json:"depth"` // ready jobs
@@ -128,8 +128,7 @@ type Outbox struct {
 
 // Journal is the accept journal.
 type Journal struct {
-	On   bool  `json:"on"`
-	Rows int64 `json:"rows"` // living jobs that SQL knows; 0 if not counted
+	On bool `json:"on"`
 }
 
 // FeedItem is one thing that happened: of the stream, a message of its own.
