@@ -17,11 +17,15 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	v.feed = pages.NewFeed(pages.FeedOptions{
 		Hub: v.live, Events: func() pages.Subscription { return v.hub.Stream("") }, Plan: v.plans.Plan, Now: v.queue.Now,
 	})
-	face := pages.New(pages.Options{
-		API: api, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode), Version: v.version, Now: v.queue.Now, Log: v.log,
+	var demo pages.Walkthrough
+	if v.boxes != nil {
+		demo = walkthrough{v.boxes}
+	}
+	v.face = pages.New(pages.Options{
+		Demo: demo, API: api, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode), Version: v.version, Now: v.queue.Now, Log: v.log,
 	})
 	var list []httpapi.Page
-	for _, p := range face.All() {
+	for _, p := range v.face.All() {
 		list = append(list, httpapi.Page(p))
 	}
 	return list
@@ -32,6 +36,7 @@ func (v *server) drainStreams() {
 	v.hub.Drain()
 	if v.live != nil {
 		v.live.Drain()
+		v.face.Drain()
 	}
 }
 

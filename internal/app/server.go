@@ -20,6 +20,7 @@ import (
 	"github.com/tierq/tierq/internal/pages"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/sandbox"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
 )
@@ -62,8 +63,10 @@ type server struct {
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter
 	drainer        *recovery.Drainer
-	live           *pages.Hub  // the dashboard's stream; nil without the API role
-	feed           *pages.Feed // the same
+	live           *pages.Hub       // the dashboard's stream; nil without the API role
+	feed           *pages.Feed      // the same
+	face           *pages.Pages     // the same
+	boxes          *sandbox.Manager // of /demo; nil = it is not served
 	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
@@ -131,6 +134,9 @@ func (v *server) order() {
 		add("admission", 3*time.Second, v.door)
 		add("events", 3*time.Second, v.hub)
 		add("dashboard", 3*time.Second, dashboard{v.feed, v.live})
+		if v.boxes != nil {
+			add("demo", 3*time.Second, v.boxes)
+		}
 		add("http", 5*time.Second, v.http)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tierq/tierq/internal/ledger"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/sandbox"
 	"github.com/tierq/tierq/internal/telemetry"
 	"github.com/tierq/tierq/internal/worker"
 	"github.com/tierq/tierq/web"
@@ -130,6 +131,9 @@ func (v *server) wireAPI() {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			extra = append(extra, httpapi.Route{Method: method, Path: p.Path, Handler: p.Handler, Permission: httpapi.ForEverybody})
 		}
+	}
+	if c.Demo {
+		v.boxes = sandbox.NewManager(sandbox.ManagerOptions{Box: sandbox.Options{Log: v.log}})
 	}
 	whole := v.overview()
 	var engine http.Handler

@@ -30,7 +30,7 @@ var readers = map[string]string{
 	"internal/app/stores.go":                "span: patience at start-up",
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
-	"internal/pages/stream.go":              "span: write deadlines; shown: the timestamp of a refusal",
+	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",
 	"internal/sandbox/events.go":            "shown: when a scenario's events happened",
 	"internal/sandbox/manager.go":           "span: how long a box is idle, and the pace of plays",
 	"internal/auth/lane.go":                 "span: how long a refusal that Redis told stands",

@@ -92,7 +92,7 @@ var table = []room{
 		rooms: []string{
 			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
 			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
-			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "docs", "web",
+			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},

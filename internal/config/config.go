@@ -54,6 +54,7 @@ type Config struct {
 	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
 	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`
 	H2C            bool   `env:"TIERQ_H2C" envDefault:"off" doc:"on: TIERQ_ADDR also speaks HTTP/2 without TLS, to clients that begin with it; for a proxy in front"`
+	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, where whoever may use the server plays scenarios on small queues in its memory, eight at a time at most"`
 	CAFile         string `env:"TIERQ_CA_FILE" doc:"PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's"`
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`

@@ -142,15 +142,10 @@ func (l *loader) refuseNames() {
 	for _, name := range names {
 		v := l.values[name]
 		l.values[name] = value{from: v.from} // an unknown name may hold anything, also a secret
-		switch {
-		case !notServed[name]:
-			if near := nearest(name, known); near != "" {
-				l.problem(name, "unknown setting; the nearest known one is "+near)
-			} else {
-				l.problem(name, "unknown setting; tierq serve --help lists them")
-			}
-		case v.text != "":
-			l.problem(name, "not served by this version")
+		if near := nearest(name, known); near != "" {
+			l.problem(name, "unknown setting; the nearest known one is "+near)
+		} else {
+			l.problem(name, "unknown setting; tierq serve --help lists them")
 		}
 	}
 }

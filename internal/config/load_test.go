@@ -42,7 +42,7 @@ func TestDefaults_S2_N15(t *testing.T) {
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: 24 * time.Hour,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
-		Connections: 8192, Redact: "SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
+		Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
 	if c != want {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
@@ -114,7 +114,6 @@ func TestProblems(t *testing.T) {
 		"redis socket":         {[]string{"REDIS_URL=unix://", external[1]}, "names no socket"},
 		"mysql url":            {[]string{external[0], "MYSQL_DSN=mysql://u:sesame@h/d"}, "is a DSN, not a URL"},
 		"mysql without base":   {[]string{external[0], "MYSQL_DSN=u:sesame@tcp(h:1)/?x=y"}, "names no database"},
-		"later":                {[]string{"TIERQ_DEMO=on"}, "TIERQ_DEMO: not served by this version"},
 		"unknown":              {[]string{"TIERQ_WORKER=3"}, "TIERQ_WORKER: unknown setting; the nearest known one is TIERQ_WORKERS"},
 		"unknown and empty":    {[]string{"TIERQ_ADDRR="}, "nearest known one is TIERQ_ADDR"},
 		"a test's switch":      {[]string{"TIERQ_TEST_CRASH=on"}, "TIERQ_TEST_CRASH: unknown setting"},
@@ -133,7 +132,7 @@ func TestProblems(t *testing.T) {
 
 func TestEveryProblemAtOnce(t *testing.T) {
 	_, problems := load(t, "TIERQ_WORKERS=x", "TIERQ_CAPACITY=0", "REDIS_URL=redis://h:1", "TIERQ_ADDR=1", "TIERQ_PAYLOAD_LIMIT=z",
-		"TIERQ_NOPE=1", "TIERQ_DEMO=on", "TIERQ_LOG_FORMAT=xml", "TIERQ_ROLES=cook")
+		"TIERQ_NOPE=1", "TIERQ_DEMO=perhaps", "TIERQ_LOG_FORMAT=xml", "TIERQ_ROLES=cook")
 	text := strings.Join(problems, "\n")
 	for _, name := range []string{"WORKERS", "CAPACITY", "MYSQL_DSN", "ADDR", "PAYLOAD_LIMIT", "NOPE", "DEMO", "LOG_FORMAT", "ROLES"} {
 		if !strings.Contains(text, name) {

@@ -27,11 +27,6 @@ var table = readTable()
 // known in other places: not ours to read here, and no mistake of the user.
 var elsewhere = map[string]bool{"TIERQ_URL": true, "TIERQ_TOKEN": true}
 
-// named by the design, served by a later version. Setting one must not look as if it worked.
-var notServed = map[string]bool{
-	"TIERQ_DEMO": true,
-}
-
 func readTable() []Setting {
 	t := reflect.TypeFor[Config]()
 	var all []Setting

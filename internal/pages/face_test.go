@@ -135,10 +135,11 @@ func ok(body string) reply { return reply{status: http.StatusOK, body: body} }
 
 // face is the pages over a stub.
 type face struct {
-	t     *testing.T
-	api   *stub
-	pages *Pages
-	at    map[string]http.Handler
+	t      *testing.T
+	api    *stub
+	pages  *Pages
+	played walkthrough
+	at     map[string]http.Handler
 }
 
 func newFace(t *testing.T, me string) *face {
@@ -146,7 +147,7 @@ func newFace(t *testing.T, me string) *face {
 	f := &face{t: t, at: map[string]http.Handler{}, api: &stub{says: map[string]reply{
 		"GET /api/me": ok(me), "GET /readyz": ok(readyUp), "GET /actuator/health": ok(allUp), "GET /admin/tiers": ok(threeTier), "GET /api/stats": ok(someStats),
 	}}}
-	f.pages = New(Options{API: f.api, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0", Demo: true, Now: func() time.Time { return noon }})
+	f.pages = New(Options{API: f.api, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0", Demo: &f.played, Now: func() time.Time { return noon }})
 	for _, page := range f.pages.All() {
 		f.at[page.Method+" "+page.Path] = page.Handler
 	}

@@ -22,7 +22,7 @@ type Options struct {
 	Hub     *Hub             // the dashboard's stream; nil = none
 	Mode    string           // EMBEDDED, EXTERNAL
 	Version string           // of the server
-	Demo    bool             // /demo is served
+	Demo    Walkthrough      // nil = /demo is not served
 	Now     func() time.Time // Redis' clock: ages are counted from it
 	Log     *slog.Logger     // optional
 }
@@ -31,6 +31,10 @@ type Options struct {
 type Pages struct {
 	o     Options
 	forms atomic.Int64 // bytes of forms in memory
+
+	listening atomic.Int64    // streams of /demo
+	drained   context.Context // is over once the process ends
+	drain     func()
 }
 
 // New makes the pages.
@@ -38,8 +42,13 @@ func New(o Options) *Pages {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Pages{o: o}
+	p := &Pages{o: o}
+	p.drained, p.drain = context.WithCancel(context.Background())
+	return p
 }
+
+// Drain ends the streams of /demo: the process is about to end.
+func (p *Pages) Drain() { p.drain() }
 
 // Page is an address of the pages. Path is in gin's words (:name).
 type Page struct {
@@ -62,6 +71,7 @@ func (p *Pages) All() []Page {
 		{http.MethodPost, "/logout", http.HandlerFunc(p.postLogout)},
 	}
 	list = append(list, p.dashboards()...)
+	list = append(list, p.demos()...)
 	for i := range list {
 		list[i].Handler = p.handle(list[i].Handler)
 	}
@@ -149,7 +159,7 @@ func (p *Pages) who(r *http.Request) caller {
 func (p *Pages) frame(r *http.Request) web.Frame {
 	me := p.who(r)
 	f := web.Frame{
-		Path: r.URL.Path, Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo, Gate: p.gate(r),
+		Path: r.URL.Path, Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil, Gate: p.gate(r),
 		Caller: web.Caller{Open: me.Open, Name: me.Name, Role: me.Role, Change: me.Admin},
 		Notice: said(r, "done"), Trouble: said(r, "trouble"),
 	}

@@ -51,6 +51,13 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.show(w, r, e.Status, func(w io.Writer) error { return p.o.Set.Error(w, v) })
 }
 
+// refuse answers a script of ours, which shows no page.
+func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil { // else he has left
+		writeProblem(w, p.refusalIn(r, err))
+	}
+}
+
 // refusalIn is what may be shown of an error; the cause of one that is no refusal goes to the log.
 func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {

@@ -1,19 +1,13 @@
 package pages
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-const (
-	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead; and a look at whether the listener still may
-	writeLimit = 10 * time.Second // what one piece may take to get through
-	comeAgain  = "5"              // seconds, when all places are taken
-)
+const comeAgain = 5 * time.Second // when all places are taken
 
 // listener is how far one browser has read. Nothing is kept for it: who is slow finds the latest snapshot, and the feed from where it was.
 type listener struct {
@@ -101,19 +95,6 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 // position names the last item of the feed. The lock is held.
 func (h *Hub) position() string { return h.nonce + "-" + strconv.FormatUint(h.told, 10) }
 
-// event is one Server-Sent Event; data is JSON on one line, as encoding/json writes it.
-func event(name, id string, data []byte) []byte {
-	var b bytes.Buffer
-	b.WriteString("event: " + name + "\n")
-	if id != "" {
-		b.WriteString("id: " + id + "\n")
-	}
-	b.WriteString("data: ")
-	b.Write(data)
-	b.WriteString("\n\n")
-	return b.Bytes()
-}
-
 // ServeHTTP is the stream, as Server-Sent Events: "snapshot", the kinds of the feed, "stale" with a reason when there is no new snapshot,
 // "resync" when the listener was too slow for all of it or has been away for too long, and "bye" when the process ends. It goes on behind the
 // header Last-Event-ID, else the parameter after. When all places are taken it is 503, and says when to come again.
@@ -124,37 +105,24 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l := h.join(lastID)
 	if l == nil {
-		refuse(w)
+		writeProblem(w, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "too many dashboards are open", RetryAfter: comeAgain})
 		return
 	}
 	defer h.leave(l)
-	head := w.Header()
-	head.Set("Content-Type", "text/event-stream")
-	head.Set("Cache-Control", "no-cache")
-	head.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w)
-	write := func(text []byte) bool {
-		if len(text) == 0 {
-			return true
-		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeLimit))
-		_, err := w.Write(text)
-		return err == nil && control.Flush() == nil
-	}
+	s := newSSE(w)
 	// An id without data is no event, but the browser keeps it: what is told while it is away, it gets.
 	begin := "retry: 2000\n\n"
 	if !l.lost {
 		begin = "retry: 2000\nid: " + h.nonce + "-" + strconv.FormatUint(l.feed, 10) + "\n\n"
 	}
-	if !write([]byte(begin)) {
+	if !s.write([]byte(begin)) {
 		return
 	}
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
 		text, bye := h.next(l)
-		if !write(text) || bye {
+		if !s.write(text) || bye {
 			return
 		}
 		select {
@@ -162,23 +130,9 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-l.wake:
 		case <-ping.C:
-			if h.Still != nil && !h.Still(r) || !write([]byte(": ping\n\n")) {
+			if h.Still != nil && !h.Still(r) || !s.write([]byte(": ping\n\n")) {
 				return
 			}
 		}
 	}
-}
-
-// refuse answers when all places are taken, in the shape of the API's errors.
-func refuse(w http.ResponseWriter) {
-	text, _ := json.Marshal(map[string]any{ // strings and a number cannot fail
-		"type": "about:blank", "title": http.StatusText(http.StatusServiceUnavailable), "status": http.StatusServiceUnavailable,
-		"detail": "too many dashboards are open", "errorCode": "SYSTEM_UNHEALTHY",
-		"message":   "System is currently unavailable due to high load. Please try again later.",
-		"timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), "traceId": w.Header().Get("X-Trace-Id"),
-	})
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Retry-After", comeAgain)
-	w.WriteHeader(http.StatusServiceUnavailable)
-	_, _ = w.Write(text) // who left asks again
 }

@@ -173,7 +173,7 @@ func TestTwoBoxes(t *testing.T) {
 // A reader that comes back goes on where it was, also if what it knew is older than what is kept.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	r := newRing()
+	r := newRing(0)
 	_, more, _ := r.after(0)
 	for range ringSize + 500 {
 		r.add(Event{Kind: Caption})

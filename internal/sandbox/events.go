@@ -96,7 +96,8 @@ type ring struct {
 	closed bool
 }
 
-func newRing() *ring { return &ring{more: make(chan struct{})} }
+// newRing makes a ring whose first event comes right behind the id.
+func newRing(id int64) *ring { return &ring{last: id, more: make(chan struct{})} }
 
 // add gives an event its id and its time.
 func (r *ring) add(e Event) {
@@ -114,6 +115,13 @@ func (r *ring) add(e Event) {
 	r.events = append(r.events, e)
 	close(r.more)
 	r.more = make(chan struct{})
+}
+
+// lastID is the last that an event was given.
+func (r *ring) lastID() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
 }
 
 // empty forgets all events; ids go on.

@@ -33,6 +33,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	boxes   map[string]*kept
+	told    int64 // the highest id of a box that is gone
 	stopped bool
 }
 
@@ -73,16 +74,42 @@ func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 	switch {
 	case m.stopped:
 		return ErrStopped
-	case k == nil && len(m.boxes) >= m.options.Boxes:
-		return ErrFull
 	case k == nil:
-		k = &kept{box: New(m.options.Box)}
+		if len(m.boxes) >= m.options.Boxes && !m.free() {
+			return ErrFull
+		}
+		o := m.options.Box
+		o.After = m.told // a listener of the session's last box hears all of this one
+		k = &kept{box: New(o)}
 		m.boxes[session] = k
 	case now.Sub(k.began) < m.options.Gap:
 		return ErrTooSoon
 	}
 	k.began, k.until = now, now.Add(m.options.Idle)
 	return k.box.Play(ctx, scenario)
+}
+
+// free gives up the box that was used longest ago, of those in which nothing plays; false if there is none. The lock is held.
+func (m *Manager) free() bool {
+	var oldest string
+	for session, k := range m.boxes {
+		if !k.box.Playing() && (oldest == "" || k.began.Before(m.boxes[oldest].began)) {
+			oldest = session
+		}
+	}
+	k := m.boxes[oldest]
+	if k == nil {
+		return false
+	}
+	m.forget(oldest)
+	_ = k.box.Stop(context.Background()) // nothing plays in it: there is nothing to wait for
+	return true
+}
+
+// forget lets go of a session's box, which its caller stops. The lock is held.
+func (m *Manager) forget(session string) {
+	m.told = max(m.told, m.boxes[session].box.ring.lastID())
+	delete(m.boxes, session)
 }
 
 // Events are those of the session's box behind an id, see Box.Events. A session without a box has none, and closed is true.
@@ -107,7 +134,7 @@ func (m *Manager) sweep(ctx context.Context) {
 	for session, k := range m.boxes {
 		if now.After(k.until) {
 			idle = append(idle, k.box)
-			delete(m.boxes, session)
+			m.forget(session)
 		}
 	}
 	m.mu.Unlock()

@@ -64,6 +64,38 @@ func TestNinthBox(t *testing.T) {
 	})
 }
 
+// A box in which nothing plays any more makes room: the one that played longest ago.
+func TestRoomIsMade(t *testing.T) {
+	t.Parallel()
+	inManager(t, func(t *testing.T, m *Manager) {
+		for i := range 8 {
+			if err := m.Play(t.Context(), strconv.Itoa(i), "dead"); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		<-time.After(15 * time.Second)
+		old, more, _ := m.Events("0", 0)
+		if err := m.Play(t.Context(), "ninth", "happy"); err != nil {
+			t.Fatal(err)
+		}
+		<-more // who listens is told
+		if _, _, closed := m.Events("0", 0); !closed {
+			t.Error("the oldest box is still there")
+		}
+		if _, _, closed := m.Events("1", 0); closed {
+			t.Error("a younger one is gone")
+		}
+		<-time.After(2 * time.Second)
+		if err := m.Play(t.Context(), "0", "happy"); err != nil {
+			t.Fatal(err)
+		}
+		if events, _, _ := m.Events("0", old[len(old)-1].ID); len(events) == 0 || events[0].Kind != Began {
+			t.Errorf("who heard the last box does not hear the next one from its beginning: %+v", events)
+		}
+	})
+}
+
 // Who listens to a box that goes is told.
 func TestIdleBoxSaysSo(t *testing.T) {
 	t.Parallel()

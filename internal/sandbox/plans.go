@@ -9,8 +9,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// capacity is the box's TIERQ_CAPACITY.
-const capacity = 12
+// What every box has: its TIERQ_CAPACITY, and the slots of its workers together.
+const (
+	Limit = 12
+	Slots = 3
+)
 
 // plans are the seed's tiers, accelerated.
 func plans() []job.Plan {

@@ -86,5 +86,5 @@ func (s store) capacity() Capacity {
 	key := queue.Key(0, "counters")
 	used, _ := strconv.Atoi(s.server.HGet(key, "fresh"))
 	waiting, _ := s.server.ZMembers(queue.Key(0, "queue"))
-	return Capacity{Used: used, Limit: capacity, Waiting: len(waiting)}
+	return Capacity{Used: used, Limit: Limit, Waiting: len(waiting)}
 }

@@ -27,6 +27,7 @@ const playBound = time.Minute
 // Options are a box's. The zero value is fine.
 type Options struct {
 	Speed float64      // of the narrator, who waits after each caption: 2 = half as long; not positive = 1. The queue's own times are what they are
+	After int64        // ids begin behind it
 	Log   *slog.Logger // nil = none
 }
 
@@ -58,7 +59,7 @@ func New(o Options) *Box {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Box{options: o, ring: newRing()}
+	return &Box{options: o, ring: newRing(o.After)}
 }
 
 // Play begins a scenario and returns: its events tell how it goes, from Began to Done. One that is under way is broken off and its events are

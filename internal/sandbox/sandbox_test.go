@@ -279,7 +279,7 @@ func TestFull(t *testing.T) {
 	entered := s.at(t, paid, QueuePushed, func(e *Event) bool { return e.Job == retry && e.Script == "promote" })
 	again := s.at(t, entered, JobRefused, isTier(job.Public))
 	s.of(t, again, JobCompleted, retry)
-	share := capacity * 60 / 100
+	share := Limit * 60 / 100
 	most := 0
 	for _, e := range s[:again] {
 		if e.Capacity == nil {

@@ -20,7 +20,7 @@ func full(s *stage) {
 		waiting = append(waiting, s.submit(job.Public, work(300*time.Millisecond)))
 	}
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrQueueFull)
-	s.say("lua/submit.lua", "The capacity is %d, and PUBLIC is refused from 60 %% of it: the eighth gets 503 QUEUE_FULL. That was never accepted.", capacity)
+	s.say("lua/submit.lua", "The capacity is %d, and PUBLIC is refused from 60 %% of it: the eighth gets 503 QUEUE_FULL. That was never accepted.", Limit)
 	paid := s.submit(job.Paid, work(300*time.Millisecond))
 	s.say("lua/submit.lua", "PAID has all of the capacity: a flood of PUBLIC leaves room at the door.")
 	s.until(QueuePushed, retry)

@@ -53,7 +53,7 @@ type service interface {
 // options are the same for all processes of a box.
 func (w *world) options(nonce string) queue.Options {
 	return queue.Options{
-		Nonce: nonce, Partitions: 1, PriorityBase: 1e13, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
+		Nonce: nonce, Partitions: 1, PriorityBase: 1e13, Capacity: Limit, ScheduledLimit: Limit, HeartbeatInterval: 500 * time.Millisecond,
 		Retention: time.Hour, FailedRetention: time.Hour, KeepEnded: 1000, Embedded: true, Log: w.log,
 	}
 }
@@ -61,7 +61,7 @@ func (w *world) options(nonce string) queue.Options {
 func newWorld(emit func(Event), log *slog.Logger) *world {
 	w := &world{
 		emit: emit, log: log, store: newStore(), book: &job.PlanBook{}, turn: make(chan struct{}, 1), over: make(chan struct{}),
-		workers: map[string]*worker{}, tiers: map[job.ID]job.Tier{}, suspects: map[string]bool{}, room: Capacity{Limit: capacity},
+		workers: map[string]*worker{}, tiers: map[job.ID]job.Tier{}, suspects: map[string]bool{}, room: Capacity{Limit: Limit},
 	}
 	w.book.Set(plans())
 	w.link = newLink(w.store.server.Dial)

@@ -4,7 +4,7 @@ import { hue } from "./format.js";
 const NS = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 const lanes = { PAID: 104, UNPAID: 212, PUBLIC: 320 }; // the middle of a lane
-const laneRight = 642, between = 24;
+const laneRight = 642, between = 32, inRow = 9;
 const slotX = 756, slotY = (i) => 94 + 108 * i;
 
 export class Stage {
@@ -16,7 +16,9 @@ export class Stage {
 
   clear() {
     $("st-tokens").replaceChildren();
-    this.jobs = new Map(); // id -> {el, n, tier, place, slot}
+    this.jobs = new Map(); // id -> {el, n, tier, place, slot, worker}
+    this.owner = []; // the worker of each slot
+    for (const slot of $("st-slots").children) { slot.classList.remove("late", "beats"); slot.querySelector("[data-worker]").textContent = ""; }
     this.count = { refused: 0, results: 0, dead: 0, sql: 0 };
     this.gate({ open: true, failures: 0, threshold: 0 });
     this.capacity({ used: 0, limit: this.limit });
@@ -29,9 +31,9 @@ export class Stage {
     const el = document.createElementNS(NS, "g");
     el.setAttribute("class", "tok " + hue(e.tier || ""));
     const circle = document.createElementNS(NS, "circle");
-    circle.setAttribute("r", "10");
+    circle.setAttribute("r", "14");
     const text = document.createElementNS(NS, "text");
-    text.setAttribute("y", "4");
+    text.setAttribute("y", "5");
     text.textContent = this.jobs.size + 1;
     const title = document.createElementNS(NS, "title");
     title.textContent = `${e.tier} ${e.job}`;
@@ -73,21 +75,29 @@ export class Stage {
     return this.leave(j);
   }
 
+  // take gives a job one of its worker's slots. A worker claims a little ahead, while an ending is on its way: such a job waits in its hand.
   take(j, worker) {
     this.leave(j);
+    j.worker = worker;
+    j.place = "hand";
     const busy = new Set([...this.jobs.values()].map((o) => o.slot));
-    let i = 0;
-    while (busy.has(i)) i++;
+    const free = [...Array(this.slots).keys()].filter((i) => !busy.has(i));
+    const i = free.find((n) => this.owner[n] === worker) ?? free.find((n) => !this.owner[n]);
+    if (i === undefined) return;
     j.slot = i;
     j.place = "slot";
-    const slot = this.slot(i);
-    if (slot) slot.querySelector("[data-worker]").textContent = worker || "";
+    this.owner[i] = worker;
+    this.slot(i).querySelector("[data-worker]").textContent = worker;
   }
 
   leave(j) {
     const slot = this.slot(j.slot);
-    if (slot) { slot.classList.remove("late", "beats"); slot.querySelector("[data-worker]").textContent = ""; }
+    if (slot) slot.classList.remove("late", "beats");
     delete j.slot;
+    if (slot) {
+      const waits = [...this.jobs.values()].find((o) => o.place === "hand" && o.worker === j.worker && o !== j);
+      if (waits) this.take(waits, waits.worker);
+    }
     return j;
   }
 
@@ -104,7 +114,7 @@ export class Stage {
   gate(g) {
     $("st-gate").setAttribute("class", "gateway " + (g.open ? "is-open" : "is-shut"));
     $("st-gate-word").textContent = g.open ? "open" : "closed";
-    $("st-gate-fails").textContent = g.failures ? `${g.failures}${g.threshold ? " of " + g.threshold : ""} errors` : "";
+    $("st-gate-fails").textContent = g.failures ? `${g.failures} ${g.failures === 1 ? "error" : "errors"}` : "";
   }
 
   capacity(c) {
@@ -116,25 +126,29 @@ export class Stage {
 
   draw() {
     const rows = {};
-    for (const j of [...this.jobs.values()].sort((a, b) => a.n - b.n)) {
+    const all = [...this.jobs.values()].sort((a, b) => a.n - b.n);
+    const first = Object.keys(lanes).map((tier) => all.find((j) => j.place === "lane" && j.tier === tier)).find(Boolean); // who is claimed next
+    for (const j of all) {
       const i = rows[j.place + (j.place === "lane" ? j.tier : "")] ??= { n: 0 };
       const k = i.n++;
       switch (j.place) {
         case "door": this.move(j.el, 180, 216); break;
-        case "lane": this.move(j.el, laneRight - between * (k % 12), (lanes[j.tier] ?? 320) - 2 + 22 * Math.floor(k / 12)); break;
-        case "scheduled": this.move(j.el, 654 - between * k, 426); break;
+        case "lane": this.move(j.el, laneRight - between * (k % inRow), (lanes[j.tier] ?? 320) - 1 + 16 * Math.floor(k / inRow)); break;
+        case "scheduled": this.move(j.el, 650 - between * k, 424); break;
         case "slot": this.move(j.el, slotX, slotY(j.slot)); break;
+        case "hand": this.move(j.el, 700, 66 + 30 * k); break;
         case "results": this.move(j.el, 928, 112); break;
-        case "dead": this.move(j.el, 884 + 22 * (k % 5), 362 + 22 * Math.floor(k / 5)); break;
-        case "refused": this.move(j.el, 30 + 20 * (k % 5), 264 + 22 * Math.floor(k / 5)); break;
+        case "dead": this.move(j.el, 886 + 30 * (k % 4), 366 + 30 * Math.floor(k / 4)); break;
+        case "refused": this.move(j.el, 32 + 30 * (k % 3), 266 + 30 * Math.floor(k / 3)); break;
         default: break;
       }
+      j.el.classList.toggle("next", j === first);
       j.el.classList.toggle("gone", j.place === "results" || j.place === "gone");
     }
     $("st-refused").textContent = `${this.count.refused} refused`;
     $("st-results").textContent = this.count.results;
     $("st-dead").textContent = this.count.dead;
-    $("st-sql").textContent = `SQL has ${this.count.sql}`;
+    $("st-sql").textContent = this.count.sql;
   }
 
   move(el, x, y) { el.style.transform = `translate(${x}px, ${y}px)`; }

@@ -1,0 +1,181 @@
+package pages
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/web"
+)
+
+// Walkthrough plays scenarios for /demo, each session's on a queue of its own.
+type Walkthrough interface {
+	// Play begins a scenario in place of the session's last one. The errors are ErrNoScenario, ErrTooSoon, ErrNoRoom, or another.
+	Play(ctx context.Context, session, scenario string) error
+	// Events are those behind an id, and a channel that closes when there is more. closed: nothing comes any more until the session plays.
+	Events(session string, after int64) (events []Told, more <-chan struct{}, closed bool)
+	// Scenarios are those that there are.
+	Scenarios() []web.Scenario
+	// Stage is how many slots its workers have together, and its capacity.
+	Stage() (slots, capacity int)
+}
+
+// Told is an event of a scenario. Ids grow, over all scenarios of a session.
+type Told struct {
+	ID   int64
+	Text []byte // JSON, on one line
+}
+
+// The reasons why a scenario is not played.
+var (
+	ErrNoScenario = errors.New("there is no such scenario")
+	ErrTooSoon    = errors.New("one scenario a second")
+	ErrNoRoom     = errors.New("all sandboxes are taken")
+)
+
+const (
+	demoCookie  = "tierq_demo" // names the session, and opens nothing else
+	demoStreams = 64           // that listen to scenarios, at most
+)
+
+// demos are the addresses of /demo.
+func (p *Pages) demos() []Page {
+	if p.o.Demo == nil {
+		return nil
+	}
+	return []Page{
+		{http.MethodGet, "/demo", http.HandlerFunc(p.getDemo)},
+		{http.MethodPost, "/demo/play", http.HandlerFunc(p.postPlay)},
+		{http.MethodGet, "/demo/events", http.HandlerFunc(p.getPlayed)},
+	}
+}
+
+func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
+	if session(r) == "" {
+		http.SetCookie(w, &http.Cookie{
+			Name: demoCookie, Value: rand.Text(), Path: "/demo", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+			Secure: r.TLS != nil || p.who(r).Secure,
+		})
+	}
+	v := web.DemoView{Frame: p.frame(r), Scenarios: p.o.Demo.Scenarios(), Play: "/demo/play", Events: "/demo/events"}
+	v.Slots, v.Capacity = p.o.Demo.Stage()
+	v.Stranger = !v.Caller.Open && v.Caller.Name == ""
+	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Demo(w, v) })
+}
+
+// plays says whether the caller may play: a sandbox costs the server some work, so where there are keys it takes one, of any kind.
+func (p *Pages) plays(r *http.Request) error {
+	var me caller
+	if err := p.ask(r, http.MethodGet, mePath, nil, &me); err != nil {
+		return err
+	}
+	if !me.Open && me.Name == "" {
+		return &apiError{Status: http.StatusUnauthorized, Code: "UNAUTHORIZED", Detail: "Playing takes an API key, of any kind."}
+	}
+	return nil
+}
+
+// postPlay is asked by a script, not by a form: it answers 204.
+func (p *Pages) postPlay(w http.ResponseWriter, r *http.Request) {
+	if err := p.plays(r); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	values, err := p.form(r)
+	if err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	name := session(r)
+	if name == "" {
+		p.refuse(w, r, &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Detail: "The demo keeps its session in a cookie, which did not come."})
+		return
+	}
+	switch err := p.o.Demo.Play(r.Context(), name, values.Get("scenario")); {
+	case err == nil:
+		w.Header().Set("Cache-Control", private)
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, ErrNoScenario):
+		p.refuse(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no such scenario."})
+	case errors.Is(err, ErrTooSoon):
+		p.refuse(w, r, &apiError{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", Detail: "One scenario a second.", RetryAfter: time.Second})
+	case errors.Is(err, ErrNoRoom):
+		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "All sandboxes are taken.", RetryAfter: 5 * time.Second})
+	default:
+		p.refuse(w, r, err)
+	}
+}
+
+// getPlayed streams the events of the session's scenarios as Server-Sent Events, behind Last-Event-ID, else behind the parameter after. 204, which
+// ends a browser's EventSource, says that the session has not played yet, or too long ago.
+func (p *Pages) getPlayed(w http.ResponseWriter, r *http.Request) {
+	if err := p.plays(r); err != nil {
+		p.refuse(w, r, err)
+		return
+	}
+	if p.listening.Add(1) > demoStreams {
+		p.listening.Add(-1)
+		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "Too many watch the demo.", RetryAfter: 5 * time.Second})
+		return
+	}
+	defer p.listening.Add(-1)
+	after := lastSeen(r)
+	name := session(r)
+	if _, _, closed := p.o.Demo.Events(name, after); closed || p.drained.Err() != nil {
+		w.Header().Set("Cache-Control", private)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	s := newSSE(w)
+	if !s.write([]byte("retry: 1000\n\n")) {
+		return
+	}
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		events, more, closed := p.o.Demo.Events(name, after)
+		var text []byte
+		for _, e := range events {
+			text = append(text, event("", strconv.FormatInt(e.ID, 10), e.Text)...)
+			after = e.ID
+		}
+		if !s.write(text) || closed {
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-p.drained.Done():
+			return
+		case <-more:
+		case <-ping.C:
+			if p.plays(r) != nil || !s.write([]byte(": ping\n\n")) {
+				return
+			}
+		}
+	}
+}
+
+// lastSeen is the id that a stream goes on behind; 0 = from the beginning.
+func lastSeen(r *http.Request) int64 {
+	for _, text := range []string{r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")} {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// session names the browser's sandbox; "" = it has not been given one.
+func session(r *http.Request) string {
+	c, err := r.Cookie(demoCookie)
+	if err != nil || len(c.Value) != 26 || strings.Trim(c.Value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+		return ""
+	}
+	return c.Value
+}

@@ -1,0 +1,78 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+const (
+	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead; and a look at whether the listener still may
+	writeLimit = 10 * time.Second // what one piece may take to get through
+)
+
+// sse writes Server-Sent Events.
+type sse struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// newSSE begins the answer.
+func newSSE(w http.ResponseWriter) *sse {
+	head := w.Header()
+	head.Set("Content-Type", "text/event-stream")
+	head.Set("Cache-Control", "no-cache")
+	head.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	return &sse{w: w, control: http.NewResponseController(w)}
+}
+
+// write sends text on its way; false if nobody takes it.
+func (s *sse) write(text []byte) bool {
+	if len(text) == 0 {
+		return true
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeLimit))
+	_, err := s.w.Write(text)
+	return err == nil && s.control.Flush() == nil
+}
+
+// event is one Server-Sent Event; name "" = a message; data is JSON on one line, as encoding/json writes it.
+func event(name, id string, data []byte) []byte {
+	var b bytes.Buffer
+	if name != "" {
+		b.WriteString("event: " + name + "\n")
+	}
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	b.WriteString("data: ")
+	b.Write(data)
+	b.WriteString("\n\n")
+	return b.Bytes()
+}
+
+// messages are the API's words for people where they are not the detail.
+var messages = map[string]string{
+	"SYSTEM_UNHEALTHY": "System is currently unavailable due to high load. Please try again later.",
+}
+
+// writeProblem answers a script in the shape of the API's errors.
+func writeProblem(w http.ResponseWriter, e *apiError) {
+	said := map[string]any{ // strings and a number cannot fail
+		"type": "about:blank", "title": http.StatusText(e.Status), "status": e.Status, "detail": e.Detail, "errorCode": e.Code,
+		"message": cmp.Or(messages[e.Code], e.Detail), "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), "traceId": w.Header().Get(traceHeader),
+	}
+	text, _ := json.Marshal(said)
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", private)
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(e.RetryAfter/time.Second)))
+	}
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(text) // who left asks again
+}
