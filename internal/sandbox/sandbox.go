@@ -28,7 +28,7 @@ const playBound = time.Minute
 type Options struct {
 	Speed float64      // of the narrator, who waits after each caption: 2 = half as long; not positive = 1. The queue's own times are what they are
 	After int64        // ids begin behind it
-	Log   *slog.Logger // nil = none
+	Log   *slog.Logger // of what goes wrong with the box itself; what its workers and watches log is nobody's concern. nil = none
 }
 
 // Box plays scenarios. It is safe for concurrent use.
@@ -149,7 +149,7 @@ func (p *play) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // another one was chosen while the one before this came down
 	}
-	w := newWorld(p.emit, p.box.options.Log)
+	w := newWorld(p.emit)
 	done := Event{Kind: Done, Scenario: p.scenario.ID, Note: "ok"}
 	if err := p.perform(ctx, w); err != nil {
 		done.Error, done.Note = err.Error(), "broken off"

@@ -58,7 +58,8 @@ func (w *world) options(nonce string) queue.Options {
 	}
 }
 
-func newWorld(emit func(Event), log *slog.Logger) *world {
+func newWorld(emit func(Event)) *world {
+	log := slog.New(slog.DiscardHandler) // what its workers and watches meet is the story, and no concern of the server that it plays in
 	w := &world{
 		emit: emit, log: log, store: newStore(), book: &job.PlanBook{}, turn: make(chan struct{}, 1), over: make(chan struct{}),
 		workers: map[string]*worker{}, tiers: map[job.ID]job.Tier{}, suspects: map[string]bool{}, room: Capacity{Limit: Limit},
