@@ -1,7 +1,7 @@
 -- claim: hands the best ready jobs to one process, as leases.
 -- KEYS   queue beats maxtimes counters claims doorbell quarantine job events
 -- ARGV   nonce number max bound max_bytes; per tier: tier heartbeat_ms maxtime_ms ('*' = any other tier)
--- REPLY  next (score of the best job left, or ''); per lease: id head payload counts ('attempt retries first started') checkpoint | EMPTY
+-- REPLY  next (score of the best job left, or ''); per lease: id head payload counts ('attempt retries first started', and due of a job that was delayed) checkpoint | EMPTY
 -- TWICE  the number of the process' last claim answers the same leases, a lower one EMPTY
 local queue, beats, maxtimes, counters, claims, doorbell, quarantine, job, events = unpack(KEYS)
 local nonce, number, max, bound, max_bytes = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -12,18 +12,18 @@ if last[1] and tonumber(number) < tonumber(last[1]) then return {'EMPTY'} end
 
 local reply, best = {''}, nil
 local plain -- the counts of a first attempt that starts now, which most are
-local function hand_out(id, head, payload, attempt, retries, first, started, checkpoint)
+local function hand_out(id, head, payload, attempt, retries, first, started, checkpoint, due)
   local n = #reply
-  local counts = attempt == '1' and not retries and first == started and plain
-  counts = counts or table.concat({attempt, retries or '0', first or '0', started or '0'}, ' ')
+  local counts = attempt == '1' and not retries and first == started and not due and plain
+  counts = counts or table.concat({attempt, retries or '0', first or '0', started or '0', due or nil}, ' ')
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = id, head, payload, counts, checkpoint or ''
 end
 
 if last[1] == number then
   best = redis.call('ZRANGE', queue, '0', '0')[1]
   for id in string.gmatch(last[2], '%S+') do
-    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token', 'checkpoint')
-    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6], m[9]) end
+    local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token', 'checkpoint', 'due')
+    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6], m[9], m[10]) end
   end
 else
   local plans = {}
@@ -63,7 +63,8 @@ else
     count(m.tier, 'running', 1)
     if not m[5] then count(m.tier, 'fresh', -1) end
     if loud then tell(events, id, m.tier, 'PROCESSING', attempt) end
-    hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
+    local due = not m[5] and m[6] and redis.call('HGET', job .. id, 'due')
+    hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)
   end
   bulk('ZADD', beats, beat)
   bulk('ZADD', maxtimes, maxtime)

@@ -8,7 +8,9 @@ local limit = ARGV[1]
 local now = text(time_ms())
 local reply, ready = {}, {}
 
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', '0', limit)) do
+local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'WITHSCORES', 'LIMIT', '0', limit)
+for i = 1, #due, 2 do
+  local id = due[i]
   redis.call('ZREM', scheduled, id)
   local m = redis.call('HMGET', job .. id, 'head', 'state', 'first', 'attempt')
   local word = 'OK'
@@ -23,6 +25,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT',
     count(tier, 'ready', 1)
     tell(events, id, tier, 'PENDING', m[4])
     if not m[3] then
+      redis.call('HSET', job .. id, 'due', due[i + 1])
       count(tier, 'delayed', -1)
       count(tier, 'fresh', 1)
     end

@@ -88,7 +88,7 @@ type Job struct {
 	FirstTriedAt time.Time // the first claim of this generation
 	StartedAt    time.Time // the latest claim
 	EndedAt      time.Time
-	RunAt        time.Time // when a SCHEDULED job is due
+	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when one that was delayed had been
 
 	Result    []byte // JSON
 	Cause     Cause  // of the latest failed attempt

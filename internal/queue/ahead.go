@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -119,7 +120,7 @@ func (q *Queue) countBand(ctx context.Context, b band) (int64, error) {
 // oldestLook is how many of the first jobs are looked at for each tier's oldest where tiers overlap.
 const oldestLook = 200
 
-// Oldest is the arrival of the oldest ready job of each tier that has one. Where tiers overlap (a small priority base) only the first few hundred
+// Oldest is since when the job of each tier that waits the longest is ready: its arrival, or when it was due if it was delayed. Where tiers overlap (a small priority base) only the first few hundred
 // ready jobs are looked at: a tier that is not among them is left out.
 func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 	bands, ok := q.bands()
@@ -148,12 +149,43 @@ func (q *Queue) oldestOf(ctx context.Context, partition int, bands map[job.Tier]
 		return q.oldestOfFirst(ctx, partition, keep)
 	}
 	for tier, b := range bands {
-		first, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{Min: scoreText(b.low), Max: "(" + scoreText(b.high), Count: 1}).Result()
-		if err != nil {
+		if err := q.oldestIn(ctx, partition, b, func(since time.Time) { keep(tier, since) }); err != nil {
 			return err
 		}
-		if len(first) == 1 {
-			keep(tier, time.UnixMilli(int64(first[0].Score-b.low)).UTC())
+	}
+	return nil
+}
+
+// oldestIn looks for who has waited the longest in a band, up to the first job that was never delayed: whoever is behind that one has waited for less.
+func (q *Queue) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
+	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
+		found, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{
+			Min: scoreText(b.low), Max: "(" + scoreText(b.high), Offset: from, Count: step,
+		}).Result()
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		due := make([]*redis.StringCmd, len(found))
+		_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, z := range found {
+				due[i] = p.HGet(ctx, Key(partition, "job")+fmt.Sprint(z.Member), "due")
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		for i, z := range found {
+			since := time.UnixMilli(int64(z.Score - b.low)).UTC()
+			at, err := due[i].Int64()
+			if err != nil { // it was not delayed
+				keep(since)
+				return nil
+			}
+			if was := time.UnixMilli(at).UTC(); was.After(since) {
+				since = was
+			}
+			keep(since)
 		}
 	}
 	return nil

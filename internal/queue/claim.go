@@ -61,11 +61,14 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	return reply, nil
 }
 
-// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started".
+// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started", and when it was due if it was delayed.
 func readCounts(text string, j *job.Job) error {
-	f := strings.SplitN(text, " ", 4)
-	if len(f) != 4 {
+	f := strings.Split(text, " ")
+	if len(f) != 4 && len(f) != 5 {
 		return fmt.Errorf("counts of %s: %q", j.ID, text)
+	}
+	if len(f) == 5 {
+		j.RunAt = msTime(f[4])
 	}
 	j.Attempt, j.RetryCount, j.FirstTriedAt, j.StartedAt = number(f[0]), number(f[1]), msTime(f[2]), msTime(f[3])
 	return nil

@@ -45,7 +45,7 @@ var mutations = []struct {
 	{"heartbeat hides the cancel", "heartbeat", lua.Heartbeat, "m[4] and 'CANCEL' or 'OK'", "'OK'", false},
 	{"heartbeat forgets the checkpoint", "heartbeat", lua.Heartbeat, "if tonumber(ARGV[i + 4]) > 0 and", "if false and", false},
 	{"heartbeat takes an old checkpoint", "heartbeat", lua.Heartbeat, "tonumber(save) < tonumber(ARGV[i + 4])", "true", false},
-	{"claim hides the checkpoint", "claim", lua.Claim, "m[4], first, started, m[7])", "m[4], first, started)", false},
+	{"claim hides the checkpoint", "claim", lua.Claim, "m[4], first, started, m[7], due)", "m[4], first, started)", false},
 	{"heartbeat does not extend", "heartbeat", lua.Heartbeat, "bulk('ZADD', beats, on)", "", true},
 	{"complete asks no token", "complete", lua.Complete, "m[2] == attempt and m[3] == token", "m[2] == attempt", false},
 	{"complete asks no attempt", "complete", lua.Complete, "m[2] == attempt and m[3] == token", "m[3] == token", false},

@@ -10,6 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 func later(tier job.Tier, d time.Duration) job.Submission {
@@ -64,6 +65,39 @@ func TestPromoteToItsPlace_S2_P3(t *testing.T) {
 		for i, l := range e.Take(t, 4) {
 			same(t, fmt.Sprintf("job %d", i+1), l.ID, append([]job.ID{delayed.ID}, ids...)[i])
 		}
+	})
+}
+
+// A job that was delayed waits from when it is due: its first lease says so, and so does the age of the oldest. Who did not wait on purpose may wait
+// for longer, behind it.
+func TestPromoteSaysWhenItWasDue(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		const delay = 80 * time.Millisecond
+		delayed, alone := later(job.Paid, delay), later(job.Unpaid, delay)
+		e.PutAll(t, delayed, alone)
+		plain := e.Put(t, job.Paid)
+		promoted := 0
+		testkit.Eventually(t, 10*time.Second, "both are due", func() (bool, string) {
+			n, err := e.Promote(t.Context(), 0)
+			promoted += n
+			return promoted == 2, fmt.Sprint(promoted, err)
+		})
+		arrived := func(id job.ID) time.Time {
+			j, err := e.Find(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j.ArrivedAt
+		}
+		oldest, err := e.Oldest(t.Context())
+		if err != nil || !oldest[job.Paid].Equal(arrived(plain)) || !oldest[job.Unpaid].Equal(arrived(alone.ID).Add(delay)) {
+			t.Errorf("oldest %v, %v, want %s and %s", oldest, err, arrived(plain), arrived(alone.ID).Add(delay))
+		}
+		leases := e.Take(t, 3)
+		same(t, "delayed", leases[0].RunAt, leases[0].ArrivedAt.Add(delay))
+		same(t, "plain", leases[1].RunAt, time.Time{})
+		same(t, "alone", leases[2].RunAt, leases[2].ArrivedAt.Add(delay))
 	})
 }
 

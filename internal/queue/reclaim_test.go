@@ -80,10 +80,10 @@ func TestReclaimTwoLooks(t *testing.T) {
 			before := e.Snapshot(t)
 			same(t, "at once again", e.Look(t, w)[l.ID], job.Suspect)
 			e.Unchanged(t, before) // the first look's time stays
-			e.Age(t, suspects, queue.Patience-500*time.Millisecond)
+			e.Age(t, suspects, queue.Patience-1500*time.Millisecond)
 			same(t, "a bit early", e.Look(t, w)[l.ID], job.Suspect)
 			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
-			e.Age(t, suspects, 500*time.Millisecond)
+			e.Age(t, suspects, 1500*time.Millisecond)
 			same(t, "in time", e.Look(t, w)[l.ID], job.OK)
 			e.Finish(t, e.Take(t, 1)...)
 			e.Drain(t)

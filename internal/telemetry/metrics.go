@@ -74,7 +74,7 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 		submitted: counter("tierq_jobs_submitted_total", "Submits this instance answered, by tier and outcome.", "tier", "outcome"),
 		finished:  counter("tierq_jobs_finished_total", "Jobs this instance saw end for good, by tier and outcome.", "tier", "outcome"),
 		dead:      counter("tierq_dead_letters_total", "Jobs this instance saw become dead letters, by tier and cause.", "tier", "cause"),
-		wait:      histogram("tierq_job_wait_seconds", "Seconds from a job's arrival to its first claim, by tier.", waitBounds, "tier"),
+		wait:      histogram("tierq_job_wait_seconds", "Seconds from a job's arrival, or from when it was due if it was delayed, to its first claim, by tier.", waitBounds, "tier"),
 		run: histogram("tierq_job_run_seconds", "Seconds an attempt's handler ran, by tier and how the attempt ended.", runBounds,
 			"tier", "outcome"),
 		redis: histogram("tierq_redis_op_seconds", "Seconds a call to Redis took, by operation.", redisBounds, "op"),

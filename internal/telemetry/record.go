@@ -63,7 +63,7 @@ func (m *Metrics) Submitted(t job.Tier, how Submit) {
 	}
 }
 
-// Started measures how long a job waited from its arrival to its first claim; a negative wait is a later claim's, and does not count.
+// Started measures how long a job waited from its arrival, or from when it was due, to its first claim; a negative wait is a later claim's, and does not count.
 func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
 	if m == nil || waited < 0 {
 		return

@@ -22,7 +22,7 @@ type TierStats struct {
 	Retried   int64 // attempts that failed and were to be tried again
 	Recovered int64 // running jobs that a watch took back
 
-	Wait Percentiles // from arrival to the first claim
+	Wait Percentiles // from arrival, or from when it was due, to the first claim
 	Run  Percentiles // of a handler's run, whatever came of it; not of runs that were cut short
 }
 

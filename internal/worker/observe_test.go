@@ -70,6 +70,8 @@ func TestObserver(t *testing.T) {
 		{name: "an unknown word", word: "WHAT", started: "1 1m0s"},
 		{name: "a later attempt", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.FirstTriedAt = 3, arrived }, started: "4 -1ns", ended: "COMPLETED  0s"},
 		{name: "first of a later generation", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.Generation = 3, 2 }, started: "4 1m0s", ended: "COMPLETED  0s"},
+		{name: "was delayed", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(50 * time.Second) }, started: "1 10s", ended: "COMPLETED  0s"},
+		{name: "a due time of an earlier life", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(-time.Hour) }, started: "1 1m0s", ended: "COMPLETED  0s"},
 		{name: "times that are not known", word: job.OK, claimed: func(j *job.Job) { j.StartedAt, j.FirstTriedAt = time.Time{}, time.Time{} }, started: "1 -1ns", ended: "COMPLETED  0s"},
 	}
 	for _, c := range cases {
