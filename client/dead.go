@@ -45,24 +45,22 @@ type Requeued struct {
 	Requeued int `json:"requeued"` // 0 in a dry run
 }
 
-// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.To picks those discarded before it. A dry run only
-// counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
+// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.From and Filter.To pick by the time of death. A dry
+// run only counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
 // job gets two lives.
 func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
 	if err := f.deadOnly(); err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}
-	if !f.From.IsZero() {
-		return Requeued{}, fmt.Errorf("requeue dead: %w: it has no lower bound of time", ErrInvalid)
-	}
 	body, err := json.Marshal(struct {
 		Tier   Tier      `json:"tier,omitempty"`
 		Cause  string    `json:"cause,omitempty"`
 		Type   string    `json:"type,omitempty"`
+		After  time.Time `json:"after,omitzero"`
 		Before time.Time `json:"before,omitzero"`
 		Limit  int       `json:"limit"`
 		DryRun bool      `json:"dryRun"`
-	}{f.Tier, f.Cause, f.Type, f.To.UTC(), limit, dryRun})
+	}{f.Tier, f.Cause, f.Type, f.From.UTC(), f.To.UTC(), limit, dryRun})
 	if err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}

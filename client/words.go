@@ -54,7 +54,7 @@ type Poll struct {
 // Decode reads the job's result into v.
 func (p *Poll) Decode(v any) error { return decodeResult(p.JobID, p.Result, v) }
 
-// Job is a job with what happened to it. Lists come without Result and History; a line of DeadExport is a Job.
+// Job is a job with what happened to it. Lists come without Payload, Result and History; a line of DeadExport is a Job.
 type Job struct {
 	JobID           string          `json:"jobId"`
 	Status          Status          `json:"status"`
@@ -70,8 +70,10 @@ type Job struct {
 	FirstTriedAt    time.Time       `json:"firstTriedAt,omitzero"`
 	CompletedAt     time.Time       `json:"completedAt,omitzero"`
 	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`
-	Payload         json.RawMessage `json:"payload,omitempty"`     // in an export of dead letters only
-	CallbackURL     string          `json:"callbackUrl,omitempty"` // in an export of dead letters only
+	Owner           string          `json:"owner,omitempty"`       // the id of the key that submitted it; not in lists
+	Payload         json.RawMessage `json:"payload,omitempty"`     // not in lists, and nil unless PayloadKept or in an export of dead letters
+	PayloadKept     bool            `json:"payloadKept,omitempty"` // false once it is COMPLETED or CANCELLED
+	CallbackURL     string          `json:"callbackUrl,omitempty"` // as Payload
 	Result          json.RawMessage `json:"result,omitempty"`
 	FailureCause    string          `json:"failureCause,omitempty"`
 	LastError       string          `json:"lastError,omitempty"`
@@ -98,13 +100,13 @@ type Attempt struct {
 	Error      string    `json:"error,omitempty"`
 }
 
-// Filter picks jobs; a zero field takes all. From, To and Before are for dead letters only, Status for Jobs only.
+// Filter picks jobs; a zero field takes all. From and To are for dead letters only, Status for Jobs only.
 type Filter struct {
 	Status Status
 	Tier   Tier
 	Type   string
 	Cause  string
-	From   time.Time // discarded at From or later: Dead, DeadExport
+	From   time.Time // discarded at From or later: Dead, DeadExport, RequeueDead
 	To     time.Time // discarded before To: Dead, DeadExport, RequeueDead
 	Limit  int       // of one page, at most 100; 0 = the server's
 }

@@ -201,6 +201,13 @@ func trim(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, '
 // left is how many seconds there are until a deadline, not below 0.
 func left(now, deadline time.Time) float64 { return max(deadline.Sub(now).Seconds(), 0) }
 
+// due counts down to a moment in whole seconds, as wide as those of the longest wait: what stands behind it does not move.
+func due(now, at time.Time, longest float64) string {
+	digits := len(strconv.Itoa(int(math.Ceil(longest))))
+	n := strconv.Itoa(int(math.Ceil(left(now, at))))
+	return strings.Repeat("\u2007", max(digits-len(n), 0)) + n + " s"
+}
+
 func errorsOf(all []FieldError, field string) []FieldError {
 	var list []FieldError
 	for _, e := range all {

@@ -18,6 +18,7 @@ func TestTexts(t *testing.T) {
 		{size(512), "512 B"}, {size(1536), "1.5 KiB"}, {size(int64(3 << 20)), "3.0 MiB"},
 		{ago(at, at), "now"}, {ago(at, at.Add(-90*time.Second)), "1 min 30 s ago"}, {ago(at, at.Add(30*time.Second)), "in 30 s"}, {ago(at, time.Time{}), ""},
 		{between(at, at.Add(5*time.Second)), "5.00 s"}, {between(at, time.Time{}), ""}, {clock(at), "11:31:57"}, {stamp(at), "2026-05-01 11:31:57.961"}, {stamp(time.Time{}), ""},
+		{due(at, at.Add(2100*time.Millisecond), 5), "3 s"}, {due(at, at.Add(7*time.Second), 60), "\u20077 s"}, {due(at, at.Add(-time.Second), 5), "0 s"}, {due(at, at.Add(31*time.Second), 5), "31 s"},
 		{hue("PAID"), "t-paid"}, {hue("EXPRESS"), "t-other"}, {short("019de340-01fe-7a58-be69-567cd7d6b700"), "…567cd7d6b700"}, {short("x"), "x"},
 		{spark(nil), "0,27 120,27"}, {spark([]int64{0, 5, 10}), "0,27 60,14.5 120,2"}, {iso(at), "2026-05-01T11:31:57.961Z"},
 	} {

@@ -68,7 +68,7 @@ func (s *Set) funcs() template.FuncMap {
 			return "", fmt.Errorf("size of a %T", n)
 		},
 		"span": span, "neat": neat, "neatSeconds": neatSeconds, "between": between, "ago": ago, "rate": rate, "clock": clock, "stamp": stamp, "iso": iso, "hue": hue, "short": short,
-		"tone": tone, "spark": spark, "left": left, "timeline": timeline, "strip": strip, "tree": tree, "pretty": pretty, "compact": compact,
+		"tone": tone, "spark": spark, "left": left, "due": due, "timeline": timeline, "strip": strip, "tree": tree, "pretty": pretty, "compact": compact,
 		"lower": strings.ToLower, "pair": pair, "list": func(s ...string) []string { return s }, "add": func(a, b int) int { return a + b },
 		"under": strings.HasPrefix, "text": func(b []byte) string { return string(b) }, "blank": blank, "part": part, "curl": curl, "capsegs": capsegs,
 		"slotY": func(i int) int { return 94 + 108*i },

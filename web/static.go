@@ -84,6 +84,9 @@ func zip(plain []byte) []byte {
 	return b.Bytes()
 }
 
+// workerPolicy lets a worker listen to this server, and nothing else.
+const workerPolicy = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'"
+
 // digest names what is in all files: modules import each other by relative names, so one changed file renames them all.
 func digest(all map[string]*file) string {
 	names := make([]string, 0, len(all))
@@ -106,6 +109,9 @@ func (f *file) handler() http.Handler {
 		h.Set("Content-Type", f.contentType)
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		h.Set("X-Content-Type-Options", "nosniff")
+		if strings.HasSuffix(f.name, "-worker.js") { // a worker has the policy of its file, not of the page that started it
+			h.Set("Content-Security-Policy", workerPolicy)
+		}
 		h.Set("Vary", "Accept-Encoding")
 		out := f.plain
 		if takesGzip(r.Header.Values("Accept-Encoding")) {

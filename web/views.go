@@ -7,7 +7,8 @@ import (
 
 // Frame is what every page has around it. Each view embeds one.
 type Frame struct {
-	Path    string    // of this page, for the navigation and the way back from the login
+	Path    string    // of this page, for the navigation
+	Here    string    // address of this page with what was asked of it: the way back from the login
 	Now     time.Time // Redis' clock, else the host's: ages are counted from it
 	Mode    string    // "EMBEDDED", "EXTERNAL"
 	Version string
@@ -71,6 +72,7 @@ type OverviewView struct {
 // JobType is a job type as the submit form knows it.
 type JobType struct {
 	Name     string          `json:"name"`
+	Also     []string        `json:"also"` // its other names, which no form offers
 	About    string          `json:"about"`
 	Schema   json.RawMessage `json:"schema"` // JSON Schema of the payload; what the form cannot draw stays a text field
 	Examples []Example       `json:"examples"`

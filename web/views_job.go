@@ -32,7 +32,8 @@ type Job struct {
 	RunAt           time.Time
 	Cause           string
 	LastError       string
-	Payload         []byte // JSON; nil = none, or not kept any more
+	Payload         []byte // JSON; nil = none, or not kept
+	PayloadKept     bool   // false = not any more
 	Result          []byte // JSON
 	Artifact        string // address of the file it made; "" = none
 	Attempts        []Attempt

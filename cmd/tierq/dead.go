@@ -20,12 +20,13 @@ func (p program) deadCommand() *cobra.Command {
 }
 
 // deadFilter are the flags that pick dead letters.
-type deadFilter struct{ tier, typ, cause, before string }
+type deadFilter struct{ tier, typ, cause, after, before string }
 
 func (d *deadFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&d.typ, "type", "", "only of this job `type`")
 	cmd.Flags().StringVar(&d.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
+	cmd.Flags().StringVar(&d.after, "after", "", "only those that died at this `moment` (RFC 3339) or later, or since so long ago (24h)")
 	cmd.Flags().StringVar(&d.before, "before", "", "only those that died before this `moment` (RFC 3339), or so long ago (24h)")
 }
 
@@ -36,8 +37,12 @@ func (d *deadFilter) read(s *session) (client.Filter, error) {
 	if err != nil {
 		return client.Filter{}, err
 	}
+	after, err := readMoment("after", d.after, s.now())
+	if err != nil {
+		return client.Filter{}, err
+	}
 	before, err := readMoment("before", d.before, s.now())
-	return client.Filter{Tier: tier, Type: d.typ, Cause: strings.ToUpper(d.cause), To: before}, err
+	return client.Filter{Tier: tier, Type: d.typ, Cause: strings.ToUpper(d.cause), From: after, To: before}, err
 }
 
 func (p program) deadListCommand() *cobra.Command {
@@ -81,8 +86,8 @@ func (s *session) deadColumns() []column[client.Job] {
 
 func (p program) deadShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "show JOB_ID", Short: "Show a dead letter with its attempts", Args: wants(1, 1, "one JOB_ID"),
-		Long: "Show a dead letter with its attempts. A job that is not FAILED is no dead letter: exit code 6. The payload is in tierq dead export.",
+		Use: "show JOB_ID", Short: "Show a dead letter with its payload and attempts", Args: wants(1, 1, "one JOB_ID"),
+		Long: "Show a dead letter with its payload and attempts. A job that is not FAILED is no dead letter: exit code 6.",
 	}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		job, err := s.client.Job(ctx, args[0])

@@ -124,9 +124,13 @@ func TestListFilters(t *testing.T) {
 	if len(list) != 2 || list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&type=SEND_EMAIL" {
 		t.Errorf("%v", list)
 	}
-	f.cli(t, world{}, "dead", "list", "--before", "24h", "--limit", "1")
-	if got := f.last().path; got != "/admin/dead?limit=1&to=2026-04-30T12%3A00%3A00Z" {
+	f.cli(t, world{}, "dead", "list", "--before", "24h", "--after", "2026-04-01T00:00:00Z", "--limit", "1")
+	if got := f.last().path; got != "/admin/dead?from=2026-04-01T00%3A00%3A00Z&limit=1&to=2026-04-30T12%3A00%3A00Z" {
 		t.Error(got)
+	}
+	f.cli(t, world{}, "dead", "requeue", "--after", "24h", "--dry-run")
+	if got := f.last(); got.path != "/admin/dead/requeue" || !strings.Contains(got.body, `"after":"2026-04-30T12:00:00Z","before":"`) {
+		t.Errorf("%s %s", got.path, got.body)
 	}
 	end := f.cli(t, world{}, "jobs", "list", "--limit", "1", "-o", "json")
 	if !strings.Contains(end.stdout, "\"next\": \"c1\"") || end.stderr != "" {

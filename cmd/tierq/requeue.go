@@ -54,7 +54,7 @@ func (p program) deadRequeueCommand() *cobra.Command {
 				return done{JobID: id, Requeued: true}, s.client.Requeue(ctx, id)
 			})
 		case d.empty() && !all:
-			return misused("which ones? JOB_IDs, a filter (--tier, --type, --cause, --before), or --all")
+			return misused("which ones? JOB_IDs, a filter (--tier, --type, --cause, --after, --before), or --all")
 		}
 		filter, err := d.read(s)
 		if err != nil {

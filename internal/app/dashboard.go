@@ -32,7 +32,11 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	}
 	for _, name := range []string{"crashed", "stuck"} {
 		if w := o.watches[name]; w != nil {
-			s.Watches = append(s.Watches, web.Watch{Name: name, DelaySeconds: w.Delay().Seconds()})
+			watch := web.Watch{Name: name, DelaySeconds: w.Delay().Seconds()}
+			if in, moves := w.Next(); moves {
+				watch.NextAt = s.At.Add(in)
+			}
+			s.Watches = append(s.Watches, watch)
 		}
 	}
 	for _, w := range v.workers {

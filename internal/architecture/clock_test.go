@@ -55,6 +55,7 @@ var readers = map[string]string{
 	"internal/queue/runid.go":               "span: since when a life of Redis is known",
 	"internal/queue/script.go":              "span: how long a script took",
 	"internal/recovery/audit_pass.go":       "span: how long a pass took",
+	"internal/recovery/recovery.go":         "shown: in how long a loop runs again",
 	"internal/telemetry/snapshot.go":        "span: how old the gauges are",
 	"internal/worker/ask.go":                "span: how old a look at a partition is",
 	"internal/worker/backoff.go":            "span: logged",

@@ -143,7 +143,8 @@ func TestRequeueDead_S2_G9(t *testing.T) {
 		`{"tier":"paid","cause":"HANDLER_ERROR","type":"A","before":"2026-05-01T11:31:57Z","limit":1,"dryRun":true}`: {
 			job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", To: aMoment.Truncate(time.Second)}, 1, true,
 		},
-		`{"tier":null,"limit":5,"dryRun":false}`: {job.Filter{}, 5, false},
+		`{"after":"2026-05-01T11:31:57Z","before":null,"limit":7}`: {job.Filter{From: aMoment.Truncate(time.Second)}, 7, false},
+		`{"tier":null,"limit":5,"dryRun":false}`:                   {job.Filter{}, 5, false},
 	} {
 		r := newRooms(t)
 		r.requeueDead = func(f job.Filter, limit int, dryRun bool) (int, int, error) {
@@ -160,7 +161,7 @@ func TestRequeueDead_BadInput_A21(t *testing.T) {
 	for body, field := range map[string]string{
 		``: "limit", `{}`: "limit", `{"limit":0}`: "limit", `{"limit":10001}`: "limit", `{"limit":1e3}`: "limit", `{"limit":"5"}`: "limit", `{"limit":1.5}`: "limit",
 		`{"limit":5,"tier":"Paid"}`: "tier", `{"limit":5,"tier":7}`: "tier", `{"limit":5,"cause":"x"}`: "cause", `{"limit":5,"type":"a b"}`: "type",
-		`{"limit":5,"before":"soon"}`: "before", `{"limit":5,"dryRun":"yes"}`: "dryRun", `{"limit":5,"status":"FAILED"}`: "status", `{"limit":5,"limit":5}`: "limit",
+		`{"limit":5,"before":"soon"}`: "before", `{"limit":5,"after":"2026-05-01"}`: "after", `{"limit":5,"after":7}`: "after", `{"limit":5,"dryRun":"yes"}`: "dryRun", `{"limit":5,"status":"FAILED"}`: "status", `{"limit":5,"limit":5}`: "limit",
 	} {
 		r := newRooms(t)
 		r.requeueDead = func(job.Filter, int, bool) (int, int, error) {

@@ -24,6 +24,9 @@ type Submitter interface {
 // Jobs finds jobs wherever they are kept: job.ErrNotFound, job.ErrUnavailable or job.ErrAmbiguous if it cannot.
 type Jobs interface {
 	Find(ctx context.Context, id job.ID) (job.Job, error)
+	// Whole adds the payload and the options that are kept of a job that Find found; kept is false for one that keeps neither any more, and has
+	// neither then.
+	Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error)
 	// Attempts are those that did not end well, of all generations, oldest first.
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have a next one.
@@ -152,6 +155,7 @@ type Deps struct {
 	// Pages are what browsers see; Live is the dashboard's stream, for operators, and nil = there is none. What they answer is not of the contract.
 	Pages []Page
 	Live  http.Handler
+	Lost  http.Handler // answers a browser that looks for a page where there is none; nil = as anybody else is answered
 	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
 	HealthOnly bool
 	Extra      []Route // more addresses, with the same headers, the same containment of panics, and a Permission each

@@ -20,6 +20,7 @@ type rooms struct {
 	submit      func(ctx context.Context, s job.Submission) (job.Accepted, error)
 	submitBatch func(batch []job.Submission) ([]job.Accepted, []error)
 	find        func(id job.ID) (job.Job, error)
+	whole       func(j job.Job) (job.Job, bool, error)
 	attempts    []job.Attempt
 	list        func(f job.Filter, cursor string, limit int) ([]job.Job, string, error)
 	cancel      func(id job.ID) (job.Word, error)
@@ -80,6 +81,17 @@ func (r *rooms) Find(_ context.Context, id job.ID) (job.Job, error) {
 		return job.Job{}, job.ErrNotFound
 	}
 	return r.find(id)
+}
+
+func (r *rooms) Whole(_ context.Context, j job.Job) (job.Job, bool, error) {
+	switch {
+	case r.whole != nil:
+		return r.whole(j)
+	case j.Status == job.Completed || j.Status == job.Cancelled:
+		j.Payload = nil
+		return j, false, nil
+	}
+	return j, true, nil
 }
 
 func (r *rooms) Attempts(context.Context, job.ID) ([]job.Attempt, error) { return r.attempts, nil }

@@ -72,7 +72,7 @@ func FuzzRequeueBody_A21_A57(f *testing.F) {
 			asked.Cause != "" && causes[string(asked.Cause)] == "" || asked.Status != "" || asked.Owner != nil) {
 			t.Errorf("asked for %+v", asked)
 		}
-	}, `{"limit":10}`, `{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
+	}, `{"limit":10}`, `{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
 		`{"limit":1e9}`, `{"limit":0}`, `{"limit":10,"dryRun":"yes"}`,
 		`{"tier":"x' OR 1=1 --","limit":1}`, `{"type":"A\u0000","limit":1}`, `{"limit":1,"limit":2}`, `{"owner":"x","limit":1}`, ``)
 }

@@ -59,7 +59,7 @@ func (a *api) handler() http.Handler {
 		e.Handle(r.Method, r.Path, a.handle(a.pass(r.Permission, serving(r.Handler))))
 		known.add(r.Method, r.Path)
 	}
-	e.NoRoute(a.handle(known.refuse))
+	e.NoRoute(a.handle(a.lost(known)))
 	return e
 }
 

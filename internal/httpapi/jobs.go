@@ -35,8 +35,12 @@ type jobRow struct {
 // jobBody is the whole job.
 type jobBody struct {
 	jobRow
-	Result  jsontext.Value `json:"result"`
-	History []attemptBody  `json:"history"`
+	Owner       *string        `json:"owner"` // the id of a key
+	Payload     jsontext.Value `json:"payload"`
+	PayloadKept bool           `json:"payloadKept"` // false: whether there was one is not known any more
+	CallbackURL *string        `json:"callbackUrl"`
+	Result      jsontext.Value `json:"result"`
+	History     []attemptBody  `json:"history"`
 }
 
 type listBody[T any] struct {
@@ -80,9 +84,16 @@ func (a *api) getJob(c *gin.Context) error {
 	if err != nil {
 		return aboutJob(err, id)
 	}
+	j, kept, err := a.Jobs.Whole(c.Request.Context(), j)
+	if err != nil {
+		return aboutJob(err, id)
+	}
 	a.veil(c, &j)
 	attempts = a.veilAttempts(c, j.Type, attempts)
-	return write(c, http.StatusOK, &jobBody{jobRow: rowOf(&j), Result: j.Result, History: history(&j, attempts)})
+	return write(c, http.StatusOK, &jobBody{
+		jobRow: rowOf(&j), Owner: orNull(j.Owner), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
+		History: history(&j, attempts),
+	})
 }
 
 var listParams = params[listQuery]{

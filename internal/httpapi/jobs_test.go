@@ -79,7 +79,7 @@ func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18_S1_T1(t *testing.T) {
 		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second), Outcome: "HEARTBEAT_STOPPED",
 	}}
 	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4","type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
-		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
+		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
 		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"history":[` +
 		`{"attempt":1,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null},` +
 		`{"attempt":2,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null}]}`
@@ -99,6 +99,27 @@ func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18_S1_T1(t *testing.T) {
 	}
 	wantProblem(t, newRooms(t).do("GET", "/jobs/7", ""), 400, "INVALID_REQUEST", "id")
 	wantProblem(t, newRooms(t).do("GET", jobKnown+"?x=1", ""), 400, "INVALID_REQUEST", "x")
+}
+
+// The detail has what was submitted, byte for byte: what the stores keep of it, after they were asked for it.
+func TestGetJob_ThePayload(t *testing.T) {
+	j := at(job.Failed, 1)
+	j.Owner, j.Payload = "key-7", nil
+	r := keep(t, j)
+	r.whole = func(j job.Job) (job.Job, bool, error) {
+		j.Payload, j.CallbackURL = []byte(`{"b":1.50e+3,"a":"<b>","a":2}`), "https://shop.example/hook?a=1&b=2"
+		return j, true, nil
+	}
+	if rec := r.do("GET", jobKnown, ""); rec.Code != 200 ||
+		!strings.Contains(rec.Body.String(), `"owner":"key-7","payload":{"b":1.50e+3,"a":"<b>","a":2},"payloadKept":true,"callbackUrl":"https://shop.example/hook?a=1&b=2",`) {
+		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+	r.whole = func(job.Job) (job.Job, bool, error) { return j, false, nil }
+	if rec := r.do("GET", jobKnown, ""); !strings.Contains(rec.Body.String(), `"payload":null,"payloadKept":false,"callbackUrl":null,`) {
+		t.Error(rec.Body)
+	}
+	r.whole = func(job.Job) (job.Job, bool, error) { return j, false, job.ErrUnavailable }
+	wantProblem(t, r.do("GET", jobKnown, ""), 503, "SYSTEM_UNHEALTHY")
 }
 
 func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {

@@ -19,6 +19,15 @@ type meBody struct {
 	Operator bool      `json:"operator"` // he sees everybody's jobs and all figures
 	Submits  bool      `json:"submits"`
 	Secure   bool      `json:"secure"` // he came over TLS
+	Tiers    []meTier  `json:"tiers"`  // he may submit to, best first
+	Types    []string  `json:"types"`  // of jobs that he may submit
+}
+
+// meTier is what who submits to a tier may know of it.
+type meTier struct {
+	Tier              job.Tier `json:"tier"`
+	MaxRetries        int      `json:"maxRetries"`
+	MaxProcessingTime int64    `json:"maxProcessingTimeMs"`
 }
 
 // me is GET /api/me. Who shows no key is nobody, and told so; a wrong one is refused as everywhere.
@@ -34,7 +43,28 @@ func (a *api) me(c *gin.Context) error {
 	if key := &caller.Key; key.ID != "" {
 		body.Name, body.Role = orNull(key.Name), orNull(key.Role)
 	}
+	body.Tiers, body.Types = a.tiersOf(&caller), a.typesOf(&caller)
 	return write(c, http.StatusOK, &body)
+}
+
+func (a *api) tiersOf(caller *job.Caller) []meTier {
+	tiers := []meTier{}
+	for _, p := range a.Plans.All() {
+		if caller.MayTier(p.Tier) {
+			tiers = append(tiers, meTier{p.Tier, p.MaxRetries, p.MaxProcessingTime.Milliseconds()})
+		}
+	}
+	return tiers
+}
+
+func (a *api) typesOf(caller *job.Caller) []string {
+	types := []string{}
+	for _, typ := range a.Types.Types() {
+		if mayType(caller, typ) == nil {
+			types = append(types, typ)
+		}
+	}
+	return types
 }
 
 // secure says whether a request came over TLS: here, or as a trusted proxy says, to the first of them.

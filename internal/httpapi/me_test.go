@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/tls"
+	"maps"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -12,16 +14,25 @@ import (
 
 // Everybody may know what the server takes him for.
 func TestMe(t *testing.T) {
+	const none = `"tiers":[],"types":[]}`
+	const paid, unpaid = `{"tier":"PAID","maxRetries":5,"maxProcessingTimeMs":50000}`, `{"tier":"UNPAID","maxRetries":2,"maxProcessingTimeMs":20000}`
+	const public = `{"tier":"PUBLIC","maxRetries":1,"maxProcessingTimeMs":10000}`
+	const all = `"tiers":[` + paid + `,` + unpaid + `,` + public + `],"types":["PAIR","REPORT","SIMULATION"]}`
+	callers := maps.Clone(callers)
+	callers["two tiers, one type"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Unpaid, job.Paid, "GONE"}, Types: []string{"PAIR", "GONE"}}}
 	for kind, want := range map[string]string{
-		"stranger":  `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false}`,
-		"anonymous": `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":true,"secure":false}`,
-		"submit":    `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false}`,
-		"read-only": `{"open":false,"name":"ada","role":"read-only","admin":false,"operator":true,"submits":false,"secure":false}`,
-		"admin":     `{"open":false,"name":"ada","role":"admin","admin":true,"operator":true,"submits":true,"secure":false}`,
-		"worker":    `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,"secure":false}`,
-		"open":      `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false}`,
+		"two tiers, one type": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false,"tiers":[` + paid + `,` + unpaid + `],"types":["PAIR"]}`,
+		"stranger":            `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false,` + none,
+		"anonymous":           `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":true,"secure":false,` + `"tiers":[` + public + `],"types":["PAIR","SIMULATION"]}`,
+		"submit":              `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false,` + all,
+		"read-only":           `{"open":false,"name":"ada","role":"read-only","admin":false,"operator":true,"submits":false,"secure":false,` + none,
+		"admin":               `{"open":false,"name":"ada","role":"admin","admin":true,"operator":true,"submits":true,"secure":false,` + all,
+		"worker":              `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,"secure":false,` + none,
+		"open":                `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,` + all,
 	} {
 		r := newRooms(t)
+		job.Handle(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
+		job.Handle(r.types, "CALLBACK", func(context.Context, any) (any, error) { return nil, nil }, job.Internal())
 		caller := callers[kind]
 		if caller.Key.ID != "" {
 			caller.Key.Name = "ada"
@@ -34,7 +45,8 @@ func TestMe(t *testing.T) {
 		}
 	}
 	r := newRooms(t)
-	wantJSON(t, r.do("GET", "/api/me", ""), 200, `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false}`)
+	job.Handle(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
+	wantJSON(t, r.do("GET", "/api/me", ""), 200, `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,`+all)
 	r.behind(callers["stranger"]).err = job.ErrUnauthorized
 	wantProblem(t, r.do("GET", "/api/me", "", "Authorization", "Bearer x"), 401, "UNAUTHORIZED")
 	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")

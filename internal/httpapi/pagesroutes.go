@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +44,20 @@ func (a *api) pageRoutes() []route {
 		all = append(all, route{method: http.MethodGet, path: streamPath, permission: ForOperators, serve: a.live})
 	}
 	return all
+}
+
+// lost answers for addresses that there are not: who wants a page gets one.
+func (a *api) lost(known *addresses) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		err := known.refuse(c)
+		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
+		if a.Lost == nil || !errors.Is(err, errNoRoute) || !reads || !strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
+			return err
+		}
+		a.Lost.ServeHTTP(c.Writer, c.Request)
+		c.Writer.WriteHeaderNow() // else the engine takes it for unanswered
+		return nil
+	}
 }
 
 // live is GET /dashboard/stream. It is one of the streams of everything, and like them it ends when its caller may not listen any more.

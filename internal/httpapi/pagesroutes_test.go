@@ -124,6 +124,26 @@ func TestPages_AndTiers(t *testing.T) {
 	}
 }
 
+// Who looks for a page where there is none gets a page; a program gets what programs get.
+func TestPages_Lost(t *testing.T) {
+	r := paged(t, func(d *Deps) {
+		d.Lost = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			w.WriteHeader(http.StatusNotFound)
+		})
+	})
+	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
+	for _, method := range []string{"GET", "HEAD"} {
+		if rec := r.do(method, "/nowhere", "", "Accept", browser); rec.Code != 404 || rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: %d %v", method, rec.Code, rec.Header())
+		}
+	}
+	wantProblem(t, r.do("GET", "/nowhere", "", "Accept", "*/*"), 404, "NOT_FOUND")
+	wantProblem(t, r.do("POST", "/nowhere", "", "Accept", browser), 404, "NOT_FOUND")
+	wantProblem(t, r.do("GET", "/paid/submit", "", "Accept", browser), 405, "METHOD_NOT_ALLOWED")
+	wantProblem(t, paged(t, nil).do("GET", "/nowhere", "", "Accept", browser), 404, "NOT_FOUND")
+}
+
 // Every page, and whatever goes wrong with one, says what a browser may do with it.
 func TestPages_Headers_A44(t *testing.T) {
 	r := paged(t, nil)

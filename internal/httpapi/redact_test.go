@@ -91,6 +91,7 @@ func below(name string, v any) any {
 func (r *rooms) secretly(typ string) {
 	j := job.Job{
 		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs, ArrivedAt: aMoment, EndedAt: aMoment,
+		Options: job.Options{CallbackURL: "https://x.example/e3rror"},
 		Payload: []byte(`{"to":"s3cret","kind":"plain"}`), Result: []byte(`{"sent":[{"to":"s3cret"}],"kind":"plain"}`),
 		Cause: job.HandlerError, LastError: "no such mailbox: e3rror",
 	}

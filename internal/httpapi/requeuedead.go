@@ -25,6 +25,10 @@ var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
 	"tier":  func(r *requeueAsked, v jsontext.Value) (err error) { r.Tier, err = filterTier(text(v)); return err },
 	"type":  func(r *requeueAsked, v jsontext.Value) (err error) { r.Type, err = filterType(text(v)); return err },
 	"cause": func(r *requeueAsked, v jsontext.Value) (err error) { r.Cause, err = filterCause(text(v)); return err },
+	"after": func(r *requeueAsked, v jsontext.Value) (err error) {
+		r.From, err = moment(text(v))
+		return err
+	},
 	"before": func(r *requeueAsked, v jsontext.Value) (err error) {
 		r.To, err = moment(text(v))
 		return err
@@ -60,6 +64,9 @@ func (r *requeueAsked) told() string {
 		if one[1] != "" {
 			words = append(words, one[0]+"="+one[1])
 		}
+	}
+	if !r.From.IsZero() {
+		words = append(words, "after="+stamp(r.From))
 	}
 	if !r.To.IsZero() {
 		words = append(words, "before="+stamp(r.To))

@@ -36,6 +36,30 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	return j, nil
 }
 
+// Whole adds to a job that Find found what only its detail shows: the payload and the options of a dead letter, which Redis lets go once SQL has
+// them. kept is false for a job that keeps neither any more: one that is COMPLETED or CANCELLED, also while Redis still has them, and one
+// whose dead letter is gone, or has moved on meanwhile.
+func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error) {
+	switch j.Status {
+	case job.Completed, job.Cancelled:
+	case job.Failed:
+		d, err := l.letter(ctx, j.ID)
+		switch {
+		case outage(err):
+			return j, false, fmt.Errorf("payload: %w", err)
+		case err == nil && d.Generation == j.Generation:
+			j.Payload, j.Options = d.Payload, d.Options
+			return j, true, nil
+		case err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState):
+			l.Log.Error("a dead letter cannot be read whole", "job_id", j.ID, "err", err) // the rest of the job is shown
+		}
+	default:
+		return j, true, nil
+	}
+	j.Payload, j.Options = nil, job.Options{}
+	return j, false, nil
+}
+
 func (l *Ledger) live(ctx context.Context, id job.ID) (job.Job, error) {
 	return within(ctx, livePatience, func(ctx context.Context) (job.Job, error) { return l.Live.Find(ctx, id) })
 }

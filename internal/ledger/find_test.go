@@ -65,6 +65,55 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept, also not from what Redis
+// has not let go yet.
+func TestWhole(t *testing.T) {
+	letter := func(generation int) map[job.ID]job.DeadLetter {
+		all := archived(job.Failed, generation)
+		d := all[someID]
+		d.Payload, d.CallbackURL = []byte(`"in SQL"`), "https://sql.example"
+		all[someID] = d
+		return all
+	}
+	broken := errors.New("the options are broken")
+	for _, tc := range []struct {
+		name    string
+		status  job.Status
+		sql     map[job.ID]job.DeadLetter
+		sqlErr  error
+		payload string
+		kept    bool
+		wantErr error
+	}{
+		{"living", job.Pending, nil, job.ErrUnavailable, `{}`, true, nil},
+		{"running", job.Processing, letter(1), nil, `{}`, true, nil},
+		{"failed, not yet in SQL", job.NeedDiscard, nil, job.ErrUnavailable, `{}`, true, nil},
+		{"a dead letter", job.Failed, letter(1), nil, `"in SQL"`, true, nil},
+		{"a dead letter, SQL down", job.Failed, nil, job.ErrUnavailable, ``, false, job.ErrUnavailable},
+		{"a dead letter, SQL does not say", job.Failed, nil, job.ErrAmbiguous, ``, false, job.ErrAmbiguous},
+		{"a dead letter that is gone", job.Failed, nil, nil, ``, false, nil},
+		{"a dead letter of another life", job.Failed, letter(2), nil, ``, false, nil},
+		{"a dead letter that cannot be read", job.Failed, nil, broken, ``, false, nil},
+		{"failed, ended otherwise meanwhile", job.Failed, archived(job.Completed, 2), nil, ``, false, nil},
+		{"completed", job.Completed, nil, job.ErrUnavailable, ``, false, nil},
+		{"cancelled", job.Cancelled, nil, job.ErrUnavailable, ``, false, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l, _, s := given(nil, tc.sql)
+			s.down = tc.sqlErr
+			j := is(someID, tc.status, 1)
+			j.CallbackURL = "https://redis.example"
+			whole, kept, err := l.Whole(t.Context(), j)
+			if !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) || kept != tc.kept {
+				t.Fatalf("kept: %t, %v; want %t, %v", kept, err, tc.kept, tc.wantErr)
+			}
+			if err == nil && (string(whole.Payload) != tc.payload || (whole.CallbackURL == "") == kept || whole.Status != tc.status) {
+				t.Errorf("%s, %s, %s; want %s", whole.Status, whole.Payload, whole.CallbackURL, tc.payload)
+			}
+		})
+	}
+}
+
 func TestFind_AStoreThatHangs(t *testing.T) {
 	l, _, _ := given(nil, archived(job.Completed, 1))
 	var asked time.Duration

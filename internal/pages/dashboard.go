@@ -38,7 +38,7 @@ func (p *Pages) getDashboard(w http.ResponseWriter, r *http.Request) {
 		v.Gate = &v.Snapshot.Gate
 	case refusedWith(err, http.StatusForbidden): // the page says it
 	case refusedWith(err, http.StatusServiceUnavailable, http.StatusGatewayTimeout):
-		v.Problem = p.refusalIn(r, err).Detail
+		v.Problem = storeAway
 	default:
 		p.fail(w, r, err)
 		return

@@ -77,7 +77,7 @@ func (p *Pages) countDead(r *http.Request, v *web.DeadView, page *client.Page, c
 		}
 		return -1
 	}
-	if !v.Caller.Change || v.Query.From != "" {
+	if !v.Caller.Change {
 		return -1
 	}
 	done, err := p.requeueAll(r, &v.Query, mostRequeue, true)

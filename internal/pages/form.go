@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -34,13 +33,12 @@ func (p *Pages) form(r *http.Request) (url.Values, error) {
 	var text []byte
 	for whole := false; !whole; {
 		if len(text) == cap(text) {
-			had := cap(text)
-			text = slices.Grow(text, max(had, firstPiece))
-			more := int64(cap(text) - had)
-			v.held += more
-			if p.forms.Add(more) > formMemory {
+			more := max(cap(text), firstPiece)
+			v.held += int64(more)
+			if p.forms.Add(int64(more)) > formMemory { // before it is taken
 				return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "Too many forms are being read; send it again.")
 			}
+			text = append(make([]byte, 0, cap(text)+more), text...)
 		}
 		n, err := r.Body.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]

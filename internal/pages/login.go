@@ -45,6 +45,7 @@ func (p *Pages) getLogin(w http.ResponseWriter, r *http.Request) {
 
 func (p *Pages) showLogin(w http.ResponseWriter, r *http.Request, status int, next, trouble string) {
 	v := web.LoginView{Frame: p.frame(r), Next: next}
+	v.Here = next
 	v.Trouble = cmp.Or(trouble, v.Trouble)
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Login(w, v) })
 }
@@ -107,10 +108,11 @@ func fitsCookie(key string) bool {
 	return len(key) <= mostKey
 }
 
-// ownPath is a path of this server to go to, "/" for whatever might lead elsewhere: browsers take a backslash for a slash, and pass over tabs
-// and line ends.
+// ownPath is a path of this server to go to, with its query, "/" for whatever might lead elsewhere: browsers take a backslash for a slash, and
+// pass over tabs and line ends.
 func ownPath(next string) string {
-	if len(next) > 2000 || !strings.HasPrefix(next, "/") || strings.Contains(next, "//") || strings.Contains(next, `\`) {
+	path, _, _ := strings.Cut(next, "?")
+	if len(next) > 2000 || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.ContainsAny(path, `\#`) {
 		return "/"
 	}
 	for i := range len(next) {

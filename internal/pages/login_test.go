@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/html"
 )
 
 const cookieOfAnn = "tierq_key=" + aKey + "; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"
@@ -100,7 +102,47 @@ func TestLogin_ALinkFromAnotherSite(t *testing.T) {
 		}
 	}
 	f.get("/login?next=/dashboard", "Sec-Fetch-Site", "same-origin", "Cookie", "tierq_key="+aKey).leads("/dashboard")
-	f.get("/login", "Cookie", "tierq_key="+aKey).status(200) // to log in with another key
+}
+
+// Who is logged in is told so, and can go on, or log in with another key.
+func TestLogin_Already(t *testing.T) {
+	f := newFace(t, annMe)
+	s := f.get("/login", "Cookie", "tierq_key="+aKey).status(200)
+	s.shows(s.main(), "You are logged in already, with the key ann of the role admin. Go on , or log in with another one.")
+	if to, _ := attribute(s.link("Go on"), "href"); to != "/" {
+		t.Errorf("on to %q", to)
+	}
+	s.one("input", "name", "key")
+	if s := newFace(t, strangerMe).get("/login").status(200); strings.Contains(textOf(s.main()), "logged in already") {
+		t.Error("a stranger is told that he is logged in")
+	}
+}
+
+// The link to the login leads back to the very page that it stands on, with all that was asked of it; not to what a form did before.
+func TestLogin_LeadsBack(t *testing.T) {
+	const job, search = "/poll?jobId=" + jobID, "/dashboard/jobs?text=a+b%26c%3D%22d%22&tier=PAID&status=FAILED&next=//evil.example/%5C"
+	f := newFace(t, strings.Replace(strangerMe, `"operator":false`, `"operator":true`, 1)).say("with a key", ok(annMe)).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", ""))).
+		say("GET /api/jobs", ok(`{"items":[],"next":null}`)).say("GET /admin/dead", problem(503, "SYSTEM_UNHEALTHY", "away"))
+	for at, back := range map[string]string{
+		"/": "/", "/submit?tier=PAID&type=SEND_EMAIL": "/submit?tier=PAID&type=SEND_EMAIL", job: job, search: search, "/about": "/about",
+		job + "&done=The+job+is+cancelled.&trouble=x": job, "/submit?trouble=x": "/submit", "/login?next=" + url.QueryEscape(search): search,
+		"/dashboard/dead?tier=PAID&from=2026-05-01T00:00:00Z": "/dashboard/dead?tier=PAID&from=2026-05-01T00:00:00Z",
+	} {
+		link, _ := attribute(f.get(at).link("Log in"), "href")
+		login, err := url.Parse(link)
+		if err != nil || login.Path != "/login" || login.IsAbs() || login.Query().Get("next") != back {
+			t.Errorf("%s: the link leads to %q, %v", at, link, err)
+			continue
+		}
+		next, _ := attribute(f.get(link).status(200).one("input", "name", "next"), "value")
+		f.do("POST", "/login", key(aKey, next)).leads(back)
+	}
+	for sent, back := range map[string]string{"/submit": "/submit", "/login": job} {
+		link, _ := attribute(f.do("POST", sent, url.Values{"next": {job}}).link("Log in"), "href")
+		if login, err := url.Parse(link); err != nil || login.Query().Get("next") != back {
+			t.Errorf("POST %s: %q", sent, link)
+		}
+	}
 }
 
 func TestLogout(t *testing.T) {
@@ -117,7 +159,8 @@ func TestLogout(t *testing.T) {
 
 // The login leads to this server's pages and nowhere else.
 func TestOwnPath(t *testing.T) {
-	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID, "/dashboard/tiers/PAID", "/a:b", "/%2F"} {
+	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID, "/dashboard/tiers/PAID", "/a:b", "/%2F",
+		"/dashboard/jobs?text=http://x", `/dashboard/jobs?text=\a?//b`, "/?//evil.example", "/submit?type=/../.."} {
 		if got := ownPath(next); got != next {
 			t.Errorf("%q leads to %q", next, got)
 		}
@@ -125,7 +168,7 @@ func TestOwnPath(t *testing.T) {
 	for _, next := range []string{
 		"", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example", "/\\/evil.example", "https://evil.example/", "javascript:alert(1)", "evil.example", " /x", "/\t/evil.example",
 		"/\n/evil.example", "/x\r\nSet-Cookie: a=b", "/./\n/evil.example", "/.//evil.example", "/x/..//evil.example", "/\x00", "/\u2028x", "/ü", "/\x7f", "/%zz", "?x", "#x", "@evil.example", "/login?next=/login",
-		"/logout", "/" + strings.Repeat("a", 2000),
+		"/logout", "/#//evil.example", "//evil.example?/", "/\\evil.example?x=/", "?//evil.example", "/x//?a", "/?a=\n//evil.example", "/login?x=//", "/" + strings.Repeat("a", 2000),
 	} {
 		if got := ownPath(next); got != "/" {
 			t.Errorf("%q leads to %q", next, got)
@@ -180,4 +223,19 @@ func TestFail_Heals(t *testing.T) {
 		s.harmless()
 		s.shows(s.main(), hostileText)
 	}
+}
+
+// link is the one link with a text.
+func (s *sheet) link(text string) *html.Node {
+	s.t.Helper()
+	var found []*html.Node
+	for _, a := range s.all("a", "href", "") {
+		if textOf(a) == text {
+			found = append(found, a)
+		}
+	}
+	if len(found) != 1 {
+		s.t.Fatalf("%d links %q: %s", len(found), text, s.Body)
+	}
+	return found[0]
 }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"net/http/httptest"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -119,5 +120,14 @@ func TestRevision(t *testing.T) {
 		if got := revisionOf(settings); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	f := newFace(t, `{"open":true}`)
+	w := httptest.NewRecorder()
+	f.pages.Lost().ServeHTTP(w, httptest.NewRequest("GET", "/nowhere/<b>", nil))
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "There is nothing here") || strings.Contains(w.Body.String(), "/<b>") || w.Header().Get("Content-Security-Policy") == "" {
+		t.Errorf("%d %v\n%s", w.Code, w.Header(), w.Body)
 	}
 }

@@ -81,6 +81,13 @@ func (p *Pages) All() []Page {
 	return list
 }
 
+// Lost is the page of an address that there is not.
+func (p *Pages) Lost() http.Handler {
+	return p.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.fail(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "No page has this address.", TraceID: visitOf(r).trace})
+	}))
+}
+
 // crossOrigin refuses forms that another site's page sends. The API does so too; a page asks it only when something was decided already.
 var crossOrigin http.CrossOriginProtection
 
@@ -125,6 +132,12 @@ type caller struct {
 	Operator bool   `json:"operator"`
 	Submits  bool   `json:"submits"`
 	Secure   bool   `json:"secure"` // he came over TLS
+	Tiers    []struct {
+		Tier                string
+		MaxRetries          int
+		MaxProcessingTimeMs int64
+	} `json:"tiers"` // he may submit to, best first
+	Types []string `json:"types"` // of jobs that he may submit
 }
 
 const mePath = "/api/me"
@@ -159,7 +172,7 @@ func (p *Pages) who(r *http.Request) caller {
 func (p *Pages) frame(r *http.Request) web.Frame {
 	me := p.who(r)
 	f := web.Frame{
-		Path: r.URL.Path, Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil, Gate: p.gate(r),
+		Path: r.URL.Path, Here: whence(r), Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil, Gate: p.gate(r),
 		Caller: web.Caller{Open: me.Open, Name: me.Name, Role: me.Role, Change: me.Admin},
 		Notice: said(r, "done"), Trouble: said(r, "trouble"),
 	}

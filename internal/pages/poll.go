@@ -35,12 +35,6 @@ func (p *Pages) getPoll(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Poll(w, v) })
 }
 
-// told is a job as GET /api/jobs/{id} tells of it.
-type told struct {
-	client.Job
-	Owner string `json:"owner"`
-}
-
 // job reads a job, and of one that lives why it has not ended.
 func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	id, err := job.ParseID(asked)
@@ -48,7 +42,7 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 		return nil, &apiError{Status: http.StatusNotFound, Code: "JOB_NOT_FOUND", Detail: "There is no job with this id."}
 	}
 	path := "/api/jobs/" + string(id)
-	var is told
+	var is client.Job
 	if err := p.ask(r, http.MethodGet, path, nil, &is); err != nil {
 		return nil, err
 	}
@@ -78,12 +72,13 @@ func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	}
 }
 
-func jobOf(is *told) *web.Job {
+func jobOf(is *client.Job) *web.Job {
 	j := &web.Job{
 		ID: is.JobID, Generation: is.Generation, Tier: string(is.Tier), Type: is.Type, Status: string(is.Status), Attempt: is.Attempts,
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner, TraceID: is.TraceID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt, RunAt: is.RunAt,
-		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), Result: present(is.Result), Position: -1,
+		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,
+		Result: present(is.Result), Position: -1,
 	}
 	j.Attempts = make([]web.Attempt, len(is.History))
 	for i, a := range is.History {

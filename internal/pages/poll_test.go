@@ -49,6 +49,23 @@ func TestPoll_AJobThatHasEnded(t *testing.T) {
 	}
 }
 
+// What is not shown of a payload has a reason, and it is the true one.
+func TestPoll_Payload(t *testing.T) {
+	for name, c := range map[string]struct{ status, more, shows string }{
+		"there":          {"FAILED", `,"payload":{"to":"ann"},"payloadKept":true`, "Payload 12 B"},
+		"redacted":       {"FAILED", `,"payload":"***","payloadKept":true`, "***"},
+		"none":           {"FAILED", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
+		"none, living":   {"PENDING", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
+		"completed":      {"COMPLETED", `,"payload":null,"payloadKept":false`, "Not kept: a job that is completed or cancelled lets its payload go."},
+		"cancelled":      {"CANCELLED", `,"payload":null,"payloadKept":false`, "Not kept: a job that is completed or cancelled lets its payload go."},
+		"letter is gone": {"FAILED", `,"payload":null,"payloadKept":false`, "Not kept any more: its dead letter is gone."},
+	} {
+		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob(c.status, c.more+`,"owner":"k7aaaaaaaaaaaaaa"`))).get(pollJob).status(200)
+		t.Log(name)
+		s.shows(s.main(), c.shows, "Owner k7aaaaaaaaaaaaaa")
+	}
+}
+
 func TestPoll_AJobThatLives(t *testing.T) {
 	for name, c := range map[string]struct {
 		status, more string

@@ -88,8 +88,15 @@ func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method
 
 // whence is the page that a request is about: itself, or the one its form stands on.
 func whence(r *http.Request) string {
-	if reads(r) {
-		return r.URL.RequestURI()
+	if !reads(r) {
+		return path.Dir(r.URL.Path)
 	}
-	return path.Dir(r.URL.Path)
+	q := r.URL.Query()
+	if !q.Has("done") && !q.Has("trouble") {
+		return r.URL.RequestURI() // to the byte
+	}
+	q.Del("done") // of the form before
+	q.Del("trouble")
+	u := url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: q.Encode()}
+	return u.RequestURI()
 }

@@ -22,7 +22,7 @@ type requeued struct {
 
 func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool) (done requeued, err error) {
 	body := map[string]any{"limit": limit, "dryRun": dryRun}
-	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause, "before": q.To} {
+	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause, "after": q.From, "before": q.To} {
 		if value != "" {
 			body[name] = value
 		}
@@ -53,9 +53,6 @@ func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			trouble = "No dead letter passes this filter any more: nothing was requeued."
-			if q.From != "" {
-				trouble = "A requeue of all has no lower bound of time: clear \"Died from\", or select the letters."
-			}
 			break
 		}
 		done, trouble, err = p.requeueConfirmed(r, &q, expected)
@@ -77,9 +74,6 @@ func confirmed(form url.Values) (expected int, yes bool) {
 
 // confirmAll asks before all that a filter takes are requeued, and names how many. false = there is nothing to ask; nothing was written then.
 func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query) bool {
-	if q.From != "" {
-		return false
-	}
 	counted, err := p.requeueAll(r, q, mostRequeue, true)
 	if err != nil {
 		p.fail(w, r, err)
@@ -102,6 +96,7 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 	if len(filter) > 0 {
 		v.Back += "?" + filter.Encode()
 	}
+	v.Here = v.Back
 	for _, name := range []string{"tier", "type", "cause", "from", "to"} {
 		if value := filter.Get(name); value != "" {
 			v.Fields = append(v.Fields, web.Field{Name: name, Value: value})
@@ -114,9 +109,6 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 
 // requeueConfirmed requeues no more than were shown.
 func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (done, trouble string, err error) {
-	if q.From != "" {
-		return "", "A requeue of all has no lower bound of time: nothing was requeued.", nil
-	}
 	result, err := p.requeueAll(r, q, expected, false)
 	if err != nil {
 		trouble, err = p.inWords(r, err)

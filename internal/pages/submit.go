@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,15 +28,47 @@ func (p *Pages) getSubmit(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v web.SubmitView) {
-	v.Plans, v.Base, v.Types = p.plans(r), p.base(r), p.o.Set.Types()
-	known := v.Values.Type == ""
-	for _, t := range v.Types {
-		known = known || t.Name == v.Values.Type
+	v.Plans, v.Base, v.Types = p.openTiers(r), p.base(r), p.openTypes(r)
+	if t := v.Values.Type; t != "" && !slices.ContainsFunc(v.Types, func(known web.JobType) bool { return known.Name == t }) {
+		v.Types = append(v.Types, web.JobType{Name: t}) // what is wrong with it, the API says
 	}
-	if !known { // a type of this server's own
-		v.Types = append(v.Types, web.JobType{Name: v.Values.Type})
+	if !reads(r) {
+		v.Here = r.URL.Path
 	}
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Submit(w, v) })
+}
+
+// openTiers are the tiers that the caller may submit to, with what he may know of them. Who does not submit sees those that he may see.
+func (p *Pages) openTiers(r *http.Request) (list []web.Plan) {
+	for _, t := range p.who(r).Tiers {
+		list = append(list, web.Plan{
+			Tier: t.Tier, MaxRetries: t.MaxRetries, MaxProcessingTime: time.Duration(t.MaxProcessingTimeMs) * time.Millisecond,
+		})
+	}
+	if len(list) == 0 {
+		return p.plans(r)
+	}
+	return list
+}
+
+// openTypes are the job types that the caller may submit: those that the form knows, and those that only this server has. Who does not submit
+// sees what there is.
+func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
+	known, open := p.o.Set.Types(), p.who(r).Types
+	if len(open) == 0 {
+		return known
+	}
+	for _, t := range known {
+		if slices.Contains(open, t.Name) {
+			list = append(list, t)
+		}
+	}
+	for _, name := range open {
+		if !slices.ContainsFunc(known, func(t web.JobType) bool { return t.Name == name || slices.Contains(t.Also, name) }) {
+			list = append(list, web.JobType{Name: name})
+		}
+	}
+	return list
 }
 
 // postSubmit submits, and shows the job; or the form once more, with all that was typed and what is wrong with it.

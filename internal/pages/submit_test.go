@@ -86,6 +86,24 @@ func TestSubmit_TheForm(t *testing.T) {
 	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
 		t.Error("what would be refused was asked")
 	}
+	// A key that submits is told what it may: its tiers, as cards, its types, and those that only this server has; no name twice.
+	f = newFace(t, strings.TrimSuffix(submitMe, "}")+`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,"maxProcessingTimeMs":3000}],`+
+		`"types":["EMAIL","RESIZE","SEND_EMAIL"]}`)
+	s = f.get("/submit").status(200)
+	s.shows(s.main(), "EXPRESS", "1 retry · 10 s at most", "PUBLIC", "0 retries · 3 s at most")
+	if cards := s.all("input", "name", "tier"); len(cards) != 2 || s.typedIn().Get("tier") != "EXPRESS" {
+		t.Errorf("%d cards, %v", len(cards), s.typedIn())
+	}
+	types = nil
+	for _, n := range s.all("option", "data-schema", "") {
+		types = append(types, textOf(n))
+	}
+	if !slices.Equal(types, []string{"SEND_EMAIL", "RESIZE"}) {
+		t.Error(types)
+	}
+	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
+		t.Error("what would be refused was asked")
+	}
 	for me, want := range map[string]string{strangerMe: "Submitting takes an API key: log in first.", readerMe: "The key that is logged in does not submit jobs."} {
 		if got := newFace(t, me).get("/submit").alert(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -44,6 +44,7 @@ func (p *Pages) getTier(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Pages) showTier(w http.ResponseWriter, r *http.Request, status int, v *web.TierView) {
+	v.Here = r.URL.Path
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Tier(w, *v) })
 }
 

@@ -119,7 +119,7 @@ func TestTier_WhatIsWrongStandsBesideItsField(t *testing.T) {
 	}
 	for detail, want := range map[string]string{
 		`bad plan "PAID": priority 5 is taken`: "priority: 5 is taken",
-		`something else`:                       ": something else",
+		`something else`:                       ">something else<",
 	} {
 		o.refuses("PUT /admin/tiers/PAID", 400, "INVALID_REQUEST", detail)
 		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("priority", "5", "confirmed", "yes")), 400, want, `name="priority" value="5"`)

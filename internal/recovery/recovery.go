@@ -6,6 +6,7 @@ package recovery
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 type Loop struct {
 	runOnce func(ctx context.Context) (wait time.Duration)
 	wake    chan struct{}
+	next    atomic.Pointer[time.Time] // when the next run is due; nil = the first one is not over
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
@@ -44,7 +46,10 @@ func (l *Loop) Start(context.Context) error {
 			case <-timer.C:
 			case <-l.wake:
 			}
-			timer.Reset(l.runOnce(ctx))
+			wait := l.runOnce(ctx)
+			at := time.Now().Add(wait)
+			l.next.Store(&at)
+			timer.Reset(wait)
 		}
 	}()
 	return nil
@@ -80,6 +85,17 @@ func (l *Loop) running() bool {
 	default:
 		return true
 	}
+}
+
+// Next is in how long the next run begins: 0 = it is due, or under way. false: the loop stands still.
+func (l *Loop) Next() (in time.Duration, moves bool) {
+	if !l.running() {
+		return 0, false
+	}
+	if at := l.next.Load(); at != nil {
+		in = max(time.Until(*at), 0)
+	}
+	return in, true
 }
 
 // Wake makes the next run come at once. It never blocks.

@@ -158,6 +158,44 @@ func TestWatch_SelfHeals_S2_P10_S2_P19(t *testing.T) {
 	})
 }
 
+// A loop knows when it runs next: from its start to its end, and also after it was woken.
+func TestLoop_Next(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under, wait := make(chan struct{}), 3*time.Second
+		l := NewLoop(func(context.Context) time.Duration { <-under; return wait })
+		next := func(when string, want time.Duration, moves bool) {
+			t.Helper()
+			synctest.Wait()
+			if in, is := l.Next(); in != want || is != moves {
+				t.Errorf("%s: in %s, %t; want %s, %t", when, in, is, want, moves)
+			}
+		}
+		next("before its start", 0, false)
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next("in the first run", 0, true)
+		under <- struct{}{}
+		next("after it", 3*time.Second, true)
+		<-time.After(time.Second)
+		next("a second later", 2*time.Second, true)
+		<-time.After(2500 * time.Millisecond)
+		next("in a run that takes its time", 0, true)
+		wait = 6 * time.Second
+		under <- struct{}{}
+		next("after that one", 6*time.Second, true)
+		<-time.After(time.Second)
+		l.Wake()
+		synctest.Wait()
+		close(under)
+		next("after it was woken", 6*time.Second, true)
+		if err := l.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next("after its end", 0, false)
+	})
+}
+
 func TestLoop_StopBeforeStart(t *testing.T) {
 	w := looks(job.Crashed, CrashedPace, func(int, job.Watch, int) ([]job.Reclaimed, error) { return nil, nil })
 	if err := w.Stop(t.Context()); err != nil {

@@ -13,12 +13,3 @@ export function binder() {
     }
   };
 }
-
-export function gate(g) {
-  const pill = document.getElementById("gate");
-  const word = g.open ? "open" : "closed";
-  if (document.getElementById("gate-word").textContent === word) return;
-  document.getElementById("gate-word").textContent = word;
-  pill.className = "pill " + (g.open ? "is-ok" : "is-bad");
-  pill.title = g.open ? "submits are let in" : g.reason;
-}

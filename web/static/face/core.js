@@ -81,3 +81,21 @@ if (ill) {
   };
   setTimeout(again, wait);
 }
+
+// --- the gate
+// gate shows the gate; nothing = nobody says.
+export function gate(g) {
+  const pill = $("gate");
+  const word = $("gate-word");
+  const now = g ? (g.open ? "open" : "closed") : "unknown";
+  if (word.textContent !== now) word.textContent = now;
+  pill.className = "pill " + { open: "is-ok", closed: "is-bad", unknown: "is-idle" }[now];
+  pill.title = { open: "submits are let in", closed: g?.reason, unknown: "not known now" }[now];
+}
+
+// Where no stream tells of the gate, a closed one is asked about until it opens.
+async function knock() {
+  try { if ((await fetch("/readyz")).ok) { gate({ open: true }); if ($("gate-note")) $("gate-note").hidden = true; return; } } catch { /* the server is away as well */ }
+  setTimeout(knock, 3000);
+}
+if (!$("live") && $("gate-word").textContent === "closed") setTimeout(knock, 3000);

@@ -1,9 +1,10 @@
 // The live dashboard: what each snapshot says, countdowns in between, the feed.
 import { follow } from "./live.js";
-import { binder, gate } from "./bind.js";
+import { binder } from "./bind.js";
+import { gate } from "./core.js";
 import { list, put, link } from "./rows.js";
 import { charts } from "./charts.js";
-import { ago, clock, hue, neat, short, span, tone } from "./format.js";
+import { ago, clock, due, hue, neat, short, span, tone } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 const write = $("lanes") && binder();
@@ -27,6 +28,12 @@ const drawLeases = write && list($("leases"), $("lease-row"), (row, l) => {
   leases.push(row);
 });
 
+// When the two watches look again.
+const watches = [...document.querySelectorAll("[data-watch]")].map((el) => {
+  const fields = { every: el.querySelector('[data-f="every"]'), next: el.querySelector('[data-f="next"]') };
+  return { el, fields, hear(w) { put(this, "every", neat(w.delaySeconds)); this.next = w.nextAt && Date.parse(w.nextAt); this.longest = w.delaySeconds; } };
+});
+
 // tick moves the countdowns; the numbers come from the leases' own deadlines.
 function tick() {
   for (const row of leases) {
@@ -38,6 +45,7 @@ function tick() {
     row.fields.maxbar.setAttribute("width", part(max, t.maxs));
     row.el.classList.toggle("low", beat < t.beats / 4);
   }
+  for (const row of watches) if (row.next) put(row, "next", due((row.next - now()) / 1000, row.longest));
 }
 const part = (n, whole) => (whole > 0 ? Math.min(100 * n / whole, 100).toFixed(1) : 0);
 
@@ -65,10 +73,7 @@ function draw(s) {
   clockAhead = Date.parse(s.at) - Date.now();
   if (s.tiers.map((t) => t.tier).join() !== [...document.querySelectorAll("[data-lane]")].map((e) => e.dataset.lane).join()) return again();
   write(s);
-  gate(s.gate);
-  $("gate-big").textContent = s.gate.open ? "open" : "closed";
-  $("gate-big").className = s.gate.open ? "ok" : "bad";
-  $("gate-why").textContent = s.gate.open ? (s.gate.failures ? s.gate.failures + " errors in a row" : "") : s.gate.reason;
+  drawGate(s.gate);
   $("hint").hidden = !s.hint;
   $("hint").textContent = s.hint;
   let x = 0;
@@ -80,13 +85,20 @@ function draw(s) {
     x += w;
     if (t.spark?.length) document.querySelector(`[data-spark="${t.tier}"]`)?.setAttribute("points", points(t.spark));
   }
-  $("watches").textContent = s.watches.map((w) => `${w.name} every ${neat(w.delaySeconds)}` + (w.nextAt ? `, next ${ago((now() - Date.parse(w.nextAt)) / 1000)}` : "")).join(" · ");
+  for (const w of s.watches) watches.find((row) => row.el.dataset.watch === w.name)?.hear(w);
   leases = [];
   drawLeases(s.leases.map((l) => ({ ...l, key: l.jobId })));
   $("leases-none").hidden = s.leases.length > 0;
   drawWorkers(s.workers.map((w) => ({ ...w, key: w.name })));
   $("workers-none").hidden = s.workers.length > 0;
   tick();
+}
+
+function drawGate(g) {
+  gate(g);
+  $("gate-big").textContent = g.open ? "open" : "closed";
+  $("gate-big").className = g.open ? "ok" : "bad";
+  $("gate-why").textContent = g.open ? (g.failures ? g.failures + " errors in a row" : "") : g.reason;
 }
 
 // again reads the page anew, where what it shows is not what there is; not in a circle.
@@ -101,17 +113,22 @@ function points(values) {
   return values.map((v, i) => `${(120 * i / Math.max(values.length - 1, 1)).toFixed(1)},${(27 - 25 * v / most).toFixed(1)}`).join(" ");
 }
 
+// happened puts an item where its time is: who joins late, or comes back, hears old ones too.
 function happened(f) {
   if (feed.some((g) => g.key === f.id)) return;
-  feed = [{ ...f, key: f.id, fresh: true }, ...feed].slice(0, 100);
+  const older = feed.findIndex((g) => Date.parse(g.at) <= Date.parse(f.at));
+  feed.splice(older < 0 ? feed.length : older, 0, { ...f, key: f.id, fresh: true });
+  feed = feed.slice(0, 100);
   drawFeed(feed);
   $("feed-none").hidden = true;
+  // While Redis is away there are no snapshots, and yet the gate closes.
+  if (f.kind === "gate" && feed.find((g) => g.kind === "gate").key === f.id) drawGate({ open: f.text.startsWith("open"), reason: f.text.replace("closed: ", "") });
 }
 
 if (write) {
-  for (const el of $("feed").children) feed.push({ key: el.dataset.key });
+  for (const el of $("feed").children) feed.push({ key: el.dataset.key, at: el.querySelector("time").dateTime });
   const live = follow((m) => { if (m.snapshot) draw(m.snapshot); if (m.feed) happened(m.feed); });
-  setInterval(() => { if (!live.paused() && !document.hidden) tick(); }, 250);
+  setInterval(() => { if (live.moves() && !document.hidden) tick(); }, 250); // of old numbers nothing counts down
   charts(live);
 } else {
   follow(({ snapshot }) => { if (snapshot) again(); }); // the numbers are there again

@@ -40,6 +40,10 @@ export function ago(s) {
   return s < 1 ? "now" : text(s) + " ago";
 }
 
+export function due(s, longest) {
+  return String(Math.ceil(Math.max(s, 0))).padStart(String(Math.ceil(longest)).length, "\u2007") + " s";
+}
+
 export const clock = (iso) => (iso ? iso.slice(11, 19) : "");
 
 export const short = (id) => (id && id.length === 36 ? "…" + id.slice(24) : id || "");

@@ -1,5 +1,6 @@
 // The stream of snapshots as a page sees it: heard({snapshot}) and heard({feed}). It pauses, goes on, says when it is old, and heals.
 import { ago } from "./format.js";
+import { gate } from "./core.js";
 
 const $ = (id) => document.getElementById(id);
 const staleAfter = 5000;
@@ -7,32 +8,34 @@ const staleAfter = 5000;
 export function follow(heard) {
   const { live: url, worker } = document.body.dataset;
   const button = $("live");
-  let last = 0, began = Date.now(), paused = false, reason = "", stop = () => {};
+  let last = 0, began = Date.now(), paused = false, ill = false, reason = "", stop = () => {};
 
   const take = (m) => {
     if (paused) return;
-    if (m.type === "state") { reason = m.reason; if (m.state === "stale") last = 0; }
-    if (m.type === "snapshot") { last = Date.now(); reason = ""; heard({ snapshot: JSON.parse(m.data) }); }
+    if (m.type === "state") { reason = m.reason; ill = m.state === "stale"; }
+    if (m.type === "snapshot") { last = Date.now(); reason = ""; ill = false; heard({ snapshot: JSON.parse(m.data) }); }
     if (m.type === "feed") heard({ feed: { ...JSON.parse(m.data), id: m.id } });
     show();
   };
 
   function show() {
     const quiet = Date.now() - (last || began);
-    const state = paused ? "paused" : last && quiet < staleAfter ? "live" : quiet < staleAfter ? "connecting" : "stale";
+    const state = paused ? "paused" : ill || quiet >= staleAfter ? "stale" : last ? "live" : "connecting";
     if (button.dataset.state !== state) {
       button.dataset.state = state;
       $("live-text").textContent = state;
       button.setAttribute("aria-pressed", String(paused));
+      if (state === "stale" && $("gate-word").textContent === "open") gate(null); // the next snapshot says it, or the feed
     }
     const old = state === "stale";
     if ($("stale").hidden === old) $("stale").hidden = !old;
-    if (old) $("stale-text").textContent = `The last ones came ${ago(quiet / 1000)}${reason ? ": " + reason : ""}. They go on by themselves.`;
+    if (old) $("stale-text").textContent = `They are from ${ago(Math.max(quiet / 1000, 1))}${reason ? ": " + reason : ""}. They go on by themselves.`;
   }
 
   function start() {
     began = Date.now();
     last = 0;
+    ill = false;
     stop = shared() || alone();
     show();
   }
@@ -72,5 +75,5 @@ export function follow(heard) {
   addEventListener("pageshow", (e) => { if (e.persisted && !paused) start(); });
   setInterval(show, 1000);
   start();
-  return { paused: () => paused };
+  return { paused: () => paused, moves: () => button.dataset.state === "live" };
 }

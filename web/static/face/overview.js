@@ -1,6 +1,7 @@
 // The counts along the diagram move while somebody looks.
 import { follow } from "./live.js";
-import { binder, gate } from "./bind.js";
+import { binder } from "./bind.js";
+import { gate } from "./core.js";
 
 const flow = document.getElementById("flow");
 const edges = [...flow.querySelectorAll("[data-flow]")];

@@ -2,18 +2,23 @@
 import { ready, say } from "./core.js";
 
 const box = document.getElementById("job");
-let source = null, reading = false, missed = false;
+let source = null, timer = 0, reading = false, missed = false, shown = "";
 
+// follow listens while somebody looks: HTTP/1.1 has six connections per server, and seven tabs that listen would keep every page from loading.
 function follow() {
-  source?.close();
+  stop();
   const url = box.dataset.follow;
-  if (!url) return;
+  if (!url || document.hidden) return;
   source = new EventSource(url);
   source.addEventListener("open", () => mark("following"));
   source.addEventListener("status", read);
-  source.addEventListener("bye", () => { source.close(); read(); });
-  source.onerror = () => { mark("connecting"); if (source.readyState === EventSource.CLOSED) setTimeout(again, 3000); };
+  source.addEventListener("bye", () => { stop(); read(); later(); }); // the job has ended, or the server does
+  source.onerror = () => { mark("connecting"); if (source.readyState === EventSource.CLOSED) later(); };
 }
+
+function stop() { clearTimeout(timer); source?.close(); source = null; }
+
+function later() { mark("connecting"); clearTimeout(timer); timer = setTimeout(again, 2000); }
 
 function mark(word) {
   const el = document.getElementById("following");
@@ -39,7 +44,8 @@ async function read() {
 
 // swap puts the new page in the old one's place; what somebody folded or scrolled stays as he left it.
 function swap(page, fresh) {
-  if (fresh.innerHTML === box.innerHTML) return;
+  if (fresh.innerHTML === shown) return; // what stands here differs from it: buttons were shown, folds opened
+  shown = fresh.innerHTML;
   const was = box.querySelector(".st")?.textContent;
   const open = [...box.querySelectorAll("details")].map((d) => d.open);
   const at = box.contains(document.activeElement) ? document.activeElement.textContent : null;
@@ -54,8 +60,10 @@ function swap(page, fresh) {
   if (now !== was) say("The job is " + now);
   const had = box.dataset.follow;
   box.dataset.follow = follows;
-  if (!follows) source?.close(); else if (follows !== had || source.readyState === EventSource.CLOSED) setTimeout(follow, 1000);
-  mark("following");
+  if (!follows) stop(); else if (follows !== had) later();
+  mark(source?.readyState === EventSource.OPEN ? "following" : "connecting");
 }
 
+document.addEventListener("visibilitychange", () => { if (document.hidden) stop(); else again(); });
+setInterval(() => { if (document.hidden && box.dataset.follow) read(); }, 10000); // its title tells of the job
 follow();

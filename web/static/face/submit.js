@@ -70,9 +70,10 @@ function item1(s, item, i, v, tell, redraw) {
     one.classList.add("whole");
     return [one];
   }
-  const shape = s.oneOf.find((o) => o.title === item?.type) || s.oneOf[0];
+  const type = String(item?.type ?? s.oneOf[0].title);
+  const shape = s.oneOf.find((o) => o.title === type) || { title: type, properties: {} }; // one that there is not stays what it is: the server says so
   const id = "made-" + number++;
-  const kind = el("select", { id }, ...s.oneOf.map((o) => el("option", { value: o.title, selected: o === shape }, o.title)));
+  const kind = el("select", { id }, ...new Set([...s.oneOf, shape].map((o) => o.title)).values().map((name) => el("option", { value: name, selected: name === type }, name)));
   kind.addEventListener("change", () => { v[i] = fresh(s.oneOf.find((o) => o.title === kind.value)); tell(); redraw(); });
   const parts = Object.entries(shape.properties).filter(([, p]) => p.const === undefined)
     .map(([k, p]) => field(p, k, item[k], (x) => { v[i] = { ...v[i], [k]: x }; tell(); }, shape.required?.includes(k)));
