@@ -16,7 +16,7 @@ TEST := test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(PKG))
 TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
-.PHONY: help run build test long bench chaos attack fuzz lint vuln fmt clean
+.PHONY: help run build test long bench chaos attack fuzz pictures lint vuln fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -50,6 +50,10 @@ attack: ## try the attacks of docs/ATTACKS.md on a server of its own; ARGS="-url
 
 fuzz: ## give every parser of outside input to Go's fuzzer, 30 s each; ARGS="-time 5m -run Body"
 	go run ./internal/fuzz/run $(ARGS)
+
+pictures: ## take the README's pictures of the pages again, from real runs, into docs/pictures
+	.ci/provide
+	go test -tags pictures -count=1 -timeout 15m -v -run '^TestPictures$$' ./internal/e2e/face
 
 lint: ## check format, vet, the linters of .golangci.yml, and that the downloaded libraries are those of go.sum
 	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \

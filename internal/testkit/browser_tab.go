@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Tab is one page as its user has it. Each step fails the test if it cannot be done. When the test ends, so does the tab, and it fails the
@@ -56,11 +57,15 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 // do is one step.
 func (tab *Tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
-	ctx, cancel := context.WithTimeout(tab.ctx, browserBound)
-	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
+	if err := tab.try(steps...); err != nil {
 		tab.t.Fatalf("%s: %v\n%s", what, err, tab.around())
 	}
+}
+
+func (tab *Tab) try(steps ...chromedp.Action[chromedp.Void]) error {
+	ctx, cancel := context.WithTimeout(tab.ctx, browserBound)
+	defer cancel()
+	return chromedp.Do(ctx, steps...)
 }
 
 // Open goes to an address and returns when the page has loaded.
@@ -85,10 +90,17 @@ func (tab *Tab) URL() string {
 	return url
 }
 
-// Click waits until the element is to be seen, and clicks it with the mouse.
+// Click waits until the element is to be seen, and clicks it with the mouse. If the page puts another in its place meanwhile, it clicks that one.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
-	tab.do("click "+selector, chromedp.Click(chromedp.CSS(selector)))
+	var err error
+	every(browserBound, func() bool {
+		err = tab.try(chromedp.Click(chromedp.CSS(selector)))
+		return err == nil || !strings.Contains(err.Error(), "Could not find node") // so it is called before the mouse moves
+	})
+	if err != nil {
+		tab.t.Fatalf("click %s: %v\n%s", selector, err, tab.around())
+	}
 }
 
 // Type puts text where the element's was, as if it were pasted.
@@ -106,7 +118,11 @@ func (tab *Tab) Type(selector, text string) {
 // Press presses keys, one after the other, wherever the focus is: "?", "gd", "\r".
 func (tab *Tab) Press(keys string) {
 	tab.t.Helper()
-	tab.do("press "+keys, chromedp.KeyEvent(keys))
+	tab.do("press "+keys, chromedp.KeyEvent(keys, func(k *input.DispatchKeyEventParams) {
+		if k.Type == kb.KeyDown {
+			k.Type = kb.KeyRawDown // as of a keyboard: what the page prevents is not typed
+		}
+	}))
 }
 
 // Text is the element's text as it is to be seen. The element must be there.
@@ -176,6 +192,15 @@ func (tab *Tab) View(width, height int, dark bool) {
 		_, err = cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
 			Width: int64(width), Height: int64(height), DeviceScaleFactor: 1,
 		})
+		return chromedp.Void{}, err
+	})
+}
+
+// Scripts says whether the scripts of the pages run that are opened from now on. Without them too the steps here do what they do.
+func (tab *Tab) Scripts(run bool) {
+	tab.t.Helper()
+	tab.do("let scripts run or not", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
 		return chromedp.Void{}, err
 	})
 }

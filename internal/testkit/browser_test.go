@@ -49,13 +49,16 @@ func pages(t *testing.T) string {
 		"/gone":      `<script src="/nowhere.js"></script>`,
 		"/axe":       `<img src="data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA="><button></button>`,
 		"/late":      `<script src="/late.js"></script>`,
+		"/swap":      `<script src="/swap.js"></script>`,
 		"/dark":      "",
 		"/policy":    "",
 	}
 	scripts := map[string]string{
 		"/console.js":   "console.error('something', 7, 'happened')",
 		"/exception.js": "null.property",
-		"/late.js":      "addEventListener('click', () => setTimeout(() => { document.querySelector('#said').textContent = 'at last' }, 50))",
+		"/swap.js":      "setInterval(() => { const e = document.querySelector('h1'); e.replaceWith(e.cloneNode(true)) }, 4)",
+		"/late.js": "addEventListener('click', () => setTimeout(() => { document.querySelector('#said').textContent = 'at last' }, 50)); " +
+			"addEventListener('keydown', e => { if (e.key === '/') { document.querySelector('input').focus(); e.preventDefault() } })",
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -141,9 +144,18 @@ func TestBrowser(t *testing.T) {
 		tab.Open(site + "/late")
 		tab.Click("h1")
 		tab.WaitText("#said", "at last", browserBound)
+		tab.Press("/a/b?")
+		var typed string
+		if tab.Eval("document.querySelector('input').value", &typed); typed != "ab?" {
+			t.Errorf("typed is %q, but the page prevents the slash", typed)
+		}
+		tab.Open(site + "/swap")
+		for range 10 {
+			tab.Click("h1") // which is never the same for long
+		}
 		var answer struct{ N int }
 		tab.Eval("Promise.resolve({n: 6 * 7})", &answer)
-		if answer.N != 42 || tab.URL() != site+"/late" {
+		if answer.N != 42 || tab.URL() != site+"/swap" {
 			t.Errorf("%+v at %s", answer, tab.URL())
 		}
 		beside, alone := tab.Beside(t), b.Tab(t)
@@ -167,6 +179,23 @@ func TestBrowser(t *testing.T) {
 		<-done
 		if got := w.finish(); !strings.Contains(got, `#said does not say "what nobody says" within 50ms, but ""`) || !strings.Contains(got, "the tab is at "+site+"/") {
 			t.Errorf("it says %q", got)
+		}
+	})
+	t.Run("goes without scripts", func(t *testing.T) {
+		tab := b.Tab(t)
+		tab.Scripts(false)
+		for _, wrong := range []string{"/console", "/exception", "/late"} {
+			tab.Open(site + wrong) // which no script makes wrong now
+			tab.Click("h1")
+		}
+		tab.Type("input", "Grace")
+		tab.Click("button")
+		tab.WaitText("#said", "Grace", browserBound)
+		tab.Scripts(true)
+		tab.Allow("something 7")
+		tab.Open(site + "/console")
+		if got := tab.Problems(); len(got) != 1 {
+			t.Errorf("scripts run again, and its problems are %q", got)
 		}
 	})
 	t.Run("takes pictures", func(t *testing.T) {
