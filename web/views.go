@@ -124,7 +124,7 @@ type Decision struct {
 // Link is a text with an address.
 type Link struct{ Text, Href, About string }
 
-// Licence is something in the binary that is not ours.
+// Licence is what something in the binary is under.
 type Licence struct{ Name, Version, Licence string }
 
 // LoginView is /login. Its form sends key and next.

@@ -36,11 +36,13 @@ var documents = []web.Link{
 	{Text: "Architecture", Href: repository + "docs/ARCHITECTURE.md", About: "the rooms and how a job passes through them"},
 	{Text: "Operations", Href: repository + "docs/OPERATIONS.md", About: "running it: settings, failures, upgrades"},
 	{Text: "Security", Href: repository + "docs/SECURITY.md", About: "keys, roles, limits"},
+	{Text: "Dependencies", Href: repository + "docs/DEPENDENCIES.md", About: "what else the binary is made of, and why"},
 	{Text: "Proof", Href: repository + "docs/PROOF.md", About: "how it was tried to lose a job"},
 }
 
-// licences are of what is in the pages and not ours; web/VENDOR.md has the same.
+// licences are tierq's own and those of what is in the pages and not ours; web/VENDOR.md has the same.
 var licences = []web.Licence{
+	{Name: "tierq", Licence: "MIT"},
 	{Name: "uPlot", Version: "1.6.32", Licence: "MIT"},
 	{Name: "Swagger UI", Version: "5.35.0", Licence: "Apache 2.0"},
 }
