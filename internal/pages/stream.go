@@ -71,8 +71,8 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 	if l.lost || missed > ringSize || h.latest.number-l.snapshot > behind {
 		text = append(text, event("resync", h.position(), []byte("{}"))...)
 	}
-	if l.lost || missed > ringSize {
-		missed = 0
+	if l.lost || missed > ringSize { // all that is known; the page passes over what it has
+		missed = uint64(min(len(h.feed), ringSize))
 	}
 	for _, item := range h.feed[len(h.feed)-int(missed):] { //nolint:gosec // at most ringSize
 		text = append(text, item.text...)
@@ -96,8 +96,8 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 func (h *Hub) position() string { return h.nonce + "-" + strconv.FormatUint(h.told, 10) }
 
 // ServeHTTP is the stream, as Server-Sent Events: "snapshot", the kinds of the feed, "stale" with a reason when there is no new snapshot,
-// "resync" when the listener was too slow for all of it or has been away for too long, and "bye" when the process ends. It goes on behind the
-// header Last-Event-ID, else the parameter after. When all places are taken it is 503, and says when to come again.
+// "resync", and then all that is known, when the listener was too slow for all of it or has been away for too long, and "bye" when the process
+// ends. It goes on behind the header Last-Event-ID, else the parameter after. When all places are taken it is 503, and says when to come again.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lastID := r.Header.Get("Last-Event-ID")
 	if lastID == "" {

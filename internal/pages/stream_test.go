@@ -82,7 +82,7 @@ func TestHub_TheFeedIsResumed(t *testing.T) {
 			if text := b.text.String(); !strings.HasPrefix(text, "retry: 2000\n\nevent: resync\nid: "+h.nonce+"-5\n") {
 				t.Errorf("%q begins with %q", id, text)
 			}
-			expect(t, "of another life: "+id, b.got(), "retry: 2000, resync, "+stale)
+			expect(t, "of another life: "+id, b.got(), "retry: 2000, resync, recovery 1, recovery 2, recovery 3, recovery 4, recovery 5, "+stale)
 		}
 		items, after := h.Recent(2)
 		if len(items) != 2 || string(items[0].Data) != `{"n":5}` || items[1].Kind != "recovery" || after != items[0].ID {
@@ -97,7 +97,7 @@ func TestHub_TheFeedIsResumed(t *testing.T) {
 		for _, next := range []int{2 * ringSize, 3*ringSize - 1, 3 * ringSize, 3*ringSize + 7} {
 			tell(last+1, next)
 			expect(t, "all of the ring", from(next-ringSize), "500, false")
-			expect(t, "one more", from(next-ringSize-1), "0, true")
+			expect(t, "one more", from(next-ringSize-1), "500, true")
 			last = next
 		}
 		if items, _ := h.Recent(10 * ringSize); len(items) != ringSize || len(h.feed) >= 2*ringSize {

@@ -21,6 +21,7 @@ function heard(e) {
   if (e.kind === "began") { buffer = []; shown = 0; began = true; clearTimeout(timer); timer = 0; } else if (e.id <= last) return;
   last = e.id;
   if (!began && wanted) return; // of what was played before
+  if (e.kind === "done") source.close(); // of six connections per server a page that listens to nothing needs none
   buffer.push(e);
   progress();
   if (playing) plan();

@@ -1,0 +1,158 @@
+package face
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+var (
+	addressLine = regexp.MustCompile(`^  (/\S*):`)
+	methodLine  = regexp.MustCompile(`^    (post|put|delete|patch):`)
+	lastUse     = regexp.MustCompile(`"lastUsedAt":[^,}]*`)
+)
+
+// changing are all addresses that change something, "POST /x": of the API as its description has them, and of the pages.
+func (s *site) changing(living, failed string) (all []string) {
+	s.t.Helper()
+	path := ""
+	for line := range strings.SplitSeq(s.ask(http.MethodGet, "/openapi.yaml", "").body, "\n") {
+		if line == "webhooks:" {
+			break // those are called, and do not serve
+		}
+		if m := addressLine.FindStringSubmatch(line); m != nil {
+			path = m[1]
+		}
+		if m := methodLine.FindStringSubmatch(line); m != nil {
+			to := strings.NewReplacer("/{tier}/", "/paid/", "{tier}", "PUBLIC").Replace(path)
+			switch {
+			case strings.Contains(to, "keys/{id}"):
+				to = strings.ReplaceAll(to, "{id}", "aaaaaaaaaaaaaaaa")
+			case strings.HasSuffix(to, "/retry"), strings.HasSuffix(to, "/resubmit"):
+				to = strings.ReplaceAll(to, "{id}", failed)
+			}
+			all = append(all, strings.ToUpper(m[1])+" "+strings.ReplaceAll(to, "{id}", living))
+		}
+	}
+	if len(all) < 15 {
+		s.t.Fatalf("the API's addresses: %v", all)
+	}
+	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout", "/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/demo/play"} {
+		all = append(all, http.MethodPost+" "+path)
+	}
+	return all
+}
+
+// state is what the other site's page would like to change.
+func (s *site) state() string {
+	s.t.Helper()
+	var b strings.Builder
+	for _, path := range []string{"/admin/jobs?limit=100", "/admin/dead?limit=100", "/admin/tiers", "/admin/keys"} {
+		b.WriteString(lastUse.ReplaceAllString(s.ask(http.MethodGet, path, "").body, "") + "\n")
+	}
+	return b.String()
+}
+
+// TestFace_AnotherSitesPage_A45 opens pages of other origins in the browser of somebody who is logged in, and of one who need not be: another port, whose
+// requests carry the cookie for a browser knows no ports, and another name. They send what they can to whatever changes something.
+func TestFace_AnotherSitesPage_A45(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(`<!doctype html><link rel="icon" href="data:,"><title>win a prize</title>`))
+	}))
+	t.Cleanup(other.Close)
+	origins := []string{other.URL, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)}
+	for name, begin := range map[string]func() *site{
+		"with a key": func() *site { return newKeyedSite(t) },
+		"open":       func() *site { return newSite(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := begin()
+			living, failed := s.submit("paid", `{"delaySeconds":3600}`), s.submit("public", failing)
+			s.await(failed, "FAILED")
+			testkit.Eventually(t, alive, "the dead letter is listed", func() (bool, string) {
+				a := s.ask(http.MethodGet, "/jobs/dead", "")
+				return strings.Contains(a.body, failed), a.body
+			})
+			tab := testkit.StartBrowser(t).Tab(t)
+			tab.Allow("request: "+s.base, "blocked by CORS policy")
+			if s.key != "" {
+				login(tab, s, s.key)
+			}
+			before, all := s.state(), s.changing(living, failed)
+			for _, origin := range origins {
+				tab.Open(origin)
+				attack(t, tab, s.base, all, living, failed)
+				for _, form := range [][]string{
+					{"/poll/cancel", "jobId", living}, {"/poll/requeue", "jobId", failed}, {"/logout", "", ""}, {"/login", "key", theAdmin},
+					{"/submit", "tier", "PAID", "type", "SIMULATION"}, {"/dashboard/dead/requeue", "scope", "all", "expected", "1", "confirmed", "yes"},
+					{"/dashboard/tiers/PUBLIC", "confirmed", "yes", "version", "1", "maxRetries", "9"},
+				} {
+					tab.Open(origin)
+					send(t, tab, s.base+form[0], form[1:]...)
+					var status int
+					if tab.Eval(`performance.getEntriesByType("navigation")[0].responseStatus`, &status); status != http.StatusForbidden {
+						t.Errorf("a form from %s to %s: %d", origin, form[0], status)
+					}
+				}
+			}
+			if after := s.state(); after != before {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+			tab.Open(s.base + "/poll?jobId=" + living)
+			if s.key != "" {
+				tab.WaitText(".who-name", "", alive) // still
+			}
+			send(t, tab, "/poll/cancel", "jobId", living) // the site's own page may
+			s.await(living, "CANCELLED")
+		})
+	}
+}
+
+// attack has the page that the tab is at send requests to all of the addresses; none may be let in.
+func attack(t *testing.T, tab *testkit.Tab, base string, all []string, living, failed string) {
+	t.Helper()
+	list, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bodies, err := json.Marshal(map[string]string{
+		"text/plain":                        `{"limit":100,"tier":"PAID"}`,
+		"application/x-www-form-urlencoded": "jobId=" + living + "&one=" + failed + "&scope=all&tier=PAID&type=SIMULATION&scenario=happy",
+		"":                                  "",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := len(tab.Problems())
+	tab.Eval(fmt.Sprintf(`(async (base, all, bodies) => {
+		for (const one of all) {
+			const [method, path] = one.split(" ");
+			for (const [type, body] of Object.entries(bodies)) {
+				const options = { method, credentials: "include", body, headers: type ? { "Content-Type": type } : {}, mode: method === "POST" ? "no-cors" : "cors" };
+				try { await fetch(base + path, options); } catch { /* as it should be */ }
+			}
+		}
+	})(%q, %s, %s)`, base, list, bodies), nil)
+	refused := map[string]int{}
+	for _, p := range tab.Problems()[begun:] {
+		if rest, ok := strings.CutPrefix(p, "request: "+base); ok {
+			path, why, _ := strings.Cut(rest, ": ")
+			if strings.HasPrefix(why, "403") {
+				refused[path]++
+			}
+		}
+	}
+	for _, one := range all {
+		if method, path, _ := strings.Cut(one, " "); method == http.MethodPost && refused[path] != 3 {
+			t.Errorf("%s: refused %d times of 3", one, refused[path])
+		}
+	}
+}

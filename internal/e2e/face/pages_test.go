@@ -1,0 +1,183 @@
+package face
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// jobs are one in each state that a page shows differently.
+type jobs struct{ scheduled, running, completed, failed, cancelled string }
+
+func (s *site) jobs() jobs {
+	s.t.Helper()
+	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 600000})
+	j := jobs{
+		scheduled: s.submit("public", `{"delaySeconds":3600}`),
+		running:   s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":300000}]}}`),
+		completed: s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"<b>a markup</b> and `+strings.Repeat("one-long-word", 20)+`"},{"type":"SLEEP","durationMs":5}]}}`),
+		failed:    s.submit("unpaid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"`+strings.Repeat("broken", 30)+`"}]}}`),
+		cancelled: s.submit("public", `{"delaySeconds":3600}`),
+	}
+	s.want(http.StatusOK, nil, http.MethodPost, "/api/jobs/"+j.cancelled+"/cancel", "")
+	for id, status := range map[string]string{
+		j.scheduled: "SCHEDULED", j.running: "PROCESSING", j.completed: "COMPLETED", j.failed: "FAILED", j.cancelled: "CANCELLED",
+	} {
+		s.await(id, status)
+	}
+	testkit.Eventually(s.t, alive, "the dead letter is listed", func() (bool, string) {
+		a := s.ask(http.MethodGet, "/jobs/dead", "")
+		return strings.Contains(a.body, j.failed), a.body
+	})
+	return j
+}
+
+const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
+
+// page is an address, and what somebody gets there. Shows is what its main part says.
+type page struct {
+	path   string
+	status int
+	shows  string
+}
+
+// pages are all, as somebody sees them who may see and change everything.
+func (j jobs) pages() []page {
+	poll := func(id, shows string) page { return page{"/poll?jobId=" + id, http.StatusOK, shows} }
+	return []page{
+		{"/", http.StatusOK, "How a job flows"},
+		{"/submit", http.StatusOK, "Submit a job"},
+		{"/poll", http.StatusOK, "Follow a job"},
+		poll(j.scheduled, "SCHEDULED"), poll(j.running, "PROCESSING"), poll(j.completed, "COMPLETED"), poll(j.failed, "FAILED"), poll(j.cancelled, "CANCELLED"),
+		{"/poll?jobId=" + nobodys, http.StatusNotFound, "There is no such job"},
+		{"/dashboard", http.StatusOK, "Capacity"},
+		{"/dashboard/jobs", http.StatusOK, "COMPLETED"},
+		{"/dashboard/jobs?status=LOST", http.StatusBadRequest, "status"},
+		{"/dashboard/dead", http.StatusOK, "PERMANENT_ERROR"},
+		{"/dashboard/dead?tier=PAID", http.StatusOK, "No dead letters"},
+		{"/dashboard/tiers", http.StatusOK, "UNPAID"},
+		{"/dashboard/tiers/PAID", http.StatusOK, "Show what changes"},
+		{"/dashboard/tiers/GOLD", http.StatusNotFound, "There is nothing here"},
+		{"/demo", http.StatusOK, ""},
+		{"/about", http.StatusOK, ""},
+		{"/login", http.StatusOK, "Log in"},
+	}
+}
+
+// TestPages_S2_W1_S2_W5 looks at every page as everybody: it loads without a problem, fits every window, and has no barrier.
+func TestPages_S2_W1_S2_W5(t *testing.T) {
+	b := testkit.StartBrowser(t)
+	t.Run("open", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t)
+		j := s.jobs()
+		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard", "/dashboard/jobs", "/dashboard/dead",
+			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/demo", "/about")
+		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // nobody needs it
+		look(t, s, b.Tab(t), seen, false)
+	})
+	t.Run("keys", func(t *testing.T) {
+		t.Parallel()
+		s := newKeyedSite(t)
+		j, reads := s.jobs(), s.newKey(`"role":"read-only"`)
+		t.Run("stranger", func(t *testing.T) {
+			t.Parallel()
+			private := page{status: http.StatusOK, shows: "With an API key"}
+			var seen []page
+			for _, path := range []string{"/poll?jobId=" + j.completed, "/poll?jobId=" + nobodys, "/dashboard", "/dashboard/dead?tier=PAID", "/dashboard/tiers/PAID"} {
+				private.path = path
+				seen = append(seen, private)
+			}
+			seen = append(seen, of(j.pages(), "/", "/submit", "/poll", "/demo", "/about", "/login")...)
+			look(t, s, b.Tab(t), seen, false)
+		})
+		t.Run("read-only", func(t *testing.T) {
+			t.Parallel()
+			seen := of(j.pages(), "/", "/submit", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard", "/dashboard/jobs", "/dashboard/dead", "/dashboard/tiers", "/demo")
+			seen = append(seen, page{"/dashboard/tiers/PAID", http.StatusForbidden, "This is not open to you"})
+			tab := b.Tab(t)
+			login(tab, s, reads)
+			look(t, s, tab, seen, false)
+		})
+		t.Run("admin", func(t *testing.T) {
+			t.Parallel()
+			tab := b.Tab(t)
+			login(tab, s, theAdmin)
+			look(t, s, tab, j.pages(), true)
+		})
+	})
+}
+
+// of are the pages at these addresses.
+func of(all []page, paths ...string) []page {
+	some := make([]page, len(paths))
+	for i, path := range paths {
+		some[i] = all[slices.IndexFunc(all, func(p page) bool { return p.path == path })]
+	}
+	return some
+}
+
+// look opens the pages one after the other. Closely, it looks for barriers in the dark as well, and at every width in both.
+func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
+	t.Helper()
+	for _, p := range all {
+		at := s.base + p.path
+		if p.status >= 400 {
+			tab.Allow(fmt.Sprintf("request: %s: %d ", at, p.status))
+		}
+		tab.View(360, 900, false)
+		tab.Open(at)
+		var got struct {
+			Status int
+			Live   bool
+			Text   string
+		}
+		tab.Eval(`({status: performance.getEntriesByType("navigation")[0].responseStatus, live: !!document.getElementById("live"), text: document.querySelector("main").innerText})`, &got)
+		if got.Status != p.status || !strings.Contains(got.Text, p.shows) {
+			t.Errorf("%s: %d, want %d with %q: %s", p.path, got.Status, p.status, p.shows, got.Text)
+		}
+		if got.Live {
+			tab.WaitText("#live-text", "live", alive)
+		}
+		barriers(t, tab, p.path)
+		for i, width := range []int{360, 1280, 2560} {
+			for _, dark := range []bool{i%2 == 0, i%2 == 1} {
+				if dark || closely {
+					tab.View(width, 900, dark)
+					fits(t, tab, p.path, width)
+				}
+			}
+		}
+		if closely {
+			tab.View(1280, 900, true)
+			barriers(t, tab, p.path+" in the dark")
+		}
+	}
+}
+
+func barriers(t *testing.T, tab *testkit.Tab, what string) {
+	t.Helper()
+	for _, f := range tab.Axe(t) {
+		t.Errorf("%s: %v", what, f)
+	}
+}
+
+// fits wants that nobody has to scroll sideways. Charts are drawn anew after the window has changed.
+func fits(t *testing.T, tab *testkit.Tab, path string, width int) {
+	t.Helper()
+	const wide = `(root => ({inner: innerWidth, scroll: root.scrollWidth, out: root.scrollWidth <= innerWidth ? "" :
+		[...document.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.tagName + "." + e.getAttribute("class")).slice(0, 8).join(" ")
+	}))(document.documentElement)`
+	var got struct {
+		Inner, Scroll int
+		Out           string
+	}
+	testkit.Eventually(t, alive, fmt.Sprintf("%s fits a window %d wide", path, width), func() (bool, string) {
+		tab.Eval(wide, &got)
+		return got.Inner == width && got.Scroll <= width, fmt.Sprintf("%+v", got)
+	})
+}

@@ -1,0 +1,158 @@
+package face
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// counter stands in front of a site and counts the streams through it.
+type counter struct {
+	base            string
+	live, jobs, all atomic.Int64 // of the dashboard now, of jobs now, of the dashboard ever
+	refuse, refused atomic.Int64 // the status that the dashboard's streams are refused with, 0 = they are not; how many were
+	cut             func()       // breaks off all that are
+}
+
+func count(t testing.TB, s *site) *counter {
+	t.Helper()
+	to, err := url.Parse(s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	c := &counter{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/dashboard/stream" && c.refuse.Load() != 0:
+			c.refused.Add(1)
+			w.WriteHeader(int(c.refuse.Load()))
+			return
+		case r.URL.Path == "/dashboard/stream":
+			c.all.Add(1)
+			c.live.Add(1)
+			defer c.live.Add(-1)
+		case strings.HasSuffix(r.URL.Path, "/events"):
+			c.jobs.Add(1)
+			defer c.jobs.Add(-1)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	c.base, c.cut = server.URL, server.CloseClientConnections
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return c
+}
+
+// busy is a site whose only worker is taken: what is submitted waits.
+func busy(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t, "TIERQ_WORKERS=1")
+	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 3600000})
+	s.await(s.submit("paid", longJob), "PROCESSING")
+	return s
+}
+
+const manyTabs = 20
+
+// lookAt is what the nth tab shows: all that have the stream, mostly the one that takes the browser less work.
+func lookAt(n int) string {
+	if n%5 == 0 {
+		return "/dashboard"
+	}
+	return "/"
+}
+
+// TestTabs_ShareOneStream opens more dashboards in one browser than HTTP/1.1 has connections: all of them are live.
+func TestTabs_ShareOneStream(t *testing.T) { // alone: so many tabs take the machine
+	s := busy(t)
+	c := count(t, s)
+	tab := testkit.StartBrowser(t).Tab(t)
+	tabs := []*testkit.Tab{tab}
+	tab.Open(c.base + "/dashboard")
+	for len(tabs) < manyTabs {
+		beside := tab.Beside(t)
+		beside.Open(c.base + lookAt(len(tabs)))
+		tabs = append(tabs, beside)
+	}
+	allMove(t, s, 1, tabs)
+	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
+		t.Errorf("%d tabs have %d streams, and had %d", manyTabs, now, ever)
+	}
+	// Who opened the stream leaves, the others go on; the last one ends it.
+	tab.Open(c.base + "/livez")
+	allMove(t, s, 2, tabs[1:])
+	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
+		t.Errorf("one left, and there are %d streams, and were %d", now, ever)
+	}
+	for _, other := range tabs[1:] {
+		other.Open(c.base + "/livez")
+	}
+	testkit.Eventually(t, alive, "nobody listens", func() (bool, string) { return c.live.Load() == 0, fmt.Sprint(c.live.Load()) })
+}
+
+// TestTabs_OfTwentyBrowsers opens as many dashboards in browsers that share nothing.
+func TestTabs_OfTwentyBrowsers(t *testing.T) { // alone: so many tabs take the machine
+	s := busy(t)
+	c := count(t, s)
+	var tabs []*testkit.Tab
+	for i := range manyTabs {
+		tab := testkit.StartBrowser(t).Tab(t)
+		tab.Open(c.base + lookAt(i))
+		tabs = append(tabs, tab)
+	}
+	allMove(t, s, 1, tabs)
+	if now := c.live.Load(); now != manyTabs {
+		t.Errorf("%d browsers have %d streams", manyTabs, now)
+	}
+}
+
+// allMove submits a job, the nth that waits, and every one of the tabs must show it.
+func allMove(t *testing.T, s *site, n int, tabs []*testkit.Tab) {
+	t.Helper()
+	s.submit("public", "")
+	for _, tab := range tabs {
+		reads(t, tab, fmt.Sprintf(ready, "PUBLIC"), fmt.Sprint(n))
+		reads(t, tab, "#live-text", "live")
+	}
+}
+
+const hide = `Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`
+
+// TestTabs_ManyJobs opens more jobs' pages than there are connections, as somebody does who looks at one of them at a time. (Headless tabs are
+// never hidden by themselves.)
+func TestTabs_ManyJobs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	c := count(t, s)
+	tab := testkit.StartBrowser(t).Tab(t)
+	var tabs []*testkit.Tab
+	var ids []string
+	for i := range 8 {
+		if i == 0 {
+			tabs = append(tabs, tab)
+		} else {
+			tabs = append(tabs, tab.Beside(t))
+		}
+		ids = append(ids, s.submit("paid", `{"delaySeconds":3600}`))
+		tabs[i].Open(c.base + "/poll?jobId=" + ids[i])
+		reads(t, tabs[i], "#following", "following")
+		if i > 0 {
+			tabs[i-1].Eval(fmt.Sprintf(hide, true), nil)
+		}
+	}
+	testkit.Eventually(t, alive, "one is followed", func() (bool, string) { return c.jobs.Load() == 1, fmt.Sprint(c.jobs.Load()) })
+	s.want(http.StatusOK, nil, http.MethodPost, "/api/jobs/"+ids[0]+"/cancel", "")
+	tabs[0].Eval(fmt.Sprintf(hide, false), nil)
+	tabs[0].WaitText(".st", "CANCELLED", alive)
+}
