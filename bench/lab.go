@@ -151,25 +151,28 @@ func (l *lab) redisCPU(ctx context.Context) (time.Duration, error) {
 	return time.Duration((user + system) * float64(time.Second)), err
 }
 
-// sqlCPU is what the MariaDB process has used so far, user and system; 0 where the system does not tell (it is Linux' /proc, in hundredths of a second).
-func (l *lab) sqlCPU() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", l.mariadb.Pid()))
+// sqlCPU is what the MariaDB process has used so far; 0 where the system does not tell.
+func (l *lab) sqlCPU() (time.Duration, error) { return processCPU(l.mariadb.Pid()) }
+
+// processCPU is what a process has used so far, user and system; 0 where the system does not tell (it is Linux' /proc, in hundredths of a second).
+func processCPU(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read mariadbd's CPU: %w", err)
+		return 0, fmt.Errorf("read the CPU of process %d: %w", pid, err)
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ") // the name may hold anything, and ends here
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return 0, errors.New("read mariadbd's CPU: /proc says too little")
+		return 0, errors.New("read a process' CPU: /proc says too little")
 	}
 	ticks := 0
 	for _, field := range fields[11:13] {
 		n, err := strconv.Atoi(field)
 		if err != nil {
-			return 0, fmt.Errorf("read mariadbd's CPU: %w", err)
+			return 0, fmt.Errorf("read the CPU of process %d: %w", pid, err)
 		}
 		ticks += n
 	}

@@ -80,7 +80,7 @@ var layouts = []layout{
 			"acknowledge": {`redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
-	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard = redis.call('EXISTS', events) == 1`, `heard = true`}}},
+	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard[channel] = redis.call('EXISTS', channel) == 1`, `heard[channel] = true`}}},
 	{name: "g somebody's", about: "SIMULATION abcdefghijklmnop " + traceID},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},
 }

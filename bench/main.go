@@ -43,6 +43,7 @@ var benches = []bench{
 	{"peers", "tierq and its peers on the same work, turn about: docs/BENCH.md says what each measure is", peersBench, false},
 	{"depth", "what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about", depthBench, true},
 	{"mix", "60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: what is held stays flat", mixBench, true},
+	{"dashboard", "5,000 jobs/s of that mix with nobody, one and twenty who look at the dashboard, turn about: what looking costs", dashboardBench, true},
 }
 
 func main() {

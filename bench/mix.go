@@ -146,8 +146,8 @@ func (l *lab) mixEnds(ctx context.Context, database string, m *mix) error {
 		got, err = l.count(ctx, "SELECT COUNT(*) FROM "+database+".job_outcomes")
 		return got >= int(m.accepted.Load()), err
 	})
-	if err == nil && got != int(m.accepted.Load()) {
-		err = fmt.Errorf("%d outcomes of %d accepted jobs", got, m.accepted.Load())
+	if err == nil && (got != int(m.accepted.Load()) || m.unknown.Load() > 0) {
+		err = fmt.Errorf("%d outcomes of %d accepted jobs, and of %d it is not known whether they were", got, m.accepted.Load(), m.unknown.Load())
 	}
 	if err != nil {
 		return fmt.Errorf("%d outcomes: %w", got, err)

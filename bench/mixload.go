@@ -19,6 +19,7 @@ type mix struct {
 	base              string
 	client            *http.Client
 	accepted, refused atomic.Int64
+	unknown           atomic.Int64 // what became of them: the machine is busy with other things
 }
 
 func newMix(addr string) *mix {
@@ -99,6 +100,8 @@ func (m *mix) batch(ctx context.Context, tier string, n int) error {
 				m.accepted.Add(1)
 			case "QUEUE_FULL", "SYSTEM_UNHEALTHY":
 				m.refused.Add(1)
+			case "OUTCOME_UNKNOWN":
+				m.unknown.Add(1)
 			default:
 				return errors.New("an entry was answered " + e.ErrorCode)
 			}
@@ -116,6 +119,8 @@ func (m *mix) one(ctx context.Context, tier string) error {
 		m.accepted.Add(1)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		m.refused.Add(1)
+	case status == http.StatusGatewayTimeout:
+		m.unknown.Add(1)
 	default:
 		return fmt.Errorf("a submit was answered %d: %s", status, answer)
 	}

@@ -23,6 +23,7 @@ import (
 // server is a running tierq: a process, or inside this one.
 type server struct {
 	addr string // of the API; "" without that role
+	pid  int    // 0 = it runs inside this process
 	done <-chan struct{}
 	end  func() (cpu time.Duration, err error)
 }
@@ -112,7 +113,7 @@ func (l *lab) process(ctx context.Context, env []string) (*server, error) {
 		_ = cmd.Wait() // the verdict is read from ProcessState
 		close(done)
 	}()
-	return &server{done: done, end: func() (time.Duration, error) {
+	return &server{pid: cmd.Process.Pid, done: done, end: func() (time.Duration, error) {
 		select {
 		case <-done:
 			return 0, fmt.Errorf("tierq ended by itself: %v\n%s", cmd.ProcessState, output.String())

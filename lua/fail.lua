@@ -1,9 +1,9 @@
 -- fail: the holder reports that the attempt failed: a retry is spent, or the job becomes a dead letter.
--- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events
+-- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events alarms
 -- ARGV   per lease: id attempt token cause error final delay_ms
 -- REPLY  per lease: OK at (it will be retried) | FAILED at | CANCELLED at | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
-local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events = unpack(KEYS)
+local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events, alarms = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
 local reply = {}
@@ -33,6 +33,7 @@ for i = 1, #ARGV, 7 do
       elseif final == '1' or retries >= tonumber(max_retries) then
         word = 'FAILED ' .. at
         tell(events, id, tier, 'FAILED', attempt, cause)
+        alarm(alarms, id, tier, 'FAILED', attempt, cause)
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
         own(m[6], -1)
         redis.call('ZADD', outbox, at, id)
@@ -40,12 +41,14 @@ for i = 1, #ARGV, 7 do
       elseif delay > 0 then
         word = 'OK ' .. at
         tell(events, id, tier, 'SCHEDULED', attempt, cause)
+        alarm(alarms, id, tier, 'SCHEDULED', attempt, cause)
         redis.call('HSET', key, 'state', 'SCHEDULED', 'retries', text(retries + 1))
         redis.call('ZADD', scheduled, text(now + delay), id)
         count(tier, 'scheduled', 1)
       else
         word = 'OK ' .. at
         tell(events, id, tier, 'PENDING', attempt, cause)
+        alarm(alarms, id, tier, 'PENDING', attempt, cause)
         redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
         redis.call('ZADD', queue, score, id)
         count(tier, 'ready', 1)
@@ -59,4 +62,5 @@ end
 
 settle(counters, owners)
 publish(events, at)
+publish(alarms, at)
 return reply

@@ -109,7 +109,7 @@ func (s *script) usesKeys() {
 	hasKey := keyLocal.MatchString(s.body)
 	for _, c := range calls(s.body) {
 		at := 1
-		if c.function == "scores" || c.function == "ring" || c.function == "settle" || c.function == "remember" || c.function == "publish" || c.function == "tell" {
+		if c.function == "scores" || c.function == "ring" || c.function == "settle" || c.function == "remember" || c.function == "publish" || c.function == "tell" || c.function == "alarm" {
 			at = 0
 		}
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {

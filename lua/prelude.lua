@@ -1,5 +1,5 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
--- payload (both fixed for a generation), and what changes: state attempt retries first started token ending cancel ended cause error result
+-- payload (both fixed for a generation), and what changes: state attempt retries due first started token ending cancel ended cause error result
 -- saved checkpoint. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
@@ -67,19 +67,26 @@ local function ring(doorbell)
   if redis.call('LLEN', doorbell) == 0 then redis.call('RPUSH', doorbell, '1') end
 end
 
-local told = {} -- what watchers hear: "id tier status attempt cause"
-local heard -- whether anybody listens, asked once per call
-local function listened(events)
-  if heard == nil then heard = redis.call('EXISTS', events) == 1 end
-  return heard
+local told = {} -- channel -> what its listeners hear: "id tier status attempt cause"
+local heard = {} -- channel -> whether anybody listens, asked once per call
+local function listened(channel)
+  if heard[channel] == nil then heard[channel] = redis.call('EXISTS', channel) == 1 end
+  return heard[channel]
 end
 
-local function tell(events, id, tier, status, attempt, cause)
-  if listened(events) then told[#told + 1] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' ') end
+local function tell(channel, id, tier, status, attempt, cause)
+  if not listened(channel) then return end
+  local lines = told[channel] or {}
+  lines[#lines + 1], told[channel] = table.concat({id, tier, status, attempt or '0', cause or '-'}, ' '), lines
 end
 
-local function publish(events, at) -- one message per call; a server that forbids it must not fail the call
-  if #told > 0 then redis.pcall('PUBLISH', events, at .. '\n' .. table.concat(told, '\n')) end
+-- Operators hear of few things, and whoever listens to these only must not make the scripts tell all: of deaths, and of what was taken back.
+local function alarm(alarms, id, tier, status, attempt, cause)
+  if status == 'FAILED' or cause == 'HEARTBEAT_STOPPED' or cause == 'MAX_TIME_EXCEEDED' then tell(alarms, id, tier, status, attempt, cause) end
+end
+
+local function publish(channel, at) -- one message per call; a server that forbids it must not fail the call
+  if told[channel] then redis.pcall('PUBLISH', channel, at .. '\n' .. table.concat(told[channel], '\n')) end
 end
 
 -- One command for many jobs costs a fraction of one per job, in Redis and in its AOF. In slices: unpack stays within 100.

@@ -1,9 +1,9 @@
 -- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
--- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events
+-- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
 -- ARGV   cause skip limit patience_ms
 -- REPLY  per expired job: id, then SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (in the set, yet not running)
 -- TWICE  it acts on what it finds: a job taken back is no longer found
-local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events = unpack(KEYS)
+local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
@@ -34,6 +34,7 @@ local function take_back(id)
     redis.call('ZADD', outbox, at, id)
     weigh(payload_of(key))
     tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
+    alarm(alarms, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     return m[7] and 'CANCELLED' or 'FAILED'
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
@@ -41,6 +42,7 @@ local function take_back(id)
   count(tier, 'ready', 1)
   ring(doorbell)
   tell(events, id, tier, 'PENDING', m[3], cause)
+  alarm(alarms, id, tier, 'PENDING', m[3], cause)
   return 'OK'
 end
 
@@ -59,4 +61,5 @@ end
 
 settle(counters, owners)
 publish(events, at)
+publish(alarms, at)
 return reply

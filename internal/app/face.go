@@ -6,16 +6,20 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tierq/tierq/internal/events"
 	"github.com/tierq/tierq/internal/httpapi"
+	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/pages"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/web"
 )
 
 // wirePages makes the pages, which ask the API as whoever looks at them, and the dashboard's stream.
 func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	v.live = pages.NewHub(pages.HubOptions{Snapshot: pages.Snapshots(o.readers()), Log: v.log})
+	v.alarms = events.New(events.Options{Source: alarms{v.queue}, Log: v.log})
 	v.feed = pages.NewFeed(pages.FeedOptions{
-		Hub: v.live, Events: func() pages.Subscription { return v.hub.Stream("") }, Plan: v.plans.Plan, Now: v.queue.Now,
+		Hub: v.live, Alarms: func() pages.Subscription { return v.alarms.Stream("") }, Plan: v.plans.Plan, Now: v.queue.Now,
 	})
 	var demo pages.Walkthrough
 	if v.boxes != nil {
@@ -42,12 +46,20 @@ func (v *server) drainStreams() {
 
 // dashboard is what runs behind it, while somebody looks.
 type dashboard struct {
-	feed *pages.Feed
-	live *pages.Hub
+	alarms *events.Hub
+	feed   *pages.Feed
+	live   *pages.Hub
 }
 
-func (dashboard) Start(context.Context) error { return nil }
+func (d dashboard) Start(ctx context.Context) error { return d.alarms.Start(ctx) }
 
 func (d dashboard) Stop(ctx context.Context) error {
-	return errors.Join(d.feed.Stop(ctx), d.live.Stop(ctx))
+	return errors.Join(d.feed.Stop(ctx), d.live.Stop(ctx), d.alarms.Stop(ctx))
+}
+
+// alarms are the events that operators hear of.
+type alarms struct{ *queue.Queue }
+
+func (a alarms) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
+	return a.ListenAlarms(ctx, heard, up)
 }

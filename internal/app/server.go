@@ -65,6 +65,7 @@ type server struct {
 	drainer        *recovery.Drainer
 	live           *pages.Hub       // the dashboard's stream; nil without the API role
 	feed           *pages.Feed      // the same
+	alarms         *events.Hub      // the same
 	face           *pages.Pages     // the same
 	boxes          *sandbox.Manager // of /demo; nil = it is not served
 	requeuer       *recovery.Requeuer
@@ -133,7 +134,7 @@ func (v *server) order() {
 	if c.Roles.API {
 		add("admission", 3*time.Second, v.door)
 		add("events", 3*time.Second, v.hub)
-		add("dashboard", 3*time.Second, dashboard{v.feed, v.live})
+		add("dashboard", 3*time.Second, dashboard{v.alarms, v.feed, v.live})
 		if v.boxes != nil {
 			add("demo", 3*time.Second, v.boxes)
 		}

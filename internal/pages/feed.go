@@ -19,10 +19,10 @@ const feedEvent = "feed"
 const (
 	toldPerLook = 20 // items between two looks; what is more is counted
 	samePlaces  = 3  // looks for which a recovery that was told is not told again: it comes on two ways
-	lingering   = 30 // looks for which the events are heard after the last listener left
+	lingering   = 30 // looks for which the alarms are heard after the last listener left
 )
 
-// Subscription is a stream of all events. Its channel is closed when there is nothing more to come.
+// Subscription is a stream of events. Its channel is closed when there is nothing more to come.
 type Subscription interface {
 	C() <-chan job.Message
 	Close()
@@ -31,9 +31,9 @@ type Subscription interface {
 // FeedOptions are what a Feed needs.
 type FeedOptions struct {
 	Hub *Hub
-	// Events begins to hear everything that happens, in all processes. It is heard only while somebody listens to the hub. Optional: without it
-	// the feed has what this process' own watches did.
-	Events func() Subscription
+	// Alarms begins to hear, in all processes, of jobs that died and of jobs that were taken back; whatever else it brings is passed over. It is
+	// heard only while somebody listens to the hub. Optional: without it the feed has what this process' own watches did.
+	Alarms func() Subscription
 	Plan   func(job.Tier) (job.Plan, bool)
 	Now    func() time.Time // Redis' clock
 }
@@ -97,7 +97,7 @@ func (f *Feed) Look(g web.Gate) {
 
 // listen hears the events while somebody listens to the hub, and a while longer. The lock is held.
 func (f *Feed) listen() {
-	if f.Events == nil {
+	if f.Alarms == nil {
 		return
 	}
 	if f.Hub.Listeners() > 0 {
@@ -107,7 +107,7 @@ func (f *Feed) listen() {
 	}
 	switch {
 	case f.events == nil && f.alone == 0:
-		s := f.Events()
+		s := f.Alarms()
 		f.events = s
 		f.group.Go(func() { f.hear(s) })
 	case f.events != nil && f.alone > lingering:

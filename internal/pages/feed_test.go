@@ -33,7 +33,7 @@ func newFeed(h *Hub, wires *[]*wire) *Feed {
 		return job.Plan{}, false
 	}}
 	if wires != nil {
-		o.Events = func() Subscription {
+		o.Alarms = func() Subscription {
 			w := &wire{c: make(chan job.Message, 100)}
 			*wires = append(*wires, w)
 			return w

@@ -178,9 +178,12 @@ func (q *Queue) oldestIn(ctx context.Context, partition int, b band, keep func(s
 		for i, z := range found {
 			since := time.UnixMilli(int64(z.Score - b.low)).UTC()
 			at, err := due[i].Int64()
-			if err != nil { // it was not delayed
+			if errors.Is(err, redis.Nil) { // it was not delayed
 				keep(since)
 				return nil
+			}
+			if err != nil {
+				return err
 			}
 			if was := time.UnixMilli(at).UTC(); was.After(since) {
 				since = was

@@ -15,7 +15,7 @@ func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) +
 
 // suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, idempotency and rate are prefixes: an id, or a
 // hash, follows. claims,
-// suspects, watched, other and events depend on the caller, see claimsSuffix and watchSuffixes.
+// suspects, watched, other, events and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":      "main:queue",
 	"scheduled":  "scheduled",
@@ -37,13 +37,19 @@ var suffixes = map[string]string{
 	"probe":       "probe",
 }
 
-// eventsSuffix names the channel of a partition's events, and the key that says whether anybody listens. Unlike keys, channels are shared by
-// all databases of a server, so it carries the database.
-func eventsSuffix(c redis.UniversalClient) string {
+// The channels of a partition: everything that moves, and of that what operators hear of.
+const (
+	eventsChannel = "events"
+	alarmsChannel = "alarms"
+)
+
+// channelSuffix names a channel, and the key that says whether anybody listens to it. Unlike keys, channels are shared by all databases of a
+// server, so it carries the database.
+func channelSuffix(channel string, c redis.UniversalClient) string {
 	if single, ok := c.(*redis.Client); ok && single.Options().DB != 0 {
-		return "events:" + strconv.Itoa(single.Options().DB)
+		return channel + ":" + strconv.Itoa(single.Options().DB)
 	}
-	return "events"
+	return channel
 }
 
 func claimsSuffix(nonce string) string { return "claims:" + nonce }

@@ -28,11 +28,21 @@ const (
 // While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does. In a cluster each partition's is on
 // its own server, and one server that is away silences its own partitions only: up is called again when they are back.
 func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
+	return q.listen(ctx, q.channels[eventsChannel], heard, up)
+}
+
+// ListenAlarms is Listen for the few that operators hear of: jobs that died, and jobs that were taken back. Listening to these makes no script tell
+// the others.
+func (q *Queue) ListenAlarms(ctx context.Context, heard func([]job.Event), up func()) error {
+	return q.listen(ctx, q.channels[alarmsChannel], heard, up)
+}
+
+func (q *Queue) listen(ctx context.Context, channel string, heard func([]job.Event), up func()) error {
 	channels := make([]string, q.opts.Partitions)
 	// The cluster's server of the first channel is the one that is listened to, whatever it has: every server tells all of them. Another time
 	// another one: this one may be away for long.
 	for p, first := 0, rand.IntN(len(channels)); p < len(channels); p++ {
-		channels[p] = prefix((first+p)%len(channels)) + q.events
+		channels[p] = prefix((first+p)%len(channels)) + channel
 	}
 	s := q.redis.Read.Subscribe(ctx, channels...)
 	defer func() { _ = s.Close() }()

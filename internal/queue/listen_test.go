@@ -16,29 +16,7 @@ import (
 // ear collects what a queue's events say, from when it is up.
 func ear(t *testing.T, q *queue.Queue) <-chan job.Event {
 	t.Helper()
-	up, heard, done := make(chan struct{}), make(chan job.Event, 100), make(chan error, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		done <- q.Listen(ctx, func(events []job.Event) {
-			for _, e := range events {
-				heard <- e
-			}
-		}, func() { close(up) })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; !errors.Is(err, context.Canceled) {
-			t.Errorf("the listener ended with %v", err)
-		}
-	})
-	select {
-	case <-up:
-	case err := <-done:
-		t.Fatal(err)
-	case <-time.After(5 * time.Second):
-		t.Fatal("the subscription does not stand")
-	}
-	return heard
+	return listens(t, q, q.Listen)
 }
 
 func hears(t *testing.T, heard <-chan job.Event, id job.ID, status job.Status, attempt int, cause job.Cause) {

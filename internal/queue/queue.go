@@ -44,7 +44,7 @@ type Queue struct {
 
 	settling time.Duration // of a life
 
-	events string // the channels' name, after the partition
+	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, restore, takeOutbox, acknowledge, audit, recount, rate bound
 	reclaim                                                                                                                             map[job.Watch]bound
@@ -61,7 +61,10 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.KeepKeys <= 0 {
 		o.KeepKeys = 24 * time.Hour
 	}
-	q := &Queue{opts: o, plans: plans, redis: c, events: eventsSuffix(c.Main), clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1)), counted: make([]atomic.Pointer[counts], max(o.Partitions, 1))}
+	q := &Queue{opts: o, plans: plans, redis: c, channels: map[string]string{}, clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1)), counted: make([]atomic.Pointer[counts], max(o.Partitions, 1))}
+	for _, channel := range []string{eventsChannel, alarmsChannel} {
+		q.channels[channel] = channelSuffix(channel, c.Main)
+	}
 	if succeeds(c.Main) {
 		q.settling = settling
 	}

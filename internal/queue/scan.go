@@ -124,7 +124,7 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 }
 
 // ageing are the beginnings of keys that must have a time to live, and which.
-var ageing = map[string]time.Duration{"claims:": time.Minute, "events": 15 * time.Second, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
+var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
 // kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" = unknown.
 func kindOf(suffix string) (kind string, id job.ID) {

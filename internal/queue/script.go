@@ -57,7 +57,7 @@ type bound struct {
 
 func (q *Queue) bind(s *script, special map[string]string) bound {
 	b := bound{script: s, keys: make([][]string, q.opts.Partitions)}
-	all := map[string]string{"events": q.events}
+	all := maps.Clone(q.channels)
 	maps.Copy(all, special)
 	for p := range b.keys {
 		b.keys[p] = keysFor(s.names, p, all)

@@ -172,7 +172,7 @@ func (a *audit) keys() {
 	for _, name := range setNames {
 		known[suffix(name)] = "zset"
 	}
-	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string"}
+	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string", "alarms": "string"}
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {
@@ -183,7 +183,7 @@ func (a *audit) keys() {
 		if v.Type != want {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
-		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events")
+		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") || strings.HasPrefix(key, "alarms")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}
