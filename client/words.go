@@ -70,7 +70,7 @@ type Job struct {
 	FirstTriedAt    time.Time       `json:"firstTriedAt,omitzero"`
 	CompletedAt     time.Time       `json:"completedAt,omitzero"`
 	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`
-	Owner           string          `json:"owner,omitempty"`       // the id of the key that submitted it; not in lists
+	Owner           string          `json:"owner,omitempty"`       // the id of the key that submitted it, for operators; not in lists
 	Payload         json.RawMessage `json:"payload,omitempty"`     // not in lists, and nil unless PayloadKept or in an export of dead letters
 	PayloadKept     bool            `json:"payloadKept,omitempty"` // false once it is COMPLETED or CANCELLED
 	CallbackURL     string          `json:"callbackUrl,omitempty"` // as Payload

@@ -35,7 +35,7 @@ type jobRow struct {
 // jobBody is the whole job.
 type jobBody struct {
 	jobRow
-	Owner       *string        `json:"owner"` // the id of a key
+	Owner       *string        `json:"owner,omitempty"` // the id of a key: for operators, who see everybody's jobs
 	Payload     jsontext.Value `json:"payload"`
 	PayloadKept bool           `json:"payloadKept"` // false: whether there was one is not known any more
 	CallbackURL *string        `json:"callbackUrl"`
@@ -90,10 +90,13 @@ func (a *api) getJob(c *gin.Context) error {
 	}
 	a.veil(c, &j)
 	attempts = a.veilAttempts(c, j.Type, attempts)
-	return write(c, http.StatusOK, &jobBody{
-		jobRow: rowOf(&j), Owner: orNull(j.Owner), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
-		History: history(&j, attempts),
-	})
+	body := jobBody{
+		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result, History: history(&j, attempts),
+	}
+	if callerOf(c).Operator() {
+		body.Owner = orNull(j.Owner)
+	}
+	return write(c, http.StatusOK, &body)
 }
 
 var listParams = params[listQuery]{
