@@ -18,8 +18,8 @@ var layouts = []layout{
 				`'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
 				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint', 'generation', 'maxRetries', 'arrivedAt', 'type', 'owner', 'traceId')`,
 				`m[1] and parse(m[1])`, `m[1]`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7])
+				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)`,
+				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)
 				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
 			"complete":    {`'cancel', 'head')`, `'cancel', 'tier')`, `tier_of(m[6])`, `m[6]`},

@@ -56,7 +56,7 @@ function draw() {
   const x = Array.from({ length: many }, (_, i) => from + i * step);
   // The last bucket is still being counted: it is as long as it has lasted.
   const lasted = Math.min(Date.parse(series.timestamp) / 1000 - x[many - 1], step);
-  const perSecond = (counts) => counts.map((n, i) => (i < many - 1 ? n / step : lasted < step / 2 ? null : n / lasted)); // too young to tell
+  const perSecond = (counts) => counts.map((n, i) => (i < many - 1 ? n / step : lasted < Math.min(step / 2, 10) ? null : n / lasted)); // too young to tell
   const sum = (...columns) => x.map((_, i) => columns.reduce((n, c) => n + c[i], 0));
   plots = [
     make($("chart-rate"), [x, ...series.tiers.map((t) => perSecond(sum(t.completed, t.failed, t.cancelled))), perSecond(sum(...series.tiers.map((t) => t.submitted)))],
