@@ -20,7 +20,7 @@ import (
 // picturesFor is how long the queue is busy before the first picture: the charts show it.
 const picturesFor = 4 * time.Minute
 
-const picturesRoom = 300 << 10 // of all pictures together
+const picturesRoom = 350 << 10 // of all pictures together
 
 // TestPictures takes the pictures of the README: a server and a worker with real stores, under a mix of all tiers. `make pictures` runs it.
 func TestPictures(t *testing.T) {
