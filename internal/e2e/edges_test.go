@@ -295,7 +295,7 @@ func (e *edge) pollers(t *testing.T) {
 	id := e.submit("paid", `{"delaySeconds":600}`)
 	poll := "GET /result/poll?jobId=" + id + "&wait=60s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	e.attackers(t, 7000, strings.Repeat(poll, 50)) // who is answered asks again: so many at once make Redis slow, and then some are refused
-	testkit.Eventually(t, 30*time.Second, "there is no more room to wait", func() (bool, string) {
+	testkit.Eventually(t, 90*time.Second, "there is no more room to wait", func() (bool, string) {
 		a := do(t, http.MethodGet, e.base+"/result/poll?jobId="+id+"&wait=10ms", "")
 		return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "", string(a.body)
 	})

@@ -36,11 +36,23 @@ async function read() {
     const res = await fetch(location.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await res.text(), "text/html");
     const fresh = page.getElementById("job");
-    if (res.ok && fresh?.children.length && fresh.querySelector("#job-id")) swap(page, fresh);
+    if (res.ok && fresh?.children.length && fresh.querySelector("#job-id")) { if (held) came = [page, fresh]; else swap(page, fresh); }
   } catch { /* the stream comes again, and with it the next reading */ }
   reading = false;
   if (missed) { missed = false; setTimeout(read, 200); }
 }
+
+// While a button is pressed, and while its form is on its way, nothing takes its place.
+let held = false, came = null, release = 0;
+function hold() { held = true; clearTimeout(release); }
+function letGo(after) {
+  clearTimeout(release);
+  release = setTimeout(() => { held = false; if (came) swap(...came); came = null; }, after);
+}
+box.addEventListener("pointerdown", hold);
+addEventListener("pointerup", () => letGo(50));
+addEventListener("pointercancel", () => letGo(50));
+box.addEventListener("submit", () => { hold(); letGo(5000); });
 
 // swap puts the new page in the old one's place; what somebody folded or scrolled stays as he left it.
 function swap(page, fresh) {
