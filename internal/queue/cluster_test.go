@@ -227,14 +227,17 @@ func TestClusterDurability_F23(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		e := queuetest.Cluster(t, six)
-		var addresses []string
+		var addresses []string // of the three; they are visited in any order
+		e.Servers(t, func(_ context.Context, server *redis.Client) error {
+			addresses = append(addresses, server.Options().Addr)
+			return nil
+		})
+		slices.Sort(addresses)
 		set := func(i int, name, value string) {
-			n := 0
 			e.Servers(t, func(ctx context.Context, server *redis.Client) error {
-				if n++; n-1 != i {
+				if server.Options().Addr != addresses[i] {
 					return nil
 				}
-				addresses = append(addresses, server.Options().Addr)
 				return server.ConfigSet(ctx, name, value).Err()
 			})
 		}
