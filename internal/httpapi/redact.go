@@ -28,8 +28,8 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 	return a.Redact[typ]
 }
 
-// veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a
-// callback the submitter's, and both may say anything: they go with everything else, but not with some members.
+// veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback the submitter's, and both
+// may say anything: they go with everything else, but not with some members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
 	names := a.veilFor(c, j.Type)
 	if names == nil {

@@ -224,17 +224,7 @@ func (f *Feed) Stop(ctx context.Context) error {
 		f.events.Close()
 	}
 	f.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		f.group.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return ended(ctx, &f.group)
 }
 
 // shortly writes a setting in seconds.

@@ -121,9 +121,14 @@ func (h *Hub) Drain() {
 func (h *Hub) Stop(ctx context.Context) error {
 	h.Drain()
 	h.end()
+	return ended(ctx, &h.group)
+}
+
+// ended returns when all of a group have, or ctx does.
+func ended(ctx context.Context, group *sync.WaitGroup) error {
 	done := make(chan struct{})
 	go func() {
-		h.group.Wait()
+		group.Wait()
 		close(done)
 	}()
 	select {
