@@ -1,6 +1,6 @@
 -- acknowledge: SQL has these outcomes: they leave the outbox, shed what SQL now answers for, and get a time to live.
 -- KEYS   outbox counters job attempts
--- ARGV   per job: id said ('generation attempt outcome ttl_ms', 0 = forget at once)
+-- ARGV   per job: id said ('generation attempt outcome ttl_ms known', ttl 0 = forget at once; known true = SQL had an outcome before, so the result is SQL's to tell)
 -- REPLY  per job: OK | EMPTY (not in the outbox with these numbers; nothing changed)
 -- TWICE  what has left the outbox answers EMPTY
 local outbox, counters, job, attempts = unpack(KEYS)
@@ -8,8 +8,8 @@ local reply, off, ends = {}, {}, {}
 
 local sayings = {} -- a call's jobs mostly ended alike
 local function read(said)
-  local generation, attempt, outcome, ttl = string.match(said, '^(%d+) (%d+) (%S+) (%d+)$')
-  sayings[said] = {generation = generation, attempt = attempt, outcome = outcome, ttl = ttl}
+  local generation, attempt, outcome, ttl, known = string.match(said, '^(%d+) (%d+) (%S+) (%d+) (%a+)$')
+  sayings[said] = {generation = generation, attempt = attempt, outcome = outcome, ttl = ttl, known = known == 'true'}
   return sayings[said]
 end
 
@@ -45,7 +45,7 @@ for i, id in ipairs(off) do
     redis.call('DEL', key)
   else
     redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')
-    if m[4] and (#m[4] > 1024 or outcome ~= 'COMPLETED') then redis.call('HDEL', key, 'result') end
+    if m[4] and (#m[4] > 1024 or outcome ~= 'COMPLETED' or m.said.known) then redis.call('HDEL', key, 'result') end
     if m[3] ~= outcome then redis.call('HSET', key, 'state', outcome) end
     redis.call('PEXPIRE', key, ttl)
   end

@@ -9,6 +9,7 @@ local now = time_ms()
 local at = text(now)
 local ended = {COMPLETED = true, NEED_DISCARD = true, FAILED = true, CANCELLED = true}
 local ours = {FAILED = 'NEED_DISCARD'} -- SQL's words for an outcome, where ours differs until it is acknowledged
+local whole = '^' .. string.rep('%S+ ', 7) .. '%S' -- a head's eight parts: with fewer no process can read what became of the job
 local reply = {}
 
 local wrong, lost -- of the job that is looked at: the kinds of what is put right; whether its payload is gone
@@ -122,6 +123,11 @@ end
 local function look(id, outcomes)
   local key = job .. id
   local is = places(id)
+  local history = redis.call('TYPE', attempts .. id).ok
+  if history ~= 'none' and history ~= 'list' then -- every script that writes a line of it would fail, and with it its whole call
+    redis.call('DEL', attempts .. id)
+    note('history')
+  end
   local kind = redis.call('TYPE', key).ok
   if kind == 'none' then return gone(id, is, ' ' .. outcomes) end
   if kind ~= 'hash' then return set_aside(id, is, 'type') end
@@ -132,7 +138,7 @@ local function look(id, outcomes)
   end
   local state, has, ttl = m[2] or 'PENDING', redis.call('HEXISTS', key, 'payload') == 1, redis.call('PTTL', key)
   local waits, rests, runs = state == 'PENDING', state == 'SCHEDULED', state == 'PROCESSING'
-  if not tier then return set_aside(id, is, 'head') end
+  if not tier or not string.match(m[1], whole) then return set_aside(id, is, 'head') end
   if not waits and not rests and not runs and not ended[state] then return set_aside(id, is, 'state') end
   if (waits or rests) and not has then return set_aside(id, is, 'no_payload') end
 

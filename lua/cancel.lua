@@ -1,7 +1,7 @@
 -- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
 -- KEYS   queue scheduled outbox counters owners job idempotency events
--- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it) once (a key that goes with it; '' = none)
--- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed) | ENDED (before this) | EMPTY (no such job)
+-- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it, nor was answered with it: it is withdrawn) once (a key that goes with it; '' = none)
+-- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed or adopted) | ENDED (before this) | EMPTY (no such job)
 -- TWICE  what is cancelled answers CANCELLED, what was asked answers CANCEL
 local queue, scheduled, outbox, counters, owners, job, idempotency, events = unpack(KEYS)
 local now = time_ms()
@@ -11,7 +11,7 @@ local reply = {}
 for i = 1, #ARGV, 4 do
   local id, wanted, untried, once = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3]
   local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt')
+  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt', 'adopted')
   local tier, generation, state
   if m[1] then
     tier, generation = parse(m[1])
@@ -19,7 +19,9 @@ for i = 1, #ARGV, 4 do
   end
   local word = 'EMPTY'
   if tier and (wanted == '' or wanted == generation) then
-    if state == 'CANCELLED' then
+    if untried and m[5] then
+      word = 'BUSY' -- whatever became of it: its key is another answer's too
+    elseif state == 'CANCELLED' then
       word = 'CANCELLED'
     elseif state ~= 'PENDING' and state ~= 'SCHEDULED' and state ~= 'PROCESSING' then
       word = 'ENDED'

@@ -1,6 +1,6 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
 -- payload (both fixed for a generation), and what changes: state attempt retries due first started token ending cancel ended cause error result
--- saved checkpoint. A head may have a ninth part: options that scripts do not read.
+-- saved checkpoint adopted. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
 local function time_us()

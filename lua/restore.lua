@@ -1,6 +1,6 @@
 -- restore: gives living jobs of the accept journal back to a Redis that lost them, each to its place. Counted, never refused.
 -- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts idempotency events
--- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body
+-- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body cancelled ('1' = somebody was told so: it ends now, or, if it was running, with its attempt)
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) | LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and counts the retry.
@@ -21,10 +21,10 @@ local function known(id, generation) -- the word for a job that is there, or nil
   return nil
 end
 
-for i = 4, #ARGV, 16 do
+for i = 4, #ARGV, 17 do
   local id, generation, tier, priority, arrived = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 5])
   local attempt, retries, first, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, once = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14]
+  local holder, started, once, cancelled = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 16] == '1'
   local word = now > not_after and 'LATE' or known(id, tonumber(generation)) or 'OK'
   if word == 'OK' then
     if arrived == 0 then arrived = math.max(now, last) end
@@ -34,15 +34,25 @@ for i = 4, #ARGV, 16 do
     redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7])
     if attempt ~= '0' then redis.call('HSET', job .. id, 'attempt', attempt) end
     if retries ~= '0' then redis.call('HSET', job .. id, 'retries', retries) end
-    if first ~= '0' then redis.call('HSET', job .. id, 'first', first, 'started', started) end
-    own(head, 1)
+    if first ~= '0' then
+      redis.call('HSET', job .. id, 'first', first, 'started', started)
+    else
+      redis.call('HSET', job .. id, 'adopted', '1') -- it has a row: nobody withdraws it any more
+    end
+    if holder ~= '' or not cancelled then own(head, 1) end
     local status = 'PENDING'
     if holder ~= '' then
       status = 'PROCESSING'
       redis.call('HSET', job .. id, 'token', holder .. ':0')
+      if cancelled then redis.call('HSET', job .. id, 'cancel', '1') end
       beat[#beat + 1], beat[#beat + 2] = text(now), id
       maxtime[#maxtime + 1], maxtime[#maxtime + 2] = text(now + 3600000), id
       count(tier, 'running', 1)
+    elseif cancelled then
+      status = 'CANCELLED'
+      redis.call('HSET', job .. id, 'ended', text(now))
+      redis.call('ZADD', outbox, text(now), id)
+      weigh(payload_of(job .. id))
     elseif due > now then
       status = 'SCHEDULED'
       later[#later + 1], later[#later + 2] = text(due), id

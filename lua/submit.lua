@@ -1,15 +1,13 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters owners clock doorbell job idempotency mark events
--- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key body', '' = any number of times)
+-- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier ready delayed', of each tier); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key body', '' = any number of times)
 -- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken) | LATE (not_after has passed) | BEHIND (keys that this Redis lost are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, mark, events = unpack(KEYS)
-local base, not_after, keep, journaled = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1'
+local base, not_after, keep, journaled, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1', ARGV[5]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
-local waiting = redis.call('HMGET', counters, 'fresh', 'delayed')
-local fresh, delayed = tonumber(waiting[1] or 0), tonumber(waiting[2] or 0)
 local at = text(arrived)
 local reply, ready, later = {}, {}, {}
 local loud = listened(events)
@@ -20,10 +18,42 @@ local function lost_keys()
   return behind
 end
 
+-- Jobs count against a limit tier by tier, each tier's at most to its own share: what one has beyond it (came due, was requeued, is owed)
+-- keeps no other tier out.
+local used, left = {}, {fresh = {}, delayed = {}} -- how many count; of a tier, how many more would
+local function look()
+  local names, fields = {}, {'fresh', 'delayed'}
+  for tier, ready, delayed in string.gmatch(shares, '(%S+) (%d+) (%d+)') do
+    names[#names + 1], left.fresh[tier], left.delayed[tier] = tier, tonumber(ready), tonumber(delayed)
+    fields[#fields + 1], fields[#fields + 2] = tier .. ':fresh', tier .. ':delayed'
+  end
+  local n = redis.call('HMGET', counters, unpack(fields))
+  for i, what in ipairs({'fresh', 'delayed'}) do
+    used[what] = tonumber(n[i] or 0)
+    for k, tier in ipairs(names) do
+      left[what][tier] = left[what][tier] - tonumber(n[2 * k + i] or 0)
+      used[what] = used[what] + math.min(left[what][tier], 0)
+    end
+  end
+end
+look()
+
+local function fill(what, tier)
+  local more = left[what][tier]
+  if not more or more > 0 then used[what] = used[what] + 1 end
+  if more then left[what][tier] = more - 1 end
+end
+
 local keys = {}
-for i = 5, #ARGV, 5 do keys[#keys + 1] = job .. ARGV[i] end
+for i = 6, #ARGV, 5 do keys[#keys + 1] = job .. ARGV[i] end
 local repeated = any(keys) -- as good as never, and then each job is asked for
 local taken = {} -- what this call took in
+
+-- A job that a repeat was answered with is not withdrawn any more: whoever answers has its row, or writes it.
+local function adopt(id)
+  local m = redis.call('HMGET', job .. id, 'head', 'first', 'adopted')
+  if m[1] and not m[2] and not m[3] then redis.call('HSET', job .. id, 'adopted', '1') end
+end
 
 local function known(id, once, body) -- the word for a submit that was made before, or nil
   local head = (repeated or taken[id]) and redis.call('HGET', job .. id, 'head')
@@ -32,7 +62,11 @@ local function known(id, once, body) -- the word for a submit that was made befo
   if not first then return once and journaled and lost_keys() and 'BEHIND' or nil end
   local by = string.sub(first, 1, 36)
   if by == id then return 'DUPLICATE 0' end -- it was forgotten, so it has ended
-  return string.sub(first, 38) == body and 'REPLAY ' .. by or 'MISMATCH'
+  if string.sub(first, 38) == body then
+    if ARGV[4] ~= '' then adopt(by) end
+    return 'REPLAY ' .. by
+  end
+  return 'MISMATCH'
 end
 
 local held = {} -- owner -> how many of its jobs lived before this call
@@ -53,7 +87,7 @@ local function read_kind(said)
   return kind
 end
 
-for i = 5, #ARGV, 5 do
+for i = 6, #ARGV, 5 do
   local id, about, payload = ARGV[i], ARGV[i + 2], ARGV[i + 3]
   local kind = kinds[ARGV[i + 1]] or read_kind(ARGV[i + 1])
   local tier, delay = kind.tier, kind.delay
@@ -66,7 +100,7 @@ for i = 5, #ARGV, 5 do
     word = 'LATE'
   elseif word == 'OK' and spent(about, kind.quota) then
     word = 'QUOTA'
-  elseif word == 'OK' and (delay == 0 and fresh >= kind.limit or delay > 0 and delayed >= kind.limit) then
+  elseif word == 'OK' and used[delay == 0 and 'fresh' or 'delayed'] >= kind.limit then
     word = 'FULL'
   elseif word == 'OK' then
     local head = kind.head .. about
@@ -75,14 +109,14 @@ for i = 5, #ARGV, 5 do
     if delay == 0 then
       redis.call('HSET', job .. id, 'head', head, 'payload', payload)
       ready[#ready + 1], ready[#ready + 2] = kind.score, id
-      fresh = fresh + 1
+      fill('fresh', tier)
       count(tier, 'ready', 1)
       count(tier, 'fresh', 1)
       if loud then tell(events, id, tier, 'PENDING') end
     else
       redis.call('HSET', job .. id, 'head', head, 'payload', payload, 'state', 'SCHEDULED')
       later[#later + 1], later[#later + 2] = text(now + delay), id
-      delayed = delayed + 1
+      fill('delayed', tier)
       count(tier, 'scheduled', 1)
       count(tier, 'delayed', 1)
       if loud then tell(events, id, tier, 'SCHEDULED') end

@@ -170,12 +170,19 @@ func (c *committer) turnAway(batch []*entry) (sent, moved []*entry) {
 func (c *committer) call(batch []*entry) bool {
 	open := make([]bool, len(batch)) // an earlier copy may have been executed
 	submissions := make([]job.Submission, len(batch))
+	var keys []job.KeyKept
 	for i, e := range batch {
 		if c.journal != nil && e.run == "" {
 			e.run = c.run(c.partition) // older than what the call is about to do, so a Redis that loses it has another one
 		}
+		if s := &e.submission; c.journal != nil && s.Idempotency.Key != "" {
+			keys = append(keys, job.KeyKept{Idempotency: s.Idempotency, ID: s.ID})
+		}
 		open[i] = e.priority == inDoubtPriority
 		submissions[i] = e.submission
+	}
+	if len(keys) > 0 {
+		c.journal.Expect(keys)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

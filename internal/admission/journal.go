@@ -10,10 +10,12 @@ import (
 
 // Journal keeps accepted jobs where Redis' loss does not reach them. Accept returns nil when every row is there to stay, or is not needed any
 // more because the job has ended; after job.ErrUnavailable none is there, after any other error one may be. Adopt does the same for
-// jobs that another process accepted: it may have died before it wrote their rows.
+// jobs that another process accepted, and for the keys under which they were found: it may have died before it wrote their rows. Expect hears
+// of keys before their submits are sent.
 type Journal interface {
+	Expect(keys []job.KeyKept)
 	Accept(ctx context.Context, rows []job.Living) error
-	Adopt(ctx context.Context, ids []job.ID) error
+	Adopt(ctx context.Context, firsts []job.KeyKept) error
 }
 
 // Withdrawer takes back what was accepted by Redis and not by the journal.
@@ -29,7 +31,7 @@ type kept struct {
 	entries []*entry
 	rows    []job.Living
 	replays []*entry // whose first submit's row has to be there
-	firsts  []job.ID
+	firsts  []job.KeyKept
 }
 
 // note adds an entry that Redis has; false if it needs no row, because the job has ended and was forgotten: SQL has its outcome.
@@ -54,7 +56,7 @@ func (k *kept) note(e *entry, reply job.SubmitReply) bool {
 
 // replay adds an entry whose Idempotency-Key is another submit's.
 func (k *kept) replay(e *entry, first job.ID) {
-	k.replays, k.firsts = append(k.replays, e), append(k.firsts, first)
+	k.replays, k.firsts = append(k.replays, e), append(k.firsts, job.KeyKept{Idempotency: e.submission.Idempotency, ID: first})
 }
 
 func (k *kept) empty() bool { return len(k.entries) == 0 && len(k.replays) == 0 }
@@ -86,7 +88,7 @@ func (c *committer) keep(k *kept) {
 			c.settle(e, nil)
 		case errors.Is(lost, job.ErrUnavailable) && i < len(words) && (words[i] == job.WasCancelled || words[i] == job.Empty):
 			c.settle(e, refuse(job.ErrUnhealthy, 0))
-		default: // it runs; or nobody knows: the row may be there, and brings it back to a Redis that forgets that it was withdrawn
+		default: // it runs, or a repeat has written its row; or nobody knows: the row may be there, and brings it back to a Redis that forgets that it was withdrawn
 			c.settle(e, job.ErrFateUnknown)
 		}
 	}
@@ -99,7 +101,7 @@ func (c *committer) keep(k *kept) {
 	}
 }
 
-// withdraw cancels jobs that nobody has claimed yet, and frees their keys. Without an answer it is nil.
+// withdraw cancels jobs that nobody has claimed yet and no repeat was answered with, and frees their keys. Without an answer it is nil.
 func (c *committer) withdraw(entries []*entry) []job.Word {
 	batch := make([]job.Cancellation, len(entries))
 	for i, e := range entries {

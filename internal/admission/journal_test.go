@@ -18,7 +18,8 @@ import (
 type fakeJournal struct {
 	mu       sync.Mutex
 	rows     []job.Living
-	adopted  []job.ID
+	expected []job.KeyKept
+	adopted  []job.KeyKept
 	taken    []job.Cancellation
 	err      error // of Accept
 	unknown  error // of Adopt
@@ -41,10 +42,16 @@ func (j *fakeJournal) Accept(ctx context.Context, rows []job.Living) error {
 	return j.err
 }
 
-func (j *fakeJournal) Adopt(_ context.Context, ids []job.ID) error {
+func (j *fakeJournal) Expect(keys []job.KeyKept) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.adopted = append(j.adopted, ids...)
+	j.expected = append(j.expected, keys...)
+}
+
+func (j *fakeJournal) Adopt(_ context.Context, firsts []job.KeyKept) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.adopted = append(j.adopted, firsts...)
 	return j.unknown
 }
 
@@ -136,14 +143,37 @@ func TestJournal_Refused_S3(t *testing.T) {
 	}
 }
 
+// Keys are known to the journal before their submits are sent: whoever claims such a job may be there first.
+func TestJournal_KeysAreExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &fakeJournal{}
+		key := job.Idempotency{Key: "k", Body: "b"}
+		var sent []job.KeyKept
+		a := journaled(t, &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
+			j.mu.Lock()
+			sent = slices.Clone(j.expected)
+			j.mu.Unlock()
+			return slices.Repeat([]job.SubmitReply{{Word: job.OK, ArrivedAt: landed}}, len(batch)), nil
+		}}, j)
+		if _, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid}); err != nil || len(sent) != 0 {
+			t.Errorf("%v, expected %v of a submit without a key", err, sent)
+		}
+		accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: key})
+		if err != nil || !slices.Equal(sent, []job.KeyKept{{Idempotency: key, ID: accepted.ID}}) {
+			t.Errorf("%v, expected %v", err, sent)
+		}
+	})
+}
+
 // A repeat is answered when the first submit's row is there: who accepted it may have died before it wrote one.
 func TestJournal_ReplaysAreAdopted_F19_S13(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &fakeJournal{}
 		q := &fakeQueue{answer: script(job.SubmitReply{Word: job.Replay, First: "first"})}
 		a := journaled(t, q, j)
-		accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid})
-		if err != nil || accepted.ID != "first" || !accepted.Replayed || !slices.Equal(j.adopted, []job.ID{"first"}) {
+		key := job.Idempotency{Key: "k", Body: "b"}
+		accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: key})
+		if err != nil || accepted.ID != "first" || !accepted.Replayed || !slices.Equal(j.adopted, []job.KeyKept{{Idempotency: key, ID: "first"}}) {
 			t.Errorf("%+v, %v, adopted %v", accepted, err, j.adopted)
 		}
 		j.unknown = job.ErrUnavailable

@@ -11,9 +11,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
 // fakeQueue answers with a function and remembers its calls.
 type fakeQueue struct {

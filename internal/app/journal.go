@@ -24,6 +24,10 @@ func (j journal) Accept(ctx context.Context, rows []job.Living) error {
 	return j.writer.Accept(ctx, rows)
 }
 
+func (j journal) AcceptKeys(ctx context.Context, keys []job.KeyKept) error {
+	return j.writer.AcceptKeys(ctx, keys)
+}
+
 func (j journal) Cancelling(ctx context.Context, id job.ID) error {
 	return j.writer.Cancelling(ctx, id)
 }
@@ -34,7 +38,9 @@ type accepting struct {
 	ledger *ledger.Ledger
 }
 
-func (a accepting) Adopt(ctx context.Context, ids []job.ID) error { return a.ledger.Adopt(ctx, ids) }
+func (a accepting) Adopt(ctx context.Context, firsts []job.KeyKept) error {
+	return a.ledger.Adopt(ctx, firsts)
+}
 
 // journaled is the pool's queue in an embedded server, whose Redis goes with the process: what a claim begins is on disk before its handlers
 // start, so that a job which kills the process is known to have run.
@@ -44,17 +50,38 @@ type journaled struct {
 	log     *slog.Logger
 }
 
-// Claim hands nothing out that the journal did not take: it is asked again with the same number.
+// Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody would beat for it, and a
+// job that never ran must not lose its retries to a disk that is full. Asked again with the same number it finds nothing, and with the next one
+// what was given back.
 func (j journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
+	if j.journal.Down() {
+		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
+	}
 	reply, err := j.Queue.Claim(ctx, partition, r)
 	if err != nil || len(reply.Leases) == 0 {
 		return reply, err
 	}
 	if err := j.journal.Claimed(ctx, reply.Leases); err != nil {
-		// Claimed, but not to be run yet. Whatever the journal says of itself, the claim was carried out: its leases have to come home.
+		j.giveBack(ctx, partition, reply.Leases)
+		// Whatever the journal says of itself, the claim was carried out.
 		return job.ClaimReply{}, fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
 	}
 	return reply, nil
+}
+
+// giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the call's own time.
+const giveBackBound = 2 * time.Second
+
+func (j journaled) giveBack(ctx context.Context, partition int, leases []job.Lease) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
+	defer cancel()
+	batch := make([]job.GiveBack, len(leases))
+	for i := range leases {
+		batch[i].LeaseRef = leases[i].Ref()
+	}
+	if _, err := j.Queue.Release(ctx, partition, batch); err != nil {
+		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry", "jobs", len(leases), "err", err)
+	}
 }
 
 func (j journaled) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {

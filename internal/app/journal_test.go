@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// A claim that the journal does not take was carried out all the same: it must not pass for one that never was, or a stopping pool would
-// leave its leases behind. Asked again it hands them out.
+// A claim that the journal does not take was carried out all the same: it must not pass for one that never was. Its jobs are given back at no
+// cost, and the next claim hands them out.
 func TestClaimWaitsForTheJournal_F14(t *testing.T) {
 	a, err := archive.Open(archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.sqlite"), Journal: true})
 	if err != nil {
@@ -33,12 +33,23 @@ func TestClaimWaitsForTheJournal_F14(t *testing.T) {
 	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, job.ErrUnavailable) || len(reply.Leases) != 0 {
 		t.Fatalf("%d leases, %v", len(reply.Leases), err)
 	}
+	for range 3 {
+		if _, err := q.Claim(t.Context(), 0, e.NextClaim(1)); !errors.Is(err, job.ErrAmbiguous) {
+			t.Fatal(err)
+		}
+	}
+	if waits, err := e.Find(t.Context(), id); err != nil || waits.Status != job.Pending || waits.RetryCount != 0 {
+		t.Fatalf("%+v, %v", waits, err)
+	}
 	if err := j.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = j.Stop(context.Background()) }()
-	reply, err = q.Claim(t.Context(), 0, claim)
-	if err != nil || len(reply.Leases) != 1 || reply.Leases[0].ID != id || reply.Leases[0].Attempt != 1 {
+	if reply, err = q.Claim(t.Context(), 0, claim); err != nil || len(reply.Leases) != 0 {
+		t.Fatalf("the first claim asked again: %+v, %v", reply.Leases, err)
+	}
+	reply, err = q.Claim(t.Context(), 0, e.NextClaim(1))
+	if err != nil || len(reply.Leases) != 1 || reply.Leases[0].ID != id || reply.Leases[0].Attempt != 5 || reply.Leases[0].RetryCount != 0 {
 		t.Fatalf("%+v, %v", reply.Leases, err)
 	}
 	row, err := a.Journaled(t.Context(), id)

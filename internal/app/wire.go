@@ -48,7 +48,7 @@ func (v *server) wireQueue() {
 	})
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
-		Live: v.queue, Mover: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive, Plans: v.plans,
+		Live: v.queue, Mover: v.queue, Rooms: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive, Plans: v.plans,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
 	if c.Journaled() {
@@ -58,7 +58,7 @@ func (v *server) wireQueue() {
 		o.Journal, o.Restorer = journal{v.stores.archive, v.journal}, v.queue
 	}
 	v.ledger = ledger.New(o)
-	v.pulse = newPulse(v.queue, v.self, v.saw, v.log)
+	v.pulse = newPulse(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
 	if v.journal != nil {
 		v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 		v.gate.OnOpen(v.reconciler.Wake)
@@ -154,7 +154,9 @@ func (v *server) wireAPI() {
 		deps.Requests = c.Connections // as many as HTTP/1 could bring
 	}
 	engine = httpapi.NewHandler(deps)
-	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, engine, httpapi.Limits{Connections: c.Connections, H2C: c.H2C}, v.log)
+	limits := connectionLimits(c)
+	limits.H2C = c.H2C
+	v.http = httpapi.NewServer("TIERQ_ADDR", c.Addr, engine, limits, v.log)
 	v.http.OnDrain(v.drainStreams)
 	v.door = door
 }

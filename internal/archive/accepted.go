@@ -93,6 +93,7 @@ func (r *acceptedRow) living() (l job.Living, err error) {
 // notes is what one transaction of the journal writes.
 type notes struct {
 	rows    []*job.Living // whole rows, see laterStands
+	keys    []*job.KeyKept
 	waits   []*job.Waits
 	cancels []job.ID
 }
@@ -104,12 +105,12 @@ const (
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1 WHERE job_id = ?"
 )
 
-// note writes notes in one transaction, and the Idempotency-Keys of its rows, which stay for keepKeys. A row whose outcome SQL has already
+// note writes notes in one transaction, and with them the Idempotency-Keys of its rows. Keys stay for keepKeys. A row whose outcome SQL has already
 // is gone again when the transaction ends; if the two were written at the same moment it may stay, and Sweep finds it.
 func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) error {
 	// One order for all writers, as in record. A job's rows stay in the order in which they came.
 	slices.SortStableFunc(n.rows, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
-	keys := keysOf(n.rows, keepKeys)
+	keys := keysOf(n, keepKeys)
 	size := sizeFor(len(n.rows))
 	ended, drop := a.findEnded(size), a.dropAccepted(size)
 	queries := slices.Concat(a.inserts.statements(acceptedTable.name, len(n.rows)), a.inserts.statements(keyTable.name, len(keys)))

@@ -19,7 +19,7 @@ func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
 	for partition, part := range job.Batches(batch, id, func(*settled) int { return 0 }) {
 		acks := make([]job.Ack, len(part))
 		for i, s := range part {
-			acks[i] = job.Ack{ID: s.ID, Generation: s.Generation, Attempt: s.Attempt, Status: s.held}
+			acks[i] = job.Ack{ID: s.ID, Generation: s.Generation, Attempt: s.Attempt, Status: s.held, Known: s.known}
 		}
 		call, cancel := context.WithTimeout(ctx, ackTimeout)
 		_, err := w.acks.Acknowledge(call, partition, acks)

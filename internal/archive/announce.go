@@ -44,14 +44,14 @@ func (w *Writer) announce(ctx context.Context, batch []settled) []settled {
 	return rest
 }
 
-// held is what SQL holds of the outcomes. Where that is another ending than ours it is read; if the job's next life has ended meanwhile,
+// held is what SQL holds of the outcomes. Where it had one before ours, that one is read: a job that ran twice may have ended alike with another result; if the job's next life has ended meanwhile,
 // that one's ending was announced in its place.
 func (w *Writer) held(ctx context.Context, batch []settled) ([]job.Outcome, error) {
 	outcomes := make([]job.Outcome, 0, len(batch))
 	for _, s := range batch {
 		o := s.Outcome
 		o.Status = s.held
-		if s.differs {
+		if s.known {
 			j, err := w.archive.Find(ctx, s.ID)
 			if err != nil {
 				return nil, err

@@ -141,16 +141,29 @@ func TestUsedAPIKeys(t *testing.T) {
 	})
 }
 
-// A list of tiers that somebody broke by hand must not be read as all tiers.
+// A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the same: a revocation must arrive.
 func TestBrokenAPIKey(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
-		k, err := s.AddAPIKey(t.Context(), aKey(1))
-		if err != nil {
+		ctx := t.Context()
+		bad, good := aKey(1), job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}
+		for _, k := range []job.StoredKey{bad, good} {
+			if _, err := s.AddAPIKey(ctx, k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		execute(t, s.DB, "UPDATE api_keys SET tiers = '[\"PUBLIC\"' WHERE id = '"+bad.ID+"'")
+		if _, err := s.RevokeAPIKey(ctx, good.ID); err != nil {
 			t.Fatal(err)
 		}
-		execute(t, s.DB, "UPDATE api_keys SET tiers = '[\"PAID\"'")
-		if _, err := s.APIKeys(t.Context()); err == nil || !strings.Contains(err.Error(), k.ID) {
-			t.Errorf("%v", err)
+		keys, err := s.APIKeys(ctx)
+		if err != nil || len(keys) != 2 || keys[1].RevokedAt.IsZero() {
+			t.Fatalf("%+v, %v", keys, err)
+		}
+		if _, err := s.APIKey(ctx, bad.ID); err == nil || !strings.Contains(err.Error(), bad.ID) {
+			t.Errorf("asked for alone: %v", err)
+		}
+		if k := keys[0]; k.ID != bad.ID || k.Role != "" || k.Hash != [32]byte{} || k.RevokedAt.IsZero() {
+			t.Errorf("%+v", k)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,7 @@ func TestReadOnly_F37(t *testing.T) {
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		record(t, w, completed(1))
 
+		before := connections(t, root, "tierq")
 		execute(t, root, "SET GLOBAL read_only = 1")
 		w.Offer(completed(2))
 		if err := w.Record(t.Context(), []job.Outcome{completed(3)}); !errors.Is(err, job.ErrUnavailable) {
@@ -212,6 +214,10 @@ func TestReadOnly_F37(t *testing.T) {
 		if st := w.Stats(); !st.Down || st.Waiting != 1 || st.Refused != 0 {
 			t.Errorf("%+v", st)
 		}
+		testkit.Eventually(t, within, "the connections from before are given up", func() (bool, string) {
+			now := connections(t, root, "tierq")
+			return len(before) > 0 && !slices.ContainsFunc(before, func(id int) bool { return slices.Contains(now, id) }), fmt.Sprint(before, " before, now ", now)
+		})
 		execute(t, root, "SET GLOBAL read_only = 0")
 		testkit.Eventually(t, within, "the row", func() (bool, string) {
 			return r.count() == 2, fmt.Sprintf("%+v", w.Stats())
@@ -221,6 +227,27 @@ func TestReadOnly_F37(t *testing.T) {
 			t.Errorf("%d results", n)
 		}
 	})
+}
+
+// connections are the server's ids of those that a user has.
+func connections(t *testing.T, db *sql.DB, user string) (ids []int) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SELECT id FROM information_schema.processlist WHERE user = ?", user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id int
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
 }
 
 func open(t *testing.T, dsn string) *sql.DB {

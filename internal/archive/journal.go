@@ -40,6 +40,7 @@ type Journal struct {
 	archive *Archive
 	opts    JournalOptions
 	log     *slog.Logger
+	coming  expected
 
 	mu       sync.Mutex
 	waiting  waitingList
@@ -97,7 +98,26 @@ func (j *Journal) Accept(ctx context.Context, rows []job.Living) error {
 		l := rows[i] // the caller may go on with its own
 		notes[i] = noted{row: &l}
 	}
-	return j.put(ctx, "journal", notes)
+	if err := j.put(ctx, "journal", notes); err != nil {
+		return err
+	}
+	j.coming.forget(rows)
+	return nil
+}
+
+// Expect hears of the Idempotency-Keys of submits before they are sent: a job of theirs may be claimed before its row is written, and then it
+// is the claim that writes the row.
+func (j *Journal) Expect(keys []job.KeyKept) { j.coming.add(keys) }
+
+// AcceptKeys keeps Idempotency-Keys of jobs that have a row, or an outcome. One that is there for the same job keeps its time; for others it
+// begins now, whatever Expires says.
+func (j *Journal) AcceptKeys(ctx context.Context, keys []job.KeyKept) error {
+	notes := make([]noted, len(keys))
+	for i := range keys {
+		k := keys[i]
+		notes[i] = noted{key: &k}
+	}
+	return j.put(ctx, "journal keys", notes)
 }
 
 // Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. A row that is not there yet, or is of an earlier
@@ -106,7 +126,7 @@ func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	notes := make([]noted, len(leases))
 	for i := range leases {
 		l := job.Living{Job: leases[i].Job, Priority: j.opts.Priority(leases[i].Tier), RunID: j.opts.RunID(leases[i].ID.Partition())}
-		l.RunAt = time.Time{}
+		l.RunAt, l.Idempotency = time.Time{}, j.coming.of(l.ID)
 		notes[i] = noted{row: &l}
 	}
 	return j.put(ctx, "journal claims", notes)

@@ -64,6 +64,8 @@ func (j *Journal) write(ctx context.Context, batch []noted) bool {
 		switch {
 		case b.row != nil:
 			n.rows = append(n.rows, b.row)
+		case b.key != nil:
+			n.keys = append(n.keys, b.key)
 		case b.waits != nil:
 			n.waits = append(n.waits, b.waits)
 		default:
@@ -132,6 +134,8 @@ func idsOf(batch []noted) []job.ID {
 		switch {
 		case n.row != nil:
 			ids[i] = n.row.ID
+		case n.key != nil:
+			ids[i] = n.key.ID
 		case n.waits != nil:
 			ids[i] = n.waits.ID
 		default:

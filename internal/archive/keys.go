@@ -14,14 +14,15 @@ import (
 
 // keyOfJob is an Idempotency-Key on its way into the journal.
 type keyOfJob struct {
-	*job.Living
+	job.Idempotency
+	id   job.ID
 	keep time.Duration
 }
 
 var keyTable = table[keyOfJob]{"idempotency_keys", []column[keyOfJob]{
-	{"idem_key", func(k keyOfJob) any { return k.Idempotency.Key }},
-	{"body", func(k keyOfJob) any { return k.Idempotency.Body }},
-	{"job_id", func(k keyOfJob) any { return string(k.ID) }},
+	{"idem_key", func(k keyOfJob) any { return k.Key }},
+	{"body", func(k keyOfJob) any { return k.Body }},
+	{"job_id", func(k keyOfJob) any { return string(k.id) }},
 	{"expires_at", func(k keyOfJob) any { return k.keep.Milliseconds() }},
 }}
 
@@ -34,15 +35,18 @@ func newestJobHasIt(d dialect) string {
 	return set("body") + ", " + set("expires_at") + ", job_id = " + d.offered("job_id") // the last: see laterStands
 }
 
-// keysOf are the keys of rows, in one order for all writers.
-func keysOf(rows []*job.Living, keep time.Duration) []keyOfJob {
+// keysOf are the keys of notes, those of rows among them, in one order for all writers.
+func keysOf(n *notes, keep time.Duration) []keyOfJob {
 	var keys []keyOfJob
-	for _, l := range rows {
+	for _, l := range n.rows {
 		if l.Idempotency.Key != "" {
-			keys = append(keys, keyOfJob{l, keep})
+			keys = append(keys, keyOfJob{l.Idempotency, l.ID, keep})
 		}
 	}
-	slices.SortStableFunc(keys, func(x, y keyOfJob) int { return cmp.Compare(x.Idempotency.Key, y.Idempotency.Key) })
+	for _, k := range n.keys {
+		keys = append(keys, keyOfJob{k.Idempotency, k.ID, keep})
+	}
+	slices.SortStableFunc(keys, func(x, y keyOfJob) int { return cmp.Compare(x.Key, y.Key) })
 	return keys
 }
 

@@ -61,3 +61,61 @@ func TestKeys_F19(t *testing.T) {
 		}
 	})
 }
+
+// A key comes in without a row where its job has one, or has ended. Like a row's it takes the key over, and one that is there keeps its time.
+func TestAcceptKeys(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})
+		without := living(1)
+		without.Idempotency = job.Idempotency{}
+		done(t, j.Accept(t.Context(), []job.Living{without, living(2)}))
+		soon := time.Now().UTC().Add(5 * time.Minute).Format("2006-01-02 15:04:05.000000")
+		execute(t, s.DB, "UPDATE idempotency_keys SET expires_at = '"+soon+"'")
+		keys := []job.KeyKept{{Idempotency: living(1).Idempotency, ID: id(1)}, {Idempotency: living(2).Idempotency, ID: id(2)}}
+		done(t, j.AcceptKeys(t.Context(), keys))
+		done(t, j.AcceptKeys(t.Context(), nil))
+		kept, err := s.Keys(t.Context(), "", 10)
+		done(t, err)
+		if len(kept) != 2 {
+			t.Fatalf("%d keys", len(kept))
+		}
+		for i, k := range kept {
+			if k.Idempotency != keys[i].Idempotency || k.ID != keys[i].ID {
+				t.Errorf("%+v, want %+v", k, keys[i])
+			}
+			if left := time.Until(k.Expires); (left > 10*time.Minute) != (i == 0) {
+				t.Errorf("%s is kept for %v", k.Key, left)
+			}
+		}
+		if n := s.Count(t, "accepted_jobs"); n != 2 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// A claim that is in the journal before its submit brings the key along, also if nothing is written after it.
+func TestClaimBringsTheKey(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})
+		j.Expect([]job.KeyKept{{Idempotency: living(1).Idempotency, ID: id(1)}, {Idempotency: living(3).Idempotency, ID: id(3)}})
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1), lease(2, 1, 1)}))
+		kept, err := s.Keys(t.Context(), "", 10)
+		done(t, err)
+		if len(kept) != 1 || kept[0].ID != id(1) || kept[0].Idempotency != living(1).Idempotency {
+			t.Errorf("keys %+v", kept)
+		}
+		row := accepted(t, s, 1)
+		if row["idempotency_key"] != living(1).Idempotency.Key || row["attempt"] != int64(1) {
+			t.Errorf("row %v", row)
+		}
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(3)}))
+		// From here on the row has it, and a claim need not write it again.
+		execute(t, s.DB, "DELETE FROM idempotency_keys")
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2), lease(3, 1, 1)}))
+		if n := s.Count(t, "idempotency_keys"); n != 0 {
+			t.Errorf("%d keys were written again", n)
+		}
+	})
+}

@@ -119,7 +119,8 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 }
 
 // Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the database's clock, PROCESSING if
-// it ran when the journal last heard of it, otherwise PENDING. It returns job.ErrNotFound for a job that is not there or has ended.
+// it ran when the journal last heard of it, CANCELLED if it waited and is to end so, otherwise PENDING. It returns job.ErrNotFound
+// for a job that is not there or has ended.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
 		Row   acceptedRow `gorm:"embedded"`
@@ -135,6 +136,8 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	switch {
 	case l.Running():
 		l.Status = job.Processing
+	case l.CancelRequested:
+		l.Status = job.Cancelled
 	case row.Later == 1:
 		l.Status = job.Scheduled
 	}

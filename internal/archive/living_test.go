@@ -167,12 +167,14 @@ func TestJournaled(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		rows := []job.Living{living(0), living(1), living(2), living(3), living(4)}
+		rows := []job.Living{living(0), living(1), living(2), living(3), living(4), living(5), living(6)}
 		due := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		rows[1].RunAt, rows[2].RunAt = due, arrival // the latter is due
 		rows[4].Generation = 2
+		rows[5].RunAt, rows[5].CancelRequested = due, true
 		done(t, j.Accept(t.Context(), rows))
-		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 1, 1)}))
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 1, 1), lease(6, 1, 1)}))
+		done(t, j.Cancelling(t.Context(), id(6)))
 		outcomeOnly(t, s, 4, 1)
 		for n, change := range []func(*job.Job){
 			func(*job.Job) {},
@@ -180,6 +182,8 @@ func TestJournaled(t *testing.T) {
 			func(j *job.Job) { j.RunAt = time.Time{} },
 			func(j *job.Job) { *j = lease(3, 1, 1).Job },
 			func(*job.Job) {},
+			func(j *job.Job) { j.Status, j.RunAt, j.CancelRequested = job.Cancelled, time.Time{}, true },
+			func(j *job.Job) { *j, j.CancelRequested = lease(6, 1, 1).Job, true },
 		} {
 			want := rows[n].Job
 			want.Status = job.Pending

@@ -63,7 +63,8 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, erro
 func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Config, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("read MySQL DSN, which is written user:password@tcp(host:3306)/database: %w", err) // the driver's message does not repeat the DSN
+		// The driver's message may repeat parts of a DSN, but none of those that the settings let through.
+		return nil, fmt.Errorf("read MySQL DSN, which is written user:password@tcp(host:3306)/database: %w", err)
 	}
 	if cfg.DBName == "" {
 		return nil, errors.New("read MySQL DSN: it names no database")

@@ -8,9 +8,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// noted is one row, or one change of a row, that waits for the journal: one of the three.
+// noted is one row, or one change of a row, that waits for the journal: one of the four.
 type noted struct {
 	row     *job.Living
+	key     *job.KeyKept
 	waits   *job.Waits
 	cancels job.ID
 

@@ -52,14 +52,14 @@ func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
 		other, another := failed(1), completed(2)
 		other.Attempt = 4
 		record(t, w, other, another, completed(3))
-		if got, want := r.ack(id(1)), (job.Ack{ID: id(1), Generation: 1, Attempt: 4, Status: job.Completed}); got != want {
+		if got, want := r.ack(id(1)), (job.Ack{ID: id(1), Generation: 1, Attempt: 4, Status: job.Completed, Known: true}); got != want {
 			t.Errorf("acknowledged %+v, want %+v", got, want)
 		}
 		if got := r.ack(id(2)).Status; got != job.Failed {
 			t.Errorf("acknowledged %s, want SQL's FAILED", got)
 		}
-		if got := r.ack(id(3)).Status; got != job.Completed {
-			t.Errorf("the bystander was acknowledged as %s", got)
+		if got := r.ack(id(3)); got.Status != job.Completed || got.Known {
+			t.Errorf("the bystander was acknowledged as %+v", got)
 		}
 		if n := s.Count(t, "failed_jobs WHERE job_id = ?", string(id(1))); n != 0 {
 			t.Error("a completed job became a dead letter")

@@ -18,8 +18,8 @@ const (
 // settled is an outcome that SQL has, with what SQL holds of it.
 type settled struct {
 	*entry
-	held    job.Status
-	differs bool // it is another ending than ours
+	held  job.Status
+	known bool // SQL had it before: it may be another ending than ours, and stands
 }
 
 // loop writes batch after batch until Stop, then what still waits.
@@ -124,9 +124,8 @@ func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]endin
 		if !known {
 			continue
 		}
-		done[i].held = held.status
+		done[i].held, done[i].known = held.status, true
 		if held.status != e.Status.Shown() || held.attempt != e.Attempt {
-			done[i].differs = true
 			w.stats.differences.Add(1)
 			w.log.Warn("SQL has another outcome, which stands", "job_id", e.ID, "generation", e.Generation,
 				"held", held.status, "held_attempt", held.attempt, "offered", e.Status.Shown(), "attempt", e.Attempt)

@@ -72,7 +72,7 @@ func TestEmbeddedKilledInALoop_F07(t *testing.T) {
 	if len(ids) < 4*embeddedKills {
 		t.Errorf("only %d jobs in %d kills: no load", len(ids), embeddedKills)
 	}
-	l.keysMadeOneJobEach()
+	l.keysMadeOneJobEach(e)
 }
 
 // A job that kills its process is tried maxRetries + 1 times, also when the queue dies with it; its neighbours live.

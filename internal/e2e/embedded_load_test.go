@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"database/sql"
 	"fmt"
+	"maps"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,12 +24,15 @@ type embeddedLoad struct {
 	mu       sync.Mutex
 	accepted map[string]bool
 	keys     map[string]map[string]bool // key -> the ids it was answered with
+	asked    map[string][2]string       // key -> tier and body
 	doubts   int
 	repeats  int
 }
 
 func newEmbeddedLoad(t *testing.T, file string) *embeddedLoad {
-	l := &embeddedLoad{t: t, file: file, over: make(chan struct{}), accepted: map[string]bool{}, keys: map[string]map[string]bool{}}
+	l := &embeddedLoad{
+		t: t, file: file, over: make(chan struct{}), accepted: map[string]bool{}, keys: map[string]map[string]bool{}, asked: map[string][2]string{},
+	}
 	l.base.Store("")
 	return l
 }
@@ -61,12 +68,12 @@ func (l *embeddedLoad) submit(submitter int) {
 	}
 }
 
-// send reports whether the server answered.
+// send reports whether the server answered. A key is its jobs' trace as well, by which they are found in SQL.
 func (l *embeddedLoad) send(tier, body, key string) bool {
 	base, _ := l.base.Load().(string)
 	var header []string
 	if key != "" {
-		header = []string{"Idempotency-Key", key}
+		header = []string{"Idempotency-Key", key, "X-Trace-Id", key}
 	}
 	a, err := try(http.MethodPost, base+"/"+tier+"/submit", body, header...)
 	l.mu.Lock()
@@ -84,7 +91,7 @@ func (l *embeddedLoad) send(tier, body, key string) bool {
 		if l.keys[key] == nil {
 			l.keys[key] = map[string]bool{}
 		}
-		l.keys[key][id] = true
+		l.keys[key][id], l.asked[key] = true, [2]string{tier, body}
 	}
 	return true
 }
@@ -99,17 +106,69 @@ func (l *embeddedLoad) ids() []string {
 	return ids
 }
 
-// keysMadeOneJobEach asks once more under every key: it must be the job that was answered before.
-func (l *embeddedLoad) keysMadeOneJobEach() {
+// keysMadeOneJobEach asks once more under every key: it must be the job that was answered before, and the only one that SQL has of the key, beside
+// those that were withdrawn. A key whose submitter never had an answer may have made one too.
+func (l *embeddedLoad) keysMadeOneJobEach(e *embedded) {
 	l.t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	asked := maps.Clone(l.asked) // each send writes it again
+	keys := slices.Collect(maps.Keys(asked))
+	var group sync.WaitGroup
+	for part := range slices.Chunk(keys, len(keys)/8+1) {
+		group.Go(func() {
+			for _, key := range part {
+				if !l.send(asked[key][0], asked[key][1], key) {
+					l.t.Errorf("key %s was not answered again", key)
+				}
+			}
+		})
+	}
+	group.Wait()
 	for key, ids := range l.keys {
 		if len(ids) > 1 {
 			l.t.Errorf("key %s was answered with %d jobs", key, len(ids))
 		}
 	}
-	if len(l.keys) == 0 {
+	made := e.jobsByTrace("k-%")
+	for key, n := range made {
+		if n > 1 {
+			l.t.Errorf("key %s made %d jobs", key, n)
+		}
+	}
+	for _, key := range keys {
+		if made[key] == 0 {
+			l.t.Errorf("key %s made no job", key)
+		}
+	}
+	if len(keys) == 0 {
 		l.t.Error("no keys")
 	}
+}
+
+// jobsByTrace counts the jobs, living or ended, of each trace that is like a pattern; those that ended CANCELLED are left out.
+func (e *embedded) jobsByTrace(like string) map[string]int {
+	e.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(e.dir, "tierq.sqlite")+"?mode=ro&_pragma=busy_timeout(5000)")
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	rows, err := db.Query(`SELECT trace_id, COUNT(*) FROM (SELECT job_id, trace_id FROM accepted_jobs
+		UNION SELECT job_id, trace_id FROM job_outcomes WHERE outcome <> 'CANCELLED') WHERE trace_id LIKE ? GROUP BY trace_id`, like)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	made := map[string]int{}
+	for rows.Next() {
+		var trace string
+		var n int
+		if err := rows.Scan(&trace, &n); err != nil {
+			e.t.Fatal(err)
+		}
+		made[trace] = n
+	}
+	if err := rows.Err(); err != nil {
+		e.t.Fatal(err)
+	}
+	return made
 }

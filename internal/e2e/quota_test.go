@@ -207,6 +207,27 @@ func overQuota(t *testing.T, start func() *server) {
 	}
 	full()
 	cancelAll()
+
+	// A retry of one's own dead letter is a job more as well: a hundred of them are no way around the quota.
+	dead := accepted(t, submit(`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]}}`))
+	failed := func() {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, "it fails", func() (bool, string) {
+			a := s.asks(ann.Key, http.MethodGet, "/result/poll?jobId="+dead, "")
+			return strings.Contains(string(a.body), `"currentJobStatus":"FAILED"`), string(a.body)
+		})
+	}
+	failed()
+	for range 5 {
+		accepted(t, submit(`{"delaySeconds":3600}`))
+	}
+	testkit.Eventually(t, 10*time.Second, "its failure is in SQL, and its retry is over the quota", func() (bool, string) {
+		a := s.asks(ann.Key, http.MethodPost, "/jobs/"+dead+"/retry", "")
+		return a.status == http.StatusTooManyRequests, fmt.Sprintf("%d %s", a.status, a.body)
+	})
+	cancelAll()
+	wants(t, s.asks(ann.Key, http.MethodPost, "/jobs/"+dead+"/retry", ""), http.StatusAccepted, "")
+	failed()
 }
 
 var jobID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)

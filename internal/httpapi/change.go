@@ -3,6 +3,7 @@ package httpapi
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -80,10 +81,16 @@ func (a *api) requeue(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	err = a.Requeue.Requeue(c.Request.Context(), id, requestID(callerOf(c).Owner(), key))
+	caller := callerOf(c)
+	request := requestID(caller.Owner(), key)
+	if !caller.Admin() {
+		err = a.requeueOwn(c, id, request)
+	} else if err = a.Requeue.Requeue(c.Request.Context(), id, request); err != nil {
+		err = inDoubt(err, requeueInDoubt)
+	}
 	a.byOperator(c, "job.requeue", id, nil, err)
 	if err != nil {
-		return aboutJob(inDoubt(err, requeueInDoubt), id)
+		return aboutJob(err, id)
 	}
 	c.Writer.Header().Set("Location", pollPath+string(id))
 	return write(c, http.StatusAccepted, &struct {
@@ -91,6 +98,27 @@ func (a *api) requeue(c *gin.Context) error {
 		Status  job.Status `json:"status"`
 		TraceID string     `json:"traceId"`
 	}{id, job.Pending, traceOf(c)})
+}
+
+// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that nobody owns may be of any),
+// his tier's share of the capacity and his quota.
+func (a *api) requeueOwn(c *gin.Context, id job.ID, request string) error {
+	caller := callerOf(c)
+	j, err := a.find(c, id)
+	if err == nil {
+		err = mayTier(c, j.Tier)
+	}
+	if err == nil {
+		err = mayType(caller, j.Type)
+	}
+	if err != nil {
+		return err
+	}
+	err = a.Requeue.RequeueOwn(c.Request.Context(), id, request, caller.Key.InFlight)
+	if errors.Is(err, job.ErrQueueFull) {
+		return &problem{kind: queueFull, retry: a.Submit.Hint(j.Tier)}
+	}
+	return inDoubt(a.overQuota(err, &job.Submission{Tier: j.Tier, Quota: caller.Key.InFlight}), requeueInDoubt)
 }
 
 // requestID names one request: by its caller's key, else by chance.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tierq/tierq/internal/job"
@@ -72,6 +73,47 @@ func TestRequeue_S0_E4_S0_S7_S1_E4_S1_S5(t *testing.T) {
 		wantProblem(t, r.do("POST", path, ""), 404, "JOB_NOT_FOUND")
 		r.requeue = func(job.ID, string) error { return job.ErrUnknownTier }
 		wantProblem(t, r.do("POST", path, ""), 404, "UNKNOWN_TIER")
+	}
+}
+
+// A submitter's retry is a submit once more: held to his tiers and types, his tier's share and his quota. An administrator's is not.
+func TestRequeue_OfOnesOwn_A26_A29(t *testing.T) {
+	retry := "/jobs/" + string(knownID) + "/retry"
+	r, _ := owned(t, mine)
+	r.requeue = func(job.ID, string) error { return nil }
+	caller := callers["submit"]
+	caller.Key.ID, caller.Key.InFlight = mine, 7
+	r.behind(caller)
+	if rec := r.do("POST", retry, ""); rec.Code != 202 || len(r.quotas) != 1 || r.quotas[0] != 7 {
+		t.Fatal(rec.Code, r.quotas)
+	}
+	r.requeue = func(job.ID, string) error { return fmt.Errorf("requeue: %w", job.ErrQueueFull) }
+	rec := r.do("POST", retry, "")
+	wantProblem(t, rec, 503, "QUEUE_FULL")
+	if rec.Header().Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	r.requeue = func(job.ID, string) error { return fmt.Errorf("requeue: %w", job.ErrQuota) }
+	rec = r.do("POST", retry, "")
+	wantProblem(t, rec, 429, "RATE_LIMITED")
+	if rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), "as many jobs under way as it may: 7") {
+		t.Error(rec.Header(), rec.Body)
+	}
+
+	r.quotas, r.requeue = nil, func(job.ID, string) error { return nil }
+	for name, narrow := range map[string]func(*job.Key){
+		"another tier": func(k *job.Key) { k.Tiers = []job.Tier{job.Public} }, "another type": func(k *job.Key) { k.Types = []string{"PAIR"} },
+	} {
+		caller := caller
+		narrow(&caller.Key)
+		r.behind(caller)
+		if rec := r.do("POST", retry, ""); rec.Code != 403 || len(r.quotas) != 0 {
+			t.Errorf("%s: %d, asked %v", name, rec.Code, r.quotas)
+		}
+	}
+	r.behind(callers["admin"])
+	if rec := r.do("POST", retry, ""); rec.Code != 202 || len(r.quotas) != 0 {
+		t.Errorf("an administrator's: %d, held to %v", rec.Code, r.quotas)
 	}
 }
 

@@ -48,6 +48,8 @@ type Requeuer interface {
 	// Requeue promises it: nil = it will happen. The same requestID is the same promise. job.ErrWrongState unless the job is FAILED;
 	// job.ErrAmbiguous: it may happen.
 	Requeue(ctx context.Context, id job.ID, requestID string) error
+	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull, job.ErrQuota.
+	RequeueOwn(ctx context.Context, id job.ID, requestID string, quota int) error
 	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
 	RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool) (matched, requeued int, err error)
 }

@@ -28,6 +28,7 @@ type rooms struct {
 	dead        func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	eachDead    error // after the letters
 	requeue     func(id job.ID, requestID string) error
+	quotas      []int // to which owners' requeues were held
 	requeueDead func(f job.Filter, limit int, dryRun bool) (int, int, error)
 	await       func(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
 	follow      func(ctx context.Context, heard func(job.Job) error) error
@@ -122,6 +123,11 @@ func (r *rooms) EachDead(_ context.Context, _ job.Filter, yield func(job.DeadLet
 }
 
 func (r *rooms) Requeue(_ context.Context, id job.ID, requestID string) error {
+	return r.requeue(id, requestID)
+}
+
+func (r *rooms) RequeueOwn(_ context.Context, id job.ID, requestID string, quota int) error {
+	r.quotas = append(r.quotas, quota)
 	return r.requeue(id, requestID)
 }
 

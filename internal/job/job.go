@@ -117,4 +117,5 @@ type Ack struct {
 	Generation int
 	Attempt    int
 	Status     Status // COMPLETED, FAILED or CANCELLED
+	Known      bool   // SQL had an outcome of this life before, which stands: what Redis has of the result may be another's
 }

@@ -81,8 +81,8 @@ type Completion struct {
 	Result []byte
 }
 
-// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it. Once is the Idempotency-Key that
-// goes with the job, so that it may be used again; "" = it stays, or there is none.
+// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it, and no other submit was
+// answered with it. Once is the Idempotency-Key that goes with the job, so that it may be used again; "" = it stays, or there is none.
 type Cancellation struct {
 	ID         ID
 	Generation int

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/tierq/tierq/internal/job"
@@ -73,5 +74,45 @@ func TestCancel_LostAnswer(t *testing.T) {
 	}
 	if word, err := l.Cancel(t.Context(), someID); word != job.WasCancelled || err != nil || lost != 2 {
 		t.Errorf("%q, %v after %d calls", word, err, lost)
+	}
+}
+
+// A job that Redis lost and the journal has is not nobody's: its cancel is noted, and done if Redis has it again by then.
+func TestCancel_LostByRedis(t *testing.T) {
+	for name, c := range map[string]struct {
+		hurt  func(r *restorer, j *fakeJournal)
+		want  job.Word
+		err   error
+		noted bool
+	}{
+		"not there yet": {func(*restorer, *fakeJournal) {}, "", job.ErrAmbiguous, true},
+		"given back meanwhile": {func(r *restorer, j *fakeJournal) {
+			j.noting = func() { r.jobs[testID(0)] = is(testID(0), job.Pending, 1) }
+		}, job.WasCancelled, nil, true},
+		"it runs again": {func(r *restorer, j *fakeJournal) {
+			j.noting = func() { r.jobs[testID(0)] = is(testID(0), job.Processing, 1) }
+		}, job.Cancel, nil, true},
+		"SQL down":  {func(_ *restorer, j *fakeJournal) { j.down = job.ErrUnavailable }, "", job.ErrUnavailable, false},
+		"nobody's":  {func(_ *restorer, j *fakeJournal) { clear(j.rows) }, "", job.ErrNotFound, false},
+		"has ended": {func(_ *restorer, j *fakeJournal) { j.ended[testID(0)] = true }, "", job.ErrNotFound, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, r, j := journaled(1)
+			c.hurt(r, j)
+			word, err := l.Cancel(t.Context(), testID(0))
+			if word != c.want || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+				t.Errorf("%q, %v; want %q, %v", word, err, c.want, c.err)
+			}
+			if noted := slices.Contains(j.cancelling, testID(0)); noted != c.noted {
+				t.Errorf("noted: %v", noted)
+			}
+		})
+	}
+	l, _, _ := journaled(1)
+	if err := l.Requeue(t.Context(), testID(0), ""); !errors.Is(err, job.ErrWrongState) {
+		t.Errorf("requeue of a living job: %v", err)
+	}
+	if err := l.Requeue(t.Context(), testID(9), ""); !errors.Is(err, job.ErrNotFound) {
+		t.Errorf("requeue of nobody's: %v", err)
 	}
 }

@@ -53,6 +53,11 @@ type Promises interface {
 	Reopen(ctx context.Context, runs []string) (int64, error)
 }
 
+// Rooms say whether one more job would be taken in now: nil, job.ErrQueueFull, job.ErrQuota.
+type Rooms interface {
+	Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error
+}
+
 // Plans are the tiers as this process knows them.
 type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
@@ -61,7 +66,8 @@ type Plans interface {
 // Journal is the accept journal: a row for each living job. Runs are the runs of Redis that rows name; Lost are those of one of them whose jobs have
 // not ended, by id, beginning behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
 // the Idempotency-Keys that still stand, by key; DropKeys deletes those that do not. Journaled is a living job as its row has it, job.ErrNotFound without one.
-// Known says which jobs have a row or an outcome. Accept adds rows.
+// LivingOf reads rows of jobs that have not ended. Known says which jobs have a row or an outcome. Accept adds rows, AcceptKeys keys of jobs that
+// have one or the other. Cancelling notes that a job is to end CANCELLED, if it has a row.
 type Journal interface {
 	Runs(ctx context.Context) ([]string, error)
 	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)
@@ -70,13 +76,16 @@ type Journal interface {
 	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
 	DropKeys(ctx context.Context) (int64, error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
+	LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error)
 	Known(ctx context.Context, ids []job.ID) ([]bool, error)
 	Accept(ctx context.Context, rows []job.Living) error
+	AcceptKeys(ctx context.Context, keys []job.KeyKept) error
 	Cancelling(ctx context.Context, id job.ID) error
 }
 
-// Restorer is a Redis that is given back what it lost. Lease says whether this process is the one to do it now.
+// Restorer is a Redis that is given back what it lost. Missing are those of some ids that it does not know. Lease says whether this process is the one to do it now.
 type Restorer interface {
+	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 	Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error)
 	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
 	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run. It returns those that know it now, also
@@ -85,10 +94,12 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rate and Log are required, and Journal and Restorer come together or not at all.
+// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Rate and Log are required, and Journal and Restorer come together or not at
+// all.
 type Options struct {
 	Live       Store // Redis
 	Mover      Mover
+	Rooms      Rooms
 	Archive    Store // SQL
 	Letters    Letters
 	Promises   Promises

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -91,99 +90,33 @@ func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (r
 			return restored, errors.Join(append(problems, err)...)
 		}
 		after = page[len(page)-1].ID
-		n, tried, failed := l.giveBack(ctx, page, runs)
-		restored += n
-		for p, err := range failed {
-			runs[p] = ""
-			problems = append(problems, err)
+		ours := l.present(page, runs)
+		lost, failed := l.unknown(ctx, ours, runs)
+		problems = append(problems, without(runs, failed)...)
+		if len(lost) > 0 {
+			// Read once more: a row that is still without an outcome after Redis did not know its job is of a job that has not ended.
+			rows, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) { return l.Journal.LivingOf(ctx, lost) })
+			if err != nil {
+				return restored, errors.Join(append(problems, err)...)
+			}
+			n, failed := l.giveBack(ctx, l.present(rows, runs), runs)
+			restored += n
+			problems = append(problems, without(runs, failed)...)
 		}
-		if !tried { // nobody is there to take these, and hardly those behind them
-			return restored, errors.Join(problems...)
+		if len(ours) == 0 && slices.ContainsFunc(page, func(r job.Living) bool { return l.ours(r.ID) }) {
+			return restored, errors.Join(problems...) // nobody is there to take these, and hardly those behind them
 		}
 		_, _ = l.mine(ctx) // one page more for whoever else begins
 	}
 }
 
-// GiveBack restores rows that were read just now, and notes them as known to these runs of Redis, which were read before. It says how many were
-// missing.
-func (l *Ledger) GiveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, err error) {
-	restored, _, failed := l.giveBack(ctx, rows, runs)
-	return restored, errors.Join(slices.Collect(maps.Values(failed))...)
-}
-
-// giveBack is GiveBack partition by partition; those without a run are left out. tried says whether any of the rows was sent.
-func (l *Ledger) giveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, tried bool, failed map[int]error) {
-	ours := rows[:0:0]
-	for i := range rows {
-		switch {
-		case !l.ours(rows[i].ID):
-			tried = true // as far as it goes
-			l.Log.Error("a journaled job is of a partition that this cluster does not have", "job_id", rows[i].ID)
-		case runs[rows[i].ID.Partition()] != "":
-			ours = append(ours, rows[i])
-		}
+// without takes partitions that failed out of runs, and returns their errors.
+func without(runs []string, failed map[int]error) (problems []error) {
+	for p, err := range failed {
+		runs[p] = ""
+		problems = append(problems, err)
 	}
-	failed = map[int]error{}
-	id, weight := func(r *job.Living) job.ID { return r.ID }, func(r *job.Living) int { return len(r.Payload) + 512 }
-	for p, batch := range job.Batches(ours, id, weight) {
-		if failed[p] != nil {
-			continue
-		}
-		there, missing, err := l.restore(ctx, p, batch)
-		restored += missing
-		if err == nil && l.Mover.KnownRun(p) == runs[p] { // otherwise it is noted at a later look
-			_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
-				return struct{}{}, l.Journal.Found(ctx, there, runs[p])
-			})
-		}
-		if err != nil {
-			failed[p] = err
-		}
-	}
-	return restored, tried || len(ours) > 0, failed
-}
-
-// restore runs the script over one batch. there are the jobs that Redis has now.
-func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living) (there []job.ID, missing int, err error) {
-	var cancelled []job.Cancellation
-	for range lateTries {
-		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Restorer.Restore(ctx, partition, batch) })
-		if err == nil && len(words) != len(batch) {
-			err = errWords
-		}
-		if err != nil {
-			return nil, missing, fmt.Errorf("restore: %w", err)
-		}
-		var late []job.Living
-		for i, w := range words {
-			r := &batch[i]
-			switch w {
-			case job.OK, job.Duplicate:
-				there = append(there, r.ID)
-				if w == job.OK {
-					missing++
-				}
-				if r.CancelRequested {
-					cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
-				}
-			case job.Late:
-				late = append(late, *r)
-			case job.Busy:
-				l.Log.Info("a journaled job waits for its old generation", "job_id", r.ID)
-			default:
-				return nil, missing, fmt.Errorf("restore %s: unexpected word %q", r.ID, w)
-			}
-		}
-		if batch = late; len(batch) == 0 {
-			break
-		}
-	}
-	if len(cancelled) > 0 { // somebody was told that it is cancelled, or will be
-		if _, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, cancelled) }); err != nil {
-			return nil, missing, fmt.Errorf("restore: cancel again: %w", err)
-		}
-	}
-	return there, missing, nil
+	return problems
 }
 
 // giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there: a partition whose server
@@ -247,46 +180,4 @@ func (l *Ledger) sweep(ctx context.Context) error {
 	}
 	_, err := within(ctx, listPatience, l.Journal.DropKeys)
 	return err
-}
-
-// Adopt sees to it that jobs which another process accepted have their rows: it may have died before it wrote them.
-func (l *Ledger) Adopt(ctx context.Context, ids []job.ID) error {
-	known, err := within(ctx, archivePatience, func(ctx context.Context) ([]bool, error) { return l.Journal.Known(ctx, ids) })
-	if err != nil {
-		return fmt.Errorf("adopt: %w", err)
-	}
-	var rows []job.Living
-	for i, id := range ids {
-		if known[i] {
-			continue
-		}
-		run := l.Mover.KnownRun(id.Partition())
-		j, err := l.live(ctx, id)
-		if err != nil {
-			return fmt.Errorf("adopt: %w", err)
-		}
-		plan, _ := l.Plans.Plan(j.Tier)
-		j.StartedAt, j.Worker = time.Time{}, "" // the journal hears of claims in embedded mode only, and there from the claim itself
-		rows = append(rows, job.Living{Job: j, Priority: plan.Priority, RunID: run})
-	}
-	if len(rows) == 0 {
-		return nil
-	}
-	if err := l.Journal.Accept(ctx, rows); err != nil {
-		return fmt.Errorf("adopt: %w", err)
-	}
-	return nil
-}
-
-// remember notes in the journal that somebody was told of a cancel, so that a Redis that forgets it is told again. Redis decided already: if
-// the journal does not answer, the cancel stands as long as Redis does.
-func (l *Ledger) remember(ctx context.Context, id job.ID) {
-	if l.Journal == nil {
-		return
-	}
-	if _, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.Journal.Cancelling(ctx, id)
-	}); err != nil {
-		l.Log.Warn("a cancel is not in the journal", "job_id", id, "err", err)
-	}
 }

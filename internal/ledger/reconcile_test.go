@@ -1,203 +1,12 @@
 package ledger
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
-
-// fakeJournal keeps rows as SQL does, as far as a ledger can tell.
-type fakeJournal struct {
-	mu         sync.Mutex
-	rows       map[job.ID]job.Living
-	ended      map[job.ID]bool // have an outcome
-	keys       []job.KeyKept
-	cancelling []job.ID
-	swept      []job.ID // where sweeps began
-	asked      []string // the runs whose rows were read
-	down       error
-}
-
-func (j *fakeJournal) Runs(context.Context) (runs []string, _ error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, r := range j.rows {
-		if !slices.Contains(runs, r.RunID) {
-			runs = append(runs, r.RunID)
-		}
-	}
-	return runs, j.down
-}
-
-func (j *fakeJournal) Lost(_ context.Context, run string, after job.ID, limit int) (page []job.Living, _ error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.asked = append(j.asked, run)
-	for _, id := range slices.Sorted(maps.Keys(j.rows)) {
-		if r := j.rows[id]; id > after && r.RunID == run && !j.ended[id] && len(page) < limit {
-			page = append(page, r)
-		}
-	}
-	return page, j.down
-}
-
-func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, id := range ids {
-		r := j.rows[id]
-		r.RunID = run
-		j.rows[id] = r
-	}
-	return j.down
-}
-
-func (j *fakeJournal) Sweep(_ context.Context, after job.ID, _ int) (job.ID, int64, error) {
-	j.swept = append(j.swept, after)
-	return "", 0, j.down
-}
-
-func (j *fakeJournal) Keys(_ context.Context, after string, limit int) (page []job.KeyKept, _ error) {
-	for _, k := range j.keys {
-		if k.Key > after && len(page) < limit {
-			page = append(page, k)
-		}
-	}
-	return page, j.down
-}
-
-func (j *fakeJournal) DropKeys(context.Context) (int64, error) { return 0, j.down }
-
-func (j *fakeJournal) Journaled(_ context.Context, id job.ID) (job.Job, error) {
-	if r, ok := j.rows[id]; ok {
-		r.Status = job.Pending
-		return r.Job, j.down
-	}
-	return job.Job{}, cmp.Or(j.down, job.ErrNotFound)
-}
-
-func (j *fakeJournal) Known(_ context.Context, ids []job.ID) ([]bool, error) {
-	known := make([]bool, len(ids))
-	for i, id := range ids {
-		_, living := j.rows[id]
-		known[i] = living || j.ended[id]
-	}
-	return known, j.down
-}
-
-func (j *fakeJournal) Accept(_ context.Context, rows []job.Living) error {
-	if j.down == nil {
-		for _, r := range rows {
-			j.rows[r.ID] = r
-		}
-	}
-	return j.down
-}
-
-func (j *fakeJournal) Cancelling(_ context.Context, id job.ID) error {
-	j.cancelling = append(j.cancelling, id)
-	return j.down
-}
-
-// restorer is the fake Redis, given back what it lost.
-type restorer struct {
-	*fakeRedis
-	others  bool // another process has the lease
-	late    int  // so many calls come too late
-	lost    int  // so many answers are lost
-	keys    []string
-	marked  []string // the runs that have all keys
-	batches []int
-	broken  int // the partition that fails; -1 = none
-	tries   int // of it
-
-	full      int   // the partition, from 1, whose server takes no writes; 0 = none
-	leaseless error // where the lease is nobody answers
-}
-
-func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.call(ctx, "restore"); err != nil {
-		return nil, err
-	}
-	if partition == r.broken {
-		r.tries++
-		return nil, job.ErrUnavailable
-	}
-	r.batches = append(r.batches, len(batch))
-	words := make([]job.Word, len(batch))
-	for i, l := range batch {
-		old, known := r.jobs[l.ID]
-		switch {
-		case l.ID.Partition() != partition:
-			return nil, errors.New("another partition")
-		case r.late > 0:
-			words[i] = job.Late
-		case known && old.Generation >= l.Generation:
-			words[i] = job.Duplicate
-		case known:
-			words[i] = job.Busy
-		default:
-			l.Status, words[i] = job.Pending, job.OK
-			r.jobs[l.ID] = l.Job
-		}
-	}
-	r.late = max(r.late-1, 0)
-	if r.lost > 0 {
-		r.lost--
-		return nil, job.ErrAmbiguous
-	}
-	return words, nil
-}
-
-func (r *restorer) RestoreKeys(_ context.Context, keys []job.KeyKept, home func(string) int) error {
-	for _, k := range keys {
-		r.keys = append(r.keys, k.Key)
-		if home(k.Key) >= 2 {
-			return errors.New("another partition")
-		}
-	}
-	return r.down
-}
-
-func (r *restorer) MarkKeys(_ context.Context, runs []string) (marked []int, err error) {
-	if r.down != nil {
-		return nil, r.down
-	}
-	r.marked = slices.Clone(runs)
-	for p, run := range runs {
-		if p == r.full-1 {
-			r.marked[p], err = "", job.ErrUnavailable
-		} else if run != "" {
-			marked = append(marked, p)
-		}
-	}
-	return marked, err
-}
-
-func (r *restorer) Lease(context.Context, string, time.Duration) (bool, error) {
-	return !r.others, errors.Join(r.down, r.leaseless)
-}
-
-// journaled is a ledger with a journal of n jobs of an earlier run of Redis, which has none of them.
-func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
-	l, r, _ := given(nil, nil)
-	j := &fakeJournal{rows: map[job.ID]job.Living{}, ended: map[job.ID]bool{}}
-	for i := range n {
-		j.rows[testID(i)] = job.Living{RunID: "run-0", Job: is(testID(i), job.Pending, 1)}
-	}
-	redis := &restorer{fakeRedis: r, broken: -1}
-	l.Journal, l.Restorer = j, redis
-	return l, redis, j
-}
 
 func reconcile(t *testing.T, l *Ledger, want int) {
 	t.Helper()
@@ -274,13 +83,13 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 	reconcile(t, l, 3)
 	reconcile(t, l, 0)
 	r.known = nil
-	r.batches = nil
+	r.batches, r.looked = nil, nil
 	reconcile(t, l, 0)
-	if !slices.Equal(r.batches, []int{10}) {
-		t.Errorf("batches %v: the other partition was asked, or the rows were not", r.batches)
+	if !slices.Equal(r.looked, []int{10}) || len(r.batches) != 0 {
+		t.Errorf("looked for %v, sent %v: the other partition was asked, or the rows were not", r.looked, r.batches)
 	}
 	reconcile(t, l, 0)
-	if len(r.batches) != 1 {
+	if len(r.looked) != 1 {
 		t.Error("asked again although all of it was noted")
 	}
 	var want []string
@@ -358,25 +167,6 @@ func TestReconcile_Repeats_F27(t *testing.T) {
 	reconcile(t, l, 3)
 }
 
-// A job that somebody was told is cancelled is cancelled again when it comes back.
-func TestReconcile_Cancels(t *testing.T) {
-	l, r, j := journaled(2)
-	row := j.rows[testID(0)]
-	row.CancelRequested = true
-	j.rows[testID(0)] = row
-	reconcile(t, l, 2)
-	if r.jobs[testID(0)].Status != job.Cancelled || r.jobs[testID(1)].Status != job.Pending {
-		t.Errorf("%s, %s", r.jobs[testID(0)].Status, r.jobs[testID(1)].Status)
-	}
-	if _, err := l.Cancel(t.Context(), testID(1)); err != nil || !slices.Equal(j.cancelling, []job.ID{testID(1)}) {
-		t.Errorf("%v, the journal heard of %v", err, j.cancelling)
-	}
-	j.down = job.ErrUnavailable
-	if word, err := l.Cancel(t.Context(), testID(0)); err != nil || word != job.WasCancelled {
-		t.Errorf("the journal down: %s, %v", word, err)
-	}
-}
-
 // Between Redis' loss and the reconcile a poll is answered from the row.
 func TestFind_Journaled_S16(t *testing.T) {
 	l, _, j := journaled(1)
@@ -389,26 +179,5 @@ func TestFind_Journaled_S16(t *testing.T) {
 	j.down = job.ErrUnavailable
 	if _, err := l.Find(t.Context(), testID(1)); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("SQL down: %v", err)
-	}
-}
-
-// A repeated submit whose first one has no row gets it now, unless the job has ended; a job that nobody knows is nobody's.
-func TestAdopt_F19_S13(t *testing.T) {
-	l, r, j := journaled(1)
-	running := is(testID(3), job.Processing, 1)
-	running.StartedAt, running.Worker = time.Now(), "w"
-	r.jobs[running.ID] = running
-	j.ended[testID(4)] = true
-	if err := l.Adopt(t.Context(), []job.ID{testID(0), running.ID, testID(4)}); err != nil {
-		t.Fatal(err)
-	}
-	if row := j.rows[running.ID]; row.RunID != "run-1" || row.Priority != 1 || row.Running() || row.Attempt != 3 {
-		t.Errorf("row %+v", row)
-	}
-	if len(j.rows) != 2 {
-		t.Errorf("%d rows", len(j.rows))
-	}
-	if err := l.Adopt(t.Context(), []job.ID{testID(9)}); !errors.Is(err, job.ErrNotFound) {
-		t.Errorf("nobody's job: %v", err)
 	}
 }

@@ -17,6 +17,20 @@ import (
 // is not FAILED, whose failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
 // job.ErrUnknownTier. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error {
+	return l.requeue(ctx, id, requestID, nil)
+}
+
+// RequeueOwn is Requeue for the job's owner, who is held to what holds for his submits: job.ErrQueueFull where the tier's share is taken,
+// job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the same time may go a little beyond it.
+func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, requestID string, quota int) error {
+	return l.requeue(ctx, id, requestID, func(d *job.DeadLetter) error {
+		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) { return nil, l.Rooms.Room(ctx, id, d.Tier, d.Owner, quota) })
+		return err
+	})
+}
+
+// requeue asks room, where there is one, before it makes a promise.
+func (l *Ledger) requeue(ctx context.Context, id job.ID, requestID string, room func(*job.DeadLetter) error) error {
 	if !l.ours(id) {
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
@@ -24,6 +38,9 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request)
+	if errors.Is(err, job.ErrNotFound) {
+		err = l.lost(ctx, id, err)
+	}
 	err = unread(err)
 	if !promised && requestID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
 		if earlier, asked := l.requested(ctx, id, request); asked != nil || earlier {
@@ -33,7 +50,10 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 	if err == nil && !promised {
 		if _, served := l.Plans.Plan(d.Tier); !served {
 			err = fmt.Errorf("%w: %s", job.ErrUnknownTier, d.Tier)
-		} else {
+		} else if room != nil {
+			err = unread(room(&d))
+		}
+		if err == nil {
 			err = l.promise(ctx, &d, request)
 		}
 	}
@@ -51,6 +71,21 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error
 		l.Log.Warn("a promised requeue comes later", "job_id", id, "err", err)
 	}
 	return nil
+}
+
+// lost is the error about a job that neither store knows, unless the journal does: Redis lost it and gets it back.
+func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
+	if l.Journal == nil {
+		return unknown
+	}
+	j, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
+	switch {
+	case err == nil:
+		return notFailed(j.Status)
+	case errors.Is(err, job.ErrNotFound):
+		return unknown
+	}
+	return err
 }
 
 func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool, error) {
@@ -74,11 +109,12 @@ var (
 	errUnstored = &job.StateError{Status: job.Failed, Reason: "its failure is not in the archive yet, try again in a moment"}
 )
 
+func notFailed(s job.Status) error {
+	return &job.StateError{Status: s.Shown(), Reason: "only a FAILED job can be requeued"}
+}
+
 // judge decides whether a job may be requeued, from what both stores said. promised: this very request has the promise already.
 func judge(live *job.Job, liveErr error, d *job.DeadLetter, sqlErr error, request string) (promised bool, err error) {
-	notFailed := func(s job.Status) error {
-		return &job.StateError{Status: s.Shown(), Reason: "only a FAILED job can be requeued"}
-	}
 	known := liveErr == nil
 	switch {
 	case sqlErr == nil && d.RequestID == request:

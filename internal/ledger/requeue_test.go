@@ -335,3 +335,42 @@ func TestRecall_F19(t *testing.T) {
 		t.Errorf("a server that never answered: %v", err)
 	}
 }
+
+// full is a queue without room.
+type full struct{ why error }
+
+func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
+	if id != someID || tier != job.Paid || owner != "ann" || quota != 7 {
+		return fmt.Errorf("asked for %s %s of %s within %d", tier, id, owner, quota)
+	}
+	return f.why
+}
+
+// An owner's requeue is refused where his submit would be, before anything is promised; a promise that was made is kept whatever the room.
+func TestRequeueOwn_NeedsRoom_A29(t *testing.T) {
+	for _, why := range []error{job.ErrQueueFull, job.ErrQuota, job.ErrUnavailable, job.ErrAmbiguous, nil} {
+		rows := archived(job.Failed, 1)
+		d := rows[someID]
+		d.Owner = "ann"
+		rows[someID] = d
+		l, r, s := given(nil, rows)
+		l.Rooms = full{why}
+		want := why
+		if errors.Is(why, job.ErrAmbiguous) {
+			want = job.ErrUnavailable // nothing was changed
+		}
+		err := l.RequeueOwn(t.Context(), someID, "mine", 7)
+		if !errors.Is(err, want) || (err == nil) != (why == nil) {
+			t.Fatalf("%v where there is %v", err, why)
+		}
+		if moved := slices.Contains(r.calls, "requeue") || s.rows[someID].RequestID != ""; moved != (why == nil) {
+			t.Errorf("with %v it was promised: %v", why, moved)
+		}
+		if why == nil {
+			l.Rooms = full{job.ErrQueueFull}
+			if err := l.RequeueOwn(t.Context(), someID, "mine", 7); err != nil {
+				t.Errorf("asked again under the same key: %v", err)
+			}
+		}
+	}
+}

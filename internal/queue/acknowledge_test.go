@@ -59,6 +59,26 @@ func TestAcknowledgeTTL_S2_N11_S2_P12_T_8(t *testing.T) {
 	})
 }
 
+// A job that ran twice (Redis had forgotten that it had ended) may have ended alike and with another result: SQL's first one stands, and Redis
+// does not go on telling its own.
+func TestAcknowledgeDropsAnotherRunsResult_F17(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		again, once := e.Start(t, job.Paid), e.Start(t, job.Paid)
+		e.Finish(t, again, once)
+		known := ack(again, job.Completed)
+		known.Known = true
+		got, err := e.Acknowledge(t.Context(), 0, []job.Ack{known, ack(once, job.Completed)})
+		words(t, got, err, job.OK, job.OK)
+		snap := e.Snapshot(t)
+		for id, want := range map[job.ID]bool{again.ID: false, once.ID: true} {
+			if _, told := snap.Jobs[string(id)]["result"]; told != want {
+				t.Errorf("the result of %s is told: %v, want %v", id, told, want)
+			}
+		}
+	})
+}
+
 func TestAcknowledgePace_S2_N11(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.KeepEnded = 1000 }, func(t *testing.T, e *queuetest.Env) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,10 +55,14 @@ func (q *Queue) auditBatch(ctx context.Context, partition int, batch []job.Suspe
 	if err != nil {
 		return nil, err
 	}
+	return q.readAudited(partition, batch, texts)
+}
+
+// readAudited reads what lua/audit.lua answers: of each job a word, and behind it the kinds of what was wrong.
+func (q *Queue) readAudited(partition int, batch []job.Suspected, texts []string) (found []job.Finding, err error) {
 	if len(texts) != len(batch) {
 		return nil, fmt.Errorf("audit: %d words for %d jobs", len(texts), len(batch))
 	}
-	var found []job.Finding
 	for i, text := range texts {
 		first, kinds, _ := strings.Cut(text, " ")
 		word, err := q.audit.word(first)
@@ -97,6 +102,11 @@ func (q *Queue) Recount(ctx context.Context, partition int, count bool) ([]job.F
 	if err != nil {
 		return nil, err
 	}
+	return q.readRecounted(partition, texts)
+}
+
+// readRecounted reads what lua/recount.lua answers: of each finding a word, its kind and the rest.
+func (q *Queue) readRecounted(partition int, texts []string) ([]job.Finding, error) {
 	found := make([]job.Finding, len(texts))
 	for i, text := range texts {
 		first, rest, _ := strings.Cut(text, " ")
@@ -125,26 +135,25 @@ func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, er
 	return missing, nil
 }
 
-// missing asks once for all; only if not all are there for each.
+// missing asks once for all; if some are there and some are not, for each half.
 func (q *Queue) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = Key(partition, "job") + string(id)
 	}
 	there, err := q.redis.Main.Exists(ctx, keys...).Result()
-	if err != nil || there == int64(len(keys)) {
+	switch {
+	case err != nil || there == int64(len(keys)):
 		return nil, classifyNil("exists", err)
+	case there == 0:
+		return ids, nil
 	}
-	for i, key := range keys {
-		there, err := q.redis.Main.Exists(ctx, key).Result()
-		if err != nil {
-			return nil, classify("exists", err)
-		}
-		if there == 0 {
-			missing = append(missing, ids[i])
-		}
+	half := len(ids) / 2
+	if missing, err = q.missing(ctx, partition, ids[:half]); err != nil {
+		return nil, err
 	}
-	return missing, nil
+	more, err := q.missing(ctx, partition, ids[half:])
+	return slices.Concat(missing, more), err
 }
 
 // KeepAudit keeps the report of a pass, for all processes.

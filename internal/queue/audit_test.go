@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -107,6 +108,7 @@ func corruptions() map[string]corruption {
 		"payload kept for ever":   {set(acknowledged, "payload", "x"), "payload kept: true"},
 		"no head":                 {set(waiting, "head", "x"), "head \"x\""},
 		"no token":                {drop(running, "token"), "running without first, token or attempt"},
+		"half a head":             {set(waiting, "head", "PAID 1 5 1 10000000000001 SIMULATION"), "head \"PAID 1 5 1 10000000000001 SIMULATION\""},
 		"a state nobody knows":    {set(running, "state", "DREAMING"), "state \"DREAMING\""},
 		"too many retries":        {set(running, "retries", "6"), "6 retries of 5"},
 		"ended before it started": {set(done, "ended", "7"), "ended 7"},
@@ -117,6 +119,12 @@ func corruptions() map[string]corruption {
 		"history of nobody": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.RPush(ctx, queue.Key(0, "attempts")+"x", "x")
 		}), "history of a job that is acknowledged or gone"},
+		"a history of another type": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Set(ctx, queue.Key(0, "attempts")+string(l.dead), "x", 0)
+		}), "is a string, not a \"list\""},
+		"a running job's history of another type": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Set(ctx, queue.Key(0, "attempts")+string(l.running), "x", 0)
+		}), "is a string, not a \"list\""},
 		"two tokens": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.RPush(ctx, queue.Key(0, "doorbell"), "1", "1")
 		}), "tokens on the doorbell"},
@@ -145,4 +153,40 @@ func TestAuditSeesCorruption_F53(t *testing.T) {
 			e.Broken(t, c.says)
 		})
 	}
+}
+
+// What Redis does not know is named, in order, however little of it is missing.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		ids := make([]job.ID, 2*job.MaxBatch)
+		for i := range ids {
+			ids[i] = queuetest.NewID(0)
+		}
+		ask := func(want ...job.ID) {
+			t.Helper()
+			got, err := e.Missing(t.Context(), ids)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%d of %d are missing, %v; want %d", len(got), len(ids), err, len(want))
+			}
+		}
+		ask(ids...)
+		var want []job.ID
+		for i, id := range ids {
+			if i == 3 || i == 64 || i > 150 && i%3 == 0 {
+				want = append(want, id)
+				continue
+			}
+			s := queuetest.Job(job.Paid)
+			s.ID = id
+			e.PutAll(t, s)
+		}
+		ask(want...)
+		for _, id := range want {
+			s := queuetest.Job(job.Paid)
+			s.ID = id
+			e.PutAll(t, s)
+		}
+		ask()
+	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), BUSY (Untried wanted and it was
-// claimed), ENDED or EMPTY (no such job or generation).
+// claimed, or another submit was answered with it), ENDED or EMPTY (no such job or generation).
 func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
 	args := make([]any, 0, 4*len(batch))
 	for _, c := range batch {

@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -71,16 +72,58 @@ func TestSubmitRequeueBypassesCapacity_S2_P8(t *testing.T) {
 	})
 }
 
+// What a tier has beyond its share, however it came by it, keeps nobody else out: neither jobs that came due, nor requeues, nor a flood of
+// jobs for later.
+func TestCapacity_BeyondItsShareATierShutsNobodyOut_A29(t *testing.T) {
+	t.Parallel()
+	small := func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 20, 50 }
+	submit := func(t *testing.T, e *queuetest.Env, tier job.Tier, delay time.Duration, n int) (accepted int) {
+		t.Helper()
+		batch := make([]job.Submission, n)
+		for i := range batch {
+			batch[i] = queuetest.Job(tier)
+			batch[i].Delay = delay
+		}
+		got, err := e.Words(t.Context(), 0, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range got {
+			if word == job.OK {
+				accepted++
+			}
+		}
+		return accepted
+	}
+	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
+		same(t, "PUBLIC for later", submit(t, e, job.Public, time.Minute, 60), 30) // 60 % of 50
+		same(t, "UNPAID for later", submit(t, e, job.Unpaid, time.Hour, 60), 12)   // 85 % is 42
+		same(t, "PAID for later", submit(t, e, job.Paid, time.Hour, 60), 8)
+		e.Age(t, "scheduled", 2*time.Minute)
+		if _, err := e.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "fresh", e.Snapshot(t).Counters["fresh"], 30) // ten more than the capacity
+		same(t, "PUBLIC beside those that came due", submit(t, e, job.Public, 0, 1), 0)
+		same(t, "UNPAID beside them", submit(t, e, job.Unpaid, 0, 9), 5)
+		same(t, "PAID beside them", submit(t, e, job.Paid, 0, 9), 3)
+		same(t, "PUBLIC for later once more", submit(t, e, job.Public, time.Minute, 40), 10) // 20 of 50 are taken
+
+		e.Take(t, 8) // PAID and UNPAID
+		same(t, "PAID again", submit(t, e, job.Paid, 0, 9), 8)
+	})
+}
+
 func TestSubmitDelayed(t *testing.T) {
 	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 2, 3 }, func(t *testing.T, e *queuetest.Env) {
+	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 2, 5 }, func(t *testing.T, e *queuetest.Env) {
 		batch := make([]job.Submission, 4)
 		for i := range batch {
 			batch[i] = queuetest.Job(job.Public)
 			batch[i].Delay = time.Minute
 		}
 		got, err := e.Words(t.Context(), 0, batch)
-		words(t, got, err, job.OK, job.OK, job.OK, job.Full) // the capacity of 2 is another limit
+		words(t, got, err, job.OK, job.OK, job.OK, job.Full) // 60 % of 5; the capacity of 2 is another limit
 		snap := e.Snapshot(t)
 		same(t, "delayed", snap.Counters["delayed"], 3)
 		same(t, "scheduled", snap.Counters["PUBLIC:scheduled"], 3)
@@ -92,5 +135,43 @@ func TestSubmitDelayed(t *testing.T) {
 		}
 		same(t, "status", j.Status, job.Scheduled)
 		same(t, "due after arrival", j.RunAt.Sub(j.ArrivedAt), time.Minute)
+	})
+}
+
+// Room answers what a submit would.
+func TestRoom_AsASubmit_A29(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 5 }, func(t *testing.T, e *queuetest.Env) {
+		room := func(tier job.Tier, owner string, quota int, want error) {
+			t.Helper()
+			before := e.Snapshot(t)
+			if err := e.Room(t.Context(), queuetest.NewID(0), tier, owner, quota); !errors.Is(err, want) || (err == nil) != (want == nil) {
+				t.Errorf("%s of %q within %d: %v, want %v", tier, owner, quota, err, want)
+			}
+			e.Unchanged(t, before)
+		}
+		room("GOLD", "", 0, job.ErrUnknownTier)
+		one, two := owned("ann", 2), owned("ann", 2)
+		one.Tier, two.Tier = job.Public, job.Public
+		e.PutAll(t, one, two)
+		room(job.Public, "ann", 2, job.ErrQuota)
+		room(job.Public, "ann", 3, nil)
+		room(job.Public, "ann", 0, nil)
+		room(job.Public, "bob", 1, nil)
+		e.PutAll(t, queuetest.Job(job.Public))
+		room(job.Public, "bob", 1, job.ErrQueueFull) // 60 % of 5
+		room(job.Unpaid, "ann", 2, job.ErrQuota)
+
+		late := queuetest.Job(job.Public)
+		late.Delay = time.Minute
+		e.PutAll(t, late)
+		e.Age(t, "scheduled", time.Hour)
+		if _, err := e.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		room(job.Unpaid, "bob", 1, nil) // four are ready, and PUBLIC's fourth counts against nobody
+		e.PutAll(t, queuetest.Job(job.Unpaid))
+		room(job.Unpaid, "bob", 1, job.ErrQueueFull)
+		room(job.Paid, "bob", 1, nil)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,36 +33,13 @@ func Connect(rawURL string) (Clients, error) { return ConnectTrusting(rawURL, ni
 // ConnectTrusting is Connect with the authorities that may sign a server's certificate; nil means the system's. With rediss:// the
 // certificate must be valid for the host of the URL, and that of a sentinel's master or a cluster's node for the host that they announce.
 func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
-	u, err := url.Parse(rawURL)
+	o, err := readURL(rawURL)
 	if err != nil {
-		return Clients{}, errors.New("REDIS_URL is not a URL") // the parser's error would show the password
-	}
-	var o redis.UniversalOptions
-	switch q := u.Query(); {
-	case q.Get("master_name") != "":
-		s, err := redis.ParseFailoverURL(rawURL)
-		if err != nil {
-			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
-		}
-		o = redis.UniversalOptions{Addrs: s.SentinelAddrs, MasterName: s.MasterName, SentinelUsername: s.SentinelUsername,
-			SentinelPassword: s.SentinelPassword, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
-	case q.Has("addr"):
-		c, err := redis.ParseClusterURL(rawURL)
-		if err != nil {
-			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
-		}
-		o = redis.UniversalOptions{Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLSConfig, IsClusterMode: true}
-	default:
-		s, err := redis.ParseURL(rawURL)
-		if err != nil {
-			return Clients{}, fmt.Errorf("REDIS_URL: %w", err)
-		}
-		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+		return Clients{}, err
 	}
 	if o.TLSConfig != nil {
 		if o.TLSConfig.InsecureSkipVerify {
-			return Clients{}, errors.New("REDIS_URL: skip_verify turns the check of the server's certificate off: leave it out, " +
-				"and name the authority that signed it in TIERQ_CA_FILE")
+			return Clients{}, errSkipVerify
 		}
 		o.TLSConfig.RootCAs, o.TLSConfig.MinVersion = roots, tls.VersionTLS12
 		if o.MasterName != "" || o.IsClusterMode {
@@ -69,6 +47,51 @@ func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 		}
 	}
 	return ConnectWith(o), nil
+}
+
+// errURL is all that is said of a URL that cannot be read: the parsers' errors quote it, and where a / or a ? stands in its password, that.
+var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:password@host:6379/0, with go-redis' own parameters only; " +
+	"in a password, write special characters as %XX")
+
+var errSkipVerify = errors.New("REDIS_URL: skip_verify turns the check of the server's certificate off: leave it out, " +
+	"and name the authority that signed it in TIERQ_CA_FILE")
+
+// readURL reads a REDIS_URL. Its errors repeat nothing of it.
+func readURL(rawURL string) (o redis.UniversalOptions, err error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return o, errURL
+	}
+	switch q := u.Query(); {
+	case q.Get("master_name") != "":
+		s, err := redis.ParseFailoverURL(rawURL)
+		if err != nil {
+			return o, errURL
+		}
+		o = redis.UniversalOptions{Addrs: s.SentinelAddrs, MasterName: s.MasterName, SentinelUsername: s.SentinelUsername,
+			SentinelPassword: s.SentinelPassword, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+	case q.Has("addr"):
+		c, err := redis.ParseClusterURL(rawURL)
+		switch {
+		case err != nil && q.Has("skip_verify"): // which is none of a cluster's parameters
+			return o, errSkipVerify
+		case err != nil:
+			return o, errURL
+		}
+		o = redis.UniversalOptions{Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLSConfig, IsClusterMode: true}
+	default:
+		s, err := redis.ParseURL(rawURL)
+		if err != nil {
+			return o, errURL
+		}
+		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+	}
+	for _, addr := range o.Addrs {
+		if strings.Contains(addr, "@") { // a failed dial names the address
+			return o, errURL
+		}
+	}
+	return o, nil
 }
 
 // ConnectInMemory opens the clients of a server inside this process: dial returns a connection to it.

@@ -95,6 +95,9 @@ func TestConnectBadURL(t *testing.T) {
 	for _, url := range []string{
 		"redis://user:hunter2@host:port", "http://user:hunter2@host", "redis://:hunter2@host:6379/db", "redis://:hunter2@ho st", ":hunter2@host:6379",
 		"redis://:hunter2@host?nonsense=1", "redis://:hunter2@s1?master_name=m&db=x", "redis://:hunter2@n1?addr=n2&read_timeout=x", "redis://:hun%ter2@host",
+		"redis://u:/hunter2@host:6379/0", "redis://u:12/hunter2@host:6379/0", "redis://u:12?hunter2@host", "redis://u:12?hunter2=x@host", "redis://h?addr=u:hunter2@h:1",
+		"redis://u:12/hunter2@s1?master_name=m", "redis://s1?master_name=m&addr=hunter2", "redis://n1?addr=hunter2", "redis://h?db=hunter2", "redis://h?pool_size=hunter2",
+		"redis://h?dial_timeout=hunter2", "redis://h?pool_fifo=hunter2", "unix://:12/hunter2@/run/redis.sock",
 	} {
 		c, err := queue.Connect(url)
 		if err == nil {

@@ -15,6 +15,20 @@ import (
 
 const fuzzedID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
+// A password is in no error about its URL, and in no address that a failed dial would name, wherever the rest of the URL is broken.
+func FuzzReadURL_A47(f *testing.F) {
+	const secret = "hunter2hunter2hunter2"
+	fuzz.Text(f, func(t *testing.T, text string) {
+		before, after, _ := strings.Cut(text, "\n")
+		o, err := readURL(before + ":" + secret + "@" + after)
+		if err != nil && strings.Contains(err.Error(), secret) || err == nil && strings.Contains(strings.Join(o.Addrs, " "), secret) {
+			t.Errorf("dials %q, %v", o.Addrs, err)
+		}
+	}, "redis://user\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://tierq:/\nhost:6379/0", "redis://user:12?\nhost", "redis://user:12#\nhost",
+		"redis://user:12/\nh?master_name=m", "redis://h?master_name=m&addr=x\nh:1", "redis://h?addr=x\nh:1", "rediss://\nh?addr=n2:1&read_timeout=1",
+		"unix://\n/run/redis.sock", "unix:///run/x\ny", "redis://h?db=\n", "redis://h?dial_timeout=\n")
+}
+
 // A head that was read says the same when what it says of a job is written again, and nothing of it spills into another part.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, head string) {

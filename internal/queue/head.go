@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,11 +50,14 @@ func readHead(head string, j *job.Job) error {
 	j.Type, j.Owner, j.TraceID = f[5], undash(f[6]), undash(f[7])
 	if len(f) == 9 {
 		if j.Options, err = job.ReadOptions(f[8]); err != nil {
-			return fmt.Errorf("head of %s: %w", j.ID, err)
+			return fmt.Errorf("head of %s: %w: %w", j.ID, errOptions, err)
 		}
 	}
 	return nil
 }
+
+// errOptions says that all of a head was read but its options.
+var errOptions = errors.New("its options cannot be read")
 
 // readAttempt reads a line of a job's history: "attempt started finished outcome worker error".
 func readAttempt(line string) (job.Attempt, error) {

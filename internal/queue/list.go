@@ -71,6 +71,23 @@ func (q *Queue) readPlace(cursor string) (place, error) {
 // empty, and still have a next; "" is the end. A job that moves while a list is read may be seen twice or not at all. An unknown cursor is
 // job.ErrBadCursor.
 func (q *Queue) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+	if f.Owner == nil {
+		return q.list(ctx, f, cursor, limit)
+	}
+	s, err := q.sealed(ctx)
+	if err == nil && cursor != "" {
+		cursor, err = s.open(cursor, *f.Owner)
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if items, next, err = q.list(ctx, f, cursor, limit); next != "" {
+		next = s.close(next, *f.Owner)
+	}
+	return items, next, err
+}
+
+func (q *Queue) list(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
 	at, err := q.readPlace(cursor)
 	if err != nil {
 		return nil, "", err

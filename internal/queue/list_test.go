@@ -2,9 +2,11 @@ package queue_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,6 +108,48 @@ func TestListBadCursor_A60(t *testing.T) {
 			if _, _, err := e.List(t.Context(), job.Filter{}, cursor, 10); !errors.Is(err, job.ErrBadCursor) {
 				t.Errorf("%q: %v", cursor, err)
 			}
+		}
+	})
+}
+
+// A page of an owner's list may end at somebody else's job: its cursor tells nothing of that one, and serves nobody else.
+func TestListOfAnOwnerTellsNoIDs_A01_A60(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		foreign := make([]job.Submission, 0, 1100)
+		for range cap(foreign) {
+			foreign = append(foreign, owned("eve", 0))
+		}
+		e.PutAll(t, foreign...)
+		last := owned("ann", 0)
+		e.PutAll(t, last)
+		ann, bob := "ann", "bob"
+		items, next, err := e.List(t.Context(), job.Filter{Owner: &ann}, "", 10)
+		if err != nil || len(items) != 0 || next == "" {
+			t.Fatalf("%d jobs, next %q, %v", len(items), next, err)
+		}
+		text, err := base64.RawURLEncoding.DecodeString(next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range foreign {
+			if strings.Contains(next+string(text), string(s.ID)) || strings.Contains(next+string(text), string(s.ID[14:])) {
+				t.Fatalf("the cursor has %s", s.ID)
+			}
+		}
+		for _, f := range []job.Filter{{Owner: &bob}, {}} {
+			if _, _, err := e.List(t.Context(), f, next, 10); !errors.Is(err, job.ErrBadCursor) {
+				t.Errorf("opened for %+v: %v", f, err)
+			}
+		}
+		text[len(text)-1] ^= 1
+		if _, _, err := e.List(t.Context(), job.Filter{Owner: &ann}, base64.RawURLEncoding.EncodeToString(text), 10); !errors.Is(err, job.ErrBadCursor) {
+			t.Errorf("changed in one bit: %v", err)
+		}
+		another := e.Process("another")
+		items, next, err = another.List(t.Context(), job.Filter{Owner: &ann}, next, 10)
+		if err != nil || len(items) != 1 || items[0].ID != last.ID || next != "" {
+			t.Errorf("%d jobs, next %q, %v", len(items), next, err)
 		}
 	})
 }

@@ -248,6 +248,7 @@ func (w *walk) restore() {
 	case "delayed":
 		l.RunAt = now.Add(time.Minute)
 	}
+	l.CancelRequested = rapid.IntRange(0, 3).Draw(w.T, "cancelled") == 0
 	got, err := w.e.Restore(w.t.Context(), 0, []job.Living{l, l})
 	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }

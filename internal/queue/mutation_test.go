@@ -21,9 +21,10 @@ var mutations = []struct {
 	{"submit takes duplicates", "submit", lua.Submit, "known(id, once, body) or 'OK'", "'OK'", false},
 	{"submit forgets the key", "submit", lua.Submit, "redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', keep)", "redis.call('EXISTS', queue)", false},
 	{"submit keeps the key for ever", "submit", lua.Submit, ", 'PX', keep)", ")", true},
+	{"submit adopts nobody", "submit", lua.Submit, "adopt(by)", "", false},
 	{"submit compares no body", "submit", lua.Submit, "string.sub(first, 38) == body", "true", false},
-	{"submit has no limit", "submit", lua.Submit, "fresh >= kind.limit", "false", false},
-	{"submit gives a time to live", "submit", lua.Submit, "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 60) fresh = fresh + 1", true},
+	{"submit has no limit", "submit", lua.Submit, "used[delay == 0 and 'fresh' or 'delayed'] >= kind.limit", "false", false},
+	{"submit gives a time to live", "submit", lua.Submit, "      fill('fresh', tier)", "      redis.call('EXPIRE', job .. id, 60) fill('fresh', tier)", true},
 	{"submit's score is the arrival", "submit", lua.Submit, "priority * base + arrived", "arrived", false},
 	{"submit asks nobody whether it is there", "submit", lua.Submit, "local repeated = any(keys)", "local repeated = false", false},
 	{"submit forgets what the call took in", "submit", lua.Submit, "word, taken[id] = 'OK ' .. at, true", "word = 'OK ' .. at", true},
@@ -88,6 +89,13 @@ var mutations = []struct {
 	{"cancel skips the outbox", "cancel", lua.Cancel, "redis.call('ZADD', outbox, at, id)", "", true},
 	{"cancel ends the running", "cancel", lua.Cancel, "state == 'PROCESSING' then", "false then", true},
 	{"cancel takes any generation", "cancel", lua.Cancel, "wanted == '' or wanted == generation", "true", false},
+	{"cancel withdraws what was answered", "cancel", lua.Cancel, "untried and m[5]", "false", false},
+	{"restore forgets that it was cancelled", "restore", lua.Restore, "ARGV[i + 16] == '1'", "false", false},
+	{"restore runs on what was cancelled", "restore", lua.Restore, "if cancelled then redis.call('HSET', job .. id, 'cancel', '1') end", "", false},
+	{"restore skips the outbox", "restore", lua.Restore, "redis.call('ZADD', outbox, text(now), id)", "", true},
+	{"restore weighs nothing", "restore", lua.Restore, "weigh(payload_of(job .. id))", "", true},
+	{"restore leaves it to be withdrawn", "restore", lua.Restore, "redis.call('HSET', job .. id, 'adopted', '1')", "", false},
+	{"restore counts the cancelled as its owner's", "restore", lua.Restore, "holder ~= '' or not cancelled", "true", true},
 	{"restore counts no owner", "restore", lua.Restore, "own(head, 1)", "", true},
 	{"restore counts nobody", "restore", lua.Restore, "if first == '0' then count(tier, 'fresh', 1) end", "", true},
 	{"restore runs nobody", "restore", lua.Restore, "count(tier, 'running', 1)", "", true},
@@ -121,7 +129,7 @@ var mutations = []struct {
 
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
-	ids := make([]job.ID, 15)
+	ids := make([]job.ID, 17)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,7 +26,9 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	outcomes := make([]job.Outcome, 0, len(list))
 	for _, item := range list {
 		o, err := readOutcome(item)
-		if err != nil { // its neighbours must not wait for it; the outbox offers it again
+		if errors.Is(err, errPartly) {
+			q.opts.Log.Error("an outcome goes to SQL without what cannot be read of it", "job_id", o.ID, "err", err)
+		} else if err != nil { // its neighbours must not wait for it; the outbox offers it again
 			q.opts.Log.Error("an outcome cannot be read; it stays in the outbox", "job_id", o.ID, "err", err)
 			continue
 		}
@@ -33,6 +36,9 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	}
 	return outcomes, nil
 }
+
+// errPartly says that an outcome was read but for what nobody needs to end it: its options, lines of its history. Somebody edited them by hand.
+var errPartly = errors.New("not all of it can be read")
 
 func readOutcome(item any) (o job.Outcome, err error) {
 	list, ok := item.([]any)
@@ -49,24 +55,28 @@ func readOutcome(item any) (o job.Outcome, err error) {
 		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]), FirstTriedAt: msTime(f[5]),
 		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), Worker: holder(f[11]), Payload: payload(f[12]),
 	}
-	if err := readHead(f[1], &o.Job); err != nil {
+	if err = readHead(f[1], &o.Job); err != nil && !errors.Is(err, errOptions) {
 		return o, err
 	}
 	for _, line := range f[outcomeFields:] {
-		a, err := readAttempt(line)
-		if err != nil {
-			return o, fmt.Errorf("%s: %w", o.ID, err)
+		a, bad := readAttempt(line)
+		if bad != nil {
+			err = errors.Join(err, bad)
+			continue
 		}
 		o.Attempts = append(o.Attempts, a)
 	}
-	return o, nil
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errPartly, err)
+	}
+	return o, err
 }
 
 // Acknowledge tells Redis that SQL has these outcomes of one partition. EMPTY means it knew already.
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
 	args := make([]any, 0, 2*len(batch))
 	for _, a := range batch {
-		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d", a.Generation, a.Attempt, a.Status, q.ttl(a.Status).Milliseconds()))
+		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, q.ttl(a.Status).Milliseconds(), a.Known))
 	}
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }

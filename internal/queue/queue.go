@@ -41,6 +41,7 @@ type Queue struct {
 	counted []atomic.Pointer[counts] // by partition
 	pace    pace
 	runs    []atomic.Pointer[life] // RunIDs, as last read
+	sealing atomic.Pointer[seal]
 
 	settling time.Duration // of a life
 

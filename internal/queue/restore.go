@@ -15,13 +15,14 @@ import (
 
 // Restore gives living jobs back to a Redis that lost them, with their arrival, generation, attempts and retries, bypassing the capacity but
 // counted. OK: it is in its place; one that was running is in the hands of its dead holder until the crashed watch takes it back. DUPLICATE: that
-// generation is there; BUSY: an earlier one is; LATE: as with Submit, try again. A checkpoint and the history of attempts are not restored.
+// generation is there; BUSY: an earlier one is; LATE: as with Submit, try again. One that is to be cancelled comes back CANCELLED, in the outbox, or with
+// the request if it was running. A checkpoint and the history of attempts are not restored.
 func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
-	args := make([]any, 0, 3+16*len(batch))
+	args := make([]any, 0, 3+17*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys))
 	for i := range batch {
 		l := &batch[i]
-		holder, started := "", l.StartedAt
+		holder, started, cancelled := "", l.StartedAt, ""
 		if l.Running() {
 			holder = l.Worker
 			if holder == "" {
@@ -30,9 +31,12 @@ func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) 
 		} else {
 			started = l.FirstTriedAt // when it ran last is not kept
 		}
+		if l.CancelRequested {
+			cancelled = "1"
+		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(l.ArrivedAt),
 			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt), stamp(l.RunAt),
-			holder, stamp(started), l.Idempotency.Key, l.Idempotency.Body)
+			holder, stamp(started), l.Idempotency.Key, l.Idempotency.Body, cancelled)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {

@@ -31,6 +31,8 @@ func ran(l *job.Living) {
 	l.StartedAt, l.Worker = arrival.Add(time.Minute), "host-1-dead"
 }
 
+func toCancel(l *job.Living) { l.CancelRequested = true }
+
 func due(l *job.Living) { l.RunAt = time.Now().Add(time.Hour) }
 
 func restore(t *testing.T, e *queuetest.Env, all []job.Living, want ...job.Word) {
@@ -232,5 +234,89 @@ func TestCancelFreesTheKey(t *testing.T) {
 		words(t, got, err, job.Replay)
 		e.Take(t, 1)
 		withdraw(again, job.Busy)
+	})
+}
+
+// A job that a repeat was answered with is not withdrawn any more, nor one that was given back: somebody has its row. Without a journal nobody
+// withdraws, and nothing is written.
+func TestWithdrawTheAnswered(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*queue.Options){
+		"journal":  func(o *queue.Options) { o.Journal = true },
+		"embedded": func(o *queue.Options) { o.Journal, o.Embedded = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			queuetest.EachWith(t, change, func(t *testing.T, e *queuetest.Env) {
+				runs, err := e.RunIDs(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := e.MarkKeys(t.Context(), runs); err != nil {
+					t.Fatal(err)
+				}
+				withdraw := func(s job.Submission, want job.Word) {
+					t.Helper()
+					got, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: s.ID, Generation: 1, Untried: true, Once: s.Idempotency.Key}})
+					words(t, got, err, want)
+				}
+				send := func(s job.Submission, want job.Word) {
+					t.Helper()
+					got, err := e.Words(t.Context(), 0, []job.Submission{s})
+					words(t, got, err, want)
+				}
+				alone, answered, ended := keyed("a", "1"), keyed("b", "1"), keyed("c", "1")
+				e.PutAll(t, alone, answered, ended)
+				send(keyed("a", "2"), job.Mismatch) // was answered with nobody's job
+				send(alone, job.Duplicate)
+				withdraw(alone, job.WasCancelled)
+				send(keyed("b", "1"), job.Replay)
+				before := e.Snapshot(t)
+				send(keyed("b", "1"), job.Replay)
+				withdraw(answered, job.Busy)
+				e.Unchanged(t, before)
+				// Whoever was answered may have cancelled it by now. The key stays that job's.
+				send(keyed("c", "1"), job.Replay)
+				same(t, "a user's cancel", e.Cancels(t, ended.ID), job.WasCancelled)
+				withdraw(ended, job.Busy)
+				send(keyed("c", "1"), job.Replay)
+
+				back := keyed("d", "1")
+				restore(t, e, []job.Living{living(back.ID, func(l *job.Living) { l.Idempotency = back.Idempotency })}, job.OK)
+				withdraw(back, job.Busy)
+				same(t, "what runs", len(e.Take(t, 2)), 2)
+			})
+		})
+	}
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		e.PutAll(t, keyed("a", "1"))
+		before := e.Snapshot(t)
+		got, err := e.Words(t.Context(), 0, []job.Submission{keyed("a", "1")})
+		words(t, got, err, job.Replay)
+		e.Unchanged(t, before)
+	})
+}
+
+// What somebody was told is cancelled ends at once and never waits for a claim; what was running ends with its attempt.
+func TestRestoreCancelled(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		waits, delayed, again, running := queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)
+		all := []job.Living{living(waits, toCancel), living(delayed, toCancel, due), living(again, toCancel, tried), living(running, toCancel, ran)}
+		restore(t, e, all, job.OK, job.OK, job.OK, job.OK)
+		before := e.Snapshot(t)
+		restore(t, e, all, job.Duplicate, job.Duplicate, job.Duplicate, job.Duplicate)
+		e.Unchanged(t, before)
+		for _, id := range []job.ID{waits, delayed, again} {
+			same(t, "state", before.State(id), job.Cancelled)
+			same(t, "cancelled again", e.Cancels(t, id), job.WasCancelled)
+		}
+		same(t, "rung", before.Doorbell, 0)
+		e.Take(t, 0)
+		same(t, "the running one", e.Cancels(t, running), job.Cancel)
+		same(t, "is taken back", e.Reap(t, job.Crashed, running)[running], job.WasCancelled)
+		for _, o := range e.Drain(t) {
+			same(t, "outcome", o.Status, job.Cancelled)
+		}
 	})
 }

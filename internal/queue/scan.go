@@ -29,29 +29,46 @@ const (
 
 // Scan makes the step of a walk that begins at a cursor, "" for a new walk.
 func (q *Queue) Scan(ctx context.Context, at string) (job.Scanned, error) {
-	var set, partition int
-	var cursor uint64
-	if keys, ok := strings.CutPrefix(at, "keys "); ok || at == "" {
-		number, address, _ := strings.Cut(keys, " ")
-		cursor, _ = strconv.ParseUint(number, 10, 64)
-		return q.scanKeys(ctx, cursor, address)
+	from, err := q.readStep(at)
+	if err != nil {
+		return job.Scanned{}, err
 	}
-	_, err := fmt.Sscanf(at, "set %d %d %d", &set, &partition, &cursor)
-	if err != nil || set < 0 || set >= len(walked) || partition < 0 || partition >= q.opts.Partitions {
-		return job.Scanned{}, fmt.Errorf("scan: %w: %q", job.ErrBadCursor, at)
+	if from.keys {
+		return q.scanKeys(ctx, from.cursor, from.address)
 	}
-	s, next, err := q.scanSet(ctx, walked[set], partition, cursor)
+	s, next, err := q.scanSet(ctx, walked[from.set], from.partition, from.cursor)
 	switch {
 	case err != nil:
 		return job.Scanned{}, err
 	case next != 0:
-		s.Next = setCursor(set, partition, next)
-	case partition+1 < q.opts.Partitions:
-		s.Next = setCursor(set, partition+1, 0)
-	case set+1 < len(walked):
-		s.Next = setCursor(set+1, 0, 0)
+		s.Next = setCursor(from.set, from.partition, next)
+	case from.partition+1 < q.opts.Partitions:
+		s.Next = setCursor(from.set, from.partition+1, 0)
+	case from.set+1 < len(walked):
+		s.Next = setCursor(from.set+1, 0, 0)
 	}
 	return s, nil
+}
+
+// step is where a walk stands: among the keys of a server, or in a set of a partition.
+type step struct {
+	keys           bool
+	address        string
+	set, partition int
+	cursor         uint64
+}
+
+func (q *Queue) readStep(at string) (from step, err error) {
+	if keys, ok := strings.CutPrefix(at, "keys "); ok || at == "" {
+		number, address, _ := strings.Cut(keys, " ")
+		cursor, _ := strconv.ParseUint(number, 10, 64)
+		return step{keys: true, address: address, cursor: cursor}, nil
+	}
+	_, err = fmt.Sscanf(at, "set %d %d %d", &from.set, &from.partition, &from.cursor)
+	if err != nil || from.set < 0 || from.set >= len(walked) || from.partition < 0 || from.partition >= q.opts.Partitions {
+		return step{}, fmt.Errorf("scan: %w: %q", job.ErrBadCursor, at)
+	}
+	return from, nil
 }
 
 func setCursor(set, partition int, cursor uint64) string {

@@ -34,12 +34,14 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		for _, o := range ours {
 			pipe.HSetNX(ctx, configKey, o.field, o.value)
 		}
+		pipe.HSetNX(ctx, configKey, sealField, newSealKey())
 		stored = pipe.HGetAll(ctx, configKey)
 		return nil
 	})
 	if err != nil {
 		return classify("set-up", err)
 	}
+	q.sealWith(stored.Val()[sealField])
 	var differences []string
 	for _, o := range ours {
 		if got := stored.Val()[o.field]; got != o.value {

@@ -48,8 +48,8 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 
 // submitArgs are the arguments of one call. Jobs that are alike share one kind, made once: mostly all of them do.
 func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error) {
-	args := make([]any, 0, 4+5*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled())
+	args := make([]any, 0, 5+5*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled(), q.shares())
 	var kind any
 	var like likeness // of the job before
 	for i := range batch {
@@ -76,12 +76,15 @@ type likeness struct {
 }
 
 // journaled tells the script whether a key that it does not know may be one that Redis lost and SQL has. The embedded server is never behind:
-// it gets its keys before anybody is served.
+// it gets its keys before anybody is served. With a journal of either kind a job that a repeat is answered with is marked.
 func (q *Queue) journaled() string {
-	if q.opts.Journal && !q.opts.Embedded {
-		return "1"
+	switch {
+	case !q.opts.Journal:
+		return ""
+	case q.opts.Embedded:
+		return "e"
 	}
-	return ""
+	return "1"
 }
 
 // delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis' time each time the job
@@ -112,23 +115,41 @@ func once(i job.Idempotency) string {
 	return i.Key + " " + i.Body
 }
 
-// limit is the count of never-claimed jobs at which one partition refuses a tier: its share of the partition's part of the capacity, at
-// least 1. Jobs scheduled at submit have a limit of their own, the same for every tier. What tierq owes is never refused.
+// limit is the count of jobs at which one partition refuses a tier: its share. What tierq owes is never refused.
 func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
-	if promised {
+	switch {
+	case promised:
 		return "9007199254740991"
+	case delayed:
+		return strconv.Itoa(q.share(plan, q.opts.ScheduledLimit))
 	}
-	if delayed {
-		return strconv.Itoa(max(q.opts.ScheduledLimit/q.opts.Partitions, 1))
-	}
-	return strconv.Itoa(max(q.opts.Capacity*plan.Share/100/q.opts.Partitions, 1))
+	return strconv.Itoa(q.share(plan, q.opts.Capacity))
 }
 
-// quota is how many living jobs of its owner one partition holds when it refuses the next one: its part of the owner's quota, rounded up; "-" =
-// any number. What tierq owes has none.
+// share is a tier's share of one partition's part of a limit, at least 1.
+func (q *Queue) share(plan job.Plan, limit int) int {
+	return max(limit*plan.Share/100/q.opts.Partitions, 1)
+}
+
+// shares tells the script what each tier may fill: of the never-claimed ready jobs, and of those scheduled at submit. What a tier has beyond
+// that (jobs that came due, or were requeued) is not counted against the others.
+func (q *Queue) shares() string {
+	b := make([]byte, 0, 96)
+	for _, p := range q.plans.All() {
+		b = append(append(b, p.Tier...), ' ')
+		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.Capacity)), 10), ' ')
+		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.ScheduledLimit)), 10), ' ')
+	}
+	return string(b)
+}
+
+// quota is how many living jobs of its owner one partition holds when it refuses the next one; "-" = any number. What tierq owes has none.
 func (q *Queue) quota(s *job.Submission) string {
 	if s.Quota <= 0 || s.Promised {
 		return "-"
 	}
-	return strconv.Itoa((s.Quota-1)/q.opts.Partitions + 1)
+	return strconv.Itoa(q.part(s.Quota))
 }
+
+// part is one partition's part of an owner's quota, rounded up.
+func (q *Queue) part(quota int) int { return (quota-1)/q.opts.Partitions + 1 }

@@ -16,7 +16,7 @@ import (
 // tellWith tells the story: each line is what was answered, or what the audit said afterwards.
 func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	t.Helper()
-	e := queuetest.Embedded(t, func(o *queue.Options) { o.Nonce, o.Capacity = "teller", 4 })
+	e := queuetest.Embedded(t, func(o *queue.Options) { o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 4, true, true })
 	change(e.Queue)
 	s := &telling{T: t, Env: e, ids: ids}
 	s.tell()
@@ -119,6 +119,12 @@ func (s *telling) write(verb string, n int) {
 func (s *telling) cancel(n, generation int) {
 	words, err := s.Env.Cancel(s.Context(), 0, []job.Cancellation{{ID: s.ids[n], Generation: generation}})
 	s.say(fmt.Sprintf("cancel %d", n), words, err)
+}
+
+// withdraw cancels what nobody has claimed, and was not answered with.
+func (s *telling) withdraw(n int) {
+	words, err := s.Env.Cancel(s.Context(), 0, []job.Cancellation{{ID: s.ids[n], Generation: 1, Untried: true}})
+	s.say(fmt.Sprintf("withdraw %d", n), words, err)
 }
 
 func (s *telling) requeue(n, generation int) {
@@ -247,4 +253,13 @@ func (s *telling) tell() {
 	s.age("beats", time.Hour)
 	s.look(job.Crashed)
 	s.next(3)
+	s.restore(living(s.ids[15], toCancel, due), living(s.ids[16], toCancel, ran))
+	s.withdraw(5)
+	s.withdraw(15)
+	s.drain(true)
+	s.age("beats", time.Hour)
+	s.look(job.Crashed)
+	s.age("suspects:crashed", time.Minute)
+	s.age("beats", time.Hour)
+	s.look(job.Crashed)
 }

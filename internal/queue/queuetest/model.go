@@ -25,7 +25,8 @@ type ModelJob struct {
 	Generation, Attempt, Retries, Max int
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
-	History                           int // lines
+	Adopted                           bool // nobody withdraws it
+	History                           int  // lines
 	token, ending                     string
 	endingWord                        job.Word
 	expired, suspected, old           map[job.Watch]bool
@@ -68,17 +69,30 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if s.Quota > 0 && s.Owner != "" && !s.Promised && m.Living(s.Owner) >= s.Quota {
 		return job.Quota
 	}
-	state, limit := job.Pending, max(m.Capacity*p.Share/100, 1)
+	state, limit := job.Pending, m.Capacity
 	if s.Delay > 0 {
 		state, limit = job.Scheduled, m.Delayed
 	}
-	if m.Count(func(j *ModelJob) bool { return j.State == state && !j.Tried }) >= limit {
+	if m.filled(state, limit) >= max(limit*p.Share/100, 1) {
 		return job.Full
 	}
 	j := &ModelJob{ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
 	return job.OK
+}
+
+// filled is how much of a limit is taken by jobs never claimed: each tier's count to its own share of it, not beyond.
+func (m *Model) filled(state job.Status, limit int) int {
+	tiers := map[job.Tier]int{}
+	sum := 0
+	for _, j := range m.Jobs {
+		if j.State == state && !j.Tried && tiers[j.Plan.Tier] < max(limit*j.Plan.Share/100, 1) {
+			tiers[j.Plan.Tier]++
+			sum++
+		}
+	}
+	return sum
 }
 
 // calm forgets deadlines and looks.
@@ -238,6 +252,8 @@ func (m *Model) CancelJob(j *ModelJob, generation int, untried bool) job.Word {
 	switch {
 	case generation != 0 && generation != j.Generation:
 		return job.Empty
+	case untried && j.Adopted:
+		return job.Busy
 	case j.State == job.Cancelled:
 		return job.WasCancelled
 	case j.State.Ended():
@@ -281,13 +297,16 @@ func (m *Model) Restore(l job.Living, p job.Plan) job.Word {
 	j := m.Jobs[at]
 	*j = ModelJob{
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt, Retries: l.RetryCount, Max: l.MaxRetries,
-		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(),
+		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Adopted: l.FirstTriedAt.IsZero(),
 	}
 	j.calm()
 	switch {
 	case l.Running():
 		j.State, j.token = job.Processing, l.Worker+":0"
 		j.Expire(job.Crashed)
+		j.Cancel = l.CancelRequested
+	case l.CancelRequested:
+		j.end(job.Cancelled)
 	case !l.RunAt.IsZero():
 		j.State = job.Scheduled
 	}

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// present are the rows of partitions that have a run.
+func (l *Ledger) present(rows []job.Living, runs []string) []job.Living {
+	ours := rows[:0:0]
+	for i := range rows {
+		switch {
+		case !l.ours(rows[i].ID):
+			l.Log.Error("a journaled job is of a partition that this cluster does not have", "job_id", rows[i].ID)
+		case runs[rows[i].ID.Partition()] != "":
+			ours = append(ours, rows[i])
+		}
+	}
+	return ours
+}
+
+// unknown are those rows' jobs that Redis does not know, and what it has of an earlier life is not known. The others are noted as found.
+func (l *Ledger) unknown(ctx context.Context, rows []job.Living, runs []string) (lost []job.ID, failed map[int]error) {
+	failed = map[int]error{}
+	id, weight := func(r *job.Living) job.ID { return r.ID }, func(*job.Living) int { return 0 }
+	for p, batch := range job.Batches(rows, id, weight) {
+		if failed[p] != nil {
+			continue
+		}
+		there, missing, err := l.look(ctx, batch)
+		if err == nil {
+			err = l.found(ctx, p, there, runs[p])
+		}
+		if err != nil {
+			failed[p] = err
+		}
+		lost = append(lost, missing...)
+	}
+	return lost, failed
+}
+
+// look asks Redis for the jobs of one partition, each in its row's generation.
+func (l *Ledger) look(ctx context.Context, batch []job.Living) (there, missing []job.ID, err error) {
+	ids := make([]job.ID, len(batch))
+	for i := range batch {
+		ids[i] = batch[i].ID
+	}
+	missing, err = within(ctx, livePatience, func(ctx context.Context) ([]job.ID, error) { return l.Restorer.Missing(ctx, ids) })
+	if err != nil {
+		return nil, nil, fmt.Errorf("look for jobs: %w", err)
+	}
+	for i := range batch {
+		r := &batch[i]
+		if slices.Contains(missing, r.ID) {
+			continue
+		}
+		older := r.CancelRequested // it may not have heard of that
+		if r.Generation > 1 && !older {
+			j, err := l.live(ctx, r.ID)
+			if err != nil && !errors.Is(err, job.ErrNotFound) {
+				return nil, nil, fmt.Errorf("look for jobs: %w", err)
+			}
+			older = err != nil || j.Generation < r.Generation
+		}
+		if older {
+			missing = append(missing, r.ID)
+		} else {
+			there = append(there, r.ID)
+		}
+	}
+	return there, missing, nil
+}
+
+// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does.
+func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run string) error {
+	if len(there) == 0 || l.Mover.KnownRun(partition) != run {
+		return nil
+	}
+	_, err := within(ctx, actPatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Journal.Found(ctx, there, run) })
+	return err
+}
+
+// GiveBack restores rows that were read after Redis did not know their jobs, and notes them as known to these runs of Redis, which were read
+// before. It says how many were missing.
+func (l *Ledger) GiveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, err error) {
+	restored, failed := l.giveBack(ctx, l.present(rows, runs), runs)
+	return restored, errors.Join(slices.Collect(maps.Values(failed))...)
+}
+
+// giveBack is GiveBack partition by partition.
+func (l *Ledger) giveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, failed map[int]error) {
+	failed = map[int]error{}
+	id, weight := func(r *job.Living) job.ID { return r.ID }, func(r *job.Living) int { return len(r.Payload) + 512 }
+	for p, batch := range job.Batches(rows, id, weight) {
+		if failed[p] != nil {
+			continue
+		}
+		there, missing, err := l.restore(ctx, p, batch)
+		restored += missing
+		if err == nil {
+			err = l.found(ctx, p, there, runs[p])
+		}
+		if err != nil {
+			failed[p] = err
+		}
+	}
+	return restored, failed
+}
+
+// restore runs the script over one batch. there are the jobs that Redis has now.
+func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living) (there []job.ID, missing int, err error) {
+	for range lateTries {
+		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Restorer.Restore(ctx, partition, batch) })
+		if err == nil && len(words) != len(batch) {
+			err = errWords
+		}
+		if err != nil {
+			return nil, missing, fmt.Errorf("restore: %w", err)
+		}
+		var late []job.Living
+		var cancelled []job.Cancellation
+		for i, w := range words {
+			r := &batch[i]
+			switch w {
+			case job.OK:
+				there = append(there, r.ID)
+				missing++
+			case job.Duplicate:
+				there = append(there, r.ID)
+				if r.CancelRequested { // it may be back from before that
+					cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
+				}
+			case job.Late:
+				late = append(late, *r)
+			case job.Busy:
+				l.Log.Info("a journaled job waits for its old generation", "job_id", r.ID)
+			default:
+				return nil, missing, fmt.Errorf("restore %s: unexpected word %q", r.ID, w)
+			}
+		}
+		if len(cancelled) > 0 {
+			if _, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, cancelled) }); err != nil {
+				return nil, missing, fmt.Errorf("restore: cancel again: %w", err)
+			}
+		}
+		if batch = late; len(batch) == 0 {
+			break
+		}
+	}
+	return there, missing, nil
+}
