@@ -121,6 +121,7 @@ func (w *World) settled() {
 			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
 		}
 	}
+	promised := map[job.ID]int{}
 	for _, c := range w.clients {
 		k := w.shadow.jobs[c.id]
 		last, _ := w.sql.latest(c.id)
@@ -135,8 +136,13 @@ func (w *World) settled() {
 			w.fail("S3", "%s: it ran all the same", c)
 		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled:
 			w.fail("S2", "%s: it ended %s", c, last.Status)
-		case c.what == "requeue" && c.fate == taken && (k == nil || k.generation == 1):
-			w.fail("L1", "%s: it has no second life", c)
+		case c.what == "requeue" && c.fate == taken:
+			promised[c.id]++
+		}
+	}
+	for id, n := range promised {
+		if k := w.shadow.jobs[id]; k == nil || n > k.generation-1 {
+			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, n)
 		}
 	}
 	w.forgotten()

@@ -36,8 +36,11 @@ func (c *client) run() {
 	var p *process
 	c.step("order", func() {
 		p = c.world.processes[c.process]
-		if c.what == "requeue" {
+		switch {
+		case c.what == "requeue":
 			c.id = c.world.sql.dead(c.id)
+		case c.running:
+			c.id = c.world.shadow.running(c.id)
 		}
 	})
 	if p == nil {
@@ -49,6 +52,10 @@ func (c *client) run() {
 	case "cancel":
 		word, err := p.ledger.Cancel(context.Background(), c.id)
 		c.word, c.fate = word, told(err)
+	case "audit":
+		c.audit(p)
+	case "poll":
+		c.poll()
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, c.request))
 	}

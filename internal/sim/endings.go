@@ -113,17 +113,6 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 	}
 }
 
-// explained: without a fault nobody loses a lease, and a holder that lives has told its handler to stop before anybody else may have the job.
-func (s *shadow) explained(k *known, cause job.Cause) {
-	p := k.lease.holder
-	if p.alive() && p.trouble.UnixMilli() < k.lease.at {
-		s.wrong("S14", "%s: taken back for %s from %s, which lives and had no trouble", k, cause, p.nonce)
-	}
-	if p.alive() && k.lease.ctx != nil && k.lease.ctx.Err() == nil {
-		s.wrong("S5", "%s: taken back for %s from %s, whose handler still believes in the lease", k, cause, p.nonce)
-	}
-}
-
 func (s *shadow) promote(partition, n int) {
 	now := s.w.ms()
 	due := 0
@@ -131,6 +120,9 @@ func (s *shadow) promote(partition, n int) {
 		if k.due <= now {
 			due++
 			k.status = job.Pending
+			if !k.tried {
+				k.wished = k.due
+			}
 		}
 	}
 	if due != n {

@@ -36,7 +36,7 @@ func (r refusal) RedisError() {}
 // sources are the scripts by name, names the same by the digest that go-redis sends.
 var sources = map[string]string{
 	"submit": lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
-	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore,
+	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore, "audit": lua.Audit, "recount": lua.Recount,
 	"take_outbox": lua.TakeOutbox, "acknowledge": lua.Acknowledge,
 }
 
@@ -47,6 +47,17 @@ var names = func() map[string]string {
 	}
 	return m
 }()
+
+var wholes sync.Map // source -> the same with its prelude
+
+// prelude is a whole script.
+func prelude(source string) string {
+	if whole, ok := wholes.Load(source); ok {
+		return whole.(string)
+	}
+	wholes.Store(source, lua.Prelude+source)
+	return lua.Prelude + source
+}
 
 // hook stands between go-redis and its connections: nothing is ever dialled.
 type hook struct {

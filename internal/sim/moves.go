@@ -12,8 +12,8 @@ import (
 func (s *shadow) submit(partition int, argv, texts []string) {
 	now := s.w.ms()
 	late := now > number(argv[1])
-	for i := 4; i < len(argv); i += 5 {
-		id, text := job.ID(argv[i]), texts[(i-4)/5]
+	for i := 5; i < len(argv); i += 5 {
+		id, text := job.ID(argv[i]), texts[(i-5)/5]
 		word, rest, _ := strings.Cut(text, " ")
 		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
 		limit, delay, quota := int(number(kind[2])), number(kind[3]), strings.TrimPrefix(kind[5], "-")
@@ -36,7 +36,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			want = job.Late
 		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
 			want = job.Quota
-		case s.untried(partition, status) >= limit:
+		case s.filled(partition, status) >= limit:
 			want = job.Full
 		}
 		if job.Word(word) != want {
@@ -73,7 +73,7 @@ func number(text string) int64 {
 }
 
 func (s *shadow) claim(p *process, partition int, argv, texts []string) {
-	now, n, most := s.w.ms(), number(argv[1]), int(number(argv[2]))
+	n, most := number(argv[1]), int(number(argv[2]))
 	at := fmt.Sprint(argv[0], " ", partition)
 	last := s.claims[at]
 	if last == nil {
@@ -91,9 +91,14 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 		ids = append(ids, job.ID(t[0]))
 	}
 	if n == last.number { // an answer that was lost: what it gave and is still held
-		for _, id := range ids {
-			if k := s.mustBe("F27", id, job.Processing); k != nil && (!slices.Contains(last.ids, id) || k.lease.token != argv[0]+":"+argv[1]) {
+		for t := texts[1:]; len(t) >= 5; t = t[5:] {
+			k := s.mustBe("F27", job.ID(t[0]), job.Processing)
+			switch {
+			case k == nil:
+			case !slices.Contains(last.ids, k.id), k.lease.token != argv[0]+":"+argv[1]:
 				s.wrong("F27", "%s: claim %d of %s hands it out again", k, n, argv[0])
+			case t[3] != k.lease.counts:
+				s.wrong("F27", "%s: claim %d of %s, asked again, says %q, not as before: %q", k, n, argv[0], t[3], k.lease.counts)
 			}
 		}
 		return
@@ -113,25 +118,33 @@ func (s *shadow) claim(p *process, partition int, argv, texts []string) {
 	}
 	last.number, last.ids = n, ids
 	for t := texts[1:]; len(t) >= 5; t = t[5:] {
-		s.claimedOne(p, now, argv[0]+":"+argv[1], t)
+		s.claimedOne(p, argv, t)
 	}
 }
 
-func (s *shadow) claimedOne(p *process, now int64, token string, t []string) {
-	k := s.mustBe("S2 S5", job.ID(t[0]), job.Pending)
+// claimedOne: a lease as the claim answers it: id, head, payload, counts, checkpoint.
+func (s *shadow) claimedOne(p *process, argv, t []string) {
+	k, now := s.mustBe("S2 S5", job.ID(t[0]), job.Pending), s.w.ms()
 	if k == nil {
 		return
 	}
+	if k.first == 0 {
+		k.first = now
+	}
 	k.attempt++
 	k.costs++
-	counts := strings.Fields(t[3]) // attempt retries first started
-	if counts[0] != fmt.Sprint(k.attempt) || counts[1] != fmt.Sprint(k.retries) || t[4] != string(k.saved) {
-		s.wrong("S4 S5", "%s: claimed as attempt %s with %s retries and checkpoint %q", k, counts[0], counts[1], t[4])
+	counts := fmt.Sprint(k.attempt, " ", k.retries, " ", k.first, " ", now)
+	if !k.tried && k.wished > 0 {
+		counts += fmt.Sprint(" ", k.wished)
 	}
+	if t[3] != counts || t[4] != string(k.saved) {
+		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, t[3], counts, t[4])
+	}
+	plan := slices.Index(argv, string(k.tier.Tier))
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{
-		token: token, attempt: k.attempt, holder: p, at: now,
-		beatEnd: now + k.tier.HeartbeatTimeout.Milliseconds(), maxEnd: now + k.tier.MaxProcessingTime.Milliseconds(),
+		token: argv[0] + ":" + argv[1], attempt: k.attempt, holder: p, counts: counts, beaten: now,
+		beatEnd: now + number(argv[plan+1]), maxEnd: now + number(argv[plan+2]),
 	}
 	if k.costs > k.tier.MaxRetries+1 {
 		s.wrong("S4", "%s: it costs %d attempts of at most %d", k, k.costs, k.tier.MaxRetries+1)
@@ -155,7 +168,7 @@ func (s *shadow) heartbeat(argv, texts []string) {
 		if want == job.Lost {
 			continue
 		}
-		k.lease.beatEnd = max(k.lease.beatEnd, now+number(argv[i+3]))
+		k.lease.beaten, k.lease.beatEnd = now, max(k.lease.beatEnd, now+number(argv[i+3]))
 		if save := int(number(argv[i+4])); save > k.save {
 			k.save, k.saved = save, []byte(argv[i+5])
 		}

@@ -23,13 +23,15 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"submit has no quota", "submit", "spent(about, kind.quota)", "false"},
 	{"complete counts no owner", "complete", "own(m[6], -1)", ""},
 	{"submit is never late", "submit", "now > not_after", "false"},
-	{"submit gives a time to live", "submit", "      fresh = fresh + 1", "      redis.call('EXPIRE', job .. id, 3) fresh = fresh + 1"},
+	{"submit gives a time to live", "submit", "      fill('fresh', tier)", "      redis.call('EXPIRE', job .. id, 3) fill('fresh', tier)"},
 	{"fail spends no retry", "fail", "text(retries + 1)", "text(retries)"},
 	{"fail counts no end", "fail", "count(tier, 'running', -1)", ""},
 	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', 'fail ' .. word)", ""},
 	{"release ignores the cancel", "release", "if m[5] then", "if false then"},
 	{"reclaim looks once", "reclaim", "if looked < deadline then", "if false then"},
 	{"reclaim is impatient", "reclaim", "now - looked >= patience", "true"},
+	{"reclaim is too patient", "reclaim", "now - looked >= patience", "now - looked >= 3 * patience"},
+	{"claim forgets the first", "claim", "local first = m[5] or started", "local first = started"},
 	{"reclaim trusts an old look", "reclaim", "looked < deadline", "looked < 0"},
 	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", ""},
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)"},
@@ -41,10 +43,11 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"requeue counts attempts anew", "requeue", "text(math.max(attempt, tonumber(m[3] or 0)))", "'0'"},
 	{"take removes", "take_outbox", "bulk('ZADD', outbox, again)", ""},
 	{"acknowledge the living", "acknowledge", "and waits[id]", ""},
+	{"audit frets about the living", "audit", "if not over and m[7] then", "if not over then"},
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 
-// TestMutations hunts each bug, seed after seed. On an idle machine most are caught within a second, the rarest within half a minute.
+// TestMutations hunts each bug, seed after seed: most are caught by the tenth, the rarest by the hundredth or so. A bug that 500 do not show is a hole in here.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	for _, b := range bugs {
@@ -65,7 +68,7 @@ func TestMutations(t *testing.T) {
 func hunt(t *testing.T, o Options) {
 	t.Helper()
 	began := time.Now()
-	for seed := range uint64(4000) {
+	for seed := range uint64(500) {
 		if newPlan(seed).calm {
 			continue
 		}

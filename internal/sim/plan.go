@@ -53,7 +53,7 @@ type storm struct {
 // order is what a client asks for.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, requeue
+	what    string // submit, cancel, requeue, poll, audit
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -62,7 +62,9 @@ type order struct {
 	owner   string
 	quota   int // jobs that the owner may have under way; 0 = any number
 	request string
-	tries   int // of a submit whose answer does not come
+	tries   int           // of a submit whose answer does not come; how often a poll asks
+	running bool          // a cancel of a job that runs, if one does
+	pause   time.Duration // between two polls
 }
 
 // The faults that may befall a single call, with the rate at which they do where a seed has them.
@@ -89,7 +91,8 @@ func newPlan(seed uint64) plan {
 	}
 	p.recovers[r.IntN(len(p.recovers))] = true
 	p.jobs(r)
-	p.owners(rand.New(rand.NewPCG(seed, 3))) // its own draws: what a seed did before there were owners, it still does
+	p.owners(rand.New(rand.NewPCG(seed, 3)))
+	p.others(rand.New(rand.NewPCG(seed, 4)))
 	if p.calm {
 		return p
 	}
@@ -146,6 +149,24 @@ func (p *plan) owners(r *rand.Rand) {
 		if o := &p.orders[i]; o.what == "submit" {
 			o.owner, o.quota = names[r.IntN(len(names))], quota
 		}
+	}
+}
+
+// others draws who cancels what runs, who audits, and who polls.
+func (p *plan) others(r *rand.Rand) {
+	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
+	for range r.IntN(4) {
+		of := jobs[r.IntN(len(jobs))]
+		p.orders = append(p.orders, order{at: of.at + ticks(r, 2, 60), what: "cancel", running: true, process: r.IntN(len(p.slots)), id: of.id})
+	}
+	for range r.IntN(4) {
+		p.orders = append(p.orders, order{at: ticks(r, 5, 150), what: "audit", process: r.IntN(len(p.slots))})
+	}
+	for range r.IntN(4) {
+		of := jobs[r.IntN(len(jobs))]
+		p.orders = append(p.orders, order{
+			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9), pause: ticks(r, 2, 12),
+		})
 	}
 }
 

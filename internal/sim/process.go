@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,6 +22,12 @@ type service interface {
 	Stop(ctx context.Context) error
 }
 
+// Leases is what a pool moves its jobs with.
+type Leases interface {
+	worker.Queue
+	worker.Pulse
+}
+
 // process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one there has another name.
 type process struct {
 	world *World
@@ -35,13 +42,17 @@ type process struct {
 	ledger  *ledger.Ledger
 	parts   []service // in the order they start
 
-	dead     bool          // under gate.mu: what it calls fails at once
-	died     chan struct{} // closed with it
-	gone     chan struct{} // closed when none of its goroutines is left
-	draining bool
-	cutOff   time.Time      // by a partition, until then
-	trouble  time.Time      // when a fault last touched one of its calls
-	failures map[string]int // in a row, by line
+	dead      bool          // under gate.mu: what it calls fails at once
+	died      chan struct{} // closed with it
+	gone      chan struct{} // closed when none of its goroutines is left
+	draining  bool
+	began     time.Time
+	drained   time.Time            // when it was told to drain
+	silent    atomic.Bool          // its pool has stopped: its leases have no heartbeats any more
+	retired   bool                 // it ended by itself
+	cutOff    time.Time            // by a partition, until then
+	disturbed map[string]time.Time // when a call last failed or had to wait, by line
+	failures  map[string]int       // in a row, by line
 
 	connected bool
 }
@@ -50,7 +61,8 @@ type process struct {
 func newProcess(w *World, slot int) *process {
 	w.lives++
 	p := &process{
-		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}), gone: make(chan struct{}), failures: map[string]int{},
+		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}), gone: make(chan struct{}),
+		began: time.Now(), disturbed: map[string]time.Time{}, failures: map[string]int{},
 	}
 	p.client = newClient(p.redis)
 	log := slog.New(slog.DiscardHandler)
@@ -67,10 +79,14 @@ func newProcess(w *World, slot int) *process {
 		Live: p.queue, Mover: p.queue, Archive: sql, Letters: sql, Promises: sql, Plans: plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
+	var between Leases = p.queue
+	if w.Between != nil {
+		between = w.Between(p.queue)
+	}
 	p.pool = worker.New(worker.Config{
 		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1 << 10, DrainTimeout: 2 * time.Second,
 		Registry: w.registry(p), Plans: plans, Log: log, Nonce: p.nonce,
-	}, p.queue, p.queue, p.queue, p.writer)
+	}, between, between, p.queue, p.writer)
 	p.parts = []service{p.writer}
 	if w.plan.recovers[slot] {
 		none := func(job.Watch, job.Reclaimed) {}
@@ -105,6 +121,7 @@ func (p *process) stop() {
 	go func() {
 		for i := len(p.parts) - 1; i >= 0; i-- {
 			_ = p.parts[i].Stop(context.Background())
+			p.silent.Store(true) // the pool is the first
 		}
 		_, _ = p.world.gate.pass(context.Background(), &call{proc: p, kind: inside, name: "stopped", do: func() (any, error) { p.world.retire(p); return nil, nil }})
 		close(p.gone)

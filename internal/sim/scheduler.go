@@ -20,6 +20,7 @@ func (w *World) play() {
 			continue
 		}
 		w.busy = 0
+		w.punctual()
 		if w.rests() {
 			w.check(true)
 			return
@@ -160,7 +161,7 @@ func (w *World) answer(c *call, reply any, err error, how string) {
 		delete(c.proc.failures, c.line)
 	} else if c.kind == toRedis {
 		c.proc.failures[c.line]++
-		c.proc.trouble = time.Now()
+		c.proc.disturbed[c.line] = time.Now()
 	}
 	w.say(c, reply, err, how)
 	c.answer <- answer{reply, err}

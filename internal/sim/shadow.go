@@ -17,7 +17,8 @@ type lease struct {
 	token           string
 	attempt         int
 	holder          *process
-	at              int64 // ms
+	beaten          int64  // ms: the claim, or the last heartbeat
+	counts          string // as the claim answered them
 	beatEnd, maxEnd int64
 	begun           bool
 	ctx             context.Context // of its handler; nil before it begins and after it returned
@@ -31,6 +32,8 @@ type known struct {
 	generation           int
 	status               job.Status
 	arrived, due         int64
+	wished               int64 // when it was due as its client wished, from its promotion on
+	first                int64 // ms, of its first claim; 0 = none yet
 	attempt, retries     int
 	tried, cancel, acked bool
 	lease                *lease // the last claim's; its holder may be a zombie
@@ -121,6 +124,19 @@ func (s *shadow) waiting(partition int, status job.Status, rank func(k *known) f
 	return all
 }
 
+// running is a job that runs, the one given if it does or if none does.
+func (s *shadow) running(id job.ID) job.ID {
+	found := id
+	for _, k := range s.jobs {
+		if k.status == job.Processing && (k.id == id || found == id || k.id < found) {
+			if found = k.id; found == id {
+				return id
+			}
+		}
+	}
+	return found
+}
+
 // living is how many jobs of an owner a partition has that have not ended.
 func (s *shadow) living(partition int, owner string) (n int) {
 	for _, k := range s.jobs {
@@ -131,9 +147,12 @@ func (s *shadow) living(partition int, owner string) (n int) {
 	return n
 }
 
-func (s *shadow) untried(partition int, status job.Status) (n int) {
+// filled is how much of a partition's limit is taken by jobs never claimed: each tier's count to its own share, not beyond.
+func (s *shadow) filled(partition int, status job.Status) (n int) {
+	tiers := map[job.Tier]int{}
 	for _, k := range s.jobs {
-		if k.status == status && !k.tried && k.id.Partition() == partition {
+		if k.status == status && !k.tried && k.id.Partition() == partition && tiers[k.tier.Tier] < max(s.w.plan.capacity*k.tier.Share/100/s.w.plan.partitions, 1) {
+			tiers[k.tier.Tier]++
 			n++
 		}
 	}

@@ -14,10 +14,11 @@ import (
 
 // Options are what a run is told beside its seed.
 type Options struct {
-	Mutate    map[string]string // scripts by name, broken on purpose
-	AckFirst  bool              // acknowledge before the SQL commit: another seeded bug
-	OwnEngine bool              // scripts run as the embedded server runs them: the same, and slower
-	Trace     bool              // keep every line
+	Mutate    map[string]string   // scripts by name, broken on purpose
+	AckFirst  bool                // acknowledge before the SQL commit: another seeded bug
+	Between   func(Leases) Leases // what stands between each pool and its queue: more of them; nil = nothing
+	OwnEngine bool                // scripts run as the embedded server runs them: the same, and slower
+	Trace     bool                // keep every line
 }
 
 // Report is what a run showed.
@@ -78,7 +79,7 @@ func Run(seed uint64, o Options) Report {
 		w.fail("start", "%v", err)
 		return w.report
 	}
-	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, died: make(chan struct{})}
+	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, disturbed: map[string]time.Time{}, died: make(chan struct{})}
 	for slot := range w.plan.slots {
 		w.processes = append(w.processes, newProcess(w, slot))
 	}

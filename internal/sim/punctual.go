@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/recovery"
+)
+
+// What the design promises in seconds, and what excuses a process that misses it: calls of its own that failed or had to wait, no longer ago than
+// it takes to make up for them. Virtual time makes the bounds exact, but for the little that delay holds a call back.
+const (
+	recovers   = 2 * time.Second        // after the last disturbance everybody has been heard again
+	waits      = 400 * time.Millisecond // at the gate is more than delay can have held it
+	overdue    = 350 * time.Millisecond // the pool's grace for a handler at its maximum, and its look
+	secondLook = 2050 * time.Millisecond
+	slack      = time.Second
+)
+
+// The calls that a lease needs to live, and to end.
+var (
+	alive  = []string{"claim", "heartbeat"}
+	ending = []string{"claim", "complete", "fail", "release"}
+)
+
+// quiet says that none of these calls of the process was disturbed in the last d.
+func (p *process) quiet(d time.Duration, lines ...string) bool {
+	for _, l := range lines {
+		if at, ever := p.disturbed[l]; ever && time.Since(at) <= d {
+			return false
+		}
+	}
+	return true
+}
+
+// punctual is asked before time passes: who waits at the gate is disturbed, and whoever is not has to be in time.
+func (w *World) punctual() {
+	now := time.Now()
+	for _, c := range w.gate.sorted() {
+		if c.kind == toRedis && now.Sub(c.seen) >= waits {
+			c.proc.disturbed[c.line] = now
+		}
+	}
+	since := w.watched()
+	for _, k := range w.shadow.jobs {
+		if k.status == job.Processing {
+			w.inTime(k, now, since)
+		}
+	}
+}
+
+// watched is since when there is a process whose watches look at their pace; zero if there is none.
+func (w *World) watched() (since time.Time) {
+	for _, p := range w.processes {
+		if _, ever := p.disturbed["reclaim"]; w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever && (since.IsZero() || p.began.Before(since)) {
+			since = p.began
+		}
+	}
+	return since
+}
+
+func (w *World) inTime(k *known, now, watched time.Time) {
+	p, s := k.lease.holder, w.shadow
+	past := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
+	if p.alive() && !p.draining {
+		if past(k.lease.beaten) > recovers && p.quiet(recovers, alive...) {
+			s.wrong("S14", "%s: %s holds it, had no trouble, and lets it have no heartbeat for %s", k, p.nonce, past(k.lease.beaten))
+		}
+		if past(k.lease.maxEnd) > overdue+slack && p.quiet(recovers, ending...) {
+			s.wrong("L3", "%s: %s had no trouble, and lets it run %s longer than it may", k, p.nonce, past(k.lease.maxEnd))
+		}
+	}
+	if watched.IsZero() {
+		return
+	}
+	late := func(ms int64, pace recovery.Pace) bool {
+		return min(past(ms), now.Sub(watched)) > pace.Floor+secondLook+slack
+	}
+	if late(k.lease.beatEnd, recovery.CrashedPace) {
+		s.wrong("L2", "%s: nobody has taken it back from %s, %s after its heartbeats stopped", k, p.nonce, past(k.lease.beatEnd))
+	}
+	if late(k.lease.maxEnd, recovery.StuckPace) {
+		s.wrong("L3", "%s: nobody has taken it back from %s, %s after its maximum", k, p.nonce, past(k.lease.maxEnd))
+	}
+}
+
+// explained: nobody loses a lease without a fault that kept its holder from saying that it lives, or how the job ended; and a holder that lives has
+// told its handler to stop before anybody else may have the job.
+func (s *shadow) explained(k *known, cause job.Cause) {
+	p, lines := k.lease.holder, alive
+	if cause == job.MaxTimeExceeded {
+		lines = ending
+	}
+	switch {
+	case p.retired || p.alive() && p.silent.Load(): // a drain gives everything back
+		if p.quiet(time.Since(p.drained)+recovers, append(alive, ending...)...) {
+			s.wrong("L7", "%s: taken back for %s from %s, which drained without trouble", k, cause, p.nonce)
+		}
+	case p.alive() && (s.w.plan.calm || p.quiet(recovers, lines...)):
+		s.wrong("S14", "%s: taken back for %s from %s, which lives and had no trouble", k, cause, p.nonce)
+	}
+	if p.alive() && k.lease.ctx != nil && k.lease.ctx.Err() == nil {
+		s.wrong("S5", "%s: taken back for %s from %s, whose handler still believes in the lease", k, cause, p.nonce)
+	}
+}
