@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/chaos/client"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -34,6 +37,12 @@ type cluster struct {
 	db      *sql.DB       // to MariaDB itself, as root
 	servers []*server
 
+	admin     string // the operator's key
+	keys      []client.Key
+	callbacks net.Listener
+	receiver  *http.Server
+	serving   sync.WaitGroup
+
 	closed sync.Once
 	abort  context.CancelFunc // ends the run
 	began  time.Time          // of load and faults
@@ -41,9 +50,11 @@ type cluster struct {
 	notes  sync.Mutex // guards what follows, and the lines for who watches
 	ops    []check.Op // submits that faults are made of
 	faults []check.Fault
+	beside check.Witness
 	kills  int
 	counts map[string]*tally // by kind
 	born   map[string]int    // processes that gave up starting, by their last words
+	full   int               // submits that found no room
 	broken error             // the first thing that went wrong with the run itself
 }
 
@@ -68,6 +79,9 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	if c.dir, err = os.MkdirTemp("", "tierq-chaos-"); err != nil {
 		return c, fmt.Errorf("make a folder: %w", err)
 	}
+	if err = errors.Join(c.mintAdmin(), c.listen(ctx)); err != nil {
+		return c, err
+	}
 	// Rewrites of the AOF would move the tail that a fault wants to cut.
 	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
 		return c, err
@@ -89,7 +103,10 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 		}
 		c.servers = append(c.servers, s)
 	}
-	return c, c.each(func(s *server) error { return s.start(ctx) })
+	if err = c.each(func(s *server) error { return s.start(ctx) }); err != nil {
+		return c, err
+	}
+	return c, c.makeKeys(ctx)
 }
 
 func (c *cluster) openSQL(ctx context.Context) error {
@@ -181,6 +198,7 @@ func (c *cluster) runs() string { return filepath.Join(c.dir, "runs") }
 func (c *cluster) stop() {
 	c.closed.Do(func() {
 		hurried.CloseIdleConnections()
+		c.stopListening()
 		for _, s := range c.servers {
 			s.stop()
 		}

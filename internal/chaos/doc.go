@@ -5,6 +5,7 @@
 //	kinds.go               the faults by name, and which of them may run when
 //	faults_*.go            one short function per fault, each returns the evidence that it landed
 //	lane.go                who breaks what when, from a seed
+//	doors.go, looks.go     API keys and the receiver of callbacks; looks at the living Redis, and passes of the servers' own audit
 //	run.go                 load and faults together, rest, evidence, verdict
 //	mutate*.go             seeded bugs in a copy of the tree: the checker has to catch each
 package chaos

@@ -27,7 +27,7 @@ func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, wit
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	url := w.bases()[w.rng.IntN(len(w.servers))] + "/" + strings.ToLower(string(tier)) + "/submit"
-	op.Status, op.ID, op.Code = send(ctx, url, op.Trace, `{"type":"CHAOS","payload":`+string(payload)+`}`)
+	op.Status, op.ID, op.Code = send(ctx, url, w.admin, op.Trace, `{"type":"CHAOS","payload":`+string(payload)+`}`)
 	op.Answered = time.Now()
 	switch {
 	case op.Status == http.StatusAccepted:
@@ -44,13 +44,14 @@ func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, wit
 var hurried = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Second}}
 
 // send posts a body; no status means that nobody knows.
-func send(ctx context.Context, url, trace, body string) (status int, id job.ID, code string) {
+func send(ctx context.Context, url, key, trace, body string) (status int, id job.ID, code string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return 0, "", ""
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Trace-Id", trace)
+	req.Header.Set("Authorization", "Bearer "+key)
 	resp, err := hurried.Do(req)
 	if err != nil {
 		return 0, "", ""
@@ -86,15 +87,15 @@ func poisoned(ctx context.Context, w *wound) (string, error) {
 	return "", errElsewhere
 }
 
-// hanging: a job works on long after its time, whatever its context says, in each attempt.
+// hanging: a job works on long after its time, whatever its context says, in each attempt: for longer than the watches may take to find it.
 func hanging(ctx context.Context, w *wound) (string, error) {
-	op := w.insist(ctx, job.Public, func() client.Payload { return client.Payload{Key: w.key("hang"), HangMs: 5000} })
+	op := w.insist(ctx, job.Public, func() client.Payload { return client.Payload{Key: w.key("hang"), HangMs: 20_000} })
 	if op.Fate != check.OK {
 		return fmt.Sprintf("answered %d %s", op.Status, op.Code), errMissed
 	}
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && hold(ctx, 100*time.Millisecond); {
 		for _, base := range w.bases() {
-			if over := overdue(ctx, base, op.ID); over != "" {
+			if over := w.overdue(ctx, base, op.ID); over != "" {
 				w.target = ""
 				return fmt.Sprintf("%s worked on after %s", op.ID, over), nil
 			}
@@ -104,24 +105,15 @@ func hanging(ctx context.Context, w *wound) (string, error) {
 }
 
 // overdue is what a job's history says about time, if anything.
-func overdue(ctx context.Context, base string, id job.ID) string {
+func (c *cluster) overdue(ctx context.Context, base string, id job.ID) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/jobs/"+string(id), http.NoBody)
-	if err != nil {
-		return ""
-	}
-	resp, err := hurried.Do(req)
-	if err != nil {
-		return ""
-	}
-	defer resp.Body.Close()
 	var found struct {
 		History []struct {
 			Cause job.Cause `json:"cause"`
 		} `json:"history"`
 	}
-	_ = json.NewDecoder(resp.Body).Decode(&found) // asked again if it was cut off
+	_, _ = c.ask(ctx, base, http.MethodGet, "/jobs/"+string(id), c.admin, "", &found) // asked again
 	for _, attempt := range found.History {
 		if attempt.Cause == job.MaxTimeExceeded || attempt.Cause == job.HeartbeatStopped {
 			return string(attempt.Cause)

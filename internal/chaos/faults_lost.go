@@ -2,10 +2,13 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Faults after which Redis does not know what it answered. They run only with the journal.
@@ -15,11 +18,35 @@ import (
 func rolledBack(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		defer w.lockAll()()
+		w.from = time.Now()
 		evidence, err := do(ctx, w)
 		if err != nil {
 			return evidence, err
 		}
 		return evidence, w.storePlans(context.WithoutCancel(ctx))
+	}
+}
+
+// rewritten lets Redis write its AOF anew, as OPERATIONS.md asks for after a power loss: a cut in the middle of a script's last command leaves a
+// MULTI without its EXEC in the file, which the next start would carry out in part.
+func rewritten(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
+	return func(ctx context.Context, w *wound) (string, error) {
+		evidence, err := do(ctx, w)
+		if err != nil {
+			return evidence, err
+		}
+		calm := context.WithoutCancel(ctx)
+		if err := w.rdb.BgRewriteAOF(calm).Err(); err != nil {
+			return evidence, fmt.Errorf("rewrite the AOF: %w", err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+			info, err := w.rdb.Info(calm, "persistence").Result()
+			if err == nil && strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0") {
+				return evidence + ", and it was written anew", nil
+			}
+			hold(calm, 50*time.Millisecond)
+		}
+		return evidence, errors.New("rewrite the AOF: not done after 20 s")
 	}
 }
 

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -64,7 +66,7 @@ func (w *wound) replace(ctx context.Context, points string) error {
 	if err := w.justKilled(); err != nil {
 		return err
 	}
-	err := w.s.start(ctx, "TIERQ_FAILPOINTS="+points)
+	err := w.s.start(context.WithoutCancel(ctx), "TIERQ_FAILPOINTS="+points) // what is armed is not left alone
 	w.from, w.target = time.Now(), w.s.pid()
 	return err
 }
@@ -110,24 +112,39 @@ func afterScript(name string) func(context.Context, *wound) (string, error) {
 // stopped: the process is asked to stop by signals, so many times.
 func stopped(sig syscall.Signal, times int) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
-		p := w.s.now()
-		for range times {
-			if err := p.Signal(sig); err != nil {
+		p, began, late := w.s.now(), time.Now(), false
+		for n := range times {
+			err := p.Signal(sig)
+			if errors.Is(err, os.ErrProcessDone) && n == 0 {
+				return "it had ended by itself", errMissed
+			}
+			if late = errors.Is(err, os.ErrProcessDone); err != nil && !late {
 				return "", fmt.Errorf("signal: %w", err)
 			}
 			hold(ctx, 50*time.Millisecond)
 		}
-		began := time.Now()
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		code, err := p.WaitExit(within)
 		if err != nil {
 			return "", err
 		}
+		took := time.Since(began)
 		w.s.keepLog(p)
-		evidence := fmt.Sprintf("pid %d ended with %d after %s", p.Pid(), code, time.Since(began).Round(10*time.Millisecond))
+		w.stopped(check.Stop{PID: w.target, At: began, Took: took, Code: code})
+		evidence := fmt.Sprintf("pid %d ended with %d after %s", p.Pid(), code, took.Round(10*time.Millisecond))
+		if late { // the first signal was one all the same
+			w.land(check.Fault{Kind: "F09", What: "SIGTERM", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Repeats: true})
+			return "it was quicker than the second signal", orMissed(w.s.start(context.WithoutCancel(ctx)))
+		}
 		return evidence, w.s.start(context.WithoutCancel(ctx))
 	}
+}
+
+func (c *cluster) stopped(s check.Stop) {
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	c.beside.Stops = append(c.beside.Stops, s)
 }
 
 // frozen: SIGSTOP, and SIGCONT after a time.

@@ -45,8 +45,8 @@ func readOnly(ctx context.Context, w *wound) (string, error) {
 	before, err := rows()
 	hold(ctx, w.between(2*time.Second, 5*time.Second))
 	after, err2 := rows()
-	waiting := w.rdb.ZCard(calm, "{tierq:0}:outbox").Val()
-	if err := errors.Join(err, err2, w.execute(calm, "SET GLOBAL read_only = 0")); err != nil {
+	waiting, err3 := w.size(calm, "outbox")
+	if err := errors.Join(err, err2, err3, w.execute(calm, "SET GLOBAL read_only = 0")); err != nil {
 		return "", err
 	}
 	if before != after || waiting == 0 {

@@ -61,7 +61,7 @@ func ofRedis(journal bool) []kind {
 	}
 	return append(all,
 		forget("F16", "kill -9 of Redis, everysec", redisKilled(everysec, nil)),
-		forget("F17", "power loss: the AOF's tail is cut", redisKilled(nil, aofCut)),
+		forget("F17", "power loss: the AOF's tail is cut", rewritten(redisKilled(nil, aofCut))),
 		forget("F19", "restart of an empty Redis", redisKilled(nil, aofGone)),
 		forget("F19", "FLUSHALL", flushed),
 	)

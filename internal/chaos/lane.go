@@ -139,7 +139,7 @@ func (c *cluster) bury(ctx context.Context, s *server) error {
 	}
 	p := s.now()
 	s.keepLog(p)
-	f := check.Fault{Kind: "F46", What: "a job that kills its process", Target: s.pid(), From: time.Now(), To: time.Now(), Evidence: why, Kills: 1, Repeats: true}
+	f := check.Fault{Kind: "F46", What: "a job that kills its process", Target: s.pid(), From: s.endedAt(), To: time.Now(), Evidence: why, Kills: 1, Repeats: true}
 	switch {
 	case poison.MatchString(why):
 	case hit.MatchString(why):

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -26,19 +27,23 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	}
 	o := client.Options{
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
-		MaxSleep: c.MaxSleep,
+		MaxSleep: c.MaxSleep, Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
 	if c.Clean {
 		o.Rate /= refusals
 		o.Mix = client.Mix{Once: mix.Once, Again: mix.Again, Batch: mix.Batch}
 	}
-	return client.New(o)
+	l, err := client.New(o)
+	if err == nil {
+		c.serve(l)
+	}
+	return l, err
 }
 
 // rest lets everything come to its end and collects the evidence.
-func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence, err error) {
+func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence, w check.Witness, err error) {
 	if err := c.mend(ctx); err != nil {
-		return e, err
+		return e, w, err
 	}
 	e.Bound = restBound
 	if c.Bound > 0 {
@@ -51,12 +56,28 @@ func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence
 		c.say("not at rest: %s", left)
 	}
 	if err := load.Look(ctx, 2000); err != nil {
-		return e, fmt.Errorf("last look: %w", err)
+		return e, w, fmt.Errorf("last look: %w", err)
 	}
 	if err := c.collect(ctx, load, &e); err != nil {
-		return e, err
+		return e, w, err
 	}
-	return e, load.Close()
+	if c.Repair { // the stores were read before: a pass changes what it finds wrong
+		c.pass(ctx, c.servers[0])
+	}
+	w, err = c.witness(ctx, load)
+	return e, w, errors.Join(err, load.Close())
+}
+
+// witness is what the clients and this program saw beside the evidence.
+func (c *cluster) witness(ctx context.Context, load *client.Load) (w check.Witness, err error) {
+	w = load.Witness()
+	if w.Owners, err = client.ReadOwners(ctx, c.db); err != nil {
+		return w, err
+	}
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	w.Looks, w.Passes, w.Stops = slices.Clone(c.beside.Looks), slices.Clone(c.beside.Passes), slices.Clone(c.beside.Stops)
+	return w, nil
 }
 
 func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evidence) (err error) {
@@ -75,15 +96,15 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 		return err
 	}
 	if c.Clean {
-		if err := client.ReadMetrics(ctx, c.bases(), e); err != nil {
+		if err := client.ReadMetrics(ctx, c.bases(), c.admin, e); err != nil {
 			return err
 		}
 	}
-	return client.ReadRedis(ctx, c.rdb, 1, e)
+	return client.ReadRedis(ctx, c.rdb, c.Partitions, e)
 }
 
 // facts are what the table says about this run beside the verdict.
-func (c *cluster) facts(ctx context.Context, report *check.Report, took time.Duration) {
+func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evidence, w *check.Witness, took time.Duration) {
 	report.Fact("seed", "%d", c.Seed)
 	report.Fact("took", "%s, with %d servers", took.Round(time.Second), c.Servers)
 	for _, program := range [][]string{{"redis-server", "--version"}, {"mariadbd", "--version"}} {
@@ -94,6 +115,16 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, took time.Dur
 		report.Fact(program[0], "%s", strings.TrimSpace(firstLine(string(out))))
 	}
 	report.Fact("journal", "%t", c.Journal)
+	report.Fact("partitions, capacity", "%d, %d", c.Partitions, c.Capacity)
+	codes := map[string]int{}
+	for i := range e.Ops {
+		codes[e.Ops[i].Code]++
+	}
+	c.full = codes["QUEUE_FULL"]
+	report.Fact("refused for room, for a quota", "%d, %d", codes["QUEUE_FULL"], codes["RATE_LIMITED"])
+	report.Fact("looks at the living Redis", "%d", len(w.Looks))
+	report.Fact("passes of the servers' audit", "%d, they mended %d", len(w.Passes), w.Repairs())
+	report.Fact("strangers, callbacks", "%d, %d", len(w.Strangers), len(w.Calls))
 	for _, name := range slices.Sorted(maps.Keys(c.counts)) {
 		t := c.counts[name]
 		switch {
@@ -113,8 +144,19 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, took time.Dur
 
 // judge adds what the run itself owes.
 func (c *cluster) judge(report *check.Report) {
-	if report.Kills < c.Kills {
-		report.Violations = append(report.Violations, check.Violation{Invariant: "F07", ID: "run", What: fmt.Sprintf("%d kills, %d are wanted", report.Kills, c.Kills)})
+	for _, owed := range []struct {
+		id, what  string
+		got, want int
+	}{
+		{"F07", "kills", report.Kills, c.Kills}, {"F62", "kinds of fault", len(report.Landed), c.Kinds}, {"F62", "jobs accepted", report.Counts.Accepted, c.Accepted},
+	} {
+		if owed.got < owed.want && (owed.what != "kinds of fault" || c.Only == nil) {
+			what := fmt.Sprintf("%d %s, %d are wanted", owed.got, owed.what, owed.want)
+			report.Violations = append(report.Violations, check.Violation{Invariant: owed.id, ID: "run", What: what})
+		}
+	}
+	if c.Capacity == tight && c.Accepted > 0 && c.full == 0 {
+		report.Violations = append(report.Violations, check.Violation{Invariant: "S9", ID: "run", What: fmt.Sprintf("there was always room, of %d", c.Capacity)})
 	}
 	if beyond := report.Counts.Beyond; c.Clean && beyond > 0 {
 		report.Violations = append(report.Violations, check.Violation{Invariant: "F61", ID: "run", What: fmt.Sprintf("%d handlers started again", beyond)})

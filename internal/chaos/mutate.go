@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -24,7 +25,7 @@ const rounds = 6
 // caught is a row of the mutation table.
 type caught struct {
 	name string
-	by   check.Violation // the first one
+	by   check.Violation // the first one that was wanted
 	all  string          // the invariants that objected
 	took time.Duration   // from the first submit of the first round
 	runs int
@@ -107,6 +108,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	}
 	began := time.Now()
 	rounds := rounds
+	var others []check.Violation // that are no catch
 	if m.name == control {
 		rounds = 1
 	}
@@ -123,24 +125,34 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 			c.err = fmt.Errorf("the tree as it is: %s", report.Violations[0])
 			return c
 		}
-		if len(report.Violations) > 0 {
-			c.by = report.Violations[0]
-			c.all = names(report.Violations)
+		if by := m.caught(report.Violations); by != nil {
+			c.by, c.all = *by, names(report.Violations)
 			return c
 		}
+		others = append(others, report.Violations...)
 	}
 	c.runs--
 	if m.name != control {
-		c.err = errors.New("nothing objected")
+		c.err = fmt.Errorf("none of %s objected; others: %q", m.want, names(others))
 	}
 	return c
+}
+
+// caught is the first objection of an invariant that has to object; nil = there is none.
+func (m *mutation) caught(all []check.Violation) *check.Violation {
+	for i := range all {
+		if slices.Contains(strings.Fields(m.want), all[i].Invariant) {
+			return &all[i]
+		}
+	}
+	return nil
 }
 
 // names are the invariants, each once.
 func names(all []check.Violation) string {
 	var list []string
 	for _, v := range all {
-		if len(list) == 0 || list[len(list)-1] != v.Invariant {
+		if !slices.Contains(list, v.Invariant) {
 			list = append(list, v.Invariant)
 		}
 	}

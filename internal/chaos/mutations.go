@@ -10,12 +10,14 @@ import (
 
 // mutation is a seeded bug: a mistake that somebody could make, and the faults under which it breaks a promise.
 type mutation struct {
-	name  string
-	edits []edit
-	only  string // which faults are injected, of all servers and stores; "" = none
-	mix   func(*client.Mix)
-	sleep time.Duration // the longest job
-	over  time.Duration // how long faults come; 0 = 8 s
+	name    string
+	want    string // invariants, of which at least one has to object: that a slow machine came late to its rest is no catch
+	edits   []edit
+	journal bool
+	only    string // which faults are injected, of all servers and stores; "" = none
+	mix     func(*client.Mix)
+	sleep   time.Duration // the longest job
+	over    time.Duration // how long faults come; 0 = 8 s
 }
 
 // edit replaces a text that stands exactly once in a file of the tree.
@@ -25,6 +27,7 @@ var mutations = []mutation{
 	{name: control, only: "F10|F13|F14|F25|F27 replies of claim|F30|F36|F40|F56", sleep: 1000 * time.Millisecond},
 	{
 		name:  "no token check",
+		want:  "S5 S14",
 		only:  "F10|F30 everything",
 		sleep: 1500 * time.Millisecond,
 		over:  14 * time.Second,
@@ -36,10 +39,12 @@ var mutations = []mutation{
 	},
 	{
 		name:  "skipped ZREM",
+		want:  "S1 S6",
 		edits: []edit{{"lua/complete.lua", "bulk('ZREM', beats, off)\n", ""}},
 	},
 	{
 		name:  "outcome written before it is decided",
+		want:  "S12 S16",
 		only:  "F30 everything|F10|F21",
 		sleep: 500 * time.Millisecond,
 		mix:   func(m *client.Mix) { m.Cancel = 0.3 },
@@ -55,10 +60,12 @@ var mutations = []mutation{
 	},
 	{
 		name:  "counter decrement dropped",
+		want:  "S9",
 		edits: []edit{{"lua/claim.lua", "if not m[5] then count(m.tier, 'fresh', -1) end", ""}},
 	},
 	{
 		name:  "EXPIRE on a live job",
+		want:  "S10",
 		only:  "F01|F10",
 		sleep: 500 * time.Millisecond,
 		edits: []edit{{"lua/claim.lua", "    if m[3] then redis.call('HDEL', job .. id, 'ending') end\n",
@@ -66,12 +73,14 @@ var mutations = []mutation{
 	},
 	{
 		name:  "two-look rule removed",
+		want:  "S14",
 		only:  "F13|F56|F25",
 		sleep: 1000 * time.Millisecond,
 		edits: []edit{{"lua/reclaim.lua", "  if looked < deadline then\n", "  if false then\n"}, {"lua/reclaim.lua", "now - looked >= patience", "true"}},
 	},
 	{
 		name: "acknowledge before the SQL commit",
+		want: "S2",
 		only: "F01|F14|F36|F40",
 		edits: []edit{{"internal/archive/write.go", "	once, cancel := context.WithTimeout(ctx, transactionTimeout)\n", `	id := func(e **entry) job.ID { return (*e).ID }
 	for partition, part := range job.Batches(batch, id, func(**entry) int { return 0 }) {
@@ -86,9 +95,67 @@ var mutations = []mutation{
 	},
 	{
 		name:  "a claim's number is not remembered",
+		want:  "S14",
 		only:  "F27 replies of claim|F31 reset in the middle of a claim",
 		sleep: 300 * time.Millisecond,
 		edits: []edit{{"lua/claim.lua", "if last[1] == number then", "if false then"}},
+	},
+	{
+		name:    "accepted without a row in the journal",
+		want:    "S1",
+		journal: true,
+		only:    "F19|F17",
+		edits:   []edit{{"internal/admission/journal.go", "lost = c.journal.Accept(ctx, k.rows)", "lost = nil"}},
+	},
+	{
+		name:    "nothing is given back",
+		want:    "S1",
+		journal: true,
+		only:    "F19|F17",
+		edits:   []edit{{"internal/ledger/reconcile.go", `if run != "" && slices.Contains(present, run) {`, "if true {"}},
+	},
+	{
+		name:    "given back although it is there",
+		want:    "S2 S5 S6 S9",
+		journal: true,
+		only:    "F17",
+		sleep:   500 * time.Millisecond,
+		edits: []edit{
+			{"internal/ledger/giveback.go", "older := r.CancelRequested", "older := true"},
+			{"lua/restore.lua", "known(id, tonumber(generation)) or 'OK'", "'OK'"},
+		},
+	},
+	{
+		name:    "arrival lost when it is given back",
+		want:    "S15",
+		journal: true,
+		only:    "F19|F17",
+		sleep:   500 * time.Millisecond,
+		edits:   []edit{{"lua/restore.lua", "if arrived == 0 then", "if true then"}},
+	},
+	{
+		name:    "due time lost when it is given back",
+		want:    "S15",
+		journal: true,
+		only:    "F19|F17",
+		mix:     func(m *client.Mix) { m.Delay = 0.5 },
+		edits:   []edit{{"lua/restore.lua", "elseif due > now then", "elseif false then"}},
+	},
+	{
+		name:  "a job is anybody's",
+		want:  "S17",
+		edits: []edit{{"internal/httpapi/passage.go", "if err == nil && !callerOf(c).Sees(j.Owner) {", "if false {"}},
+	},
+	{
+		name:  "nobody is called back",
+		want:  "S21",
+		edits: []edit{{"internal/archive/announce.go", "err = w.opts.Announce(call, outcomes)", "err = nil"}},
+	},
+	{
+		name:  "a quota is not looked at",
+		want:  "S9",
+		sleep: 1500 * time.Millisecond, // more comes than can be run
+		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and spent(about, kind.quota) then", "elseif false then"}},
 	},
 }
 
@@ -97,7 +164,8 @@ const control = "none (the tree as it is)"
 
 // options are those of a run that looks for one bug.
 func (m *mutation) options(seed uint64) Options {
-	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond, Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true}
+	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond, Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true,
+		Journal: m.journal, Partitions: 1, Capacity: roomy}
 	o.Jobs = int(70 * o.Over.Seconds())
 	o.Only = regexp.MustCompile(`^$`)
 	if m.only != "" {

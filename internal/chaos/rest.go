@@ -86,9 +86,9 @@ func (c *cluster) awaitRest(ctx context.Context, within time.Duration) (time.Tim
 func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 	left := ""
 	for _, set := range []string{"queue", "scheduled", "beats", "maxtimes", "outbox"} {
-		n, err := c.rdb.ZCard(ctx, queue.Key(0, set)).Result()
+		n, err := c.size(ctx, set)
 		if err != nil {
-			return "", fmt.Errorf("count %s: %w", set, err)
+			return "", err
 		}
 		if n > 0 {
 			left += fmt.Sprintf("%d in %s, ", n, set)
@@ -108,4 +108,16 @@ func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 		}
 	}
 	return left, nil
+}
+
+// size is how many jobs are in a set, in all partitions.
+func (c *cluster) size(ctx context.Context, set string) (sum int64, err error) {
+	for p := range c.Partitions {
+		n, err := c.rdb.ZCard(ctx, queue.Key(p, set)).Result()
+		if err != nil {
+			return 0, fmt.Errorf("count %s: %w", set, err)
+		}
+		sum += n
+	}
+	return sum, nil
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,19 +18,24 @@ import (
 
 // Options say how long and how hard.
 type Options struct {
-	Seed    uint64        // decides which faults come, in which order
-	Servers int           // processes of tierq
-	Jobs    int           // submits
-	Over    time.Duration // how long faults come; the load is spread over the same time
-	Kills   int           // processes to kill at least; behind schedule, the next fault of a server is a kill
-	Kinds   int           // kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
-	Gap     time.Duration // the mean time between two faults of one server; stores have twice that
-	Journal bool          // TIERQ_JOURNAL=on, and with it the faults after which Redis forgets
-	Clean   bool          // no faults at all
-	Only    *regexp.Regexp
-	Binary  string    // tierq with failpoints; "" = it is built
-	Verbose io.Writer // a line per fault; nil = none
-	Forget  bool      // remove the logs whatever happened
+	Seed     uint64        // decides which faults come, in which order
+	Servers  int           // processes of tierq
+	Jobs     int           // submits
+	Accepted int           // of these, how many have to be accepted
+	Over     time.Duration // how long faults come; the load is spread over the same time
+	Kills    int           // processes to kill at least; behind schedule, the next fault of a server is a kill
+	Kinds    int           // kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
+	Gap      time.Duration // the mean time between two faults of one server; stores have twice that
+	Journal  bool          // TIERQ_JOURNAL=on, and with it the faults after which Redis forgets
+	Clean    bool          // no faults at all
+	Repair   bool          // the servers are asked for passes of their audit
+	Only     *regexp.Regexp
+	Binary   string    // tierq with failpoints; "" = it is built
+	Verbose  io.Writer // a line per fault; nil = none
+	Forget   bool      // remove the logs whatever happened
+
+	Partitions int // 0: the seed says
+	Capacity   int // 0: the seed says
 
 	Mix      *client.Mix   // of the jobs; nil = something of everything
 	MaxSleep time.Duration // of a job; 0 = 100 ms
@@ -41,17 +47,32 @@ type Options struct {
 
 // Short is what fits into a test run.
 func Short() Options {
-	return Options{Servers: 3, Jobs: 2000, Over: 25 * time.Second, Kills: 20, Kinds: 12, Gap: 1200 * time.Millisecond, MaxSleep: 300 * time.Millisecond}
+	return Options{Servers: 3, Jobs: 2000, Accepted: 1800, Over: 25 * time.Second, Kills: 20, Kinds: 12, Gap: 1200 * time.Millisecond, MaxSleep: 300 * time.Millisecond, Repair: true}
 }
 
 // Long is what the promise is measured by: 100,000 jobs, and some for the answers that get lost.
 func Long() Options {
-	return Options{Servers: 3, Jobs: 103_000, Over: 30 * time.Minute, Kills: 500, Kinds: 30, Gap: 4 * time.Second, MaxSleep: 400 * time.Millisecond}
+	return Options{Servers: 3, Jobs: 103_000, Accepted: 100_000, Over: 30 * time.Minute, Kills: 500, Kinds: 30, Gap: 4 * time.Second, MaxSleep: 400 * time.Millisecond, Repair: true}
 }
 
 // Undisturbed is the same load without any fault, as fast as the servers take it.
 func Undisturbed() Options {
-	return Options{Servers: 3, Jobs: 100_000, Over: 4 * time.Minute, MaxSleep: 20 * time.Millisecond, Clean: true}
+	return Options{Servers: 3, Jobs: 100_000, Over: 4 * time.Minute, MaxSleep: 20 * time.Millisecond, Clean: true, Partitions: 1, Capacity: roomy}
+}
+
+const (
+	roomy = 10_000 // the default
+	tight = 50     // so little that it is full all the time
+)
+
+// draw lets the seed say what was left open: half of the runs have two partitions, one in four hardly any room.
+func (o *Options) draw() {
+	dice := rand.New(rand.NewPCG(o.Seed, 600))
+	partitions, capacity := 1+dice.IntN(2), roomy
+	if dice.IntN(4) == 0 {
+		capacity = tight
+	}
+	o.Partitions, o.Capacity = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity)
 }
 
 // restBound is when everything has to be at rest after the last fault: a crash is found within the times of DESIGN, an outcome that its process
@@ -66,6 +87,7 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 			return report, err
 		}
 	}
+	o.draw()
 	c, err := startCluster(ctx, o)
 	if err != nil {
 		return report, err
@@ -79,26 +101,27 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 		err = c.keep(&report, err)
 	}()
 	began := time.Now()
-	e, err := c.work(ctx)
+	e, w, err := c.work(ctx)
 	if err != nil {
 		return report, err
 	}
 	report = check.Check(e)
+	report.Violations = append(report.Violations, check.CheckWitness(e, w)...)
 	if o.Clean {
 		report.Violations = append(report.Violations, check.CheckOrder(e)...)
 	}
-	c.facts(ctx, &report, time.Since(began))
+	c.facts(ctx, &report, &e, &w, time.Since(began))
 	return report, nil
 }
 
 // work is the run from the first submit to rest.
-func (c *cluster) work(ctx context.Context) (e check.Evidence, err error) {
+func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, err error) {
 	running, abort := context.WithCancel(ctx)
 	defer abort()
 	c.abort, c.began = abort, time.Now()
 	load, err := c.newLoad()
 	if err != nil {
-		return e, err
+		return e, w, err
 	}
 	breaking, calm := context.WithCancel(running) // what was refused meanwhile is submitted afterwards
 	defer calm()
@@ -108,6 +131,10 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, err error) {
 			c.awaitEnough(breaking)
 			calm()
 		})
+		lanes.Go(func() { c.looks(breaking) })
+		if c.Repair {
+			lanes.Go(func() { c.passes(breaking) })
+		}
 		for _, l := range c.lanes() {
 			lanes.Go(func() { l.run(breaking) })
 		}
@@ -120,16 +147,16 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, err error) {
 	err = load.Run(running)
 	lanes.Wait()
 	if err == nil {
-		e, err = c.rest(resting, load)
+		e, w, err = c.rest(resting, load)
 	} else {
 		err = fmt.Errorf("load: %w", err)
 	}
 	rested()
 	nurse.Wait()
 	if c.broken != nil {
-		return e, c.broken
+		return e, w, c.broken
 	}
-	return e, err
+	return e, w, err
 }
 
 // lanes are who breaks what: one for each server and each store, and one for the house. Each has dice of its own.

@@ -27,7 +27,10 @@ type server struct {
 
 	mu      sync.Mutex
 	process *testkit.Process
+	end     *exit
 	over    bool // no process is started any more
+
+	watching sync.WaitGroup
 }
 
 func (c *cluster) newServer(n int) (*server, error) {
@@ -61,7 +64,8 @@ func (s *server) start(ctx context.Context, env ...string) error {
 		"REDIS_URL=" + s.redis.URL(), "MYSQL_DSN=" + user + "@tcp(" + s.sql.Addr() + ")/" + database + s.c.sqlParams(),
 		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"), "TIERQ_EGRESS_ALLOW=127.0.0.0/8",
 		"TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_WORKERS=8", "TIERQ_RETENTION=1m", "TIERQ_FAILED_RETENTION=1m",
-		"TIERQ_LOG_FORMAT=text",
+		"TIERQ_LOG_FORMAT=text", "TIERQ_ADMIN_KEY_FILE=" + s.c.adminFile(),
+		"TIERQ_PARTITIONS=" + strconv.Itoa(s.c.Partitions), "TIERQ_CAPACITY=" + strconv.Itoa(s.c.Capacity),
 	}, env...)
 	if s.c.Journal {
 		settings = append(settings, "TIERQ_JOURNAL=on")
@@ -104,8 +108,30 @@ func (s *server) launch(settings []string) (*testkit.Process, error) {
 	p, err := testkit.LaunchProcess(s.c.bin, settings, "serve")
 	if err == nil {
 		s.process = p
+		end := &exit{gone: make(chan struct{})}
+		s.end = end
+		s.watching.Go(func() {
+			_, _ = p.WaitExit(context.Background()) // it ends with the cluster at the latest
+			end.at = time.Now()
+			close(end.gone)
+		})
 	}
 	return p, err
+}
+
+// exit is when a process was gone, also if nobody looked at that moment.
+type exit struct {
+	gone chan struct{} // closed when at is set
+	at   time.Time
+}
+
+// endedAt is when the process that was started last was gone; it waits for that.
+func (s *server) endedAt() time.Time {
+	s.mu.Lock()
+	end := s.end
+	s.mu.Unlock()
+	<-end.gone
+	return end.at
 }
 
 // now is the process that serves.
@@ -176,6 +202,7 @@ func (s *server) stop() {
 		_ = p.Kill() // fails only if there is no such process
 		s.keepLog(p)
 	}
+	s.watching.Wait()
 	s.redis.Close()
 	s.sql.Close()
 }

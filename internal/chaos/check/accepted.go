@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -72,7 +73,7 @@ func oneOutcome(b *book) {
 				dead = 1
 			}
 			if rows := o.Results + o.Dead; rows > 1 || rows == 1 && results+dead == 0 || i > 0 && j.outcomes[i-1].Generation == o.Generation {
-				b.report.Counts.Doubled++
+				b.endedTwice(id, o.Generation)
 				b.say("S2", id, "generation %d has more than one outcome: %s, %d results, %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
 			} else if o.Results != results || o.Dead != dead {
 				b.say("S2", id, "generation %d is %s with %d results and %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
@@ -176,8 +177,11 @@ func (b *book) judgeNameless(trace string, jobs []*entry) {
 	}
 }
 
+// unanswered is how long after its client gave up a submit may still be carried out.
+const unanswered = 30 * time.Second
+
 // idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not answered, the repeat is a new
-// one.
+// one: that was before the last repeat was carried out.
 func idempotentSubmit(b *book) {
 	for _, s := range b.submits {
 		if s.Once == "" {
@@ -185,8 +189,20 @@ func idempotentSubmit(b *book) {
 		}
 		all := slices.Concat(s.named, b.kept(s))
 		slices.Sort(all)
-		if all = slices.Compact(all); len(all) > 1 && (len(s.named) > 1 || !b.forgot(s.Sent, b.last())) {
+		if all = slices.Compact(all); len(all) > 1 && (len(s.named) > 1 || !b.forgot(s.Sent, s.answered().Add(unanswered))) {
 			b.say("S13", s.Key, "the Idempotency-Key %s stands for the jobs %v", s.Once, all)
 		}
 	}
+}
+
+// answered is when the last of its requests was answered, or given up; of one that nobody waited for, when it was sent.
+func (s *submit) answered() (last time.Time) {
+	for _, op := range s.ops {
+		for _, t := range []time.Time{op.Sent, op.Answered} {
+			if t.After(last) {
+				last = t
+			}
+		}
+	}
+	return last
 }

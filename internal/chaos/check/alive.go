@@ -26,7 +26,7 @@ func takenForDead(b *book) {
 			for n := range b.Faults {
 				f := &b.Faults[n]
 				of := f.Target == pid || f.Target == "" || f.Target == "redis" || f.Target == "mysql"
-				excused = excused || f.Repeats && of && f.overlaps(from, t.FinishedAt)
+				excused = excused || f.Repeats && of && f.overlaps(from, t.FinishedAt) && !b.drains(f)
 			}
 			if !excused {
 				b.say("S14", o.ID, "attempt %d, of %s to %s, was taken for dead, and nothing had happened to process %s",
@@ -34,6 +34,20 @@ func takenForDead(b *book) {
 			}
 		}
 	}
+}
+
+// drains says whether a server was asked to stop, once, and could do so properly: it gives back what it holds, and no attempt is spent (L7).
+func (b *book) drains(f *Fault) bool {
+	if f.Kind != "F09" || strings.Contains(f.What, "twice") {
+		return false
+	}
+	for i := range b.Faults {
+		other := &b.Faults[i]
+		if (other.Target == "redis" || other.Target == "") && other.overlaps(f.From.Add(-claimLead), f.To) && other.Kind != "F47" && other.Kind != "F55" {
+			return false
+		}
+	}
+	return true
 }
 
 // sent is when a claim that Redis carried out at a time may have been sent: a Redis that stands still carries out what was sent meanwhile when it goes

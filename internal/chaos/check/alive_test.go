@@ -11,16 +11,24 @@ func TestTakenForDead(t *testing.T) {
 	for _, tc := range []struct {
 		name, worker string
 		broken       bool
+		asked        string // process 12 was not killed, but asked to stop
+		frozen       float64
 	}{
-		{"the process that was killed", "a-host-12-0abc", false},
-		{"another one, which lived", "a-host-11-0abc", true},
+		{"the process that was killed", "a-host-12-0abc", false, "", 0},
+		{"another one, which lived", "a-host-11-0abc", true, "", 0},
+		{"asked to stop", "a-host-12-0abc", true, "SIGTERM", 0},
+		{"asked to stop, by a person", "a-host-12-0abc", true, "SIGINT", 0},
+		{"told to stop at once", "a-host-12-0abc", false, "SIGTERM twice", 0},
+		{"asked to stop, while Redis stood still", "a-host-12-0abc", false, "SIGTERM", 5.1},
+		{"asked to stop, long after Redis stood still", "a-host-12-0abc", true, "SIGTERM", 2},
 	} {
 		e := sound()
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: tc.worker, Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4), FinishedAt: at(10)}
-		r := Check(e)
-		if broken := len(r.Violations) == 1 && r.Violations[0].Invariant == "S14"; broken != tc.broken || !tc.broken && len(r.Violations) > 0 {
-			t.Errorf("%s: %v", tc.name, r.Violations)
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: tc.worker, Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4.1), FinishedAt: at(10)}
+		if tc.asked != "" {
+			e.Faults[0] = Fault{Kind: "F09", What: tc.asked, Target: "12", From: at(5), To: at(5.4), Repeats: true}
+			e.Faults[1] = Fault{Kind: "F13", Target: "redis", From: at(tc.frozen), To: at(tc.frozen + 0.2)}
 		}
+		judged(t, tc.name, e, tc.broken)
 	}
 }
 
@@ -66,28 +74,25 @@ func judged(t *testing.T, name string, e Evidence, broken bool) {
 	}
 }
 
-// Without any fault a machine may stand still once in a while. Where it seems to do so all the time, something else is wrong.
+// Without any fault a machine may stand still once in a while: then all of the time that the plan allows has gone by since the claim.
 func TestLateClaims(t *testing.T) {
-	e := sound()
-	r := e.run(killed, 1)
-	r.Began, r.Ended, r.Why = at(6), at(6.05), job.ErrMaxTime.Error()
-	e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(6.1)}
-	e.Faults[0].Target = "11"
-	judged(t, "once", e, false)
-	if n := Check(e).Explained[byLateClaim]; n != 1 {
-		t.Errorf("%d late claims", n)
+	for _, tc := range []struct {
+		name             string
+		claimed, stopped float64
+		broken           bool
+	}{{"no time was left", 4.1, 6.1, false}, {"it had time left", 5.5, 7.6, true}} {
+		e := sound()
+		r := e.run(killed, 1)
+		r.Began, r.Ended, r.Why = at(6), at(6.05), job.ErrMaxTime.Error()
+		o := e.outcome(killed, 1)
+		o.FirstTriedAt = at(tc.claimed)
+		o.Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(tc.claimed), FinishedAt: at(tc.stopped)}
+		e.Faults[0].Target = "11"
+		judged(t, tc.name, e, tc.broken)
+		if n := Check(e).Explained[byLateClaim]; (n == 1) == tc.broken {
+			t.Errorf("%s: %d late claims", tc.name, n)
+		}
 	}
-	e.Faults = nil
-	for n := range 3 {
-		e.add(30+n, 20, func(op *Op, r *Run, o *Outcome) {
-			r.Attempt, o.Attempt, o.RetryCount = 2, 2, 1
-			o.Tries = []job.Attempt{{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: o.StartedAt, FinishedAt: o.StartedAt}}
-			first := *r
-			first.Attempt, first.Result, first.Why = 1, "", job.ErrMaxTime.Error()
-			e.Runs = append(e.Runs, first)
-		})
-	}
-	judged(t, "time and again", e, true)
 }
 
 // A process claims from a Redis that stands still, and is killed before Redis goes on: the claim is carried out for a dead process.
@@ -102,6 +107,7 @@ func TestClaimOfTheDead(t *testing.T) {
 		e.Faults[0].From, e.Faults[0].To = at(1), at(1)
 		e.Faults[1] = Fault{Kind: "F13", Target: "redis", From: at(tc.frozen), To: at(4)}
 		e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool { return r.ID == id(killed) && r.Attempt == 1 })
+		e.outcome(killed, 1).FirstTriedAt = at(4.05)
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4.05), FinishedAt: at(10)}
 		judged(t, tc.name, e, tc.broken)
 	}

@@ -73,6 +73,7 @@ func storesAgree(b *book) {
 		case j.contradicted():
 			b.say("S19", id, "Redis says %s, SQL has %s", b.Live[id], j.outcomes[len(j.outcomes)-1].Outcome)
 		case !j.lives() && o != nil && o.Outcome != j.live:
+			b.endedTwice(id, o.Generation)
 			b.say("S19", id, "Redis says %s, SQL says %s", b.Live[id], o.Outcome)
 		}
 	}

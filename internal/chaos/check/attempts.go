@@ -27,6 +27,10 @@ func boundedAttempts(b *book) {
 				spent++ // the last one is not followed by a retry; of a cancelled job it may have crashed
 			}
 			runs, forgot := len(j.of(o.Generation)), b.forgotWithin(j)
+			first := o.StartedAt // its first claim, as far as the history goes back
+			if len(o.Tries) > 0 {
+				first = o.Tries[0].StartedAt
+			}
 			switch {
 			case o.RetryCount > o.MaxRetries:
 				b.say("S4", id, "generation %d: %d retries of %d", o.Generation, o.RetryCount, o.MaxRetries)
@@ -36,6 +40,8 @@ func boundedAttempts(b *book) {
 			case o.Outcome == job.Cancelled && cost == spent+1: // the last one crashed, and a cancel had been asked for: no retry is spent
 			case cost != spent:
 				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation, o.Outcome, o.RetryCount, cost)
+			case !first.IsZero() && !o.FirstTriedAt.Equal(first):
+				b.say("S4", id, "generation %d was first tried at %s, its first claim was at %s", o.Generation, clock(o.FirstTriedAt), clock(first))
 			case runs > o.RetryCount+1+free:
 				b.say("S4", id, "generation %d ran %d times, with %d retries and %d attempts given back", o.Generation, runs, o.RetryCount, free)
 			}
@@ -73,6 +79,9 @@ func fencing(b *book) {
 func (b *book) lastWord(j *entry, o *Outcome) {
 	runs := j.of(o.Generation)
 	if n := len(runs); n > 0 && runs[n-1].Attempt > o.Attempt {
+		if runs[n-1].Result != "" {
+			b.endedTwice(j.id, o.Generation)
+		}
 		b.say("S5", j.id, "attempt %d made the outcome %s, and attempt %d ran", o.Attempt, o.Outcome, runs[n-1].Attempt)
 		return
 	}

@@ -18,7 +18,8 @@ type book struct {
 	submits []*submit // in the order they were first sent
 	byKey   map[string]*submit
 	byTrace map[string][]*submit
-	amnesia []Fault // those that made Redis forget
+	amnesia []Fault       // those that made Redis forget
+	twice   map[life]bool // generations that ended in two ways
 	report  Report
 }
 
@@ -49,7 +50,7 @@ type entry struct {
 
 func newBook(e Evidence) *book {
 	b := &book{
-		Evidence: e, jobs: map[job.ID]*entry{}, byKey: map[string]*submit{}, byTrace: map[string][]*submit{},
+		Evidence: e, jobs: map[job.ID]*entry{}, byKey: map[string]*submit{}, byTrace: map[string][]*submit{}, twice: map[life]bool{},
 		report: Report{Explained: map[string]int{}, Landed: map[string]int{}},
 	}
 	for _, f := range e.Faults {
@@ -218,28 +219,6 @@ func (j *entry) span() (first, last time.Time) {
 		see(j.outcomes[i].EndedAt)
 	}
 	return first, last
-}
-
-// forgot says whether Redis may have forgotten, between the two times, what it had answered. What a promise loses by that is said where it is
-// checked, and no more than the design allows: with the accept journal on, nothing that was accepted is lost.
-func (b *book) forgot(from, to time.Time) bool {
-	for i := range b.amnesia {
-		if b.amnesia[i].overlaps(from, to) {
-			return true
-		}
-	}
-	return false
-}
-
-func (b *book) forgotWithin(j *entry) bool {
-	if len(b.amnesia) == 0 {
-		return false
-	}
-	first, last := j.span()
-	if j.outcome(j.generations()) == nil {
-		last = b.last() // SQL never heard of its end: Redis had it until the last moment
-	}
-	return b.forgot(first, last)
 }
 
 func (b *book) journaled() bool { return b.Journal != nil }

@@ -28,7 +28,7 @@ type Counts struct {
 	Cancelled    int
 	Lost         int // accepted, and without a trace
 	Forgotten    int // the same, but Redis had lost its memory and there was no journal
-	Doubled      int // generations with more than one outcome
+	Doubled      int // generations that ended twice: two outcomes in SQL, or an end that somebody saw, or made, beside the one there
 	Executions   int
 	Beyond       int // executions beyond the first of a generation
 	Unexplained  int // of these
@@ -61,17 +61,17 @@ type Report struct {
 const (
 	byHandler = "asked to fail"
 	byMaxTime = "ran too long"
-	// byLateClaim: time counts from when the claim was sent, and its answer was late: the machine stood still, of itself.
+	// byLateClaim: time counts from the claim, and its answer was late: the machine stood still, of itself.
 	byLateClaim = "a late claim"
 )
 
 // An invariant looks at the evidence and says what it finds. Where it needs an exception for a Redis that forgot, it says so itself.
 type invariant func(*book)
 
-// The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 comes with owners.
+// The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness: CheckWitness.
 var invariants = []invariant{
-	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal, idempotentSubmit, explained, takenForDead, timeOrder,
-	pollsMonotone, payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
+	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal, idempotentSubmit, explained, oneAtATime,
+	takenForDead, timeOrder, pollsMonotone, lastLook, payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }
 
 // Check holds a run to the invariants. The evidence is not changed.
@@ -87,6 +87,14 @@ func Check(e Evidence) Report {
 
 func (b *book) say(invariant string, id any, format string, args ...any) {
 	b.report.Violations = append(b.report.Violations, Violation{invariant, fmt.Sprint(id), fmt.Sprintf(format, args...)})
+}
+
+// endedTwice counts a generation among the doubled, once.
+func (b *book) endedTwice(id job.ID, generation int) {
+	if l := (life{id, generation}); !b.twice[l] {
+		b.twice[l] = true
+		b.report.Counts.Doubled++
+	}
 }
 
 // count fills what needs no judgement.

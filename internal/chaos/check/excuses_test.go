@@ -46,8 +46,7 @@ func TestExcuses(t *testing.T) {
 		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
 		{"a run after Redis forgot, whose attempts count from 1 again", func(e *Evidence) {
 			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(2, 2.1))
-			r := e.run(plain, 1)
-			r.Attempt = 2
+			e.run(plain, 1).Attempt, e.outcome(plain, 1).Attempt = 2, 2
 			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 3, 3.4, "result"))
 		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
 		{"nobody was told that it is accepted, it ran, and Redis forgot it before SQL had heard of it", func(e *Evidence) {
@@ -96,6 +95,45 @@ func TestExcuses(t *testing.T) {
 			r := e.run(killed, 2)
 			r.Began, r.Ended = at(19.5), at(19.6)
 		}, func(r Report) bool { return r.Crashed.N == 1 && r.Crashed.Quiet == 0 }},
+		{"a cancel that Redis forgot before the job ended", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.3, 1.35))
+			e.Ops = append(e.Ops, Op{Kind: "cancel", ID: id(plain), Fate: OK, Status: 202, Sent: at(1.2), Answered: at(1.2)})
+		}, func(Report) bool { return true }},
+		{"an end that was shown, and forgotten before the other one", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.3, 1.35))
+			e.Polls = append(e.Polls, seen("c", plain, 1, job.Cancelled, 1.2))
+		}, func(r Report) bool { return r.Counts.Doubled == 0 }},
+		{"a handler in a process that stood still", func(e *Evidence) {
+			e.Faults[0] = Fault{Kind: "F10", Target: "12", From: at(5), To: at(14.5), Repeats: true}
+			e.run(killed, 1).Ended = at(14.6)
+		}, func(r Report) bool { return r.Explained["F10"] == 1 }},
+		{"two handlers of a job that Redis forgot to have given out", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.2, 1.25))
+			e.run(plain, 1).Ended = at(2.9)
+			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 1.4, 1.45, "result"))
+		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
+		{"a number that was given twice, and the second time to a process that crashed minutes later", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(6, 6.1), Fault{Kind: "F01", Target: "11", From: at(143), To: at(143), Kills: 1, Repeats: true})
+			o, r := e.outcome(killed, 1), e.run(killed, 2)
+			o.Tries[0].Worker, o.Tries[0].StartedAt, o.Tries[0].FinishedAt = "a-host-11-0abc", at(140), at(150)
+			o.StartedAt, o.EndedAt, r.Began, r.Ended = at(150.9), at(152), at(151), at(152)
+			e.Quiet, e.Rested = at(155), at(160)
+		}, func(r Report) bool { return r.Crashed.N == 0 }},
+		{"a handler that does what it likes", func(e *Evidence) {
+			e.Faults, e.submit(killed).Hangs = nil, true
+			e.run(killed, 1).Ended = at(20)
+		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
+		{"a claim that was answered late, and what was written down of it is forgotten", func(e *Evidence) {
+			e.Journal, e.Faults = []job.ID{}, []Fault{forgets(13.5, 13.6)}
+			e.run(killed, 1).Ended, e.run(killed, 1).Why = at(4.2), job.ErrMaxTime.Error()
+			e.outcome(killed, 1).Tries = nil
+		}, func(r Report) bool { return r.Explained[byLateClaim] == 1 }},
+		{"a claim that was held up, and its job stopped soon", func(e *Evidence) {
+			e.Faults[0].Target, e.Faults[1] = "11", Fault{Kind: "F25", Target: "redis", From: at(2.5), To: at(4.1)}
+			r := e.run(killed, 1)
+			r.Ended, r.Why = at(4.3), job.ErrMaxTime.Error()
+			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.3)}
+		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
 		{"polls that crossed each other", func(e *Evidence) {
 			late := seen("c", plain, 1, job.Processing, 6)
 			late.Sent = at(1.4)

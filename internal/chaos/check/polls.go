@@ -19,6 +19,9 @@ func terminalIsFinal(b *book) {
 				continue
 			}
 			if end := ends[p.Generation]; end != nil && end.By != p.By && end.Status != p.Status && p.Sent.After(end.At) && !b.forgot(end.Sent, p.At) {
+				if p.Status.Ended() {
+					b.endedTwice(id, p.Generation)
+				}
 				b.say("S12", id, "generation %d: %s told %s, later %s told %s", p.Generation, end.Status, end.By, p.Status, p.By)
 				break
 			}
@@ -34,7 +37,8 @@ func terminalIsFinal(b *book) {
 			}
 		}
 		for g, end := range ends {
-			if o := j.outcome(g); o != nil && o.Outcome != end.Status && !b.forgot(end.Sent, b.last()) && !b.forgotWithin(j) {
+			if o := j.outcome(g); o != nil && o.Outcome != end.Status && !b.forgotBetween(j, g, end.Sent, end.At) {
+				b.endedTwice(id, g)
 				b.say("S12", id, "generation %d was shown as %s, its outcome is %s", g, end.Status, o.Outcome)
 			}
 		}
@@ -57,10 +61,28 @@ func (b *book) keptCancels(j *entry) {
 		}
 	}
 	for _, op := range j.cancels {
-		if op.Fate == OK && !b.forgotWithin(j) && !b.forgot(op.Sent, b.last()) {
+		if op.Fate == OK && !b.forgotBetween(j, 0, op.Sent, op.Answered) {
 			b.say("S12", j.id, "a cancel was answered %d at %s, and no generation is CANCELLED: the last is %s", op.Status, clock(op.Answered),
 				j.outcomes[len(j.outcomes)-1].Outcome)
 			return
+		}
+	}
+}
+
+// lastLook is S19 as clients see it: at rest everybody is shown the end that SQL has, of the last generation. Nothing is an excuse then.
+func lastLook(b *book) {
+	if b.Rested.IsZero() {
+		return
+	}
+	for _, id := range b.order {
+		j := b.jobs[id]
+		o := j.outcome(j.generations())
+		for _, p := range j.polls {
+			if p.HTTP != http.StatusOK || !p.Sent.After(b.Rested) || o == nil || p.Generation == o.Generation && p.Status == o.Outcome {
+				continue
+			}
+			b.say("S19", id, "at rest %s was told %s of generation %d, SQL has %s of generation %d", p.By, p.Status, p.Generation, o.Outcome, o.Generation)
+			break
 		}
 	}
 }

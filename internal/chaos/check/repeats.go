@@ -42,18 +42,16 @@ func explained(b *book) {
 			b.report.Explained[reason]++
 		}
 	}
-	if n := b.report.Explained[byLateClaim]; n > len(b.Runs)/1000+1 {
-		b.say("S14", "run", "%d of %d executions had no time left when they began: the machine is not that slow", n, len(b.Runs))
-	}
 }
 
 // reason is why r followed before; "" = there is none.
 func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string {
 	plan, planned := b.planOf(j)
-	if j.submit != nil && before.Attempt <= j.submit.Crashes {
+	if j.submit != nil && before.Attempt <= j.submit.Crashes && before.Ended.IsZero() {
 		return crash
 	}
-	if j.submit != nil && before.Attempt <= j.submit.Fails {
+	// It failed, as it was asked to, before anybody had the job again.
+	if j.submit != nil && before.Attempt <= j.submit.Fails && before.Result == "" && !before.Ended.IsZero() && !r.Began.Before(before.Ended) {
 		return byHandler
 	}
 	from, to := before.Began.Add(-claimLead), r.Began
@@ -85,15 +83,31 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 	if until := before.Ended; planned && plan.MaxProcessingTime > 0 {
 		if until.IsZero() && j.submit.Hangs {
 			until = r.Began
+			if try, ok := j.taken(before, string(job.MaxTimeExceeded)); ok && try.FinishedAt.Sub(try.StartedAt) >= plan.MaxProcessingTime {
+				return byMaxTime // it began late, and wrote nothing down any more: Redis' times say it
+			}
 		}
 		if until.Sub(before.Began) >= plan.MaxProcessingTime || b.begunLate(before, plan) {
 			return byMaxTime
 		}
 	}
-	if before.Why == job.ErrMaxTime.Error() {
+	if b.claimedLate(j, before, plan) {
 		return byLateClaim
 	}
 	return ""
+}
+
+// claimedLate says whether a run had less than its time because its claim's answer was late, without any fault: from its claim, by Redis' clock, all
+// its time had gone by when it was stopped.
+func (b *book) claimedLate(j *entry, r *Run, plan job.Plan) bool {
+	if r.Why != job.ErrMaxTime.Error() {
+		return false
+	}
+	try, ok := j.taken(r, string(job.MaxTimeExceeded))
+	if !ok {
+		return b.forgotWithin(j) // and with it what it had written down of the attempt
+	}
+	return !r.Ended.Before(try.StartedAt.Add(plan.MaxProcessingTime - slow))
 }
 
 // delivered is when an ending that was made at a time was in Redis or given up: a Redis that stands still or is away takes it later.

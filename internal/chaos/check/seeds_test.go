@@ -2,7 +2,9 @@ package check
 
 import (
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,9 +53,24 @@ func (e *Evidence) add(n int, sent float64, change func(*Op, *Run, *Outcome)) {
 	e.Runs, e.Outcomes = append(e.Runs, run), append(e.Outcomes, o)
 }
 
+func allSeeds() []seed {
+	return slices.Concat(seedsOfAccepted, seedsOfRuns, seedsOfExcuses, seedsOfTimes, seedsOfSight, seedsAtRest)
+}
+
+// TestSeedsAreCounted: the page says how many there are.
+func TestSeedsAreCounted(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/PROOF.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("feed it %d kinds of broken evidence", len(allSeeds())+len(seedsOfWitness)); !strings.Contains(string(page), want) {
+		t.Errorf("docs/PROOF.md does not say %q", want)
+	}
+}
+
 // TestSeededViolations: each is one broken promise, and exactly its invariant says so.
 func TestSeededViolations(t *testing.T) {
-	for _, s := range slices.Concat(seedsOfAccepted, seedsOfRuns, seedsOfSight, seedsAtRest) {
+	for _, s := range allSeeds() {
 		t.Run(s.invariant+" "+s.name, func(t *testing.T) {
 			e := sound()
 			s.plant(&e)
@@ -162,7 +179,7 @@ var seedsOfRuns = []seed{
 		e.run(dead, 3).Attempt, e.outcome(dead, 2).Attempt = 2, 2
 	}},
 	{"S5", "the outcome is an earlier attempt's", func(e *Evidence) {
-		e.outcome(killed, 1).Attempt = 1
+		e.outcome(killed, 1).Attempt, e.outcome(killed, 1).StartedAt = 1, at(4.1)
 		r := e.run(killed, 1)
 		r.Ended, r.Result = at(13.5), "result"
 	}},
@@ -180,8 +197,8 @@ var seedsOfRuns = []seed{
 		r.Ended, r.Result = at(4.2), "result"
 		e.Faults[0].From, e.Faults[0].To = at(10), at(10)
 	}},
-	{"S15", "tried before it arrived", func(e *Evidence) { e.outcome(plain, 1).FirstTriedAt = at(0.5) }},
-	{"S15", "ended before it began", func(e *Evidence) { e.outcome(plain, 1).StartedAt = at(3) }},
+	{"S15", "tried before it arrived", func(e *Evidence) { o := e.outcome(plain, 1); o.FirstTriedAt, o.StartedAt = at(0.5), at(0.5) }},
+	{"S15", "ended before it began", func(e *Evidence) { o := e.outcome(untold, 1); o.FirstTriedAt, o.StartedAt = at(5.3), at(5.3) }},
 	{"S18", "another payload", func(e *Evidence) { e.run(plain, 1).Sum = "changed" }},
 	{"S18", "another result in SQL", func(e *Evidence) {
 		e.outcome(killed, 1).ResultSum = "changed"

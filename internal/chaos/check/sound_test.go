@@ -11,7 +11,7 @@ import (
 
 // at is a moment of the run, in seconds from its beginning.
 func at(seconds float64) time.Time {
-	return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)))
+	return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)).Round(time.Microsecond))
 }
 
 func id(n int) job.ID { return job.ID(fmt.Sprintf("019de340-0000-7000-8000-0000000%03d00", n)) }
@@ -24,7 +24,7 @@ const (
 	killed    = 4 // its worker was killed; run again
 	untold    = 5 // its submit timed out; it ran
 	keyed     = 6 // submitted twice under an Idempotency-Key; the first answer was lost
-	called    = 7 // a callback
+	notice    = 7 // a callback
 	batched   = 8 // of a batch whose answer was lost, cancelled by an operator before it ran: only its trace id is known
 )
 
@@ -50,9 +50,9 @@ func ended(n, generation, attempt int, how job.Status, arrived, over float64) Ou
 	}
 	switch how {
 	case job.Completed:
-		o.Results, o.ResultSum, o.FirstTriedAt, o.StartedAt = 1, "result", at(arrived+0.1), at(over-0.1)
+		o.Results, o.ResultSum, o.FirstTriedAt, o.StartedAt = 1, "result", at(arrived+0.1), at(arrived+0.1)
 	case job.Failed:
-		o.Dead, o.FirstTriedAt, o.StartedAt = 1, at(arrived+0.1), at(over-0.1)
+		o.Dead, o.FirstTriedAt, o.StartedAt = 1, at(arrived+0.1), at(arrived+0.1)
 	}
 	return o
 }
@@ -84,11 +84,11 @@ func sound() Evidence {
 		return job.Attempt{Number: n, Outcome: outcome, StartedAt: at(began), FinishedAt: at(ended)}
 	}
 	failed, revived := ended(dead, 1, 2, job.Failed, 2, 4), ended(dead, 2, 3, job.Completed, 10, 11)
-	failed.RetryCount, failed.Requeued = 1, true
+	failed.RetryCount, failed.Requeued, failed.StartedAt = 1, true, at(3.8)
 	failed.Tries = []job.Attempt{try(1, "HANDLER_ERROR", 2.1, 2.5), try(2, "HANDLER_ERROR", 3.8, 4)}
 	repeated := ended(killed, 1, 2, job.Completed, 4, 14)
-	repeated.RetryCount, repeated.Tries = 1, []job.Attempt{try(1, "HEARTBEAT_STOPPED", 4.1, 12)}
-	callback := ended(called, 1, 1, job.Completed, 3, 3.5)
+	repeated.RetryCount, repeated.StartedAt, repeated.Tries = 1, at(12.9), []job.Attempt{try(1, "HEARTBEAT_STOPPED", 4.1, 12)}
+	callback := ended(notice, 1, 1, job.Completed, 3, 3.5)
 	callback.Type, callback.ResultSum = "CALLBACK", "other"
 	lone := ended(batched, 1, 0, job.Cancelled, 8, 9)
 	lone.Trace = "batch"
@@ -150,5 +150,31 @@ func TestSoundRun(t *testing.T) {
 	}
 	if r.Crashed.N != 1 || r.Crashed.Quiet != 1 || r.Crashed.Max != 7*time.Second || r.Rest != 5*time.Second || r.Kills != 1 {
 		t.Errorf("%+v, rest %s, kills %d", r.Crashed, r.Rest, r.Kills)
+	}
+}
+
+// TestDoubled: a second end counts, wherever it was seen, and each generation once.
+func TestDoubled(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		plant func(*Evidence)
+	}{
+		{"in SQL", func(e *Evidence) { e.outcome(plain, 1).Dead = 1 }},
+		{"by a later attempt", func(e *Evidence) {
+			e.outcome(killed, 1).Attempt = 1
+			e.run(killed, 1).Ended, e.run(killed, 1).Result = at(13.5), "result"
+		}},
+		{"to one client", func(e *Evidence) { e.Polls = append(e.Polls, seen("c", killed, 1, job.Failed, 15)) }},
+		{"to two clients, and in Redis", func(e *Evidence) {
+			e.Polls = append(e.Polls, seen("c", killed, 1, job.Failed, 15), seen("d", killed, 1, job.Cancelled, 16))
+			e.Live[id(killed)] = "FAILED 1"
+		}},
+		{"in Redis", func(e *Evidence) { e.Live[id(killed)] = "FAILED 1" }},
+	} {
+		e := sound()
+		tc.plant(&e)
+		if n := Check(e).Counts.Doubled; n != 1 {
+			t.Errorf("%s: %d doubled", tc.name, n)
+		}
 	}
 }

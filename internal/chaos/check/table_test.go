@@ -59,7 +59,7 @@ func large(jobs int) Evidence {
 	}
 	for n := range jobs {
 		id, key, sent := job.ID(fmt.Sprintf("019de340-0000-7000-8000-%010d00", n)), fmt.Sprintf("k%d", n), float64(n)
-		op, o := submitted(n, sent), ended(n, 1, 1, job.Completed, sent, sent+60)
+		op, o := submitted(n, sent), ended(n, 1, 1, job.Completed, sent, sent+3)
 		op.ID, op.Key, o.ID = id, key, id
 		runs := []Run{{ID: id, Key: key, Generation: 1, Attempt: 1, Worker: fmt.Sprint(n / 40), Sum: "sum", Began: at(sent + 1), Ended: at(sent + 2), Result: "result"}}
 		if n%10 == 0 {
@@ -67,6 +67,7 @@ func large(jobs int) Evidence {
 			first.Ended, first.Result = time.Time{}, ""
 			runs[0].Attempt, runs[0].Began, runs[0].Ended = 2, at(sent+55), at(sent+56)
 			runs = append(runs, first)
+			o.StartedAt, o.EndedAt = at(sent+55), at(sent+60)
 			o.Attempt, o.RetryCount, o.Tries = 2, 1, []job.Attempt{{Number: 1, Outcome: "HEARTBEAT_STOPPED", FinishedAt: at(float64(n/40*40) + 46)}}
 		}
 		for p := range 10 {

@@ -1,24 +1,27 @@
 package check
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The bounds of detection that the design gives, beyond a plan's own time: up to so long to the next look of a watch, and to its second one,
-// and a second of slack. The rest is for a machine that has a lot else to do.
-const (
-	crashedLook = 3 * time.Second
-	stuckLook   = 5 * time.Second
-	secondLook  = 2 * time.Second
-	slack       = time.Second
-	busy        = 6 * time.Second
-)
+// apart is how far the clocks of one host may be apart: some are read in milliseconds.
+const apart = 5 * time.Millisecond
 
-// timeOrder is S15: a job arrives, is first tried, is started for the last time and ends, in this order, by Redis' clock.
+// timeOrder is S15: a job arrives, is first tried, is started for the last time and ends, in this order, by Redis' clock; and that clock agrees with
+// what clients and handlers saw.
 func timeOrder(b *book) {
+	for _, id := range b.order {
+		j := b.jobs[id]
+		for i := range j.outcomes {
+			o := &j.outcomes[i]
+			if o.Generation == 1 && j.submit != nil && !o.ArrivedAt.IsZero() {
+				b.arrival(j, o)
+			}
+			b.lastStart(j, o)
+		}
+	}
 	for i := range b.Outcomes {
 		o := &b.Outcomes[i]
 		names := []string{"arrived", "first tried", "started", "ended"}
@@ -36,117 +39,48 @@ func timeOrder(b *book) {
 	}
 }
 
-// crashDetection is L2: the job of a process that died is taken back within its heartbeat timeout, a look, and a second one. Only deaths with
-// no other fault in the way are held to it.
-func crashDetection(b *book) {
-	deaths := map[string][]*Fault{} // by pid; a pid may come again
-	for i := range b.Faults {
-		if f := &b.Faults[i]; f.Kills > 0 {
-			deaths[f.Target] = append(deaths[f.Target], f)
+// arrival: a job arrives after its submit was sent, and before anybody was told that it is accepted; a delayed one is not tried before its time. The
+// journal keeps both over a loss of Redis.
+func (b *book) arrival(j *entry, o *Outcome) {
+	s := j.submit
+	first, latest, told := s.Sent, s.answered().Add(unanswered), false
+	for _, op := range s.ops {
+		if op.Sent.Before(first) {
+			first = op.Sent
+		}
+		if op.Fate == OK && op.ID == j.id && (!told || op.Answered.Before(latest)) {
+			latest, told = op.Answered, true
 		}
 	}
-	var all []time.Duration
-	for _, id := range b.order {
-		j := b.jobs[id]
-		plan, ok := b.planOf(j)
-		for i := range j.runs {
-			r := &j.runs[i]
-			taken, found := j.taken(r, string(job.HeartbeatStopped))
-			f := r.death(deaths[r.Worker])
-			if !ok || !found || f == nil || taken.FinishedAt.Before(f.From) {
-				continue
-			}
-			took := taken.FinishedAt.Sub(f.From)
-			all = append(all, took)
-			if b.disturbed(f, f.From, taken.FinishedAt) {
-				continue
-			}
-			b.report.Crashed.Quiet++
-			if bound := plan.HeartbeatTimeout + crashedLook + secondLook + slack; took > bound+busy {
-				b.say("L2", id, "process %s died, and attempt %d was taken back only after %s; the bound is %s", f.Target, r.Attempt, took, bound)
-			}
-		}
+	switch {
+	case o.ArrivedAt.Before(first.Add(-apart)), o.ArrivedAt.After(latest.Add(apart)):
+		b.say("S15", j.id, "it arrived at %s, its submit was sent at %s and answered at %s", clock(o.ArrivedAt), clock(first), clock(latest))
+	case s.Delay > 0 && !o.FirstTriedAt.IsZero() && o.FirstTriedAt.Before(o.ArrivedAt.Add(s.Delay-apart)):
+		b.say("S15", j.id, "it arrived at %s, to begin after %s, and was tried at %s", clock(o.ArrivedAt), s.Delay, clock(o.FirstTriedAt))
 	}
-	b.report.Crashed.of(all)
 }
 
-// stuckDetection is L3: a run that takes longer than its tier allows is ended soon after.
-func stuckDetection(b *book) {
-	var all []time.Duration
-	for _, id := range b.order {
-		j := b.jobs[id]
-		plan, ok := b.planOf(j)
-		if !ok || plan.MaxProcessingTime == 0 {
+// lastStart: the attempt that made an outcome was claimed before its handler began, and a success was reported after its handler was done.
+func (b *book) lastStart(j *entry, o *Outcome) {
+	var wrong *Run
+	runs := j.of(o.Generation)
+	for i := range runs {
+		r := &runs[i]
+		if r.Attempt != o.Attempt || o.Outcome == job.Completed && r.Result == "" {
 			continue
 		}
-		for i := range j.outcomes {
-			for _, t := range j.outcomes[i].Tries {
-				if t.Outcome != string(job.MaxTimeExceeded) {
-					continue
-				}
-				took := t.FinishedAt.Sub(t.StartedAt)
-				all = append(all, took)
-				bound := plan.MaxProcessingTime + stuckLook + secondLook + slack
-				if b.disturbed(nil, t.StartedAt, t.FinishedAt) {
-					continue
-				}
-				b.report.Stuck.Quiet++
-				if took > bound+busy {
-					b.say("L3", id, "attempt %d was ended only after %s; the bound is %s", t.Number, took, bound)
-				}
-			}
+		if !r.Began.Before(o.StartedAt.Add(-apart)) && (o.Outcome != job.Completed || !r.Ended.After(o.EndedAt.Add(apart))) {
+			return // after a Redis that forgot two can have one number: one of them is the one
 		}
+		wrong = r
 	}
-	b.report.Stuck.of(all)
-}
-
-// taken is the attempt of a run as the history has it, if it ended so.
-func (j *entry) taken(r *Run, outcome string) (job.Attempt, bool) {
-	if o := j.outcome(r.Generation); o != nil {
-		for _, t := range o.Tries {
-			if t.Number == r.Attempt && t.Outcome == outcome {
-				return t, true
-			}
-		}
+	if o.Outcome != job.Completed && b.forgotWithin(j) {
+		return // an attempt that never began has the number of one that Redis forgot
 	}
-	return job.Attempt{}, false
-}
-
-// death is the first of these that came after the run began.
-func (r *Run) death(deaths []*Fault) *Fault {
-	var first *Fault
-	for _, f := range deaths {
-		if !f.From.Before(r.Began) && (first == nil || f.From.Before(first.From)) {
-			first = f
-		}
+	if wrong != nil {
+		b.say("S15", j.id, "generation %d: attempt %d was claimed at %s and ended at %s, its handler ran from %s to %s", o.Generation, o.Attempt,
+			clock(o.StartedAt), clock(o.EndedAt), clock(wrong.Began), clock(wrong.Ended))
 	}
-	return first
-}
-
-// disturbed says whether other faults than f may have kept the watches from looking, between the two times: one of Redis, one of everybody, or of
-// more than one other server.
-func (b *book) disturbed(f *Fault, from, to time.Time) bool {
-	servers := map[string]bool{}
-	for i := range b.Faults {
-		other := &b.Faults[i]
-		if other == f || !other.overlaps(from, to) || other.Target == "mysql" {
-			continue
-		}
-		if other.Target == "redis" || other.Target == "" {
-			return true
-		}
-		servers[other.Target] = true
-	}
-	return len(servers) > 1
-}
-
-func (d *Delays) of(all []time.Duration) {
-	d.N = len(all)
-	if d.N == 0 {
-		return
-	}
-	slices.Sort(all)
-	d.Max, d.P95 = all[d.N-1], all[(d.N-1)*95/100]
 }
 
 // last is the end of the run.

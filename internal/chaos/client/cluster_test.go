@@ -76,7 +76,7 @@ func TestCleanRun_S7_S8_S20(t *testing.T) {
 	if err := ReadSQL(t.Context(), db, false, &e); err != nil {
 		t.Fatal(err)
 	}
-	if err := ReadMetrics(t.Context(), bases, &e); err != nil {
+	if err := ReadMetrics(t.Context(), bases, "", &e); err != nil {
 		t.Fatal(err)
 	}
 	e.Ops, e.Polls = l.Ops(), l.Polls()

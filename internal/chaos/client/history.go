@@ -17,12 +17,13 @@ import (
 
 // history is what the clients did and saw: in memory and, line by line as it happens, in a file.
 type history struct {
-	mu    sync.Mutex
-	file  *os.File // nil = none
-	wrong error    // the first write that failed
-	ops   []check.Op
-	polls []check.Poll
-	same  map[view]streak
+	mu     sync.Mutex
+	file   *os.File // nil = none
+	wrong  error    // the first write that failed
+	ops    []check.Op
+	polls  []check.Poll
+	same   map[view]streak
+	beside check.Witness
 }
 
 // line is one entry of the file. An op is there twice: as it was sent, and with what became of it. One that was only sent has an unknown fate.
@@ -30,6 +31,11 @@ type line struct {
 	Sent *check.Op   `json:"sent,omitempty"`
 	Done *check.Op   `json:"done,omitempty"`
 	Poll *check.Poll `json:"poll,omitempty"`
+
+	Key      string          `json:"key,omitempty"` // of the submit that asked for this
+	Asked    *check.Asked    `json:"asked,omitempty"`
+	Stranger *check.Stranger `json:"stranger,omitempty"`
+	Called   *check.Call     `json:"called,omitempty"`
 }
 
 type view struct {
@@ -41,7 +47,7 @@ type view struct {
 type streak struct{ n, last int }
 
 func openHistory(path string) (*history, error) {
-	h := &history{same: map[view]streak{}}
+	h := &history{same: map[view]streak{}, beside: check.Witness{Asked: map[string]check.Asked{}}}
 	if path == "" {
 		return h, nil
 	}

@@ -14,13 +14,24 @@ const young = 500
 type known struct {
 	mu       sync.Mutex
 	ids      []job.ID
+	keys     map[job.ID]int // which key each was submitted with
 	requeued map[job.ID]int // the generation whose successor was asked for
 }
 
-func (k *known) add(id job.ID) {
+func (k *known) add(id job.ID, key int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.keys == nil {
+		k.keys = map[job.ID]int{}
+	}
 	k.ids = append(k.ids, id)
+	k.keys[id] = key
+}
+
+func (k *known) key(id job.ID) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.keys[id]
 }
 
 func (k *known) all() []job.ID {

@@ -24,11 +24,12 @@ type Mix struct {
 	Fail    float64 // fails once, or as often as it takes to be FAILED
 	Later   float64 // gives itself back once
 	Hang    float64 // runs for HangFor, whatever it is told
+	Call    float64 // names Receiver as its callbackUrl
 }
 
 // DefaultMix has something of everything.
 func DefaultMix() Mix {
-	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03}
+	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03, Call: 0.05}
 }
 
 // Options are what a load needs. The zero values of the last ones stand for something sensible.
@@ -41,6 +42,10 @@ type Options struct {
 	Seed    uint64          // of everything that is decided by chance; two runs still differ in time
 	Mix     Mix
 
+	Keys     []Key  // submits come with one of these each, and what is done with a job with the same; none = the servers are open
+	Admin    string // the key that may requeue
+	Receiver string // the URL that leads to the Load's ServeHTTP; "" = nobody is called
+
 	Submitters int // 8
 	Pollers    int // 4
 	Tiers      []job.Tier
@@ -49,6 +54,9 @@ type Options struct {
 	HangFor    time.Duration // 5 s
 	Timeout    time.Duration // of a request: 4 s
 }
+
+// Key is an API key: what it is known by, and its text.
+type Key struct{ ID, Text string }
 
 // Load is clients of a cluster that keep a history of what they did and what they saw.
 type Load struct {
@@ -125,6 +133,9 @@ func (l *Load) Look(ctx context.Context, n int) error {
 		group.Go(func() {
 			for i := p; i < len(ids) && ctx.Err() == nil; i += l.Pollers {
 				l.poll(ctx, fmt.Sprint("last look ", p), ids[i], dice)
+				if dice.Float64() < strangers {
+					l.intrude(ctx, ids[i], dice)
+				}
 			}
 		})
 	}
@@ -147,6 +158,10 @@ func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 		if !ok {
 			continue
 		}
+		if dice.Float64() < strangers {
+			l.intrude(ctx, id, dice)
+			continue
+		}
 		if p := l.poll(ctx, name, id, dice); p.Status == job.Failed && dice.Float64() < l.Mix.Requeue && l.known.requeue(id, p.Generation) {
 			l.requeue(ctx, id, p.Generation, dice)
 		}
@@ -157,7 +172,7 @@ func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 func (l *Load) requeue(ctx context.Context, id job.ID, generation int, dice *rand.Rand) {
 	op := check.Op{Kind: "requeue", ID: id, Once: fmt.Sprintf("%s-%d", id, generation)}
 	for range 5 {
-		l.change(ctx, l.base(dice), http.MethodPost, "/admin/jobs/"+string(id)+"/resubmit", &op)
+		l.change(ctx, l.base(dice), http.MethodPost, "/admin/jobs/"+string(id)+"/resubmit", l.Admin, &op)
 		if op.Fate != check.Unknown || !wait(ctx, time.Duration(dice.IntN(1000))*time.Millisecond) {
 			return
 		}
@@ -167,7 +182,7 @@ func (l *Load) requeue(ctx context.Context, id job.ID, generation int, dice *ran
 // cancel asks once, after a while.
 func (l *Load) cancel(ctx context.Context, id job.ID, dice *rand.Rand) {
 	if wait(ctx, time.Duration(dice.IntN(300))*time.Millisecond) {
-		l.change(ctx, l.base(dice), http.MethodDelete, "/api/jobs/"+string(id), &check.Op{Kind: "cancel", ID: id})
+		l.change(ctx, l.base(dice), http.MethodDelete, "/api/jobs/"+string(id), l.key(l.known.key(id)), &check.Op{Kind: "cancel", ID: id})
 	}
 }
 

@@ -32,8 +32,8 @@ type reply struct {
 	ErrorCode string          `json:"errorCode"`
 }
 
-// call sends one request and reads the whole answer; half of one is none.
-func (l *Load) call(ctx context.Context, method, url string, body []byte, header map[string]string) (a answer) {
+// call sends one request with a key, "" = none, and reads the whole answer; half of one is none.
+func (l *Load) call(ctx context.Context, method, url, key string, body []byte, header map[string]string) (a answer) {
 	var reached atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
 	defer func() { a.sent = reached.Load() }()
@@ -43,6 +43,9 @@ func (l *Load) call(ctx context.Context, method, url string, body []byte, header
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	for name, value := range header {
 		req.Header.Set(name, value)
@@ -57,6 +60,9 @@ func (l *Load) call(ctx context.Context, method, url string, body []byte, header
 		return a
 	}
 	a.status, a.tag = resp.StatusCode, resp.Header.Get("ETag")
+	if key != "" && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden) {
+		l.shut()
+	}
 	return a
 }
 
@@ -77,12 +83,12 @@ func (a *answer) fate() check.Fate {
 }
 
 // do performs an op and writes it down: that it is sent, and what was answered.
-func (l *Load) do(ctx context.Context, method, url string, body []byte, header map[string]string, ops ...*check.Op) answer {
+func (l *Load) do(ctx context.Context, method, url, key string, body []byte, header map[string]string, ops ...*check.Op) answer {
 	for _, op := range ops {
 		op.Sent, op.Answered, op.Fate, op.Status, op.Code = time.Now(), time.Time{}, check.Unknown, 0, ""
 		l.asked(op)
 	}
-	a := l.call(ctx, method, url, body, header)
+	a := l.call(ctx, method, url, key, body, header)
 	for _, op := range ops {
 		op.Answered, op.Fate, op.Status, op.Code = time.Now(), a.fate(), a.status, a.body.ErrorCode
 	}
@@ -96,7 +102,7 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 		header["Idempotency-Key"] = w.op.Once
 	}
 	text, _ := json.Marshal(w.body)
-	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", text, header, &w.op)
+	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", l.key(w.key), text, header, &w.op)
 	var data struct {
 		JobID job.ID `json:"jobId"`
 	}
@@ -117,7 +123,7 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 	}
 	text, _ := json.Marshal(bodies)
 	tier := strings.ToLower(string(ops[0].Tier))
-	a := l.do(ctx, http.MethodPost, base+"/"+tier+"/submit/batch", text, map[string]string{"X-Trace-Id": trace}, ops...)
+	a := l.do(ctx, http.MethodPost, base+"/"+tier+"/submit/batch", l.key(wishes[0].key), text, map[string]string{"X-Trace-Id": trace}, ops...)
 	var entries []reply
 	_ = json.Unmarshal(a.body.Data, &entries)
 	for i, op := range ops {
@@ -140,19 +146,19 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 }
 
 // change performs a cancel or a requeue.
-func (l *Load) change(ctx context.Context, base, method, path string, op *check.Op) {
+func (l *Load) change(ctx context.Context, base, method, path, key string, op *check.Op) {
 	var header map[string]string
 	if op.Once != "" {
 		header = map[string]string{"Idempotency-Key": op.Once}
 	}
-	l.do(ctx, method, base+path, nil, header, op)
+	l.do(ctx, method, base+path, key, nil, header, op)
 	l.wrote(op)
 }
 
 // poll looks at a job once and writes down what it saw. The generation is the last part of the tag.
 func (l *Load) poll(ctx context.Context, by string, id job.ID, dice *rand.Rand) check.Poll {
 	p := check.Poll{By: by, ID: id, Sent: time.Now()}
-	a := l.call(ctx, http.MethodGet, l.base(dice)+"/result/poll?jobId="+string(id), nil, nil)
+	a := l.call(ctx, http.MethodGet, l.base(dice)+"/result/poll?jobId="+string(id), l.key(l.known.key(id)), nil, nil)
 	p.At, p.HTTP = time.Now(), a.status
 	if p.HTTP == http.StatusOK {
 		var data struct {

@@ -73,7 +73,7 @@ func TestFates(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLoad(t, Options{Timeout: 300 * time.Millisecond}, at(t, tc.server))
-			w := l.wish(job.Paid, dice())
+			w := l.wish(job.Paid, 0, dice())
 			l.submit(t.Context(), l.Bases()[0], &w)
 			if ops := l.Ops(); len(ops) != 1 || ops[0].Fate != tc.fate || ops[0].ID != tc.id {
 				t.Errorf("%+v", ops)
@@ -115,7 +115,7 @@ func TestLostConnectionIsNotARefusal(t *testing.T) {
 	t.Cleanup(s.Close)
 	l := newLoad(t, Options{Mix: Mix{Once: 1}}, s.URL)
 	l.poll(t.Context(), "p", anID, dice()) // so that there is a connection to be used again
-	w := l.wish(job.Paid, dice())
+	w := l.wish(job.Paid, 0, dice())
 	l.submit(t.Context(), s.URL, &w)
 	if w.op.Fate != check.Unknown || seen.Load() != 2 {
 		t.Errorf("%s after %d requests", w.op.Fate, seen.Load())
@@ -136,7 +136,7 @@ func TestBatchEntries(t *testing.T) {
 		fmt.Fprint(w, `{"apiResponseData":[{"jobId":"one"},{"errorCode":"QUEUE_FULL"},{"jobId":"three","errorCode":"OUTCOME_UNKNOWN"}]}`)
 	})
 	l := newLoad(t, Options{Mix: Mix{Once: 1}}, s)
-	wishes := []wish{l.wish(job.Paid, dice()), l.wish(job.Paid, dice()), l.wish(job.Paid, dice())}
+	wishes := []wish{l.wish(job.Paid, 0, dice()), l.wish(job.Paid, 0, dice()), l.wish(job.Paid, 0, dice())}
 	l.batch(t.Context(), s, wishes, dice())
 	ops, sent := l.Ops(), []string{<-traces, <-traces}
 	if len(ops) != 4 {
@@ -163,13 +163,13 @@ func TestHistoryOfAKilledLoad(t *testing.T) {
 		w.Header().Set("ETag", `W/"COMPLETED-1-0-2"`)
 		fmt.Fprint(w, `{"apiResponseData":{"jobId":"`+anID+`","currentJobStatus":"COMPLETED","result": {"a" : 1}}}`)
 	}))
-	w := l.wish(job.Paid, dice())
+	w := l.wish(job.Paid, 0, dice())
 	l.submit(t.Context(), l.Bases()[0], &w)
 	for range 5 {
 		l.poll(t.Context(), "p", anID, dice())
 	}
-	l.change(t.Context(), l.Bases()[0], http.MethodDelete, "/api/jobs/"+anID, &check.Op{Kind: "cancel", ID: anID})
-	unanswered := l.wish(job.Public, dice())
+	l.change(t.Context(), l.Bases()[0], http.MethodDelete, "/api/jobs/"+anID, "", &check.Op{Kind: "cancel", ID: anID})
+	unanswered := l.wish(job.Public, 0, dice())
 	unanswered.op.Fate, unanswered.op.Sent = check.Unknown, time.Now()
 	l.asked(&unanswered.op)
 	if _, err := l.file.WriteString(`{"done":{"Ki`); err != nil {

@@ -19,6 +19,7 @@ LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation
 LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation
 ORDER BY o.job_id, o.generation`
 	attemptsQuery = `SELECT job_id, attempt, worker, started_at, finished_at, outcome FROM job_attempts ORDER BY job_id, attempt`
+	ownersQuery   = `SELECT job_id, generation, owner FROM job_outcomes ORDER BY job_id, generation`
 	tablesQuery   = `SELECT (SELECT COUNT(*) FROM job_results), (SELECT COUNT(*) FROM failed_jobs), (SELECT COUNT(*) FROM job_outcomes WHERE outcome = 'CANCELLED')`
 	journalQuery  = `SELECT job_id FROM accepted_jobs ORDER BY job_id`
 )
@@ -35,6 +36,9 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 		err := scan(&o.ID, &o.Generation, &o.Outcome, &o.Attempt, &o.RetryCount, &o.MaxRetries, &o.Tier, &o.Type, &o.Trace, &arrived, &first, &started, &ended,
 			&hasResult, &dead, &o.Requeued, &result)
 		o.ArrivedAt, o.FirstTriedAt, o.StartedAt, o.EndedAt = arrived.Time, first.Time, started.Time, ended.Time
+		if o.Type == "CALLBACK" {
+			o.Trace = check.CallbackTrace(o.Trace)
+		}
 		if hasResult {
 			o.Results, o.ResultSum = 1, resultSum(result)
 		}
@@ -68,6 +72,20 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 		return fmt.Errorf("read the journal: %w", err)
 	}
 	return nil
+}
+
+// ReadOwners is whose the outcomes are.
+func ReadOwners(ctx context.Context, db *sql.DB) (all []check.Owned, err error) {
+	err = rows(ctx, db, ownersQuery, func(scan func(...any) error) error {
+		var o check.Owned
+		err := scan(&o.ID, &o.Generation, &o.Owner)
+		all = append(all, o)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read owners: %w", err)
+	}
+	return all, nil
 }
 
 // readAttempts gives each attempt to the generation it belongs to: attempts count on over generations, and an outcome says which was its last.

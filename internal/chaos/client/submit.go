@@ -16,6 +16,7 @@ import (
 type wish struct {
 	op   check.Op
 	body body
+	key  int // which of the load's
 }
 
 type body struct {
@@ -23,6 +24,7 @@ type body struct {
 	Payload json.RawMessage `json:"payload"`
 	Delay   float64         `json:"delaySeconds,omitempty"`
 	Once    string          `json:"idempotencyKey,omitempty"` // of an entry of a batch
+	Call    string          `json:"callbackUrl,omitempty"`
 }
 
 const (
@@ -41,9 +43,9 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 			return
 		}
 		wishes := make([]wish, n)
-		tier := l.Tiers[dice.IntN(len(l.Tiers))]
+		tier, key := l.Tiers[dice.IntN(len(l.Tiers))], dice.IntN(max(len(l.Keys), 1))
 		for i := range wishes {
-			wishes[i] = l.wish(tier, dice)
+			wishes[i] = l.wish(tier, key, dice)
 		}
 		if n == 1 {
 			l.single(ctx, &wishes[0], dice)
@@ -78,7 +80,7 @@ func (l *Load) take(n int) int {
 }
 
 // wish makes up a job.
-func (l *Load) wish(tier job.Tier, dice *rand.Rand) wish {
+func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	is := func(share float64) bool { return dice.Float64() < share }
 	n := l.numbers.Add(1)
 	p := Payload{Key: fmt.Sprintf("%d-%d", l.Seed, n), File: l.Runs, SleepMs: dice.IntN(int(l.MaxSleep.Milliseconds()) + 1)}
@@ -101,6 +103,7 @@ func (l *Load) wish(tier job.Tier, dice *rand.Rand) wish {
 			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: check.Type, Sum: Sum(text), Fails: max(p.Fail, p.Later), Crashes: p.Crash, Hangs: hangs,
 		},
 		body: body{Type: check.Type, Payload: text},
+		key:  key,
 	}
 	if is(l.Mix.Delay) {
 		w.op.Delay = time.Duration(1+dice.IntN(int(l.MaxDelay.Milliseconds()))) * time.Millisecond
@@ -109,6 +112,14 @@ func (l *Load) wish(tier job.Tier, dice *rand.Rand) wish {
 	if is(l.Mix.Once) {
 		w.op.Once = "once-" + p.Key
 	}
+	asked := check.Asked{Call: l.Receiver != "" && is(l.Mix.Call)}
+	if asked.Call {
+		w.body.Call = l.Receiver
+	}
+	if len(l.Keys) > 0 {
+		asked.Owner = l.Keys[key].ID
+	}
+	l.askedFor(p.Key, asked)
 	return w
 }
 
@@ -127,9 +138,9 @@ func (l *Load) follow(ctx context.Context, w *wish, dice *rand.Rand) {
 	if w.op.ID == "" || w.op.Fate == check.Fail {
 		return
 	}
-	l.known.add(w.op.ID)
+	l.known.add(w.op.ID, w.key)
 	if w.op.Once != "" && dice.Float64() < l.Mix.Again {
-		l.submit(ctx, l.base(dice), &wish{op: w.op, body: w.body})
+		l.submit(ctx, l.base(dice), &wish{op: w.op, body: w.body, key: w.key})
 	}
 	if w.op.Fate == check.OK && dice.Float64() < l.Mix.Cancel {
 		l.cancel(ctx, w.op.ID, dice)

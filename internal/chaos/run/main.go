@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -62,10 +63,13 @@ func parse(args []string) (a asked, err error) {
 	clean := flags.Bool("clean", false, "no faults: every handler starts exactly once; 100,000 jobs")
 	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "decides which faults come, in which order")
 	jobs := flags.Int("jobs", 0, "how many jobs are submitted")
-	over := flags.Duration("for", 0, "how long the load takes, and with it the faults")
+	over := flags.Duration("for", 0, "how long the load takes, and with it the faults; of -jobs, -kills and -kinds such a run wants only what is said")
+	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
+	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
+	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
-	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations")
+	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations, by name")
 	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
 	quiet := flags.Bool("quiet", false, "only the table")
 	flags.BoolVar(&a.mutations, "mutations", false, "seed bugs into copies of the tree; the checker has to catch each")
@@ -83,16 +87,14 @@ func parse(args []string) (a asked, err error) {
 	default:
 		a.Options = chaos.Short()
 	}
-	a.Seed, a.Journal, a.Binary = *seed, *journal, *binary
-	if *jobs > 0 {
-		a.Jobs = *jobs
-	}
+	a.Seed, a.Journal, a.Binary, a.Partitions, a.Capacity = *seed, *journal, *binary, cmp.Or(*partitions, a.Partitions), cmp.Or(*capacity, a.Capacity)
 	if *over > 0 {
-		a.Over = *over
+		a.Over, a.Kills, a.Kinds, a.Accepted = *over, 0, 0, 0
 	}
-	if *kills > 0 {
-		a.Kills = *kills
+	if *jobs > 0 {
+		a.Jobs, a.Accepted = *jobs, *jobs*95/100 // some are taken, and nobody is told
 	}
+	a.Kills, a.Kinds = cmp.Or(*kills, a.Kills), cmp.Or(*kinds, a.Kinds)
 	if *only != "" {
 		if a.Only, err = regexp.Compile(*only); err != nil {
 			return a, fmt.Errorf("-only: %w", err)

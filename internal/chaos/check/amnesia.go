@@ -1,0 +1,44 @@
+package check
+
+import "time"
+
+// forgot says whether Redis may have forgotten, between the two times, what it had answered. What a promise loses by that is said where it is
+// checked, and no more than the design allows: with the accept journal on, nothing that was accepted is lost.
+func (b *book) forgot(from, to time.Time) bool {
+	for i := range b.amnesia {
+		if b.amnesia[i].overlaps(from, to) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *book) forgotWithin(j *entry) bool {
+	if len(b.amnesia) == 0 {
+		return false
+	}
+	first, last := j.span()
+	if j.outcome(j.generations()) == nil {
+		last = b.last() // SQL never heard of its end: Redis had it until the last moment
+	}
+	return b.forgot(first, last)
+}
+
+// forgotBetween says the same of what was answered about a job, where its last ending says otherwise: Redis forgot one of the two, and only what
+// befell it between them is an excuse.
+func (b *book) forgotBetween(j *entry, g int, sent, answered time.Time) bool {
+	first, last := sent, answered
+	for i := range j.outcomes {
+		ended := j.outcomes[i].EndedAt
+		switch {
+		case g != 0 && j.outcomes[i].Generation != g:
+		case ended.IsZero():
+			return b.forgotWithin(j)
+		case ended.Before(first):
+			first = ended
+		case ended.After(last):
+			last = ended
+		}
+	}
+	return b.forgot(first, last)
+}

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// callbackTrace is what collectors put before the trace id of a callback, which is that of its job: it names no submit.
+const callbackTrace = "callback of "
+
+// CallbackTrace is the trace id under which the evidence has the callback of a job with such a one.
+func CallbackTrace(trace string) string { return callbackTrace + trace }
+
+// life is one generation of a job.
+type life struct {
+	id         job.ID
+	generation int
+}
+
+// toldOfEnds is S21: of each life that ended otherwise than by a cancel, and whose submit asked for it, there is one CALLBACK job; it was delivered at
+// least once, and said what SQL says. Nobody else is called.
+func toldOfEnds(e Evidence, w Witness) (all []Violation) {
+	say := func(id any, format string, args ...any) {
+		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
+	}
+	of := keys(e)
+	owed, made := map[string]int{}, map[string]int{} // callbacks by trace id
+	told := map[life][]*Call{}
+	for i := range w.Calls {
+		c := &w.Calls[i]
+		told[life{c.ID, c.Generation}] = append(told[life{c.ID, c.Generation}], c)
+	}
+	for i := range e.Outcomes {
+		o := &e.Outcomes[i]
+		if trace, is := strings.CutPrefix(o.Trace, callbackTrace); is {
+			if o.Generation == 1 {
+				made[trace]++
+			}
+			continue
+		}
+		this := life{o.ID, o.Generation}
+		if o.Outcome == job.Cancelled || !w.Asked[of[o.ID]].Call {
+			continue
+		}
+		owed[o.Trace]++
+		calls := told[this]
+		delete(told, this)
+		if !slices.ContainsFunc(calls, func(c *Call) bool { return c.HTTP < 300 }) {
+			say(o.ID, "generation %d is %s, and nobody was told; %d calls were answered with an error", o.Generation, o.Outcome, len(calls))
+		}
+		for _, c := range calls {
+			if c.Status != o.Outcome {
+				say(o.ID, "generation %d is %s, and at %s it was told to be %s", o.Generation, o.Outcome, clock(c.At), c.Status)
+				break
+			}
+		}
+	}
+	for trace, n := range owed {
+		if made[trace] != n {
+			say(trace, "%d lives ended, of them %d CALLBACK jobs tell", n, made[trace])
+		}
+		delete(made, trace)
+	}
+	for _, trace := range slices.Sorted(maps.Keys(made)) {
+		say(trace, "%d CALLBACK jobs that nobody asked for", made[trace])
+	}
+	for this, calls := range told {
+		say(this.id, "generation %d was told to be %s at %s, and SQL has no such end that anybody asked for", this.generation, calls[0].Status, clock(calls[0].At))
+	}
+	return all
+}

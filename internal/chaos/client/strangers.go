@@ -1,0 +1,71 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// strangers is how many of the looks at jobs come with another's key.
+const strangers = 0.05
+
+// key is the text of one of the keys; "" where the servers are open.
+func (l *Load) key(n int) string {
+	if len(l.Keys) == 0 {
+		return ""
+	}
+	return l.Keys[n].Text
+}
+
+// intrude asks for a job with a key that it does not belong to, and now and then wants to cancel it.
+func (l *Load) intrude(ctx context.Context, id job.ID, dice *rand.Rand) {
+	if len(l.Keys) < 2 {
+		return
+	}
+	key := l.key((l.known.key(id) + 1) % len(l.Keys))
+	s := check.Stranger{ID: id, Method: http.MethodGet}
+	url := l.base(dice) + "/result/poll?jobId=" + string(id)
+	if dice.IntN(10) == 0 {
+		s.Method, url = http.MethodDelete, l.base(dice)+"/api/jobs/"+string(id)
+	}
+	s.HTTP = l.call(ctx, s.Method, url, key, nil, nil).status
+	s.At = time.Now()
+	l.strange(s)
+}
+
+// event is what a callback says.
+type event struct {
+	Data struct {
+		JobID      job.ID     `json:"jobId"`
+		Generation int        `json:"generation"`
+		Status     job.Status `json:"status"`
+	} `json:"data"`
+}
+
+// ServeHTTP takes the callbacks. Some are refused, so that they come again.
+func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	var e event
+	if err != nil || json.Unmarshal(body, &e) != nil {
+		http.Error(w, "cut off", http.StatusInternalServerError)
+		return
+	}
+	c := check.Call{ID: e.Data.JobID, Generation: e.Data.Generation, Status: e.Data.Status, At: time.Now(), HTTP: http.StatusOK}
+	c.Attempt, _ = strconv.Atoi(r.Header.Get("X-Job-Attempt"))
+	if named := string(c.ID) + "_" + strconv.Itoa(c.Generation); named != r.Header.Get("Webhook-Id") {
+		c.ID = job.ID(r.Header.Get("Webhook-Id") + " with the body of " + named) // nobody asked for that
+	}
+	if c.Attempt == 1 && strings.HasSuffix(string(c.ID), "0") || c.Attempt == 2 && strings.HasSuffix(string(c.ID), "10") {
+		c.HTTP = http.StatusInternalServerError
+	}
+	l.heard(c)
+	w.WriteHeader(c.HTTP)
+}

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+)
+
+// Witness is what the clients and their receiver saw beside ops and polls.
+func (h *history) Witness() check.Witness {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := h.beside
+	w.Asked, w.Strangers, w.Calls = maps.Clone(w.Asked), slices.Clone(w.Strangers), slices.Clone(w.Calls)
+	return w
+}
+
+func (h *history) askedFor(key string, a check.Asked) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beside.Asked[key] = a
+	h.write(line{Key: key, Asked: &a})
+}
+
+func (h *history) strange(s check.Stranger) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beside.Strangers = append(h.beside.Strangers, s)
+	h.write(line{Stranger: &s})
+}
+
+func (h *history) heard(c check.Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beside.Calls = append(h.beside.Calls, c)
+	h.write(line{Called: &c})
+}
+
+// shut notes that a key which opens was turned away.
+func (h *history) shut() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beside.Shut++
+}

@@ -1,0 +1,116 @@
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/client"
+)
+
+// Who may come in: the servers are closed, an operator has a key of a file, and the clients have two of the store.
+
+// quotas are how many of a key's jobs may be under way: the first key meets its own now and then, the second hardly ever.
+var quotas = []int{60, 1000}
+
+// mintAdmin makes the operator's key, and the file that the servers read it from.
+func (c *cluster) mintAdmin() error {
+	var id [10]byte
+	var secret [32]byte
+	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(secret[:])
+	c.admin = "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	if err := os.WriteFile(c.adminFile(), []byte(c.admin+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keep the admin key: %w", err)
+	}
+	return nil
+}
+
+func (c *cluster) adminFile() string { return filepath.Join(c.dir, "admin-key") }
+
+// makeKeys makes the clients' keys and waits until every server knows them.
+func (c *cluster) makeKeys(ctx context.Context) error {
+	for n := range quotas {
+		quota := quotas[n]
+		if c.Clean {
+			quota = 0 // nobody is to be refused
+		}
+		var made struct{ ID, Key string }
+		body := fmt.Sprintf(`{"name":"chaos %d","role":"submit","inFlight":%d}`, n, quota)
+		if status, err := c.ask(ctx, c.servers[0].base(), http.MethodPost, "/admin/keys", c.admin, body, &made); err != nil || status != http.StatusCreated {
+			return fmt.Errorf("make a key: %d %w", status, err)
+		}
+		c.keys = append(c.keys, client.Key{ID: made.ID, Text: made.Key})
+	}
+	return c.each(func(s *server) error {
+		for _, k := range c.keys {
+			status := 0
+			for end := time.Now().Add(20 * time.Second); status != http.StatusOK; {
+				if time.Now().After(end) || !hold(ctx, 50*time.Millisecond) {
+					return fmt.Errorf("server %d answers %d to the key %s", s.n, status, k.ID)
+				}
+				status, _ = c.ask(ctx, s.base(), http.MethodGet, "/api/me", k.Text, "", nil) // asked again
+			}
+		}
+		return nil
+	})
+}
+
+// ask makes a call with a key and reads its answer into one, if there is one.
+func (c *cluster) ask(ctx context.Context, base, method, path, key, body string, into any) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := hurried.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && into != nil && resp.StatusCode < 300 {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return resp.StatusCode, nil
+}
+
+// listen opens the place where callbacks arrive; serve has them answered.
+func (c *cluster) listen(ctx context.Context) (err error) {
+	var lc net.ListenConfig
+	if c.callbacks, err = lc.Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		return fmt.Errorf("listen for callbacks: %w", err)
+	}
+	c.receiver = &http.Server{ReadHeaderTimeout: 5 * time.Second}
+	return nil
+}
+
+func (c *cluster) serve(h http.Handler) {
+	c.receiver.Handler = h
+	c.serving.Go(func() { _ = c.receiver.Serve(c.callbacks) }) // until it is closed
+}
+
+func (c *cluster) stopListening() {
+	if c.receiver == nil {
+		return
+	}
+	_ = c.callbacks.Close() // served or not
+	_ = c.receiver.Close()
+	c.serving.Wait()
+}
