@@ -33,7 +33,7 @@ test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim fo
 
 long: ## run the same under the race detector and with long outages (needs a C compiler)
 	.ci/provide
-	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | $(REPORT)
+	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide

@@ -20,8 +20,10 @@ type pulse struct {
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
 	heard   func(view)
-	changed func() // called when Redis began a new life, in any partition; nil = nobody asks
+	changed func()           // called when Redis began a new life, in any partition; nil = no journal, nobody asks
+	missing func(jobs int64) // called with what Redis does not have any more then
 	runs    []string
+	anew    bool // it began a new life, and what it has left was not read yet
 	log     *slog.Logger
 	failed  bool
 }
@@ -40,8 +42,8 @@ const (
 	pulseBound = 2 * time.Second
 )
 
-func newPulse(q *queue.Queue, self func() *job.WorkerInfo, heard func(view), log *slog.Logger) *pulse {
-	p := &pulse{queue: q, self: self, heard: heard, log: log}
+func newPulse(q *queue.Queue, self func() *job.WorkerInfo, heard func(view), missing func(jobs int64), log *slog.Logger) *pulse {
+	p := &pulse{queue: q, self: self, heard: heard, missing: missing, log: log}
 	p.Loop = recovery.NewLoop(p.runOnce)
 	return p
 }
@@ -87,12 +89,18 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	}
 	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
 	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx))
-	if p.changed != nil {
-		p.lookAtRun(ctx)
-	}
+	began := p.lookAtRun(ctx)
+	p.anew = p.anew || began
 	levels, err := p.queue.Levels(ctx)
+	if began && p.changed != nil { // now, when what comes back by it was counted as missing
+		p.changed()
+	}
 	if err != nil {
 		return errors.Join(trouble, err)
+	}
+	if p.anew {
+		p.anew = false
+		p.tellLoss(v, levels)
 	}
 	v.levels, v.at = levels, at
 	oldest, err := p.queue.Oldest(ctx)
@@ -107,22 +115,45 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	return errors.Join(trouble, err)
 }
 
-// lookAtRun tells whoever asks that Redis began a new life: it may have forgotten jobs.
-func (p *pulse) lookAtRun(ctx context.Context) {
+// lookAtRun says whether Redis began a new life, in any partition: it may have forgotten jobs.
+func (p *pulse) lookAtRun(ctx context.Context) (began bool) {
 	runs, _ := p.queue.RunIDs(ctx) // who does not answer is asked again in a second
 	if p.runs == nil {
 		p.runs = make([]string, len(runs))
 	}
-	began := false
 	for i, run := range runs {
 		if run != "" && run != p.runs[i] {
 			began = began || p.runs[i] != ""
 			p.runs[i] = run
 		}
 	}
-	if began {
-		p.changed()
+	return began
+}
+
+// tellLoss says and counts what the last look saw in Redis and this one, the first of its new life, does not.
+func (p *pulse) tellLoss(last *view, now queue.Levels) {
+	gone, journal := missing(last.levels, now), "on: what is missing is given back"
+	if p.changed == nil {
+		journal = "off: what is missing is lost"
 	}
+	p.missing(gone)
+	p.log.Warn("Redis began anew", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now), "missing", gone, "last_seen", last.at.UTC(), "journal", journal)
+}
+
+// unfinished is how many jobs have no outcome in SQL yet.
+func unfinished(l queue.Levels) int64 {
+	n := l.Outbox
+	for _, t := range l.Tiers {
+		n += t.Ready + t.Scheduled + t.Running
+	}
+	return n
+}
+
+// missing is how many of the unfinished jobs of the look before are not there any more. With those that are in SQL they are all that Redis was
+// ever given, a number that only grows as long as it loses none; what came in between the two looks hides as many.
+func missing(before, now queue.Levels) int64 {
+	lost := unfinished(before) + before.Acknowledged - unfinished(now) - now.Acknowledged
+	return min(max(lost, 0), unfinished(before))
 }
 
 // present says that this process runs jobs.

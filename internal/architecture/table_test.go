@@ -68,7 +68,7 @@ var table = []room{
 
 	{dir: "internal/queue", rooms: []string{job, failpoint, "lua"}, libs: []string{goRedis}},
 	{dir: "internal/archive", rooms: []string{job, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
-	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}},
+	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
 	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goImage, goText}, inTests: []string{pdfReader}},

@@ -3,6 +3,8 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,8 +33,9 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 		"FAKETIME_DONT_FAKE_MONOTONIC=1"}), step
 }
 
-// Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards, heartbeats outrun the watch: only what runs for
-// longer than its maximum by the new clock is taken back, at the price of one retry.
+// Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards and jobs run in their order, heartbeats outrun the
+// watch: only what runs for longer than its maximum by the new clock is taken back, at the price of one retry. What a jump back delays is still
+// there, and runs when the clock is there again.
 func TestRedisClockJumps_F34(t *testing.T) {
 	for _, tc := range []struct {
 		jump    string
@@ -47,18 +50,20 @@ func TestRedisClockJumps_F34(t *testing.T) {
 			r, step := steppedRedis(t)
 			c := clusterOn(t, r, testkit.SharedMariaDB(t))
 			c.known = ", started " // what ran over the jump back ended before it began
-			s := c.start()
-			l := c.underLoad(s, 3, 0)
-			long := s.submit("paid", counting(l.file, 7000))
+			s := c.start("TIERQ_WORKERS=2")
+			l := c.underLoad(s, 2, 0)
+			long := s.submit("paid", counting(l.file, 9000)) // the other slot runs one job after the other
 			s.await(long, "PROCESSING", 5*time.Second)
 			if tc.retries > 0 {
-				l.repeats = "the jump"
+				l.again = long
 			}
 			l.also = append(l.also, long)
 			before := c.rdb.Time(t.Context()).Val()
 			ordered := []string{s.submit("paid", counting(l.file, 0))}
+			var delayed string
 			l.suffer(func() error { return step(tc.jump) }, func() error {
 				ordered = append(ordered, s.submit("paid", counting(l.file, 0)))
+				delayed = s.submit("paid", strings.Replace(counting(l.file, 0), "{", `{"delaySeconds":1,`, 1))
 				t.Logf("evidence: Redis' clock moved by %s", c.rdb.Time(t.Context()).Val().Sub(before).Round(time.Second))
 				return step("+0")
 			}, 6*time.Second)
@@ -80,7 +85,56 @@ func TestRedisClockJumps_F34(t *testing.T) {
 				}
 				last = p.ArrivedAt
 			}
+			if p := s.poll(delayed); p.Status != "SCHEDULED" {
+				t.Errorf("what the jump back delays is %s", p.Status)
+			}
+			if err := step(tc.jump); err != nil {
+				t.Fatal(err)
+			}
+			s.await(delayed, "COMPLETED", 10*time.Second)
+			l.also = append(l.also, delayed)
 			l.end()
+			c.ranInOrder(l.file, long)
 		})
+	}
+}
+
+// ranInOrder compares the order in which UNPAID jobs began, while a long job left one slot to them, with that of their arrivals.
+func (c *cluster) ranInOrder(file, long string) {
+	c.t.Helper()
+	rows, err := c.db.Query(`SELECT job_id, arrived_at FROM job_results WHERE tier = 'UNPAID'`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	arrived := map[string]string{}
+	for rows.Next() {
+		var id, at string
+		if err := rows.Scan(&id, &at); err != nil {
+			c.t.Fatal(err)
+		}
+		arrived[id] = at
+	}
+	if err := rows.Err(); err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, during, _ := strings.Cut(string(text), "\n"+long)
+	last := strings.LastIndex(during, "\n"+long)
+	if last < 0 {
+		c.t.Fatalf("the long job's marks are missing")
+	}
+	var order []string // of arrivals, as the jobs began
+	for mark := range strings.Lines(during[:last]) {
+		if id, what, _ := strings.Cut(strings.TrimSpace(mark), " "); strings.HasSuffix(what, " start") && arrived[id] != "" {
+			order = append(order, arrived[id])
+		}
+	}
+	c.t.Logf("evidence: %d jobs began one after the other", len(order))
+	if len(order) < 50 || !slices.IsSorted(order) {
+		c.t.Errorf("%d jobs began, in the order of their arrivals: %v", len(order), slices.IsSorted(order))
 	}
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,8 @@ func TestDrain_F09_S2_P4(t *testing.T) {
 		return a.status == http.StatusServiceUnavailable, string(a.body)
 	})
 	code, err := s.WaitExit(t.Context())
-	if took := time.Since(began); err != nil || code != 0 || took > 2*time.Second+5*time.Second {
+	const grace, bound, slack = 2 * time.Second, 2 * time.Second, time.Second // a stop takes TIERQ_DRAIN_TIMEOUT and 2 s; a machine may be busy
+	if took := time.Since(began); err != nil || code != 0 || took > grace+bound+slack {
 		t.Errorf("exit %d after %s, %v", code, took, err)
 	}
 	if p := other.poll(short); p.Status != "COMPLETED" {
@@ -57,13 +59,13 @@ func TestDrain_F09_S2_P4(t *testing.T) {
 	}
 }
 
-// A second signal ends the process at once.
+// SIGINT drains as SIGTERM does; a second signal ends the process at once.
 func TestSecondSignal_F09(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_DRAIN_TIMEOUT=1m")
 	s.submit("paid", counting(filepath.Join(t.TempDir(), "runs"), 30_000))
-	if err := s.Signal(syscall.SIGTERM); err != nil {
+	if err := s.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	s.waitFor("draining", 5*time.Second)
@@ -174,26 +176,37 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	user, rest, _ := strings.Cut(c.dsn, "@")
+	evicting := testkit.NewRedis(t, "--maxmemory-policy", "allkeys-lru")
 	for name, tc := range map[string]struct{ env, says string }{
-		"wrong MySQL password": {"MYSQL_DSN=" + strings.Split(user, ":")[0] + ":wrong@" + rest, "MYSQL_DSN"},
-		"no such database":     {"MYSQL_DSN=" + c.dsn + "_nowhere", "MYSQL_DSN"},
-		"another set-up F59":   {"TIERQ_CAPACITY=77", "TIERQ_CAPACITY"},
+		"wrong MySQL password":     {"MYSQL_DSN=" + strings.Split(user, ":")[0] + ":wrong@" + rest, "MYSQL_DSN"},
+		"no such database":         {"MYSQL_DSN=" + c.dsn + "_nowhere", "MYSQL_DSN"},
+		"another set-up F59":       {"TIERQ_CAPACITY=77", "TIERQ_CAPACITY"},
+		"a policy that evicts F23": {"REDIS_URL=" + evicting.URL(), "set maxmemory-policy noeviction"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			c := *c
+			c.t = t
 			if name == "another set-up F59" {
 				c.start()
 			}
-			began := time.Now()
-			p := testkit.StartProcess(t, c.bin, []string{"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", tc.env}, "serve")
-			code, err := p.WaitExit(t.Context())
-			if err != nil || code != 1 || time.Since(began) > 10*time.Second || !strings.Contains(p.Output(), tc.says) {
-				t.Errorf("exit %d after %s, %v: %s", code, time.Since(began), err, p.Output())
-			}
+			c.refused(tc.env, tc.says)
 		})
 	}
 }
 
-// A Redis that lost everything gets its plans and its set-up again from whoever runs.
+// refused starts a server that must give up at once, and say why.
+func (c *cluster) refused(env, says string) {
+	c.t.Helper()
+	began := time.Now()
+	p := testkit.StartProcess(c.t, c.bin, []string{"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + c.t.TempDir(), env}, "serve")
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	if code, err := p.WaitExit(ctx); err != nil || code != 1 || !strings.Contains(p.Output(), says) {
+		c.t.Errorf("exit %d after %s, %v: %s", code, time.Since(began), err, p.Output())
+	}
+}
+
+// A Redis that lost everything gets its plans and its set-up again from whoever runs; who has another set-up still starts in vain.
 func TestRedisLostEverything_F19_F52_F59(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -205,5 +218,6 @@ func TestRedisLostEverything_F19_F52_F59(t *testing.T) {
 		keys := c.rdb.Keys(t.Context(), "{tierq}:system:config*").Val()
 		return len(keys) == 4 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000", strings.Join(keys, " ")
 	})
+	c.refused("TIERQ_CAPACITY=77", "TIERQ_CAPACITY")
 	s.await(s.submit("paid", ""), "COMPLETED", 5*time.Second)
 }

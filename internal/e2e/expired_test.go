@@ -27,7 +27,8 @@ end
 if not poison then redis.call('HINCRBY', tag .. 'counters', 'PAID:running', n) end
 return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 
-// After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a small script at a time.
+// After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a small script at a
+// time: some milliseconds by what Redis itself counts.
 func TestExpiredBacklog_F57(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -46,7 +47,7 @@ func TestExpiredBacklog_F57(t *testing.T) {
 			}
 		}
 	}
-	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", "50000"}, {"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
+	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", "50000", "slowlog-max-len", "10000"}, {"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
 		if err := c.rdb.Do(ctx, set...).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -72,8 +73,9 @@ func TestExpiredBacklog_F57(t *testing.T) {
 	calls, each := perCall(c.rdb.Info(ctx, "commandstats").Val(), "evalsha")
 	t.Logf("evidence: %d leases and %d ruins after %s; %d script calls of %s each, %d above 50 ms, the longest %s", expired, poisoned, took.Round(time.Millisecond),
 		calls, each, len(slow), worst)
-	if worst > 2*time.Second { // a busy machine holds up some of them: what is usual is in the log
-		t.Errorf("scripts of %s, %d of %d above 50 ms, the longest %s", each, len(slow), calls, worst)
+	// By Redis' own clock, which a busy machine makes slower: a script that did all of it at once would take seconds.
+	if least := (expired + poisoned) / 100; each > 10*time.Millisecond || len(slow)*10 > calls || worst > 2*time.Second || calls < least {
+		t.Errorf("%d script calls, %d at the least, of %s each; %d above 50 ms, the longest %s", calls, least, each, len(slow), worst)
 	}
 	for _, pair := range [][2]string{{"main:queue", "PAID:ready"}, {"processing:by-heartbeat", "PAID:running"}, {"processing:by-maxtime", "PAID:running"}} {
 		set := c.rdb.ZCard(ctx, "{tierq:0}:"+pair[0]).Val()

@@ -15,7 +15,7 @@ import (
 )
 
 // Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back, with its id, its arrival
-// and its place, a requeue that it forgot is made again, and each ends once.
+// and its place, a requeue that it forgot is made again, and each ends once: also the one that a zombie held meanwhile, and then reports.
 func TestJournalOutlivesRedis_F19(t *testing.T) {
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
@@ -29,6 +29,9 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 			running := api.submit("paid", counting(file, 700))
 			testkit.Eventually(t, 5*time.Second, "it runs", func() (bool, string) { return c.leased(running), "" })
 			worker.terminate(20 * time.Second) // it finishes what runs
+			zombie := c.start("TIERQ_ROLES=worker", "TIERQ_JOURNAL=on", "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=handler.after=stop")
+			held := api.submit("paid", counting(file, 0))
+			zombie.waitFor("failpoint handler.after hit", 10*time.Second) // and stands still, before it reports
 			var waiting []string
 			for i := range 30 {
 				waiting = append(waiting, api.submit([]string{"public", "unpaid", "paid"}[i/10], counting(file, 0)))
@@ -39,7 +42,7 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 			if requeued.status >= 300 {
 				t.Fatalf("requeue: %d %s", requeued.status, requeued.body)
 			}
-			all := append(slices.Clone(waiting), delayed, accepted(t, keyed))
+			all := append(slices.Clone(waiting), held, delayed, accepted(t, keyed))
 			arrivals := map[string]time.Time{}
 			for _, id := range all {
 				arrivals[id] = api.poll(id).ArrivedAt
@@ -65,7 +68,7 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 			}
 			testkit.Eventually(t, 20*time.Second, "every job is back, the requeued one too", func() (bool, string) {
 				n := c.rdb.ZCard(t.Context(), "{tierq:0}:main:queue").Val()
-				return n == int64(len(waiting))+3, fmt.Sprint(n)
+				return n == int64(len(all))+1, fmt.Sprint(n)
 			})
 			for id, at := range arrivals {
 				if got := api.poll(id).ArrivedAt; !got.Equal(at) {
@@ -82,10 +85,14 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 					t.Errorf("%s ended %q", id, outcomes[id])
 				}
 			}
+			if err := zombie.Thaw(); err != nil {
+				t.Fatal(err)
+			}
+			zombie.waitFor("the ending came too late: the lease was lost", 10*time.Second)
 			order, marks := executions(t, file)
 			for id, m := range marks {
-				if len(m) != 2 {
-					t.Errorf("%s ran %v", id, m)
+				if want := map[bool]int{true: 4, false: 2}[id == held]; len(m) != want {
+					t.Errorf("%s ran %v, want %d marks", id, m, want)
 				}
 			}
 			sorted := slices.Clone(waiting)
@@ -99,11 +106,12 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 					}
 				}
 			}
-			var rows, generations int
+			var rows, generations, once int
 			c.row(`SELECT COUNT(*) FROM accepted_jobs`, &rows)
 			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+dead+`'`, &generations)
-			if rows != 0 || generations != 2 {
-				t.Errorf("%d rows left in the journal, %d generations of the requeued job", rows, generations)
+			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+held+`'`, &once)
+			if rows != 0 || generations != 2 || once != 1 {
+				t.Errorf("%d rows left in the journal, %d generations of the requeued job, %d outcomes of the zombie's", rows, generations, once)
 			}
 		})
 	}

@@ -64,7 +64,7 @@ func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
 	}
 }
 
-// 200 concurrent PAID submits at capacity minus one from 3 processes: exactly one is accepted.
+// 200 concurrent PAID submits to each of 3 processes at capacity minus one: exactly one of the 600 is accepted.
 func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -78,7 +78,8 @@ func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 	var yes, full atomic.Int64
 	var group sync.WaitGroup
 	gun := make(chan struct{})
-	for i := range 200 {
+	const submits = 3 * 200
+	for i := range submits {
 		group.Go(func() {
 			<-gun
 			a, err := try(http.MethodPost, servers[i%3].base+"/paid/submit", "")
@@ -94,7 +95,7 @@ func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 	}
 	close(gun)
 	group.Wait()
-	if yes.Load() != 1 || full.Load() != 199 {
+	if yes.Load() != 1 || full.Load() != submits-1 {
 		t.Errorf("%d accepted, %d refused; want exactly one place", yes.Load(), full.Load())
 	}
 	for _, wrong := range c.audit() {

@@ -19,7 +19,7 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// A bad line between the server and its Redis.
+// A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and no connection is left of it.
 func TestRedisLine(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -27,7 +27,7 @@ func TestRedisLine(t *testing.T) {
 		out  time.Duration
 	}{
 		{"F28 200 ms and jitter: nobody is taken for dead", testkit.Weather{Latency: 75 * time.Millisecond, Jitter: 50 * time.Millisecond}, 3 * time.Second},
-		{"F28 1500 ms and jitter", testkit.Weather{Latency: 500 * time.Millisecond, Jitter: 250 * time.Millisecond}, 3 * time.Second},
+		{"F28 1500 ms and jitter", testkit.Weather{Latency: 675 * time.Millisecond, Jitter: 150 * time.Millisecond}, 3 * time.Second},
 		{"F29 20 KB a second", testkit.Weather{BytesPerSecond: 20_000}, 3 * time.Second},
 		{"F30 swallows everything", testkit.Weather{Stalled: true}, 3500 * time.Millisecond},
 	} {
@@ -37,22 +37,25 @@ func TestRedisLine(t *testing.T) {
 			proxy := testkit.NewTCPProxy(t, c.redis.Addr())
 			l := c.underLoad(c.start("REDIS_URL=redis://"+proxy.Addr()), 4, int(tc.out.Milliseconds())+3000)
 			l.fenced = !strings.Contains(tc.name, "nobody")
+			before := held(t, l.s)
 			l.suffer(func() error { proxy.SetWeather(tc.w); return nil }, func() error { proxy.SetWeather(testkit.Weather{}); return nil }, tc.out)
 			t.Logf("evidence: %d pieces were held back", proxy.Suffered())
 			if proxy.Suffered() < 5 {
 				t.Error("the fault did not land")
 			}
 			l.end()
+			l.s.holds(before)
 		})
 	}
 }
 
-// Answers of Redis break off in their middle, for every script a running server sends: all of them were carried out.
+// Answers of Redis break off in their middle, and the connection is reset, for every script a running server sends: all of them were carried out.
 func TestReplyBreaksOff_F31(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	proxy := testkit.NewProxy(t, c.redis.Addr())
 	l := c.underLoad(c.start("REDIS_URL="+proxy.URL()), 4, 5000)
+	before := held(t, l.s)
 	for range 3 {
 		for _, script := range []string{lua.Submit, lua.Claim, lua.Heartbeat, lua.Complete, lua.Acknowledge} {
 			proxy.HalveReply(testkit.IsScript(lua.Prelude + script))
@@ -62,6 +65,7 @@ func TestReplyBreaksOff_F31(t *testing.T) {
 	l.flows("after the fault")
 	t.Logf("evidence: %d answers were carried out and cut in half", len(proxy.Dropped()))
 	l.end()
+	l.s.holds(before)
 }
 
 // The line to SQL swallows everything: no client notices, and nothing is lost.
@@ -75,6 +79,7 @@ func TestSQLLine_F30(t *testing.T) {
 	proxy := testkit.NewTCPProxy(t, cfg.Addr)
 	cfg.Addr = proxy.Addr()
 	l := c.underLoad(c.start("MYSQL_DSN="+cfg.FormatDSN()), 4, 5000)
+	before := held(t, l.s)
 	l.suffer(func() error { proxy.SetWeather(testkit.Weather{Stalled: true}); return nil }, func() error {
 		if a := do(t, http.MethodGet, l.s.base+"/readyz?verbose", ""); a.status != http.StatusOK || !contains(a.body, "DEGRADED") {
 			t.Errorf("readiness: %d %s", a.status, a.body)
@@ -87,6 +92,7 @@ func TestSQLLine_F30(t *testing.T) {
 		t.Errorf("%d refused, %d unknown: submits do not need SQL", l.h.refused, len(l.h.unknown))
 	}
 	l.end()
+	l.s.holds(before)
 }
 
 // Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate, nor is anything left.
@@ -136,11 +142,7 @@ func TestClientsHangUp_F55(t *testing.T) {
 		t.Errorf("%d refused, %d unknown: clients that hang up are no reason", l.h.refused, len(l.h.unknown))
 	}
 	c.quiet(30 * time.Second)
-	client.CloseIdleConnections()
-	testkit.Eventually(t, 10*time.Second, "goroutines and files are what they were", func() (bool, string) {
-		now := held(t, s)
-		return now.goroutines <= before.goroutines+20 && now.files <= before.files+10, fmt.Sprintf("%+v, before %+v", now, before)
-	})
+	s.holds(before)
 }
 
 // rudely submits and hangs up when its patience is over.
@@ -183,7 +185,7 @@ func slowReaders(t *testing.T, s *server, n int) (conns []net.Conn) {
 // holding is what a process holds.
 type holding struct{ goroutines, files int }
 
-func held(t *testing.T, s *server) (h holding) {
+func held(t testing.TB, s *server) (h holding) {
 	t.Helper()
 	page := do(t, http.MethodGet, s.base+"/metrics", "")
 	for l := range strings.Lines(string(page.body)) {
@@ -195,4 +197,14 @@ func held(t *testing.T, s *server) (h holding) {
 	}
 	h.files = len(files)
 	return h
+}
+
+// holds waits until a process holds what it held before, or less. The test's own connections to it are closed for that.
+func (s *server) holds(before holding) {
+	s.t.Helper()
+	client.CloseIdleConnections()
+	testkit.Eventually(s.t, 10*time.Second, "goroutines and files are what they were", func() (bool, string) {
+		now := held(s.t, s)
+		return now.goroutines <= before.goroutines+20 && now.files <= before.files+10, fmt.Sprintf("%+v, before %+v", now, before)
+	})
 }

@@ -2,6 +2,14 @@
 
 package e2e
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
-var sqlOutages = map[string]time.Duration{"frozen": time.Minute, "killed": time.Minute}
+var sqlOutages = map[string]time.Duration{"frozen": time.Minute, "F36 killed": time.Minute}
+
+func TestRedisFrozenFor20s_F13(t *testing.T) {
+	t.Parallel()
+	outage{out: 20 * time.Second}.survive(t)
+}

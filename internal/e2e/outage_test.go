@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,9 +18,10 @@ const bound = 2*time.Second + 500*time.Millisecond
 // hammer submits one job after the other from several clients until stop is closed, and keeps what each answer meant.
 type hammer struct {
 	mu      sync.Mutex
-	yes     []string // 202: accepted
-	unknown []string // 504: may have been taken
-	refused int      // 503
+	yes     []string             // 202: accepted
+	when    map[string]time.Time // the client had that answer
+	unknown []string             // 504: may have been taken
+	refused int                  // 503
 	worst   time.Duration
 	odd     []string
 	group   sync.WaitGroup
@@ -40,7 +42,11 @@ func (h *hammer) run(s *server, stop <-chan struct{}, clients int, tier, body st
 				case err != nil:
 					h.odd = append(h.odd, err.Error())
 				case a.status == http.StatusAccepted:
-					h.yes = append(h.yes, accepted(s.t, a))
+					id := accepted(s.t, a)
+					if h.when == nil {
+						h.when = map[string]time.Time{}
+					}
+					h.yes, h.when[id] = append(h.yes, id), time.Now()
 				case a.status == http.StatusServiceUnavailable:
 					h.refused++
 				case a.status == http.StatusGatewayTimeout && a.code() == "OUTCOME_UNKNOWN":
@@ -68,69 +74,82 @@ func (h *hammer) check(t *testing.T) {
 	t.Logf("%d accepted, %d refused (503), %d unknown (504); the slowest answer took %s", len(h.yes), h.refused, len(h.unknown), h.worst.Round(time.Millisecond))
 }
 
+// outage is Redis away for a while: frozen, or killed and started again.
+type outage struct {
+	name   string
+	killed bool
+	out    time.Duration
+}
+
 // Redis stops answering, or is killed: submits get a clear answer within 2 s, nothing accepted is lost, no worker is declared dead,
-// and soon after it is back submits are accepted again.
+// and soon after it is back submits are accepted again. The long suite also freezes it for 20 s.
 func TestRedisOutage(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		fault func(*cluster) error
-		heal  func(*cluster) error
-		out   time.Duration
-	}{
-		{"F13 frozen for 5 s", func(c *cluster) error { return c.redis.Freeze() }, func(c *cluster) error { return c.redis.Thaw() }, 5 * time.Second},
-		{"F13 frozen for 1 s", func(c *cluster) error { return c.redis.Freeze() }, func(c *cluster) error { return c.redis.Thaw() }, time.Second},
-		{"F15 killed and restarted", func(c *cluster) error { return c.redis.Kill() }, func(c *cluster) error { return c.redis.Restart() }, 3 * time.Second},
+	for _, o := range []outage{
+		{"F13 frozen for 5 s", false, 5 * time.Second},
+		{"F13 frozen for 1 s", false, time.Second},
+		{"F15 killed and restarted", true, 3 * time.Second},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t)
-			s := c.start()
-			file := filepath.Join(t.TempDir(), "runs")
-			running := s.submit("public", counting(file, 7_000)) // its lease spans the outage
-			testkit.Eventually(t, 5*time.Second, "it is running", func() (bool, string) {
-				order, _ := executions(t, file)
-				return len(order) == 1, ""
-			})
-			var h hammer
-			stop := make(chan struct{})
-			h.run(s, stop, 8, "unpaid", counting(file, 0))
-			<-time.After(500 * time.Millisecond)
-			before := len(h.snapshot())
-			if err := tc.fault(c); err != nil {
-				t.Fatal(err)
-			}
-			<-time.After(tc.out)
-			during := len(h.snapshot())
-			if err := tc.heal(c); err != nil {
-				t.Fatal(err)
-			}
-			healed := time.Now()
-			testkit.Eventually(t, 5*time.Second, "submits are accepted again", func() (bool, string) {
-				n := len(h.snapshot())
-				return n > during+8, fmt.Sprintf("%d accepted", n)
-			})
-			t.Logf("evidence: %d accepted before, %d during %s without Redis; accepted again %s after it was back", before, during-before, tc.out, time.Since(healed).Round(10*time.Millisecond))
-			close(stop)
-			h.group.Wait()
-			h.check(t)
-			if p := s.await(running, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
-				t.Errorf("the running job was taken for dead: retryCount %d", p.RetryCount)
-			}
-			outcomes := c.settled(30*time.Second, append(h.snapshot(), running)...)
-			for id, o := range outcomes {
-				if o != "COMPLETED" {
-					t.Errorf("%s ended %s", id, o)
-				}
-			}
-			if n := len(outcomes); n > len(h.yes)+len(h.unknown)+1 {
-				t.Errorf("%d outcomes of %d accepted and %d unknown: a refused job ran", n, len(h.yes)+1, len(h.unknown))
-			}
-			var retried int
-			c.row(`SELECT COUNT(*) FROM job_results WHERE retry_count > 0`, &retried)
-			if retried > 0 {
-				t.Errorf("%d jobs were taken for crashed", retried)
-			}
+			o.survive(t)
 		})
+	}
+}
+
+func (o outage) survive(t *testing.T) {
+	c := newCluster(t)
+	s := c.start()
+	fault, heal := c.redis.Freeze, c.redis.Thaw
+	if o.killed {
+		fault, heal = c.redis.Kill, c.redis.Restart
+	}
+	file := filepath.Join(t.TempDir(), "runs")
+	running := s.submit("public", counting(file, 7_000)) // its lease spans the outage
+	testkit.Eventually(t, 5*time.Second, "it is running", func() (bool, string) {
+		order, _ := executions(t, file)
+		return len(order) == 1, ""
+	})
+	var h hammer
+	stop := make(chan struct{})
+	h.run(s, stop, 8, "unpaid", counting(file, 0))
+	<-time.After(500 * time.Millisecond)
+	before := len(h.snapshot())
+	if err := fault(); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(o.out)
+	during := len(h.snapshot())
+	if err := heal(); err != nil {
+		t.Fatal(err)
+	}
+	healed := time.Now()
+	testkit.Eventually(t, 5*time.Second, "submits are accepted again", func() (bool, string) {
+		n := len(h.snapshot())
+		return n > during+8, fmt.Sprintf("%d accepted", n)
+	})
+	t.Logf("evidence: %d accepted before, %d during %s without Redis; accepted again %s after it was back", before, during-before, o.out, time.Since(healed).Round(10*time.Millisecond))
+	close(stop)
+	h.group.Wait()
+	h.check(t)
+	if closed, opened := strings.Index(s.Output(), `"gate closed"`), strings.LastIndex(s.Output(), `"gate open"`); o.out > 2*time.Second && (h.refused == 0 || closed < 0 || opened < closed) {
+		t.Errorf("%d submits were refused; the log says at %d that the gate closed, at %d that it opened", h.refused, closed, opened)
+	}
+	if p := s.await(running, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
+		t.Errorf("the running job was taken for dead: retryCount %d", p.RetryCount)
+	}
+	outcomes := c.settled(30*time.Second, append(h.snapshot(), running)...)
+	for id, o := range outcomes {
+		if o != "COMPLETED" {
+			t.Errorf("%s ended %s", id, o)
+		}
+	}
+	if n := len(outcomes); n > len(h.yes)+len(h.unknown)+1 {
+		t.Errorf("%d outcomes of %d accepted and %d unknown: a refused job ran", n, len(h.yes)+1, len(h.unknown))
+	}
+	var retried int
+	c.row(`SELECT COUNT(*) FROM job_results WHERE retry_count > 0`, &retried)
+	if retried > 0 {
+		t.Errorf("%d jobs were taken for crashed", retried)
 	}
 }
 
@@ -154,7 +173,7 @@ func TestSQLOutage_F14_S2_G4(t *testing.T) {
 			h.run(s, stop, 4, "paid", "")
 			<-time.After(500 * time.Millisecond)
 			fault, heal := m.Freeze, m.Thaw
-			if name == "killed" {
+			if strings.HasSuffix(name, "killed") {
 				fault, heal = m.Kill, m.Restart
 			}
 			if err := fault(); err != nil {

@@ -68,7 +68,7 @@ func TestEveryProcessKilled_F08(t *testing.T) {
 			t.Errorf("%s waited and lost %d retries", id, p.RetryCount)
 		}
 	}
-	testkit.Eventually(t, detected, "all six run again", func() (bool, string) {
+	testkit.Eventually(t, c.found("PAID"), "all six run again", func() (bool, string) {
 		order, _ := executions(t, file)
 		return len(order) == 6+3+6, fmt.Sprint(len(order))
 	})

@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // polls asks for a job that nobody has, n times, by turns of several servers, and counts what was not refused for its rate. header says what the
@@ -80,4 +84,79 @@ func TestRates_A06_A31_A42_S1_P11_S2_P14(t *testing.T) {
 			t.Fatal("1000 requests of one address behind a proxy passed at one a second")
 		}
 	}
+}
+
+// An address' rate is one for all keys that are used from it, and an entry of a batch counts as a request. Another address behind the same proxy
+// has a rate of its own.
+func TestRates_OfAnAddress_A31(t *testing.T) {
+	t.Parallel()
+	const rate = 5 // and so many at once
+	s := newCluster(t).start("TIERQ_ADDRESS_RATE=5", "TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_ROLES=api")
+	from := func(address, key string) []string {
+		return []string{"X-Forwarded-For", address, "Authorization", "Bearer " + key}
+	}
+	boss := s.makeKey("", http.MethodPost, "/admin/keys", adminKey)
+	var keys []string
+	for _, name := range []string{"one", "two"} {
+		a := do(t, http.MethodPost, s.base+"/admin/keys", `{"name":"`+name+`","role":"submit"}`, from("198.51.100.1", boss.Key)...)
+		_, key, _ := strings.Cut(string(a.body), `"key":"`)
+		key, _, _ = strings.Cut(key, `"`)
+		if a.status != http.StatusCreated || key == "" {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		keys = append(keys, key)
+	}
+
+	// within says whether no more passed than may: what is there at once, and what has come since.
+	within := func(what string, passed int, began time.Time) {
+		t.Helper()
+		most := rate + int(rate*time.Since(began).Seconds()) + 1
+		if alone(s) {
+			most *= 2
+		}
+		if passed > most {
+			t.Errorf("%s: %d passed, where %d may", what, passed, most)
+		}
+	}
+	testkit.Eventually(t, 30*time.Second, "two keys from one address are refused", func() (bool, string) {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		passed, began := 0, time.Now()
+		for i := range 40 {
+			group.Go(func() {
+				n := polls(t, 1, func(int) []string { return from("203.0.113.7", keys[i%2]) }, s)
+				mu.Lock()
+				defer mu.Unlock()
+				passed += n
+			})
+		}
+		group.Wait()
+		within("two keys by turns", passed, began)
+		return passed < 40, fmt.Sprint(passed)
+	})
+	if n := polls(t, 2, func(i int) []string { return from("203.0.113.8", keys[i]) }, s); n != 2 {
+		t.Errorf("from another address %d of 2 passed", n)
+	}
+
+	batch := func(address string, n int) answer {
+		return do(t, http.MethodPost, s.base+"/paid/submit/batch", "["+strings.Repeat(`{"delaySeconds":600},`, n-1)+`{"delaySeconds":600}]`, from(address, keys[0])...)
+	}
+	wants(t, batch("203.0.113.9", 20), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE") // more than an address may ever
+	entries, began := 0, time.Now()
+	for range 10 {
+		switch a := batch("203.0.113.10", rate); a.status {
+		case http.StatusAccepted:
+			entries += rate
+		case http.StatusTooManyRequests:
+			if a.header.Get("Retry-After") == "" {
+				t.Errorf("429 without Retry-After: %v", a.header)
+			}
+		default:
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if entries == 0 {
+		t.Error("no batch passed")
+	}
+	within("entries of batches", entries, began)
 }

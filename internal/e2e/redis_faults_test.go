@@ -43,8 +43,8 @@ func TestRedisMisbehaves(t *testing.T) {
 	}{
 		{"F20 forgets its scripts", 1500 * time.Millisecond, scriptsFlushed},
 		{"F21 kills its clients", 2000 * time.Millisecond, clientsKilled},
-		{"F24 is a replica", 3 * time.Second, replica},
-		{"F25 pauses writes", 3 * time.Second, pausedWrites},
+		{"F24 is a replica", 6 * time.Second, replica},
+		{"F25 pauses writes", 5 * time.Second, pausedWrites},
 		{"F33 has no room for clients", 2500 * time.Millisecond, clientsRefused},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -99,9 +99,11 @@ func clientsKilled(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Its primary is gone for good: every write is refused with READONLY.
+// Its primary is gone for good: every write is refused with READONLY, and each connection that heard so is given up, so that the next one may find
+// the new primary. The job that ran is told to stop before its lease ends, goes back at no cost, and runs again.
 func replica(c *cluster, l *load, out time.Duration) {
 	l.fenced = true
+	before := c.connections()
 	l.suffer(func() error {
 		if err := c.rdb.Do(c.t.Context(), "REPLICAOF", "127.0.0.1", testkit.FreePort(c.t)).Err(); err != nil {
 			return err
@@ -116,6 +118,34 @@ func replica(c *cluster, l *load, out time.Duration) {
 	if l.h.refused == 0 {
 		c.t.Error("no submit was refused")
 	}
+	after := c.connections()
+	left := slices.DeleteFunc(slices.Clone(before), func(id int64) bool { return !slices.Contains(after, id) })
+	c.t.Logf("evidence: connections %v before, %v after, in both %v", before, after, left)
+	if len(left)*2 > len(before) {
+		c.t.Errorf("%d of %d connections are still used", len(left), len(before))
+	}
+	testkit.Eventually(c.t, 20*time.Second, "the long job began twice", func() (bool, string) {
+		order, marks := executions(c.t, l.file)
+		order = slices.DeleteFunc(order, func(id string) bool { return id != l.span })
+		return len(order) == 2, fmt.Sprint(marks[l.span])
+	})
+}
+
+// connections are the ids of all that Redis has, but for that of the test.
+func (c *cluster) connections() (ids []int64) {
+	c.t.Helper()
+	list, err := c.rdb.ClientList(c.t.Context()).Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	mine := c.rdb.ClientID(c.t.Context()).Val()
+	for entry := range strings.Lines(list) {
+		var id int64
+		if _, err := fmt.Sscanf(entry, "id=%d ", &id); err == nil && id != mine {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func pausedWrites(c *cluster, l *load, out time.Duration) {

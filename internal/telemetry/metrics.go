@@ -42,6 +42,7 @@ type Metrics struct {
 type families struct {
 	submitted, finished, dead *prometheus.CounterVec
 	wait, run, redis          *prometheus.HistogramVec
+	missing                   prometheus.Counter
 }
 
 // scrapeTimeout bounds an answer of /metrics, and maxScrapes how many are made at a time.
@@ -78,6 +79,8 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 		run: histogram("tierq_job_run_seconds", "Seconds an attempt's handler ran, by tier and how the attempt ended.", runBounds,
 			"tier", "outcome"),
 		redis: histogram("tierq_redis_op_seconds", "Seconds a call to Redis took, by operation.", redisBounds, "op"),
+		missing: counter("tierq_redis_missing_jobs_total", "Jobs that had no outcome in SQL yet and that Redis did not have any more when it began anew; "+
+			"with the journal on they come back. Every instance sees them: use max().").WithLabelValues(),
 	}
 	recoveries := counter("tierq_recoveries_total", "Running jobs this instance's watches took back, by cause and what became of them.",
 		"cause", "action")

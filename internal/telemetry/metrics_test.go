@@ -38,6 +38,8 @@ func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
 	m.Recovered("", job.Stuck, job.WasCancelled)
 	m.Recovered("", job.Stuck, job.Quarantined)
 	m.RedisOp("claim", 3*time.Millisecond)
+	m.Missing(0)
+	m.Missing(7)
 	for name, want := range map[string]map[string]float64{
 		"tierq_jobs_submitted_total": {
 			"ACCEPTED PAID": 1, "REPLAYED PAID": 1, "QUEUE_FULL PAID": 1, "SYSTEM_UNHEALTHY PAID": 1, "OUTCOME_UNKNOWN PAID": 1,
@@ -57,7 +59,8 @@ func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
 		"tierq_recoveries_total": {
 			"RETURNED HEARTBEAT_STOPPED": 1, "FAILED MAX_TIME_EXCEEDED": 1, "CANCELLED MAX_TIME_EXCEEDED": 1, "QUARANTINED MAX_TIME_EXCEEDED": 1,
 		},
-		"tierq_redis_op_seconds": {"claim": 1, "sum claim": 0.003},
+		"tierq_redis_op_seconds":         {"claim": 1, "sum claim": 0.003},
+		"tierq_redis_missing_jobs_total": {"": 7},
 	} {
 		if diff := cmp.Diff(want, nonzero(values(t, m, name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -185,6 +188,7 @@ func TestNilMetricsDoNothing(*testing.T) {
 	m.Cancelled(job.Paid)
 	m.Recovered(job.Paid, job.Crashed, job.OK)
 	m.RedisOp("claim", time.Second)
+	m.Missing(1)
 	m.SetSnapshot(Snapshot{})
 }
 

@@ -126,6 +126,13 @@ func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {
 	}
 }
 
+// Missing counts jobs that Redis did not have any more when it began anew.
+func (m *Metrics) Missing(jobs int64) {
+	if m != nil {
+		m.families.missing.Add(float64(jobs))
+	}
+}
+
 // RedisOp measures one call to Redis. op is one of a few fixed names.
 func (m *Metrics) RedisOp(op string, took time.Duration) {
 	if m != nil {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -23,6 +24,7 @@ import (
 // service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
 type Tracing struct {
 	endpoint string // of the traces; "" = the environment says it
+	hidden   *strings.Replacer
 	version  string
 	log      *slog.Logger
 
@@ -38,22 +40,36 @@ type tracer struct{ trace.Tracer }
 // stopTimeout bounds the last flush: a collector that hangs does not hold the process.
 const stopTimeout = 3 * time.Second
 
+const (
+	endpointName = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	tracesName   = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+)
+
 // NewTracing makes a tracing that does nothing until Start; nil without an endpoint, the value of OTEL_EXPORTER_OTLP_ENDPOINT, or if
 // OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It fails for an endpoint or a protocol that it cannot serve.
 func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
-	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT is not an http:// or https:// URL")
+	// The SDK prints what it cannot read of these past our log, and whole.
+	general, traces := os.Getenv(endpointName), os.Getenv(tracesName)
+	for _, e := range []struct{ name, url string }{{endpointName, endpoint}, {endpointName, general}, {tracesName, traces}} {
+		u, err := url.Parse(e.url)
+		switch {
+		case e.url == "":
+		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+			return nil, fmt.Errorf("%s is not an http:// or https:// URL", e.name)
+		case u.User != nil:
+			return nil, fmt.Errorf("%s has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS", e.name)
+		}
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
 		if p := os.Getenv(name); p != "" && !strings.HasPrefix(p, "http/") {
 			return nil, fmt.Errorf("%s: only http/protobuf and http/json are served", name)
 		}
 	}
-	t := &Tracing{version: version, log: log}
-	if os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" { // which is for traces alone, and wins
+	t := &Tracing{version: version, log: log, hidden: hide(endpoint, traces)}
+	if traces == "" { // which is for traces alone, and wins
 		t.endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
 	return t, nil
@@ -84,7 +100,7 @@ func (t *Tracing) Start(ctx context.Context) error {
 	if err != nil {
 		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
 	}
-	t.exporter = &exporter{SpanExporter: client, log: t.log}
+	t.exporter = &exporter{SpanExporter: client, log: t.log, hidden: t.hidden}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(t.exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(idsOfJobs{}))
 	t.tracer.Store(&tracer{t.provider.Tracer("github.com/tierq/tierq", trace.WithInstrumentationVersion(t.version))})
@@ -118,6 +134,7 @@ func (t *Tracing) Stop(ctx context.Context) error {
 type exporter struct {
 	sdktrace.SpanExporter
 	log     *slog.Logger
+	hidden  *strings.Replacer
 	failing atomic.Bool
 }
 
@@ -126,9 +143,49 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch failing := err != nil; {
 	case failing && !e.failing.Swap(true):
-		e.log.Warn("the trace collector does not take spans; they are dropped", "err", err)
+		e.log.Warn("the trace collector does not take spans; they are dropped", "err", e.said(err))
 	case !failing && e.failing.Swap(false):
 		e.log.Info("the trace collector takes spans again")
 	}
 	return nil //nolint:nilerr // it is in the log
+}
+
+// mostSaid is how much of a collector's trouble is logged, in characters: the SDK's error has its whole answer in it.
+const mostSaid = 200
+
+// said is the trouble without the collector's URL: some take a token in its path, and repeat it.
+func (e *exporter) said(err error) string {
+	text := err.Error()
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		text = failed.Err.Error()
+	}
+	if e.hidden != nil {
+		text = e.hidden.Replace(text)
+	}
+	if all := []rune(text); len(all) > mostSaid {
+		text = string(all[:mostSaid]) + "..."
+	}
+	return text
+}
+
+// leastToken is how long a part of a path is that could be a token.
+const leastToken = 8
+
+// hide takes some URLs out of a text, and what could be a token in their paths, as it is and as it is sent.
+func hide(urls ...string) *strings.Replacer {
+	var pairs []string
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || text == "" {
+			continue
+		}
+		whole := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")} // as the SDK calls it
+		pairs = append(pairs, whole.String(), "the collector")
+		for _, part := range append(strings.Split(u.Path, "/"), strings.Split(u.EscapedPath(), "/")...) {
+			if len(part) >= leastToken {
+				pairs = append(pairs, part, "***")
+			}
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }

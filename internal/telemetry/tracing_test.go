@@ -62,6 +62,12 @@ func TestNewTracingReadsTheEnvironment(t *testing.T) {
 		{"http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", false, "OTEL_EXPORTER_OTLP_PROTOCOL"},
 		{"collector:4318", "X", "", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
 		{"ftp://user:secret@collector", "X", "", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"https://user:secret@collector", "X", "", false, "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"https://collector/secret", "X", "", true, ""},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:%zzsecret@collector", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:%zzsecret@collector", false, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:secret@collector", false, "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/secret", true, ""},
 	} {
 		t.Run(tc.name+" "+tc.value, func(t *testing.T) {
 			t.Setenv(tc.name, tc.value)
@@ -125,5 +131,48 @@ func TestACollectorsOutageIsToldOnce(t *testing.T) {
 	}
 	if lost, back := strings.Count(out.String(), "they are dropped"), strings.Count(out.String(), "again"); lost != 2 || back != 1 {
 		t.Errorf("%d times down, %d times back:\n%s", lost, back, out.String())
+	}
+}
+
+// A collector that takes a token in its path, and repeats the path in what it answers, tells it to nobody: the log has the trouble, cut short.
+func TestACollectorsTroubleIsToldWithoutItsURL_A47(t *testing.T) {
+	const token = "s3cret-token"
+	failing := func(t *testing.T, status int) string {
+		t.Helper()
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, "nothing at "+r.URL.Path+", none of "+token+strings.Repeat(" and more", 1000))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	for name, c := range map[string]struct{ endpoint, traces, says string }{
+		"refuses":           {failing(t, 404) + "/in/" + token, "", "404 Not Found"},
+		"refuses an escape": {failing(t, 404) + "/in/%73" + token[1:], "", "404 Not Found"},
+		"of traces alone":   {"http://collector", failing(t, 404) + "/" + token, "404 Not Found"},
+		"is not there":      {gone.URL + "/" + token, "", "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", c.traces)
+			var out bytes.Buffer
+			tracing, err := NewTracing(c.endpoint, "v", slog.New(slog.NewTextHandler(&out, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := tracing.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			_, done := tracing.Process(t.Context(), first(job.Paid))
+			done(nil)
+			if err := tracing.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if text := out.String(); !strings.Contains(text, c.says) || strings.Contains(text, token) || strings.Contains(text, token[1:]) || len(text) > 500 {
+				t.Errorf("%d bytes: %.600s", len(text), text)
+			}
+		})
 	}
 }

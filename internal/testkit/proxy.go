@@ -79,7 +79,7 @@ func (p *Proxy) URL() string { return "redis://" + p.Addr() + "/0" }
 // the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
 func (p *Proxy) DropReply(match func(args []string) bool) { p.arm(&rule{match: match, reply: true}) }
 
-// HalveReply arms one loss: as DropReply, but the client gets the first half of the reply before its connection is closed.
+// HalveReply arms one loss: as DropReply, but the client gets the first half of the reply and then a reset.
 func (p *Proxy) HalveReply(match func(args []string) bool) {
 	p.arm(&rule{match: match, reply: true, half: true})
 }

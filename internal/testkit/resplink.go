@@ -3,6 +3,7 @@ package testkit
 import (
 	"bufio"
 	"bytes"
+	"net"
 	"sync"
 	"time"
 )
@@ -31,6 +32,7 @@ type answer struct {
 	frame []byte
 	due   time.Time
 	last  bool // instead of a frame: hang up
+	reset bool // with last: by a reset
 }
 
 func newRESPLink(p *Proxy, l *link) *respLink {
@@ -104,8 +106,8 @@ func (l *respLink) clientLeft() {
 	}
 }
 
-// hangUp closes the link when the client has what was sent before.
-func (l *respLink) hangUp() {
+// hangUp closes the link when the client has what was sent before; by a reset, where a reply broke off.
+func (l *respLink) hangUp(reset bool) {
 	l.mu.Lock()
 	l.owed = 0 // from here on, whoever finds the client gone cuts
 	gone := l.hungUp
@@ -114,15 +116,15 @@ func (l *respLink) hangUp() {
 		l.cut()
 		return
 	}
-	l.send(answer{last: true})
+	l.send(answer{last: true, reset: reset})
 }
 
 // replies reads from the server. After a dropped reply the client gets nothing more; other marked requests that are already
 // on their way are still read.
 func (l *respLink) replies() {
-	defer l.hangUp()
 	from := bufio.NewReader(l.server)
-	silent := false
+	silent, half := false, false
+	defer func() { l.hangUp(half) }()
 	for {
 		frame, err := readFrame(from)
 		if err != nil {
@@ -146,6 +148,7 @@ func (l *respLink) replies() {
 				l.proxy.record(Drop{Args: request.args, Executed: true, Reply: frame})
 				if request.rule.half {
 					l.send(answer{frame: frame[:len(frame)/2]})
+					half = true
 				}
 				silent = true
 			} else {
@@ -197,6 +200,9 @@ func (l *respLink) deliver() {
 		}
 		if a.last {
 			_ = to.Flush() // the client may be gone; then nobody misses it
+			if tcp, ok := l.client.(*net.TCPConn); ok && a.reset {
+				_ = tcp.SetLinger(0) // what was flushed arrives all the same
+			}
 			l.cut()
 			return
 		}

@@ -24,8 +24,9 @@ func faultIDs() []string {
 }
 
 // checkFaults holds the table of docs/FAULTS.md, rows "| F01 | fault | what happens | TestName |", to a run, as checkSeeds does. A fault that
-// cannot be run here says "not run: reason" instead, and one of which a part cannot "TestName; not run: reason".
-func checkFaults(table string, outcomes map[string]string) []string {
+// cannot be run here says "not run: reason" instead, and one of which a part cannot "TestName; not run: reason". "TestName (long)" is of the long
+// suite.
+func checkFaults(table string, outcomes map[string]string, s longSuite) []string {
 	var list []string
 	all := faultIDs()
 	seen := map[string]bool{}
@@ -41,7 +42,7 @@ func checkFaults(table string, outcomes map[string]string) []string {
 		case seen[id]:
 			list = append(list, id+" is in "+faultsFile+" twice")
 		default:
-			list = append(list, checkFault(id, line, outcomes)...)
+			list = append(list, checkFault(id, line, outcomes, s)...)
 		}
 		seen[id] = true
 	}
@@ -53,7 +54,7 @@ func checkFaults(table string, outcomes map[string]string) []string {
 	return list
 }
 
-func checkFault(id, line string, outcomes map[string]string) []string {
+func checkFault(id, line string, outcomes map[string]string, s longSuite) []string {
 	cells := cellsOf(line)
 	if len(cells) != 4 {
 		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, fault, what happens, proof", id, len(cells))}
@@ -71,5 +72,9 @@ func checkFault(id, line string, outcomes map[string]string) []string {
 	if tests == "" {
 		return nil
 	}
-	return checkTests(id, tests, outcomes)
+	held, problems := s.held(id, tests)
+	if len(held) > 0 {
+		problems = append(problems, checkTests(id, strings.Join(held, ","), outcomes)...)
+	}
+	return problems
 }

@@ -34,10 +34,10 @@ func TestFaults(t *testing.T) {
 		"unknown":         {"F62", row("F62", proving) + "\n" + row("F63", proving), "F63 is no fault"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wants(t, checkFaults(faultTable(map[string]string{tc.id: tc.line}), outcomes), tc.want)
+			wants(t, checkFaults(faultTable(map[string]string{tc.id: tc.line}), outcomes, longSuite{}), tc.want)
 		})
 	}
-	if all := checkFaults("", nil); len(all) != faults {
+	if all := checkFaults("", nil, longSuite{}); len(all) != faults {
 		t.Errorf("an empty table lacks %d rows, want %d", len(all), faults)
 	}
 }

@@ -6,7 +6,7 @@
 // "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the exit code is 0.
 //
 // TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks, and says
-// so.
+// so. TESTREPORT_LONG=on says that the long tests ran too: rows may name them as "TestName (long)".
 package main
 
 import (
@@ -21,13 +21,21 @@ const (
 	attacksFile = "docs/ATTACKS.md"
 )
 
-// pages are the texts that name tests.
-type pages struct{ seeds, faults, attacks string }
+// pages are the texts that name tests, and the tests that only some runs have.
+type pages struct {
+	seeds, faults, attacks string
+	long                   longSuite
+}
 
 func main() {
 	var p *pages
 	if os.Getenv("TESTREPORT_SEEDS") != "off" {
 		p = &pages{seeds: read(seedsFile), faults: read(faultsFile), attacks: read(attacksFile)}
+		tests, err := declared(".", "_long_test.go")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "testreport:", err)
+		}
+		p.long = longSuite{tests: tests, running: os.Getenv("TESTREPORT_LONG") == "on"}
 	}
 	os.Exit(report(os.Stdin, os.Stdout, p))
 }
@@ -51,7 +59,7 @@ func report(in io.Reader, out io.Writer, p *pages) int {
 	if p != nil {
 		problems = append(problems, missingBackends(backends)...)
 		problems = append(problems, checkSeeds(p.seeds, r.outcomes())...)
-		problems = append(problems, checkFaults(p.faults, r.outcomes())...)
+		problems = append(problems, checkFaults(p.faults, r.outcomes(), p.long)...)
 		problems = append(problems, checkAttacks(p.attacks, r.outcomes())...)
 	}
 

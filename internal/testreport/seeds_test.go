@@ -1,11 +1,9 @@
 package main
 
 import (
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,11 +120,18 @@ func TestSeedsAreAllAskedFor(t *testing.T) {
 
 // docs/SEEDS.md and docs/FAULTS.md themselves, held to the tests there are: what is wrong in them shows here before everything has run.
 func TestPages(t *testing.T) {
-	tests, err := declared("../..")
+	tests, err := declared("../..", "_test.go")
 	if err != nil || len(tests) < 500 {
 		t.Fatalf("%d tests, %v", len(tests), err)
 	}
-	for file, check := range map[string]func(string, map[string]string) []string{seedsFile: checkSeeds, faultsFile: checkFaults} {
+	long, err := declared("../..", "_long_test.go")
+	if err != nil || len(long) == 0 || !tests["TestPages"] || long["TestPages"] {
+		t.Fatalf("long tests %v, %v", long, err)
+	}
+	faults := func(table string, outcomes map[string]string) []string {
+		return checkFaults(table, outcomes, longSuite{tests: long, running: true})
+	}
+	for file, check := range map[string]func(string, map[string]string) []string{seedsFile: checkSeeds, faultsFile: faults} {
 		page, err := os.ReadFile(filepath.Join("../..", file))
 		if err != nil {
 			t.Fatal(err)
@@ -141,28 +146,6 @@ func TestPages(t *testing.T) {
 			t.Error(strings.Replace(problem, "did not run", "is no test", 1))
 		}
 	}
-}
-
-// declared are the names of all tests below a folder.
-func declared(root string) (map[string]bool, error) {
-	names := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(`)
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != root && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".")):
-			return filepath.SkipDir
-		case !strings.HasSuffix(name, "_test.go"):
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		for _, m := range function.FindAllSubmatch(text, -1) {
-			names[string(m[1])] = true
-		}
-		return err
-	})
-	return names, err
 }
 
 // A name that ran in two packages is proven only if it passed in both.

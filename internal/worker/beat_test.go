@@ -83,7 +83,7 @@ func TestHeartbeatsAreBatchedAndSpareTheYoung(t *testing.T) {
 }
 
 // LOST ends the handler's context with a cause it can read, and what it returns then is dropped.
-func TestHeartbeatLost_S2_G3_S2_P5(t *testing.T) {
+func TestHeartbeatLost_F10_S2_G3_S2_P5(t *testing.T) {
 	for _, late := range []struct {
 		name string
 		err  error

@@ -57,12 +57,12 @@ func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 
 // answered acts on the replies and settles the leases.
 func (p *Pool) answered(batch []*held, replies []job.EndReply) {
-	if failpoint.Enabled && batch[0].ending.kind == complete {
+	if failpoint.Enabled {
 		ids := make([]job.ID, len(batch))
 		for i, h := range batch {
 			ids[i] = h.lease.ID
 		}
-		failpoint.Hit("complete.after", ids...)
+		failpoint.Hit(batch[0].ending.kind.String()+".after", ids...) // complete.after, fail.after, release.after: a call has one kind
 	}
 	wake := false
 	for i, h := range batch {

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// keyForm is what every key of Redis looks like: a hash tag of ours comes first, so that no text of a caller's chooses its slot.
+var keyForm = regexp.MustCompile(`^\{tierq(:\d+)?\}:`)
+
+// passing are keys that come with time and with load: the statistics of each stretch of time, and a gate's probe.
+var passing = regexp.MustCompile(`^\{tierq\}:(probe|stats:\w+:\d+)$`)
+
+// keys are the keys of Redis, but for those that are passing.
+func (c *cluster) keys() []string {
+	c.t.Helper()
+	keys, err := c.rdb.Keys(context.WithoutCancel(c.t.Context()), "*").Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.Sort(keys)
+	return slices.DeleteFunc(keys, passing.MatchString)
+}
+
+// A tier in another spelling makes no key in Redis and no tier, and an Idempotency-Key that looks like a key's pattern names none.
+func TestNamesOfKeys_A10_A58(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := c.start("TIERQ_ROLES=api")
+	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`), http.StatusAccepted, "") // what a submit makes once is there
+	tiers := func() string {
+		var body map[string]any
+		if err := json.Unmarshal(do(t, http.MethodGet, s.base+"/admin/tiers", "").body, &body); err != nil {
+			t.Fatal(err)
+		}
+		delete(body, "timestamp")
+		text, _ := json.Marshal(body)
+		return string(text)
+	}
+	before, named := c.keys(), tiers()
+	if len(before) == 0 || !strings.Contains(named, "PAID") {
+		t.Fatalf("%q %s", before, named)
+	}
+	for _, path := range []string{
+		"/PAID/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/p%61id/submit", "/PUBLIC:x/submit", "/{tierq:0}/submit", "/..%2fpaid/submit",
+		"/paid%2fsubmit", "/gold/submit", "/*/submit", "/" + strings.Repeat("a", 5000) + "/submit", "/gold/submit/batch",
+	} {
+		if a := do(t, http.MethodPost, s.base+path, ""); a.status != http.StatusNotFound {
+			t.Errorf("%.30s: %d %s", path, a.status, a.body)
+		}
+	}
+	for _, tier := range []string{"PAID ", `paid\u0000`, "PAİD", "../paid", "PUBLIC:x", "Gold", "", "{tierq:0}"} {
+		if a := do(t, http.MethodPost, s.base+"/jobs", `{"type":"SIMULATION","tier":"`+tier+`"}`); a.status != http.StatusNotFound && a.status != http.StatusBadRequest {
+			t.Errorf("the tier %q: %d %s", tier, a.status, a.body)
+		}
+	}
+	if after := c.keys(); !slices.Equal(before, after) {
+		t.Errorf("Redis had the keys %q and has %q", before, after)
+	}
+	if now := tiers(); now != named {
+		t.Errorf("the tiers were %s and are %s", named, now)
+	}
+
+	const text = "{tierq:0}:outbox*"
+	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`, "Idempotency-Key", text), http.StatusAccepted, "")
+	batch := do(t, http.MethodPost, s.base+"/paid/submit/batch", `[{"delaySeconds":600,"idempotencyKey":"`+text+`b"},{"delaySeconds":600,"idempotencyKey":"{tierq:0}"}]`)
+	if batch.status != http.StatusAccepted || strings.Count(string(batch.body), "SCHEDULED") != 2 {
+		t.Fatalf("%d %s", batch.status, batch.body)
+	}
+	after := c.keys()
+	if len(after) <= len(before) {
+		t.Errorf("three more submits made no key: %q", after)
+	}
+	for _, key := range after {
+		if !keyForm.MatchString(key) || strings.Contains(key, "outbox*") || strings.Count(key, "{") != 1 {
+			t.Errorf("Redis has the key %q", key)
+		}
+	}
+}
