@@ -16,5 +16,10 @@ func (v *server) wireOps() {
 	if !config.Loopback(c.OpsAddr) {
 		deps.Doors = v.doors
 	}
-	v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(deps), httpapi.Limits{Connections: c.Connections}, v.log)
+	v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
+}
+
+// connectionLimits are those of every listener.
+func connectionLimits(c config.Config) httpapi.Limits {
+	return httpapi.Limits{Connections: c.Connections, PerAddress: c.PerAddress, TrustedProxies: c.Proxies()}
 }

@@ -18,7 +18,7 @@ import (
 // MaxBytes is the largest file that is stored.
 const MaxBytes = 32 << 20
 
-// patience is how long one call waits for the store; a reader has it from Read to Close.
+// patience is how long one call waits for the store; a reader has it until its file begins, and then for each piece.
 const patience = time.Minute
 
 // Store keeps files by job id. Its methods may be called at once by many. Errors are job.ErrUnavailable with what the store said,
@@ -114,27 +114,38 @@ func (s *Store) Read(ctx context.Context, id job.ID) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read artifact: %w", job.ErrNoArtifact)
 	}
-	call, cancel := context.WithTimeout(ctx, s.patience)
+	call, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(s.patience, func() { cancel(context.DeadlineExceeded) })
 	r, err := s.bucket.NewReader(call, key, nil)
 	if err != nil {
-		cancel()
+		defer cancel(nil)
+		late.Stop()
 		if absent(err) {
 			return nil, fmt.Errorf("read artifact: %w", job.ErrNoArtifact)
 		}
-		return nil, failed(ctx, "read artifact", err)
+		return nil, failed(ctx, "read artifact", why(call, err))
 	}
 	h, n, err := readHead(r)
+	late.Stop()
 	if err == nil && r.Size() != n+h.Size {
 		err = fmt.Errorf("it has %d bytes where %d were written", r.Size(), n+h.Size)
 	}
 	if err != nil {
-		cancel()
-		return nil, failed(ctx, "read artifact", errors.Join(err, r.Close()))
+		defer cancel(nil)
+		return nil, failed(ctx, "read artifact", errors.Join(why(call, err), r.Close()))
 	}
 	return &Reader{
-		ReadCloser: &body{Reader: io.LimitReader(r, h.Size), blob: r, cancel: cancel},
+		ReadCloser: &body{Reader: io.LimitReader(r, h.Size), blob: r, call: call, cancel: cancel, late: late, patience: s.patience},
 		Name:       h.Name, ContentType: h.ContentType, Size: h.Size,
 	}, nil
+}
+
+// why is an error with the cause for which its call was ended, where it was.
+func why(call context.Context, err error) error {
+	if cause := context.Cause(call); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
 }
 
 // Delete removes a job's file. One that is not there is no error.
@@ -156,12 +167,26 @@ func (s *Store) Close() error { return s.bucket.Close() }
 
 type body struct {
 	io.Reader
-	blob   io.Closer
-	cancel context.CancelFunc
+	blob     io.Closer
+	call     context.Context
+	cancel   context.CancelCauseFunc
+	late     *time.Timer // ends the call
+	patience time.Duration
+}
+
+// Read waits for one piece.
+func (b *body) Read(p []byte) (int, error) {
+	b.late.Reset(b.patience)
+	n, err := b.Reader.Read(p)
+	b.late.Stop()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = why(b.call, err)
+	}
+	return n, err
 }
 
 func (b *body) Close() error {
-	defer b.cancel()
+	defer b.cancel(nil)
 	return b.blob.Close()
 }
 

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -128,5 +133,57 @@ func TestDeadline(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("waits for a store that never answers")
+	}
+}
+
+// A file that comes slowly, but comes, is read for longer than one call's patience. One whose store falls silent is given up.
+func TestRead_PatienceIsForEachPiece(t *testing.T) {
+	memory, _ := s3Server(t)
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than what is on its way at once
+	var silent atomic.Bool
+	_, address := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || !silent.Load() {
+			memory.Config.Handler.ServeHTTP(w, r)
+			return
+		}
+		rec := httptest.NewRecorder()
+		memory.Config.Handler.ServeHTTP(rec, r)
+		maps.Copy(w.Header(), rec.Header())
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes()[:len(text)/2])
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}))
+	s := open(t, address)
+	put(t.Context(), t, s, one, "n", "a/b", text)
+	s.patience = time.Second
+	r, err := s.Read(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	<-time.After(s.patience + 200*time.Millisecond) // its reader may take his time
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+
+	silent.Store(true)
+	r, err = s.Read(t.Context(), one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, r)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a store that falls silent: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("waits for a store that falls silent")
 	}
 }

@@ -75,6 +75,17 @@ func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	return d.opts.Limiter.Take(ctx, bucket, c.Key.Rate, burst(&c.Key), n)
 }
 
+// SpendMore takes what a batch of n more entries costs beside the request that brought it: of its address' rate as well, which Enter took one
+// of. An address that refuses is a limit of its own.
+func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	if rate := d.opts.AddressRate; rate > 0 {
+		if a := d.opts.Limiter.Take(ctx, "address:"+network(c.Address), float64(rate), rate, n); a.RetryIn > 0 {
+			return a
+		}
+	}
+	return d.Spend(ctx, c, n)
+}
+
 // burst is how many requests a key may make at once.
 func burst(k *job.Key) int {
 	if k.Burst > 0 {

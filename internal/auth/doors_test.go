@@ -129,8 +129,17 @@ func TestAddressRate_A31(t *testing.T) {
 		if passed != 10 {
 			t.Errorf("%d of 40 passed", passed)
 		}
-		if _, err := enter(t, d, one, netip.MustParseAddr("2001:db8:1:3::1")); err != nil {
+		next := netip.MustParseAddr("2001:db8:1:3::1")
+		if _, err := enter(t, d, one, next); err != nil {
 			t.Errorf("the next /64: %v", err)
+		}
+		// A batch's entries count here as they do for a key's rate.
+		key := job.Caller{Address: next}
+		if a := d.SpendMore(t.Context(), &key, 8); a.RetryIn > 0 {
+			t.Errorf("eight entries more: %+v", a)
+		}
+		if a := d.SpendMore(t.Context(), &key, 8); a.RetryIn <= 0 {
+			t.Errorf("and eight more: %+v", a)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,9 @@ func (l *loader) checkEmbedded(c Config) {
 	if !l.bad["TIERQ_ROLES"] && !c.Roles.All() {
 		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set REDIS_URL and MYSQL_DSN to share the work")
 	}
+	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 { // another number at the next start would leave jobs where nobody looks
+		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set REDIS_URL and MYSQL_DSN for more")
+	}
 	for _, limit := range []struct {
 		name  string
 		value int
@@ -88,12 +92,22 @@ func (l *loader) checkEmbedded(c Config) {
 	}
 }
 
+// escapeIt is the answer to a URL whose password was read as something else.
+const escapeIt = "in a password, write special characters as %XX"
+
+// cutPassword says whether a password's end stands behind the host: a / ? or # in it was taken for the end of the host.
+func cutPassword(u *url.URL) bool {
+	return u.Fragment != "" || strings.Contains(u.EscapedPath()+u.RawQuery, "@")
+}
+
 // checkRedisURL never repeats the parser's error: a password with a / in it would be quoted there as the port.
 func (l *loader) checkRedisURL(text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		l.problem("REDIS_URL", "not a URL; in a password, write special characters as %XX")
+		l.problem("REDIS_URL", "not a URL; "+escapeIt)
+	case cutPassword(u):
+		l.problem("REDIS_URL", "has an @ or a # behind its host; "+escapeIt)
 	case u.Scheme == "unix":
 		if u.Path == "" {
 			l.problem("REDIS_URL", "names no socket: write unix:///path/to/redis.sock")
@@ -105,12 +119,18 @@ func (l *loader) checkRedisURL(text string) {
 	}
 }
 
+var dsnAddress = regexp.MustCompile(`^[a-z0-9]*(\([^@]*\))?$`)
+
+// checkDSN refuses what the driver would quote: where an @ or a / is missing it takes the password for a protocol or a database.
 func (l *loader) checkDSN(text string) {
-	switch {
+	_, address, _, _ := splitDSN(text)
+	switch database := dsnDatabase(text); {
 	case strings.HasPrefix(text, "mysql://"):
 		l.problem("MYSQL_DSN", "is a DSN, not a URL: write user:password@tcp(host:3306)/database")
-	case dsnDatabase(text) == "":
+	case database == "" || strings.Contains(database, "@"):
 		l.problem("MYSQL_DSN", "names no database: write user:password@tcp(host:3306)/database")
+	case !dsnAddress.MatchString(address):
+		l.problem("MYSQL_DSN", "has no address like tcp(host:3306): write user:password@tcp(host:3306)/database")
 	}
 }
 
@@ -152,6 +172,9 @@ func (l *loader) checkOutgoing(c Config) {
 	wants("TIERQ_SMTP_URL", c.SMTPURL, "smtp://user:password@host:587?from=tierq@example.com", "smtp", "smtps")
 	wants("TIERQ_BLOB_URL", c.BlobURL, "file:///folder or s3://bucket?region=...", "file", "s3")
 	wants("OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint, "http://127.0.0.1:4318", "http", "https")
+	if u, err := url.Parse(c.OTLPEndpoint); err == nil && !l.bad["OTEL_EXPORTER_OTLP_ENDPOINT"] && (u.User != nil || cutPassword(u)) {
+		l.problem("OTEL_EXPORTER_OTLP_ENDPOINT", "has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS")
+	}
 	for one := range strings.FieldsSeq(c.WebhookSecret) {
 		secret, ok := strings.CutPrefix(one, "whsec_")
 		if key, err := base64.StdEncoding.DecodeString(secret); (!ok || err != nil || len(key) < 24 || len(key) > 64) && !l.bad["TIERQ_WEBHOOK_SECRET"] {

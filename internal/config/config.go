@@ -25,9 +25,9 @@ type Config struct {
 	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
 
 	Capacity       int   `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL. Embedded mode: at most 100000"`
-	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit. Embedded mode: at most 100000"`
+	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit; a tier may fill its share of it. Embedded mode: at most 100000"`
 	PriorityBase   int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
-	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each"`
+	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each; 1 in embedded mode"`
 
 	HeartbeatInterval time.Duration `env:"TIERQ_HEARTBEAT_INTERVAL" envDefault:"500ms" min:"10ms" max:"1s" why:"a worker must beat several times within the shortest heartbeat timeout" doc:"between two heartbeats of a worker"`
 	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
@@ -51,8 +51,9 @@ type Config struct {
 	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
 	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys; 0: any number"`
 	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: nobody's"`
-	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
+	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
 	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`
+	PerAddress     int    `env:"TIERQ_ADDRESS_CONNECTIONS" envDefault:"0" min:"0" max:"1000000" why:"a listener has no more" doc:"connections of a listener that one address may have, of IPv6 a /64; one more takes the place of an idle one of its own, or is closed; a proxy in TIERQ_TRUSTED_PROXIES has as many as it likes; 0: a quarter of TIERQ_CONNECTIONS, and on this machine as many as one likes"`
 	H2C            bool   `env:"TIERQ_H2C" envDefault:"off" doc:"on: TIERQ_ADDR also speaks HTTP/2 without TLS, to clients that begin with it; for a proxy in front"`
 	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, where whoever may use the server plays scenarios on small queues in its memory, eight at a time at most"`
 	CAFile         string `env:"TIERQ_CA_FILE" doc:"PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's"`

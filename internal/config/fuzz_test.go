@@ -93,7 +93,8 @@ func FuzzValues(f *testing.F) {
 		"SEND_EMAIL:to,subject X:*", "A:b A:c", "none", "X:")
 }
 
-// A password does not show, wherever the rest of its URL or DSN is broken.
+// A password does not show, wherever the rest of its URL or DSN is broken: neither in the settings nor in what is wrong with them. What Redis'
+// parser makes of these texts is FuzzReadURL_A47's, in internal/queue.
 func FuzzRedact_A47(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		before, after, _ := strings.Cut(text, "\n")
@@ -103,7 +104,20 @@ func FuzzRedact_A47(f *testing.F) {
 		if shown := redactDSN(before + ":" + fuzzedSecret + "@" + after); strings.Contains(shown, fuzzedSecret) {
 			t.Errorf("shown as %q", shown)
 		}
-	}, "redis\nhost:6379/0", "rediss\nhost?password=x", "tierq\ntcp(127.0.0.1:3306)/tierq?parseTime=true", "a/b\n", "\n@/", "redis\n[::1",
+		if shown := redactEndpoint(before + "://user:" + fuzzedSecret + "@" + after); strings.Contains(shown, fuzzedSecret) {
+			t.Errorf("shown as %q", shown)
+		}
+		url := before + ":" + fuzzedSecret + "@" + after
+		for _, environ := range [][]string{
+			{"REDIS_URL=" + url, "MYSQL_DSN=" + url, "TIERQ_SMTP_URL=" + url, "TIERQ_BLOB_URL=" + url}, {"OTEL_EXPORTER_OTLP_ENDPOINT=" + url},
+		} {
+			if c, err := Load(environ, "", nil); err != nil && strings.Contains(err.Error(), fuzzedSecret) || strings.Contains(c.String(), fuzzedSecret) {
+				t.Errorf("of %q it says %v, and shows %s", environ, err, c)
+			}
+		}
+	}, "redis://tierq:/\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://user:12?\nhost", "redis://user:12#\nhost", "https://collector/\nx/v1", "http://u\ncollector:4318",
+		"s3://key\nbucket?region=eu", "/folder\nx", "tierq\ntcp(db:3306", "u:12/\ntcp(h:1)",
+		"redis\nhost:6379/0", "rediss\nhost?password=x", "tierq\ntcp(127.0.0.1:3306)/tierq?parseTime=true", "a/b\n", "\n@/", "redis\n[::1",
 		"http\n%zz", "unix\n/x@y")
 }
 

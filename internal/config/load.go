@@ -55,12 +55,12 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	return c, nil
 }
 
-// problem reports what is wrong with a setting. The value is shown unless it is a secret.
+// problem reports what is wrong with a setting. The value is shown unless it is a secret, or may have one in it.
 func (l *loader) problem(name, text string) {
 	l.bad[name] = true
 	shown := name
 	v := l.values[name]
-	if v.text != "" && !isSecret(strings.TrimSuffix(name, "_FILE")) {
+	if v.text != "" && !isSecret(strings.TrimSuffix(name, "_FILE")) && !mayHide[name] {
 		shown += fmt.Sprintf("=%q", v.text)
 	}
 	if v.from != "" {

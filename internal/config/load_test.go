@@ -42,7 +42,7 @@ func TestDefaults_S2_N15(t *testing.T) {
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: 24 * time.Hour,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
-		Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted EMAIL:to,subject,body,html,accepted SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
+		Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
 	if c != want {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
@@ -97,7 +97,8 @@ func TestProblems(t *testing.T) {
 		"base above":           {[]string{"TIERQ_PRIORITY_BASE=10000000000001"}, "no longer exact in a double"},
 		"base zero":            {[]string{"TIERQ_PRIORITY_BASE=0"}, "must be 1 to 10000000000000"},
 		"partitions":           {[]string{"TIERQ_PARTITIONS=257"}, "must be 1 to 256"},
-		"share of nothing":     {[]string{"TIERQ_PARTITIONS=8", "TIERQ_CAPACITY=7"}, "less than TIERQ_PARTITIONS=8"},
+		"embedded parts":       {[]string{"TIERQ_PARTITIONS=2"}, "must be 1 in embedded mode"},
+		"share of nothing":     {[]string{external[0], external[1], "TIERQ_PARTITIONS=8", "TIERQ_CAPACITY=7"}, "less than TIERQ_PARTITIONS=8"},
 		"heartbeat too slow":   {[]string{"TIERQ_HEARTBEAT_INTERVAL=1001ms"}, "must be 10ms to 1s"},
 		"duration without":     {[]string{"TIERQ_DRAIN_TIMEOUT=30"}, "is not a duration"},
 		"negative retention":   {[]string{"TIERQ_RETENTION=-1s"}, "must be 0s to 8760h"},

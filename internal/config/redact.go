@@ -43,6 +43,8 @@ func (c Config) shown(s Setting) string {
 		return redactURL(c.SMTPURL)
 	case "TIERQ_BLOB_URL":
 		return redactURL(c.BlobURL)
+	case "OTEL_EXPORTER_OTLP_ENDPOINT":
+		return redactEndpoint(c.OTLPEndpoint)
 	}
 	v := reflect.ValueOf(c).Field(s.index)
 	switch {
@@ -65,7 +67,7 @@ func redactURL(text string) string {
 		return ""
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || u.Scheme == "" || strings.Contains(u.Path, "@") {
+	if err != nil || u.Opaque != "" || u.Scheme == "" || u.Fragment != "" || strings.Contains(u.Path, "@") {
 		return hidden
 	}
 	shown := u.Scheme + "://"
@@ -76,6 +78,9 @@ func redactURL(text string) string {
 	sign := "?"
 	for _, name := range slices.Sorted(maps.Keys(u.Query())) {
 		if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }) {
+			if strings.Contains(name, "@") { // it is the end of a password, and its beginning stands where the host should
+				return hidden
+			}
 			name = hidden // no parameter is called so: it may be a part of a password
 		}
 		shown += sign + name + "=" + hidden
@@ -83,6 +88,19 @@ func redactURL(text string) string {
 	}
 	return shown
 }
+
+// redactEndpoint hides the path as well: some collectors take a token there.
+func redactEndpoint(text string) string {
+	shown := redactURL(text)
+	u, err := url.Parse(text)
+	if err != nil || shown == hidden || strings.Trim(u.Path, "/") == "" {
+		return shown
+	}
+	return u.Scheme + "://" + u.Host + "/" + hidden
+}
+
+// mayHide are settings that are no secrets, and in whose text one may stand all the same: what is wrong with it is said without it.
+var mayHide = map[string]bool{"TIERQ_BLOB_URL": true, "OTEL_EXPORTER_OTLP_ENDPOINT": true}
 
 // splitDSN cuts user:password@protocol(address)/database?params the way the driver does: the last / ends the address, the
 // last @ before it ends the password.

@@ -61,7 +61,7 @@ func (c *Contract) answered(o *Operation, call Call) error {
 // general are headers of any answer, which the description does not list one by one.
 var general = []string{
 	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Ratelimit", "Ratelimit-Policy", "Referrer-Policy",
-	"Transfer-Encoding", "Vary", "X-Accel-Buffering", "X-Content-Type-Options", "X-Frame-Options",
+	"Strict-Transport-Security", "Transfer-Encoding", "Vary", "X-Accel-Buffering", "X-Content-Type-Options", "X-Frame-Options",
 }
 
 func (c *Contract) fitsResponse(response node, call Call) error {

@@ -2,8 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 )
@@ -45,8 +48,8 @@ func TestErrors_S2_E7(t *testing.T) {
 		"callbackUrl too long":       {`{"callbackUrl":"https://` + strings.Repeat("x", 2048) + `"}`, 400, "INVALID_REQUEST", []string{"callbackUrl"}},
 		"A09 what the server sets":   {`{"tier":"PAID","priority":1,"status":"COMPLETED","attempts":0,"jobId":"x","owner":"me"}`, 400, "INVALID_REQUEST", []string{"tier", "priority", "status", "attempts", "jobId", "owner"}},
 		"A13 depth":                  {`{"payload":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`, 400, "INVALID_REQUEST", nil},
-		"A13 great depth":            {strings.Repeat(`{"payload":`, 1500), 400, "INVALID_REQUEST", nil},
-		"A13 keys":                   {`{"payload":{` + strings.Repeat(`"a":1,`, 1001) + `"b":1}}`, 400, "INVALID_REQUEST", nil},
+		"A13 great depth":            {strings.Repeat(`{"payload":`, 1200) + "1" + strings.Repeat("}", 1200), 400, "INVALID_REQUEST", nil},
+		"A13 keys":                   {`{"payload":{` + numbered(1001) + `}}`, 400, "INVALID_REQUEST", nil},
 		"A13 duplicate":              {`{"type":"PAIR","type":"PAIR"}`, 400, "INVALID_REQUEST", []string{"type"}},
 		"A13 duplicate, escaped":     {`{"type":"PAIR","t\u0079pe":"PAIR"}`, 400, "INVALID_REQUEST", []string{"type"}},
 		"A13 duplicate inside":       {`{"payload":{"a":{"b":1,"b":2}}}`, 400, "INVALID_REQUEST", []string{"payload.a.b"}},
@@ -89,6 +92,15 @@ func TestErrors_S2_E7(t *testing.T) {
 			}
 		})
 	}
+}
+
+// numbered are the members of an object, each with a name of its own.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":1`, i)
+	}
+	return b.String()[1:]
 }
 
 func TestErrors_UnknownTypeListsTheKnown(t *testing.T) {
@@ -207,6 +219,40 @@ func TestHeaders_A44(t *testing.T) {
 		wantHeader(t, rec, "Cache-Control", "no-store")
 		if s := rec.Header().Get("Server"); s != "" {
 			t.Errorf("Server: %s", s)
+		}
+	}
+}
+
+// What came over TLS, here or to a proxy that is trusted, tells browsers to come over TLS only; errors and what is answered after a panic too. What
+// did not says nothing of it.
+func TestHeaders_OverTLS_A44(t *testing.T) {
+	r := newRooms(t)
+	r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	r.deps.Jobs = nil // a panic
+	r.Handler = NewHandler(r.deps)
+	for _, path := range []string{"/livez", "/nope", "/jobs/" + string(knownID)} {
+		for name, c := range map[string]struct {
+			peer, proto string
+			tls         bool
+			want        string
+		}{
+			"plain":                   {"203.0.113.9:1", "", false, ""},
+			"anybody says so":         {"203.0.113.9:1", "https", false, ""},
+			"a trusted proxy says so": {"10.0.0.1:1", "https", false, "max-age=31536000"},
+			"a trusted proxy, plain":  {"10.0.0.1:1", "http", false, ""},
+			"TLS":                     {"203.0.113.9:1", "", true, "max-age=31536000"},
+		} {
+			req := httptest.NewRequest("GET", path, nil)
+			req.RemoteAddr = c.peer
+			req.Header.Set("X-Forwarded-Proto", c.proto)
+			if c.tls {
+				req.TLS = &tls.ConnectionState{}
+			}
+			rec := httptest.NewRecorder()
+			r.ServeHTTP(rec, req)
+			if got := rec.Header().Get("Strict-Transport-Security"); got != c.want {
+				t.Errorf("%s, %s: %d %q, want %q", path, name, rec.Code, got, c.want)
+			}
 		}
 	}
 }

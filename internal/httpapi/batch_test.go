@@ -104,7 +104,7 @@ func TestBatch_BadInput_A12_A13(t *testing.T) {
 		"a comma too many":  {`[{},]`, "application/json", 400, "INVALID_REQUEST"},
 		"something behind":  {`[{}] {}`, "application/json", 400, "INVALID_REQUEST"},
 		"lines, said JSON":  {"{}\n{}", "application/json", 400, "INVALID_REQUEST"},
-		"great depth":       {strings.Repeat("[", 200000), "application/json", 400, "INVALID_REQUEST"},
+		"great depth":       {strings.Repeat("[", 200000) + strings.Repeat("]", 200000), "application/json", 400, "INVALID_REQUEST"},
 		"no type":           {`[{}]`, "", 415, "UNSUPPORTED_MEDIA_TYPE"},
 		"a form":            {`[{}]`, "application/x-www-form-urlencoded", 415, "UNSUPPORTED_MEDIA_TYPE"},
 		"too many":          {`[` + strings.Repeat(`{},`, 1000) + `{}]`, "application/json", 413, "PAYLOAD_TOO_LARGE"},

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,16 +15,21 @@ import (
 // seats is a listener that holds so many connections at once. One more takes the seat of one that nobody would miss: of those that have a
 // request behind them and are silent, the one that is silent longest; then of those that have not sent a byte; then of those that have begun a
 // request and not come to the end of its headers, which a client that means well does within a round trip. While every seat has a request
-// under way, a new connection waits for the first that ends: each of them has its own deadlines.
+// under way, a new connection waits for the first that ends: each of them has its own deadlines. An address has its share of the seats: one more
+// of its connections takes the place of another of its own, or is closed.
 type seats struct {
 	net.Listener
-	limit int
-	log   *slog.Logger
+	limit  int
+	share  int                   // of one address
+	exempt func(netip.Addr) bool // who may have all seats
+	log    *slog.Logger
 
 	mu      sync.Mutex
 	taken   int
-	missed  [3]row // those who may have to go, by class, longest there first
-	said    time.Time
+	missed  rows // those who may have to go
+	sharers map[netip.Prefix]*sharer
+	said    time.Time     // that every seat is taken
+	named   time.Time     // an address that had its share
 	freed   chan struct{} // a seat was left, or somebody may be sent away
 	closing chan struct{}
 	once    sync.Once
@@ -35,7 +41,7 @@ type class int
 const (
 	silent class = iota // between two requests
 	fresh               // has not sent a byte yet
-	begun               // has begun a request, whose headers are not all here
+	begun               // has begun a request, whose headers are not all here; or has its answer to come when the rest of its body is here
 	busy                // its request is under way: it stays
 )
 
@@ -45,57 +51,59 @@ type seated struct {
 	seats *seats
 	quiet atomic.Bool // the next byte begins a request
 
-	class      class // this and what follows: below seats.mu
-	gone       bool
-	prev, next *seated // in its row
+	class  class // this and what follows: below seats.mu
+	gone   bool
+	sharer *sharer // nil = its address has no share
+	among  link    // all connections of its class
+	own    link    // its address's
 }
 
-// row is a line of connections: a ring through its own head.
-type row struct{ head seated }
-
-func (r *row) push(c *seated) {
-	last := r.head.prev
-	c.prev, c.next, last.next, r.head.prev = last, &r.head, c, c
+func (s *seats) newSeated(nc net.Conn) *seated {
+	c := &seated{Conn: nc, seats: s, class: busy}
+	c.among.of, c.own.of = c, c
+	return c
 }
 
-func (c *seated) leaveRow() {
-	if c.next != nil {
-		c.prev.next, c.next.prev = c.next, c.prev
-		c.prev, c.next = nil, nil
+func newSeats(l net.Listener, limits Limits, log *slog.Logger) *seats {
+	s := &seats{
+		Listener: l, limit: limits.Connections, share: limits.PerAddress, exempt: limits.exempt, log: log, sharers: map[netip.Prefix]*sharer{},
+		freed: make(chan struct{}, 1), closing: make(chan struct{}),
 	}
-}
-
-func newSeats(l net.Listener, limit int, log *slog.Logger) *seats {
-	s := &seats{Listener: l, limit: limit, log: log, freed: make(chan struct{}, 1), closing: make(chan struct{})}
-	for i := range s.missed {
-		head := &s.missed[i].head
-		head.prev, head.next = head, head
+	if s.share <= 0 {
+		s.share = max(1, s.limit/4)
 	}
+	s.missed.init()
 	return s
 }
 
 // Accept returns the next connection when it has a seat. Where the process has no descriptor left, somebody is sent away for the next try.
 func (s *seats) Accept() (net.Conn, error) {
-	nc, err := s.Listener.Accept()
-	if err != nil {
-		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			s.sendAway()
+	for {
+		nc, err := s.Listener.Accept()
+		if err != nil {
+			if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+				s.sendAway()
+			}
+			return nil, err
 		}
-		return nil, err
-	}
-	c := &seated{Conn: nc, seats: s, class: busy}
-	for !s.seat(c) {
-		if s.sendAway() {
+		c := s.newSeated(nc)
+		if !s.welcome(c) {
+			_ = nc.Close()
 			continue
 		}
-		select {
-		case <-s.freed:
-		case <-s.closing:
-			_ = nc.Close()
-			return nil, net.ErrClosed
+		for !s.seat(c) {
+			if s.sendAway() {
+				continue
+			}
+			select {
+			case <-s.freed:
+			case <-s.closing:
+				_ = nc.Close()
+				return nil, net.ErrClosed
+			}
 		}
+		return c, nil
 	}
-	return c, nil
 }
 
 // Close ends the listener, and the wait for a seat.
@@ -111,6 +119,10 @@ func (s *seats) seat(c *seated) bool {
 		return false
 	}
 	s.taken++
+	if p := c.sharer; p != nil {
+		p.taken++
+		s.sharers[p.network] = p
+	}
 	s.put(c, fresh)
 	return true
 }
@@ -118,13 +130,7 @@ func (s *seats) seat(c *seated) bool {
 // sendAway ends the connection that would be missed least; false if all are busy.
 func (s *seats) sendAway() bool {
 	s.mu.Lock()
-	var least *seated
-	for i := range s.missed {
-		if first := s.missed[i].head.next; first.seats != nil {
-			least = first
-			break
-		}
-	}
+	least := s.missed.first()
 	if now := time.Now(); now.Sub(s.said) > time.Minute {
 		s.said = now
 		s.log.Warn("every connection is taken; new ones take the place of idle ones, or wait", "connections", s.taken, "address", s.Addr().String())
@@ -138,13 +144,36 @@ func (s *seats) put(c *seated, to class) {
 	if c.gone || c.class == to {
 		return
 	}
-	c.leaveRow()
+	c.leaveRows()
 	c.class = to
 	c.quiet.Store(to == silent || to == fresh)
 	if to != busy {
-		s.missed[to].push(c)
+		c.among.enter(&s.missed[to])
+		if c.sharer != nil {
+			c.own.enter(&c.sharer.missed[to])
+		}
 		s.wake()
 	}
+}
+
+func (c *seated) leaveRows() {
+	c.among.leave()
+	c.own.leave()
+}
+
+// linger says that a connection's request is answered but for the rest of its body, which is waited for: it may go, or, when that is over, stays.
+// Where there is no seat nothing happens.
+func (c *seated) linger(waits bool) {
+	if c == nil {
+		return
+	}
+	to := busy
+	if waits {
+		to = begun
+	}
+	c.seats.mu.Lock()
+	c.seats.put(c, to)
+	c.seats.mu.Unlock()
 }
 
 func (s *seats) wake() {
@@ -188,9 +217,14 @@ func (c *seated) Close() error {
 	s := c.seats
 	s.mu.Lock()
 	if !c.gone {
-		c.leaveRow()
+		c.leaveRows()
 		c.gone = true
 		s.taken--
+		if p := c.sharer; p != nil {
+			if p.taken--; p.taken == 0 {
+				delete(s.sharers, p.network)
+			}
+		}
 		s.wake()
 	}
 	s.mu.Unlock()

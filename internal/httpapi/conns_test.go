@@ -88,7 +88,7 @@ func (s *Server) are(t *testing.T, want int, of class) {
 		n, counted := s.listener.taken, 0
 		for i := range s.listener.missed {
 			length := 0
-			for c := s.listener.missed[i].head.next; c.seats != nil; c = c.next {
+			for l := s.listener.missed[i].next; l.of != nil; l = l.next {
 				length++
 			}
 			if n -= length; class(i) == of {
@@ -199,11 +199,11 @@ func TestSeats_OutOfDescriptors_A17(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSeats(&outOfFiles{Listener: l}, 8, slog.New(slog.DiscardHandler))
+	s := newSeats(&outOfFiles{Listener: l}, Limits{Connections: 8}, slog.New(slog.DiscardHandler))
 	defer s.Close()
 	near, far := net.Pipe()
 	defer far.Close()
-	idle := &seated{Conn: near, seats: s, class: busy}
+	idle := s.newSeated(near)
 	s.seat(idle)
 	s.state(idle, http.StateActive)
 	s.state(idle, http.StateIdle)

@@ -16,6 +16,8 @@ type Doors interface {
 	Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error)
 	// Spend takes n requests from the caller's rate: Allowance.RetryIn > 0 = it refuses them all.
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
+	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// Open says whether there are no keys, so that everybody may do everything.
 	Open() bool
 }

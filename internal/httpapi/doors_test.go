@@ -48,6 +48,10 @@ func (d *doors) Enter(_ context.Context, authorization []string, from netip.Addr
 	return d.caller, d.err
 }
 
+func (d *doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	return d.Spend(ctx, c, n)
+}
+
 func (d *doors) Spend(_ context.Context, _ *job.Caller, n int) job.Allowance {
 	d.spent += n
 	return d.left
@@ -229,6 +233,10 @@ func TestDoors_RateOfABatch(t *testing.T) {
 
 // second refuses what is spent after the request itself.
 type second struct{ *doors }
+
+func (d *second) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	return d.Spend(ctx, c, n)
+}
 
 func (d *second) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	d.doors.Spend(ctx, c, n)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/fuzz"
 	"github.com/tierq/tierq/internal/job"
@@ -72,7 +73,21 @@ func FuzzRequeueBody_A21_A57(f *testing.F) {
 			asked.Cause != "" && causes[string(asked.Cause)] == "" || asked.Status != "" || asked.Owner != nil) {
 			t.Errorf("asked for %+v", asked)
 		}
-	}, `{"limit":10}`, `{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
+		if limit > 0 {
+			var sent struct{ After, Before string }
+			if err := json.Unmarshal([]byte(body), &sent); err != nil {
+				t.Fatal(err)
+			}
+			for text, taken := range map[string]time.Time{"after " + sent.After: asked.From, "before " + sent.Before: asked.To} {
+				_, text, _ = strings.Cut(text, " ")
+				at, err := time.Parse(time.RFC3339Nano, text)
+				if text == "" && !taken.IsZero() || text != "" && (err != nil || !taken.Equal(at) || taken.Location() != time.UTC || taken.IsZero()) {
+					t.Errorf("%q was taken as %s, %v", text, taken, err)
+				}
+			}
+		}
+	}, `{"limit":10}`, `{"limit":1,"after":"2026-04-01T02:00:00.5+02:00"}`, `{"limit":1,"before":"0001-01-01T00:00:00Z"}`, `{"limit":1,"after":null}`,
+		`{"limit":1,"after":"9999-12-31T23:59:59-14:00","before":"2026-04-01 00:00:00Z"}`, `{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
 		`{"limit":1e9}`, `{"limit":0}`, `{"limit":10,"dryRun":"yes"}`,
 		`{"tier":"x' OR 1=1 --","limit":1}`, `{"type":"A\u0000","limit":1}`, `{"limit":1,"limit":2}`, `{"owner":"x","limit":1}`, ``)
 }

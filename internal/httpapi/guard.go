@@ -22,13 +22,14 @@ var (
 	policy   = []string{"default-src 'none'; frame-ancestors 'none'"}
 	referrer = []string{"no-referrer"}
 	noStore  = []string{"no-store"}
+	hsts     = []string{"max-age=31536000"} // of what came over TLS
 )
 
 const traceHeader = "X-Trace-Id"
 
 // guard stands around every handler: headers, trace id, panics, and a line in the log for those who want one.
 func (a *api) guard(c *gin.Context) {
-	head(c.Writer.Header(), []string{traceFrom(c.Request.Header)})
+	a.head(c, []string{traceFrom(c.Request.Header)})
 	defer a.contain(c)
 	if !a.Log.Enabled(c.Request.Context(), slog.LevelDebug) {
 		c.Next()
@@ -41,13 +42,17 @@ func (a *api) guard(c *gin.Context) {
 }
 
 // head writes the headers of every answer. Whoever knows better sets his own over them.
-func head(h http.Header, trace []string) {
+func (a *api) head(c *gin.Context, trace []string) {
+	h := c.Writer.Header()
 	h["X-Content-Type-Options"] = nosniff
 	h["X-Frame-Options"] = deny
 	h["Content-Security-Policy"] = policy
 	h["Referrer-Policy"] = referrer
 	h["Cache-Control"] = noStore
 	h[traceHeader] = trace
+	if a.secure(c.Request) {
+		h["Strict-Transport-Security"] = hsts
+	}
 }
 
 // contain ends a panic here: its stack goes to the log, the client learns only that something went wrong.
@@ -66,7 +71,7 @@ func (a *api) contain(c *gin.Context) {
 	h := c.Writer.Header()
 	trace := h[traceHeader]
 	clear(h) // what the handler had in mind, such as a length or that everybody may keep it, is not of this answer
-	head(h, trace)
+	a.head(c, trace)
 	a.fail(c, &problem{kind: internalError, close: true})
 }
 

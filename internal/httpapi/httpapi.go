@@ -18,7 +18,8 @@ import (
 type api struct {
 	Deps
 	bodyLimit int64
-	waiting   atomic.Int64 // long-polls and streams under way
+	waiting   atomic.Int64 // long-polls and streams of jobs under way
+	waits     waiters      // the same, by who waits
 	batches   atomic.Int64 // bytes of batches in memory
 	held      atomic.Int64 // refusals on their way, see hold
 	bodies    atomic.Int64 // bytes of other bodies in memory
@@ -46,7 +47,7 @@ func (a *api) handler() http.Handler {
 	e.UseEscapedPath = true
 	e.UnescapePathValues = false
 
-	e.Use(a.guard, a.crowd)
+	e.Use(a.guard, leftover, a.crowd)
 	known := &addresses{}
 	for _, r := range slices.Concat(a.pageRoutes(), a.routes(), a.opsRoutes()) {
 		if a.HealthOnly && !r.health {

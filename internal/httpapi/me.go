@@ -72,6 +72,9 @@ func (a *api) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
+	if len(a.TrustedProxies) == 0 {
+		return false
+	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !a.trusts(plainAddr(peer.Addr())) {
 		return false

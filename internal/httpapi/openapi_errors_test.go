@@ -99,7 +99,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 1000 + bodyMargin}
 	a.batches.Store(batchMemory)
 	if path == "/api/events" {
-		a.waiting.Store(int64(a.Waiting))
+		a.streams.Store(maxStreams)
 	}
 	r.Handler = a.handler()
 	return r.json(method, at, body)

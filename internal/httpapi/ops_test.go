@@ -26,8 +26,9 @@ func (byRole) Enter(_ context.Context, authorization []string, _ netip.Addr) (jo
 	return job.Caller{Key: job.Key{ID: "aaaaaaaaaaaaaaaa", Role: role}}, nil
 }
 
-func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
-func (byRole) Open() bool                                            { return false }
+func (byRole) SpendMore(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
+func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance     { return job.Allowance{} }
+func (byRole) Open() bool                                                { return false }
 
 var figures = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tierq_up 1\n") })
 

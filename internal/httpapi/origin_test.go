@@ -38,6 +38,18 @@ func TestOrigin_HostOfAnOpenServer_A20(t *testing.T) {
 			}
 		}
 	}
+	// What a proxy on this machine passes on comes from anywhere, by whatever name.
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"} {
+		r := newRooms(t)
+		r.deps.Insecure = false
+		r.Handler = NewHandler(r.deps)
+		req := httptest.NewRequest("POST", "/paid/submit", nil)
+		req.Host = "127.0.0.1:8080"
+		req.Header.Set(name, "")
+		if wantProblem(t, r.hold(req, ""), 403, "FORBIDDEN"); r.submitted != nil {
+			t.Errorf("with %s: submitted", name)
+		}
+	}
 	for name, change := range map[string]func(*rooms){
 		"insecure": func(r *rooms) { r.deps.Insecure = true },
 		"closed":   func(r *rooms) { r.deps.Insecure, r.deps.Doors = false, &doors{caller: callers["submit"]} },

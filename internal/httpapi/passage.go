@@ -120,13 +120,18 @@ var crossOrigin http.CrossOriginProtection
 // site's page read it, and a cookie that comes from there is no key, see shown. An open server must also beware of a site whose name leads to this
 // machine: its pages are of the same origin to the browser.
 func (a *api) origin(r *http.Request) error {
-	if !a.Insecure && !loopbackName(r.Host) && a.open() {
-		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host: make a key, or set TIERQ_INSECURE=on"}
+	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
+		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
 	}
 	if crossOrigin.Check(r) != nil {
 		return &problem{kind: forbidden, detail: "a page of another site may not do this"}
 	}
 	return nil
+}
+
+// forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole world.
+func forwarded(h http.Header) bool {
+	return len(h["X-Forwarded-For"])+len(h["Forwarded"])+len(h["X-Real-Ip"])+len(h["Via"]) > 0
 }
 
 // loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the resolver knows may mean

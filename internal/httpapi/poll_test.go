@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,13 +67,26 @@ func TestPoll_S2_E6(t *testing.T) {
 	}
 }
 
-// A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token.
+// A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token, not while it has them either.
 func TestPoll_ShowsNoMore_A11(t *testing.T) {
+	running := done()
+	running.Status, running.Result, running.EndedAt, running.Worker = job.Processing, nil, time.Time{}, "host-7:4711"
+	for _, j := range []job.Job{done(), running} {
+		showsNoMore(t, j)
+	}
+}
+
+func showsNoMore(t *testing.T, j job.Job) {
+	t.Helper()
 	var body struct {
 		Data map[string]any `json:"apiResponseData"`
 	}
-	if err := json.Unmarshal(keep(t, done()).do("GET", "/result/poll?jobId="+string(knownID), "").Body.Bytes(), &body); err != nil {
+	text := keep(t, j).do("GET", "/result/poll?jobId="+string(knownID), "").Body.Bytes()
+	if err := json.Unmarshal(text, &body); err != nil {
 		t.Fatal(err)
+	}
+	if len(body.Data) == 0 || j.Worker != "" && bytes.Contains(text, []byte(j.Worker)) {
+		t.Errorf("%s: %s", j.Status, text)
 	}
 	for name := range body.Data {
 		if !strings.Contains(" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt position etaSeconds result failureCause lastError traceId ", " "+name+" ") {

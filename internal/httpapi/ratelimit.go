@@ -17,7 +17,7 @@ import (
 // spend takes n requests from the rate of the request's caller, and says in the answer's headers how that stands; its error is the 429. It is
 // asked before a body is read: a refusal costs next to nothing.
 func (a *api) spend(c *gin.Context, n int) error {
-	left := a.spent(c, n)
+	left := a.spent(c, n, Doors.Spend)
 	if left.RetryIn <= 0 {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 	if n <= 1 {
 		return nil
 	}
-	left := a.spent(c, n-1)
+	left := a.spent(c, n-1, Doors.SpendMore)
 	switch {
 	case left.RetryIn <= 0:
 		return nil
@@ -65,11 +65,11 @@ func (a *api) hold(ctx context.Context) {
 	}
 }
 
-func (a *api) spent(c *gin.Context, n int) job.Allowance {
+func (a *api) spent(c *gin.Context, n int, spend func(Doors, context.Context, *job.Caller, int) job.Allowance) job.Allowance {
 	if a.Doors == nil {
 		return job.Allowance{}
 	}
-	left := a.Doors.Spend(c.Request.Context(), callerOf(c), n)
+	left := spend(a.Doors, c.Request.Context(), callerOf(c), n)
 	if left.Limited {
 		sayRate(c.Writer.Header(), &left)
 	}

@@ -28,6 +28,10 @@ func (d *turnstile) Enter(context.Context, []string, netip.Addr) (job.Caller, er
 	return d.caller, nil
 }
 
+func (d *turnstile) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	return d.Spend(ctx, c, n)
+}
+
 func (d *turnstile) Spend(_ context.Context, _ *job.Caller, n int) job.Allowance {
 	d.spent = append(d.spent, n)
 	return d.left(n)

@@ -25,8 +25,17 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 	if len(a.Redact) == 0 || callerOf(c).Key.Role != job.RoleReadOnly {
 		return nil
 	}
-	return a.Redact[typ]
+	if names := a.Redact[typ]; names != nil || typ != callbackType {
+		return names
+	}
+	return ofCallbacks
 }
+
+// callbackType tells of another job's end: its payload has that job's result and error text, whatever type that job has, and where to tell it.
+const callbackType = "CALLBACK"
+
+// ofCallbacks is what is taken out of callbacks where anything is hidden at all and nothing is said of them.
+var ofCallbacks = []string{"url", "event"}
 
 // veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback the submitter's, and both
 // may say anything: they go with everything else, but not with some members.

@@ -117,6 +117,26 @@ var lookedAt = []string{
 }
 
 // A read-only key sees what there is, but nothing of what is redacted, wherever a payload, a result or an error is shown. Others see all of it.
+// A callback's payload has what its job's has, whose type may be hidden.
+func TestRedact_OfCallbacks_A11(t *testing.T) {
+	for hidden, want := range map[string]bool{"MAIL": false, "": true} {
+		r := newRooms(t)
+		if hidden != "" {
+			r.deps.Redact = map[string][]string{hidden: {"to"}}
+		}
+		r.behind(callers["read-only"])
+		j := job.Job{ID: knownID, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, ArrivedAt: aMoment, EndedAt: aMoment}
+		j.Type, j.Payload = "CALLBACK", []byte(`{"id":"x_1","url":"https://example.com/t0ken","event":{"data":{"type":"MAIL","result":{"accepted":["s3cret"]},"lastError":"s3cret"}}}`)
+		r.find = func(job.ID) (job.Job, error) { return j, nil }
+		body := r.do("GET", "/jobs/"+string(knownID), "").Body.String()
+		for _, what := range []string{"s3cret", "t0ken"} {
+			if strings.Contains(body, what) != want {
+				t.Errorf("with %q hidden, %s is shown: %v: %s", hidden, what, !want, body)
+			}
+		}
+	}
+}
+
 func TestRedact_Everywhere_A11(t *testing.T) {
 	for _, c := range []struct {
 		who, typ              string

@@ -62,7 +62,7 @@ func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
 	}
 }
 
-// Streams of everything have a bound of their own, below that of all who wait; one that ends makes room for another.
+// Streams of everything have a bound of their own, beside that of all who wait; one that ends makes room for another.
 func TestRoom_StreamsOfEverythingAreBounded(t *testing.T) {
 	r := newRooms(t)
 	r.messages = make(chan job.Message)
@@ -77,8 +77,10 @@ func TestRoom_StreamsOfEverythingAreBounded(t *testing.T) {
 	if rec := r.do("GET", "/api/events", ""); rec.Code != 200 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	a.waiting.Store(int64(a.Waiting))
-	wantProblem(t, r.do("GET", "/api/events", ""), 503, "SYSTEM_UNHEALTHY")
+	a.waiting.Store(int64(a.Waiting)) // they have room of their own
+	if rec := r.do("GET", "/api/events", ""); rec.Code != 200 {
+		t.Errorf("beside as many as may wait: %d %s", rec.Code, rec.Body)
+	}
 	if n := a.streams.Load(); n != maxStreams-1 {
 		t.Errorf("%d streams are counted, want %d", n, maxStreams-1)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"syscall"
 	"time"
@@ -23,7 +24,7 @@ type Server struct {
 	onDrain func()
 	drained sync.Once
 
-	connections int
+	limits Limits
 
 	mu       sync.Mutex
 	listener *seats
@@ -35,7 +36,10 @@ type Server struct {
 // Limits are what of a server's limits is not the same everywhere.
 type Limits struct {
 	Connections int  // at once; 8192 if not positive
+	PerAddress  int  // of these, of one address; a quarter if not positive, and then any number of this machine's
 	H2C         bool // also HTTP/2 without TLS, for clients that begin with it; the header Upgrade is ignored as ever
+
+	TrustedProxies []netip.Prefix // whose connections are everybody's
 }
 
 // NewServer prepares a server for an address, host:port, which the named setting has. It binds nothing yet.
@@ -46,7 +50,7 @@ func NewServer(setting, addr string, h http.Handler, l Limits, log *slog.Logger)
 	if l.Connections <= 0 {
 		l.Connections = 8192
 	}
-	s := &Server{setting: setting, addr: addr, log: log, connections: l.Connections, failed: make(chan error, 1), server: &http.Server{
+	s := &Server{setting: setting, addr: addr, log: log, limits: l, failed: make(chan error, 1), server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -97,8 +101,8 @@ func (s *Server) bind(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", s.setting, s.addr, err)
 	}
-	s.listener = newSeats(l, s.connections, s.log)
-	s.server.ConnState = s.listener.state
+	s.listener = newSeats(l, s.limits, s.log)
+	s.server.ConnState, s.server.ConnContext = s.listener.state, withSeat
 	return nil
 }
 
@@ -113,9 +117,9 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.serving = true
-	if files, tooFew := scarce(s.connections); tooFew {
+	if files, tooFew := scarce(s.limits.Connections); tooFew {
 		s.log.Warn("this process may open too few files for its connections: raise its limit (ulimit -n), or lower TIERQ_CONNECTIONS",
-			"files", files, "connections", s.connections, "setting", s.setting)
+			"files", files, "connections", s.limits.Connections, "setting", s.setting)
 	}
 	l := s.listener
 	s.group.Go(func() {

@@ -29,7 +29,7 @@ func (a *api) jobEvents(c *gin.Context) error {
 	if err := a.known(c, id); err != nil {
 		return aboutJob(err, id)
 	}
-	leave, err := a.enter()
+	leave, err := a.enter(c)
 	if err != nil {
 		return err
 	}

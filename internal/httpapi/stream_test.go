@@ -180,15 +180,15 @@ func TestServer_Streams_A16_A24(t *testing.T) {
 	}
 	r.messages <- job.Message{ID: "n-1", Resync: true}
 	next("id: n-1")
-	if n := a.waiting.Load(); n != 1 {
-		t.Errorf("%d wait", n)
+	if n := a.streams.Load(); n != 1 {
+		t.Errorf("%d listen", n)
 	}
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
-	if n := a.waiting.Load(); n != 0 || r.closed != 1 {
-		t.Errorf("%d wait, closed %d times", n, r.closed)
+	if n := a.streams.Load(); n != 0 || r.closed != 1 {
+		t.Errorf("%d listen, closed %d times", n, r.closed)
 	}
 	if err := s.Stop(context.Background()); err != nil {
 		t.Error(err)

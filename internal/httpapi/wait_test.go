@@ -3,10 +3,14 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,10 +122,10 @@ func TestPoll_RoomForSoManyWhoWait_A24(t *testing.T) {
 	}
 	answers := make(chan int, 2)
 	for range 2 {
-		go func() { answers <- r.do("GET", pollKnown+"&wait=20s", "").Code }()
+		go func() { answers <- r.from("127.0.0.1", pollKnown+"&wait=20s").Code }()
 		<-entered
 	}
-	for _, path := range []string{pollKnown + "&wait=1s", "/api/jobs/" + string(knownID) + "/events", "/api/events"} {
+	for _, path := range []string{pollKnown + "&wait=1s", "/api/jobs/" + string(knownID) + "/events"} {
 		rec := r.do("GET", path, "")
 		wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
 		wantHeader(t, rec, "Retry-After", "1")
@@ -139,6 +143,90 @@ func TestPoll_RoomForSoManyWhoWait_A24(t *testing.T) {
 	r.await = states(done())
 	if rec := r.do("GET", pollKnown+"&wait=1s", ""); rec.Code != 200 {
 		t.Errorf("after they left: %d", rec.Code)
+	}
+}
+
+// from asks as an address does.
+func (r *rooms) from(address, path string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest("GET", path, nil)
+	req.RemoteAddr = net.JoinHostPort(address, "4711")
+	return r.hold(req, "")
+}
+
+// addressed are doors whose caller comes from somewhere.
+type addressed struct{ *doors }
+
+func (d addressed) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
+	caller, err := d.doors.Enter(ctx, authorization, from)
+	caller.Address = from
+	return caller, err
+}
+
+// One caller gets half of an empty room to wait in, and leaves a place to the next: a key, wherever it comes from, or the address of whoever shows none; IPv6 counts by its /64.
+// An open server's own machine may have it all.
+func TestPoll_NobodyFillsTheRoom_A24(t *testing.T) {
+	submitter := job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit}}
+	for name, c := range map[string]struct {
+		caller job.Caller // at what address, the request says
+		by     []string   // these are one
+		other  string     // this is another, "" = there is none
+		all    bool       // it may have all the room
+	}{
+		"a key":                            {submitter, []string{"192.0.2.1", "198.51.100.7"}, "", false},
+		"a key of this machine":            {submitter, []string{"127.0.0.1"}, "", false},
+		"a stranger":                       {callers["anonymous"], []string{"192.0.2.1"}, "192.0.2.2", false},
+		"a stranger on this machine":       {callers["anonymous"], []string{"127.0.0.1"}, "192.0.2.2", false},
+		"an address of an open server":     {callers["open"], []string{"192.0.2.1", "::ffff:192.0.2.1"}, "192.0.2.2", false},
+		"IPv6":                             {callers["open"], []string{"2001:db8::1", "2001:db8::2:3"}, "2001:db8:0:1::1", false},
+		"this machine, on an open server":  {callers["open"], []string{"127.0.0.1", "::1"}, "", true},
+		"this machine's other own address": {callers["open"], []string{"127.9.9.9"}, "", true},
+	} {
+		r := newRooms(t)
+		r.deps.Waiting = 8
+		r.deps.Doors = addressed{r.behind(c.caller)}
+		r.Handler = NewHandler(r.deps)
+		entered, leave := make(chan struct{}), make(chan struct{})
+		r.find = func(job.ID) (job.Job, error) { j := done(); j.Owner = c.caller.Key.ID; return j, nil }
+		r.await = func(ctx context.Context, _ job.ID, _ func(*job.Job) bool) (job.Job, error) {
+			select {
+			case entered <- struct{}{}:
+				<-leave
+			case <-ctx.Done():
+			}
+			return done(), nil
+		}
+		var group sync.WaitGroup
+		waits := func(address string) {
+			group.Go(func() {
+				if rec := r.from(address, pollKnown+"&wait=20s"); rec.Code != 200 {
+					t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+				}
+			})
+			<-entered
+		}
+		most := 4
+		if c.all {
+			most = 8
+		}
+		for n := range most {
+			waits(c.by[n%len(c.by)])
+		}
+		for _, address := range c.by {
+			rec := r.from(address, pollKnown+"&wait=1s")
+			body := wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
+			wantHeader(t, rec, "Retry-After", "1")
+			if own := strings.Contains(fmt.Sprint(body["detail"]), "too many requests of yours wait here already, 4;"); own == c.all {
+				t.Errorf("%s: %v", name, body["detail"])
+			}
+		}
+		if c.other != "" {
+			waits(c.other)
+		}
+		close(leave)
+		group.Wait()
+		if rec := r.from(c.by[0], pollKnown); rec.Code != 200 {
+			t.Errorf("%s, without a wait: %d", name, rec.Code)
+		}
 	}
 }
 

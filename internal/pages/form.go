@@ -7,18 +7,25 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 )
 
 const (
-	mostForm   = 2 << 20  // bytes of one form: the largest payload there may be, with every byte of it escaped
-	formMemory = 64 << 20 // of all forms until they are answered
+	mostForm   = 2 << 20  // bytes of a form with a payload: the largest there may be, with every byte of it escaped
+	smallForm  = 16 << 10 // of every other
+	formMemory = 64 << 20 // of all forms until they are answered, beside what a small one takes
 	firstPiece = 4 << 10
+	freePiece  = smallForm + 1 // the last byte shows that there is more
 )
 
-// form reads what a form sent. It takes memory as bytes come, and with all others no more than there is. The error is a *apiError.
-func (p *Pages) form(r *http.Request) (url.Values, error) {
+// form reads what a form sent, which is small.
+func (p *Pages) form(r *http.Request) (url.Values, error) { return p.formOf(r, smallForm) }
+
+// formOf reads a form of so many bytes at most. It takes memory as bytes come, and of what is beyond a small form no more than there is, with all
+// others: nobody who sends large ones slowly keeps the small ones out. The error is a *apiError.
+func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 	refuse := func(status int, code, detail string) error {
 		return &apiError{Status: status, Code: code, Detail: detail}
 	}
@@ -30,21 +37,28 @@ func (p *Pages) form(r *http.Request) (url.Values, error) {
 		v = &visit{}
 		defer func() { p.forms.Add(-v.held) }()
 	}
+	tooLarge := refuse(http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The form is larger than "+strconv.Itoa(most>>10)+" KiB.")
+	if r.ContentLength > int64(most) {
+		return nil, tooLarge
+	}
 	var text []byte
 	for whole := false; !whole; {
 		if len(text) == cap(text) {
-			more := max(cap(text), firstPiece)
-			v.held += int64(more)
-			if p.forms.Add(int64(more)) > formMemory { // before it is taken
-				return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "Too many forms are being read; send it again.")
+			size := min(max(2*cap(text), firstPiece), most+1)
+			if held := int64(size - freePiece); held > v.held {
+				more := held - v.held
+				v.held = held
+				if p.forms.Add(more) > formMemory { // before it is taken
+					return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "Too many forms are being read; send it again.")
+				}
 			}
-			text = append(make([]byte, 0, cap(text)+more), text...)
+			text = append(make([]byte, 0, size), text...)
 		}
 		n, err := r.Body.Read(text[len(text):cap(text)])
 		text = text[:len(text)+n]
 		switch whole = errors.Is(err, io.EOF); {
-		case len(text) > mostForm:
-			return nil, refuse(http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The form is larger than 2 MiB.")
+		case len(text) > most:
+			return nil, tooLarge
 		case err != nil && !whole:
 			return nil, refuse(http.StatusBadRequest, "INVALID_REQUEST", "The form did not arrive whole, or not in time.")
 		}

@@ -33,6 +33,10 @@ func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool
 // postDeadRequeue gives one dead letter, those that were selected, or all that a filter takes a new life. A form that says none of these does
 // nothing.
 func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
+	if me := p.who(r); !me.Open && me.Name == "" {
+		p.toLogin(w, r, whence(r))
+		return
+	}
 	form, err := p.form(r)
 	if err != nil {
 		p.fail(w, r, err)

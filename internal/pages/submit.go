@@ -72,8 +72,19 @@ func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 }
 
 // postSubmit submits, and shows the job; or the form once more, with all that was typed and what is wrong with it.
+//
+// What a stranger typed on a server with keys is read as long as it is small, so that he does not lose it; for more he is asked who he is first.
 func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
-	f, err := p.form(r)
+	most, me := mostForm, p.who(r)
+	stranger := !me.Open && me.Name == ""
+	if stranger {
+		most = smallForm
+	}
+	f, err := p.formOf(r, most)
+	if stranger && refusedWith(err, http.StatusRequestEntityTooLarge) {
+		p.toLogin(w, r, r.URL.Path)
+		return
+	}
 	if err != nil {
 		p.fail(w, r, err)
 		return

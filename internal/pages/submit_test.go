@@ -2,14 +2,10 @@ package pages
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"golang.org/x/net/html"
 
@@ -246,48 +242,4 @@ func TestSubmission(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A form that is none, or is too large, is refused before anything is done.
-func TestForm_A24(t *testing.T) {
-	for path := range map[string]bool{"/submit": true, "/poll/cancel": true, "/poll/requeue": true, "/login": true} {
-		f := newFace(t, openMe)
-		f.do("POST", path, url.Values{"payload": {strings.Repeat("x", mostForm)}}).status(413)
-		f.do("POST", path, url.Values{"a": {"b"}}, "Content-Type", "application/json").status(415)
-		f.do("POST", path, url.Values{"a": {"b"}}, "Content-Type", "multipart/form-data; boundary=x").status(415)
-		r := fromBrowser("Content-Type", "application/x-www-form-urlencoded")
-		for _, body := range []io.Reader{iotest.ErrReader(io.ErrUnexpectedEOF), strings.NewReader("a=%zz")} {
-			r.Body = io.NopCloser(body)
-			rec := httptest.NewRecorder()
-			f.at["POST "+path].ServeHTTP(rec, r)
-			if rec.Code != 400 {
-				t.Errorf("%s: %d", path, rec.Code)
-			}
-		}
-		if got := f.api.changes(); len(got) > 0 {
-			t.Errorf("%s: %q", path, got)
-		}
-	}
-}
-
-// All forms together take no more memory than there is for them, and give it back when they are answered.
-func TestForm_Memory_A24(t *testing.T) {
-	f := newFace(t, openMe)
-	f.pages.forms.Store(formMemory - 64<<10)
-	f.do("POST", "/login", url.Values{"key": {strings.Repeat("x", 8<<10)}}).status(303)
-	s := f.do("POST", "/login", url.Values{"key": {strings.Repeat("x", 256<<10)}}).status(503)
-	s.shows(s.main(), "Too many forms are being read; send it again.")
-	f.do("POST", "/login", url.Values{"key": {strings.Repeat("x", 8<<10)}}).status(303)
-	if _, err := f.pages.form(fromForm("a=b")); err != nil {
-		t.Error(err)
-	}
-	if got := f.pages.forms.Load(); got != formMemory-64<<10 {
-		t.Errorf("%d bytes are held", got-(formMemory-64<<10))
-	}
-}
-
-func fromForm(body string) *http.Request {
-	r := fromBrowser("Content-Type", "application/x-www-form-urlencoded")
-	r.Body = io.NopCloser(strings.NewReader(body))
-	return r
 }
