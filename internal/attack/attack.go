@@ -29,7 +29,7 @@ type Attack struct {
 	What string
 
 	try  func(ctx context.Context, t *Target, x *trial)
-	why  string // it is not tried here, and what does
+	why  string // why it is not tried here, and the test that tries it
 	last bool   // it leaves the server distrustful of this address for some seconds
 	slow bool   // most of it is waiting
 }

@@ -3,9 +3,14 @@ package attack
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,23 +46,32 @@ func TestAttacks(t *testing.T) {
 
 // Every attack has one place here, and every place is an attack of docs/ATTACKS.md.
 func TestEveryAttackIsThere_A01_A64(t *testing.T) {
+	page, err := os.ReadFile("../../docs/ATTACKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\| (A\d+) \|.*$`).FindAllStringSubmatch(string(page), -1) {
+		rows[m[1]] = m[0]
+	}
 	seen := map[string]bool{}
 	for _, a := range All() {
 		if seen[a.ID] || a.What == "" || (a.try == nil) == (a.why == "") {
 			t.Errorf("%s: %+v", a.ID, a)
 		}
 		seen[a.ID] = true
-	}
-	page, err := os.ReadFile("../../docs/ATTACKS.md")
-	if err != nil {
-		t.Fatal(err)
+		// What is not tried here names the test that does, one of its row's.
+		tests := regexp.MustCompile(`[^, |]+`).FindAllString(rows[a.ID], -1)
+		if test := regexp.MustCompile(`Test\w+`).FindString(a.why); a.try == nil && (test == "" || !slices.Contains(tests, test)) {
+			t.Errorf("%s is tried by %q, which is not in its row", a.ID, test)
+		}
 	}
 	for n := range 64 {
 		id := fmt.Sprintf("A%02d", n+1)
 		if !seen[id] {
 			t.Errorf("%s is not here", id)
 		}
-		if !regexp.MustCompile(`(?m)^\| ` + id + ` \|`).Match(page) {
+		if rows[id] == "" {
 			t.Errorf("%s is not in docs/ATTACKS.md", id)
 		}
 	}
@@ -94,5 +108,31 @@ func TestTrial_SaysWhatIsBroken(t *testing.T) {
 	r.Attack = All()[0]
 	if Table(&table, []Result{r}) != 1 || !strings.Contains(table.String(), "0 held, 1 broken, 0 not here") {
 		t.Error(table.String())
+	}
+}
+
+// A server that tells honest callers to come again is one that serves, once and for a moment, and no longer.
+func TestServed_NotWhileItIsUnwell(t *testing.T) {
+	t.Parallel()
+	var asked, well atomic.Int64 // well is from which request on it is
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) >= well.Load() {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"errorCode":"SYSTEM_UNHEALTHY"}`)
+	}))
+	defer server.Close()
+	target := &Target{host: strings.TrimPrefix(server.URL, "http://"), client: newClient(), patience: time.Second}
+	defer target.client.CloseIdleConnections()
+	for from, want := range map[int64]Verdict{3: Held, 20: Broken} {
+		well.Store(from)
+		asked.Store(0)
+		x := &trial{target: target}
+		x.served(t.Context())
+		if r := x.result(); r.Verdict != want {
+			t.Errorf("well from request %d on: %+v", from, r)
+		}
 	}
 }

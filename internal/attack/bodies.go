@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 )
@@ -47,7 +48,7 @@ func strangeTiers(ctx context.Context, t *Target, x *trial) {
 			5000) + "/submit", "/admin/submit", "/jobs/submit",
 	} {
 		shown := path[:min(len(path), 24)]
-		x.want("POST "+shown, t.send(ctx, t.alice, "POST", path, ""), "404", "403 FORBIDDEN", "405", "400")
+		x.want("POST "+shown, t.send(ctx, t.alice, "POST", path, ""), "404")
 	}
 	for _, tier := range []string{"PAID ", "paid\\u0000", "PAİD", "../paid", "PUBLIC:x", "Paid", ""} {
 		x.want(`POST /jobs {"tier":"`+tier+`"}`, t.send(ctx, t.alice, "POST", "/jobs", `{"type":"SIMULATION","tier":"`+tier+`"}`),
@@ -109,6 +110,11 @@ func (t *Target) endless(ctx context.Context, x *trial) string {
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
 	for n := 0; ; n++ {
 		if _, err := io.WriteString(conn, chunk); err != nil {
+			var late net.Error
+			if asTimeout(err, &late) {
+				x.fail("a body without end: neither read nor ended for 20 s, after %d MiB", n>>4)
+				return "nothing"
+			}
 			return "closed"
 		}
 		if n > 4096 {
@@ -151,13 +157,12 @@ func evilJSON(ctx context.Context, t *Target, x *trial) {
 }
 
 func farAhead(ctx context.Context, t *Target, x *trial) {
-	for _, at := range []string{"9999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "2026-13-45T99:99:99Z", "* * * * * *",
+	for _, at := range []string{"9999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "2026-13-45T99:99:99Z", "* * * * * *",
 		"(a+)+$"} {
-		x.want(`{"runAt":"`+at+`"}`, t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"`+at+`"}`), "400 INVALID_REQUEST", "202")
+		x.want(`{"runAt":"`+at+`"}`, t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"`+at+`"}`), "400 INVALID_REQUEST")
 	}
-	if a := t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"9999-12-31T23:59:59Z"}`); a.status == 202 {
-		x.fail("a job for the year 9999 was accepted")
-	}
+	// What was due long ago is due now.
+	x.want("the year 0", t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"0000-01-01T00:00:00Z"}`), "202")
 }
 
 func edgeNumbers(ctx context.Context, t *Target, x *trial) {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,7 @@ func connections() []Attack {
 	return []Attack{
 		{ID: "A14", What: "slowloris: headers, a byte at a time", try: slowHeaders, slow: true},
 		{ID: "A15", What: "bodies, a byte at a time", try: slowBodies, slow: true},
-		{ID: "A16", What: "answers that nobody reads", try: slowReaders},
+		{ID: "A16", What: "answers that nobody reads", try: slowReaders, slow: true},
 		{ID: "A17", What: "idle connections", try: idleConnections},
 		{ID: "A18", What: "HTTP/2: streams that are reset at once", try: rapidReset},
 		{ID: "A19", What: "headers in number and size", try: manyHeaders},
@@ -97,27 +98,39 @@ func slowBodies(ctx context.Context, t *Target, x *trial) {
 		"Content-Length: 10000")+"{", 20*time.Second)
 }
 
+// slowReaders ask for more than the system keeps for them and read nothing: the server ends each of them when no byte has gone for half a minute.
 func slowReaders(ctx context.Context, t *Target, x *trial) {
+	const n, unread = 100, 33 * time.Second // the server's 30 s, and some
 	var open []net.Conn
-	for range 100 {
+	for range n {
 		conn, err := t.dial(ctx)
 		if err != nil {
 			x.fail("connect: %v", err)
 			break
 		}
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10) // where it cannot be set, more of the answers stays here
 		open = append(open, conn)
-		_, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 20))
+		go func() { _, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 100)) }() // whoever is not read waits too
 	}
-	x.note(fmt.Sprintf("%d connections that ask for 20 pages and read none", len(open)), "nobody reads")
-	for range 4 {
-		<-time.After(250 * time.Millisecond)
-		x.served(ctx)
-	}
-	for _, conn := range open {
-		_ = conn.Close()
+	done := make(chan struct{})
+	time.AfterFunc(unread, func() { close(done) })
+	beside(ctx, x, done)
+	var ended atomic.Int64
+	crowd(len(open), func(n int) {
+		_ = open[n].SetDeadline(time.Now().Add(5 * time.Second)) // what is kept of the answers, and then the end
+		var late net.Error
+		if _, err := io.Copy(io.Discard, open[n]); !asTimeout(err, &late) {
+			ended.Add(1)
+		}
+		_ = open[n].Close()
+	})
+	x.note(fmt.Sprintf("%d connections that ask for 100 pages and read none", len(open)), fmt.Sprintf("%d of them ended by the server", ended.Load()))
+	if t.own() && ended.Load() < n {
+		x.fail("after %s %d of %d were ended", unread, ended.Load(), n)
 	}
 }
 
+// idleConnections opens more than a server of our own holds; of another one it is not known how many it does.
 func idleConnections(ctx context.Context, t *Target, x *trial) {
 	const n = 3000
 	var open []net.Conn
@@ -128,13 +141,28 @@ func idleConnections(ctx context.Context, t *Target, x *trial) {
 		}
 		open = append(open, conn)
 	}
-	x.note(fmt.Sprintf("%d connections that say nothing", len(open)), "nothing")
-	t.client.CloseIdleConnections() // the next ones are new
-	x.served(ctx)
-	t.client.CloseIdleConnections()
-	x.served(ctx)
+	for range 2 {
+		t.client.CloseIdleConnections() // the next ones are new
+		x.served(ctx)
+	}
+	ended := 0
 	for _, conn := range open {
+		_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // what was ended says so at once
+		var late net.Error
+		if _, err := conn.Read(make([]byte, 1)); !asTimeout(err, &late) {
+			ended++
+		}
 		_ = conn.Close()
+	}
+	what := fmt.Sprintf("%d connections that say nothing", len(open))
+	if t.own() {
+		what += fmt.Sprintf(", where %d are held", ownConnections)
+	} else {
+		what += ", whether or not that is more than the server holds"
+	}
+	x.note(what, fmt.Sprintf("%d of them ended by the server", ended))
+	if want := len(open) - ownConnections; t.own() && (want <= 0 || ended < want) {
+		x.fail("%d connections were opened and %d ended, where %d are held", len(open), ended, ownConnections)
 	}
 }
 
@@ -152,6 +180,9 @@ func rapidReset(ctx context.Context, t *Target, x *trial) {
 	_, _ = conn.Write(frame(0x4, 0, 0, nil)) // SETTINGS
 	head := make([]byte, 9)
 	if _, err := io.ReadFull(conn, head); err != nil || head[3] != 0x4 {
+		if t.own() { // it was told to
+			x.fail("HTTP/2 is not spoken: %v %x", err, head)
+		}
 		x.note("the preface of HTTP/2", "closed: not spoken here")
 		return
 	}

@@ -162,15 +162,25 @@ func logInjection(ctx context.Context, t *Target, x *trial) {
 		"a path with %0d%0a":             t.send(ctx, t.alice, "GET", "/%0d%0a"+mark, ""),
 		"a trace id with an ESC":         t.raw(ctx, t.request("GET", "/api/jobs", "X-Trace-Id: \x1b[31m"+mark, "Connection: close")),
 		"a User-Agent with an ESC":       t.raw(ctx, t.request("GET", "/api/jobs", "User-Agent: \x1b]0;"+mark+"\x07", "Connection: close")),
-		"a LOG step with a line break": t.send(ctx, t.alice, "POST", "/paid/submit",
-			`{"payload":{"steps":[{"type":"LOG","message":"x\r\n`+mark+` \u001b[31m"}]}}`),
-		"an error's text with a line feed": t.send(ctx, t.alice, "POST", "/paid/submit",
-			`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"x\n`+mark+`"}]}}`),
 	} {
 		x.want(what, a, "400", "404", "200", "202")
 	}
+	for what, step := range map[string]string{
+		"a LOG step with a line break":     `{"type":"LOG","message":"x\r\n` + mark + ` \u001b[31m"}`,
+		"an error's text with a line feed": `{"type":"FAIL","message":"x\n` + mark + `"}`,
+	} {
+		a := t.send(ctx, t.alice, "POST", "/paid/submit", `{"maxRetries":0,"payload":{"steps":[`+step+`]}}`)
+		x.want(what, a, "202")
+		poll := t.send(ctx, t.alice, "GET", a.header.Get("Location")+"&wait=20s", "")
+		if x.want("its poll", poll, "200"); !bytes.Contains(poll.body, []byte(`"completedAt":"`)) {
+			x.fail("%s: the job did not end: %s", what, poll.body)
+		}
+	}
 	if t.log == nil {
 		return
+	}
+	if !strings.Contains(t.log(), mark) {
+		x.fail("nothing of it is in the log, where it could do harm")
 	}
 	for line := range strings.Lines(t.log()) {
 		if strings.HasPrefix(line, mark) || strings.ContainsAny(line, "\x1b\x07\r") {

@@ -2,6 +2,8 @@ package attack
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,34 +14,51 @@ import (
 func elsewhere() []Attack {
 	return []Attack{
 		{ID: "A07", What: "tell wrong keys apart by time",
-			why: "no measurement over a network is a verdict; the comparison's path is tested in internal/auth"},
+			why: "no measurement over a network is a verdict; TestOnePathForEveryKey_A07 tries the comparison's path"},
 		{ID: "A23", What: "a PDF of a million pages, images that unpack to gigabytes",
-			why: "it is the worker that is attacked; tested in internal/handlers"},
-		{ID: "A28", What: "the operators' listener from another machine", why: "it needs a second listener; tested in internal/e2e"},
-		{ID: "A31", What: "many keys from one address, one key from many", why: "it needs settings and proxies; tested in internal/auth"},
-		{ID: "A37", What: "redirects into the network", why: "it needs a server outside of it; tested in internal/outbound"},
-		{ID: "A48", What: "stores with a wrong certificate", why: "it needs other stores; tested in internal/e2e"},
+			why: "it is the worker that is attacked; TestPDFRefuses_S1_P4_A23 tries it"},
+		{ID: "A28", What: "the operators' listener from another machine", why: "it needs a second listener; TestOps_WhoGetsIn_A28_A50 tries it"},
+		{ID: "A31", What: "many keys from one address, one key from many",
+			why: "it needs settings and proxies; TestRates_OfAnAddress_A31 tries it"},
+		{ID: "A37", What: "redirects into the network", why: "it needs a server outside of it; TestRedirectsIntoTheHouse_A37 tries it"},
+		{ID: "A48", What: "stores with a wrong certificate", why: "it needs other stores; TestTLSToTheStores_A48 tries it"},
 		{ID: "A49", What: "no administrator's key, an empty or malformed one", try: badAdminKeys},
-		{ID: "A52", What: "a webhook's answer without end", why: "it needs a server outside; tested in internal/outbound"},
-		{ID: "A53", What: "a mail server that talks without end", why: "it needs that mail server; tested in internal/mail"},
-		{ID: "A64", What: "every text that ever broke a parser", why: "`make fuzz`, and every run of the tests"},
+		{ID: "A52", What: "a webhook's answer without end", why: "it needs a server outside; TestHostileAnswers_A52 tries it"},
+		{ID: "A53", What: "a mail server that talks without end", why: "it needs that mail server; TestEndlessReplies_A53 tries it"},
+		{ID: "A64", What: "every text that ever broke a parser", why: "`make fuzz`, and every run of the tests; TestCorporaBelongToTargets_A64 sees that they are run"},
 	}
 }
+
+// wrongSettings is the program's exit code for settings that it does not take.
+const wrongSettings = 2
 
 // badAdminKeys starts the program in ways that it must refuse.
 func badAdminKeys(ctx context.Context, t *Target, x *trial) {
 	if t.bin == "" {
-		x.absent = "it needs the program; tested in internal/e2e"
+		x.absent = "it needs the program; TestAdminKey_A49 tries it"
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, soon)
 	defer cancel()
+	dir, err := os.MkdirTemp("", "tierq-attack-")
+	if err != nil {
+		x.fail("make a folder: %v", err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		x.fail("write an empty file: %v", err)
+		return
+	}
 	for what, setting := range map[string]string{
 		"a key that is none": "TIERQ_ADMIN_KEY=admin", "a key of another form": "TIERQ_ADMIN_KEY=tq_aaaa_bbbb",
 		"an empty secret":          "TIERQ_ADMIN_KEY=tq_aaaaaaaaaaaaaaaa_",
-		"a file that is not there": "TIERQ_ADMIN_KEY_FILE=/nowhere/key",
+		"a file that is not there": "TIERQ_ADMIN_KEY_FILE=/nowhere/key", "an empty file": "TIERQ_ADMIN_KEY_FILE=" + empty,
 	} {
-		env := append(slices.DeleteFunc(slices.Clone(t.env), func(s string) bool { return strings.HasPrefix(s, "TIERQ_ADMIN_KEY=") }), setting)
+		// What the server that runs has taken is not what this one should be refused for.
+		env := append(slices.DeleteFunc(slices.Clone(t.env), func(s string) bool { return strings.HasPrefix(s, "TIERQ_ADMIN_KEY=") }),
+			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+filepath.Join(dir, "data"), setting)
 		p, err := testkit.LaunchProcess(t.bin, env, "serve")
 		if err != nil {
 			x.fail("start: %v", err)
@@ -50,8 +69,8 @@ func badAdminKeys(ctx context.Context, t *Target, x *trial) {
 		switch {
 		case err != nil:
 			x.fail("%s: it starts", what)
-		case code == 0:
-			x.fail("%s: it ends with 0", what)
+		case code != wrongSettings || !strings.Contains(p.Output(), "TIERQ_ADMIN_KEY"):
+			x.fail("%s: it ends with %d, and says %s", what, code, p.Output())
 		default:
 			x.note(what, "refuses to start")
 		}

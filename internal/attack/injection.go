@@ -30,26 +30,34 @@ func text(o object) string {
 	return string(b)
 }
 
+// unlessUnknown is what is wanted of a job; a server that is not ours may not know its type.
+func (t *Target) unlessUnknown(wanted string) []string {
+	if t.own() {
+		return []string{wanted}
+	}
+	return []string{wanted, "422 UNKNOWN_JOB_TYPE"}
+}
+
 func mailInjection(ctx context.Context, t *Target, x *trial) {
 	for _, to := range []string{"a@b.example\r\nBcc: c@d.example", "a@b.example\nRCPT TO:<c@d.example>", `"x> RCPT TO:<y"@z.example`,
 		"a@b.example, c@d.example", "A <a@b.example>", "a@b.example\x00", "a@[127.0.0.1]", "a@b\u2028c", "@b", ""} {
-		x.want("to: "+to, t.job(ctx, "SEND_EMAIL", object{"to": to, "subject": "x", "body": "y"}), "422 INVALID_PAYLOAD", "422 UNKNOWN_JOB_TYPE")
+		x.want("to: "+to, t.job(ctx, "SEND_EMAIL", object{"to": to, "subject": "x", "body": "y"}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
 	for _, subject := range []string{"x\r\nBcc: c@d.example", "x\n", "x\x00y", "x\u0085y", strings.Repeat("x", 300)} {
 		x.want("subject: "+subject[:min(len(subject), 12)], t.job(ctx, "SEND_EMAIL", object{"to": "a@b.example", "subject": subject,
-			"body": "y"}), "422 INVALID_PAYLOAD", "422 UNKNOWN_JOB_TYPE")
+			"body": "y"}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
 }
 
 func nameInjection(ctx context.Context, t *Target, x *trial) {
 	for _, id := range []string{"a\r\nX: y", "a\x00", "..", "."} {
 		x.want("a documentId", t.job(ctx, "FORWARD_DOCUMENT", object{"documentId": id, "contentType": "text/plain", "body": 1,
-			"endpoints": []string{"https://a.example"}}), "422 INVALID_PAYLOAD", "422 UNKNOWN_JOB_TYPE")
+			"endpoints": []string{"https://a.example"}}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
 	x.want("a contentType", t.job(ctx, "FORWARD_DOCUMENT", object{"documentId": "a", "contentType": "a/b\r\nX: y", "body": 1,
-		"endpoints": []string{"https://a.example"}}), "422 INVALID_PAYLOAD", "422 UNKNOWN_JOB_TYPE")
+		"endpoints": []string{"https://a.example"}}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	made := t.job(ctx, "GENERATE_PDF", object{"title": "x\"; filename=\"evil.exe\r\nSet-Cookie: a=b", "paragraphs": []string{"y"}})
-	x.want("a title", made, "202", "422 UNKNOWN_JOB_TYPE")
+	x.want("a title", made, t.unlessUnknown("202")...)
 	id := strings.TrimPrefix(made.header.Get("Location"), "/result/poll?jobId=")
 	if made.status != 202 {
 		return

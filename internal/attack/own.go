@@ -17,6 +17,12 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
+// ownConnections are what a server of our own holds: few, so that an attack takes them all.
+const ownConnections = 1024
+
+// own says whether the server is one of our own.
+func (t *Target) own() bool { return t.bin != "" }
+
 // Own starts a throwaway redis-server, mariadbd and tierq, and aims at it. stop ends and removes them; it is safe after an error.
 func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	var ends []func()
@@ -43,7 +49,7 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	if err := makeDatabase(ctx, m); err != nil {
 		return nil, stop, err
 	}
-	proxy, err := listen(ctx)
+	proxy, err := listen(ctx, "127.0.0.1:0")
 	if err != nil {
 		return nil, stop, err
 	}
@@ -61,7 +67,7 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	env := []string{
 		"REDIS_URL=" + r.URL(), "MYSQL_DSN=" + m.DSN("attack"), "TIERQ_ADDR=" + addr, "TIERQ_DATA_DIR=" + filepath.Join(dir,
 			"data"), "TIERQ_ADMIN_KEY=" + key, "TIERQ_H2C=on",
-		"TIERQ_CONNECTIONS=1024", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",
+		"TIERQ_CONNECTIONS=" + strconv.Itoa(ownConnections), "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",
 		"HTTP_PROXY=http://" + proxy.Addr().String(), "http_proxy=http://" + proxy.Addr().String(),
 	}
 	p, err := testkit.LaunchProcess(bin, env, "serve")

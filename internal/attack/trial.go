@@ -19,7 +19,8 @@ type trial struct {
 	sent   []string
 	counts map[string]int // of what came back
 	wrong  []string
-	absent string // why it cannot be tried on this target
+	unwell time.Duration // for which an honest caller was told to come again
+	absent string        // why it cannot be tried on this target
 }
 
 // want notes an answer, and that it is none of those wanted: each "404" or "404 JOB_NOT_FOUND". what is what was sent, in few words.
@@ -52,7 +53,11 @@ func (x *trial) fail(format string, a ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, a...))
 }
 
-// served wants that an honest caller is served soon, whatever goes on.
+// dwell is how long a gate that closed stays closed at least.
+const dwell = 2 * time.Second
+
+// served wants that an honest caller is served soon, whatever goes on. A gate may close once, as on a busy machine: a server that is not there
+// again soon, or goes again and again, does not serve.
 func (x *trial) served(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, busy+2*x.target.patience)
 	defer cancel()
@@ -71,6 +76,17 @@ func (x *trial) served(ctx context.Context) {
 			return
 		}
 		<-time.After(250 * time.Millisecond)
+		if !a.unhealthy() {
+			continue
+		}
+		x.mu.Lock()
+		x.unwell += time.Since(begun)
+		unwell := x.unwell
+		x.mu.Unlock()
+		if unwell > x.target.patience+dwell {
+			x.fail("honest submits: %s for %s in all", a, unwell.Round(time.Millisecond))
+			return
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known.MatchString(address) || len(body) > 0 && !json.Valid(body) {
 		a.t.Errorf("asked %q with %q", address, body)
 	}
-	answer := ""
+	var answer string
 	switch {
 	case r.URL.Path == mePath && len(r.Header["Authorization"]) > 0:
 		answer = annMe
