@@ -77,7 +77,7 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	calls := make([][]any, 0, n/job.MaxBatch+1)
 	kind := fmt.Sprintf("PAID 1 %d 0 5 -", capacity)
 	for left := n; left > 0; left -= job.MaxBatch {
-		args := []any{10000000000000, "9007199254740991", 60000, ""}
+		args := []any{10000000000000, "9007199254740991", 60000, "", fmt.Sprintf("PUBLIC %d %[1]d UNPAID %[1]d %[1]d PAID %[1]d %[1]d ", capacity)}
 		for range min(left, job.MaxBatch) {
 			args = append(args, string(newID()), kind, s.about, nothing, "")
 		}
@@ -127,7 +127,7 @@ func (l *lab) all(ctx context.Context, verb string, c command, s scripts, calls 
 			reply = nil
 		case "complete":
 			for a := args[1:]; len(a) > 0; a = a[4:] {
-				then = append(then, a[0], fmt.Sprintf("1 %s COMPLETED %d", a[1], (24*time.Hour).Milliseconds()))
+				then = append(then, a[0], fmt.Sprintf("1 %s COMPLETED %d false", a[1], (24*time.Hour).Milliseconds()))
 			}
 		}
 		for _, word := range reply {

@@ -1,6 +1,6 @@
 -- restore: gives living jobs of the accept journal back to a Redis that lost them, each to its place. Counted, never refused.
 -- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts idempotency events
--- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body cancelled ('1' = somebody was told so: it ends now, or, if it was running, with its attempt)
+-- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body ending ('' = it goes on; CANCELLED = somebody was told so: it ends now or, if it was running, with its attempt)
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) | LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and counts the retry.
@@ -24,7 +24,8 @@ end
 for i = 4, #ARGV, 17 do
   local id, generation, tier, priority, arrived = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 5])
   local attempt, retries, first, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, once, cancelled = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 16] == '1'
+  local holder, started, once, ending = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 16]
+  local cancelled = ending ~= ''
   local word = now > not_after and 'LATE' or known(id, tonumber(generation)) or 'OK'
   if word == 'OK' then
     if arrived == 0 then arrived = math.max(now, last) end
@@ -49,7 +50,7 @@ for i = 4, #ARGV, 17 do
       maxtime[#maxtime + 1], maxtime[#maxtime + 2] = text(now + 3600000), id
       count(tier, 'running', 1)
     elseif cancelled then
-      status = 'CANCELLED'
+      status = ending
       redis.call('HSET', job .. id, 'ended', text(now))
       redis.call('ZADD', outbox, text(now), id)
       weigh(payload_of(job .. id))

@@ -1,6 +1,6 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters owners clock doorbell job idempotency mark events
--- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier ready delayed', of each tier); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key body', '' = any number of times)
+-- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier ready delayed' of each tier, the smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key body', '' = any number of times)
 -- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken) | LATE (not_after has passed) | BEHIND (keys that this Redis lost are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, mark, events = unpack(KEYS)
@@ -18,30 +18,42 @@ local function lost_keys()
   return behind
 end
 
--- Jobs count against a limit tier by tier, each tier's at most to its own share: what one has beyond it (came due, was requeued, is owed)
--- keeps no other tier out.
-local used, left = {}, {fresh = {}, delayed = {}} -- how many count; of a tier, how many more would
+-- Tiers fill a limit one after the other, the smallest share first, and each at most to its share: what one has beyond it (came due, was
+-- requeued, is owed) keeps no other tier out.
+local fills, used = {fresh = {}, delayed = {}}, {} -- the tiers in that order, {tier, share, n}, and those without a plan in front; how much of the limit is taken
+local function add_up(what)
+  local sum = fills[what].others
+  for _, f in ipairs(fills[what]) do sum = math.max(sum, math.min(sum + f.n, f.share)) end
+  used[what] = sum
+end
+
 local function look()
-  local names, fields = {}, {'fresh', 'delayed'}
+  local fields = {'fresh', 'delayed'}
   for tier, ready, delayed in string.gmatch(shares, '(%S+) (%d+) (%d+)') do
-    names[#names + 1], left.fresh[tier], left.delayed[tier] = tier, tonumber(ready), tonumber(delayed)
+    table.insert(fills.fresh, {tier = tier, share = tonumber(ready), field = tier .. ':fresh'})
+    table.insert(fills.delayed, {tier = tier, share = tonumber(delayed), field = tier .. ':delayed'})
     fields[#fields + 1], fields[#fields + 2] = tier .. ':fresh', tier .. ':delayed'
   end
-  local n = redis.call('HMGET', counters, unpack(fields))
-  for i, what in ipairs({'fresh', 'delayed'}) do
-    used[what] = tonumber(n[i] or 0)
-    for k, tier in ipairs(names) do
-      left[what][tier] = left[what][tier] - tonumber(n[2 * k + i] or 0)
-      used[what] = used[what] + math.min(left[what][tier], 0)
+  local counts = {}
+  for i = 1, #fields, 100 do
+    for k, n in ipairs(redis.call('HMGET', counters, slice(fields, i))) do counts[fields[i + k - 1]] = tonumber(n or 0) end
+  end
+  for what, tiers in pairs(fills) do
+    tiers.others = counts[what]
+    for _, f in ipairs(tiers) do
+      f.n = counts[f.field]
+      tiers.others = tiers.others - f.n
     end
+    add_up(what)
   end
 end
 look()
 
 local function fill(what, tier)
-  local more = left[what][tier]
-  if not more or more > 0 then used[what] = used[what] + 1 end
-  if more then left[what][tier] = more - 1 end
+  for _, f in ipairs(fills[what]) do
+    if f.tier == tier then f.n = f.n + 1 end
+  end
+  add_up(what)
 end
 
 local keys = {}

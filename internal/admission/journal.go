@@ -34,12 +34,17 @@ type kept struct {
 	firsts  []job.KeyKept
 }
 
-// note adds an entry that Redis has; false if it needs no row, because the job has ended and was forgotten: SQL has its outcome.
+// note adds an entry that Redis has; false if it needs no row, because the job has ended and was forgotten: SQL has its outcome. Its key, if it has
+// one, must be there as well.
 func (k *kept) note(e *entry, reply job.SubmitReply) bool {
+	s := &e.submission
+	if reply.ArrivedAt.IsZero() && s.Idempotency.Key != "" {
+		k.replay(e, s.ID)
+		return true
+	}
 	if reply.ArrivedAt.IsZero() {
 		return false
 	}
-	s := &e.submission
 	row := job.Living{
 		Job: job.Job{
 			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, Options: s.Options, Payload: s.Payload,

@@ -148,7 +148,7 @@ func (v *server) priority(t job.Tier) int {
 // work is where the pool gets its jobs.
 func (v *server) work() worker.Queue {
 	if v.config.Embedded() {
-		return journaled{Queue: v.queue, journal: v.journal, log: v.log}
+		return journaled{Queue: v.queue, journal: v.journal, rest: &v.claims, log: v.log}
 	}
 	return v.queue
 }
@@ -164,7 +164,7 @@ func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Conte
 // load is how full a tier is, as of the last pulse.
 func (v *server) load(t job.Tier) (fresh, limit int64) {
 	plan, _ := v.plans.Plan(t)
-	return v.pulse.last().levels.Fresh, int64(v.config.Capacity) * int64(plan.Share) / 100
+	return v.pulse.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
 }
 
 // saw hears of each pulse.
@@ -181,7 +181,7 @@ func (v *server) saw(now view) {
 	if now.ok {
 		v.gate.SetOutbox(now.levels.Outbox, now.levels.OutboxBytes)
 		c := telemetry.Cluster{
-			Tiers: map[job.Tier]telemetry.Level{}, CapacityUsed: now.levels.Fresh, CapacityLimit: int64(v.config.Capacity),
+			Tiers: map[job.Tier]telemetry.Level{}, CapacityUsed: now.levels.Filled, CapacityLimit: int64(v.config.Capacity),
 			Outbox: now.levels.Outbox, OutboxBytes: now.levels.OutboxBytes, Workers: now.workers,
 		}
 		for _, p := range v.plans.All() {

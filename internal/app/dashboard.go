@@ -27,7 +27,7 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	g := o.gate.State()
 	s := web.Snapshot{
 		At: o.queue.Now(), Gate: web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason},
-		Capacity: web.Capacity{Used: v.levels.Fresh, Limit: int64(o.capacity)}, Outbox: web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
+		Capacity: web.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)}, Outbox: web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
 		Journal: web.Journal{On: o.journaled}, PerSecond: o.queue.Rate(),
 	}
 	for _, name := range []string{"crashed", "stuck"} {

@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/tierq/tierq/internal/archive"
@@ -47,22 +49,51 @@ func (a accepting) Adopt(ctx context.Context, firsts []job.KeyKept) error {
 type journaled struct {
 	*queue.Queue
 	journal *archive.Journal
+	rest    *rest
 	log     *slog.Logger
+}
+
+// rest keeps claims back for a while after the journal refused one, longer each time: a claim for nothing is a line in its jobs' histories.
+type rest struct {
+	mu    sync.Mutex
+	long  time.Duration
+	until time.Time
+}
+
+const restLeast, restMost = time.Second, 30 * time.Second
+
+func (r *rest) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Now().After(r.until)
+}
+
+func (r *rest) heard(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.long = 0
+		return
+	}
+	r.long = min(max(2*r.long, restLeast), restMost)
+	r.until = time.Now().Add(r.long)
 }
 
 // Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody would beat for it, and a
 // job that never ran must not lose its retries to a disk that is full. Asked again with the same number it finds nothing, and with the next one
 // what was given back.
 func (j journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
-	if j.journal.Down() {
+	if j.journal.Down() || !j.rest.over() {
 		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
 	}
 	reply, err := j.Queue.Claim(ctx, partition, r)
 	if err != nil || len(reply.Leases) == 0 {
 		return reply, err
 	}
-	if err := j.journal.Claimed(ctx, reply.Leases); err != nil {
-		j.giveBack(ctx, partition, reply.Leases)
+	err = j.journal.Claimed(ctx, reply.Leases)
+	j.rest.heard(err)
+	if err != nil {
+		j.giveBack(ctx, partition, reply.Leases, errors.Is(err, job.ErrAmbiguous))
 		// Whatever the journal says of itself, the claim was carried out.
 		return job.ClaimReply{}, fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
 	}
@@ -72,14 +103,19 @@ func (j journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest)
 // giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the call's own time.
 const giveBackBound = 2 * time.Second
 
-func (j journaled) giveBack(ctx context.Context, partition int, leases []job.Lease) {
+// giveBack also tells the journal that they wait, where it may have taken that they run.
+func (j journaled) giveBack(ctx context.Context, partition int, leases []job.Lease, taken bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
 	defer cancel()
 	batch := make([]job.GiveBack, len(leases))
 	for i := range leases {
 		batch[i].LeaseRef = leases[i].Ref()
 	}
-	if _, err := j.Queue.Release(ctx, partition, batch); err != nil {
+	release := j.Queue.Release
+	if taken {
+		release = j.Release
+	}
+	if _, err := release(ctx, partition, batch); err != nil {
 		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry", "jobs", len(leases), "err", err)
 	}
 }

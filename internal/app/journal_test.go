@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/job"
@@ -27,17 +28,25 @@ func TestClaimWaitsForTheJournal_F14(t *testing.T) {
 	e := queuetest.Embedded(t, func(*queue.Options) {})
 	id := e.Put(t, job.Paid)
 	j := archive.NewJournal(a, archive.JournalOptions{})
-	q := journaled{Queue: e.Queue, journal: j, log: slog.New(slog.DiscardHandler)}
+	q := journaled{Queue: e.Queue, journal: j, rest: &rest{}, log: slog.New(slog.DiscardHandler)}
 	claim := e.NextClaim(1)
 	reply, err := q.Claim(t.Context(), 0, claim) // the journal does not run: job.ErrUnavailable
 	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, job.ErrUnavailable) || len(reply.Leases) != 0 {
 		t.Fatalf("%d leases, %v", len(reply.Leases), err)
 	}
+	if _, err := q.Claim(t.Context(), 0, e.NextClaim(1)); !errors.Is(err, job.ErrUnavailable) {
+		t.Fatalf("while it rests: %v", err)
+	}
 	for range 3 {
+		q.rest.until = time.Time{}
 		if _, err := q.Claim(t.Context(), 0, e.NextClaim(1)); !errors.Is(err, job.ErrAmbiguous) {
 			t.Fatal(err)
 		}
 	}
+	if q.rest.long != 8*time.Second {
+		t.Errorf("it rests for %s", q.rest.long)
+	}
+	q.rest.until = time.Time{}
 	if waits, err := e.Find(t.Context(), id); err != nil || waits.Status != job.Pending || waits.RetryCount != 0 {
 		t.Fatalf("%+v, %v", waits, err)
 	}

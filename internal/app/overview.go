@@ -47,7 +47,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 	}
 	v := o.pulse.last()
 	s := httpapi.Stats{
-		Capacity: httpapi.Capacity{Used: v.levels.Fresh, Limit: int64(o.capacity)},
+		Capacity: httpapi.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},
 		Gate:     o.gateState(),
 		Outbox:   httpapi.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
 		Workers:  v.workers, DrainPerSecond: o.queue.Rate(), Watches: []httpapi.WatchStats{},

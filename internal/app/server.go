@@ -48,6 +48,7 @@ type server struct {
 	ledger  *ledger.Ledger
 	writer  *archive.Writer
 	journal *archive.Journal // nil: none is kept, and there is no reconciler
+	claims  rest             // of an embedded server
 	pool    *worker.Pool
 	hub     *events.Hub
 	http    *httpapi.Server // nil without the api role, as is door

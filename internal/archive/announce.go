@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -28,20 +29,36 @@ func (w *Writer) announce(ctx context.Context, batch []settled) []settled {
 	if len(heard) == 0 {
 		return batch
 	}
-	call, cancel := context.WithTimeout(ctx, announceTimeout)
-	defer cancel()
-	outcomes, err := w.held(call, heard)
-	if err == nil && len(outcomes) > 0 {
-		err = w.opts.Announce(call, outcomes)
+	var err error
+	for part := range slices.Chunk(heard, announceSlice) { // one after the other: a slow SQL must not keep all of them from being told for ever
+		if err == nil {
+			err = w.tell(ctx, part)
+		}
+		if err != nil {
+			w.stats.unannounced.Add(int64(len(part)))
+			w.log.Warn("endings with a callback could not be announced", "jobs", len(part), "err", err)
+			w.acknowledged(part, err)
+			continue
+		}
+		rest = append(rest, part...)
 	}
-	if err == nil {
-		return batch
-	}
-	err = fmt.Errorf("announce: %w", err)
-	w.stats.unannounced.Add(int64(len(heard)))
-	w.log.Warn("endings with a callback could not be announced", "jobs", len(heard), "err", err)
-	w.acknowledged(heard, err)
 	return rest
+}
+
+// announceSlice is how many endings one call of WriterOptions.Announce tells of.
+const announceSlice = 50
+
+func (w *Writer) tell(ctx context.Context, part []settled) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	outcomes, err := w.held(ctx, part)
+	if err == nil && len(outcomes) > 0 {
+		err = w.opts.Announce(ctx, outcomes)
+	}
+	if err != nil {
+		return fmt.Errorf("announce: %w", err)
+	}
+	return nil
 }
 
 // held is what SQL holds of the outcomes. Where it had one before ours, that one is read: a job that ran twice may have ended alike with another result; if the job's next life has ended meanwhile,

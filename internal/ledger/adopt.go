@@ -31,6 +31,9 @@ func (l *Ledger) Adopt(ctx context.Context, firsts []job.KeyKept) error {
 		if err != nil {
 			return fmt.Errorf("adopt: %w", err)
 		}
+		if j.Status == job.Completed {
+			return fmt.Errorf("adopt %s: %w: it has ended, and SQL does not know yet", id, job.ErrAmbiguous) // without a payload it cannot be run from a row
+		}
 		plan, _ := l.Plans.Plan(j.Tier)
 		j.StartedAt, j.Worker = time.Time{}, "" // the journal hears of claims in embedded mode only, and there from the claim itself
 		j.CancelRequested = j.CancelRequested || j.Status == job.Cancelled

@@ -200,7 +200,7 @@ func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Livin
 		r.lost--
 		return nil, job.ErrAmbiguous
 	}
-	return words, nil
+	return words, r.answer("restore")
 }
 
 func (r *restorer) RestoreKeys(_ context.Context, keys []job.KeyKept, home func(string) int) error {

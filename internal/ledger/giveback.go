@@ -76,12 +76,26 @@ func (l *Ledger) look(ctx context.Context, batch []job.Living) (there, missing [
 	return there, missing, nil
 }
 
-// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does.
+// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does. A cancel that was noted while they
+// were looked for is told to Redis first: nobody looks at a noted row again.
 func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run string) error {
-	if len(there) == 0 || l.Mover.KnownRun(partition) != run {
+	if len(there) == 0 {
 		return nil
 	}
-	_, err := within(ctx, actPatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Journal.Found(ctx, there, run) })
+	rows, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) { return l.Journal.LivingOf(ctx, there) })
+	if err != nil {
+		return fmt.Errorf("read the journal again: %w", err)
+	}
+	var cancelled []job.Cancellation
+	for i := range rows {
+		if r := &rows[i]; r.CancelRequested {
+			cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
+		}
+	}
+	if err := l.cancelAgain(ctx, partition, cancelled); err != nil || l.Mover.KnownRun(partition) != run {
+		return err
+	}
+	_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Journal.Found(ctx, there, run) })
 	return err
 }
 
@@ -143,14 +157,23 @@ func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living)
 				return nil, missing, fmt.Errorf("restore %s: unexpected word %q", r.ID, w)
 			}
 		}
-		if len(cancelled) > 0 {
-			if _, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, cancelled) }); err != nil {
-				return nil, missing, fmt.Errorf("restore: cancel again: %w", err)
-			}
+		if err := l.cancelAgain(ctx, partition, cancelled); err != nil {
+			return nil, missing, fmt.Errorf("restore: %w", err)
 		}
 		if batch = late; len(batch) == 0 {
 			break
 		}
 	}
 	return there, missing, nil
+}
+
+// cancelAgain tells a Redis what was cancelled before it forgot that.
+func (l *Ledger) cancelAgain(ctx context.Context, partition int, batch []job.Cancellation) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	if _, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, batch) }); err != nil {
+		return fmt.Errorf("cancel again: %w", err)
+	}
+	return nil
 }

@@ -30,6 +30,40 @@ func TestReconcile_EndsMeanwhile(t *testing.T) {
 	}
 }
 
+// A cancel that is noted while its job is looked for, or given back, reaches Redis before the row is done with.
+func TestReconcile_ACancelMeanwhile(t *testing.T) {
+	for _, verb := range []string{"missing", "restore"} {
+		l, r, j := journaled(2)
+		r.jobs[testID(1)] = is(testID(1), job.Pending, 1) // there, and the other one is not
+		noted := false
+		r.after = func(name string) error {
+			if name == verb && !noted {
+				noted = true
+				for n := range 2 {
+					row := j.rows[testID(n)]
+					row.CancelRequested = true
+					j.rows[testID(n)] = row
+				}
+			}
+			return nil
+		}
+		if _, _, err := l.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := l.Reconcile(t.Context()); err != nil || again != 0 {
+			t.Fatal(again, err)
+		}
+		for n := range 2 {
+			if verb == "restore" && n == 1 {
+				continue // that row was done with before
+			}
+			if got := r.jobs[testID(n)].Status; got != job.Cancelled {
+				t.Errorf("noted after %s: job %d is %s", verb, n, got)
+			}
+		}
+	}
+}
+
 // Redis may have an earlier life of a job: that one is not the row's.
 func TestReconcile_AnEarlierLife(t *testing.T) {
 	l, r, j := journaled(0)

@@ -112,6 +112,17 @@ func TestCapacity_BeyondItsShareATierShutsNobodyOut_A29(t *testing.T) {
 		e.Take(t, 8) // PAID and UNPAID
 		same(t, "PAID again", submit(t, e, job.Paid, 0, 9), 8)
 	})
+	// Also where the tier between them came first: PAID has the 15 % that are its own.
+	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
+		same(t, "UNPAID", submit(t, e, job.Unpaid, 0, 8), 8)
+		same(t, "PUBLIC for later", submit(t, e, job.Public, time.Minute, 12), 12)
+		e.Age(t, "scheduled", time.Hour)
+		if _, err := e.Promote(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "UNPAID beside those that came due", submit(t, e, job.Unpaid, 0, 1), 0)
+		same(t, "PAID beside them", submit(t, e, job.Paid, 0, 9), 3)
+	})
 }
 
 func TestSubmitDelayed(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // Levels are the queue's counts, over all partitions, as the scripts keep them.
 type Levels struct {
 	Tiers        map[job.Tier]TierLevel
-	Fresh        int64 // never-claimed ready jobs: what the capacity limits
+	Fresh        int64 // never-claimed ready jobs
+	Filled       int64 // how much of the capacity they take: of each tier no more than its share
 	Delayed      int64 // jobs scheduled at submit and not yet due
 	Outbox       int64 // ended jobs not yet in SQL
 	OutboxBytes  int64 // their results and payloads
@@ -60,6 +61,7 @@ func (q *Queue) Levels(ctx context.Context) (Levels, error) {
 			l.add(field, n)
 		}
 		l.Outbox += now.outbox
+		l.Filled += q.filled(now)
 	}
 	if len(problems) == q.opts.Partitions {
 		return l, classify("levels", errors.Join(problems...))

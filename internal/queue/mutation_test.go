@@ -90,7 +90,7 @@ var mutations = []struct {
 	{"cancel ends the running", "cancel", lua.Cancel, "state == 'PROCESSING' then", "false then", true},
 	{"cancel takes any generation", "cancel", lua.Cancel, "wanted == '' or wanted == generation", "true", false},
 	{"cancel withdraws what was answered", "cancel", lua.Cancel, "untried and m[5]", "false", false},
-	{"restore forgets that it was cancelled", "restore", lua.Restore, "ARGV[i + 16] == '1'", "false", false},
+	{"restore forgets that it was cancelled", "restore", lua.Restore, "local cancelled = ending ~= ''", "local cancelled = false", false},
 	{"restore runs on what was cancelled", "restore", lua.Restore, "if cancelled then redis.call('HSET', job .. id, 'cancel', '1') end", "", false},
 	{"restore skips the outbox", "restore", lua.Restore, "redis.call('ZADD', outbox, text(now), id)", "", true},
 	{"restore weighs nothing", "restore", lua.Restore, "weigh(payload_of(job .. id))", "", true},

@@ -76,7 +76,11 @@ func readOutcome(item any) (o job.Outcome, err error) {
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
 	args := make([]any, 0, 2*len(batch))
 	for _, a := range batch {
-		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, q.ttl(a.Status).Milliseconds(), a.Known))
+		ttl := q.ttl(a.Status)
+		if a.Known && a.Status == job.Failed {
+			ttl = 0 // its error and attempts may be another run's too: SQL tells all of it
+		}
+		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, ttl.Milliseconds(), a.Known))
 	}
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }

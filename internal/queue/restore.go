@@ -32,7 +32,7 @@ func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) 
 			started = l.FirstTriedAt // when it ran last is not kept
 		}
 		if l.CancelRequested {
-			cancelled = "1"
+			cancelled = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(l.ArrivedAt),
 			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt), stamp(l.RunAt),

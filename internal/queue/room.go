@@ -36,15 +36,20 @@ func (q *Queue) Room(ctx context.Context, id job.ID, tier job.Tier, owner string
 	return nil
 }
 
-// filled is what counts against the capacity of one partition: of each tier's never-claimed jobs no more than its share.
+// filled is how much of one partition's capacity is taken: tiers fill it one after the other, the smallest share first, and each at most to its
+// share; those without a plan in front, in full.
 func (q *Queue) filled(now *counts) int64 {
 	n := func(field string) int64 {
 		n, _ := strconv.ParseInt(now.fields[field], 10, 64)
 		return n
 	}
+	plans := q.byShare()
 	sum := n("fresh")
-	for _, p := range q.plans.All() {
-		sum -= max(n(string(p.Tier)+":fresh")-int64(q.share(p, q.opts.Capacity)), 0)
+	for _, p := range plans {
+		sum -= n(string(p.Tier) + ":fresh")
+	}
+	for _, p := range plans {
+		sum = max(sum, min(sum+n(string(p.Tier)+":fresh"), int64(q.share(p, q.opts.Capacity))))
 	}
 	return sum
 }

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -131,16 +133,23 @@ func (q *Queue) share(plan job.Plan, limit int) int {
 	return max(limit*plan.Share/100/q.opts.Partitions, 1)
 }
 
-// shares tells the script what each tier may fill: of the never-claimed ready jobs, and of those scheduled at submit. What a tier has beyond
-// that (jobs that came due, or were requeued) is not counted against the others.
+// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, and of those scheduled at submit.
+// What a tier has beyond that (jobs that came due, or were requeued) is not counted against the others.
 func (q *Queue) shares() string {
 	b := make([]byte, 0, 96)
-	for _, p := range q.plans.All() {
+	for _, p := range q.byShare() {
 		b = append(append(b, p.Tier...), ' ')
 		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.Capacity)), 10), ' ')
 		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.ScheduledLimit)), 10), ' ')
 	}
 	return string(b)
+}
+
+// byShare are the plans, the smallest share first.
+func (q *Queue) byShare() []job.Plan {
+	plans := q.plans.All()
+	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })
+	return plans
 }
 
 // quota is how many living jobs of its owner one partition holds when it refuses the next one; "-" = any number. What tierq owes has none.

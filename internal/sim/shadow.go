@@ -147,16 +147,21 @@ func (s *shadow) living(partition int, owner string) (n int) {
 	return n
 }
 
-// filled is how much of a partition's limit is taken by jobs never claimed: each tier's count to its own share, not beyond.
-func (s *shadow) filled(partition int, status job.Status) (n int) {
-	tiers := map[job.Tier]int{}
+// filled is how much of a partition's limit is taken by jobs never claimed: the tiers fill it one after the other, the smallest share first, and
+// each at most to its share.
+func (s *shadow) filled(partition int, status job.Status) (sum int) {
+	n := map[job.Tier]int{}
 	for _, k := range s.jobs {
-		if k.status == status && !k.tried && k.id.Partition() == partition && tiers[k.tier.Tier] < max(s.w.plan.capacity*k.tier.Share/100/s.w.plan.partitions, 1) {
-			tiers[k.tier.Tier]++
-			n++
+		if k.status == status && !k.tried && k.id.Partition() == partition {
+			n[k.tier.Tier]++
 		}
 	}
-	return n
+	plans := tiers()
+	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })
+	for _, p := range plans {
+		sum = max(sum, min(sum+n[p.Tier], max(s.w.plan.capacity*p.Share/100/s.w.plan.partitions, 1)))
+	}
+	return sum
 }
 
 // begins is told of a handler that starts.

@@ -68,7 +68,7 @@ var (
 	oldest    = describe("tierq_queue_oldest_age_seconds", "Age of the oldest ready job in seconds, by tier."+sameEverywhere, "tier")
 	inFlight  = describe("tierq_jobs_inflight", "Jobs that are running, by tier."+sameEverywhere, "tier")
 	scheduled = describe("tierq_jobs_scheduled", "Jobs that are not yet due, by tier."+sameEverywhere, "tier")
-	used      = describe("tierq_capacity_used", "Ready jobs never claimed, which the capacity bounds."+sameEverywhere)
+	used      = describe("tierq_capacity_used", "Ready jobs never claimed, of each tier no more than its share of the capacity."+sameEverywhere)
 	limit     = describe("tierq_capacity_limit", "Ready jobs never claimed at which submits are refused, TIERQ_CAPACITY."+sameEverywhere)
 	outbox    = describe("tierq_outbox_jobs", "Ended jobs that are not yet in SQL."+sameEverywhere)
 	weight    = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)

@@ -27,8 +27,10 @@ func count(t testing.TB, s *site) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { // it says nothing of itself: an open server answers to no proxy
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+	}}
 	c := &counter{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

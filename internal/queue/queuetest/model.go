@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/tierq/tierq/internal/job"
@@ -82,15 +83,19 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	return job.OK
 }
 
-// filled is how much of a limit is taken by jobs never claimed: each tier's count to its own share of it, not beyond.
+// filled is how much of a limit is taken by jobs never claimed: the tiers fill it one after the other, the smallest share first, and each at
+// most to its share.
 func (m *Model) filled(state job.Status, limit int) int {
-	tiers := map[job.Tier]int{}
-	sum := 0
+	n, shares := map[job.Tier]int{}, map[job.Tier]int{}
 	for _, j := range m.Jobs {
-		if j.State == state && !j.Tried && tiers[j.Plan.Tier] < max(limit*j.Plan.Share/100, 1) {
-			tiers[j.Plan.Tier]++
-			sum++
+		if j.State == state && !j.Tried {
+			n[j.Plan.Tier]++
+			shares[j.Plan.Tier] = max(limit*j.Plan.Share/100, 1)
 		}
+	}
+	sum := 0
+	for _, tier := range slices.SortedFunc(maps.Keys(n), func(a, b job.Tier) int { return cmp.Compare(shares[a], shares[b]) }) {
+		sum = max(sum, min(sum+n[tier], shares[tier]))
 	}
 	return sum
 }
