@@ -23,6 +23,7 @@ var readers = map[string]string{
 	"internal/app/dashboard.go":             "span: how long a part of a snapshot is kept",
 	"internal/app/embedded.go":              "span: drives the embedded server's TTLs",
 	"internal/app/keystore.go":              "other: the expiry of a key that is made without a server",
+	"internal/app/journal.go":               "span: how long claims rest after the journal refused one",
 	"internal/app/lifecycle.go":             "span: logged",
 	"internal/app/overview.go":              "span: how old a count is",
 	"internal/app/run.go":                   "span: logged",
