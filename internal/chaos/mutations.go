@@ -149,7 +149,7 @@ var mutations = []mutation{
 	{
 		name:  "nobody is called back",
 		want:  "S21",
-		edits: []edit{{"internal/archive/announce.go", "err = w.opts.Announce(call, outcomes)", "err = nil"}},
+		edits: []edit{{"internal/archive/announce.go", "err = w.opts.Announce(ctx, outcomes)", "err = nil"}},
 	},
 	{
 		name:  "a quota is not looked at",
