@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -25,7 +26,13 @@ func leftover(c *gin.Context) {
 	if r.ContentLength == 0 || r.ProtoMajor != 1 {
 		return
 	}
-	w := &answering{ResponseWriter: c.Writer, r: r}
+	w := answers.Get().(*answering)
+	*w = answering{ResponseWriter: c.Writer, r: r}
+	defer func() {
+		c.Writer = w.ResponseWriter
+		*w = answering{}
+		answers.Put(w)
+	}()
 	c.Writer = w
 	c.Next()
 	w.finish()
@@ -39,6 +46,8 @@ func leftover(c *gin.Context) {
 func expecting(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Expect"), "100-continue")
 }
+
+var answers = sync.Pool{New: func() any { return new(answering) }}
 
 // answering takes the rest of the request's body before the first byte of the answer.
 type answering struct {

@@ -48,6 +48,9 @@ func (a *api) readBody(c *gin.Context) ([]byte, error) {
 	if err != nil {
 		return nil, unread(r, err)
 	}
+	if w, ok := c.Writer.(*answering); ok {
+		w.done = true // nothing is left of it
+	}
 	if blank(body) {
 		return nil, nil
 	}
