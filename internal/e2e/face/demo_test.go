@@ -24,7 +24,7 @@ func TestDemo_Scenarios_S2_W4(t *testing.T) {
 	}{
 		"happy":    {"3", "4", "0", "0 refused", []string{"job.cancelled", "job.archived", "done"}},
 		"overtake": {"10", "", "0", "0 refused", []string{"#10", "done"}},
-		"crash":    {"9", "", "0", "0 refused", []string{"lease.lost", "job.requeued", "LOST, nothing changed"}},
+		"crash":    {"9", "", "0", "0 refused", []string{"lease.lost", "job.requeued", ": LOST"}},
 		"hang":     {"2", "", "0", "0 refused", []string{"MAX_TIME_EXCEEDED", "lease.expired", "done"}},
 		"dead":     {"1", "2", "0", "0 refused", []string{"job.dead", "failed_jobs", "generation 2", "job_results"}},
 		"full":     {"12", "", "0", "2 refused", []string{"FULL: PUBLIC has its share of the capacity", "it was due"}},
