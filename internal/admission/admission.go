@@ -47,9 +47,9 @@ type Options struct {
 	Queue      Queue
 	Plans      *job.PlanBook
 	Gate       *Gate
-	Partitions int                                   // 1 to 256
-	Rate       func() float64                        // jobs that end per second, over the cluster; 0 = not known
-	Load       func(t job.Tier) (fresh, limit int64) // never-claimed jobs and the tier's limit of them, as last read; 0, 0 = not known
+	Partitions int                                    // 1 to 256
+	Rate       func() float64                         // jobs that end per second, over the cluster; 0 = not known
+	Load       func(t job.Tier) (filled, limit int64) // how much of the capacity never-claimed jobs take, and the tier's limit of it, as last read; 0, 0 = not known
 	Log        *slog.Logger
 
 	// With a Journal a submit is accepted when both Redis and the journal have it, and taken back by Withdrawer if the journal refuses. Run is

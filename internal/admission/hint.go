@@ -16,28 +16,28 @@ const (
 // drain says how fast the queue empties. Either function may be nil.
 type drain struct {
 	rate func() float64
-	load func(t job.Tier) (fresh, limit int64)
+	load func(t job.Tier) (filled, limit int64)
 }
 
 // room is the Retry-After of QUEUE_FULL: the time until what is over the tier's limit, and 1 % of the limit (at least 1 job) below it, has
-// drained at the measured rate, that is (max(fresh - limit, 0) + max(limit / 100, 1)) / rate; 1 s to 60 s. It is 5 s while the rate is 0 or not
+// drained at the measured rate, that is (max(filled - limit, 0) + max(limit / 100, 1)) / rate; 1 s to 60 s. It is 5 s while the rate is 0 or not
 // known, and for jobs that were to be scheduled, whose limit drains by the clock.
 func (d drain) room(s *job.Submission) time.Duration {
 	if s.Delayed() {
 		return blindRefusal
 	}
-	fresh, limit := d.levels(s.Tier)
-	return d.until(max(fresh-limit, 0)+max(limit/100, 1), blindRefusal)
+	filled, limit := d.levels(s.Tier)
+	return d.until(max(filled-limit, 0)+max(limit/100, 1), blindRefusal)
 }
 
-// Hint is when a job of a tier that is accepted now is likely to be done: (fresh + 1) / rate, 1 s to 60 s, and 1 s while the rate is 0 or
+// Hint is when a job of a tier that is accepted now is likely to be done: (filled + 1) / rate, 1 s to 60 s, and 1 s while the rate is 0 or
 // not known. It is the Retry-After of a 202, and of a refusal for the owner's quota: about then one of its jobs has ended.
 func (a *Admission) Hint(t job.Tier) time.Duration {
-	fresh, _ := a.drain.levels(t)
-	return a.drain.until(max(fresh, 0)+1, leastHint)
+	filled, _ := a.drain.levels(t)
+	return a.drain.until(max(filled, 0)+1, leastHint)
 }
 
-func (d drain) levels(t job.Tier) (fresh, limit int64) {
+func (d drain) levels(t job.Tier) (filled, limit int64) {
 	if d.load == nil {
 		return 0, 0
 	}

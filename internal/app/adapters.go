@@ -161,8 +161,8 @@ func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Conte
 	return v.tracing.Process
 }
 
-// load is how full a tier is, as of the last pulse.
-func (v *server) load(t job.Tier) (fresh, limit int64) {
+// load is how much of the capacity is taken, and where a tier is refused, as of the last pulse.
+func (v *server) load(t job.Tier) (filled, limit int64) {
 	plan, _ := v.plans.Plan(t)
 	return v.pulse.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
 }

@@ -92,7 +92,7 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
 	levels, err := p.queue.Levels(ctx)
-	if began && p.changed != nil { // now, when what comes back by it was counted as missing
+	if began && p.changed != nil { // behind the count of what is missing: it brings that back. Where there was no count it may be too low
 		p.changed()
 	}
 	if err != nil {
