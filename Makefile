@@ -7,12 +7,19 @@ SHELL := bash
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# One set of build flags for run, test, image and packaging: what one of them has compiled, the others need not compile again. nomsgpack leaves out a
+# codec of Gin's that nothing here uses; internal/testkit and .ci/ build with the same tag.
+TAGS := nomsgpack
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -tags=$(TAGS)
+
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 # The report checks backends and seeds only where every test was asked for.
 PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
-TEST := test -json -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
+comma := ,
+TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(PKG))
 TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
@@ -25,7 +32,7 @@ run: ## start the server; nothing else is needed (embedded mode)
 	go run ./cmd/tierq
 
 build: ## build the static binary bin/tierq
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierq ./cmd/tierq
+	go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierq ./cmd/tierq
 
 test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim for a part
 	.ci/provide
@@ -33,7 +40,7 @@ test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim fo
 
 long: ## run the same under the race detector and with long outages (needs a C compiler)
 	.ci/provide
-	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
+	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide
@@ -53,7 +60,7 @@ fuzz: ## give every parser of outside input to Go's fuzzer, 30 s each; ARGS="-ti
 
 pictures: ## take the README's pictures of the pages again, from real runs, into docs/pictures
 	.ci/provide
-	go test -tags pictures -count=1 -timeout 15m -v -run '^TestPictures$$' ./internal/e2e/face
+	go test -tags=$(TAGS),pictures -count=1 -timeout 15m -v -run '^TestPictures$$' ./internal/e2e/face
 
 lint: ## check format, vet, the linters of .golangci.yml, and that the downloaded libraries are those of go.sum
 	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \

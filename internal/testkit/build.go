@@ -34,7 +34,7 @@ func Build(tags ...string) (string, error) { return build("./cmd/tierq", tags) }
 func build(pkg string, tags []string) (string, error) {
 	binaries.Lock()
 	defer binaries.Unlock()
-	list := strings.Join(tags, ",")
+	list := strings.Join(append([]string{"nomsgpack"}, tags...), ",") // the Makefile's tag: what it compiled serves here too
 	key := pkg + " " + list
 	if path, done := binaries.path[key]; done {
 		return path, nil
@@ -49,7 +49,7 @@ func build(pkg string, tags []string) (string, error) {
 		}
 	}
 	path := filepath.Join(binaries.dir, fmt.Sprintf("%s-%d", filepath.Base(pkg), len(binaries.path)))
-	cmd := exec.Command("go", "build", "-tags", list, "-o", path, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", list, "-o", path, pkg)
 	cmd.Dir = filepath.Dir(strings.TrimSpace(string(env)))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
