@@ -94,7 +94,8 @@ var commands = []struct {
 }
 
 // The table and the wide form of every command are as they were; the server's text does nothing to a terminal.
-func TestPrinted_A54(t *testing.T) {
+func TestPrinted(t *testing.T) {
+	t.Attr("proves", "A54")
 	for _, tc := range commands {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFake(t)
@@ -139,7 +140,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 // Every command prints JSON that parses, one document or one a line, and nothing else; ids alone with -o name.
-func TestFormats_A54(t *testing.T) {
+func TestFormats(t *testing.T) {
+	t.Attr("proves", "A54")
 	for _, tc := range commands {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFake(t)

@@ -69,7 +69,8 @@ func TestKeysCreateInStore(t *testing.T) {
 	}
 }
 
-func TestKeysGenerate_A49(t *testing.T) {
+func TestKeysGenerate(t *testing.T) {
+	t.Attr("proves", "A49")
 	f := newFake(t)
 	one, other := f.cli(t, world{}, "keys", "generate"), f.cli(t, world{}, "keys", "generate")
 	for _, end := range []ended{one, other} {

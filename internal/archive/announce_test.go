@@ -39,7 +39,8 @@ func called(o job.Outcome) job.Outcome {
 }
 
 // The outcome and its attempts are in SQL when it is announced, and it is announced before Redis may forget it.
-func TestAnnounce_S4_P8(t *testing.T) {
+func TestAnnounce(t *testing.T) {
+	t.Attr("proves", "S4-P8")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		au := &audience{answer: func(ctx context.Context, outcomes []job.Outcome) error {
@@ -74,7 +75,8 @@ func TestAnnounce_S4_P8(t *testing.T) {
 	})
 }
 
-func TestAnnounceFails_S4_P8(t *testing.T) {
+func TestAnnounceFails(t *testing.T) {
+	t.Attr("proves", "S4-P8")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		r, deaf := &redis{}, errors.New("nobody listens")
 		au := &audience{answer: func(context.Context, []job.Outcome) error { return deaf }}

@@ -77,7 +77,8 @@ func TestChangesThatDoNotFit(t *testing.T) {
 	})
 }
 
-func TestChangesCursor_A60_A57(t *testing.T) {
+func TestChangesCursor(t *testing.T) {
+	t.Attr("proves", "A60 A57")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		for _, cursor := range []string{"0", "-1", "01", "+1", " 1", "1 ", "x", "1;sleep(5)", "9223372036854775808", "1e3", "１"} {
 			if _, _, err := a.Changes(t.Context(), cursor, 10); !errors.Is(err, job.ErrBadCursor) {

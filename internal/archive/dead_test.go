@@ -53,7 +53,8 @@ func dead(t *testing.T, a *archive.Archive, f job.Filter, size int) (all []job.D
 }
 
 // What is kept of a job that failed, for both causes that the watches find: all that its inspection and its next life need.
-func TestDeadLetterIsWhole_T_7_S0_P2_S1_P3_S4_T1_S4_T2(t *testing.T) {
+func TestDeadLetterIsWhole(t *testing.T) {
+	t.Attr("proves", "T-7 S0-P2 S1-P3 S4-T1 S4-T2")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -88,7 +89,8 @@ func TestDeadLetterIsWhole_T_7_S0_P2_S1_P3_S4_T1_S4_T2(t *testing.T) {
 	})
 }
 
-func TestDeadLists_S0_E3(t *testing.T) {
+func TestDeadLists(t *testing.T) {
+	t.Attr("proves", "S0-E3")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		// 5, 6 and 7 were discarded in the same millisecond; 8 is no dead letter, 9 has a new life that ended.

@@ -69,14 +69,16 @@ func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 	}
 }
 
-func TestSQLFrozen_F14(t *testing.T) {
+func TestSQLFrozen(t *testing.T) {
+	t.Attr("proves", "F14")
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Freeze, server.Thaw)
 	})
 }
 
-func TestSQLKilled_F14_F36(t *testing.T) {
+func TestSQLKilled(t *testing.T) {
+	t.Attr("proves", "F14 F36")
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Kill, server.Restart)
@@ -124,7 +126,8 @@ func TestStopWithoutSQL(t *testing.T) {
 }
 
 // The COMMIT is done, its answer is lost: doing it again finds the rows.
-func TestCommitAnswerLost_F40(t *testing.T) {
+func TestCommitAnswerLost(t *testing.T) {
+	t.Attr("proves", "F40")
 	t.Run("mariadb", func(t *testing.T) {
 		direct := archivetest.MariaDB(t)
 		cfg, err := mysql.ParseDSN(direct.MySQLDSN)
@@ -161,7 +164,8 @@ func TestCommitAnswerLost_F40(t *testing.T) {
 }
 
 // The connection breaks anywhere in a transaction.
-func TestConnectionCutAnywhere_F40(t *testing.T) {
+func TestConnectionCutAnywhere(t *testing.T) {
+	t.Attr("proves", "F40")
 	t.Run("mariadb", func(t *testing.T) {
 		cfg, err := mysql.ParseDSN(archivetest.MariaDB(t).MySQLDSN)
 		if err != nil {
@@ -191,7 +195,8 @@ func TestConnectionCutAnywhere_F40(t *testing.T) {
 	})
 }
 
-func TestReadOnly_F37(t *testing.T) {
+func TestReadOnly(t *testing.T) {
+	t.Attr("proves", "F37")
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		dsn := server.NewDatabase(t)

@@ -39,7 +39,8 @@ func listed(t *testing.T, a *archive.Archive, f job.Filter, size int) (ids []job
 }
 
 // A row of a list says what Find says, but for the result.
-func TestListRows_S0_T1_S1_T1(t *testing.T) {
+func TestListRows(t *testing.T) {
+	t.Attr("proves", "S0-T1 S1-T1")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -154,7 +155,8 @@ func TestCursorsAreStrict(t *testing.T) {
 }
 
 // One row per attempt, over all lives, in the transaction of the outcome; the last error is the latest attempt's.
-func TestAttempts_S1_P3_S4_T3_S3_I16(t *testing.T) {
+func TestAttempts(t *testing.T) {
+	t.Attr("proves", "S1-P3 S4-T3 S3-I16")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		first, second := failed(1), failed(1)

@@ -18,7 +18,8 @@ import (
 )
 
 // Several processes boot at once on an empty database.
-func TestMigrateAtOnce_S3_I12(t *testing.T) {
+func TestMigrateAtOnce(t *testing.T) {
+	t.Attr("proves", "S3-I12")
 	for name, fresh := range map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB} {
 		t.Run(name, func(t *testing.T) {
 			o := fresh(t)

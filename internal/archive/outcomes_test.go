@@ -41,7 +41,8 @@ func TestOutcomes(t *testing.T) {
 }
 
 // LivingOf has the rows of those that were asked for and have not ended.
-func TestLivingOf_F19(t *testing.T) {
+func TestLivingOf(t *testing.T) {
+	t.Attr("proves", "F19")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
 		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))

@@ -15,7 +15,8 @@ import (
 )
 
 // What the fast path stands on: an insert that finds its row reports no affected row.
-func TestRepeatChangesNothing_F05(t *testing.T) {
+func TestRepeatChangesNothing(t *testing.T) {
+	t.Attr("proves", "F05")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -43,7 +44,8 @@ func TestRepeatChangesNothing_F05(t *testing.T) {
 	})
 }
 
-func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
+func TestSQLsOutcomeWins(t *testing.T) {
+	t.Attr("proves", "S2-G4")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -94,7 +96,8 @@ func TestTwoEndingsInOneBatch(t *testing.T) {
 	})
 }
 
-func TestTwoProcessesRace_F26(t *testing.T) {
+func TestTwoProcessesRace(t *testing.T) {
+	t.Attr("proves", "F26")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, size = 4, 500
 		before := 0
@@ -231,7 +234,8 @@ func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
 	})
 }
 
-func TestAcknowledgeFails_S2_G4(t *testing.T) {
+func TestAcknowledgeFails(t *testing.T) {
+	t.Attr("proves", "S2-G4")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		gone := errors.New("redis is gone")
 		r := &redis{}

@@ -34,7 +34,8 @@ func promised(t *testing.T, a *archive.Archive, olderThan time.Duration, limit i
 }
 
 // The life of a promise: made once, found until it is kept, and the letter stays for the record.
-func TestRequeue_S0_P2_S1_P3(t *testing.T) {
+func TestRequeue(t *testing.T) {
+	t.Attr("proves", "S0-P2 S1-P3")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		a := s.Archive
 		w := start(t, a, &redis{}, archive.WriterOptions{})
@@ -232,7 +233,8 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 }
 
 // What a Redis took with it is promised again: requeues marked under another run without an outcome, and nothing else.
-func TestReopen_F19(t *testing.T) {
+func TestReopen(t *testing.T) {
+	t.Attr("proves", "F19")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3), discarded(4, 4))

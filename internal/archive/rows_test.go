@@ -22,7 +22,8 @@ func check(t *testing.T, table string, got, want map[string]any) {
 	}
 }
 
-func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
+func TestRows(t *testing.T) {
+	t.Attr("proves", "S2-T1 S2-T2 S2-P11")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -82,7 +83,8 @@ func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
 }
 
 // Both causes that the watches find reach the dead letter as they are.
-func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
+func TestDeadLetterCauses(t *testing.T) {
+	t.Attr("proves", "S2-S8 S2-T2")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -99,7 +101,8 @@ func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
 	})
 }
 
-func TestFind_S2_P11(t *testing.T) {
+func TestFind(t *testing.T) {
+	t.Attr("proves", "S2-P11")
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -118,7 +121,8 @@ func TestFind_S2_P11(t *testing.T) {
 	})
 }
 
-func TestResultBytesComeBackIdentical_S2_T1(t *testing.T) {
+func TestResultBytesComeBackIdentical(t *testing.T) {
+	t.Attr("proves", "S2-T1")
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)

@@ -16,7 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestPutRead_S1_P4(t *testing.T) {
+func TestPutRead(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	each(t, func(t *testing.T, s *Store) {
 		if err := s.Check(t.Context()); err != nil {
 			t.Fatal(err)

@@ -216,7 +216,8 @@ func TestOverload(t *testing.T) {
 
 // Each statement of SQL takes 300 ms: outcomes wait in the outbox up to its limit, then submits are refused and told when to come again, and
 // what the process keeps stays bounded; when SQL is fast again, everything drains.
-func TestSlowSQL_F14(t *testing.T) {
+func TestSlowSQL(t *testing.T) {
+	t.Attr("proves", "F14")
 	t.Parallel()
 	const limit = 150
 	c := newCluster(t)

@@ -76,7 +76,8 @@ func skewedTierq(t *testing.T) string {
 }
 
 // Three processes whose clocks are a minute behind, right, and a minute ahead serve one queue: nobody notices.
-func TestClocksApart_F35(t *testing.T) {
+func TestClocksApart(t *testing.T) {
+	t.Attr("proves", "F35")
 	t.Parallel()
 	bin := skewedTierq(t)
 	c := newCluster(t)

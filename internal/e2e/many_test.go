@@ -11,7 +11,8 @@ import (
 )
 
 // 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
-func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
+func TestThreeProcesses(t *testing.T) {
+	t.Attr("proves", "F61 S2-P14 S0-P5")
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server
@@ -65,7 +66,8 @@ func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
 }
 
 // 200 concurrent PAID submits to each of 3 processes at capacity minus one: exactly one of the 600 is accepted.
-func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
+func TestLastPlace(t *testing.T) {
+	t.Attr("proves", "F54 S2-N13 S2-P8 T-5")
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server
@@ -104,7 +106,8 @@ func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 }
 
 // A PUBLIC flood leaves room at the door for the better tiers: each is refused at its own share.
-func TestFloodLeavesRoom_A29_S2_G6(t *testing.T) {
+func TestFloodLeavesRoom(t *testing.T) {
+	t.Attr("proves", "A29 S2-G6")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100")

@@ -161,7 +161,8 @@ func (h *hammer) snapshot() []string {
 
 // MariaDB stands still: jobs go on finishing and polling as COMPLETED, readiness says DEGRADED and stays 200; afterwards every row is
 // there, once. The long suite does it for a minute.
-func TestSQLOutage_F14_S2_G4(t *testing.T) {
+func TestSQLOutage(t *testing.T) {
+	t.Attr("proves", "F14 S2-G4")
 	t.Parallel()
 	for name, out := range sqlOutages {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,8 @@ func (deaf) Wake()                  {}
 
 // 200 goroutines hold and want the two connections that submits have, so that those are refused; heartbeats, claims and endings have
 // connections of their own and notice nothing.
-func TestHeartbeatsHaveTheirOwnConnections_F32(t *testing.T) {
+func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
+	t.Attr("proves", "F32")
 	t.Parallel()
 	url := testkit.SharedRedisDB(t)
 	clients, err := queue.Connect(url)

@@ -75,7 +75,8 @@ func fill(t *testing.T, e *queuetest.Env, n int) (ids []job.ID) {
 // The order of starts over six partitions of one Redis, with the real scripts: strict in each partition; strict over the tiers, for what was
 // accepted before the first claim; and inside a tier out of the global order by a claim's worth, which is counted here. With a small base, where the
 // score is a promise, the order of scores is exact.
-func TestPartitionsOrder_S2_P2_S0_N5(t *testing.T) {
+func TestPartitionsOrder(t *testing.T) {
+	t.Attr("proves", "S2-P2 S0-N5")
 	t.Parallel()
 	for _, c := range []struct {
 		name string

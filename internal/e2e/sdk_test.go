@@ -15,7 +15,8 @@ import (
 
 // The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: 10,000 submits are
 // 10,000 jobs, no more and no less.
-func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
+func TestSDKNeverDoubles(t *testing.T) {
+	t.Attr("proves", "S1-P6 F27")
 	t.Parallel()
 	c := newCluster(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) // a killed server's is not given to anybody else meanwhile

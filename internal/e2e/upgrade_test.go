@@ -52,7 +52,8 @@ func nextVersion(t *testing.T) string {
 
 // Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version. Both serve side by side,
 // each claims what the other accepted, and no client notices.
-func TestRollingUpgrade_F60(t *testing.T) {
+func TestRollingUpgrade(t *testing.T) {
+	t.Attr("proves", "F60")
 	t.Parallel()
 	c := newCluster(t)
 	old, next := c.bin, nextVersion(t)

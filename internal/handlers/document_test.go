@@ -142,7 +142,8 @@ func (d *delivery) attempt() (string, error) {
 }
 
 // One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets the document twice.
-func TestForward_S3_I13_S3_I14_S3_Q5_S3_I3_S3_I11_S3_S9_S3_S13(t *testing.T) {
+func TestForward(t *testing.T) {
+	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3 S3-I11 S3-S9 S3-S13")
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(201, `{"status":"MANAGED"}`)})
 	busy := endpoint(t, &downstream{lookup: unknownThere, after: "90", submit: func(call int) (int, string) {
 		if call == 0 {
@@ -169,7 +170,8 @@ func TestForward_S3_I13_S3_I14_S3_Q5_S3_I3_S3_I11_S3_S9_S3_S13(t *testing.T) {
 }
 
 // A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the lookups tell.
-func TestForwardAfterCrash_S3_I14(t *testing.T) {
+func TestForwardAfterCrash(t *testing.T) {
+	t.Attr("proves", "S3-I14")
 	crash := errors.New("the process died")
 	for _, keeps := range []int{0, 1, 2} { // saves that reach the store before the crash
 		got := make(chan struct{}, 10)
@@ -206,7 +208,8 @@ func TestForwardAfterCrash_S3_I14(t *testing.T) {
 }
 
 // What an endpoint knows already is not submitted; what it acknowledged is only looked up.
-func TestForwardLooksUpFirst_S3_I14_S3_S5_S3_S7_S3_S8(t *testing.T) {
+func TestForwardLooksUpFirst(t *testing.T) {
+	t.Attr("proves", "S3-I14 S3-S5 S3-S7 S3-S8")
 	has := endpoint(t, &downstream{lookup: always(200, `{"status":"MANAGED"}`)})
 	has2 := endpoint(t, &downstream{lookup: always(200, `{"status":"queued"}`)})
 	lost := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
@@ -226,7 +229,8 @@ func TestForwardLooksUpFirst_S3_I14_S3_S5_S3_S7_S3_S8(t *testing.T) {
 	}
 }
 
-func TestForwardFails_S3_S6_S3_S10_S3_S13(t *testing.T) {
+func TestForwardFails(t *testing.T) {
+	t.Attr("proves", "S3-S6 S3-S10 S3-S13")
 	down := endpoint(t, &downstream{lookup: unknownThere, submit: always(502, "")})
 	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
 	refuses := endpoint(t, &downstream{lookup: unknownThere, submit: always(400, "")})

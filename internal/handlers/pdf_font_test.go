@@ -23,7 +23,8 @@ func outline(t *testing.T, f *sfnt.Font, glyph sfnt.GlyphIndex) []sfnt.Segment {
 }
 
 // The font in the file draws for every character what the whole font draws for it.
-func TestPDFGlyphs_S1_P4(t *testing.T) {
+func TestPDFGlyphs(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	const text = "AzŁźßΩжЖ№€≤�"
 	var s shelf
 	if _, err := s.make(t.Context(), "GENERATE_PDF", document(t, map[string]any{"title": "x", "paragraphs": []string{text}}), nil); err != nil {

@@ -14,7 +14,8 @@ import (
 const jobKnown = "/jobs/" + string(knownID)
 
 // The seeds' own ways to submit and to look, with each of their words.
-func TestJobs_S0_E1_S1_E1(t *testing.T) {
+func TestJobs(t *testing.T) {
+	t.Attr("proves", "S0-E1 S1-E1")
 	r := newRooms(t)
 	rec := r.json("POST", "/jobs", `{"type":"PAIR","payload":{"A":1}}`, "X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","createdAt":"2026-05-01T11:31:57.961931Z","traceId":"trace-1"}`)
@@ -24,7 +25,8 @@ func TestJobs_S0_E1_S1_E1(t *testing.T) {
 	}
 }
 
-func TestAPIJobs_S4_E1_S4_N7(t *testing.T) {
+func TestAPIJobs(t *testing.T) {
+	t.Attr("proves", "S4-E1 S4-N7")
 	r := newRooms(t)
 	rec := r.json("POST", "/api/jobs", `{"jobType":"SIMULATION","payload":{"steps":[]},"maxRetryCount":1,"tier":"paid"}`, "X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"}`)
@@ -40,7 +42,8 @@ func TestAPIJobs_S4_E1_S4_N7(t *testing.T) {
 }
 
 // What is wrong is refused before anything is stored: in the words of the endpoint that was asked.
-func TestJobs_Validation_S4_P6_S4_P7(t *testing.T) {
+func TestJobs_Validation(t *testing.T) {
+	t.Attr("proves", "S4-P6 S4-P7")
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -72,7 +75,8 @@ func TestJobs_Validation_S4_P6_S4_P7(t *testing.T) {
 	}
 }
 
-func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18_S1_T1(t *testing.T) {
+func TestGetJob(t *testing.T) {
+	t.Attr("proves", "S0-E2 S1-E2 S4-E2 S3-I18 S1-T1")
 	j := done()
 	j.Worker = "host-2"
 	stored := []job.Attempt{{
@@ -131,7 +135,8 @@ func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {
 }
 
 // One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells it.
-func TestHistory_S3_I16_S4_S2(t *testing.T) {
+func TestHistory(t *testing.T) {
+	t.Attr("proves", "S3-I16 S4-S2")
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
 	released := job.Attempt{Number: 2, Outcome: "RELEASED"}
 	later := job.Attempt{Number: 3, Outcome: "LATER"}
@@ -171,7 +176,8 @@ func TestHistory_S3_I16_S4_S2(t *testing.T) {
 	}
 }
 
-func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
+func TestList(t *testing.T) {
+	t.Attr("proves", "S1-E3 S4-E2 S0-S1 S1-S1 S2-G9 S4-S1")
 	for _, path := range []string{"/admin/jobs", "/api/jobs"} {
 		for query, want := range map[string]struct {
 			filter job.Filter
@@ -211,7 +217,8 @@ func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
 	}
 }
 
-func TestList_BadInput_A21_A57_A60(t *testing.T) {
+func TestList_BadInput(t *testing.T) {
+	t.Attr("proves", "A21 A57 A60")
 	for query, field := range map[string]string{
 		"?limit=0": "limit", "?limit=101": "limit", "?limit=1e9": "limit", "?limit=": "limit", "?limit=5&limit=5": "limit",
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",

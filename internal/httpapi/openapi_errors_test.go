@@ -151,7 +151,8 @@ func (many) Validate() error {
 }
 
 // A small request does not get a great answer: no more fields are named than the description says.
-func TestOpenAPI_ManyWrongFields_A12(t *testing.T) {
+func TestOpenAPI_ManyWrongFields(t *testing.T) {
+	t.Attr("proves", "A12")
 	r := newRooms(t)
 	job.Handle(r.types, "MANY", func(context.Context, many) (any, error) { return nil, nil })
 	const body = `{"type":"MANY","payload":{}}`

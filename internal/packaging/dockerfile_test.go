@@ -55,7 +55,8 @@ func find(t *testing.T, stage []instruction, verb, part string) string {
 	return found[0]
 }
 
-func TestImage_S4_D2(t *testing.T) {
+func TestImage(t *testing.T) {
+	t.Attr("proves", "S4-D2")
 	stages := dockerfile(t)
 	last := stages[len(stages)-1]
 	if last[0] != (instruction{"FROM", "scratch"}) {

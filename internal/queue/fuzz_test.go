@@ -16,7 +16,8 @@ import (
 const fuzzedID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
 // A password is in no error about its URL, and in no address that a failed dial would name, wherever the rest of the URL is broken.
-func FuzzReadURL_A47(f *testing.F) {
+func FuzzReadURL(f *testing.F) {
+	f.Attr("proves", "A47")
 	const secret = "hunter2hunter2hunter2"
 	fuzz.Text(f, func(t *testing.T, text string) {
 		before, after, _ := strings.Cut(text, "\n")
@@ -84,7 +85,8 @@ func FuzzReadEvents(f *testing.F) {
 }
 
 // A page of the living begins where its cursor says, or nowhere.
-func FuzzReadPlace_A60(f *testing.F) {
+func FuzzReadPlace(f *testing.F) {
+	f.Attr("proves", "A60")
 	q := &Queue{opts: Options{Partitions: 4}}
 	fuzz.Text(f, func(t *testing.T, cursor string) {
 		p, err := q.readPlace(cursor)
@@ -175,7 +177,8 @@ func FuzzWord(f *testing.F) {
 }
 
 // A key of Redis is one of ours with its partition, or it is reported.
-func FuzzSplitKey_A58(f *testing.F) {
+func FuzzSplitKey(f *testing.F) {
+	f.Attr("proves", "A58")
 	q := &Queue{opts: Options{Partitions: 4}}
 	fuzz.Text(f, func(t *testing.T, key string) {
 		if !strings.HasPrefix(key, "{tierq:") { // the walk meets no others

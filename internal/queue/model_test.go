@@ -21,7 +21,8 @@ import (
 
 // TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each step, and the audit
 // must have nothing to say. -rapid.checks sets how many stories are told.
-func TestModel_S2_P13(t *testing.T) {
+func TestModel(t *testing.T) {
+	t.Attr("proves", "S2-P13")
 	t.Parallel()
 	small := func(o *queue.Options) { o.Nonce, o.Capacity, o.ScheduledLimit = "a", 10, 3 }
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {

@@ -17,7 +17,8 @@ import (
 
 // Three watches look again and again at one expired job, around the moment at which it may be taken back, and its worker's heartbeat comes within
 // 10 ms of that moment: the job is either kept or taken back once. Over the rounds both happen.
-func TestReclaimRacesHeartbeat_F26(t *testing.T) {
+func TestReclaimRacesHeartbeat(t *testing.T) {
+	t.Attr("proves", "F26")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

@@ -13,7 +13,8 @@ import (
 var watches = []job.Watch{job.Crashed, job.Stuck}
 
 // Both watches, the same script: back to the original place, one retry spent, out of both sets.
-func TestReclaim_S2_S7_S2_P3_S2_P7(t *testing.T) {
+func TestReclaim(t *testing.T) {
+	t.Attr("proves", "S2-S7 S2-P3 S2-P7")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
@@ -45,7 +46,8 @@ func TestReclaim_S2_S7_S2_P3_S2_P7(t *testing.T) {
 	})
 }
 
-func TestReclaimUntilSpent_S2_S8_S2_N4_S2_S2(t *testing.T) {
+func TestReclaimUntilSpent(t *testing.T) {
+	t.Attr("proves", "S2-S8 S2-N4 S2-S2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
@@ -141,7 +143,8 @@ func TestReclaimCancelled(t *testing.T) {
 	})
 }
 
-func TestReclaimPages_S2_P6(t *testing.T) {
+func TestReclaimPages(t *testing.T) {
+	t.Attr("proves", "S2-P6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		var batch []job.Submission
@@ -190,7 +193,8 @@ func TestReclaimPages_S2_P6(t *testing.T) {
 	})
 }
 
-func TestReclaimQuarantines_F53(t *testing.T) {
+func TestReclaimQuarantines(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID
@@ -210,7 +214,8 @@ func TestReclaimQuarantines_F53(t *testing.T) {
 }
 
 // The lease entry of one watch was lost: the other watch finds the job.
-func TestReclaimHalfALease_F53(t *testing.T) {
+func TestReclaimHalfALease(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestRelease_S2_P3(t *testing.T) {
+func TestRelease(t *testing.T) {
+	t.Attr("proves", "S2-P3")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		first, second := e.Put(t, job.Public), e.Put(t, job.Public)
@@ -31,7 +32,8 @@ func TestRelease_S2_P3(t *testing.T) {
 	})
 }
 
-func TestReleaseLater_S3_I11(t *testing.T) {
+func TestReleaseLater(t *testing.T) {
+	t.Attr("proves", "S3-I11")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Public)

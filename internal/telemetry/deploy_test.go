@@ -89,7 +89,8 @@ func (d dashboard) queries() (all []string) {
 	return all
 }
 
-func TestDashboardIsWhole_S1_E7(t *testing.T) {
+func TestDashboardIsWhole(t *testing.T) {
+	t.Attr("proves", "S1-E7")
 	d := readDashboard(t)
 	if d.SchemaVersion != 39 {
 		t.Errorf("schema version %d: pinned, so that an import does not migrate it", d.SchemaVersion)
@@ -165,7 +166,8 @@ func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	}
 }
 
-func TestPromtoolIsContent_S1_E7(t *testing.T) {
+func TestPromtoolIsContent(t *testing.T) {
+	t.Attr("proves", "S1-E7")
 	promtool := program(t, "promtool")
 	run := func(stdin string, args ...string) {
 		t.Helper()

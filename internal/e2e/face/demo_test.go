@@ -10,7 +10,8 @@ import (
 
 // Each scenario is clicked in a browser of its own, and plays to its end by the events of its own queue: what the stage shows then is how the story
 // ends.
-func TestDemo_Scenarios_S2_W4(t *testing.T) {
+func TestDemo_Scenarios(t *testing.T) {
+	t.Attr("proves", "S2-W4")
 	t.Parallel()
 	s := newSite(t)
 	type play struct {

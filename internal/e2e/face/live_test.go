@@ -35,8 +35,9 @@ func stayed(t *testing.T, tab *testkit.Tab) {
 	}
 }
 
-// TestDashboard_Live_S4_W1 looks at numbers, rows and countdowns that move by themselves, and stand still while somebody wants them to.
-func TestDashboard_Live_S4_W1(t *testing.T) {
+// TestDashboard_Live looks at numbers, rows and countdowns that move by themselves, and stand still while somebody wants them to.
+func TestDashboard_Live(t *testing.T) {
+	t.Attr("proves", "S4-W1")
 	t.Parallel()
 	s := newSite(t)
 	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 3600000})

@@ -68,8 +68,9 @@ func (j jobs) pages() []page {
 	}
 }
 
-// TestPages_S2_W1_S2_W5 looks at every page as everybody: it loads without a problem, fits every window, and has no barrier.
-func TestPages_S2_W1_S2_W5(t *testing.T) {
+// TestPages looks at every page as everybody: it loads without a problem, fits every window, and has no barrier.
+func TestPages(t *testing.T) {
+	t.Attr("proves", "S2-W1 S2-W5")
 	b := testkit.StartBrowser(t)
 	t.Run("open", func(t *testing.T) {
 		t.Parallel()

@@ -51,7 +51,8 @@ func choose(tab *testkit.Tab, selector, word string) {
 }
 
 // Jobs of several types are submitted by clicking, and followed to their results on the page that opens, which is never loaded again.
-func TestSubmitAndFollow_S2_W2_S2_W3(t *testing.T) {
+func TestSubmitAndFollow(t *testing.T) {
+	t.Attr("proves", "S2-W2 S2-W3")
 	t.Parallel()
 	s := newSite(t, "TIERQ_WORKERS=1")
 	tab := testkit.StartBrowser(t).Tab(t)
