@@ -64,12 +64,18 @@ func New(t testing.TB, o archive.Options) *Store {
 	if err := a.Migrate(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	return &Store{Archive: a, Options: o, DB: OpenSQL(t, o)}
+}
+
+// OpenSQL opens the database of o past any archive.
+func OpenSQL(t testing.TB, o archive.Options) *sql.DB {
+	t.Helper()
 	db, err := openSQL(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &Store{Archive: a, Options: o, DB: db}
+	return db
 }
 
 // Open opens one more archive on the same database.
