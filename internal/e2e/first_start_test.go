@@ -45,8 +45,8 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 	for name, killed := range firstStarts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
 			f := killed(t)
+			began := time.Now()
 			s := startServer(t, f.bin, f.env...)
 			whole := time.Since(began)
 			if err := s.Kill(); err != nil {
