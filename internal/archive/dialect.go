@@ -43,8 +43,9 @@ type dialect struct {
 	goose      goose.Dialect
 	migrations fs.FS
 
-	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same.
-	exclusive func(ctx context.Context, migrate func(*sql.DB) error) error
+	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same. It waits for those
+	// as its turn says.
+	exclusive func(ctx context.Context, wait turn, migrate func(*sql.DB) error) error
 }
 
 // verdict says what an error of the database means for the transaction that met it.

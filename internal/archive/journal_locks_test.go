@@ -75,7 +75,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		done(t, j.Accept(t.Context(), []job.Living{living(9)}))
-		waited := innodb(t, s, "row_lock_waits")
+		waited := innodb(t, s, "lock_row_lock_waits")
 		other := rival(t, s)
 		execute(t, other, "UPDATE accepted_jobs SET worker = 'x' WHERE job_id = ?", string(id(9)))
 		recorded := make(chan error, 1)

@@ -102,7 +102,7 @@ func TestTwoProcessesRace(t *testing.T) {
 		const rounds, size = 4, 500
 		before := 0
 		if s.Options.MySQLDSN != "" {
-			before = innodb(t, s, "deadlocks")
+			before = innodb(t, s, "lock_deadlocks")
 		}
 		var writers [2]*archive.Writer
 		var acks [2]*redis
@@ -147,7 +147,7 @@ func TestTwoProcessesRace(t *testing.T) {
 			t.Errorf("%+v %+v", one, two)
 		}
 		if s.Options.MySQLDSN != "" {
-			if n := innodb(t, s, "deadlocks") - before; n != 0 {
+			if n := innodb(t, s, "lock_deadlocks") - before; n != 0 {
 				t.Errorf("%d deadlocks", n)
 			}
 		}

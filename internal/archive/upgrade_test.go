@@ -35,7 +35,7 @@ func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 func TestUpgrade(t *testing.T) {
 	t.Attr("proves", "S1-T2 S4-T4")
 	everywhere(t, func(t *testing.T, a *Archive) {
-		err := a.dialect.exclusive(t.Context(), func(db *sql.DB) error {
+		err := a.dialect.exclusive(t.Context(), a.turn, func(db *sql.DB) error {
 			p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 			if err != nil {
 				return err

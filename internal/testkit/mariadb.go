@@ -38,6 +38,9 @@ func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 // StartMariaDB starts a mariadbd with empty system tables and returns when it answers: about a second on an idle machine,
 // most of it for making the tables. The caller stops it.
 func StartMariaDB(args ...string) (*MariaDB, error) {
+	if bin := mysqlProgram(); bin != "" {
+		return startMySQL(bin, args)
+	}
 	bin, err := program(installMariaDB, "mariadbd", "mysqld")
 	if err != nil {
 		return nil, err
@@ -121,9 +124,9 @@ func makeTables(install, dir, data string) error {
 
 // mariadbIs compares the data folder: on a port that somebody else took, another server would answer.
 func mariadbIs(addr, data string) error {
-	var got string
+	var got, version string
 	err := admin(dsn(addr, ""), func(ctx context.Context, db *sql.DB) error {
-		return db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&got)
+		return db.QueryRowContext(ctx, "SELECT @@datadir, VERSION()").Scan(&got, &version)
 	})
 	if err != nil {
 		return err
@@ -131,7 +134,7 @@ func mariadbIs(addr, data string) error {
 	if filepath.Clean(got) != data {
 		return fmt.Errorf("a server with the data in %s answers, not ours", got)
 	}
-	return nil
+	return met("sql", version)
 }
 
 // admin runs do on a connection of its own, for at most 10 s. The driver's own log is kept out of the test's output: while a

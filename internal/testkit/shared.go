@@ -103,6 +103,7 @@ func StopShared() {
 		shared.mariadb.Stop()
 		shared.mariadb = nil
 	}
+	removeMySQLTemplate()
 	stopBrowser()
 	removeBinaries()
 }
