@@ -37,6 +37,7 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 // watch: only what runs for longer than its maximum by the new clock is taken back, at the price of one retry. What a jump back delays is still
 // there, and runs when the clock is there again.
 func TestRedisClockJumps_F34(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		jump    string
 		offset  time.Duration

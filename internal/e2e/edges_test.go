@@ -188,6 +188,7 @@ const (
 // While a server is attacked at its edges, others are served and its memory stays within its bound.
 func TestEdges(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	e := newEdge(t, "TIERQ_H2C=on", "TIERQ_WORKERS=2")
 	for _, one := range []struct {
 		name   string

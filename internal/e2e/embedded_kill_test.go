@@ -15,12 +15,10 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// embeddedKills is how often the loop kills the server.
-const embeddedKills = 50
-
 // An embedded server is killed again and again under load: every 202 ends with one outcome, and every key made one job.
 func TestEmbeddedKilledInALoop_F07(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	e := newEmbedded(t)
 	file := filepath.Join(t.TempDir(), "runs")
 	l := newEmbeddedLoad(t, file)

@@ -31,6 +31,7 @@ return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 // time: some milliseconds by what Redis itself counts.
 func TestExpiredBacklog_F57(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	ctx := t.Context()
 	worker := c.start("TIERQ_WORKERS=1")

@@ -17,6 +17,7 @@ import (
 // Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back, with its id, its arrival
 // and its place, a requeue that it forgot is made again, and each ends once: also the one that a zombie held meanwhile, and then reports.
 func TestJournalOutlivesRedis_F19(t *testing.T) {
+	t.Parallel()
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()

@@ -77,6 +77,7 @@ func TestKilledMidJob_F01_S2_P7_S0_P6_S3_Q4_T_4(t *testing.T) {
 
 // Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
 func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
@@ -130,6 +131,7 @@ func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
 
 // The same points on the way of a dead letter: wherever the process is killed, there is one row.
 func TestKilledWhileDiscarding_F06(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		attempts    int // in all; the last one is the dead letter's
@@ -240,6 +242,7 @@ func TestShortFreeze_F11(t *testing.T) {
 
 // Retries exhausted by crashes and by hanging: the dead letter says so.
 func TestRetriesExhausted_S2_T2_S2_S8_S0_P1_T_4_T_7(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ name, body, cause string }{
 		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED"},
 		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED"},

@@ -13,6 +13,7 @@ import (
 // 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
 func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	var servers []*server
 	for range 3 {

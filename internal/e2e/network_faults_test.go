@@ -21,6 +21,7 @@ import (
 
 // A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and no connection is left of it.
 func TestRedisLine(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		w    testkit.Weather
@@ -98,6 +99,7 @@ func TestSQLLine_F30(t *testing.T) {
 // Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate, nor is anything left.
 func TestClientsHangUp_F55(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	s := c.start()
 	l := c.underLoad(s, 2, 0)

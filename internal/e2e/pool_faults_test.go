@@ -142,6 +142,7 @@ func TestFrozenBookkeepers_F12(t *testing.T) {
 // On one thread, with a collector that never rests and memory for nothing, processes are killed all the time: nothing is lost or doubled.
 func TestKillsInTightQuarters_F58(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	tight := []string{"GOMAXPROCS=1", "GOGC=10", "GOMEMLIMIT=24MiB", "TIERQ_WORKERS=8"}
 	api := c.start(append(tight, "TIERQ_ROLES=api,recovery")...)

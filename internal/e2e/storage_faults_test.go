@@ -128,6 +128,7 @@ func TestDamagedAOF_F18(t *testing.T) {
 // The disk of the AOF is full. Synced every second, Redis refuses writes (MISCONF) until there is room; synced always, it ends itself, and is
 // started again. Nothing accepted is lost either way.
 func TestDiskFull_F43(t *testing.T) {
+	t.Parallel()
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			t.Parallel()
