@@ -70,6 +70,7 @@ func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 }
 
 func TestSQLFrozen_F14(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Freeze, server.Thaw)
@@ -77,6 +78,7 @@ func TestSQLFrozen_F14(t *testing.T) {
 }
 
 func TestSQLKilled_F14_F36(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Kill, server.Restart)
@@ -85,6 +87,7 @@ func TestSQLKilled_F14_F36(t *testing.T) {
 
 // With nothing to write the writer looks for itself when SQL is back.
 func TestDownEndsByItself(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
@@ -107,6 +110,7 @@ func TestDownEndsByItself(t *testing.T) {
 
 // A stop while SQL is away ends soon and leaves the rest to the outbox.
 func TestStopWithoutSQL(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
@@ -125,6 +129,7 @@ func TestStopWithoutSQL(t *testing.T) {
 
 // The COMMIT is done, its answer is lost: doing it again finds the rows.
 func TestCommitAnswerLost_F40(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		direct := archivetest.MariaDB(t)
 		cfg, err := mysql.ParseDSN(direct.MySQLDSN)
@@ -162,6 +167,7 @@ func TestCommitAnswerLost_F40(t *testing.T) {
 
 // The connection breaks anywhere in a transaction.
 func TestConnectionCutAnywhere_F40(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		cfg, err := mysql.ParseDSN(archivetest.MariaDB(t).MySQLDSN)
 		if err != nil {
@@ -192,6 +198,7 @@ func TestConnectionCutAnywhere_F40(t *testing.T) {
 }
 
 func TestReadOnly_F37(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		dsn := server.NewDatabase(t)

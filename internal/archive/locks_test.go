@@ -49,6 +49,7 @@ func waits(t *testing.T, s *archivetest.Store, before, n int) {
 }
 
 func TestDeadlock_F38(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
 		r := &redis{}
@@ -84,6 +85,7 @@ func TestDeadlock_F38(t *testing.T) {
 }
 
 func TestLockWait_F39(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t) // its counters are ours alone
 		for name, commit := range map[string]bool{"rival-commits": true, "rival-rolls-back": false} {

@@ -16,6 +16,7 @@ import (
 
 // What the fast path stands on: an insert that finds its row reports no affected row.
 func TestRepeatChangesNothing_F05(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -44,6 +45,7 @@ func TestRepeatChangesNothing_F05(t *testing.T) {
 }
 
 func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -78,6 +80,7 @@ func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
 
 // The same ending twice in one batch, and two different ones.
 func TestTwoEndingsInOneBatch(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -95,6 +98,7 @@ func TestTwoEndingsInOneBatch(t *testing.T) {
 }
 
 func TestTwoProcessesRace_F26(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, size = 4, 500
 		before := 0
@@ -153,6 +157,7 @@ func TestTwoProcessesRace_F26(t *testing.T) {
 }
 
 func TestBadRowAlone(t *testing.T) {
+	t.Parallel()
 	bad := map[string]func(*job.Outcome){
 		"type too long":   func(o *job.Outcome) { o.Type = strings.Repeat("X", 101) },
 		"worker too long": func(o *job.Outcome) { o.Attempts = []job.Attempt{{Number: 1, Worker: strings.Repeat("w", 256)}} },
@@ -199,6 +204,7 @@ func TestBadRowAlone(t *testing.T) {
 }
 
 func TestSeveralBadRows(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -215,6 +221,7 @@ func TestSeveralBadRows(t *testing.T) {
 
 // 500 results of 64 KiB are more than one packet may hold.
 func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		batch := many(500)
@@ -232,6 +239,7 @@ func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
 }
 
 func TestAcknowledgeFails_S2_G4(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		gone := errors.New("redis is gone")
 		r := &redis{}
@@ -252,6 +260,7 @@ func TestAcknowledgeFails_S2_G4(t *testing.T) {
 }
 
 func TestPartitionsAreAcknowledgedApart(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		var mu sync.Mutex
 		calls := map[string]bool{}

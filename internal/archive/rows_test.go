@@ -23,6 +23,7 @@ func check(t *testing.T, table string, got, want map[string]any) {
 }
 
 func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -83,6 +84,7 @@ func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
 
 // Both causes that the watches find reach the dead letter as they are.
 func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -100,6 +102,7 @@ func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
 }
 
 func TestFind_S2_P11(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -119,6 +122,7 @@ func TestFind_S2_P11(t *testing.T) {
 }
 
 func TestResultBytesComeBackIdentical_S2_T1(t *testing.T) {
+	t.Parallel()
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)
@@ -142,6 +146,7 @@ func TestResultBytesComeBackIdentical_S2_T1(t *testing.T) {
 }
 
 func TestZeroTimesAreNull(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		o := completed(1)
@@ -159,6 +164,7 @@ func TestZeroTimesAreNull(t *testing.T) {
 }
 
 func TestRequeuedGeneration(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, failed(1), failed(2))
@@ -190,6 +196,7 @@ func TestRequeuedGeneration(t *testing.T) {
 
 // The id column is ascii, the connection utf8mb4: the key must still be usable.
 func TestFindUsesTheKey(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archivetest.MariaDB(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})

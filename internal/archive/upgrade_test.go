@@ -33,6 +33,7 @@ func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 
 // The schema has versions, each database notes its own, and what an older tierq wrote is still there after an upgrade.
 func TestUpgrade_S1_T2_S4_T4(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
 		err := a.dialect.exclusive(t.Context(), func(db *sql.DB) error {
 			p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
