@@ -162,6 +162,7 @@ func begin(t *testing.T, s *Server, text string) (string, error) {
 
 // Waits and streams outlive the server's own limits, and a drain lets them go.
 func TestH2C_WaitsAndStreams_A16_A24(t *testing.T) {
+	t.Parallel()
 	r := newRooms(t)
 	draining := make(chan struct{})
 	entered := make(chan struct{}, 2)
@@ -291,6 +292,7 @@ func TestH2C_ManyStreams_A18(t *testing.T) {
 
 // Headers without an end, headers that unpack to megabytes, and control frames whose answers nobody reads: the connection ends, and no other.
 func TestH2C_Floods_A18_A19(t *testing.T) {
+	t.Parallel()
 	s, client := serveH2C(t, newRooms(t), nil)
 	var before, after runtime.MemStats
 	runtime.GC()

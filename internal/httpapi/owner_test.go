@@ -64,6 +64,7 @@ func TestOwner_SomebodyElsesJobIsNotThere_A01_A02(t *testing.T) {
 
 // The job of a key is everything to that key, and to operators what their role allows.
 func TestOwner_SeesItsOwn_A01_A02(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]struct {
 		owner  string
 		caller job.Caller

@@ -42,6 +42,7 @@ var whoMay = map[string]string{
 
 // Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and nobody else is.
 func TestPermissions_A25_A26_A50(t *testing.T) {
+	t.Parallel()
 	for _, route := range Routes() {
 		at := route.Method + " " + route.Path
 		may, listed := whoMay[at]
@@ -130,6 +131,7 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 
 // No other spelling of an address, no other method and no header that names another leads past a permission.
 func TestPermissions_NoWayAround_A25(t *testing.T) {
+	t.Parallel()
 	never := func(r *rooms) {
 		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { r.tb.Error("listed"); return nil, "", nil }
 		r.cancel = func(job.ID) (job.Word, error) { r.tb.Error("cancelled"); return job.WasCancelled, nil }

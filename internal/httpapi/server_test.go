@@ -53,6 +53,7 @@ func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
 }
 
 func TestServer_RawRequests_A10_A12_A13_A19_A20_A27(t *testing.T) {
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
@@ -98,6 +99,7 @@ func TestServer_RawRequests_A10_A12_A13_A19_A20_A27(t *testing.T) {
 }
 
 func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	for name, request := range map[string]string{
@@ -181,6 +183,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 
 // A body that comes too slowly is answered in the one shape, and the connection ends.
 func TestServer_ASlowBody_A15(t *testing.T) {
+	t.Parallel()
 	r := newRooms(t)
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, Limits{}, nil)
 	s.server.ReadTimeout = 200 * time.Millisecond

@@ -1,5 +1,0 @@
-//go:build long
-
-package e2e
-
-const embeddedKills = 50
