@@ -139,6 +139,7 @@ func TestWatchMany(t *testing.T) {
 
 // Statistics come again and again, in lines of JSON if JSON is asked for, and go on when the server is back.
 func TestStatsWatch(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	n := 0
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {

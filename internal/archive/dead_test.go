@@ -55,6 +55,7 @@ func dead(t *testing.T, a *archive.Archive, f job.Filter, size int) (all []job.D
 // What is kept of a job that failed, for both causes that the watches find: all that its inspection and its next life need.
 func TestDeadLetterIsWhole(t *testing.T) {
 	t.Attr("proves", "T-7 S0-P2 S1-P3 S4-T1 S4-T2")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -91,6 +92,7 @@ func TestDeadLetterIsWhole(t *testing.T) {
 
 func TestDeadLists(t *testing.T) {
 	t.Attr("proves", "S0-E3")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		// 5, 6 and 7 were discarded in the same millisecond; 8 is no dead letter, 9 has a new life that ended.
@@ -139,6 +141,7 @@ func TestDeadLists(t *testing.T) {
 
 // Two lives of a job recorded in the wrong order leave two open letters, perhaps of one millisecond: no page repeats or misses one.
 func TestDeadListsBothLives(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		second := discarded(1, 1)
@@ -154,6 +157,7 @@ func TestDeadListsBothLives(t *testing.T) {
 }
 
 func TestEachDead(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := make([]job.Outcome, 250)
@@ -188,6 +192,7 @@ func TestEachDead(t *testing.T) {
 
 // A filter that few letters pass does not make a page look at more than 5,000 rows.
 func TestDeadLooksAtBoundedRows(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := make([]job.Outcome, 5003)

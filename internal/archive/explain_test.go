@@ -56,6 +56,7 @@ func (a *Archive) queries() map[string]string {
 // No statement of a list reads a table without a key, nor sorts more than the page that it shows, whatever it is filtered by. (At a million jobs
 // the plans are the same: TestListsAtDepth.)
 func TestListsUseTheirIndexes(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
 		fill(t, a, explainRows)
 		id := firstID(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "") + "-7000-8000-000000000000"

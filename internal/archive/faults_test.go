@@ -71,6 +71,7 @@ func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 
 func TestSQLFrozen(t *testing.T) {
 	t.Attr("proves", "F14")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Freeze, server.Thaw)
@@ -79,6 +80,7 @@ func TestSQLFrozen(t *testing.T) {
 
 func TestSQLKilled(t *testing.T) {
 	t.Attr("proves", "F14 F36")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		outage(t, server, server.Kill, server.Restart)
@@ -87,6 +89,7 @@ func TestSQLKilled(t *testing.T) {
 
 // With nothing to write the writer looks for itself when SQL is back.
 func TestDownEndsByItself(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
@@ -109,6 +112,7 @@ func TestDownEndsByItself(t *testing.T) {
 
 // A stop while SQL is away ends soon and leaves the rest to the outbox.
 func TestStopWithoutSQL(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
@@ -128,6 +132,7 @@ func TestStopWithoutSQL(t *testing.T) {
 // The COMMIT is done, its answer is lost: doing it again finds the rows.
 func TestCommitAnswerLost(t *testing.T) {
 	t.Attr("proves", "F40")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		direct := archivetest.MariaDB(t)
 		cfg, err := mysql.ParseDSN(direct.MySQLDSN)
@@ -166,6 +171,7 @@ func TestCommitAnswerLost(t *testing.T) {
 // The connection breaks anywhere in a transaction.
 func TestConnectionCutAnywhere(t *testing.T) {
 	t.Attr("proves", "F40")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		cfg, err := mysql.ParseDSN(archivetest.MariaDB(t).MySQLDSN)
 		if err != nil {
@@ -197,6 +203,7 @@ func TestConnectionCutAnywhere(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	t.Attr("proves", "F37")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		dsn := server.NewDatabase(t)

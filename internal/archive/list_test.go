@@ -41,6 +41,7 @@ func listed(t *testing.T, a *archive.Archive, f job.Filter, size int) (ids []job
 // A row of a list says what Find says, but for the result.
 func TestListRows(t *testing.T) {
 	t.Attr("proves", "S0-T1 S1-T1")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -64,6 +65,7 @@ func TestListRows(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := []job.Outcome{completed(1), failed(2), cancelled(3), completed(4), failed(5), failed(6), failed(7)}
@@ -115,6 +117,7 @@ func TestListFilters(t *testing.T) {
 
 // A filter that few jobs pass does not make a page look at more than 5,000 rows.
 func TestListLooksAtBoundedRows(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := many(5001)
@@ -136,6 +139,7 @@ func TestListLooksAtBoundedRows(t *testing.T) {
 }
 
 func TestCursorsAreStrict(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		for _, cursor := range []string{
 			"x", "~", string(id(1)) + " ", "019A0000-0000-7000-8000-000000000100", "1_1_019A0000-0000-7000-8000-000000000100", "1", "1_", "_1_", "+1_1_",
@@ -157,6 +161,7 @@ func TestCursorsAreStrict(t *testing.T) {
 // One row per attempt, over all lives, in the transaction of the outcome; the last error is the latest attempt's.
 func TestAttempts(t *testing.T) {
 	t.Attr("proves", "S1-P3 S4-T3 S3-I16")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		first, second := failed(1), failed(1)

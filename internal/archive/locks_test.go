@@ -50,6 +50,7 @@ func waits(t *testing.T, s *archivetest.Store, before, n int) {
 
 func TestDeadlock(t *testing.T) {
 	t.Attr("proves", "F38")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
 		r := &redis{}
@@ -86,6 +87,7 @@ func TestDeadlock(t *testing.T) {
 
 func TestLockWait(t *testing.T) {
 	t.Attr("proves", "F39")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t) // its counters are ours alone
 		for name, commit := range map[string]bool{"rival-commits": true, "rival-rolls-back": false} {

@@ -16,6 +16,7 @@ import (
 // page looks at no more than five thousand rows.
 func TestListsOfOneOwner(t *testing.T) {
 	t.Attr("proves", "A01")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none, others, quoted := "k234567k234567ab", "", "key-1", "' OR 1=1 --"
@@ -97,6 +98,7 @@ func numbersOf(items []job.Job) (all string) {
 // A tally of one owner's counts his: of jobs, of times, of lives.
 func TestTallyOfOneOwner(t *testing.T) {
 	t.Attr("proves", "A01")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none := "k234567k234567ab", ""

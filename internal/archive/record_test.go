@@ -17,6 +17,7 @@ import (
 // What the fast path stands on: an insert that finds its row reports no affected row.
 func TestRepeatChangesNothing(t *testing.T) {
 	t.Attr("proves", "F05")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -46,6 +47,7 @@ func TestRepeatChangesNothing(t *testing.T) {
 
 func TestSQLsOutcomeWins(t *testing.T) {
 	t.Attr("proves", "S2-G4")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -80,6 +82,7 @@ func TestSQLsOutcomeWins(t *testing.T) {
 
 // The same ending twice in one batch, and two different ones.
 func TestTwoEndingsInOneBatch(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -98,6 +101,7 @@ func TestTwoEndingsInOneBatch(t *testing.T) {
 
 func TestTwoProcessesRace(t *testing.T) {
 	t.Attr("proves", "F26")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, size = 4, 500
 		before := 0
@@ -156,6 +160,7 @@ func TestTwoProcessesRace(t *testing.T) {
 }
 
 func TestBadRowAlone(t *testing.T) {
+	t.Parallel()
 	bad := map[string]func(*job.Outcome){
 		"type too long":   func(o *job.Outcome) { o.Type = strings.Repeat("X", 101) },
 		"worker too long": func(o *job.Outcome) { o.Attempts = []job.Attempt{{Number: 1, Worker: strings.Repeat("w", 256)}} },
@@ -202,6 +207,7 @@ func TestBadRowAlone(t *testing.T) {
 }
 
 func TestSeveralBadRows(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -218,6 +224,7 @@ func TestSeveralBadRows(t *testing.T) {
 
 // 500 results of 64 KiB are more than one packet may hold.
 func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		batch := many(500)
@@ -236,6 +243,7 @@ func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
 
 func TestAcknowledgeFails(t *testing.T) {
 	t.Attr("proves", "S2-G4")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		gone := errors.New("redis is gone")
 		r := &redis{}
@@ -256,6 +264,7 @@ func TestAcknowledgeFails(t *testing.T) {
 }
 
 func TestPartitionsAreAcknowledgedApart(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		var mu sync.Mutex
 		calls := map[string]bool{}

@@ -23,6 +23,7 @@ func check(t *testing.T, table string, got, want map[string]any) {
 
 func TestRows(t *testing.T) {
 	t.Attr("proves", "S2-T1 S2-T2 S2-P11")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -84,6 +85,7 @@ func TestRows(t *testing.T) {
 // Both causes that the watches find reach the dead letter as they are.
 func TestDeadLetterCauses(t *testing.T) {
 	t.Attr("proves", "S2-S8 S2-T2")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -102,6 +104,7 @@ func TestDeadLetterCauses(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	t.Attr("proves", "S2-P11")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -122,6 +125,7 @@ func TestFind(t *testing.T) {
 
 func TestResultBytesComeBackIdentical(t *testing.T) {
 	t.Attr("proves", "S2-T1")
+	t.Parallel()
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)
@@ -145,6 +149,7 @@ func TestResultBytesComeBackIdentical(t *testing.T) {
 }
 
 func TestZeroTimesAreNull(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		o := completed(1)
@@ -162,6 +167,7 @@ func TestZeroTimesAreNull(t *testing.T) {
 }
 
 func TestRequeuedGeneration(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, failed(1), failed(2))
@@ -193,6 +199,7 @@ func TestRequeuedGeneration(t *testing.T) {
 
 // The id column is ascii, the connection utf8mb4: the key must still be usable.
 func TestFindUsesTheKey(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archivetest.MariaDB(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})

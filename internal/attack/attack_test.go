@@ -29,7 +29,7 @@ func TestAttacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer target.client.CloseIdleConnections()
-	target.patience = 10 * time.Second // everything else is being tested beside it
+	target.patience = 30 * time.Second // everything else is being tested beside it
 
 	all := target.Sweep(context.WithoutCancel(t.Context()), func(Attack) bool { return true }, func(Attack) {})
 	for _, r := range all {

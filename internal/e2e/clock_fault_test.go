@@ -38,6 +38,7 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 // there, and runs when the clock is there again.
 func TestRedisClockJumps(t *testing.T) {
 	t.Attr("proves", "F34")
+	t.Parallel()
 	for _, tc := range []struct {
 		jump    string
 		offset  time.Duration

@@ -67,10 +67,8 @@ func skewedTierq(t *testing.T) string {
 		}
 	}
 	bin := filepath.Join(dir, "tierq")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-tags", "failpoint", "-o", bin, "./cmd/tierq")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := testkit.BuildChanged(t.Context(), bin, filepath.Join(dir, "overlay.json"), "failpoint"); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

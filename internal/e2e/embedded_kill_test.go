@@ -15,13 +15,11 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// embeddedKills is how often the loop kills the server.
-const embeddedKills = 50
-
 // An embedded server is killed again and again under load: every 202 ends with one outcome, and every key made one job.
 func TestEmbeddedKilledInALoop(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
+	heavy(t)
 	e := newEmbedded(t)
 	file := filepath.Join(t.TempDir(), "runs")
 	l := newEmbeddedLoad(t, file)

@@ -32,6 +32,7 @@ return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 func TestExpiredBacklog(t *testing.T) {
 	t.Attr("proves", "F57")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	ctx := t.Context()
 	worker := c.start("TIERQ_WORKERS=1")

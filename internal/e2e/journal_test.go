@@ -18,6 +18,7 @@ import (
 // and its place, a requeue that it forgot is made again, and each ends once: also the one that a zombie held meanwhile, and then reports.
 func TestJournalOutlivesRedis(t *testing.T) {
 	t.Attr("proves", "F19")
+	t.Parallel()
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()

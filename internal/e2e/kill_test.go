@@ -79,6 +79,7 @@ func TestKilledMidJob(t *testing.T) {
 // Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
 func TestKilledAtPoint(t *testing.T) {
 	t.Attr("proves", "S2-P20 S4-P9")
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
@@ -133,6 +134,7 @@ func TestKilledAtPoint(t *testing.T) {
 // The same points on the way of a dead letter: wherever the process is killed, there is one row.
 func TestKilledWhileDiscarding(t *testing.T) {
 	t.Attr("proves", "F06")
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		attempts    int // in all; the last one is the dead letter's
@@ -246,6 +248,7 @@ func TestShortFreeze(t *testing.T) {
 // Retries exhausted by crashes and by hanging: the dead letter says so.
 func TestRetriesExhausted(t *testing.T) {
 	t.Attr("proves", "S2-T2 S2-S8 S0-P1 T-4 T-7")
+	t.Parallel()
 	for _, tc := range []struct{ name, body, cause string }{
 		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED"},
 		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED"},

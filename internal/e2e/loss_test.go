@@ -14,6 +14,7 @@ import (
 // changes nothing, not even under the ids that nobody knows any more; and work goes on.
 func TestLossIsCounted(t *testing.T) {
 	t.Attr("proves", "F19")
+	t.Parallel()
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()

@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
+// 3 server processes, thousands of jobs, no faults: every handler ran exactly once, one row each.
 func TestThreeProcesses(t *testing.T) {
 	t.Attr("proves", "F61 S2-P14 S0-P5")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	var servers []*server
 	for range 3 {
 		servers = append(servers, c.start("TIERQ_CAPACITY=100000"))
 	}
 	file := filepath.Join(t.TempDir(), "runs")
-	const jobs = 10_000
+	const jobs = manyJobs
 	ids := make([]string, jobs)
 	var next atomic.Int64
 	var clients sync.WaitGroup
-	for n := range 24 {
+	for n := range 12 {
 		clients.Go(func() {
 			s := servers[n%3]
 			for i := next.Add(1) - 1; i < jobs; i = next.Add(1) - 1 {

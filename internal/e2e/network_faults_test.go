@@ -21,6 +21,7 @@ import (
 
 // A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and no connection is left of it.
 func TestRedisLine(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		w    testkit.Weather
@@ -101,6 +102,7 @@ func TestSQLLine(t *testing.T) {
 func TestClientsHangUp(t *testing.T) {
 	t.Attr("proves", "F55")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	s := c.start()
 	l := c.underLoad(s, 2, 0)

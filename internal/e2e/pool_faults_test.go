@@ -145,6 +145,7 @@ func TestFrozenBookkeepers(t *testing.T) {
 func TestKillsInTightQuarters(t *testing.T) {
 	t.Attr("proves", "F58")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	tight := []string{"GOMAXPROCS=1", "GOGC=10", "GOMEMLIMIT=24MiB", "TIERQ_WORKERS=8"}
 	api := c.start(append(tight, "TIERQ_ROLES=api,recovery")...)

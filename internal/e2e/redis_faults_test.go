@@ -36,6 +36,7 @@ func again(every time.Duration, do func()) (end func()) {
 
 // What a Redis may do to its clients while it runs: each under load, with a job whose lease spans it.
 func TestRedisMisbehaves(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		out  time.Duration

@@ -22,13 +22,18 @@ func TestRequeue(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			one, two := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
+			one, two := c.start("TIERQ_ROLES=api,recovery"), c.start("TIERQ_ROLES=api,recovery")
+			worker := c.start("TIERQ_ROLES=worker")
 			id := one.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 			c.settled(20*time.Second, id)
 			if when == "a day after" {
 				if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 {
 					t.Fatal("Redis did not have it")
 				}
+			}
+			// The second life must not end, and so be another dead letter, before the last of the eight has come.
+			if err := worker.Freeze(); err != nil {
+				t.Fatal(err)
 			}
 			var codes [8]int
 			var all sync.WaitGroup
@@ -42,6 +47,9 @@ func TestRequeue(t *testing.T) {
 			slices.Sort(codes[:])
 			if codes[0] != 202 || codes[1] != 409 || codes[7] != 409 {
 				t.Errorf("eight at once: %v, want one 202", codes)
+			}
+			if err := worker.Thaw(); err != nil {
+				t.Fatal(err)
 			}
 			testkit.Eventually(t, 15*time.Second, "the second life has ended", func() (bool, string) {
 				var lives, open int

@@ -131,6 +131,7 @@ func TestDamagedAOF(t *testing.T) {
 // started again. Nothing accepted is lost either way.
 func TestDiskFull(t *testing.T) {
 	t.Attr("proves", "F43")
+	t.Parallel()
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			t.Parallel()

@@ -164,6 +164,7 @@ func begin(t *testing.T, s *Server, text string) (string, error) {
 // Waits and streams outlive the server's own limits, and a drain lets them go.
 func TestH2C_WaitsAndStreams(t *testing.T) {
 	t.Attr("proves", "A16 A24")
+	t.Parallel()
 	r := newRooms(t)
 	draining := make(chan struct{})
 	entered := make(chan struct{}, 2)
@@ -296,6 +297,7 @@ func TestH2C_ManyStreams(t *testing.T) {
 // Headers without an end, headers that unpack to megabytes, and control frames whose answers nobody reads: the connection ends, and no other.
 func TestH2C_Floods(t *testing.T) {
 	t.Attr("proves", "A18 A19")
+	t.Parallel()
 	s, client := serveH2C(t, newRooms(t), nil)
 	var before, after runtime.MemStats
 	runtime.GC()

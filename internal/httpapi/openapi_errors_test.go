@@ -108,6 +108,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 // Every error that the description has of an operation can happen there, and has the shape it says. The shape is what provoke's calls are
 // held to; a 500 can happen everywhere, and is provoked where it happens.
 func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
+	t.Parallel()
 	c, err := described()
 	if err != nil {
 		t.Fatal(err)

@@ -120,6 +120,7 @@ func TestOps_Profiles(t *testing.T) {
 
 // A profile that takes longer than the server's own limit arrives whole; a second one at the same time is refused; one whose client left ends.
 func TestOps_ALongProfile(t *testing.T) {
+	t.Parallel()
 	s := NewServer("TIERQ_OPS_ADDR", "127.0.0.1:0", NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true}), Limits{}, nil)
 	s.server.WriteTimeout = 900 * time.Millisecond
 	if err := s.Start(t.Context()); err != nil {

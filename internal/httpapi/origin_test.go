@@ -69,6 +69,7 @@ func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 // A page of another site can have a browser send a form, or what looks like one: it changes nothing, with keys or without.
 func TestOrigin_AnotherSitesPage(t *testing.T) {
 	t.Attr("proves", "A45")
+	t.Parallel()
 	for name, headers := range map[string][]string{
 		"cross-site":             {"Sec-Fetch-Site", "cross-site"},
 		"same-site":              {"Sec-Fetch-Site", "same-site", "Origin", "http://other.tierq"},
@@ -104,6 +105,7 @@ func TestOrigin_AnotherSitesPage(t *testing.T) {
 // No answer lets another site's page read it, and no preflight is granted.
 func TestOrigin_NobodyElseReads(t *testing.T) {
 	t.Attr("proves", "A43")
+	t.Parallel()
 	for _, origin := range []string{"https://evil.example", "null", "http://localhost:3000", "*"} {
 		for _, c := range [][2]string{
 			{"GET", "/livez"}, {"GET", "/api/jobs"}, {"GET", pollKnown}, {"OPTIONS", "/paid/submit"}, {"OPTIONS", "/admin/keys"}, {"GET", "/nowhere"}, {"POST", "/paid/submit"},

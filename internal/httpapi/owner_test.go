@@ -66,6 +66,7 @@ func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
 // The job of a key is everything to that key, and to operators what their role allows.
 func TestOwner_SeesItsOwn(t *testing.T) {
 	t.Attr("proves", "A01 A02")
+	t.Parallel()
 	for name, want := range map[string]struct {
 		owner  string
 		caller job.Caller

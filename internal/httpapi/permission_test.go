@@ -43,6 +43,7 @@ var whoMay = map[string]string{
 // Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and nobody else is.
 func TestPermissions(t *testing.T) {
 	t.Attr("proves", "A25 A26 A50")
+	t.Parallel()
 	for _, route := range Routes() {
 		at := route.Method + " " + route.Path
 		may, listed := whoMay[at]
@@ -133,6 +134,7 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 // No other spelling of an address, no other method and no header that names another leads past a permission.
 func TestPermissions_NoWayAround(t *testing.T) {
 	t.Attr("proves", "A25")
+	t.Parallel()
 	never := func(r *rooms) {
 		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { r.tb.Error("listed"); return nil, "", nil }
 		r.cancel = func(job.ID) (job.Word, error) { r.tb.Error("cancelled"); return job.WasCancelled, nil }

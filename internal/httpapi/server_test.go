@@ -54,6 +54,7 @@ func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
 
 func TestServer_RawRequests(t *testing.T) {
 	t.Attr("proves", "A10 A12 A13 A19 A20 A27")
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
@@ -100,6 +101,7 @@ func TestServer_RawRequests(t *testing.T) {
 
 func TestServer_RawRequestsThatAreFine(t *testing.T) {
 	t.Attr("proves", "A20")
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	for name, request := range map[string]string{
@@ -185,6 +187,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 // A body that comes too slowly is answered in the one shape, and the connection ends.
 func TestServer_ASlowBody(t *testing.T) {
 	t.Attr("proves", "A15")
+	t.Parallel()
 	r := newRooms(t)
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, Limits{}, nil)
 	s.server.ReadTimeout = 200 * time.Millisecond

@@ -258,6 +258,7 @@ func TestPoll_PositionAndETA(t *testing.T) {
 // A wait outlives the server's own limits, ends when the client leaves, and does not outlive a drain.
 func TestServer_LongPolls(t *testing.T) {
 	t.Attr("proves", "A15 A24")
+	t.Parallel()
 	r := newRooms(t)
 	entered, draining, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	r.await = func(ctx context.Context, _ job.ID, _ func(*job.Job) bool) (job.Job, error) {

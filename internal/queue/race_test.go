@@ -26,7 +26,7 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const rounds = 120
+		const rounds = racyRounds
 		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Retention = time.Second }) // what ended is not in the way
 		var watching []*queue.Queue
 		for i := range 3 {

@@ -70,27 +70,59 @@ func TestReclaimUntilSpent(t *testing.T) {
 	})
 }
 
+// A job is taken back by a look that comes Patience after the first one, and by none before.
 func TestReclaimTwoLooks(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
-			suspects := "suspects:" + string(w)
-			l := e.Start(t, job.Paid)
-			same(t, "looks at the healthy", len(e.Look(t, w)), 0)
-			e.Expire(t, w, l.ID)
-			same(t, "first look", e.Look(t, w)[l.ID], job.Suspect)
-			before := e.Snapshot(t)
-			same(t, "at once again", e.Look(t, w)[l.ID], job.Suspect)
-			e.Unchanged(t, before) // the first look's time stays
-			e.Age(t, suspects, queue.Patience-1500*time.Millisecond)
-			same(t, "a bit early", e.Look(t, w)[l.ID], job.Suspect)
-			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
-			e.Age(t, suspects, 1500*time.Millisecond)
-			same(t, "in time", e.Look(t, w)[l.ID], job.OK)
-			e.Finish(t, e.Take(t, 1)...)
-			e.Drain(t)
+			const most = 50
+			tries := 1
+			for ; tries < most && !twoLooks(t, e, w); tries++ {
+			}
+			if tries == most {
+				t.Errorf("%s: none of %d looks was early by Redis' clock: this machine stands still", w, most)
+			}
 		}
 	})
+}
+
+// twoLooks reports whether its early look was early by Redis' clock: on a machine that stood still meanwhile, it says nothing.
+func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
+	t.Helper()
+	early := false
+	const before = 200 * time.Millisecond // the early look comes that long before the job may be taken back
+	suspects, taken := "suspects:"+string(w), false
+	l := e.Start(t, job.Paid)
+	look := func() (word job.Word) { // a second one, and whether it was early
+		at, err := e.Redis.ZScore(t.Context(), "{tierq:0}:"+suspects, string(l.ID)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		word = e.Look(t, w)[l.ID]
+		early, taken = e.Now(t)-int64(at) < queue.Patience.Milliseconds(), word == job.OK
+		return word
+	}
+	same(t, "looks at the healthy", len(e.Look(t, w)), 0)
+	e.Expire(t, w, l.ID)
+	same(t, "first look", e.Look(t, w)[l.ID], job.Suspect)
+	first := e.Snapshot(t)
+	if word := look(); early {
+		same(t, "at once again", word, job.Suspect)
+		e.Unchanged(t, first) // the first look's time stays
+		e.Age(t, suspects, queue.Patience-before)
+		if word = look(); early {
+			same(t, "a bit early", word, job.Suspect)
+			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
+		}
+	}
+	proven := early
+	if !taken {
+		e.Age(t, suspects, queue.Patience)
+		same(t, "in time", look(), job.OK)
+	}
+	e.Finish(t, e.Take(t, 1)...)
+	e.Drain(t)
+	return proven
 }
 
 // A heartbeat after the first look saves the job, and makes that look meaningless.
