@@ -26,7 +26,7 @@ func unneeded(ctx context.Context, conn gorm.ConnPool, q *retention, letters str
 		requested, requeued bool
 	}
 	dead := map[job.ID][]letter{}
-	err = eachRow(ctx, conn, letters, padded(ids, job.MaxBatch), func(scan func(...any) error) error {
+	err = eachRow(ctx, conn, letters, padded(ids, q.size), func(scan func(...any) error) error {
 		var id job.ID
 		var l letter
 		if err := scan(&id, &l.generation, &l.requested, &l.requeued); err != nil {
@@ -38,7 +38,7 @@ func unneeded(ctx context.Context, conn gorm.ConnPool, q *retention, letters str
 	if err != nil {
 		return nil, fmt.Errorf("read failed_jobs: %w", err)
 	}
-	err = eachRow(ctx, conn, q.outcomes, padded(ids, job.MaxBatch), func(scan func(...any) error) error {
+	err = eachRow(ctx, conn, q.outcomes, padded(ids, q.size), func(scan func(...any) error) error {
 		var id job.ID
 		var generation int
 		if err := scan(&id, &generation); err != nil {
@@ -59,7 +59,7 @@ func unneeded(ctx context.Context, conn gorm.ConnPool, q *retention, letters str
 	if err := living(ctx, conn, q, old, known); err != nil {
 		return nil, err
 	}
-	err = eachRow(ctx, conn, q.attempts, padded(ids, job.MaxBatch), func(scan func(...any) error) error {
+	err = eachRow(ctx, conn, q.attempts, padded(ids, q.size), func(scan func(...any) error) error {
 		var id job.ID
 		var n int
 		if err := scan(&id, &n); err != nil {
@@ -90,7 +90,7 @@ func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.Old
 			both = append(both, o.Callback)
 		}
 	}
-	err := eachRow(ctx, conn, q.journal, padded(both, 2*job.MaxBatch), func(scan func(...any) error) error {
+	err := eachRow(ctx, conn, q.journal, padded(both, 2*q.size), func(scan func(...any) error) error {
 		var id job.ID
 		if err := scan(&id); err != nil {
 			return err
@@ -106,7 +106,7 @@ func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.Old
 	if err != nil {
 		return fmt.Errorf("read accepted_jobs: %w", err)
 	}
-	err = eachRow(ctx, conn, q.keys, padded(ids, job.MaxBatch), func(scan func(...any) error) error {
+	err = eachRow(ctx, conn, q.keys, padded(ids, q.size), func(scan func(...any) error) error {
 		var id job.ID
 		if err := scan(&id); err != nil {
 			return err

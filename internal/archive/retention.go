@@ -50,8 +50,10 @@ func (f *facts) needed(o *job.OldJob) string {
 	return ""
 }
 
-// retention is the statements of a deletion. Each names job.MaxBatch jobs, the last one repeated, so that there is one text to prepare.
+// retention is the statements of a deletion. Each names size jobs, the last one repeated, so that there are few texts to prepare. (Not all of them
+// job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and locks, the whole of it.)
 type retention struct {
+	size                                         int
 	nextTier, old                                string
 	outcomes, letters, journal, keys, attempts   string
 	lockedLetters, oldChanges, deleteChanges     string
@@ -59,18 +61,20 @@ type retention struct {
 	deleteOutcomes                               string
 }
 
-func (d *dialect) retention() retention {
-	jobs := " WHERE job_id IN " + marks(job.MaxBatch)
+func (d *dialect) retention(jobsAtOnce int) retention {
+	size := sizeFor(jobsAtOnce)
+	jobs := " WHERE job_id IN " + marks(size)
 	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.byPrimary + jobs }
 	letters := read("job_id, generation, requeue_requested_at IS NOT NULL, requeued_at IS NOT NULL", "failed_jobs")
 	return retention{
+		size:     size,
 		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") + " WHERE outcome = ? AND tier > ? ORDER BY tier LIMIT 1",
 		old: "SELECT job_id, generation, type, recorded_at FROM job_outcomes" + d.by("job_outcomes_age") +
 			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.ago +
 			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?) ORDER BY recorded_at, job_id, generation LIMIT ?",
 		outcomes: read("job_id, generation", "job_outcomes"),
 		letters:  letters, lockedLetters: letters + d.lockRows,
-		journal:  "SELECT job_id FROM accepted_jobs" + d.byPrimary + " WHERE job_id IN " + marks(2*job.MaxBatch),
+		journal:  "SELECT job_id FROM accepted_jobs" + d.byPrimary + " WHERE job_id IN " + marks(2*size),
 		keys:     "SELECT job_id FROM idempotency_keys" + d.by("idempotency_keys_job") + jobs + " AND expires_at > " + d.now,
 		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
 
@@ -78,13 +82,13 @@ func (d *dialect) retention() retention {
 		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
 
 		oldChanges:    "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first WHERE changed_at <= " + d.ago,
-		deleteChanges: d.deleteFrom("changes") + " WHERE seq IN " + marks(rowsAtOnce),
+		deleteChanges: d.deleteFrom("changes") + " WHERE seq IN ",
 	}
 }
 
 // Kinds reads which tiers and outcomes there are rows of. Each costs a look at an index.
 func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
-	next := a.dialect.retention().nextTier
+	next := a.dialect.retention(1).nextTier
 	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
 		for tier := ""; ; {
 			var tiers []string
@@ -112,7 +116,7 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	args := []any{
 		string(k.Status), string(k.Tier), at, age.Milliseconds(), at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
 	}
-	if err := a.read.WithContext(ctx).Raw(a.dialect.retention().old, args...).Scan(&rows).Error; err != nil {
+	if err := a.read.WithContext(ctx).Raw(a.dialect.retention(1).old, args...).Scan(&rows).Error; err != nil {
 		return nil, unavailable("read old outcomes", err)
 	}
 	old := make([]job.OldJob, len(rows))
@@ -124,7 +128,7 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 
 // UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how many rows it has.
 func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error) {
-	q := a.dialect.retention()
+	q := a.dialect.retention(len(old))
 	free, err := unneeded(ctx, a.read.WithContext(ctx).Statement.ConnPool, &q, q.letters, old)
 	if err != nil {
 		return nil, unavailable("look what is needed", err)
@@ -135,7 +139,7 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 // DeleteJobs deletes everything that SQL has of those of at most job.MaxBatch old jobs that it does not need any more, in one transaction, and
 // counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue what it deletes.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
-	q := a.dialect.retention()
+	q := a.dialect.retention(len(old))
 	queries := []string{q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts, q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteOutcomes}
 	var deleted job.DeletedRows
 	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
@@ -148,7 +152,7 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 		for _, table := range []struct{ name, drop string }{
 			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults}, {"job_attempts", q.deleteAttempts}, {"job_outcomes", q.deleteOutcomes},
 		} {
-			r, err := conn.ExecContext(ctx, table.drop, padded(ids, job.MaxBatch)...)
+			r, err := conn.ExecContext(ctx, table.drop, padded(ids, q.size)...)
 			if err != nil {
 				return err
 			}
@@ -167,7 +171,7 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 // DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce, and says how many. Entries
 // come in the order of their numbers: one that waited while SQL was away goes when it is among the first.
 func (a *Archive) DeleteChanges(ctx context.Context, age time.Duration) (int64, error) {
-	q := a.dialect.retention()
+	q := a.dialect.retention(1)
 	var old []int64
 	if err := a.read.WithContext(ctx).Raw(q.oldChanges, rowsAtOnce, age.Milliseconds()).Scan(&old).Error; err != nil {
 		return 0, unavailable("read old changes", err)
@@ -176,11 +180,11 @@ func (a *Archive) DeleteChanges(ctx context.Context, age time.Duration) (int64, 
 		return 0, nil
 	}
 	slices.Sort(old)
-	args := make([]any, rowsAtOnce)
+	args := make([]any, sizeFor(len(old)))
 	for i := range args {
 		args[i] = old[min(i, len(old)-1)]
 	}
-	n, err := a.mark(ctx, q.deleteChanges, args)
+	n, err := a.mark(ctx, q.deleteChanges+marks(len(args)), args)
 	if err != nil {
 		return 0, unavailable("delete old changes", err)
 	}

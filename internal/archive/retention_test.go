@@ -27,7 +27,7 @@ func age(t testing.TB, s *archivetest.Store, days int, where string, args ...any
 func old(t testing.TB, a *archive.Archive, k job.Kind, days int) (all []job.OldJob) {
 	t.Helper()
 	var after job.OldJob
-	for {
+	for range 100 {
 		page, err := a.OldJobs(t.Context(), k, time.Duration(days)*day, after)
 		if err != nil {
 			t.Fatal(err)
@@ -38,6 +38,8 @@ func old(t testing.TB, a *archive.Archive, k job.Kind, days int) (all []job.OldJ
 		all = append(all, page...)
 		after = page[len(page)-1]
 	}
+	t.Fatal("the pages have no end")
+	return nil
 }
 
 func numbers(jobs []job.OldJob) (all []string) {
@@ -121,6 +123,8 @@ func requeued(t *testing.T, s *archivetest.Store, n, generation int) {
 	}
 }
 
+const secondIsYoung = "requeued, and completed a short while ago"
+
 // everyNeed has one row per clause of the rule, beside jobs that nothing needs.
 var everyNeed = []needs{
 	{"a result", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, completed(n)) }},
@@ -135,6 +139,11 @@ var everyNeed = []needs{
 		record(t, w, failed(n))
 		requeued(t, s, n, 1)
 		record(t, w, lifeOf(failed(n), 2))
+	}},
+	{secondIsYoung, false, func(t *testing.T, s *archivetest.Store, w *archive.Writer, n int) {
+		record(t, w, failed(n))
+		requeued(t, s, n, 1)
+		record(t, w, lifeOf(completed(n), 2))
 	}},
 	{"a requeue was promised", false, func(t *testing.T, s *archivetest.Store, w *archive.Writer, n int) {
 		record(t, w, failed(n))
@@ -207,6 +216,11 @@ func TestWhatIsNeededIsNotDeleted(t *testing.T) {
 			c.make(t, s, w, n)
 		}
 		age(t, s, 91, "1 = 1")
+		for n, c := range everyNeed {
+			if c.name == secondIsYoung {
+				age(t, s, 1, "job_id = ? AND generation = 2", string(id(n)))
+			}
+		}
 		record(t, w, completed(100)) // too young
 		var all []job.OldJob
 		for _, k := range kindsOf(t, s) {
