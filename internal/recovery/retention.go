@@ -222,13 +222,17 @@ func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more b
 	if err == nil {
 		free, err = r.forgotten(ctx, free)
 	}
-	for len(free) > 0 && err == nil {
+	for err == nil {
 		n := step(free)
-		err = r.delete(ctx, free[:n], &deleted)
+		if n > 0 {
+			err = r.delete(ctx, free[:n], &deleted)
+		}
 		if err == nil {
 			err = rest(ctx, began)
 		}
-		free, began = free[n:], time.Now()
+		if free, began = free[n:], time.Now(); len(free) == 0 {
+			break
+		}
 	}
 	if err != nil {
 		return deleted, false, err
