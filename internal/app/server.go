@@ -72,6 +72,7 @@ type server struct {
 	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
+	retention      *recovery.Retention
 
 	parts []part
 }
@@ -129,6 +130,7 @@ func (v *server) order() {
 		}
 		add("recovery", 5*time.Second, loops)
 	}
+	add("retention", 3*time.Second, v.retention)
 	if c.Roles.Worker {
 		add("workers", c.DrainTimeout+7*time.Second, v.pool)
 	}

@@ -26,6 +26,8 @@ type dialect struct {
 	deleteFrom func(table string) string
 	byPrimary  string // after a table's name, in SELECT and UPDATE
 
+	lockRows string // ends a SELECT in a transaction: nobody else changes the rows until it ends
+
 	by func(index string) string // after a table's name or alias, in SELECT: read it by this index and no other
 
 	// isolation is what the journal's transactions want: nothing locked but the rows they write.

@@ -50,7 +50,7 @@ func newSQLite(path string) (dialect, error) {
 			return "ON CONFLICT (`" + key + "`) DO UPDATE SET "
 		},
 		offered:    func(column string) string { return "excluded.`" + column + "`" },
-		deleteFrom: func(table string) string { return "DELETE FROM " + table },
+		deleteFrom: func(table string) string { return "DELETE FROM " + table }, // lockRows: a transaction that writes has no other beside it
 		by:         func(index string) string { return " INDEXED BY " + index },
 		isolation:  sql.LevelDefault, // one writer at a time
 		now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",

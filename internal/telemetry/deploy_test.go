@@ -44,6 +44,7 @@ func work(m *Metrics) {
 	m.Recovered(job.Paid, job.Crashed, job.OK)
 	m.RedisOp("claim", time.Millisecond)
 	m.Quarantined(0)
+	m.SQLRows(map[string]int64{"job_outcomes": 1})
 	m.AuditEnded(job.AuditReport{StartedAt: time.Now()})
 }
 
