@@ -19,13 +19,6 @@ func (p program) jobsCommand() *cobra.Command {
 // group is a command that only holds others.
 func group(name, what string, list ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: what}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return fmt.Errorf("unknown command %q of tierq %s", args[0], name)
-	}
-	cmd.Args = cobra.ArbitraryArgs
 	cmd.AddCommand(list...)
 	return cmd
 }
@@ -38,7 +31,7 @@ type paged struct {
 }
 
 func (l *paged) flags(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.limit, "limit", 20, "at most so `many`")
+	cmd.Flags().IntVar(&l.limit, "limit", 20, "at most `n` of them")
 	cmd.Flags().StringVar(&l.cursor, "cursor", "", "go on from this `cursor` of an earlier list")
 	cmd.Flags().BoolVar(&l.all, "all", false, "all of them")
 	cmd.MarkFlagsMutuallyExclusive("all", "limit")

@@ -191,6 +191,40 @@ func TestVersionOfServer(t *testing.T) {
 	}
 }
 
+// What a server says of itself does nothing to a terminal, and leaves JSON valid.
+func TestVersionIsClean(t *testing.T) {
+	f := newFake(t)
+	f.instead(func(w http.ResponseWriter, r *http.Request, _ string) bool {
+		switch r.URL.Path {
+		case "/readyz":
+			reply(w, http.StatusOK, obj{"status": "UP" + hostile, "checks": []obj{}})
+		case "/api/stats":
+			reply(w, http.StatusOK, obj{"tiers": []obj{}, "workers": []obj{{"name": "w", "version": "v1" + hostile}}})
+		default:
+			return false
+		}
+		return true
+	})
+	for args, isJSON := range map[string]bool{
+		"--json": true, "-o json": true, "-o ndjson": true, "--json -o wide": true, "": false,
+		"-o name": false, "-o wide": false,
+	} {
+		end := f.cli(t, world{}, append([]string{"version"}, split(args)...)...)
+		obeyed := strings.ContainsAny(end.stdout+end.stderr, "\x1b\x07\r\u009b\u202e")
+		if end.code != 0 || obeyed || strings.Contains(end.stdout, "\nfake line") {
+			t.Errorf("%q: %q", args, end.stdout)
+		}
+		if !isJSON {
+			continue
+		}
+		var v versions
+		err := json.Unmarshal([]byte(end.stdout), &v)
+		if err != nil || v.Server.Status != "UP"+hostile || v.Server.Versions[0] != "v1"+hostile {
+			t.Errorf("%q: %v %q", args, err, end.stdout)
+		}
+	}
+}
+
 func TestSince(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s ago", 59 * time.Second: "59s ago", -90 * time.Second: "in 1m", 47 * time.Hour: "47h ago", 72 * time.Hour: "3d ago",

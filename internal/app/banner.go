@@ -8,10 +8,17 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
-// writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
+// writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
+// what a restart keeps.
 func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key, addr, ops, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
+	if addr != "" && c.Roles.API {
+		fmt.Fprintf(&b, "  dashboard     http://%s/dashboard\n", addr)
+		fmt.Fprintf(&b, "  a first job   curl -X POST http://%s/paid/submit%s\n", addr, key)
+		fmt.Fprintf(&b, "  its result    curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", addr, key)
+		fmt.Fprintf(&b, "  the API       http://%s/docs\n\n", addr)
+	}
 	for _, line := range append(s.where, out.notes...) {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
@@ -31,11 +38,6 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers
 	}
 	if ops != "" {
 		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", ops)
-	}
-	if addr != "" {
-		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit%s\n", addr, key)
-		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", addr, key)
-		fmt.Fprintf(&b, "  API:  http://%s/docs\n", addr)
 	}
 	fmt.Fprintln(&b)
 	_, _ = io.WriteString(w, b.String())
