@@ -67,6 +67,7 @@ var readers = map[string]string{
 	"internal/worker/held.go":               "span: how long a handler ran",
 	"internal/worker/save.go":               "span: age of a heartbeat",
 	"internal/worker/watch.go":              "span: the look at those deadlines",
+	"cmd/tierq/bar.go":                     "shown: how long a line turns",
 	"cmd/tierq/main.go":                     "shown: the CLI's own clock",
 	"cmd/tierq/session.go":                  "shown: the same",
 }

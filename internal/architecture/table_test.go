@@ -51,7 +51,6 @@ const (
 	jsonSchema = "github.com/santhosh-tekuri/jsonschema"
 	yaml       = "github.com/oasdiff/yaml"
 	openapi    = "github.com/getkin/kin-openapi"
-	progress   = "github.com/schollz/progressbar"
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
 	chromium   = "github.com/chromedp"
@@ -71,7 +70,7 @@ var table = []room{
 	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
-	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goImage, goText}, inTests: []string{pdfReader}},
+	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goText}, inTests: []string{pdfReader, goImage}},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
@@ -97,7 +96,7 @@ var table = []room{
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
 	},
-	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, progress, xterm}},
+	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, xterm}},
 	{dir: "client"},
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
