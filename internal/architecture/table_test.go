@@ -34,9 +34,7 @@ const (
 	uuid       = "github.com/google/uuid"
 	json       = "github.com/go-json-experiment/json"
 	compose    = "github.com/compose-spec/compose-go"
-	blob       = "gocloud.dev"
 	fakeS3     = "github.com/johannesboyne/gofakes3"
-	awsSDK     = "github.com/aws/aws-sdk-go-v2"
 	fpdf       = "codeberg.org/go-pdf/fpdf"
 	goImage    = "golang.org/x/image"
 	goText     = "golang.org/x/text"
@@ -74,7 +72,7 @@ var table = []room{
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
-	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},
+	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
 	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
