@@ -10,17 +10,17 @@ import (
 
 func TestPicture(t *testing.T) {
 	for _, c := range []struct {
-		p    progress
+		p    *progress
 		done int64
 		want string
 	}{
-		{progress{total: 4, unit: jobsUnit}, 0, "moving   0% |                         | (0/4)"},
-		{progress{total: 4, unit: jobsUnit}, 1, "moving  25% |######                   | (1/4)"},
-		{progress{total: 4, unit: jobsUnit}, 4, "moving 100% |#########################| (4/4)"},
-		{progress{total: 4, unit: jobsUnit}, 9, "moving 100% |#########################| (9/4)"},
-		{progress{total: 3 << 20, unit: bytesUnit}, 1 << 19, "moving  16% |####                     | (0.5/3.0 MiB)"},
-		{progress{total: 900, unit: bytesUnit}, 90, "moving  10% |##                       | (90/900 B)"},
-		{progress{total: -1}, 7, "- moving [1m5s]"},
+		{&progress{total: 4, unit: jobsUnit}, 0, "moving   0% |                         | (0/4)"},
+		{&progress{total: 4, unit: jobsUnit}, 1, "moving  25% |######                   | (1/4)"},
+		{&progress{total: 4, unit: jobsUnit}, 4, "moving 100% |#########################| (4/4)"},
+		{&progress{total: 4, unit: jobsUnit}, 9, "moving 100% |#########################| (9/4)"},
+		{&progress{total: 3 << 20, unit: bytesUnit}, 1 << 19, "moving  16% |####                     | (0.5/3.0 MiB)"},
+		{&progress{total: 900, unit: bytesUnit}, 90, "moving  10% |##                       | (90/900 B)"},
+		{&progress{total: -1}, 7, "- moving [1m5s]"},
 	} {
 		if got := c.p.picture("moving ", c.done, 65*time.Second, 1, 80); got != c.want {
 			t.Errorf("%d of %d:\n%q, want\n%q", c.done, c.p.total, got, c.want)
@@ -34,7 +34,7 @@ func TestPictureFits(t *testing.T) {
 		for _, total := range []int64{-1, 1, 100_000, 1 << 40} {
 			for _, width := range []int{1, 20, 40, 80, 200} {
 				for _, unit := range []string{jobsUnit, bytesUnit} {
-					p := progress{total: total, unit: unit}
+					p := &progress{total: total, unit: unit}
 					got := p.picture(text, max(total, 0), time.Hour+59*time.Minute+59*time.Second, 3, width)
 					if columns(got) >= width {
 						t.Errorf("%d columns of %d: %q", columns(got), width, got)

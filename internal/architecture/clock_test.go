@@ -83,6 +83,7 @@ var numbers = map[string]string{
 	"internal/queue/series.go":    "Redis': Queue.Now",
 	"internal/queue/stats.go":     "Redis': Queue.Now",
 	"internal/telemetry/audit.go": "Redis': when a pass began",
+	"internal/telemetry/otlp.go":  "the host's, of a span",
 }
 
 // A process whose clock is off does the same as one whose clock is right: nothing that decides reads it.
