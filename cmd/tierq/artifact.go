@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -45,7 +44,7 @@ func (p program) artifactCommand() *cobra.Command {
 		if name == "" {
 			name = cmp.Or(strings.TrimLeft(clean(a.Name), ".-"), args[0]) // neither hidden nor an option of the next command
 		}
-		shown := s.count(a.Size, func() string { return clean(a.Name) + " " }, progressbar.OptionShowBytes(true))
+		shown := s.countBytes(a.Size, func() string { return clean(a.Name) + " " })
 		defer shown.end()
 		from := io.TeeReader(a, counter{shown})
 		if *file == "-" {

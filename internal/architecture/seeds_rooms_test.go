@@ -49,7 +49,7 @@ func TestDeliveryIsReplaceable(t *testing.T) {
 		"SQL":           {[]string{gorm, goose, mysql, sqlite, "database/sql"}, []string{"internal/archive"}},
 		"the handlers":  {[]string{module + "internal/handlers"}, []string{"internal/app"}},
 		"mail's way":    {[]string{mail, module + "internal/mail"}, []string{"internal/app", "internal/mail"}},
-		"files' place":  {[]string{blob, module + "internal/artifact"}, []string{"internal/app", "internal/artifact"}},
+		"files' place":  {[]string{module + "internal/artifact"}, []string{"internal/app"}},
 		"outgoing HTTP": {[]string{module + "internal/outbound"}, []string{"internal/app"}},
 	} {
 		if got := importers(t, c.what...); !slices.Equal(got, c.who) {
