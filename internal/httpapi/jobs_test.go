@@ -187,6 +187,9 @@ func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
 			"?status=SUCCESS":                         {job.Filter{Status: job.Completed}, "", 20},
 			"?status=DONE":                            {job.Filter{Status: job.Completed}, "", 20},
 			"?status=RUNNING&tier=paid":               {job.Filter{Status: job.Processing, Tier: job.Paid}, "", 20},
+			"?status=SCHEDULED":                       {job.Filter{Status: job.Scheduled}, "", 20},
+			"?status=RETRYING":                        {job.Filter{Status: job.Scheduled, Retrying: true}, "", 20},
+			"?traceId=trace-1&type=PAIR":              {job.Filter{TraceID: "trace-1", Type: "PAIR"}, "", 20},
 			"?status=CANCELLED&tier=GONE&type=A&cause=HANDLER_ERROR&limit=1&cursor=" + "Zm9v.%2B_-%3D": {job.Filter{Status: job.Cancelled, Tier: "GONE", Type: "A", Cause: job.HandlerError}, "Zm9v.+_-=", 1},
 		} {
 			r := newRooms(t)
@@ -218,6 +221,8 @@ func TestList_BadInput_A21_A57_A60(t *testing.T) {
 	for query, field := range map[string]string{
 		"?limit=0": "limit", "?limit=101": "limit", "?limit=1e9": "limit", "?limit=": "limit", "?limit=5&limit=5": "limit",
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
+		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId", "?trace=a": "trace",
+		"?traceId=" + strings.Repeat("a", 65): "traceId",
 		"?type=(select%201)": "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
 		"?cursor=%00": "cursor", "?cursor=" + strings.Repeat("x", 513): "cursor", "?cursor=tampered": "cursor",
 	} {
