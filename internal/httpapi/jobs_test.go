@@ -223,7 +223,7 @@ func TestList_BadInput_A21_A57_A60(t *testing.T) {
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
 		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId", "?trace=a": "trace",
 		"?traceId=" + strings.Repeat("a", 65): "traceId",
-		"?type=(select%201)": "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
+		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
 		"?cursor=%00": "cursor", "?cursor=" + strings.Repeat("x", 513): "cursor", "?cursor=tampered": "cursor",
 	} {
 		r := newRooms(t)
@@ -265,7 +265,9 @@ func TestAPIJobs_RetriesAreLowered(t *testing.T) {
 	first := at(job.Pending, 0)
 	first.MaxRetries, first.TraceID = 1, "trace-0"
 	r := keep(t, first)
-	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{ID: knownID, Replayed: true}, nil }
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		return job.Accepted{ID: knownID, Replayed: true}, nil
+	}
 	ask := func(n int) job.Submission {
 		rec := r.json("POST", "/api/jobs", fmt.Sprintf(`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":%d}`, n), "Idempotency-Key", "k")
 		wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-0"`+lowered(n, 1))

@@ -145,7 +145,7 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 type receipt struct {
 	job.Accepted
 	status  job.Status
-	retries int    // the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
+	retries int // the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
 	trace   string
 	created time.Time
 	in      time.Duration // when it makes sense to poll

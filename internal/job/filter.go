@@ -13,8 +13,8 @@ type Filter struct {
 	TraceID  string  // of the submit
 	Owner    *string // nil = everybody's; "" = those without an owner
 
-	From   time.Time // dead letters: discarded at From or later
-	To     time.Time // dead letters: discarded before To
+	From time.Time // dead letters: discarded at From or later
+	To   time.Time // dead letters: discarded before To
 }
 
 // Takes says whether a job passes everything but From and To.
