@@ -49,7 +49,7 @@ type Requeued struct {
 // run only counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
 // job gets two lives.
 func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
-	if err := f.deadOnly(); err != nil {
+	if err := f.requeueOnly(); err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}
 	body, err := json.Marshal(struct {
@@ -77,4 +77,12 @@ func (f *Filter) deadOnly() error {
 	}
 	f.Status = ""
 	return nil
+}
+
+// requeueOnly refuses, besides, a filter that a requeue does not take.
+func (f *Filter) requeueOnly() error {
+	if f.TraceID != "" {
+		return fmt.Errorf("%w: a requeue does not pick by trace id", ErrInvalid)
+	}
+	return f.deadOnly()
 }

@@ -83,6 +83,7 @@ func (f *Filter) query() url.Values {
 	set(q, "tier", string(f.Tier))
 	set(q, "type", f.Type)
 	set(q, "cause", f.Cause)
+	set(q, "traceId", f.TraceID)
 	set(q, "from", rfc3339(f.From))
 	set(q, "to", rfc3339(f.To))
 	return q

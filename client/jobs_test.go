@@ -60,7 +60,7 @@ func TestLists(t *testing.T) {
 	s.Handle("GET /admin/dead", page)
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
 	n := 0
-	for j, err := range c.AllJobs(soon(t), Filter{Status: Failed, Tier: Paid, Type: "REPORT", Cause: "HANDLER_ERROR", Limit: 2}) {
+	for j, err := range c.AllJobs(soon(t), Filter{Status: Failed, Tier: Paid, Type: "REPORT", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
 		if n++; err != nil || j.JobID != unknownID {
 			t.Fatalf("%+v, %v", j, err)
 		}
@@ -77,8 +77,8 @@ func TestLists(t *testing.T) {
 		break
 	}
 	want := []string{
-		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&type=REPORT", "/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&type=REPORT",
-		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT", "/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
 		"/admin/dead?from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?cursor=b&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
 		"/admin/dead?cursor=c&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?",
 	}
@@ -181,6 +181,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"completed":    func() error { _, err := c.RequeueDead(soon(t), Filter{Status: Completed}, 5, false); return err }(),
+		"of a trace":   func() error { _, err := c.RequeueDead(soon(t), Filter{TraceID: "t.1"}, 5, false); return err }(),
 		"a list of it": func() error { _, err := c.Dead(soon(t), Filter{Status: Completed}, ""); return err }(),
 		"jobs by time": func() error { _, err := c.Jobs(soon(t), Filter{From: at}, ""); return err }(),
 	} {

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Retrying is no status but a Filter's choice of the Scheduled jobs: those that failed, and wait for their next attempt.
+const Retrying Status = "RETRYING"
+
 // Tier is a class of service: better tiers go first.
 type Tier string
 
@@ -42,6 +45,7 @@ type Poll struct {
 	ArrivedAt    time.Time       `json:"arrivedAt,omitzero"`
 	FirstTriedAt time.Time       `json:"firstTriedAt,omitzero"`
 	CompletedAt  time.Time       `json:"completedAt,omitzero"`
+	RunAt        time.Time       `json:"runAt,omitzero"`       // of a scheduled job: when it is due
 	Position     *int64          `json:"position,omitempty"`   // of a pending job: 0 = next; approximate
 	ETASeconds   *int64          `json:"etaSeconds,omitempty"` // of a pending job
 	Result       json.RawMessage `json:"result,omitempty"`
@@ -102,13 +106,14 @@ type Attempt struct {
 
 // Filter picks jobs; a zero field takes all. From and To are for dead letters only, Status for Jobs only.
 type Filter struct {
-	Status Status
-	Tier   Tier
-	Type   string
-	Cause  string
-	From   time.Time // discarded at From or later: Dead, DeadExport, RequeueDead
-	To     time.Time // discarded before To: Dead, DeadExport, RequeueDead
-	Limit  int       // of one page, at most 100; 0 = the server's
+	Status  Status // or Retrying
+	Tier    Tier
+	Type    string
+	Cause   string
+	TraceID string    // of the submit: Jobs, Dead, DeadExport
+	From    time.Time // discarded at From or later: Dead, DeadExport, RequeueDead
+	To      time.Time // discarded before To: Dead, DeadExport, RequeueDead
+	Limit   int       // of one page, at most 100; 0 = the server's
 }
 
 // Page is a part of a list. Next is the cursor of the following part, "" at the end; a page may be short, or empty, and still have one.

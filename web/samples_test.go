@@ -181,7 +181,7 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 	}
 	query := Query{}
 	if s.evil {
-		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
+		query = Query{hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile, hostile}
 	}
 	plan := s.plans()[0]
 	planValues := PlanValues{"1", "7", "15", "50", "100", "2", "2", "300", s.text("0.2")}

@@ -157,13 +157,14 @@ type JobRow struct {
 	Attempt   int
 	ArrivedAt time.Time
 	EndedAt   time.Time // zero = it lives
+	RunAt     time.Time // zero = it does not wait for its time
 	Cause     string
 	Error     string
 	Requeued  bool // a requeue was promised
 }
 
 // Query is what was asked of a list; "" = everything.
-type Query struct{ ID, Status, Tier, Type, Cause, Text, From, To string }
+type Query struct{ ID, Status, Tier, Type, Cause, Trace, Text, From, To string }
 
 // JobsView is /dashboard/jobs. Its form asks by id, status, tier, type, cause and text (in the latest error).
 type JobsView struct {

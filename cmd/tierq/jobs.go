@@ -80,16 +80,17 @@ func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor
 }
 
 func (p program) jobsListCommand() *cobra.Command {
-	var f struct{ status, tier, typ, cause string }
+	var f struct{ status, tier, typ, cause, trace string }
 	var l paged
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs: the living first, then the ended, the latest first", Args: noArgs,
 		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
 	}
-	cmd.Flags().StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled")
+	cmd.Flags().StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again")
 	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")
 	cmd.Flags().StringVar(&f.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
+	cmd.Flags().StringVar(&f.trace, "trace", "", "only submitted under this trace `id`")
 	l.flags(cmd)
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
 		tier, err := readTier(f.tier)
@@ -97,7 +98,7 @@ func (p program) jobsListCommand() *cobra.Command {
 			return err
 		}
 		filter := client.Filter{
-			Status: client.Status(strings.ToUpper(f.status)), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause),
+			Status: client.Status(strings.ToUpper(f.status)), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause), TraceID: f.trace,
 		}
 		out := newList(s.output, jobName, s.jobColumns()...)
 		return walk(&l, s, out, func(limit int, cursor string) ([]client.Job, string, error) {
@@ -119,6 +120,7 @@ func (s *session) jobColumns() []column[client.Job] {
 		{head: "TYPE", cell: func(j client.Job) string { return j.Type }},
 		{head: "RETRIES", cell: func(j client.Job) string { return retries(j.RetryCount, j.MaxRetries) }},
 		{head: "CREATED", cell: func(j client.Job) string { return s.time(j.CreatedAt) }},
+		{head: "DUE", cell: func(j client.Job) string { return s.time(j.RunAt) }},
 		{head: "ATTEMPTS", wide: true, cell: func(j client.Job) string { return strconv.Itoa(j.Attempts) }},
 		{head: "STARTED", wide: true, cell: func(j client.Job) string { return s.time(j.FirstTriedAt) }},
 		{head: "ENDED", wide: true, cell: func(j client.Job) string { return s.time(j.CompletedAt) }},

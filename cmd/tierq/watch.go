@@ -158,6 +158,9 @@ func (f *follower) single() string {
 	if where := position(job); where != "" {
 		text += ", " + where
 	}
+	if due := f.moment(job.RunAt); due != "" {
+		text += ", due " + due
+	}
 	if job.RetryCount > 0 {
 		text += ", retry " + retries(job.RetryCount, job.MaxRetries)
 	}

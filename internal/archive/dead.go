@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Everything that lists dead letters walks the index failed_jobs_open, or failed_jobs_owner_open for those of one owner, newest discarded first,
-// and asks for the rest only of those that it shows. @from and @at bound the walk; the rest of the first line is the exact place within one
+// Everything that lists dead letters walks the index failed_jobs_open, or that of its scope (failed_jobs_owner_open, failed_jobs_trace_open), newest
+// discarded first, and asks for the rest only of those that it shows. @from and @at bound the walk; the rest of the first line is the exact place within one
 // moment.
 const (
 	openDead   = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND generation < @generation)"
@@ -22,11 +22,8 @@ const (
 // deadWalk is the statements of the lists of dead letters.
 type deadWalk struct{ end, count, page, whole string }
 
-func (d *dialect) deadWalk(owned bool) deadWalk {
-	from := " FROM failed_jobs WHERE " + openDead
-	if owned {
-		from = " FROM failed_jobs" + d.by("failed_jobs_owner_open") + " WHERE owner = @owner AND " + openDead
-	}
+func (d *dialect) deadWalk(s scope) deadWalk {
+	from := " FROM " + s.from(d, "failed_jobs", "", "_open") + openDead
 	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
 		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
 	return deadWalk{
@@ -39,7 +36,7 @@ func (d *dialect) deadWalk(owned bool) deadWalk {
 // or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
 // and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no Dead gave.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter, next string, err error) {
-	return a.deadFrom(ctx, a.dialect.deadWalk(f.Owner != nil).page, f, cursor, min(max(limit, 1), maxPage))
+	return a.deadFrom(ctx, a.dialect.deadWalk(scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
 }
 
 // exportPage is how many letters EachDead holds at once, with their payloads.
@@ -48,7 +45,7 @@ const exportPage = 100
 // EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and options. It reads in
 // small pages, so what changes meanwhile may be there or not. It ends with the first error of do, which it returns as it is.
 func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLetter) error) error {
-	whole, cursor := a.dialect.deadWalk(f.Owner != nil).whole, ""
+	whole, cursor := a.dialect.deadWalk(scopeOf(&f)).whole, ""
 	for {
 		letters, next, err := a.deadFrom(ctx, whole, f, cursor, exportPage)
 		if err != nil {
@@ -78,7 +75,7 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 		// Where the window ends: everything discarded at that very time still belongs to it.
 		args["limit"], args["offset"] = 1, window-1
 		var ends []time.Time
-		if err := db.Raw(a.dialect.deadWalk(f.Owner != nil).end, args).Scan(&ends).Error; err != nil {
+		if err := db.Raw(a.dialect.deadWalk(scopeOf(&f)).end, args).Scan(&ends).Error; err != nil {
 			return nil, "", unavailable("list dead letters", err)
 		}
 		if len(ends) > 0 {
@@ -119,7 +116,7 @@ func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, mo
 	}
 	args := deadArgs(f, place{at: latest})
 	args["limit"], args["offset"] = min(size, int(total)-page*size), page*size
-	letters, err = a.letters(ctx, a.dialect.deadWalk(f.Owner != nil).page, args)
+	letters, err = a.letters(ctx, a.dialect.deadWalk(scopeOf(&f)).page, args)
 	return letters, total, err
 }
 
@@ -132,7 +129,7 @@ func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n in
 	if !failedOnly(f) {
 		return 0, nil
 	}
-	count, args := a.dialect.deadWalk(f.Owner != nil).count, deadArgs(f, place{at: latest})
+	count, args := a.dialect.deadWalk(scopeOf(&f)).count, deadArgs(f, place{at: latest})
 	args["most"] = most
 	if err := a.read.WithContext(ctx).Raw(count, args).Scan(&n).Error; err != nil {
 		return 0, unavailable("count dead letters", err)
@@ -152,14 +149,10 @@ func deadArgs(f job.Filter, below place) map[string]any {
 	if from.Before(earliest) {
 		from = earliest
 	}
-	args := map[string]any{
+	return scopeArgs(map[string]any{
 		"from": from, "at": below.at, "id": string(below.id), "generation": below.generation,
 		"tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
-	}
-	if f.Owner != nil {
-		args["owner"] = *f.Owner
-	}
-	return args
+	}, &f)
 }
 
 // letters runs a query that selects columns of failed_jobs.

@@ -42,12 +42,14 @@ func (a *Archive) queries() map[string]string {
 		"find":     findJob,
 		"promised": wholeLetter + "f.requeued_at IS NULL AND f.requeue_requested_at <= " + a.dialect.ago + " ORDER BY f.requeue_requested_at LIMIT ?",
 	}
-	for whose, owned := range map[string]bool{"": false, "own ": true} {
-		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.dialect, owned)
-		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.dialect, owned)
-		tally := a.dialect.tallying(owned)
-		all[whose+"tally end"], all[whose+"tally part"] = tally.end, tally.part
-		w := a.dialect.deadWalk(owned)
+	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true}, "own of trace's ": {owned: true, traced: true}} {
+		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.dialect, s)
+		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.dialect, s)
+		if !s.traced {
+			tally := a.dialect.tallying(s.owned)
+			all[whose+"tally end"], all[whose+"tally part"] = tally.end, tally.part
+		}
+		w := a.dialect.deadWalk(s)
 		all[whose+"dead end"], all[whose+"dead page"], all[whose+"dead whole"], all[whose+"dead count"] = w.end, w.page, w.whole, w.count
 	}
 	return all
@@ -81,6 +83,7 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 			named := map[string]any{
 				"before": id, "floor": "019", "from": earliest, "at": at, "id": id, "generation": 1, "window": window - 1, "rows": tallyRows, "limit": 21, "offset": 0,
 				"most": MostCounted, "status": string(f.Status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause), "owner": owner,
+				"trace": "trace-1",
 			}
 			args := []any{named}
 			switch {
@@ -104,8 +107,12 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 					t.Errorf("%s, %+v: %s", name, f, step)
 				}
 			}
-			if strings.HasPrefix(name, "own ") && !strings.Contains(strings.Join(steps, "|"), "_owner") {
+			plan := strings.Join(steps, "|")
+			if strings.HasPrefix(name, "own ") && !strings.Contains(name, "trace's") && !strings.Contains(plan, "_owner") {
 				t.Errorf("%s, %+v, does not go by its owner", name, f)
+			}
+			if strings.Contains(name, "trace's") && !strings.Contains(plan, "_trace") {
+				t.Errorf("%s, %+v, does not go by its trace", name, f)
 			}
 		}
 	}

@@ -15,8 +15,8 @@ const maxPage = 1000
 
 // A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that picks keys and reads
 // the rest only for these; a filter that is empty takes all, so that the statement is the same for every filter and prepared once.
-// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand. The jobs of one owner have an index of
-// their own, and the window is of his: others' jobs, however many, are not looked at.
+// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand. The jobs of one owner, and those of one trace,
+// have indexes of their own, and the window is of theirs: see scope.
 var (
 	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
 	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}
@@ -31,11 +31,8 @@ const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = ''
 	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
 
 // statements are where a page's window ends, and what in it passes the filter.
-func (l listing) statements(d *dialect, owned bool) (end, page string) {
-	k := l.table + " k WHERE "
-	if owned {
-		k = l.table + " k" + d.by(l.table+"_owner") + " WHERE k.owner = @owner AND "
-	}
+func (l listing) statements(d *dialect, s scope) (end, page string) {
+	k := s.from(d, l.table, "k", "")
 	return "SELECT k.job_id FROM " + k + "k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
 		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
 }
@@ -58,14 +55,11 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 		return nil, "", nil // the living are elsewhere, and only dead letters have a cause
 	}
 	limit = min(max(limit, 1), maxPage)
-	args := map[string]any{
+	args := scopeArgs(map[string]any{
 		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
 		"status": string(status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
-	}
-	if f.Owner != nil {
-		args["owner"] = *f.Owner
-	}
-	end, page := from.statements(&a.dialect, f.Owner != nil)
+	}, &f)
+	end, page := from.statements(&a.dialect, scopeOf(&f))
 	db := a.read.WithContext(ctx)
 	var floor string
 	if err := db.Raw(end, args).Scan(&floor).Error; err != nil {

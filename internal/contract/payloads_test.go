@@ -39,7 +39,7 @@ func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 		{"SIMULATION", `{"steps":[{"type":"DANCE"}]}`, false},
 		{"SIMULATION", `{"steps":[` + strings.Repeat(`{"type":"FAIL"},`, 100) + `{"type":"FAIL"}]}`, false},
 		{"SEND_EMAIL", `null`, false},
-		{"SEND_EMAIL", `{"to":"a@b.c","subject":"s"}`, false},
+		{"SEND_EMAIL", `{"to":"a@b.c","subject":"s"}`, true},
 		{"SEND_EMAIL", `{"to":"a@b.c","subject":"s","body":"b"}`, true},
 		{"EMAIL", `{"to":["a@b.c","d@b.c"],"subject":"s","html":"b"}`, true},
 		{"EMAIL", `{"to":["a@b.c","a@b.c"],"subject":"s","html":"b"}`, false},

@@ -36,7 +36,7 @@ type Delivery struct {
 	Accepted  []string
 }
 
-// Email is the payload of a SEND_EMAIL job, also known as EMAIL.
+// Email is the payload of a SEND_EMAIL job, also known as EMAIL. A mail may be its subject alone: Body and HTML may both be empty.
 type Email struct {
 	To      Recipients `json:"to"`
 	Subject string     `json:"subject"`
@@ -100,9 +100,6 @@ func (e *Email) Validate() error {
 		bad("subject", "has %d characters, the most is %d", n, maxSubject)
 	case strings.ContainsFunc(e.Subject, unicode.IsControl):
 		bad("subject", "has a line break or another control character")
-	}
-	if e.Body == "" && e.HTML == "" {
-		bad("body", "is missing")
 	}
 	if strings.ContainsRune(e.Body, 0) {
 		bad("body", "has a NUL")

@@ -120,7 +120,6 @@ func TestSendEmailRefuses(t *testing.T) {
 		{"another line break", with(`"a@h"`, `"s\u0085"`), "payload.subject"},
 		{"a NUL in the subject", with(`"a@h"`, `"s\u0000"`), "payload.subject"},
 		{"an escape in the subject", with(`"a@h"`, `"\u001b[31m"`), "payload.subject"},
-		{"no body", `{"to":"a@h","subject":"s"}`, "payload.body"},
 		{"a NUL in the body", `{"to":"a@h","subject":"s","body":"\u0000"}`, "payload.body"},
 		{"a NUL in the html", `{"to":"a@h","subject":"s","html":"\u0000"}`, "payload.html"},
 		{"a sender of one's own", `{"to":"a@h","subject":"s","body":"b","from":"ceo@bank"}`, "payload"},
@@ -133,6 +132,13 @@ func TestSendEmailRefuses(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a mail may be its subject alone", func(t *testing.T) {
+		for _, payload := range []string{`{"to":"a@h","subject":"s"}`, `{"to":"a@h","subject":"s","body":""}`, `{"to":"a@h","subject":"s","body":null,"html":""}`} {
+			if err := mailRegistry(&post{}).Check("EMAIL", []byte(payload)); err != nil {
+				t.Errorf("%s: %v", payload, err)
+			}
+		}
+	})
 	t.Run("the limits themselves are taken", func(t *testing.T) {
 		var to []string
 		for i := range 50 {

@@ -71,11 +71,11 @@ func (a *api) deadPage(c *gin.Context) error {
 var (
 	exportParams = params[listQuery]{
 		"tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
-		"from": (*listQuery).setFrom, "to": (*listQuery).setTo,
+		"traceId": (*listQuery).setTrace, "from": (*listQuery).setFrom, "to": (*listQuery).setTo,
 	}
 	deadParams = params[listQuery]{
 		"tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
-		"from": (*listQuery).setFrom, "to": (*listQuery).setTo, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
+		"traceId": (*listQuery).setTrace, "from": (*listQuery).setFrom, "to": (*listQuery).setTo, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 	}
 )
 

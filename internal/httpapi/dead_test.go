@@ -62,7 +62,7 @@ func TestDeadPage(t *testing.T) {
 func TestDead(t *testing.T) {
 	t.Attr("proves", "S2-G9")
 	r := newRooms(t)
-	want := job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", From: aMoment.Truncate(time.Second), To: aMoment.Truncate(time.Second).Add(time.Hour)}
+	want := job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", TraceID: "trace-1", From: aMoment.Truncate(time.Second), To: aMoment.Truncate(time.Second).Add(time.Hour)}
 	r.dead = func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
 		if !reflect.DeepEqual(f, want) || cursor != "c1" || limit != 50 {
 			t.Errorf("%+v %q %d", f, cursor, limit)
@@ -71,7 +71,7 @@ func TestDead(t *testing.T) {
 		d.RequestedAt = aMoment
 		return []job.DeadLetter{d}, "c2", nil
 	}
-	rec := r.do("GET", "/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&from=2026-05-01T11:31:57Z&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50", "")
+	rec := r.do("GET", "/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&traceId=trace-1&from=2026-05-01T11:31:57Z&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.Contains(s, `"requeueRequestedAt":"2026-05-01T11:31:57.961931Z","requeuedAt":null`) || !strings.Contains(s, `"next":"c2"`) || strings.Contains(s, "payload") {
 		t.Errorf("%d %s", rec.Code, s)
 	}
@@ -79,7 +79,7 @@ func TestDead(t *testing.T) {
 		return nil, "", fmt.Errorf("dead: %w", job.ErrBadCursor)
 	}
 	wantProblem(t, r.do("GET", "/admin/dead?cursor=tampered", ""), 400, "INVALID_REQUEST", "cursor")
-	for query, field := range map[string]string{"?status=FAILED": "status", "?from=yesterday": "from", "?to=2026-13-01T00:00:00Z": "to", "?limit=101": "limit"} {
+	for query, field := range map[string]string{"?status=FAILED": "status", "?from=yesterday": "from", "?to=2026-13-01T00:00:00Z": "to", "?limit=101": "limit", "?traceId=%00": "traceId"} {
 		wantProblem(t, r.do("GET", "/admin/dead"+query, ""), 400, "INVALID_REQUEST", field)
 	}
 }

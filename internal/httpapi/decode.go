@@ -25,12 +25,16 @@ type asked struct {
 	*spelling
 }
 
-// spelling is how one endpoint calls what others call otherwise.
-type spelling struct{ typ, maxRetries string }
+// spelling is how one endpoint calls what others call otherwise. clamps says that this endpoint lowers retries above the tier's bound, and says so in
+// its answer, where the others refuse them.
+type spelling struct {
+	typ, maxRetries string
+	clamps          bool
+}
 
 var (
 	ours    = &spelling{typ: "type", maxRetries: "maxRetries"}
-	weavers = &spelling{typ: "jobType", maxRetries: "maxRetryCount"} // JobWeaver's
+	weavers = &spelling{typ: "jobType", maxRetries: "maxRetryCount", clamps: true} // JobWeaver's: its jobs know no tiers
 )
 
 // maxAhead is how far in the future a job may be due.

@@ -7,12 +7,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// statuses are the words a filter takes for a status: ours, and those of the other seeds.
+// statuses are the words a filter takes for a status: ours, and those of the other seeds. FAILED of seed 001, a job that failed and is tried again,
+// is not among them: that is retrying here. FAILED is what every answer calls FAILED.
 var statuses = map[string]job.Status{
 	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed, "FAILED": job.Failed,
 	"CANCELLED": job.Cancelled,
 	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
 }
+
+// retrying is the filter of the jobs that failed and wait for their next attempt. Their status is SCHEDULED.
+const retrying = "RETRYING"
 
 var causes = map[string]job.Cause{
 	"HEARTBEAT_STOPPED": job.HeartbeatStopped, "MAX_TIME_EXCEEDED": job.MaxTimeExceeded, "HANDLER_ERROR": job.HandlerError,
@@ -26,9 +30,13 @@ type listQuery struct {
 }
 
 func (q *listQuery) setStatus(value string) error {
+	if value == retrying {
+		q.Status, q.Retrying = job.Scheduled, true
+		return nil
+	}
 	status, known := statuses[value]
 	if !known {
-		return reason("is none of SCHEDULED, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
+		return reason("is none of SCHEDULED, RETRYING, PENDING, PROCESSING, COMPLETED, FAILED, CANCELLED")
 	}
 	q.Status = status
 	return nil
@@ -47,6 +55,14 @@ func (q *listQuery) setType(value string) (err error) {
 func (q *listQuery) setCause(value string) (err error) {
 	q.Cause, err = filterCause(value)
 	return err
+}
+
+func (q *listQuery) setTrace(value string) error {
+	if !plain(value) {
+		return reason("is not a trace id: 1 to 64 of A-Z a-z 0-9 . _ -")
+	}
+	q.TraceID = value
+	return nil
 }
 
 func (q *listQuery) setFrom(value string) (err error) {

@@ -49,16 +49,20 @@ type listBody[T any] struct {
 }
 
 func rowOf(j *job.Job) jobRow {
-	row := jobRow{
+	return jobRow{
 		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount, Attempts: j.Attempt,
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
 		CompletedAt: when(j.EndedAt), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
-		CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+		RunAt: dueAt(j), CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
 	}
-	if j.Status == job.Scheduled {
-		row.RunAt = when(j.RunAt)
+}
+
+// dueAt is when a SCHEDULED job runs; nil for any other.
+func dueAt(j *job.Job) *string {
+	if j.Status != job.Scheduled {
+		return nil
 	}
-	return row
+	return when(j.RunAt)
 }
 
 func latest(times ...time.Time) (last time.Time) {
@@ -101,7 +105,7 @@ func (a *api) getJob(c *gin.Context) error {
 
 var listParams = params[listQuery]{
 	"status": (*listQuery).setStatus, "tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
-	"limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
+	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 
 // list is GET /admin/jobs and GET /api/jobs: of operators, everybody's jobs; of others, their own.

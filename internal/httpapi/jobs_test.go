@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -61,7 +62,9 @@ func TestJobs_Validation(t *testing.T) {
 		{"/jobs", `{"type":"PAIR","maxRetries":3}`, 400, "INVALID_REQUEST", []string{"maxRetries"}},
 		{"/api/jobs", `{}`, 400, "INVALID_REQUEST", []string{"jobType"}},
 		{"/api/jobs", `{"type":"PAIR"}`, 400, "INVALID_REQUEST", []string{"type"}},
-		{"/api/jobs", `{"jobType":"PAIR","maxRetryCount":3}`, 400, "INVALID_REQUEST", []string{"maxRetryCount"}},
+		{"/api/jobs", `{"jobType":"PAIR","maxRetryCount":-1}`, 400, "INVALID_REQUEST", []string{"maxRetryCount"}},
+		{"/api/jobs", `{"jobType":"PAIR","maxRetryCount":2.5}`, 400, "INVALID_REQUEST", []string{"maxRetryCount"}},
+		{"/paid/submit", `{"type":"PAIR","maxRetries":6}`, 400, "INVALID_REQUEST", []string{"maxRetries"}},
 		{"/api/jobs", `{"jobType":"NOPE"}`, 422, "UNKNOWN_JOB_TYPE", []string{"jobType"}},
 		{"/api/jobs", `{"jobType":"PAIR","payload":{"A":"x"}}`, 422, "INVALID_PAYLOAD", []string{"payload.A"}},
 		{"/api/jobs", `{"jobType":"PAIR","payload":{"C":1}}`, 422, "INVALID_PAYLOAD", []string{"payload"}},
@@ -190,6 +193,9 @@ func TestList(t *testing.T) {
 			"?status=SUCCESS":                         {job.Filter{Status: job.Completed}, "", 20},
 			"?status=DONE":                            {job.Filter{Status: job.Completed}, "", 20},
 			"?status=RUNNING&tier=paid":               {job.Filter{Status: job.Processing, Tier: job.Paid}, "", 20},
+			"?status=SCHEDULED":                       {job.Filter{Status: job.Scheduled}, "", 20},
+			"?status=RETRYING":                        {job.Filter{Status: job.Scheduled, Retrying: true}, "", 20},
+			"?traceId=trace-1&type=PAIR":              {job.Filter{TraceID: "trace-1", Type: "PAIR"}, "", 20},
 			"?status=CANCELLED&tier=GONE&type=A&cause=HANDLER_ERROR&limit=1&cursor=" + "Zm9v.%2B_-%3D": {job.Filter{Status: job.Cancelled, Tier: "GONE", Type: "A", Cause: job.HandlerError}, "Zm9v.+_-=", 1},
 		} {
 			r := newRooms(t)
@@ -222,7 +228,9 @@ func TestList_BadInput(t *testing.T) {
 	for query, field := range map[string]string{
 		"?limit=0": "limit", "?limit=101": "limit", "?limit=1e9": "limit", "?limit=": "limit", "?limit=5&limit=5": "limit",
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
-		"?type=(select%201)": "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
+		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId", "?trace=a": "trace",
+		"?traceId=" + strings.Repeat("a", 65): "traceId",
+		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
 		"?cursor=%00": "cursor", "?cursor=" + strings.Repeat("x", 513): "cursor", "?cursor=tampered": "cursor",
 	} {
 		r := newRooms(t)
@@ -233,5 +241,46 @@ func TestList_BadInput(t *testing.T) {
 			return nil, "", fmt.Errorf("list: %w", job.ErrBadCursor)
 		}
 		wantProblem(t, r.do("GET", "/admin/jobs"+query, ""), 400, "INVALID_REQUEST", field)
+	}
+}
+
+// POST /api/jobs lowers retries above the tier's bound and says so; other addresses refuse them. A submit that is sent again is answered with what
+// its job has, whatever the plan says by then.
+func TestAPIJobs_RetriesAreLowered(t *testing.T) {
+	t.Attr("proves", "S4-N7")
+	const accepted = `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"`
+	lowered := func(asked, has int) string {
+		return fmt.Sprintf(`,"maxRetries":%d,"warnings":[{"field":"maxRetryCount","reason":"is %d, more than the tier allows: the job has %d"}]}`, has, asked, has)
+	}
+	for body, want := range map[string]struct {
+		retries int
+		answer  string
+	}{
+		`{"jobType":"PAIR","payload":{"A":1}}`:                                  {-1, accepted + `}`},
+		`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":0}`:                {0, accepted + `}`},
+		`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":2}`:                {2, accepted + `}`},
+		`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":3}`:                {2, accepted + lowered(3, 2)},
+		`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":99,"tier":"PAID"}`: {5, accepted + lowered(99, 5)},
+	} {
+		r := newRooms(t)
+		wantJSON(t, r.json("POST", "/api/jobs", body, "X-Trace-Id", "trace-1"), 202, want.answer)
+		if s := r.submitted[0]; s.MaxRetries != want.retries {
+			t.Errorf("%s: submitted with %d retries, want %d", body, s.MaxRetries, want.retries)
+		}
+	}
+
+	first := at(job.Pending, 0)
+	first.MaxRetries, first.TraceID = 1, "trace-0"
+	r := keep(t, first)
+	r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
+		return job.Accepted{ID: knownID, Replayed: true}, nil
+	}
+	ask := func(n int) job.Submission {
+		rec := r.json("POST", "/api/jobs", fmt.Sprintf(`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":%d}`, n), "Idempotency-Key", "k")
+		wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-0"`+lowered(n, 1))
+		return r.submitted[len(r.submitted)-1]
+	}
+	if ask(2).Idempotency.Body == ask(3).Idempotency.Body {
+		t.Error("2 and 3 retries are the same request: what counts is what was said")
 	}
 }

@@ -38,6 +38,8 @@ func done() job.Job {
 func TestPoll(t *testing.T) {
 	t.Attr("proves", "S2-E6")
 	pending := job.Job{ID: knownID, Generation: 1, Tier: job.Public, Type: "PAIR", Status: job.Pending, MaxRetries: 1, ArrivedAt: aMoment}
+	scheduled := pending
+	scheduled.Status, scheduled.RetryCount, scheduled.RunAt = job.Scheduled, 1, aMoment.Add(time.Hour)
 	discarded := done()
 	discarded.Status, discarded.Result, discarded.Cause, discarded.LastError = job.NeedDiscard, nil, job.HeartbeatStopped, ""
 	for name, c := range map[string]struct {
@@ -45,13 +47,16 @@ func TestPoll(t *testing.T) {
 		want string
 	}{
 		"completed": {done(), `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"COMPLETED","jobTier":"PAID","type":"SIMULATION","retryCount":1,"maxRetries":5,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","position":null,"etaSeconds":null,` +
+			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
 			`"result":{"stepsRun":1,"a":"<b>","a":2},"failureCause":"HANDLER_ERROR","lastError":"boom","traceId":"trace-1"},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 		"pending": {pending, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING","jobTier":"PUBLIC","type":"PAIR","retryCount":0,"maxRetries":1,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"position":null,"etaSeconds":null,` +
+			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":null,"position":null,"etaSeconds":null,` +
+			`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
+		"scheduled says when it is due": {scheduled, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"SCHEDULED","jobTier":"PUBLIC","type":"PAIR","retryCount":1,"maxRetries":1,` +
+			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":"2026-05-01T12:31:57.961931Z","position":null,"etaSeconds":null,` +
 			`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 		"discarded is shown as failed": {discarded, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"FAILED","jobTier":"PAID","type":"SIMULATION","retryCount":1,"maxRetries":5,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","position":null,"etaSeconds":null,` +
+			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
 			`"result":null,"failureCause":"HEARTBEAT_STOPPED","lastError":null,"traceId":"trace-1"},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +96,7 @@ func showsNoMore(t *testing.T, j job.Job) {
 		t.Errorf("%s: %s", j.Status, text)
 	}
 	for name := range body.Data {
-		if !strings.Contains(" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt position etaSeconds result failureCause lastError traceId ", " "+name+" ") {
+		if !strings.Contains(" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt runAt position etaSeconds result failureCause lastError traceId ", " "+name+" ") {
 			t.Errorf("shows %s", name)
 		}
 	}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -24,13 +25,24 @@ func (a *api) postJob(c *gin.Context) error {
 	})
 }
 
-// postAPIJob is POST /api/jobs, JobWeaver's.
+// apiAccepted is the 202 of POST /api/jobs. MaxRetries and Warnings are there if the job has fewer retries than it was asked with.
+type apiAccepted struct {
+	JobID      job.ID       `json:"jobId"`
+	TraceID    string       `json:"traceId"`
+	MaxRetries *int         `json:"maxRetries,omitempty"`
+	Warnings   []fieldError `json:"warnings,omitempty"`
+}
+
+// postAPIJob is POST /api/jobs, JobWeaver's. Its callers do not choose a tier, and so cannot know the bound on retries: more than the tier's are
+// lowered to it, and the answer says so.
 func (a *api) postAPIJob(c *gin.Context) error {
 	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {
-		return &struct {
-			JobID   job.ID `json:"jobId"`
-			TraceID string `json:"traceId"`
-		}{r.ID, r.trace}
+		body := &apiAccepted{JobID: r.ID, TraceID: r.trace}
+		if asked := visitOf(c).asked; asked.maxRetries > r.retries && r.retries >= 0 {
+			reason := fmt.Sprintf("is %d, more than the tier allows: the job has %d", asked.maxRetries, r.retries)
+			body.MaxRetries, body.Warnings = &r.retries, []fieldError{{asked.spelling.maxRetries, reason}}
+		}
+		return body
 	})
 }
 

@@ -94,7 +94,7 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 		return s, err
 	}
 	s = job.Submission{
-		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: asked.maxRetries, TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
+		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: min(asked.maxRetries, plan.MaxRetries), TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
 	}
 	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
 	if asked.delay > 0 || !asked.runAt.IsZero() {
@@ -113,7 +113,7 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 	if len(asked.payload) > a.PayloadLimit {
 		return tooLarge(fmt.Sprintf("the payload has %d bytes; at most %d are taken", len(asked.payload), a.PayloadLimit))
 	}
-	if asked.maxRetries > plan.MaxRetries {
+	if asked.maxRetries > plan.MaxRetries && !asked.spelling.clamps {
 		return invalid(asked.spelling.maxRetries, fmt.Sprintf("may lower the tier's %d, not raise it", plan.MaxRetries))
 	}
 	if asked.callback != "" {
@@ -145,7 +145,8 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 type receipt struct {
 	job.Accepted
 	status  job.Status
-	trace   string // of a replay: of the first submit, as is created
+	retries int // the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
+	trace   string
 	created time.Time
 	in      time.Duration // when it makes sense to poll
 }
@@ -167,11 +168,14 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 	if err != nil {
 		return receipt{}, a.overQuota(err, &s)
 	}
-	r := receipt{Accepted: accepted, status: firstStatus(&s), trace: s.TraceID, in: a.Submit.Hint(s.Tier)}
+	r := receipt{Accepted: accepted, status: firstStatus(&s), retries: s.MaxRetries, trace: s.TraceID, in: a.Submit.Hint(s.Tier)}
 	switch {
 	case accepted.Replayed:
 		first := a.asItIs(ctx, accepted.ID)
 		r.status, r.created = first.Status.Shown(), first.ArrivedAt
+		if !first.ArrivedAt.IsZero() {
+			r.retries = first.MaxRetries
+		}
 		if first.TraceID != "" {
 			r.trace = first.TraceID
 		}

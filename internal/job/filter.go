@@ -8,15 +8,20 @@ type Filter struct {
 	Tier   Tier
 	Type   string
 	Cause  Cause
-	Owner  *string   // nil = everybody's; "" = those without an owner
-	From   time.Time // dead letters: discarded at From or later
-	To     time.Time // dead letters: discarded before To
+
+	Retrying bool    // with Status Scheduled: only jobs that have spent a retry, and wait for their next attempt
+	TraceID  string  // of the submit
+	Owner    *string // nil = everybody's; "" = those without an owner
+
+	From time.Time // dead letters: discarded at From or later
+	To   time.Time // dead letters: discarded before To
 }
 
-// Takes says whether a job passes status, tier, type, cause and owner.
+// Takes says whether a job passes everything but From and To.
 func (f Filter) Takes(j *Job) bool {
-	return (f.Status == "" || f.Status == j.Status.Shown()) && (f.Tier == "" || f.Tier == j.Tier) &&
-		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) && (f.Owner == nil || *f.Owner == j.Owner)
+	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) && (f.Tier == "" || f.Tier == j.Tier) &&
+		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) && (f.TraceID == "" || f.TraceID == j.TraceID) &&
+		(f.Owner == nil || *f.Owner == j.Owner)
 }
 
 // DeadLetter is a job that failed for good, as SQL keeps it: Payload and Options are there, so that it can be given a new life.

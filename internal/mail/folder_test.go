@@ -54,7 +54,7 @@ func TestFolder(t *testing.T) {
 func TestFolderAlternatives(t *testing.T) {
 	dir := t.TempDir()
 	f := &folder{dir: dir}
-	for _, m := range []Message{{Text: "only text"}, {HTML: "<p>only html</p>"}} {
+	for _, m := range []Message{{Text: "only text"}, {HTML: "<p>only html</p>"}, {}} {
 		m.ID, m.To, m.Subject = jobID, []string{"a@h"}, "s"
 		if _, err := f.Send(t.Context(), m); err != nil {
 			t.Fatal(err)

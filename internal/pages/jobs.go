@@ -49,7 +49,7 @@ func (p *Pages) getJobs(w http.ResponseWriter, r *http.Request) {
 func asked(q url.Values) web.Query {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	return web.Query{
-		ID: get("id"), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Text: get("text"),
+		ID: get("id"), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Trace: get("trace"), Text: get("text"),
 		From: get("from"), To: get("to"),
 	}
 }
@@ -68,7 +68,7 @@ func filters(q *web.Query) url.Values {
 // jobsQuery is a search as an address of ours has it.
 func jobsQuery(q *web.Query) url.Values {
 	values := filters(q)
-	for name, value := range map[string]string{"id": q.ID, "status": q.Status, "text": q.Text} {
+	for name, value := range map[string]string{"id": q.ID, "status": q.Status, "trace": q.Trace, "text": q.Text} {
 		if value != "" {
 			values.Set(name, value)
 		}
@@ -94,6 +94,9 @@ func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []w
 	query := filters(q)
 	if q.Status != "" {
 		query.Set("status", q.Status)
+	}
+	if q.Trace != "" {
+		query.Set("traceId", q.Trace)
 	}
 	limit := perList
 	if q.Text != "" {
@@ -137,7 +140,11 @@ func (p *Pages) findJob(r *http.Request, q *web.Query) ([]web.JobRow, error) {
 	case err != nil:
 		return nil, err
 	}
-	for _, one := range [][2]string{{q.Status, string(j.Status)}, {q.Tier, string(j.Tier)}, {q.Type, j.Type}, {q.Cause, j.FailureCause}} {
+	status := string(j.Status)
+	if q.Status == string(client.Retrying) && j.Status == client.Scheduled && j.RetryCount > 0 {
+		status = q.Status
+	}
+	for _, one := range [][2]string{{q.Status, status}, {q.Tier, string(j.Tier)}, {q.Type, j.Type}, {q.Cause, j.FailureCause}, {q.Trace, j.TraceID}} {
 		if one[0] != "" && one[0] != one[1] {
 			return nil, nil
 		}
@@ -185,7 +192,7 @@ func searched(looked, found int, further bool) string {
 func rowOf(j *client.Job) web.JobRow {
 	return web.JobRow{
 		ID: j.JobID, Tier: string(j.Tier), Type: j.Type, Status: string(j.Status), Attempt: j.Attempts, ArrivedAt: j.CreatedAt,
-		EndedAt: j.CompletedAt, Cause: j.FailureCause, Error: j.LastError, Requeued: !j.RequeueRequestedAt.IsZero(),
+		EndedAt: j.CompletedAt, RunAt: j.RunAt, Cause: j.FailureCause, Error: j.LastError, Requeued: !j.RequeueRequestedAt.IsZero(),
 	}
 }
 

@@ -48,6 +48,7 @@ func TestList(t *testing.T) {
 			var batch []job.Submission
 			for i := range 90 {
 				s := queuetest.Job([]job.Tier{job.Paid, job.Unpaid, job.Public}[i%3])
+				s.TraceID = fmt.Sprint("trace-", i%7)
 				s.ID, s.Type, s.Owner = queuetest.NewID(p), []string{"A", "B"}[i%2], []string{"", "own", "other"}[i%5%3]
 				statuses[s.ID] = job.Pending
 				if i%9 == 0 {
@@ -65,6 +66,13 @@ func TestList(t *testing.T) {
 		}
 		e.Finish(t, leases[0])
 		statuses[leases[0].ID] = job.Completed
+		waits := leases[1] // failed, and tried again later
+		got, err := e.Fail(t.Context(), waits.ID.Partition(), []job.Failure{failure(waits, time.Hour)})
+		ends(t, got, err, job.OK)
+		statuses[waits.ID] = job.Scheduled
+		if got := all(t, e, job.Filter{Status: job.Scheduled, Retrying: true}, 7); len(got) != 1 || got[0].ID != waits.ID || got[0].RunAt.IsZero() {
+			t.Errorf("tried again later: %+v", got)
+		}
 		for _, limit := range []int{1, 7, 100} {
 			found := map[job.ID]job.Status{}
 			for _, j := range all(t, e, job.Filter{}, limit) {
@@ -86,7 +94,7 @@ func TestList(t *testing.T) {
 				t.Errorf("%s is of %q", j.ID, j.Owner)
 			}
 		}
-		for _, f := range []job.Filter{{Owner: &own}, {Owner: &none, Type: "A"}, {Owner: &own, Status: job.Processing}, {Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
+		for _, f := range []job.Filter{{Owner: &own}, {Owner: &none, Type: "A"}, {Owner: &own, Status: job.Processing}, {Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {TraceID: "trace-3"}, {TraceID: "trace-3", Owner: &own}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
 			want := 0
 			for _, j := range all(t, e, job.Filter{}, 100) {
 				if f.Takes(&j) {

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// seedExample is a request that a seed document shows. excerpt names the file in testdata/seeds with the document's own bytes: path and body are
+// in it as they are here. A body that the document only describes is marked described.
+type seedExample struct {
+	excerpt, method, path, body string
+
+	described bool
+	status    int
+	code      string // of a refusal
+	about     string // what {jobId} or {id} stands for: "submitted", "dead", "waiting"; the document's own words say which
+}
+
+// The requests of the five documents, in their order. The third seed (003) has none: it is an article about Java interfaces. 201 of the first one
+// is 202 here: docs/SEEDS.md.
+var seedExamples = []seedExample{
+	{excerpt: "000-submit.txt", method: "POST", path: "/jobs", status: 202,
+		body: `{"type": "EMAIL", "payload": {"to": "user@example.com", "subject": "Welcome"}}`},
+	{excerpt: "000-get.txt", method: "GET", path: "/jobs/{jobId}", about: "submitted", status: 200},
+	{excerpt: "000-dead.txt", method: "GET", path: "/jobs/dead?page=0&size=20", status: 200},
+	{excerpt: "000-retry.txt", method: "POST", path: "/jobs/{jobId}/retry", about: "dead", status: 202},
+	{excerpt: "000-health.txt", method: "GET", path: "/actuator/health", status: 200},
+
+	// The flow chart's shorthand is no JSON: it has names without quotes and an ellipsis.
+	{excerpt: "001-sketch.txt", method: "POST", path: "/jobs", body: `{ type: "SEND_EMAIL", payload: {...} }`, status: 400, code: "INVALID_REQUEST"},
+	{excerpt: "001-endpoints.txt", method: "POST", path: "/jobs", status: 202,
+		body: `{ "type": "SEND_EMAIL", "payload": { "to": "user@example.com", "subject": "...", "body": "..." } }`},
+	{excerpt: "001-endpoints.txt", method: "GET", path: "/jobs/{id}", about: "submitted", status: 200},
+	{excerpt: "001-endpoints.txt", method: "GET", path: "/admin/jobs?status=FAILED&type=SEND_EMAIL&limit=20", status: 200},
+	{excerpt: "001-endpoints.txt", method: "POST", path: "/admin/jobs/{id}/resubmit", about: "dead", status: 202},
+	{excerpt: "001-endpoints.txt", method: "DELETE", path: "/admin/jobs/{id}", about: "waiting", status: 200},
+	{excerpt: "001-health.txt", method: "GET", path: "/actuator/health", status: 200},
+
+	{excerpt: "002-submit.txt", method: "POST", path: "/paid/submit", status: 202},
+	{excerpt: "002-submit.txt", method: "POST", path: "/unpaid/submit", status: 202},
+	{excerpt: "002-submit.txt", method: "POST", path: "/public/submit", status: 202},
+	{excerpt: "002-poll.txt", method: "GET", path: "/result/poll?jobId={jobId}", about: "submitted", status: 200},
+	{excerpt: "002-quickstart.txt", method: "POST", path: "/paid/submit", status: 202},
+	{excerpt: "002-quickstart.txt", method: "GET", path: "/result/poll?jobId={jobId}", about: "submitted", status: 200},
+	{excerpt: "002-pages.txt", method: "GET", path: "/", status: 200},
+	{excerpt: "002-pages.txt", method: "GET", path: "/submit", status: 200},
+	{excerpt: "002-pages.txt", method: "GET", path: "/poll", status: 200},
+	{excerpt: "002-pages.txt", method: "GET", path: "/demo", status: 200},
+	{excerpt: "002-pages.txt", method: "GET", path: "/about", status: 200},
+
+	{excerpt: "004-submit.txt", method: "POST", path: "/api/jobs", status: 202, described: true,
+		body: `{"jobType":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":10},{"type":"LOG","message":"hi"}]},"maxRetryCount":5}`},
+	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
+}
+
+// Every request that the seed documents show is answered with the status that docs/SEEDS.md says, sent as it stands there.
+func TestSeedExamples(t *testing.T) {
+	t.Parallel()
+	houses(t, func(t *testing.T, h house) {
+		for _, x := range seedExamples {
+			t.Run(strings.TrimSuffix(x.excerpt, ".txt")+" "+x.method+" "+x.path, func(t *testing.T) {
+				x.isInItsDocument(t)
+				id := h.seedJob(t, x.about)
+				path := strings.NewReplacer("{jobId}", id, "{id}", id).Replace(x.path)
+				a := h.as(theAdmin, x.method, path, x.body)
+				if a.status != x.status || a.code() != x.code {
+					t.Errorf("%d %s, want %d %s; %s", a.status, a.code(), x.status, x.code, a.body)
+				}
+			})
+		}
+	})
+}
+
+// isInItsDocument holds an example to the document's bytes.
+func (x *seedExample) isInItsDocument(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "seeds", x.excerpt))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(text, []byte(x.path)) || !x.described && !bytes.Contains(text, []byte(x.body)) {
+		t.Fatalf("not in %s: %s %s", x.excerpt, x.path, x.body)
+	}
+}
+
+// seedJob makes a job such as an example speaks of, and returns its id; "" for an example that speaks of none.
+func (h house) seedJob(t *testing.T, about string) string {
+	t.Helper()
+	const mail = `"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"}`
+	made := func(tier, body string) string {
+		a := h.as(theAdmin, http.MethodPost, "/"+tier+"/submit", body)
+		if a.status != http.StatusAccepted {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		return accepted(t, a)
+	}
+	switch about {
+	case "submitted":
+		return made("paid", `{`+mail+`}`)
+	case "waiting":
+		return made("paid", `{`+mail+`,"delaySeconds":3600}`)
+	case "dead":
+		id := made("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+		testkit.Eventually(t, 20*time.Second, id+" is a dead letter", func() (bool, string) {
+			a := h.as(theAdmin, http.MethodGet, "/jobs/dead", "")
+			return strings.Contains(string(a.body), id), string(a.body)
+		})
+		return id
+	}
+	return ""
+}
