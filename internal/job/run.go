@@ -20,6 +20,9 @@ type Run struct {
 	Everybody  bool // its submitter sees everybody's jobs
 	TraceID    string
 	Deadline   time.Time
+
+	FirstTriedAt time.Time // the first claim of this generation, by Redis' clock
+	StartedAt    time.Time // this claim, by the same clock
 	Saved      []byte // the last Checkpoint of an earlier attempt of this generation; nil = none
 
 	// Save stores a checkpoint; the worker sets it. Handlers call Checkpoint.

@@ -68,7 +68,7 @@ func FuzzReadAttempt(f *testing.F) {
 		}
 	}, "1 1777635117961 1777635118961 HANDLER_ERROR w1 boom and more", "3 0 0 CRASHED w - ",
 		"4 1777635117961 1777635118961 LATER w1 1777635208961 2 of 3 wait", "5 1 2 LATER w1 ", "5 1 2 LATER w1 soon",
-		 "x 1 2 3 4 5", "1 2 3 4 5", "1 2 3 4 5 \x00\r\n")
+		"x 1 2 3 4 5", "1 2 3 4 5", "1 2 3 4 5 \x00\r\n")
 }
 
 // Events: each line is an event or the message is an error; what stood before a bad line is still heard.
