@@ -159,7 +159,8 @@ type JobRow struct {
 	EndedAt   time.Time // zero = it lives
 	Cause     string
 	Error     string
-	Requeued  bool // a requeue was promised
+	Note      string // of the result
+	Requeued  bool   // a requeue was promised
 }
 
 // Query is what was asked of a list; "" = everything.

@@ -91,6 +91,7 @@ type Job struct {
 	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when one that was delayed had been
 
 	Result    []byte // JSON
+	Note      string // of the Result, see NoteOf; a list has it without the result
 	Cause     Cause  // of the latest failed attempt
 	LastError string // of the latest failed attempt, at most 2 KiB
 }

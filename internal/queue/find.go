@@ -54,6 +54,7 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 	if j.Status == "" {
 		j.Status = job.Pending // a new job's state is not spelled out
 	}
+	j.Note = job.NoteOf(j.Result)
 	return j, readHead(f[0], &j)
 }
 
