@@ -40,6 +40,7 @@ func fill(t *testing.T, a *Archive, n int) {
 func (a *Archive) queries() map[string]string {
 	all := map[string]string{
 		"find":     findJob,
+		"attempts": attemptsOf,
 		"promised": wholeLetter + "f.requeued_at IS NULL AND f.requeue_requested_at <= " + a.dialect.ago + " ORDER BY f.requeue_requested_at LIMIT ?",
 	}
 	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true}, "own of trace's ": {owned: true, traced: true}} {
@@ -89,6 +90,8 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 			switch {
 			case name == "find":
 				args = []any{id}
+			case name == "attempts":
+				args = []any{id, maxAttempts}
 			case name == "promised":
 				args = []any{0, 100}
 			case strings.Contains(name, "tally"):

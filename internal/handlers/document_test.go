@@ -97,6 +97,9 @@ type delivery struct {
 	saved []byte
 	save  func(context.Context, []byte) error // nil = works
 	saves int
+
+	waited time.Duration // since the job's first attempt
+	note   string        // of the last result
 }
 
 func deliver(t *testing.T, to ...*downstream) *delivery {
@@ -108,6 +111,8 @@ func deliver(t *testing.T, to ...*downstream) *delivery {
 	return d
 }
 
+var firstTried = time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC)
+
 // attempt runs the handler once and returns the endpoints' statuses.
 func (d *delivery) attempt() (string, error) {
 	d.t.Helper()
@@ -115,7 +120,7 @@ func (d *delivery) attempt() (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	run := job.Run{ID: theJob, Attempt: 1, Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
+	run := job.Run{ID: theJob, Attempt: 1, FirstTriedAt: firstTried, StartedAt: firstTried.Add(d.waited), Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
 		d.saves++
 		if d.save != nil {
 			return d.save(ctx, text)
@@ -131,6 +136,7 @@ func (d *delivery) attempt() (string, error) {
 	if err := json.Unmarshal(result, &out); err != nil {
 		d.t.Fatal(err)
 	}
+	d.note = out.Note
 	var statuses []string
 	for i, e := range out.Endpoints {
 		if e.URL != d.in.Endpoints[i] {

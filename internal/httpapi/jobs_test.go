@@ -81,15 +81,15 @@ func TestJobs_Validation(t *testing.T) {
 func TestGetJob(t *testing.T) {
 	t.Attr("proves", "S0-E2 S1-E2 S4-E2 S3-I18 S1-T1")
 	j := done()
-	j.Worker = "host-2"
+	j.Worker, j.Note = "host-2", "1 of 2 done"
 	stored := []job.Attempt{{
 		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second), Outcome: "HEARTBEAT_STOPPED",
 	}}
 	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4","type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
 		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
-		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"history":[` +
-		`{"attempt":1,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null},` +
-		`{"attempt":2,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null}]}`
+		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done","history":[` +
+		`{"attempt":1,"generation":null,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null,` +
+		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null,"reason":null,"until":null}]}`
 	for _, path := range []string{jobKnown, "/api" + jobKnown, "/jobs/" + strings.ToUpper(string(knownID))} {
 		r := keep(t, j)
 		r.attempts = stored
@@ -142,7 +142,7 @@ func TestHistory(t *testing.T) {
 	t.Attr("proves", "S3-I16 S4-S2")
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
 	released := job.Attempt{Number: 2, Outcome: "RELEASED"}
-	later := job.Attempt{Number: 3, Outcome: "LATER"}
+	later := job.Attempt{Number: 3, Generation: 2, Outcome: "LATER", Error: "b says SUBMITTED", Until: aMoment}
 	cancelled := job.Attempt{Number: 2, Outcome: "CANCELLED"}
 	discarded := at(job.NeedDiscard, 2)
 	discarded.Cause, discarded.LastError = job.PermanentError, "no"
@@ -153,8 +153,8 @@ func TestHistory(t *testing.T) {
 	}{
 		"never tried":                 {at(job.Pending, 0), nil, ""},
 		"running":                     {at(job.Processing, 1), nil, "1 RUNNING"},
-		"running again":               {at(job.Processing, 4), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER, 4 RUNNING"},
-		"waits again":                 {at(job.Scheduled, 3), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER"},
+		"running again":               {at(job.Processing, 4), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, 4 RUNNING"},
+		"waits again":                 {at(job.Scheduled, 3), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z"},
 		"waits, and nobody knows why": {at(job.Pending, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
 		"completed":                   {at(job.Completed, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom, 2 SUCCESS"},
 		"failed, and stored":          {at(job.Failed, 1), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
@@ -170,6 +170,12 @@ func TestHistory(t *testing.T) {
 			}
 			if a.Error != nil {
 				words = append(words, *a.Error)
+			}
+			if a.Generation != nil && a.Outcome == "LATER" {
+				words = append(words, fmt.Sprint("of ", *a.Generation))
+			}
+			if a.Reason != nil && a.Until != nil {
+				words = append(words, "("+*a.Reason+")", "until", *a.Until)
 			}
 			got = append(got, strings.Join(words, " "))
 		}

@@ -94,10 +94,12 @@ func (r *rooms) secretly(typ string) {
 		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs, ArrivedAt: aMoment, EndedAt: aMoment,
 		Options: job.Options{CallbackURL: "https://x.example/e3rror"},
 		Payload: []byte(`{"to":"s3cret","kind":"plain"}`), Result: []byte(`{"sent":[{"to":"s3cret"}],"kind":"plain"}`),
-		Cause: job.HandlerError, LastError: "no such mailbox: e3rror",
+		Cause: job.HandlerError, LastError: "no such mailbox: e3rror", Note: "refused by e3rror",
 	}
 	r.find = func(job.ID) (job.Job, error) { return j, nil }
-	r.attempts = []job.Attempt{{Number: 1, Outcome: "HANDLER_ERROR", Error: "no such mailbox: e3rror"}}
+	r.attempts = []job.Attempt{
+		{Number: 1, Outcome: "HANDLER_ERROR", Error: "no such mailbox: e3rror"}, {Number: 2, Outcome: "LATER", Error: "e3rror says wait", Until: aMoment},
+	}
 	r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return []job.Job{j}, "", nil }
 	r.letters = []job.DeadLetter{{Job: j}}
 	r.dead = func(job.Filter, string, int) ([]job.DeadLetter, string, error) {

@@ -55,15 +55,21 @@ func FuzzReadHead(f *testing.F) {
 // A line of a history has six parts whatever the error's text says.
 func FuzzReadAttempt(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, line string) {
-		a, err := readAttempt(line)
+		a, err := readAttempt(line, 7)
 		if err != nil {
 			return
 		}
 		parts := strings.SplitN(line, " ", 6)
-		if a.Error != parts[5] || a.Worker != parts[4] || a.Outcome != parts[3] || strings.Contains(a.Worker+a.Outcome, " ") {
+		want := parts[5]
+		if a.Outcome == "LATER" { // "until reason"
+			_, want, _ = strings.Cut(want, " ")
+		}
+		if a.Error != want || a.Generation != 7 || a.Worker != parts[4] || a.Outcome != parts[3] || strings.Contains(a.Worker+a.Outcome, " ") {
 			t.Errorf("read as %+v", a)
 		}
-	}, "1 1777635117961 1777635118961 HANDLER_ERROR w1 boom and more", "3 0 0 CRASHED w - ", "x 1 2 3 4 5", "1 2 3 4 5", "1 2 3 4 5 \x00\r\n")
+	}, "1 1777635117961 1777635118961 HANDLER_ERROR w1 boom and more", "3 0 0 CRASHED w - ",
+		"4 1777635117961 1777635118961 LATER w1 1777635208961 2 of 3 wait", "5 1 2 LATER w1 ", "5 1 2 LATER w1 soon",
+		"x 1 2 3 4 5", "1 2 3 4 5", "1 2 3 4 5 \x00\r\n")
 }
 
 // Events: each line is an event or the message is an error; what stood before a bad line is still heard.

@@ -261,11 +261,19 @@ func (w *walk) drain() {
 	slices.SortFunc(out, func(a, b job.Outcome) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	var got, want []string
 	for _, o := range out {
-		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts)))
+		laters := 0
+		for _, a := range o.Attempts {
+			if a.Outcome == "LATER" && a.Error == notYet && a.Until.Equal(a.FinishedAt.Add(time.Hour)) {
+				laters++
+			}
+		}
+		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
+			o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts), laters))
 	}
 	for _, j := range w.model.Jobs {
 		if j.InOutbox {
-			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History))
+			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
+				j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History, j.Laters))
 		}
 	}
 	slices.Sort(want)
