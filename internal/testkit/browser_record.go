@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -119,21 +120,30 @@ func (r *record) hear(event any) {
 		r.logged(e.Entry, add)
 	case *network.EventRequestWillBeSent:
 		r.address[e.RequestID] = e.Request.URL
-		r.asked = append(r.asked, e.Request.URL)
+		if !favicon(e.Request.URL) {
+			r.asked = append(r.asked, e.Request.URL)
+		}
 	case *network.EventResponseReceived:
-		if e.Response.Status >= 400 {
+		if e.Response.Status >= 400 && !favicon(e.Response.URL) {
 			add("request", "%s: %d %s", e.Response.URL, e.Response.Status, e.Response.StatusText)
 		}
 	case *network.EventLoadingFinished:
 		delete(r.address, e.RequestID)
 	case *network.EventLoadingFailed:
-		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" { // the page left, or changed its mind
+		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" && !favicon(r.address[e.RequestID]) { // the page left, or changed its mind
 			add("request", "%s: %s %s", r.address[e.RequestID], e.ErrorText, e.BlockedReason)
 		}
 		delete(r.address, e.RequestID)
 	case *inspector.EventTargetCrashed:
 		add("crash", "the page's process died")
 	}
+}
+
+// favicon says whether the browser asks for an icon on its own account. It does so some time after a page has loaded that names none, such as an
+// answer in plain text: neither what it asks nor what it is answered is the page's.
+func favicon(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Path == "/favicon.ico"
 }
 
 // logged hears the browser's own log; of requests the network's events tell more.
