@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/inspector"
@@ -39,32 +40,38 @@ func (tab *Tab) Problems() []string {
 }
 
 // Allow says which problems are not to fail the test: those that contain one of these texts, before or after the call.
-func (tab *Tab) Allow(parts ...string) {
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	tab.record.allowed = append(tab.record.allowed, parts...)
+func (tab *Tab) Allow(parts ...string) { tab.record.allow(parts) }
+
+func (r *record) allow(parts []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allowed = append(r.allowed, parts...)
 }
 
 // Requests are the addresses that the page has asked for since Open or Reload, in their order.
 func (tab *Tab) Requests() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil)
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	return slices.Clone(tab.record.asked)
+	return tab.record.requests()
+}
+
+func (r *record) requests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.asked)
 }
 
 // judge fails the test for every problem that was not allowed.
-func (tab *Tab) judge() {
-	tab.t.Helper()
+func (r *record) judge(t testing.TB, tab steps) {
+	t.Helper()
 	if err := tab.eval("0", nil); err != nil {
-		tab.t.Errorf("the tab does not answer at its end: %v", err)
+		t.Errorf("the tab does not answer at its end: %v", err)
 	}
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	for _, p := range tab.record.problems {
-		if !slices.ContainsFunc(tab.record.allowed, func(part string) bool { return strings.Contains(p, part) }) {
-			tab.t.Error(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.problems {
+		if !slices.ContainsFunc(r.allowed, func(part string) bool { return strings.Contains(p, part) }) {
+			t.Error(p)
 		}
 	}
 }

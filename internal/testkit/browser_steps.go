@@ -100,3 +100,16 @@ func waitText(t testing.TB, p steps, selector, want string, within time.Duration
 		t.Fatalf("%s does not say %q within %v, but %q\n%s", selector, want, within, last, p.around())
 	}
 }
+
+// around says where a tab is and what it shows.
+func around(p steps, r *record) string {
+	var shown string
+	if err := p.eval("location.href + '\\n' + (document.body?.innerText ?? '')", &shown); err != nil {
+		shown = err.Error()
+	}
+	const most = 2000
+	if len(shown) > most {
+		shown = shown[:most] + "..."
+	}
+	return "the tab is at " + shown + "\nits problems so far: " + fmt.Sprint(r.all())
+}

@@ -45,7 +45,7 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 	ctx, cancel := chromedp.NewContext(parent, options...)
 	tab := &Tab{t: t, ctx: ctx, record: newRecord()}
 	t.Cleanup(func() {
-		tab.judge()
+		tab.record.judge(t, tab)
 		cancel()
 	})
 	if err := chromedp.Listen(ctx, tab.record.hear); err != nil { // opens it; without a bound, for the bound would end the tab with it
@@ -226,15 +226,4 @@ func (tab *Tab) evalIn(world runtime.ExecutionContextID, expression string, into
 	return read(got.Result, into)
 }
 
-// around says where the tab is and what it shows, for error messages.
-func (tab *Tab) around() string {
-	var shown string
-	if err := tab.eval("location.href + '\\n' + (document.body?.innerText ?? '')", &shown); err != nil {
-		shown = err.Error()
-	}
-	const most = 2000
-	if len(shown) > most {
-		shown = shown[:most] + "..."
-	}
-	return "the tab is at " + shown + "\nits problems so far: " + fmt.Sprint(tab.record.all())
-}
+func (tab *Tab) around() string { return around(tab, tab.record) }

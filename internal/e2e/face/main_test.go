@@ -197,9 +197,24 @@ func (s *site) tune(tier string, fields map[string]any) {
 }
 
 // login shows the key on /login.
-func login(tab *testkit.Tab, s *site, key string) {
+func login(tab user, s *site, key string) {
 	tab.Open(s.base + "/login")
 	tab.Type("input[name=key]", key)
 	tab.Press("\r")
 	tab.WaitText(".who-name", "", alive)
+}
+
+// user is somebody with a browser: a testkit.Tab has Chromium, a testkit.FirefoxTab Firefox. What both do is told once, as a story.
+type user interface {
+	Open(url string)
+	Reload()
+	URL() string
+	Click(selector string)
+	Type(selector, text string)
+	Press(keys string)
+	Text(selector string) string
+	WaitText(selector, want string, within time.Duration)
+	Eval(expression string, into any)
+	View(width, height int, dark bool)
+	Allow(parts ...string)
 }

@@ -123,6 +123,9 @@ func of(all []page, paths ...string) []page {
 	return some
 }
 
+// seenOf is what somebody sees of a page.
+const seenOf = `({status: performance.getEntriesByType("navigation")[0].responseStatus, live: !!document.getElementById("live"), text: document.querySelector("main").innerText})`
+
 // look opens the pages one after the other. Closely, it looks for barriers, in the light and in the dark, and at every width. The first page that a
 // template makes stands for the others, and nobody else but an admin looks closely; in the long suite everybody does, at every page, width and theme.
 func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
@@ -140,7 +143,7 @@ func look(t *testing.T, s *site, tab *testkit.Tab, all []page, closely bool) {
 			Live   bool
 			Text   string
 		}
-		tab.Eval(`({status: performance.getEntriesByType("navigation")[0].responseStatus, live: !!document.getElementById("live"), text: document.querySelector("main").innerText})`, &got)
+		tab.Eval(seenOf, &got)
 		if got.Status != p.status || !strings.Contains(got.Text, p.shows) {
 			t.Errorf("%s: %d, want %d with %q: %s", p.path, got.Status, p.status, p.shows, got.Text)
 		}
@@ -189,7 +192,7 @@ func barriers(t *testing.T, tab *testkit.Tab, what string) {
 }
 
 // fits wants that nobody has to scroll sideways. Charts are drawn anew after the window has changed.
-func fits(t *testing.T, tab *testkit.Tab, path string, width int) {
+func fits(t *testing.T, tab user, path string, width int) {
 	t.Helper()
 	const wide = `(root => ({inner: innerWidth, scroll: root.scrollWidth, out: root.scrollWidth <= innerWidth ? "" :
 		[...document.body.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.tagName + "." + e.getAttribute("class")).slice(0, 8).join(" ")

@@ -76,19 +76,23 @@ func lookAt(n int) string {
 // TestTabs_ShareOneStream opens more dashboards in one browser than HTTP/1.1 has connections: all of them are live.
 func TestTabs_ShareOneStream(t *testing.T) {
 	unlessTheyTakeTheMachine(t)
-	s := busy(t)
-	c := count(t, s)
 	tab := testkit.StartBrowser(t).Tab(t)
-	tabs := []*testkit.Tab{tab}
+	shareOneStream(t, busy(t), tab, func() user { return tab.Beside(t) }, manyTabs)
+}
+
+func shareOneStream(t *testing.T, s *site, tab user, another func() user, many int) {
+	t.Helper()
+	c := count(t, s)
+	tabs := []user{tab}
 	tab.Open(c.base + "/dashboard")
-	for len(tabs) < manyTabs {
-		beside := tab.Beside(t)
+	for len(tabs) < many {
+		beside := another()
 		beside.Open(c.base + lookAt(len(tabs)))
 		tabs = append(tabs, beside)
 	}
 	allMove(t, s, 1, tabs)
 	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
-		t.Errorf("%d tabs have %d streams, and had %d", manyTabs, now, ever)
+		t.Errorf("%d tabs have %d streams, and had %d", many, now, ever)
 	}
 	// Who opened the stream leaves, the others go on; the last one ends it.
 	tab.Open(c.base + "/livez")
@@ -114,7 +118,7 @@ func TestTabs_OfTwentyBrowsers(t *testing.T) {
 	unlessTheyTakeTheMachine(t)
 	s := busy(t)
 	c := count(t, s)
-	var tabs []*testkit.Tab
+	var tabs []user
 	for i := range manyBrowsers {
 		tab := testkit.StartBrowser(t).Tab(t)
 		tab.Open(c.base + lookAt(i))
@@ -127,7 +131,7 @@ func TestTabs_OfTwentyBrowsers(t *testing.T) {
 }
 
 // allMove submits a job, the nth that waits, and every one of the tabs must show it.
-func allMove(t *testing.T, s *site, n int, tabs []*testkit.Tab) {
+func allMove(t *testing.T, s *site, n int, tabs []user) {
 	t.Helper()
 	s.submit("public", "")
 	for _, tab := range tabs {
