@@ -106,6 +106,7 @@ func StopShared() {
 	}
 	removeMySQLTemplate()
 	stopBrowser()
+	stopFirefox()
 	removeBinaries()
 }
 
