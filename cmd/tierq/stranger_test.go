@@ -46,6 +46,7 @@ func TestServerThatIsNotTierq(t *testing.T) {
 		"404 JSON to a change": {always(404, "application/json", strangersJSON), changes},
 		"405":                  {always(405, "text/plain", "no"), reads},
 		"501":                  {always(501, "text/html", "<p>Unsupported"), reads},
+		"501 to a change":      {always(501, "text/html", "<p>Unsupported"), changes},
 		"200 HTML":             {always(200, "text/html", "<!doctype html><title>my app</title>"), reads},
 		"a redirect":           {always(301, "text/html", ""), reads},
 	} {
