@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,22 @@ func TestServerThatIsNotTierq(t *testing.T) {
 				t.Errorf("%s, tierq %s: %s", name, args, end.stderr)
 			}
 		}
+	}
+}
+
+// The page of another server becomes neither an artifact nor an export.
+func TestStrangersPageIsNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := newFake(t)
+	f.instead(always(200, "text/html", "<!doctype html><title>my app</title>"))
+	for _, args := range []string{"jobs artifact " + doneID, "dead export --file a.ndjson", "dead export"} {
+		end := f.cli(t, world{}, split(args)...)
+		if end.code != exitUnavailable || !strings.Contains(end.stderr, "does not speak tierq's API") || end.stdout != "" {
+			t.Errorf("tierq %s: %+v", args, end)
+		}
+	}
+	if left, err := filepath.Glob("*"); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 
