@@ -39,7 +39,8 @@ func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error
 		return nil, err
 	}
 	if typ, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || typ != "application/x-ndjson" {
-		return nil, errors.Join(fmt.Errorf("dead export: %w", &Error{Status: resp.StatusCode, Err: errNoExport}), resp.Body.Close())
+		wrong := &Error{Status: resp.StatusCode, Err: errNoExport}
+		return nil, errors.Join(fmt.Errorf("dead export: %w", wrong), resp.Body.Close())
 	}
 	return resp.Body, nil
 }

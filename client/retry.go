@@ -48,8 +48,8 @@ func passing(e *Error) bool {
 	return false
 }
 
-// mayHaveHappened reports whether a call that failed so may have been carried out. A redirect, a 4xx, a 501 and a 503 are
-// promises that it was not: a server that answers 501 does not know the method.
+// mayHaveHappened reports whether a call that failed so may have been carried out. A redirect, a 4xx, a 501 and a 503
+// are promises that it was not: a server that answers 501 does not know the method.
 func mayHaveHappened(e *Error) bool {
 	if e.Status == 0 {
 		return !errors.Is(e.Err, errUnsent)
