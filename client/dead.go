@@ -3,9 +3,11 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"mime"
 	"net/http"
 	"time"
 )
@@ -35,6 +37,10 @@ func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error
 	})
 	if err != nil {
 		return nil, err
+	}
+	if typ, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err != nil || typ != "application/x-ndjson" {
+		wrong := &Error{Status: resp.StatusCode, Err: errNoExport}
+		return nil, errors.Join(fmt.Errorf("dead export: %w", wrong), resp.Body.Close())
 	}
 	return resp.Body, nil
 }

@@ -28,8 +28,12 @@ var (
 	ErrNotSent = errors.New("not sent")
 )
 
-// errNoJob: what answered with a success is perhaps another server than tierq.
-var errNoJob = errors.New("the answer names no job")
+// What is wrong with an answer that looks like a success: perhaps another server than tierq gave it.
+var (
+	errNoJob    = errors.New("the answer names no job")
+	errNoFile   = errors.New("the answer is no file of a job")
+	errNoExport = errors.New("the answer is no list of dead letters")
+)
 
 // Error is a refusal by the server, or a call that it did not answer (Status 0).
 type Error struct {

@@ -166,10 +166,11 @@ func (c *Client) Artifact(ctx context.Context, jobID string) (*Artifact, error) 
 		return nil, err
 	}
 	a := &Artifact{ReadCloser: resp.Body, ContentType: resp.Header.Get("Content-Type"), Size: resp.ContentLength}
-	if _, params, err := mime.ParseMediaType(resp.Header.Get("Content-Disposition")); err == nil {
-		a.Name = params["filename"]
+	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Disposition"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("artifact: %w", &Error{Status: resp.StatusCode, Err: errNoFile}), a.Close())
 	}
-	a.Name = fileName(a.Name, jobID)
+	a.Name = fileName(params["filename"], jobID)
 	return a, nil
 }
 

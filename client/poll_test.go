@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -140,9 +142,12 @@ func TestWait_NoRoomToWait(t *testing.T) {
 
 // A success that names no job is no answer about one: what spoke is perhaps another server.
 func TestAnswerWithoutJob(t *testing.T) {
-	s, c := newServer(t)
-	answers(s, "GET /result/poll", 200, `{"hello":"world"}`)
-	answers(s, "GET /jobs/"+unknownID, 200, `{}`)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"hello":"world"}`)
+	}))
+	t.Cleanup(other.Close)
+	c := New(other.URL, WithTries(1))
+	t.Cleanup(c.Close)
 	_, polled := c.Poll(soon(t), unknownID)
 	_, shown := c.Job(soon(t), unknownID)
 	for _, err := range []error{polled, shown} {

@@ -48,12 +48,17 @@ func passing(e *Error) bool {
 	return false
 }
 
-// mayHaveHappened reports whether a call that failed so may have been carried out. A redirect, a 4xx and a 503 are promises that it was not.
+// mayHaveHappened reports whether a call that failed so may have been carried out. A redirect, a 4xx, a 501 and a 503
+// are promises that it was not: a server that answers 501 does not know the method.
 func mayHaveHappened(e *Error) bool {
 	if e.Status == 0 {
 		return !errors.Is(e.Err, errUnsent)
 	}
-	return e.Status < 300 || e.Status >= 500 && e.Status != http.StatusServiceUnavailable
+	switch e.Status {
+	case http.StatusNotImplemented, http.StatusServiceUnavailable:
+		return false
+	}
+	return e.Status < 300 || e.Status >= 500
 }
 
 var (

@@ -90,6 +90,11 @@ func (p program) root() *cobra.Command {
 	p.global = &globals{}
 	root := p.serveCommand("tierq")
 	root.Short = "A job queue server: paid before unpaid before public"
+	root.Example = "  tierq serve                 # start a server, with everything inside\n" +
+		"  tierq submit paid --wait    # in another terminal: a first job, to its end\n" +
+		"  tierq jobs list             # the jobs that there are\n" +
+		"  tierq stats --watch 2s      # what the server is doing\n" +
+		"  tierq doctor                # whether all is well, and what to do if not"
 	root.Version = readVersion().text()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version; tierq version also asks the server for its own")

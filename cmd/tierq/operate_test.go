@@ -194,6 +194,7 @@ func TestArtifact(t *testing.T) {
 		t.Errorf("%v", end)
 	}
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+		w.Header().Set("Content-Disposition", `attachment; filename="half.pdf"`)
 		w.Header().Set("Content-Length", "100")
 		_, _ = io.WriteString(w, "half")
 		return true
@@ -219,6 +220,7 @@ func TestExportToFile(t *testing.T) {
 		t.Errorf("%s %v", got, err)
 	}
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+		w.Header().Set("Content-Type", "application/x-ndjson")
 		_, _ = io.WriteString(w, "{}\n{\"half\":1}")
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)

@@ -35,8 +35,8 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	var all, dryRun, yes bool
 	cmd := &cobra.Command{
 		Use: "requeue [JOB_ID...]", Short: "Give dead letters a new life", Args: wants(0, maxIDs, ""),
-		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all that pass\n" +
-			"the filters, the latest first, and no faster than the server's TIERQ_REQUEUE_RATE.\n\n" +
+		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all\n" +
+			"that pass the filters, the latest first, and no faster than the server's TIERQ_REQUEUE_RATE.\n\n" +
 			"More than one by filters asks on a terminal, and needs --yes elsewhere. It goes on until none is left that was\n" +
 			"dead when it began, or until --limit. A requeue that was stopped says how many it has done; the same command\n" +
 			"again does the rest.",

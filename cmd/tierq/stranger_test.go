@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,7 @@ func TestServerThatIsNotTierq(t *testing.T) {
 		"404 JSON to a change": {always(404, "application/json", strangersJSON), changes},
 		"405":                  {always(405, "text/plain", "no"), reads},
 		"501":                  {always(501, "text/html", "<p>Unsupported"), reads},
+		"501 to a change":      {always(501, "text/html", "<p>Unsupported"), changes},
 		"200 HTML":             {always(200, "text/html", "<!doctype html><title>my app</title>"), reads},
 		"a redirect":           {always(301, "text/html", ""), reads},
 	} {
@@ -61,6 +63,22 @@ func TestServerThatIsNotTierq(t *testing.T) {
 				t.Errorf("%s, tierq %s: %s", name, args, end.stderr)
 			}
 		}
+	}
+}
+
+// The page of another server becomes neither an artifact nor an export.
+func TestStrangersPageIsNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	f := newFake(t)
+	f.instead(always(200, "text/html", "<!doctype html><title>my app</title>"))
+	for _, args := range []string{"jobs artifact " + doneID, "dead export --file a.ndjson", "dead export"} {
+		end := f.cli(t, world{}, split(args)...)
+		if end.code != exitUnavailable || !strings.Contains(end.stderr, "does not speak tierq's API") || end.stdout != "" {
+			t.Errorf("tierq %s: %+v", args, end)
+		}
+	}
+	if left, err := filepath.Glob("*"); err != nil || len(left) != 0 {
+		t.Errorf("%v %v", left, err)
 	}
 }
 

@@ -20,9 +20,10 @@ func (p program) tiersCreateCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: "create TIER", Short: "Create a tier, on every instance at once", Args: wants(1, 1, "a TIER"),
-		Long: "Create a tier, on every instance at once: tierq submit gold then submits to it. --priority says where it stands\n" +
-			"among the others; tierq tiers get shows theirs. Tiers of one priority are served in the order in which their\n" +
-			"jobs came. A tier that exists is not changed.\n\nA time is 15s, 2m or 1h; a bare number is seconds.",
+		Long: "Create a tier, on every instance at once: tierq submit gold then submits to it. --priority must be there:\n" +
+			"it says where the tier stands among the others, which tierq tiers get shows. Tiers of one priority are served\n" +
+			"in the order in which their jobs came. A tier that exists is not changed.\n\n" +
+			"A time is 15s, 2m or 1h; a bare number is seconds.",
 		Example: "  tierq tiers create gold --priority 1 --max-retries 5\n" +
 			"  tierq tiers create batch --priority 4 --max-processing-time 10m --share 50 --dry-run",
 	}

@@ -12,7 +12,8 @@ func TestBannerNamesTheDashboardFirst(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{API: true, Worker: true}}
 	s := &stores{mode: "embedded", where: []string{"sql           ./data/tierq.sqlite"}, survives: "everything"}
-	writeBanner(&b, c, s, &outgoing{}, "open", " -H 'Authorization: Bearer tq_...'", "127.0.0.1:8080", "127.0.0.1:9090", "v1.2.3")
+	key := " -H 'Authorization: Bearer tq_...'"
+	writeBanner(&b, c, s, &outgoing{}, "open", key, "127.0.0.1:8080", "127.0.0.1:9090", "v1.2.3")
 	rest := b.String()
 	for _, part := range []string{
 		"tierq v1.2.3, embedded mode", "dashboard     http://127.0.0.1:8080/dashboard\n",

@@ -3,6 +3,7 @@ package fake
 import (
 	"cmp"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -46,7 +47,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.DropBefore, f.DropAfter:
 		panic(http.ErrAbortHandler)
 	case f.CutAnswer:
-		w.Header().Set("Content-Type", "application/json")
+		maps.Copy(w.Header(), done.Header())
 		w.Header().Set("Content-Length", strconv.Itoa(done.Body.Len()))
 		w.WriteHeader(done.Code)
 		_, _ = w.Write(done.Body.Bytes()[:done.Body.Len()/2])
