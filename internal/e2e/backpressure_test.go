@@ -31,7 +31,8 @@ type crowd struct {
 	odd     []string        // answers that no client should get, refusals that do not say when to come again
 }
 
-// press begins the crowd; body is each client's own. It ends with stop. A client that was refused comes again after 0.1 s, far sooner than it is told.
+// press begins the crowd; body is each client's own. It ends with stop. A client that was refused comes again after 0.1
+// s, far sooner than it is told.
 func (s *server) press(clients int, stop <-chan struct{}, tier string, body func(client int) string) *crowd {
 	r := &crowd{refused: map[string]int{}, connections: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: clients + 1},

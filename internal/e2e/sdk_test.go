@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: thousands of submits
-// are as many jobs, no more and no less.
+// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again:
+// thousands of submits are as many jobs, no more and no less.
 func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
 	t.Parallel()
 	heavy(t)
