@@ -21,7 +21,9 @@ REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(PKG))
-TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
+# What takes longest begins first: its outages are waited for while the rest is run.
+LONGEST := $(if $(filter ./...,$(OURS)),./internal/e2e ./internal/e2e/face)
+TESTS := { bad=0; $(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
 .PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln fmt clean
 

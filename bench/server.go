@@ -131,7 +131,8 @@ func build(ctx context.Context, bin string) error {
 	if err != nil {
 		return fmt.Errorf("find tierq's module: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", bin, "./cmd/tierq")
+	// go run keeps what it linked in the build cache; the program that it is told to start brings us a copy.
+	cmd := exec.CommandContext(ctx, "go", "run", "-exec", "cp", "./cmd/tierq", bin)
 	cmd.Dir = strings.TrimSpace(string(dir))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build tierq: %w\n%s", err, out)

@@ -123,7 +123,7 @@ func TestPingSaysThatSQLModeIsNotStrict(t *testing.T) {
 func TestOpen(t *testing.T) {
 	begin := time.Now()
 	archivetest.Open(t, archive.Options{MySQLDSN: "u:p@tcp(192.0.2.1:3306)/tierq"})
-	if took := time.Since(begin); took > time.Second {
+	if took := time.Since(begin); took > 5*time.Second { // nobody answers at that address: a dial would take longer
 		t.Errorf("it took %v", took)
 	}
 	for name, o := range map[string]archive.Options{

@@ -66,7 +66,7 @@ func TestCancelRunning(t *testing.T) {
 	asked := do(t, http.MethodPost, b.base+"/api/jobs/"+id+"/cancel", "")
 	wants(t, asked, http.StatusAccepted, "")
 	b.await(id, "CANCELLED", 10*time.Second)
-	if took := time.Since(began); took > 3*time.Second { // two heartbeats are 1 s, and then the outcome
+	if took := time.Since(began); took > 8*time.Second { // two heartbeats and the outcome; by itself it runs for 40 s
 		t.Errorf("the handler heard of it after %s", took)
 	}
 	t.Logf("evidence: cancelled %s after it was asked for", time.Since(began).Round(time.Millisecond))

@@ -27,7 +27,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// TestMain lets more tests run at once than there are processors: they wait for servers most of the time. Those that do not are alone among themselves.
+// TestMain lets more tests run at once than there are processors: they wait for servers most of the time. Those that do
+// not are alone among themselves.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
 		panic(err)

@@ -80,7 +80,7 @@ func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
 			asked++
 			slowest = max(slowest, took)
 			switch {
-			case err != nil && !os.IsTimeout(err): // who was not answered in ten seconds was refused; who was cut off was attacked too
+			case err != nil && !os.IsTimeout(err): // no answer in ten seconds is one that is missed, a cut is an attack's
 				t.Errorf("somebody else's submit and poll: %v", err)
 				return
 			case err != nil || took > patience || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:

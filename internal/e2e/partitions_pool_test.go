@@ -92,7 +92,8 @@ func TestPartitionsOrder(t *testing.T) {
 					if prompt {
 						return
 					}
-					// A partition that is silent that long is left out for a while, on purpose: the order over all of them says nothing then.
+					// A partition that is silent that long is left out for a while, on purpose: the order over all of them says
+					// nothing then.
 					t.Logf("a claim took %s: once more", seen.slowest)
 					if try == 2 {
 						jobs = 90 // are claimed so soon that a busy machine seldom comes between
@@ -124,7 +125,8 @@ func drainSeen(t *testing.T, e *queuetest.Env, n int64, nonce string) *claimsSee
 	return seen
 }
 
-// inOrder holds the order of claims to what is promised, over all partitions only where each was prompt, and counts what is not.
+// inOrder holds the order of claims to what is promised, over all partitions only where each was prompt, and counts
+// what is not.
 func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, prompt bool) {
 	t.Helper()
 	score := func(l *job.Lease) int64 {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: thousands of submits
-// are as many jobs, no more and no less.
+// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again:
+// thousands of submits are as many jobs, no more and no less.
 func TestSDKNeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6 F27")
 	t.Parallel()

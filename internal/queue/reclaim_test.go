@@ -86,7 +86,8 @@ func TestReclaimTwoLooks(t *testing.T) {
 	})
 }
 
-// twoLooks reports whether its early look was early by Redis' clock: on a machine that stood still meanwhile, it says nothing.
+// twoLooks reports whether its early look was early by Redis' clock: on a machine that stood still meanwhile, it says
+// nothing.
 func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
 	t.Helper()
 	early := false

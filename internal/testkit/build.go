@@ -32,7 +32,8 @@ func BuildTierq(t testing.TB, tags ...string) string {
 // Build is BuildTierq for a program that is no test.
 func Build(tags ...string) (string, error) { return build("./cmd/tierq", tags) }
 
-// BuildChanged builds ./cmd/tierq with other files in place of some, which is what the file overlay says (go help build), into the file path.
+// BuildChanged builds ./cmd/tierq with other files in place of some, which is what the file overlay says (go help
+// build), into the file path.
 func BuildChanged(ctx context.Context, path, overlay string, tags ...string) error {
 	return compile(ctx, path, "./cmd/tierq", tags, "-overlay", overlay)
 }
@@ -61,8 +62,9 @@ func build(pkg string, tags []string) (string, error) {
 
 // compile builds with the Makefile's flags: what was compiled by one of them serves the other too.
 //
-// go run keeps the programs that it linked in Go's build cache, by their content; go build keeps none. So the processes of one go test run link a
-// program once between them, and none can be given a stale one. The program that go run is told to start is cp, which brings us a copy.
+// go run keeps the programs that it linked in Go's build cache, by their content; go build keeps none. So the processes
+// of one go test run link a program once between them, and none can be given a stale one. The program that go run is
+// told to start is cp, which brings us a copy.
 func compile(ctx context.Context, path, pkg string, tags []string, flags ...string) error {
 	env, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -35,8 +35,8 @@ func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	return m
 }
 
-// StartMariaDB starts a mariadbd with empty system tables, a copy of this machine's template of them, and returns when it answers. The caller
-// stops it.
+// StartMariaDB starts a mariadbd with empty system tables, a copy of this machine's template of them, and returns when
+// it answers. The caller stops it.
 func StartMariaDB(args ...string) (*MariaDB, error) {
 	if bin := mysqlProgram(); bin != "" {
 		return startMySQL(bin, args)
@@ -58,7 +58,8 @@ func StartMariaDB(args ...string) (*MariaDB, error) {
 	return nil, err
 }
 
-// tryMariaDB makes the tables by itself where copied is false: a template that no server starts from must not stop the tests for ever.
+// tryMariaDB makes the tables by itself where copied is false: a template that no server starts from must not stop the
+// tests for ever.
 func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, error) {
 	s, err := newServer("mariadb")
 	if err != nil {
@@ -90,7 +91,9 @@ func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, erro
 // baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the server.
 func baseArgs(data string) []string {
 	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which then crash.
-	args := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + tmpdir(data), "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	args := []string{
+		"--no-defaults", "--datadir=" + data, "--tmpdir=" + tmpdir(data), "--skip-name-resolve", "--innodb-log-file-size=8M",
+	}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
@@ -98,7 +101,9 @@ func baseArgs(data string) []string {
 }
 
 // installArgs flush nothing: losing power while the tables are made costs nothing.
-var installArgs = []string{"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync", "--innodb-doublewrite=0"}
+var installArgs = []string{
+	"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync", "--innodb-doublewrite=0",
+}
 
 func mariadbTemplate(bin, install string) (*template, error) {
 	return templateFor("mariadb", []string{bin, install}, append(baseArgs("data"), installArgs...))

@@ -11,13 +11,14 @@ import (
 	"strings"
 )
 
-// template is a folder of system tables that was made once on this machine and is copied for each server: making takes seconds, copying
-// hundredths. It lies in the user's cache folder, and nothing writes into it once it has its name.
+// template is a folder of system tables that was made once on this machine and is copied for each server: making takes
+// seconds, copying hundredths. It lies in the user's cache folder, and nothing writes into it once it has its name.
 type template struct {
 	dir string
 }
 
-// templateFor names the template of a program that makes system tables, with its arguments. Another version of the program has another template.
+// templateFor names the template of a program that makes system tables, with its arguments. Another version of the
+// program has another template.
 func templateFor(kind string, programs, args []string) (*template, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -35,8 +36,9 @@ func templateFor(kind string, programs, args []string) (*template, error) {
 	return &template{dir: filepath.Join(cache, "tierq-testkit", kind+"-"+hex.EncodeToString(key.Sum(nil)[:8]))}, nil
 }
 
-// copyTo makes the folder data as a copy. The first process that asks has the template made, in a folder of its own that it then gives the
-// template's name: of two processes that do so at once the second one's is thrown away, and nobody ever sees half a template.
+// copyTo makes the folder data as a copy. The first process that asks has the template made, in a folder of its own
+// that it then gives the template's name: of two processes that do so at once the second one's is thrown away, and
+// nobody ever sees half a template.
 func (t *template) copyTo(data string, create func(data string) error) error {
 	if _, err := os.Stat(t.dir); errors.Is(err, fs.ErrNotExist) {
 		if err := t.create(create); err != nil {
@@ -70,8 +72,8 @@ func (t *template) create(create func(data string) error) error {
 	return nil
 }
 
-// remove takes the template away, so that the next copy makes it anew. Its name goes first: who is copying it at this moment gets an error, and
-// not a part of it.
+// remove takes the template away, so that the next copy makes it anew. Its name goes first: who is copying it at this
+// moment gets an error, and not a part of it.
 func (t *template) remove() {
 	gone, err := os.MkdirTemp(filepath.Dir(t.dir), "making-")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Many that ask for a template at once each get a whole copy, whoever made it; what is removed is made again; another program has another one.
+// Many that ask for a template at once each get a whole copy, whoever made it; what is removed is made again; another
+// program has another one.
 func TestTemplate(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -65,7 +66,8 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("made %d times since, want once after the removal, for the argument, and for the version", n-before)
 	}
 	broken := errors.New("no disk")
-	if err := of("another").copyTo(filepath.Join(t.TempDir(), "data"), func(string) error { return broken }); !errors.Is(err, broken) {
+	err := of("another").copyTo(filepath.Join(t.TempDir(), "data"), func(string) error { return broken })
+	if !errors.Is(err, broken) {
 		t.Errorf("a template that could not be made: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(cache, "*", "making-*")); err != nil || len(left) > 0 {
