@@ -29,6 +29,7 @@ var readers = map[string]string{
 	"internal/app/run.go":                   "span: logged",
 	"internal/app/server.go":                "shown: startedAt of a process",
 	"internal/app/stores.go":                "span: patience at start-up",
+	"internal/archive/migrate.go":           "span: the wait for the migration lock",
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
 	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",
