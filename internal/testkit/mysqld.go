@@ -150,8 +150,8 @@ func removeMySQLTemplate() {
 	}
 }
 
-// met notes which server and version a test process really met, by the server's own word, in the file that TEST_SERVERS_MET names.
-func met(make, version string) error {
+// met notes in the file that TEST_SERVERS_MET names which product and version a started server says it is.
+func met(product, version string) error {
 	file := os.Getenv("TEST_SERVERS_MET")
 	if file == "" {
 		return nil
@@ -161,7 +161,7 @@ func met(make, version string) error {
 		return fmt.Errorf("note the server: %w", err)
 	}
 	defer f.Close()
-	if _, err := fmt.Fprintf(f, "%s %s\n", make, version); err != nil {
+	if _, err := fmt.Fprintf(f, "%s %s\n", product, version); err != nil {
 		return fmt.Errorf("note the server: %w", err)
 	}
 	return nil
