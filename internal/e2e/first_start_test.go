@@ -18,7 +18,8 @@ import (
 // firstStartKills is how many first starts are killed, at moments spread over what a whole one takes.
 const firstStartKills = 24
 
-// A first start is killed after it has made the table of versions and before the table's first row. The next start goes on and serves.
+// A first start is killed after it has made the table of versions and before the table's first row. The next start goes
+// on and serves.
 func TestFirstStartKilledAtTheVersions(t *testing.T) {
 	t.Parallel()
 	for name, killed := range firstStarts(t) {
@@ -75,14 +76,16 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 	}
 }
 
-// Three processes have their first start at the same moment, on an empty database. Then each is replaced in turn, and jobs go on.
+// Three processes have their first start at the same moment, on an empty database. Then each is replaced in turn, and
+// jobs go on.
 func TestFirstStartsAtOnceThenRolling(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	servers := make([]*server, 3)
 	for i := range servers {
 		servers[i] = &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{
-			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn,
+			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
 		}, "serve")}
 	}
 	migrated := 0
@@ -133,7 +136,10 @@ func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
 		},
 		"redis and mariadb": func(t *testing.T) firstStart {
 			dsn := testkit.SharedMariaDB(t)
-			env := []string{"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
+			env := []string{
+				"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn,
+				"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+			}
 			return firstStart{bin, env, func() string { return versionsIn(t, "mysql", dsn) }}
 		},
 	}
