@@ -30,6 +30,7 @@ var readers = map[string]string{
 	"internal/app/server.go":                "shown: startedAt of a process",
 	"internal/app/stores.go":                "span: patience at start-up",
 	"internal/artifact/open.go":             "other: the date that a request to S3 is signed for, and when its keys expire",
+	"internal/archive/migrate.go":           "span: the wait for the migration lock",
 	"internal/archive/write.go":             "span: back-off of a refused row",
 	"internal/archive/writer.go":            "span: the same",
 	"internal/pages/sse.go":                 "span: write deadlines; shown: the timestamp of a refusal",

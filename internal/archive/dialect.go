@@ -45,8 +45,8 @@ type dialect struct {
 	goose      goose.Dialect
 	migrations fs.FS
 
-	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same. It waits for those
-	// as its turn says.
+	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same.
+	// It waits for the others as wait says.
 	exclusive func(ctx context.Context, wait turn, migrate func(*sql.DB) error) error
 }
 

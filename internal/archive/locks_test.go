@@ -29,11 +29,12 @@ func rival(t *testing.T, s *archivetest.Store, ids ...job.ID) *sql.Tx {
 	return tx
 }
 
-// innodb is one of InnoDB's live counters, asked for in words that MariaDB and MySQL share. (Its tables of locks are a cache that frequent
-// reading keeps from being refreshed.)
+// innodb is one of InnoDB's live counters, asked for in words that MariaDB and MySQL share. (Its tables of locks are a
+// cache that frequent reading keeps from being refreshed.)
 func innodb(t *testing.T, s *archivetest.Store, counter string) (n int) {
 	t.Helper()
-	if err := s.DB.QueryRow("SELECT count FROM information_schema.innodb_metrics WHERE name = ?", counter).Scan(&n); err != nil {
+	const metric = "SELECT count FROM information_schema.innodb_metrics WHERE name = ?"
+	if err := s.DB.QueryRow(metric, counter).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", counter, err)
 	}
 	return n

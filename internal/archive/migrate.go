@@ -18,10 +18,10 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// Migrate brings the schema to the newest version. Any number of processes may call it at once: one migrates, the others wait
-// and find nothing to do. A waiting process says so in the log every few seconds and gives up after a minute. Migrate returns an
-// error that is job.ErrUnavailable if the database does not answer, another process migrates for too long or a migration failed;
-// calling it again goes on where it stopped.
+// Migrate brings the schema to the newest version. Any number of processes may call it at once: one migrates, the
+// others wait and find nothing to do. A waiting process says so in the log every few seconds and gives up after a
+// minute. Migrate returns an error that is job.ErrUnavailable if the database does not answer, another process migrates
+// for too long or a migration failed; calling it again goes on where it stopped.
 func (a *Archive) Migrate(ctx context.Context) error {
 	err := a.dialect.exclusive(ctx, a.turn, func(db *sql.DB) error {
 		if err := makeVersions(ctx, a.dialect.goose, db); err != nil {
@@ -44,8 +44,9 @@ func (a *Archive) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// makeVersions makes goose's table of versions and its first row, version 0. Goose would do that by itself, but MySQL commits the
-// table before the row: after a start that was killed in between goose refuses the table without a row, at every later start.
+// makeVersions makes goose's table of versions and its first row, version 0. Goose would do that by itself, but MySQL
+// commits the table before the row: after a start that was killed in between, goose refuses the table without a row at
+// every later start.
 func makeVersions(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
 	store, err := database.NewStore(dialect, goose.DefaultTablename)
 	if err != nil {
@@ -89,8 +90,11 @@ func newTurn(log *slog.Logger) turn {
 	return turn{patience: time.Minute, sayEvery: 4 * time.Second, say: log.Warn}
 }
 
-// await calls try until try has the lock. Each try may wait for the lock itself, for a second or two; holder names who has it.
-func (t turn) await(ctx context.Context, try func(context.Context) (bool, error), holder func(context.Context) string) error {
+// await calls try until try has the lock. Each try may wait for the lock itself, for a second or two; holder names who
+// has it.
+func (t turn) await(
+	ctx context.Context, try func(context.Context) (bool, error), holder func(context.Context) string,
+) error {
 	began := time.Now()
 	var said time.Time
 	for {
@@ -106,12 +110,14 @@ func (t turn) await(ctx context.Context, try func(context.Context) (bool, error)
 		}
 		waited := time.Since(began)
 		if waited >= t.patience {
-			return fmt.Errorf("%w (%s) for more than %s: it migrates a large table, or hangs", errBusy, holder(ctx), t.patience)
+			return fmt.Errorf("%w (%s) for more than %s: it migrates a large table, or hangs",
+				errBusy, holder(ctx), t.patience)
 		}
 		if time.Since(said) >= t.sayEvery {
 			said = time.Now()
 			t.say("another process migrates the schema, waiting for it", "holder", holder(ctx),
-				"waited", waited.Round(time.Second).String(), "giving_up_in", (t.patience - waited).Round(time.Second).String())
+				"waited", waited.Round(time.Second).String(),
+				"giving_up_in", (t.patience - waited).Round(time.Second).String())
 		}
 	}
 }

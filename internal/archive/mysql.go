@@ -221,7 +221,8 @@ func mysqlExclusive(ctx context.Context, cfg *mysql.Config, wait turn, migrate f
 		return got.Int64 == 1, err
 	}, func(ctx context.Context) string {
 		var id sql.NullInt64
-		if err := holder.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+migrationLock+")").Scan(&id); err != nil || !id.Valid {
+		err := holder.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+migrationLock+")").Scan(&id)
+		if err != nil || !id.Valid {
 			return "it just ended"
 		}
 		return fmt.Sprintf("connection %d of the server's SHOW PROCESSLIST", id.Int64)

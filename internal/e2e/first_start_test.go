@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 // firstStartKills is how many first starts are killed, at moments spread over what a whole one takes.
 const firstStartKills = 24
 
-// A first start is killed after it has made the table of versions and before the table's first row. The next start goes on and serves.
+// A first start is killed after it has made the table of versions and before the table's first row. The next start goes
+// on and serves.
 func TestFirstStartKilledAtTheVersions(t *testing.T) {
 	t.Parallel()
 	for name, killed := range firstStarts(t) {
@@ -74,6 +76,46 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 	}
 }
 
+// Three processes have their first start at the same moment, on an empty database. Then each is replaced in turn, and
+// jobs go on.
+func TestFirstStartsAtOnceThenRolling(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	servers := make([]*server, 3)
+	for i := range servers {
+		servers[i] = &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{
+			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn,
+			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+		}, "serve")}
+	}
+	migrated := 0
+	for _, s := range servers {
+		s.waitFor("this process", 60*time.Second)
+		s.base = listening.FindStringSubmatch(s.Output())[1]
+		migrated += strings.Count(s.Output(), `"schema migrated"`)
+	}
+	var ids []string
+	for i := range servers {
+		ids = append(ids, servers[i].submit("paid", "{}"))
+		if code, _ := servers[i].terminate(20 * time.Second); code != 0 {
+			t.Errorf("server %d: exit %d", i, code)
+		}
+		servers[i] = c.start()
+		ids = append(ids, servers[i].submit("public", "{}"))
+	}
+	var newest int
+	c.row("SELECT MAX(version_id) FROM goose_db_version", &newest)
+	t.Logf("evidence: three first starts at once applied %d migrations, the newest is %d", migrated, newest)
+	if migrated != newest {
+		t.Errorf("%d migrations were applied %d times", newest, migrated)
+	}
+	for id, outcome := range c.settled(30*time.Second, ids...) {
+		if outcome != "COMPLETED" {
+			t.Errorf("%s is %s", id, outcome)
+		}
+	}
+}
+
 // firstStart is a server that has never run, and what a killed one has left in its database.
 type firstStart struct {
 	bin  string
@@ -94,7 +136,10 @@ func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
 		},
 		"redis and mariadb": func(t *testing.T) firstStart {
 			dsn := testkit.SharedMariaDB(t)
-			env := []string{"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
+			env := []string{
+				"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn,
+				"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+			}
 			return firstStart{bin, env, func() string { return versionsIn(t, "mysql", dsn) }}
 		},
 	}

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// The servers of a test process are those of the machine, or the programs that TEST_REDIS_SERVER and TEST_MYSQLD name: make stores
-// runs the suites on other makes and versions in this way.
+// The servers of a test process are those of the machine, or the programs that TEST_REDIS_SERVER and TEST_MYSQLD name:
+// make stores runs the suites on other makes and versions in this way.
 
 // redisProgram finds the redis-server to start.
 func redisProgram() (string, error) {
@@ -24,7 +24,8 @@ func redisProgram() (string, error) {
 // mysqlProgram is the mysqld to start in MariaDB's place; "" for MariaDB.
 func mysqlProgram() string { return os.Getenv("TEST_MYSQLD") }
 
-// mysqlData is a data folder as mysqld makes it, from which each server of this process gets a copy: making one takes seconds.
+// mysqlData is a data folder as mysqld makes it, from which each server of this process gets a copy: making one takes
+// seconds.
 var mysqlData struct {
 	sync.Mutex
 	dir string
@@ -83,7 +84,8 @@ func tryMySQL(bin, template string, args []string) (*MariaDB, error) {
 // mysqlArgs is what the initialisation and the server must agree on.
 func mysqlArgs(data string) []string {
 	args := []string{
-		"--no-defaults", "--datadir=" + data, "--tmpdir=" + filepath.Join(filepath.Dir(data), "tmp"), "--secure-file-priv=NULL",
+		"--no-defaults", "--datadir=" + data, "--tmpdir=" + filepath.Join(filepath.Dir(data), "tmp"),
+		"--secure-file-priv=NULL",
 		"--innodb-redo-log-capacity=32M", "--performance-schema=OFF", "--skip-log-bin",
 	}
 	if os.Geteuid() == 0 {
@@ -150,8 +152,8 @@ func removeMySQLTemplate() {
 	}
 }
 
-// met notes which server and version a test process really met, by the server's own word, in the file that TEST_SERVERS_MET names.
-func met(make, version string) error {
+// met notes in the file that TEST_SERVERS_MET names which product and version a started server says it is.
+func met(product, version string) error {
 	file := os.Getenv("TEST_SERVERS_MET")
 	if file == "" {
 		return nil
@@ -161,7 +163,7 @@ func met(make, version string) error {
 		return fmt.Errorf("note the server: %w", err)
 	}
 	defer f.Close()
-	if _, err := fmt.Fprintf(f, "%s %s\n", make, version); err != nil {
+	if _, err := fmt.Fprintf(f, "%s %s\n", product, version); err != nil {
 		return fmt.Errorf("note the server: %w", err)
 	}
 	return nil

@@ -99,7 +99,7 @@ func redisIs(addr string, pid int) error {
 	if got := info.Item("Server", "process_id"); got != strconv.Itoa(pid) {
 		return fmt.Errorf("process %q answers, not ours (%d)", got, pid)
 	}
-	if version := info.Item("Server", "valkey_version"); version != "" { // what it calls redis_version is what it is like
+	if version := info.Item("Server", "valkey_version"); version != "" { // its redis_version is what it is compatible with
 		return met("valkey", version)
 	}
 	return met("redis", info.Item("Server", "redis_version"))
