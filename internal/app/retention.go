@@ -20,8 +20,9 @@ import (
 func (v *server) wireRetention() {
 	c, ages := v.config, v.config.SQLAges()
 	o := recovery.RetentionOptions{
-		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes), Callback: handlers.CallbackID, DeleteFile: v.deleteArtifact,
-		Age: func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) }, Observe: v.metrics, Log: v.log,
+		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes), Callback: handlers.CallbackID, MakesFile: handlers.MakesFiles,
+		DeleteFile: v.outgoing.files.Delete,
+		Age:        func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) }, Observe: v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
 		o.Rows = v.stores.archive
@@ -47,14 +48,6 @@ func wordOf(s job.Status) string {
 		return config.Dead
 	}
 	return config.Cancelled
-}
-
-// deleteArtifact deletes the file of a job whose rows are about to go.
-func (v *server) deleteArtifact(ctx context.Context, id job.ID, jobType string) error {
-	if !handlers.MakesFiles(jobType) {
-		return nil
-	}
-	return v.outgoing.files.Delete(ctx, id)
 }
 
 // leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the rows, or a crash lost

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// rowsRead is how many rows MariaDB expects a step to read; of SQLite, which does not say, more than any.
-func rowsRead(step string) int {
+// plannedRows is how many rows MariaDB expects a step to read; of SQLite, which does not say, more than any.
+func plannedRows(step string) int {
 	_, rows, _ := strings.Cut(step, " rows=")
 	rows, _, _ = strings.Cut(rows, " ")
 	n, err := strconv.Atoi(rows)
@@ -57,7 +57,7 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 				for _, step := range steps {
 					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB walks a table that has no more rows than the
 					// statement names: it locks nothing beside them.
-					walks := text == q.oldChanges || rowsRead(step) <= len(args)
+					walks := text == q.oldChanges || plannedRows(step) <= len(args)
 					if bad(step) && !walks || strings.Contains(step, "filesort") || strings.Contains(step, "TEMP B-TREE") {
 						t.Errorf("%d rows, %.60s: %s", rows, text, step)
 					}

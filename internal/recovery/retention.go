@@ -54,8 +54,9 @@ type RetentionOptions struct {
 	Changes    time.Duration                  // the same of the log of changes
 	// Callback is the id of the job that tells of an outcome.
 	Callback func(id job.ID, generation int) job.ID
-	// DeleteFile deletes the file that a job of this type may have made. It is called before the job's rows go, and may be called again.
-	DeleteFile func(ctx context.Context, id job.ID, jobType string) error
+	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes it before the job's rows go, and may be called again.
+	MakesFile  func(jobType string) bool
+	DeleteFile func(ctx context.Context, id job.ID) error
 	Files      []OldFiles
 	Observe    RowObserver
 	Log        *slog.Logger
@@ -63,7 +64,7 @@ type RetentionOptions struct {
 
 const (
 	retentionEvery = time.Hour
-	retentionSoon  = time.Minute // after an error, and where a run's time was too short
+	retentionSoon  = time.Minute // where a run's time was too short, and after an error; several in a row double it
 	retentionBound = time.Minute // of one run
 	leastRest      = 20 * time.Millisecond
 	rowsPerStep    = 500 // of one table, but for a job that alone has more
@@ -78,6 +79,8 @@ type Retention struct {
 	log    *slog.Logger
 	begun  bool
 	places map[job.Kind]job.OldJob // where the next run goes on, by kind; what is before was looked at
+	failed time.Duration           // the wait after the last run, if that failed
+	files  error                   // why files cannot be deleted in this run
 	last   atomic.Pointer[RetentionReport]
 }
 
@@ -115,14 +118,18 @@ func (r *Retention) runOnce(ctx context.Context) time.Duration {
 	report := RetentionReport{At: time.Now(), Jobs: jobs, Whole: whole && err == nil}
 	if err != nil && ctx.Err() == nil {
 		report.Problem = err.Error()
-		r.log.Warn("deleting what is old failed", "err", err, "next_in", retentionSoon)
+		r.log.Warn("deleting what is old failed", "err", err)
 	}
 	r.last.Store(&report)
 	if jobs > 0 {
 		r.log.Info("deleted old jobs from SQL", "jobs", jobs)
 		r.count(ctx)
 	}
-	if !report.Whole {
+	if err != nil {
+		r.failed = min(max(2*r.failed, retentionSoon), retentionEvery)
+		return r.failed
+	}
+	if r.failed = 0; !whole {
 		return retentionSoon
 	}
 	return retentionEvery - rand.N(retentionEvery/10)
@@ -154,8 +161,9 @@ func (r *Retention) run(ctx context.Context) (jobs int64, whole bool, err error)
 		return 0, true, errors.Join(problems...)
 	}
 	problems = append(problems, r.changes(ctx, end))
+	r.files = nil
 	jobs, whole, err = r.jobs(ctx, end)
-	return jobs, whole, errors.Join(append(problems, err)...)
+	return jobs, whole, errors.Join(append(problems, err, r.files)...)
 }
 
 func (r *Retention) changes(ctx context.Context, end time.Time) error {
@@ -278,19 +286,27 @@ func (r *Retention) ours(id job.ID) bool {
 	return p >= 0 && p < r.o.Partitions
 }
 
-// delete deletes the files first: after a crash in between the rows are still there to be found.
+// delete deletes the files first: after a crash in between the rows are still there to be found. Where a file cannot be deleted its job stays, and
+// in this run every other that may have one: a store that is away would hold up each.
 func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64) error {
-	for i := range old {
-		call, cancel := context.WithTimeout(ctx, fileBound)
-		err := r.o.DeleteFile(call, old[i].ID, old[i].Type)
-		cancel()
-		if err != nil {
-			return err
+	free := old[:0:0]
+	for _, o := range old {
+		makes := r.o.MakesFile(o.Type)
+		if makes && r.files == nil {
+			call, cancel := context.WithTimeout(ctx, fileBound)
+			r.files = r.o.DeleteFile(call, o.ID)
+			cancel()
 		}
+		if !makes || r.files == nil {
+			free = append(free, o)
+		}
+	}
+	if len(free) == 0 {
+		return nil
 	}
 	call, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	rows, err := r.o.Rows.DeleteJobs(call, old)
+	rows, err := r.o.Rows.DeleteJobs(call, free)
 	for table, n := range rows {
 		r.o.Observe.RowsDeleted(table, n)
 	}
