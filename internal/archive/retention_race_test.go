@@ -93,3 +93,35 @@ func TestTwoDeleteTheSame(t *testing.T) {
 		}
 	})
 }
+
+// A promise that is under way when a letter is to be deleted wins: the deletion waits for it, and then sees it.
+func TestDeletionWaitsForAPromise(t *testing.T) {
+	t.Run("mariadb", func(t *testing.T) {
+		s := archivetest.New(t, archivetest.MariaDB(t))
+		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
+		record(t, w, discarded(1, 1), discarded(2, 2))
+		age(t, s, 91, "1 = 1")
+		jobs := old(t, s.Archive, job.Kind{Tier: job.Public, Status: job.Failed}, 90)
+		tx, err := s.DB.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		execute(t, tx, "UPDATE failed_jobs SET requeue_requested_at = CURRENT_TIMESTAMP(6), requeue_request_id = 'r' WHERE job_id = ?", string(id(1)))
+		before := innodb(t, s, "row_lock_waits")
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.DeleteJobs(t.Context(), jobs)
+			done <- err
+		}()
+		waits(t, s, before, 1)
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if kept, gone := rowsOf(t, s, id(1)), rowsOf(t, s, id(2)); kept != 2 || gone != 0 {
+			t.Errorf("the promised letter has %d rows, the open one %d", kept, gone)
+		}
+	})
+}
