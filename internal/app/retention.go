@@ -15,14 +15,16 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// wireRetention makes the loop that deletes what was kept for long enough: rows where this process has the recovery role, and in any process the
-// files that it may have written itself.
+// wireRetention makes the loop that deletes what was kept for long enough: rows where this process has the recovery
+// role, and in any process the files that it may have written itself.
 func (v *server) wireRetention() {
 	c, ages := v.config, v.config.SQLAges()
 	o := recovery.RetentionOptions{
-		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes), Callback: handlers.CallbackID, MakesFile: handlers.MakesFiles,
+		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes),
+		Callback: handlers.CallbackID, MakesFile: handlers.MakesFiles,
 		DeleteFile: v.outgoing.files.Delete,
-		Age:        func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) }, Observe: v.metrics, Log: v.log,
+		Age:        func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) },
+		Observe:    v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
 		o.Rows = v.stores.archive
@@ -33,7 +35,10 @@ func (v *server) wireRetention() {
 		}})
 	}
 	if age := ages.Shortest(); age > 0 && c.BlobURL == "" { // a folder that the setting names may be another cluster's too
-		left := leftFiles{dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue, partitions: c.Partitions}
+		left := leftFiles{
+			dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue,
+			partitions: c.Partitions,
+		}
 		o.Files = append(o.Files, recovery.OldFiles{Kind: "artifact", Delete: left.delete})
 	}
 	v.retention = recovery.NewRetention(o)
@@ -50,8 +55,8 @@ func wordOf(s job.Status) string {
 	return config.Cancelled
 }
 
-// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the rows, or a crash lost
-// the job.
+// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the
+// rows, or a crash lost the job.
 type leftFiles struct {
 	dir        string
 	age        time.Duration

@@ -131,7 +131,8 @@ func (a *aging) retain() {
 	})
 }
 
-// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour is.
+// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour
+// is.
 func TestRetentionOfAServer(t *testing.T) {
 	a := newAging(t, "TIERQ_SQL_RETENTION=90d,PAID.results=30d,mails=2d")
 	const pdf = `{"type": "GENERATE_PDF", "payload": {"title": "t", "paragraphs": ["p"]}}`

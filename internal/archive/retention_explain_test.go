@@ -23,7 +23,8 @@ func plannedRows(step string) int {
 	return n
 }
 
-// No statement of a deletion reads a table without a key, nor sorts, however small or large the tables: what it reads to delete is locked.
+// No statement of a deletion reads a table without a key, nor sorts, however small or large the tables: what it reads
+// to delete is locked.
 func TestDeletionUsesItsIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, a *Archive) {
 		for _, rows := range []int{4, explainRows} {
@@ -55,8 +56,8 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 				steps := explain(t, a, text, args)
 				t.Logf("%d rows, %.60s: %s", rows, text, strings.Join(steps, "; "))
 				for _, step := range steps {
-					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB walks a table that has no more rows than the
-					// statement names: it locks nothing beside them.
+					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB
+					// walks a table that has no more rows than the statement names: it locks nothing beside them.
 					walks := text == q.oldChanges || plannedRows(step) <= len(args)
 					if bad(step) && !walks || strings.Contains(step, "filesort") || strings.Contains(step, "TEMP B-TREE") {
 						t.Errorf("%d rows, %.60s: %s", rows, text, step)

@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// While a million old jobs are deleted, the writer's transactions take about as long as without that: each waits for one small step at most.
+// While a million old jobs are deleted, the writer's transactions take about as long as without that: each waits for
+// one small step at most.
 func TestWriterWhileAMillionIsDeleted(t *testing.T) {
 	const n, window = 1_000_000, 20 * time.Second
 	a, err := Open(Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})

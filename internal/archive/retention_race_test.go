@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Dead letters are deleted while somebody promises to requeue them: each is gone, or promised and there, and never promised and gone.
+// Dead letters are deleted while somebody promises to requeue them: each is gone, or promised and there, and never
+// promised and gone.
 func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const n = 400

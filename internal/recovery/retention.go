@@ -54,7 +54,8 @@ type RetentionOptions struct {
 	Changes    time.Duration                  // the same of the log of changes
 	// Callback is the id of the job that tells of an outcome.
 	Callback func(id job.ID, generation int) job.ID
-	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes it before the job's rows go, and may be called again.
+	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes it before the job's rows go, and
+	// may be called again.
 	MakesFile  func(jobType string) bool
 	DeleteFile func(ctx context.Context, id job.ID) error
 	Files      []OldFiles
@@ -71,8 +72,9 @@ const (
 	fileBound      = 10 * time.Second
 )
 
-// Retention deletes what SQL has kept for long enough, in small steps with a rest after each that is as long as the step, so that whoever writes
-// waits for one step at most. It needs no leader: what another process deleted is not there any more.
+// Retention deletes what SQL has kept for long enough, in small steps with a rest after each that is as long as the
+// step, so that whoever writes waits for one step at most. It needs no leader: what another process deleted is not
+// there any more.
 type Retention struct {
 	*Loop
 	o      RetentionOptions
@@ -107,7 +109,8 @@ func (r *Retention) Last() (RetentionReport, bool) {
 	return RetentionReport{}, false
 }
 
-// runOnce counts at the start of the process and deletes some minutes later, for processes that start together should not delete together.
+// runOnce counts at the start of the process and deletes some minutes later, for processes that start together should
+// not delete together.
 func (r *Retention) runOnce(ctx context.Context) time.Duration {
 	r.count(ctx)
 	if !r.begun {
@@ -207,8 +210,8 @@ func (r *Retention) jobs(ctx context.Context, end time.Time) (deleted int64, who
 	return deleted, true, nil
 }
 
-// page deletes those of one page of a kind that nobody needs, and says whether there is more behind it. Where it fails the next run begins with
-// the same page.
+// page deletes those of one page of a kind that nobody needs, and says whether there is more behind it. Where it fails
+// the next run begins with the same page.
 func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more bool, err error) {
 	age := r.o.Age(k)
 	if age <= 0 {
@@ -249,8 +252,8 @@ func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more b
 	return deleted, true, nil
 }
 
-// forgotten are the jobs of which Redis knows neither the job nor the one that tells of its outcome. What Redis knows lives there, is not
-// acknowledged yet, or is answered from there.
+// forgotten are the jobs of which Redis knows neither the job nor the one that tells of its outcome. What Redis knows
+// lives there, is not acknowledged yet, or is answered from there.
 func (r *Retention) forgotten(ctx context.Context, old []job.OldJob) (free []job.OldJob, err error) {
 	var ids []job.ID
 	for i := range old {
@@ -286,8 +289,8 @@ func (r *Retention) ours(id job.ID) bool {
 	return p >= 0 && p < r.o.Partitions
 }
 
-// delete deletes the files first: after a crash in between the rows are still there to be found. Where a file cannot be deleted its job stays, and
-// in this run every other that may have one: a store that is away would hold up each.
+// delete deletes the files first: after a crash in between the rows are still there to be found. Where a file cannot be
+// deleted its job stays, and in this run every other that may have one: a store that is away would hold up each.
 func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64) error {
 	free := old[:0:0]
 	for _, o := range old {

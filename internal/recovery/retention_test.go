@@ -152,7 +152,8 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 
 var paidDone = job.Kind{Tier: job.Paid, Status: job.Completed}
 
-// What Redis knows stays: the job, or the one that tells of its outcome. So does what SQL needs. They hold up nobody, and go when they may.
+// What Redis knows stays: the job, or the one that tells of its outcome. So does what SQL needs. They hold up nobody,
+// and go when they may.
 func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, seen := aging(250, paidDone)
@@ -238,7 +239,8 @@ func TestRetentionAfterAnError(t *testing.T) {
 	}
 }
 
-// A job's file goes before its rows: a crash in between leaves the rows, which find it again. What stays keeps its file.
+// A job's file goes before its rows: a crash in between leaves the rows, which find it again. What stays keeps its
+// file.
 func TestRetentionDeletesFilesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(3, paidDone)
@@ -283,7 +285,8 @@ func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
 	})
 }
 
-// Each step is followed by a rest as long as itself, a run ends after its minute, and the next one goes on behind what it looked at.
+// Each step is followed by a rest as long as itself, a run ends after its minute, and the next one goes on behind what
+// it looked at.
 func TestRetentionRestsAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(4000, paidDone)
@@ -333,7 +336,8 @@ func TestRetentionStepsAreSmall(t *testing.T) {
 	}
 }
 
-// The log of changes goes in steps until none is old. Files go too, also where there is no SQL to look after; one kind's error keeps no other.
+// The log of changes goes in steps until none is old. Files go too, also where there is no SQL to look after; one
+// kind's error keeps no other.
 func TestRetentionOfChangesAndFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(2, paidDone)
