@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/tierq/tierq/internal/artifact"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/handlers"
+	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/mail"
 	"github.com/tierq/tierq/internal/queue"
@@ -53,6 +55,29 @@ func wordOf(s job.Status) string {
 		return config.Dead
 	}
 	return config.Cancelled
+}
+
+// retentionCheck says what the last run of this process' retention did.
+func (v *server) retentionCheck() httpapi.AuditCheck {
+	last, ran := v.retention.Last()
+	return retentionCheck(last, ran, v.config.Roles.Recovery, time.Now())
+}
+
+func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time) httpapi.AuditCheck {
+	const name = "retention"
+	ago := max(now.Sub(last.At), 0).Round(time.Second)
+	detail := fmt.Sprintf("%d old jobs deleted since the start, last run %s ago", last.Total, ago)
+	switch {
+	case !rows:
+		return check(name, fine, "other processes delete old jobs: those with the recovery role", "")
+	case !ran:
+		return check(name, fine, "no run yet: the first one comes within ten minutes of the start", "")
+	case last.Problem != "":
+		return check(name, warning, detail+": "+last.Problem, "mend that: what is old stays until then")
+	case !last.Whole:
+		return check(name, fine, detail+", and there is more", "")
+	}
+	return check(name, fine, detail, "")
 }
 
 // leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the

@@ -90,6 +90,7 @@ type Retention struct {
 type RetentionReport struct {
 	At      time.Time
 	Jobs    int64 // deleted
+	Total   int64 // deleted since the process started
 	Whole   bool  // it came to the end of everything that is old
 	Problem string
 }
@@ -118,7 +119,8 @@ func (r *Retention) runOnce(ctx context.Context) time.Duration {
 		return time.Minute + rand.N(9*time.Minute)
 	}
 	jobs, whole, err := r.run(ctx)
-	report := RetentionReport{At: time.Now(), Jobs: jobs, Whole: whole && err == nil}
+	before, _ := r.Last()
+	report := RetentionReport{At: time.Now(), Jobs: jobs, Total: before.Total + jobs, Whole: whole && err == nil}
 	if err != nil && ctx.Err() == nil {
 		report.Problem = err.Error()
 		r.log.Warn("deleting what is old failed", "err", err)

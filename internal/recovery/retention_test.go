@@ -179,6 +179,9 @@ func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 		if r.runOnce(t.Context()); rows.left() != 0 {
 			t.Errorf("nothing needs them any more, and %d are left", rows.left())
 		}
+		if last, _ := r.Last(); last.Jobs != 3 || last.Total != 251 {
+			t.Errorf("the second report is %+v", last)
+		}
 	})
 }
 
