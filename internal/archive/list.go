@@ -33,6 +33,9 @@ const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = ''
 // statements are where a page's window ends, and what in it passes the filter.
 func (l listing) statements(d *dialect, owned bool) (end, page string) {
 	k := l.table + " k WHERE "
+	if l.table == "job_outcomes" {
+		k = l.table + " k" + d.byID + " WHERE "
+	}
 	if owned {
 		k = l.table + " k" + d.by(l.table+"_owner") + " WHERE k.owner = @owner AND "
 	}
