@@ -41,7 +41,8 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	v, c := a.pulse.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
 	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), capacityCheck(v.levels.Filled, int64(c.Capacity)),
-		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.queue.Now()), diskCheck(c.DataDir))
+		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.queue.Now()),
+		a.retentionCheck(), diskCheck(c.DataDir))
 }
 
 func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -9,19 +10,23 @@ import (
 	"github.com/tierq/tierq/internal/artifact"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/handlers"
+	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/mail"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// wireRetention makes the loop that deletes what was kept for long enough: rows where this process has the recovery role, and in any process the
-// files that it may have written itself.
+// wireRetention makes the loop that deletes what was kept for long enough: rows where this process has the recovery
+// role, and in any process the files that it may have written itself.
 func (v *server) wireRetention() {
 	c, ages := v.config, v.config.SQLAges()
 	o := recovery.RetentionOptions{
-		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes), Callback: handlers.CallbackID, DeleteFile: v.deleteArtifact,
-		Age: func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) }, Observe: v.metrics, Log: v.log,
+		Redis: v.queue, Partitions: c.Partitions, Changes: ages.Of(config.Changes),
+		Callback: handlers.CallbackID, MakesFile: handlers.MakesFiles,
+		DeleteFile: v.outgoing.files.Delete,
+		Age:        func(k job.Kind) time.Duration { return ages.OfTier(string(k.Tier), wordOf(k.Status)) },
+		Observe:    v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
 		o.Rows = v.stores.archive
@@ -32,7 +37,10 @@ func (v *server) wireRetention() {
 		}})
 	}
 	if age := ages.Shortest(); age > 0 && c.BlobURL == "" { // a folder that the setting names may be another cluster's too
-		left := leftFiles{dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue, partitions: c.Partitions}
+		left := leftFiles{
+			dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue,
+			partitions: c.Partitions,
+		}
 		o.Files = append(o.Files, recovery.OldFiles{Kind: "artifact", Delete: left.delete})
 	}
 	v.retention = recovery.NewRetention(o)
@@ -49,16 +57,31 @@ func wordOf(s job.Status) string {
 	return config.Cancelled
 }
 
-// deleteArtifact deletes the file of a job whose rows are about to go.
-func (v *server) deleteArtifact(ctx context.Context, id job.ID, jobType string) error {
-	if !handlers.MakesFiles(jobType) {
-		return nil
-	}
-	return v.outgoing.files.Delete(ctx, id)
+// retentionCheck says what the last run of this process' retention did.
+func (v *server) retentionCheck() httpapi.AuditCheck {
+	last, ran := v.retention.Last()
+	return retentionCheck(last, ran, v.config.Roles.Recovery, time.Now())
 }
 
-// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the rows, or a crash lost
-// the job.
+func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time) httpapi.AuditCheck {
+	const name = "retention"
+	ago := max(now.Sub(last.At), 0).Round(time.Second)
+	detail := fmt.Sprintf("%d old jobs deleted since the start, last run %s ago", last.Total, ago)
+	switch {
+	case !rows:
+		return check(name, fine, "other processes delete old jobs: those with the recovery role", "")
+	case !ran:
+		return check(name, fine, "no run yet: the first one comes within ten minutes of the start", "")
+	case last.Problem != "":
+		return check(name, warning, detail+": "+last.Problem, "mend that: what is old stays until then")
+	case !last.Whole:
+		return check(name, fine, detail+", and there is more", "")
+	}
+	return check(name, fine, detail, "")
+}
+
+// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the
+// rows, or a crash lost the job.
 type leftFiles struct {
 	dir        string
 	age        time.Duration

@@ -15,7 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/recovery"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -131,7 +133,8 @@ func (a *aging) retain() {
 	})
 }
 
-// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour is.
+// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour
+// is.
 func TestRetentionOfAServer(t *testing.T) {
 	a := newAging(t, "TIERQ_SQL_RETENTION=90d,PAID.results=30d,mails=2d")
 	const pdf = `{"type": "GENERATE_PDF", "payload": {"title": "t", "paragraphs": ["p"]}}`
@@ -190,6 +193,9 @@ func TestRetentionOfAServer(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+	if _, body := a.get("/admin/consistency"); !strings.Contains(body, "2 old jobs deleted since the start") {
+		t.Error("the doctor does not say what was deleted: " + body)
+	}
 	if _, body := a.get("/api/jobs?status=COMPLETED"); strings.Contains(body, string(old)) || !strings.Contains(body, string(young)) {
 		t.Error("the list: " + body)
 	}
@@ -207,5 +213,27 @@ func TestRetentionKeepsByDefault(t *testing.T) {
 				t.Errorf("after %d days: %d", days, status)
 			}
 		})
+	}
+}
+
+// What the doctor says of the retention: only a run that failed is a warning.
+func TestRetentionCheck(t *testing.T) {
+	now := time.Now()
+	at := now.Add(-time.Minute)
+	for want, got := range map[string]httpapi.AuditCheck{
+		"ok other processes delete old jobs: those with the recovery role ": retentionCheck(
+			recovery.RetentionReport{Problem: "no mail"}, true, false, now),
+		"ok no run yet: the first one comes within ten minutes of the start ": retentionCheck(
+			recovery.RetentionReport{}, false, true, now),
+		"ok 7 old jobs deleted since the start, last run 1m0s ago ": retentionCheck(
+			recovery.RetentionReport{At: at, Total: 7, Whole: true}, true, true, now),
+		"ok 7 old jobs deleted since the start, last run 1m0s ago, and there is more ": retentionCheck(
+			recovery.RetentionReport{At: at, Total: 7}, true, true, now),
+		"warn 0 old jobs deleted since the start, last run 1m0s ago: SQL is away mend that: what is old stays until then": retentionCheck(
+			recovery.RetentionReport{At: at, Problem: "SQL is away"}, true, true, now),
+	} {
+		if said := got.Status + " " + got.Detail + " " + got.Fix; said != want || got.Name != "retention" {
+			t.Errorf("%s: %q, want %q", got.Name, said, want)
+		}
 	}
 }

@@ -39,6 +39,7 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, erro
 		// DELETE takes an index hint only in the form for several tables.
 		deleteFrom: func(table string) string { return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)" },
 		byPrimary:  " FORCE INDEX (PRIMARY)",
+		byID:       " FORCE INDEX (PRIMARY)",
 		lockRows:   " FOR UPDATE",
 		by:         func(index string) string { return " FORCE INDEX (" + index + ")" },
 		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert there.

@@ -9,9 +9,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// unneeded gathers the facts about old jobs, in a few reads by key, and returns the jobs that nothing needs. letters is the statement that
-// reads their dead letters.
-func unneeded(ctx context.Context, conn gorm.ConnPool, q *retention, letters string, old []job.OldJob) (free []job.OldJob, err error) {
+// unneeded gathers the facts about old jobs, in a few reads by key, and returns the jobs that nothing needs. letters is
+// the statement that reads their dead letters.
+func unneeded(
+	ctx context.Context, conn gorm.ConnPool, q *retention, letters string, old []job.OldJob,
+) (free []job.OldJob, err error) {
 	if len(old) == 0 {
 		return nil, nil
 	}
@@ -80,7 +82,8 @@ func unneeded(ctx context.Context, conn gorm.ConnPool, q *retention, letters str
 	return free, nil
 }
 
-// living notes which of the jobs, and of the jobs that tell of their outcomes, the journal has, and for which an Idempotency-Key stands.
+// living notes which of the jobs, and of the jobs that tell of their outcomes, the journal has, and for which an
+// Idempotency-Key stands.
 func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.OldJob, known map[job.ID]*facts) error {
 	ids, tells := oldIDs(old), map[job.ID]job.ID{}
 	both := ids[:len(ids):len(ids)]
@@ -121,7 +124,9 @@ func living(ctx context.Context, conn gorm.ConnPool, q *retention, old []job.Old
 }
 
 // eachRow runs a query and calls do for each row, with what scans it.
-func eachRow(ctx context.Context, conn gorm.ConnPool, query string, args []any, do func(scan func(...any) error) error) error {
+func eachRow(
+	ctx context.Context, conn gorm.ConnPool, query string, args []any, do func(scan func(...any) error) error,
+) error {
 	rows, err := conn.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -11,9 +11,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Retention takes three steps, each of which may be repeated, and done by several processes at once: OldJobs reads the jobs whose outcome is
-// old enough, UnneededJobs leaves out those that SQL may still need, DeleteJobs asks that once more and deletes the rest. What Redis knows of
-// a job is for the caller to ask.
+// Retention takes three steps, each of which may be repeated, and done by several processes at once: OldJobs reads the
+// jobs whose outcome is old enough, UnneededJobs leaves out those that SQL may still need, DeleteJobs asks that once
+// more and deletes the rest. What Redis knows of a job is for the caller to ask.
 
 // rowsAtOnce is how many rows one statement of a deletion deletes, but for a job that alone has more.
 const rowsAtOnce = 500
@@ -29,9 +29,9 @@ type facts struct {
 	attempts int
 }
 
-// needed is the rule of what stays in SQL whatever its age, as far as SQL knows: it says why the job's rows stay, or "" for a job that nothing
-// needs. A job goes as a whole, with all its generations, once its latest one may go: what an earlier generation left would show the job as it
-// stood before.
+// needed is the rule of what stays in SQL whatever its age, as far as SQL knows: it says why the job's rows stay, or ""
+// for a job that nothing needs. A job goes as a whole, with all its generations, once its latest one may go: what an
+// earlier generation left would show the job as it stood before.
 func (f *facts) needed(o *job.OldJob) string {
 	switch {
 	case f.latest != o.Generation:
@@ -50,8 +50,9 @@ func (f *facts) needed(o *job.OldJob) string {
 	return ""
 }
 
-// retention is the statements of a deletion. Each names size jobs, the last one repeated, so that there are few texts to prepare. (Not all of them
-// job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and locks, the whole of it.)
+// retention is the statements of a deletion. Each names size jobs, the last one repeated, so that there are few texts
+// to prepare. (Not all of them job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and
+// locks, the whole of it.)
 type retention struct {
 	size                                         int
 	nextTier, old                                string
@@ -67,11 +68,13 @@ func (d *dialect) retention(jobsAtOnce int) retention {
 	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.byPrimary + jobs }
 	letters := read("job_id, generation, requeue_requested_at IS NOT NULL, requeued_at IS NOT NULL", "failed_jobs")
 	return retention{
-		size:     size,
-		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") + " WHERE outcome = ? AND tier > ? ORDER BY tier LIMIT 1",
+		size: size,
+		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") +
+			" WHERE outcome = ? AND tier > ? ORDER BY tier LIMIT 1",
 		old: "SELECT job_id, generation, type, recorded_at FROM job_outcomes" + d.by("job_outcomes_age") +
 			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.ago +
-			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?) ORDER BY recorded_at, job_id, generation LIMIT ?",
+			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?)" +
+			" ORDER BY recorded_at, job_id, generation LIMIT ?",
 		outcomes: read("job_id, generation", "job_outcomes"),
 		letters:  letters, lockedLetters: letters + d.lockRows,
 		journal:  "SELECT job_id FROM accepted_jobs" + d.byPrimary + " WHERE job_id IN " + marks(2*size),
@@ -81,7 +84,8 @@ func (d *dialect) retention(jobsAtOnce int) retention {
 		deleteLetters: d.deleteFrom("failed_jobs") + jobs, deleteResults: d.deleteFrom("job_results") + jobs,
 		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
 
-		oldChanges:    "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first WHERE changed_at <= " + d.ago,
+		oldChanges: "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first" +
+			" WHERE changed_at <= " + d.ago,
 		deleteChanges: d.deleteFrom("changes") + " WHERE seq IN ",
 	}
 }
@@ -105,8 +109,8 @@ func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
 	return kinds, nil
 }
 
-// OldJobs reads outcomes of a kind that SQL got at least age ago, by its clock, the oldest first: those behind after (the zero value is the
-// beginning), at most job.MaxBatch.
+// OldJobs reads outcomes of a kind that SQL got at least age ago, by its clock, the oldest first: those behind after
+// (the zero value is the beginning), at most job.MaxBatch.
 func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, after job.OldJob) ([]job.OldJob, error) {
 	at := after.RecordedAt.UTC()
 	if at.Before(earliest) {
@@ -114,7 +118,8 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	}
 	var rows []outcomeRow
 	args := []any{
-		string(k.Status), string(k.Tier), at, age.Milliseconds(), at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
+		string(k.Status), string(k.Tier), at, age.Milliseconds(),
+		at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
 	}
 	if err := a.read.WithContext(ctx).Raw(a.dialect.retention(1).old, args...).Scan(&rows).Error; err != nil {
 		return nil, unavailable("read old outcomes", err)
@@ -126,7 +131,8 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 	return old, nil
 }
 
-// UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how many rows it has.
+// UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how
+// many rows it has.
 func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error) {
 	q := a.dialect.retention(len(old))
 	free, err := unneeded(ctx, a.read.WithContext(ctx).Statement.ConnPool, &q, q.letters, old)
@@ -136,11 +142,15 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 	return free, nil
 }
 
-// DeleteJobs deletes everything that SQL has of those of at most job.MaxBatch old jobs that it does not need any more, in one transaction, and
-// counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue what it deletes.
+// DeleteJobs deletes everything that SQL has of those of at most job.MaxBatch old jobs that it does not need any more,
+// in one transaction, and counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue
+// what it deletes.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
 	q := a.dialect.retention(len(old))
-	queries := []string{q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts, q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteOutcomes}
+	queries := []string{
+		q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts,
+		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteOutcomes,
+	}
 	var deleted job.DeletedRows
 	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
 		deleted = job.DeletedRows{}
@@ -150,7 +160,8 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 		}
 		ids := oldIDs(free)
 		for _, table := range []struct{ name, drop string }{
-			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults}, {"job_attempts", q.deleteAttempts}, {"job_outcomes", q.deleteOutcomes},
+			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults},
+			{"job_attempts", q.deleteAttempts}, {"job_outcomes", q.deleteOutcomes},
 		} {
 			r, err := conn.ExecContext(ctx, table.drop, padded(ids, q.size)...)
 			if err != nil {
@@ -168,8 +179,9 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 	return deleted, nil
 }
 
-// DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce, and says how many. Entries
-// come in the order of their numbers: one that waited while SQL was away goes when it is among the first.
+// DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce,
+// and says how many. Entries come in the order of their numbers: one that waited while SQL was away goes when it is
+// among the first.
 func (a *Archive) DeleteChanges(ctx context.Context, age time.Duration) (int64, error) {
 	q := a.dialect.retention(1)
 	var old []int64
@@ -196,6 +208,7 @@ func oldIDs(old []job.OldJob) []job.ID {
 	for i := range old {
 		ids[i] = old[i].ID
 	}
-	slices.SortFunc(ids, func(x, y job.ID) int { return strings.Compare(string(x), string(y)) }) // one order for all writers
+	// One order for all writers.
+	slices.SortFunc(ids, func(x, y job.ID) int { return strings.Compare(string(x), string(y)) })
 	return ids
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// rowsRead is how many rows MariaDB expects a step to read; of SQLite, which does not say, more than any.
-func rowsRead(step string) int {
+// plannedRows is how many rows MariaDB expects a step to read; of SQLite, which does not say, more than any.
+func plannedRows(step string) int {
 	_, rows, _ := strings.Cut(step, " rows=")
 	rows, _, _ = strings.Cut(rows, " ")
 	n, err := strconv.Atoi(rows)
@@ -23,7 +23,8 @@ func rowsRead(step string) int {
 	return n
 }
 
-// No statement of a deletion reads a table without a key, nor sorts, however small or large the tables: what it reads to delete is locked.
+// No statement of a deletion reads a table without a key, nor sorts, however small or large the tables: what it reads
+// to delete is locked.
 func TestDeletionUsesItsIndexes(t *testing.T) {
 	everywhere(t, func(t *testing.T, a *Archive) {
 		for _, rows := range []int{4, explainRows} {
@@ -55,9 +56,9 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 				steps := explain(t, a, text, args)
 				t.Logf("%d rows, %.60s: %s", rows, text, strings.Join(steps, "; "))
 				for _, step := range steps {
-					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB walks a table that has no more rows than the
-					// statement names: it locks nothing beside them.
-					walks := text == q.oldChanges || rowsRead(step) <= len(args)
+					// The oldest changes are read along the primary key, a step's rows from its beginning. MariaDB
+					// walks a table that has no more rows than the statement names: it locks nothing beside them.
+					walks := text == q.oldChanges || plannedRows(step) <= len(args)
 					if bad(step) && !walks || strings.Contains(step, "filesort") || strings.Contains(step, "TEMP B-TREE") {
 						t.Errorf("%d rows, %.60s: %s", rows, text, step)
 					}

@@ -53,7 +53,8 @@ func numbers(jobs []job.OldJob) (all []string) {
 	return all
 }
 
-// Old jobs are found by kind and age, the oldest first, in pages that neither miss nor repeat one, also where many were recorded at one moment.
+// Old jobs are found by kind and age, the oldest first, in pages that neither miss nor repeat one, also where many were
+// recorded at one moment.
 func TestOldJobs(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
@@ -207,8 +208,8 @@ func rowsOf(t *testing.T, s *archivetest.Store, id job.ID) (n int) {
 	return n
 }
 
-// Every clause of the rule keeps its job, as a whole, and holds up nobody: first where it is asked, then where it is deleted, for the answer may
-// change in between.
+// Every clause of the rule keeps its job, as a whole, and holds up nobody: first where it is asked, then where it is
+// deleted, for the answer may change in between.
 func TestWhatIsNeededIsNotDeleted(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
@@ -286,8 +287,8 @@ func kindsOf(t *testing.T, s *archivetest.Store) []job.Kind {
 	return kinds
 }
 
-// An outcome that comes again once its row was deleted is one row, as the first time: nothing else is written twice, and nothing that was
-// deleted comes back beside it.
+// An outcome that comes again once its row was deleted is one row, as the first time: nothing else is written twice,
+// and nothing that was deleted comes back beside it.
 func TestOutcomeAgainAfterItsDeletion(t *testing.T) {
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})

@@ -23,7 +23,7 @@ func (d *dialect) tallying(owned bool) tallying {
 		by := d.by("job_outcomes_owner")
 		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd, ownTally(by, d.elapsed)}
 	}
-	return tallying{"SELECT job_id FROM job_outcomes WHERE " + tallyEnd, tallyPart(d.elapsed)}
+	return tallying{"SELECT job_id FROM job_outcomes" + d.byID + " WHERE " + tallyEnd, tallyPart(d.byID, d.elapsed)}
 }
 
 const (
@@ -43,20 +43,20 @@ func ownTally(by string, elapsed func(since, until string) string) string {
 }
 
 // tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
-func tallyPart(elapsed func(since, until string) string) string {
+func tallyPart(byID string, elapsed func(since, until string) string) string {
 	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
 	const (
 		noRuns  = "0, 0, 0, "
 		noWaits = "0, 0 "
-		between = " k WHERE k.job_id >= @from AND k.job_id < @before"
+		between = " WHERE k.job_id >= @from AND k.job_id < @before"
 		groups  = " GROUP BY k.tier, k.type"
 	)
 	head := func(s job.Status) string {
 		return "SELECT k.tier, k.type, '" + string(s) + "' AS outcome, COUNT(*) AS jobs, "
 	}
-	return head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) + "FROM job_results" + between + groups +
-		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) + "FROM failed_jobs" + between + tallyLast + groups +
-		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes" + between + " AND k.outcome = 'CANCELLED'" + tallyLast + groups
+	return head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) + "FROM job_results k" + between + groups +
+		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) + "FROM failed_jobs k" + between + tallyLast + groups +
+		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes k" + byID + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
 }
 
 // tallyRow is what one part found; times are milliseconds.

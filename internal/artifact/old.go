@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder that is not there has
-// none. It ends with the first error.
+// EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder
+// that is not there has none. It ends with the first error.
 func EachOld(ctx context.Context, dir string, before time.Time, do func(ids []job.ID) error) error {
 	parts, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Files that are old are named by their jobs, in batches; young ones, and what is not a job's, are not. Remove deletes what Put has written.
+// Files that are old are named by their jobs, in batches; young ones, and what is not a job's, are not. Remove deletes
+// what Put has written.
 func TestOldFilesOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	where, err := FolderURL(dir)

@@ -126,7 +126,8 @@ func nameOfAge(name string) error {
 	case name == "history" || name == "artifacts":
 		return fmt.Errorf("%q has no age: the history and the files of a job go with its outcome", name)
 	}
-	return fmt.Errorf("%q is none of %s, nor a tier and one of the first three, like PUBLIC.results", name, strings.Join(ageWords, ", "))
+	words := strings.Join(ageWords, ", ")
+	return fmt.Errorf("%q is none of %s, nor a tier and one of the first three, like PUBLIC.results", name, words)
 }
 
 var ageUnits = map[string]time.Duration{"h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": year}
@@ -153,7 +154,8 @@ func parseAge(text string) (time.Duration, error) {
 	return time.Duration(n) * unit, nil
 }
 
-// checkRetention holds SQL's ages to what Redis keeps: where Redis answers for a job, or a key stands for it, SQL has its result.
+// checkRetention holds SQL's ages to what Redis keeps: where Redis answers for a job, or a key stands for it, SQL has
+// its result.
 func (l *loader) checkRetention(c Config) {
 	const name = "TIERQ_SQL_RETENTION"
 	if l.bad[name] {
@@ -171,14 +173,16 @@ func (l *loader) checkRetention(c Config) {
 		keeps   time.Duration
 		words   []string
 	}{
-		{"TIERQ_RETENTION", c.Retention, []string{Results, Cancelled}}, {"TIERQ_FAILED_RETENTION", c.FailedRetention, []string{Dead}},
+		{"TIERQ_RETENTION", c.Retention, []string{Results, Cancelled}},
+		{"TIERQ_FAILED_RETENTION", c.FailedRetention, []string{Dead}},
 		{"TIERQ_IDEMPOTENCY_TTL", c.IdempotencyTTL, outcomeWords},
 	} {
 		if l.bad[redis.setting] {
 			continue
 		}
 		for _, short := range ages.shorter(redis.keeps, redis.words) {
-			l.problem(name, fmt.Sprintf("%s are kept for less than %s=%s: Redis would name jobs that SQL does not have any more", short, redis.setting, redis.keeps))
+			l.problem(name, fmt.Sprintf("%s are kept for less than %s=%s: Redis would name jobs that SQL does not have any more",
+				short, redis.setting, redis.keeps))
 		}
 	}
 }

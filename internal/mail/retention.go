@@ -17,8 +17,8 @@ import (
 // filesAtOnce is how many names are read from the folder at once.
 const filesAtOnce = 500
 
-// DeleteOld deletes the messages that Open's folder below dir got before a time, and what a crash left of unfinished ones, and says how many. A
-// folder that is not there has none. Files that are not ours stay.
+// DeleteOld deletes the messages that Open's folder below dir got before a time, and what a crash left of unfinished
+// ones, and says how many. A folder that is not there has none. Files that are not ours stay.
 func DeleteOld(ctx context.Context, dir string, before time.Time) (deleted int64, err error) {
 	dir = filepath.Join(dir, "mail")
 	folder, err := os.Open(dir)
@@ -63,5 +63,8 @@ func ours(name string) bool {
 	unfinished := strings.HasPrefix(name, ".")
 	id, end, _ := strings.Cut(strings.TrimPrefix(name, "."), ".eml")
 	_, err := job.ParseID(id)
-	return err == nil && (!unfinished && end == "" && strings.HasSuffix(name, ".eml") || unfinished && strings.HasPrefix(end, "."))
+	if unfinished {
+		return err == nil && strings.HasPrefix(end, ".")
+	}
+	return err == nil && strings.HasSuffix(name, ".eml") && end == ""
 }

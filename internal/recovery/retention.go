@@ -54,8 +54,10 @@ type RetentionOptions struct {
 	Changes    time.Duration                  // the same of the log of changes
 	// Callback is the id of the job that tells of an outcome.
 	Callback func(id job.ID, generation int) job.ID
-	// DeleteFile deletes the file that a job of this type may have made. It is called before the job's rows go, and may be called again.
-	DeleteFile func(ctx context.Context, id job.ID, jobType string) error
+	// MakesFile says whether jobs of a type may have made a file. DeleteFile deletes it before the job's rows go, and
+	// may be called again.
+	MakesFile  func(jobType string) bool
+	DeleteFile func(ctx context.Context, id job.ID) error
 	Files      []OldFiles
 	Observe    RowObserver
 	Log        *slog.Logger
@@ -63,21 +65,24 @@ type RetentionOptions struct {
 
 const (
 	retentionEvery = time.Hour
-	retentionSoon  = time.Minute // after an error, and where a run's time was too short
+	retentionSoon  = time.Minute // where a run's time was too short, and after an error; several in a row double it
 	retentionBound = time.Minute // of one run
 	leastRest      = 20 * time.Millisecond
 	rowsPerStep    = 500 // of one table, but for a job that alone has more
 	fileBound      = 10 * time.Second
 )
 
-// Retention deletes what SQL has kept for long enough, in small steps with a rest after each that is as long as the step, so that whoever writes
-// waits for one step at most. It needs no leader: what another process deleted is not there any more.
+// Retention deletes what SQL has kept for long enough, in small steps with a rest after each that is as long as the
+// step, so that whoever writes waits for one step at most. It needs no leader: what another process deleted is not
+// there any more.
 type Retention struct {
 	*Loop
 	o      RetentionOptions
 	log    *slog.Logger
 	begun  bool
 	places map[job.Kind]job.OldJob // where the next run goes on, by kind; what is before was looked at
+	failed time.Duration           // the wait after the last run, if that failed
+	files  error                   // why files cannot be deleted in this run
 	last   atomic.Pointer[RetentionReport]
 }
 
@@ -85,6 +90,7 @@ type Retention struct {
 type RetentionReport struct {
 	At      time.Time
 	Jobs    int64 // deleted
+	Total   int64 // deleted since the process started
 	Whole   bool  // it came to the end of everything that is old
 	Problem string
 }
@@ -104,7 +110,8 @@ func (r *Retention) Last() (RetentionReport, bool) {
 	return RetentionReport{}, false
 }
 
-// runOnce counts at the start of the process and deletes some minutes later, for processes that start together should not delete together.
+// runOnce counts at the start of the process and deletes some minutes later, for processes that start together should
+// not delete together.
 func (r *Retention) runOnce(ctx context.Context) time.Duration {
 	r.count(ctx)
 	if !r.begun {
@@ -112,17 +119,22 @@ func (r *Retention) runOnce(ctx context.Context) time.Duration {
 		return time.Minute + rand.N(9*time.Minute)
 	}
 	jobs, whole, err := r.run(ctx)
-	report := RetentionReport{At: time.Now(), Jobs: jobs, Whole: whole && err == nil}
+	before, _ := r.Last()
+	report := RetentionReport{At: time.Now(), Jobs: jobs, Total: before.Total + jobs, Whole: whole && err == nil}
 	if err != nil && ctx.Err() == nil {
 		report.Problem = err.Error()
-		r.log.Warn("deleting what is old failed", "err", err, "next_in", retentionSoon)
+		r.log.Warn("deleting what is old failed", "err", err)
 	}
 	r.last.Store(&report)
 	if jobs > 0 {
 		r.log.Info("deleted old jobs from SQL", "jobs", jobs)
 		r.count(ctx)
 	}
-	if !report.Whole {
+	if err != nil {
+		r.failed = min(max(2*r.failed, retentionSoon), retentionEvery)
+		return r.failed
+	}
+	if r.failed = 0; !whole {
 		return retentionSoon
 	}
 	return retentionEvery - rand.N(retentionEvery/10)
@@ -154,8 +166,9 @@ func (r *Retention) run(ctx context.Context) (jobs int64, whole bool, err error)
 		return 0, true, errors.Join(problems...)
 	}
 	problems = append(problems, r.changes(ctx, end))
+	r.files = nil
 	jobs, whole, err = r.jobs(ctx, end)
-	return jobs, whole, errors.Join(append(problems, err)...)
+	return jobs, whole, errors.Join(append(problems, err, r.files)...)
 }
 
 func (r *Retention) changes(ctx context.Context, end time.Time) error {
@@ -199,8 +212,8 @@ func (r *Retention) jobs(ctx context.Context, end time.Time) (deleted int64, who
 	return deleted, true, nil
 }
 
-// page deletes those of one page of a kind that nobody needs, and says whether there is more behind it. Where it fails the next run begins with
-// the same page.
+// page deletes those of one page of a kind that nobody needs, and says whether there is more behind it. Where it fails
+// the next run begins with the same page.
 func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more bool, err error) {
 	age := r.o.Age(k)
 	if age <= 0 {
@@ -241,8 +254,8 @@ func (r *Retention) page(ctx context.Context, k job.Kind) (deleted int64, more b
 	return deleted, true, nil
 }
 
-// forgotten are the jobs of which Redis knows neither the job nor the one that tells of its outcome. What Redis knows lives there, is not
-// acknowledged yet, or is answered from there.
+// forgotten are the jobs of which Redis knows neither the job nor the one that tells of its outcome. What Redis knows
+// lives there, is not acknowledged yet, or is answered from there.
 func (r *Retention) forgotten(ctx context.Context, old []job.OldJob) (free []job.OldJob, err error) {
 	var ids []job.ID
 	for i := range old {
@@ -278,19 +291,27 @@ func (r *Retention) ours(id job.ID) bool {
 	return p >= 0 && p < r.o.Partitions
 }
 
-// delete deletes the files first: after a crash in between the rows are still there to be found.
+// delete deletes the files first: after a crash in between the rows are still there to be found. Where a file cannot be
+// deleted its job stays, and in this run every other that may have one: a store that is away would hold up each.
 func (r *Retention) delete(ctx context.Context, old []job.OldJob, deleted *int64) error {
-	for i := range old {
-		call, cancel := context.WithTimeout(ctx, fileBound)
-		err := r.o.DeleteFile(call, old[i].ID, old[i].Type)
-		cancel()
-		if err != nil {
-			return err
+	free := old[:0:0]
+	for _, o := range old {
+		makes := r.o.MakesFile(o.Type)
+		if makes && r.files == nil {
+			call, cancel := context.WithTimeout(ctx, fileBound)
+			r.files = r.o.DeleteFile(call, o.ID)
+			cancel()
 		}
+		if !makes || r.files == nil {
+			free = append(free, o)
+		}
+	}
+	if len(free) == 0 {
+		return nil
 	}
 	call, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	rows, err := r.o.Rows.DeleteJobs(call, old)
+	rows, err := r.o.Rows.DeleteJobs(call, free)
 	for table, n := range rows {
 		r.o.Observe.RowsDeleted(table, n)
 	}

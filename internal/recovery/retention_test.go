@@ -144,7 +144,7 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 	redis, seen := &knowing{jobs: map[job.ID]bool{}}, &tallied{deleted: map[string]int64{}}
 	r := NewRetention(RetentionOptions{
 		Rows: rows, Redis: redis, Partitions: 1, Age: func(job.Kind) time.Duration { return 24 * time.Hour }, Changes: 48 * time.Hour,
-		Callback: tellsOf, DeleteFile: func(context.Context, job.ID, string) error { return nil }, Observe: seen, Log: quiet,
+		Callback: tellsOf, MakesFile: func(jobType string) bool { return jobType == "REPORT" }, DeleteFile: func(context.Context, job.ID) error { return nil }, Observe: seen, Log: quiet,
 	})
 	r.begun = true
 	return r, rows, redis, seen
@@ -152,7 +152,8 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 
 var paidDone = job.Kind{Tier: job.Paid, Status: job.Completed}
 
-// What Redis knows stays: the job, or the one that tells of its outcome. So does what SQL needs. They hold up nobody, and go when they may.
+// What Redis knows stays: the job, or the one that tells of its outcome. So does what SQL needs. They hold up nobody,
+// and go when they may.
 func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, seen := aging(250, paidDone)
@@ -177,6 +178,9 @@ func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 		clear(rows.needed)
 		if r.runOnce(t.Context()); rows.left() != 0 {
 			t.Errorf("nothing needs them any more, and %d are left", rows.left())
+		}
+		if last, _ := r.Last(); last.Jobs != 3 || last.Total != 251 {
+			t.Errorf("the second report is %+v", last)
 		}
 	})
 }
@@ -207,7 +211,7 @@ func TestRetentionAfterAnError(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, rows, redis, seen := aging(5, paidDone)
 			var files []job.ID
-			r.o.DeleteFile = func(_ context.Context, id job.ID, _ string) error {
+			r.o.DeleteFile = func(_ context.Context, id job.ID) error {
 				if files = append(files, id); fail == "file" {
 					return errRows
 				}
@@ -226,8 +230,11 @@ func TestRetentionAfterAnError(t *testing.T) {
 			if fail != "delete" && fail != "file" && len(files) > 0 {
 				t.Errorf("%s: files %v are deleted", fail, files)
 			}
+			if wait := r.runOnce(t.Context()); wait != 2*retentionSoon {
+				t.Errorf("%s, twice: again in %v", fail, wait)
+			}
 			rows.fail, redis.err = "", nil
-			r.o.DeleteFile = func(context.Context, job.ID, string) error { return nil }
+			r.o.DeleteFile = func(context.Context, job.ID) error { return nil }
 			if r.runOnce(t.Context()); rows.left() != 0 {
 				t.Errorf("%s is mended: %d left", fail, rows.left())
 			}
@@ -235,27 +242,54 @@ func TestRetentionAfterAnError(t *testing.T) {
 	}
 }
 
-// A job's file goes before its rows: a crash in between leaves the rows, which find it again. What stays keeps its file.
+// A job's file goes before its rows: a crash in between leaves the rows, which find it again. What stays keeps its
+// file.
 func TestRetentionDeletesFilesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(3, paidDone)
 		redis.jobs[oldID(1, 0)] = true
 		var gone []string
-		r.o.DeleteFile = func(_ context.Context, id job.ID, jobType string) error {
+		r.o.DeleteFile = func(_ context.Context, id job.ID) error {
 			if rows.left() != 3 {
 				t.Error("rows went before the file")
 			}
-			gone = append(gone, jobType+" "+string(id[30:34]))
+			gone = append(gone, string(id[30:34]))
 			return nil
 		}
 		r.runOnce(t.Context())
-		if got := strings.Join(gone, ","); got != "REPORT 0000,REPORT 0002" {
+		if got := strings.Join(gone, ","); got != "0000,0002" {
 			t.Errorf("files of %s", got)
 		}
 	})
 }
 
-// Each step is followed by a rest as long as itself, a run ends after its minute, and the next one goes on behind what it looked at.
+// Where files cannot be deleted, jobs that may have made one stay, and the store is asked once a run; all others go.
+func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, rows, _, _ := aging(250, paidDone)
+		for n := range rows.jobs[paidDone] {
+			if n%5 > 0 {
+				rows.jobs[paidDone][n].Type = "SIMULATION"
+			}
+		}
+		asked := 0
+		r.o.DeleteFile = func(ctx context.Context, _ job.ID) error {
+			asked++
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if wait := r.runOnce(t.Context()); wait != retentionSoon || rows.left() != 50 || asked != 1 {
+			t.Errorf("again in %v; %d left, the store was asked %d times", wait, rows.left(), asked)
+		}
+		r.o.DeleteFile = func(context.Context, job.ID) error { return nil }
+		if r.runOnce(t.Context()); rows.left() != 0 {
+			t.Errorf("it is back: %d left", rows.left())
+		}
+	})
+}
+
+// Each step is followed by a rest as long as itself, a run ends after its minute, and the next one goes on behind what
+// it looked at.
 func TestRetentionRestsAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, redis, _ := aging(4000, paidDone)
@@ -305,7 +339,8 @@ func TestRetentionStepsAreSmall(t *testing.T) {
 	}
 }
 
-// The log of changes goes in steps until none is old. Files go too, also where there is no SQL to look after; one kind's error keeps no other.
+// The log of changes goes in steps until none is old. Files go too, also where there is no SQL to look after; one
+// kind's error keeps no other.
 func TestRetentionOfChangesAndFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, seen := aging(2, paidDone)

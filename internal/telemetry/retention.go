@@ -8,23 +8,27 @@ import (
 
 // sqlTables and fileKinds are the labels of what retention counts.
 var (
-	sqlTables = []string{"job_outcomes", "job_results", "failed_jobs", "job_attempts", "accepted_jobs", "idempotency_keys", "changes"}
+	sqlTables = []string{
+		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "accepted_jobs", "idempotency_keys", "changes",
+	}
 	fileKinds = []string{"mail", "artifact"}
 )
 
-// retention is how many rows SQL has, and what was deleted for its age. The rows are absent until this instance has counted them.
+// retention is how many rows SQL has, and what was deleted for its age. The rows are absent until this instance has
+// counted them.
 type retention struct {
 	rows        atomic.Pointer[map[string]int64]
 	deleted     *prometheus.CounterVec
 	fileDeleted *prometheus.CounterVec
 }
 
-var sqlRows = describe("tierq_sql_rows", "About how many rows SQL has, by table, as counted at the start and after each deletion, at least once an hour: "+
-	"the same on every instance with the recovery role; use max().", "table")
+var sqlRows = describe("tierq_sql_rows", "About how many rows SQL has, by table, as counted at the start and after each "+
+	"deletion, at least once an hour: the same on every instance with the recovery role; use max().", "table")
 
 func (a *retention) register(r *prometheus.Registry) {
 	a.deleted = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tierq_sql_rows_deleted_total", Help: "Rows of SQL that this instance deleted for their age, TIERQ_SQL_RETENTION, by table.",
+		Name: "tierq_sql_rows_deleted_total",
+		Help: "Rows of SQL that this instance deleted for their age, TIERQ_SQL_RETENTION, by table.",
 	}, []string{"table"})
 	for _, table := range sqlTables {
 		if table != "accepted_jobs" && table != "idempotency_keys" { // they go for other reasons
@@ -32,7 +36,8 @@ func (a *retention) register(r *prometheus.Registry) {
 		}
 	}
 	a.fileDeleted = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tierq_files_deleted_total", Help: "Files on its machine that this instance deleted for their age, by kind.",
+		Name: "tierq_files_deleted_total",
+		Help: "Files on its machine that this instance deleted for their age, by kind.",
 	}, []string{"kind"})
 	for _, kind := range fileKinds {
 		a.fileDeleted.WithLabelValues(kind)

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Rows are absent until somebody has counted them; what is deleted counts from 0; a table that nobody knows makes no series.
+// Rows are absent until somebody has counted them; what is deleted counts from 0; a table that nobody knows makes no
+// series.
 func TestRetentionMetrics(t *testing.T) {
 	m := NewMetrics("test", &job.PlanBook{})
 	page := func() string {
