@@ -8,8 +8,11 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
+// addresses are where a process listens; "" for none.
+type addresses struct{ api, ops, health string }
+
 // writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
-func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key, addr, ops, version string) {
+func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key string, at addresses, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
 	for _, line := range append(s.where, out.notes...) {
@@ -29,13 +32,16 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers
 	if callers != "" {
 		fmt.Fprintf(&b, "  callers       %s\n", callers)
 	}
-	if ops != "" {
-		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", ops)
+	if at.health != "" {
+		fmt.Fprintf(&b, "  health        http://%s/readyz\n", at.health)
 	}
-	if addr != "" {
-		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit%s\n", addr, key)
-		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", addr, key)
-		fmt.Fprintf(&b, "  API:  http://%s/docs\n", addr)
+	if at.ops != "" {
+		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", at.ops)
+	}
+	if at.api != "" {
+		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit%s\n", at.api, key)
+		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", at.api, key)
+		fmt.Fprintf(&b, "  API:  http://%s/docs\n", at.api)
 	}
 	fmt.Fprintln(&b)
 	_, _ = io.WriteString(w, b.String())
