@@ -357,9 +357,9 @@ func TestSeedRefusals(t *testing.T) {
 		if err := c.redis.Freeze(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, 30*time.Second, "the gate is closed", func() (bool, string) {
-			a := do(t, http.MethodGet, s.base+"/readyz", "")
-			return a.status == http.StatusServiceUnavailable, string(a.body)
+		testkit.Eventually(t, 30*time.Second, "the gate is closed", func() (bool, string) { // by submits that Redis does not answer
+			a := do(t, http.MethodPost, s.base+"/paid/submit", "")
+			return a.status == http.StatusServiceUnavailable && a.code() == "SYSTEM_UNHEALTHY", string(a.body)
 		})
 		refused(t, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later.")
 		if err := c.redis.Thaw(); err != nil {
