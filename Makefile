@@ -23,7 +23,7 @@ TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)'
 OURS := $(filter-out ./bench ./bench/...,$(PKG))
 TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
-.PHONY: help run build test long bench chaos attack fuzz pictures lint vuln fmt clean
+.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -37,6 +37,9 @@ build: ## build the static binary bin/tierq
 test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim for a part
 	.ci/provide
 	$(TESTS) | $(REPORT)
+
+stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11 and MySQL 9, and the main stories on both
+	.ci/stores
 
 long: ## run the same under the race detector and with long outages (needs a C compiler)
 	.ci/provide

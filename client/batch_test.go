@@ -101,7 +101,8 @@ func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 	}
 }
 
-func TestSubmitBatch_NeverDoubles_S1_P6(t *testing.T) {
+func TestSubmitBatch_NeverDoubles(t *testing.T) {
+	t.Attr("proves", "S1-P6")
 	for name, f := range map[string]fake.Fault{
 		"dropped after": {DropAfter: true}, "answer cut": {CutAnswer: true}, "502 after": {StatusDone: 502}, "503": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
 	} {

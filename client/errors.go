@@ -28,6 +28,9 @@ var (
 	ErrNotSent = errors.New("not sent")
 )
 
+// errNoJob: what answered with a success is perhaps another server than tierq.
+var errNoJob = errors.New("the answer names no job")
+
 // Error is a refusal by the server, or a call that it did not answer (Status 0).
 type Error struct {
 	Status     int    // the HTTP status; 0 = no answer, see Err

@@ -23,6 +23,9 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, err
 	}
 	j, a, err := fetch[Job](ctx, c, k)
+	if err == nil && j.JobID == "" {
+		return Job{}, fmt.Errorf("job: %w", &Error{Status: a.status, Err: errNoJob})
+	}
 	j.Payload, j.Result, j.Raw = present(j.Payload), present(j.Result), a.body
 	return j, err
 }

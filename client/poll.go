@@ -106,7 +106,9 @@ func (c *Client) poll(ctx context.Context, jobID, tag string, hold time.Duration
 	if err := understand(a, &k, &got); err != nil {
 		return p, false, err
 	}
-	p = got.Data
+	if p = got.Data; p.JobID == "" {
+		return Poll{}, false, fmt.Errorf("poll: %w", &Error{Status: a.status, Err: errNoJob})
+	}
 	p.Result, p.ETag = present(p.Result), a.header.Get("ETag")
 	return p, true, nil
 }

@@ -137,3 +137,18 @@ func TestWait_NoRoomToWait(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// A success that names no job is no answer about one: what spoke is perhaps another server.
+func TestAnswerWithoutJob(t *testing.T) {
+	s, c := newServer(t)
+	answers(s, "GET /result/poll", 200, `{"hello":"world"}`)
+	answers(s, "GET /jobs/"+unknownID, 200, `{}`)
+	_, polled := c.Poll(soon(t), unknownID)
+	_, shown := c.Job(soon(t), unknownID)
+	for _, err := range []error{polled, shown} {
+		var e *Error
+		if !errors.As(err, &e) || e.Status != 200 || e.Code != "" || errors.Is(err, ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (c *Client) SubmitJob(ctx context.Context, tier Tier, s Submission) (Submit
 	}
 	accepted := got.Data
 	if accepted.JobID == "" {
-		return Submitted{}, fmt.Errorf("submit: %w", &Error{Status: a.status, Key: k.key, Unknown: true, Err: errors.New("the answer names no job")})
+		return Submitted{}, fmt.Errorf("submit: %w", &Error{Status: a.status, Key: k.key, Unknown: true, Err: errNoJob})
 	}
 	accepted.Replayed = accepted.Replayed || a.header.Get("Idempotency-Replayed") == "true"
 	accepted.RetryAfter = retryAfter(a.header)

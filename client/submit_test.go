@@ -14,7 +14,8 @@ import (
 )
 
 // One dependency, two lines to a first job: the address of the server, and submit(type, map).
-func TestFirstJob_S1_P6(t *testing.T) {
+func TestFirstJob(t *testing.T) {
+	t.Attr("proves", "S1-P6")
 	s, _ := newServer(t)
 
 	c := New(s.URL)
@@ -81,7 +82,8 @@ func TestSubmitJob_SaysWhatTheServerSays(t *testing.T) {
 }
 
 // Whatever gets lost, submitting through it makes one job, and the caller gets its id.
-func TestSubmit_NeverDoubles_S1_P6(t *testing.T) {
+func TestSubmit_NeverDoubles(t *testing.T) {
+	t.Attr("proves", "S1-P6")
 	for name, f := range map[string]fake.Fault{
 		"dropped before":   {DropBefore: true},
 		"dropped after":    {DropAfter: true},

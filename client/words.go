@@ -81,6 +81,7 @@ type Job struct {
 	Result          json.RawMessage `json:"result,omitempty"`
 	FailureCause    string          `json:"failureCause,omitempty"`
 	LastError       string          `json:"lastError,omitempty"`
+	Note            string          `json:"note,omitempty"` // of the result: what to look at more closely
 	TraceID         string          `json:"traceId,omitempty"`
 	History         []Attempt       `json:"history,omitempty"` // oldest first
 
@@ -96,12 +97,15 @@ func (j *Job) Decode(v any) error { return decodeResult(j.JobID, j.Result, v) }
 // Attempt is one claim of a job by a worker.
 type Attempt struct {
 	Attempt    int       `json:"attempt"`
+	Generation int       `json:"generation,omitempty"` // of the job, when it ran; 0 = not known any more
 	Worker     string    `json:"worker,omitempty"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	Outcome    string    `json:"outcome,omitempty"` // RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED
 	Cause      string    `json:"cause,omitempty"`
 	Error      string    `json:"error,omitempty"`
+	Reason     string    `json:"reason,omitempty"` // of a LATER: why its handler asked for it
+	Until      time.Time `json:"until,omitzero"`   // of a LATER: when the job was due again
 }
 
 // Filter picks jobs; a zero field takes all. From and To are for dead letters only, Status for Jobs only.

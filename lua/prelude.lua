@@ -111,7 +111,8 @@ local function any(keys) -- is one of them there?
   return false
 end
 
-local function remember(attempts, attempt, started, finished, outcome, token, err) -- one line of history, the last 50 kept
+-- One line of history, the last 50 kept. The err of a LATER is until when, in ms, and why.
+local function remember(attempts, attempt, started, finished, outcome, token, err)
   local worker = string.match(token or '', '^(.*):') or ''
   redis.call('RPUSH', attempts, table.concat({attempt, started or '0', finished, outcome, worker, err}, ' '))
   redis.call('LTRIM', attempts, -50, -1)

@@ -1,6 +1,6 @@
 -- release: the holder gives the job back unharmed, to its place or, with a delay, to scheduled ("later"); no retry is spent.
 -- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events
--- ARGV   per lease: id attempt token delay_ms
+-- ARGV   per lease: id attempt token delay_ms reason (why a delay was asked for, for the history)
 -- REPLY  per lease: OK at | CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
 local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events = unpack(KEYS)
@@ -8,8 +8,8 @@ local now = time_ms()
 local at = text(now)
 local reply = {}
 
-for i = 1, #ARGV, 4 do
-  local id, attempt, token, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+for i = 1, #ARGV, 5 do
+  local id, attempt, token, delay, reason = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   local kind = delay > 0 and 'later' or 'release'
   local key = job .. id
   local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'started')
@@ -22,7 +22,9 @@ for i = 1, #ARGV, 4 do
       local tier, _, _, _, score = parse(m[6])
       word = 'OK ' .. at
       count(tier, 'running', -1)
-      remember(attempts .. id, attempt, m[7], at, m[5] and 'CANCELLED' or delay > 0 and 'LATER' or 'RELEASED', token, '')
+      local outcome, why = m[5] and 'CANCELLED' or delay > 0 and 'LATER' or 'RELEASED', ''
+      if outcome == 'LATER' then why = text(now + delay) .. ' ' .. reason end
+      remember(attempts .. id, attempt, m[7], at, outcome, token, why)
       if m[5] then
         word = 'CANCELLED ' .. at
         tell(events, id, tier, 'CANCELLED', attempt)

@@ -160,7 +160,8 @@ type JobRow struct {
 	RunAt     time.Time // zero = it does not wait for its time
 	Cause     string
 	Error     string
-	Requeued  bool // a requeue was promised
+	Note      string // of the result
+	Requeued  bool   // a requeue was promised
 }
 
 // Query is what was asked of a list; "" = everything.

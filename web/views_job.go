@@ -35,6 +35,7 @@ type Job struct {
 	Payload         []byte // JSON; nil = none, or not kept
 	PayloadKept     bool   // false = not any more
 	Result          []byte // JSON
+	Note            string // of the result
 	Artifact        string // address of the file it made; "" = none
 	Attempts        []Attempt
 	Why             []string // why it has not ended
@@ -56,6 +57,9 @@ type Attempt struct {
 	Outcome    string
 	Cause      string
 	Error      string
+	Generation int       // 0 = not known any more
+	Reason     string    // of a LATER
+	Until      time.Time // of a LATER
 }
 
 // Ended says whether nothing but a requeue can move the job any more.

@@ -53,6 +53,9 @@ func row(id, status string) obj {
 	if status == "FAILED" {
 		r["failureCause"], r["lastError"], r["completedAt"], r["retryCount"] = "HANDLER_ERROR", hostile, "2026-05-01T11:00:00Z", 5
 	}
+	if status == "COMPLETED" {
+		r["note"] = "rejected by 1 of 2: " + hostile
+	}
 	return r
 }
 
@@ -62,7 +65,9 @@ func whole(id, status string) obj {
 	r["generation"], r["news"] = 2, true
 	r["history"] = []obj{
 		{"attempt": 1, "worker": "w1", "startedAt": "2026-05-01T10:00:01Z", "finishedAt": "2026-05-01T10:00:01.25Z", "outcome": "FAILURE", "cause": "HANDLER_ERROR", "error": hostile},
-		{"attempt": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:05Z", "outcome": "RUNNING"},
+		{"attempt": 2, "generation": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:02Z", "finishedAt": "2026-05-01T10:00:03Z", "outcome": "LATER",
+			"reason": "1 of 2 endpoints say SUBMITTED: " + hostile, "until": "2026-05-01T10:00:05Z"},
+		{"attempt": 3, "generation": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:05Z", "outcome": "RUNNING"},
 	}
 	return r
 }

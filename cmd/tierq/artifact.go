@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 )
 
@@ -29,7 +29,7 @@ func (p program) artifactCommand() *cobra.Command {
 			"A file that exists is not overwritten without --force. What does not come whole is not kept.",
 		Example: "  tierq jobs artifact 019de340-01fe-7a58-be69-567cd7d6b7d4 --file report.pdf",
 	}
-	file := cmd.Flags().String("file", "", "write to this `file`; - for standard output")
+	file := cmd.Flags().String("file", "", "write to this `path`; - for standard output")
 	force := cmd.Flags().Bool("force", false, "overwrite a file that exists")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		if *file == "-" && s.isTTY(s.stdout) {
@@ -44,7 +44,7 @@ func (p program) artifactCommand() *cobra.Command {
 		if name == "" {
 			name = cmp.Or(strings.TrimLeft(clean(a.Name), ".-"), args[0]) // neither hidden nor an option of the next command
 		}
-		shown := s.count(a.Size, func() string { return clean(a.Name) + " " }, progressbar.OptionShowBytes(true))
+		shown := s.countBytes(a.Size, func() string { return clean(a.Name) + " " })
 		defer shown.end()
 		from := io.TeeReader(a, counter{shown})
 		if *file == "-" {
@@ -74,15 +74,23 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// save writes a file whole or not at all.
+// save writes a file whole or not at all. A new file has the permissions that the umask leaves. A file that replaces
+// another one has the permissions of that one, which its owner may have narrowed.
 func save(name string, from io.Reader, force bool) (size int64, err error) {
-	if _, err := os.Lstat(name); !force && !errors.Is(err, fs.ErrNotExist) {
-		if err != nil {
-			return 0, err
-		}
+	was, err := os.Lstat(name)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return 0, err
+	case err == nil && !force:
 		return 0, fmt.Errorf("%s exists: --force overwrites it", name)
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".tierq-*")
+	mode := os.FileMode(0o666)
+	replaces := err == nil && was.Mode().IsRegular()
+	if replaces {
+		mode = 0o600 // until it has the permissions of the other one
+	}
+	beside := filepath.Join(filepath.Dir(name), ".tierq-"+rand.Text())
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return 0, err
 	}
@@ -92,10 +100,12 @@ func save(name string, from io.Reader, force bool) (size int64, err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if size, err = io.Copy(f, from); err != nil {
-		return size, err
+	if replaces {
+		if err = f.Chmod(was.Mode().Perm()); err != nil {
+			return 0, err
+		}
 	}
-	if err = f.Chmod(0o644); err != nil {
+	if size, err = io.Copy(f, from); err != nil {
 		return size, err
 	}
 	if err = f.Close(); err != nil {

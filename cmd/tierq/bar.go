@@ -1,23 +1,40 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+	"unicode"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// redraw is the time between two pictures of what moves.
+// redraw is the time between two pictures of a progress.
 const redraw = 100 * time.Millisecond
+
+// barWidth is the width of a bar, in columns.
+const barWidth = 25
+
+// Units of what a bar counts.
+const (
+	jobsUnit  = ""
+	bytesUnit = "B"
+)
 
 // progress is what a person sees while a command works; elsewhere than on a terminal it is nothing. It never writes to standard output.
 type progress struct {
-	bar  *progressbar.ProgressBar
-	stop chan struct{}
-	gone sync.WaitGroup
-	once sync.Once
+	out   io.Writer // nil = nothing is shown
+	total int64     // -1 = not known: a line that turns
+	unit  string
+	done  atomic.Int64
+	stop  chan struct{}
+	gone  sync.WaitGroup
+	once  sync.Once
+
+	shown string // the picture on the terminal; the drawing goroutine's alone until it is gone
 }
 
 // noProgress shows nothing.
@@ -25,70 +42,131 @@ func noProgress() *progress { return &progress{stop: make(chan struct{})} }
 
 // spin shows a line that turns, with what is described at the moment. It must be ended.
 func (s *session) spin(describe func() string) *progress {
-	return s.progress(-1, describe)
+	return s.progress(-1, jobsUnit, describe)
 }
 
 // count shows a bar of total, or a line that turns if that is not known; add moves it. It must be ended.
-func (s *session) count(total int64, describe func() string, more ...progressbar.Option) *progress {
-	if total <= 0 {
-		total = -1
-	}
-	return s.progress(total, describe, more...)
+func (s *session) count(total int64, describe func() string) *progress {
+	return s.progress(total, jobsUnit, describe)
 }
 
-func (s *session) progress(total int64, describe func() string, more ...progressbar.Option) *progress {
+// countBytes is count for bytes.
+func (s *session) countBytes(total int64, describe func() string) *progress {
+	return s.progress(total, bytesUnit, describe)
+}
+
+func (s *session) progress(total int64, unit string, describe func() string) *progress {
 	p := noProgress()
 	if !s.isTTY(s.stderr) {
 		return p
 	}
-	room := terminalWidth(s.stderr)
-	if total > 0 {
-		room -= len(" 100%  (100000/100000)") + barWidth + 2
-	} else {
-		room -= len("| [1h59m59s]  ") + 1
+	if total <= 0 {
+		total = -1
 	}
-	options := append([]progressbar.Option{
-		progressbar.OptionSetWriter(s.stderr), progressbar.OptionSetWidth(barWidth),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(total < 0), progressbar.OptionSpinnerType(9),
-		progressbar.OptionSetSpinnerChangeInterval(0), // its own clock would read what others write
-	}, more...)
-	if total > 0 {
-		options = append(options, progressbar.OptionShowCount())
-	}
-	p.bar = progressbar.NewOptions64(total, options...)
-	p.gone.Go(func() {
-		tick := time.NewTicker(redraw)
-		defer tick.Stop()
-		for {
-			p.bar.Describe(cut(clean(describe()), max(room, 10)))
-			select {
-			case <-p.stop:
-				return
-			case <-tick.C:
-			}
-		}
-	})
+	p.out, p.total, p.unit = s.stderr, total, unit
+	p.gone.Go(func() { p.run(describe) })
 	return p
 }
 
-const barWidth = 25
-
-// add moves the bar. A bar that is gone or full stays as it is.
-func (p *progress) add(n int) {
-	if p.bar != nil {
-		_ = p.bar.Add(n)
+// run draws until the progress ends, then once more.
+func (p *progress) run(describe func() string) {
+	begun := time.Now()
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	for turn := 0; ; turn++ {
+		p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
+		select {
+		case <-p.stop:
+			p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
+			return
+		case <-tick.C:
+		}
 	}
 }
+
+// draw puts a picture over the last one, in one write, if it differs.
+func (p *progress) draw(picture string) {
+	if picture == p.shown {
+		return
+	}
+	rest := max(columns(p.shown)-columns(picture), 0)
+	fmt.Fprint(p.out, "\r"+picture+strings.Repeat(" ", rest))
+	p.shown = picture
+}
+
+// picture is one line of less than width columns.
+func (p *progress) picture(text string, done int64, spent time.Duration, turn, width int) string {
+	before, behind := "", ""
+	if p.total < 0 {
+		before, behind = string(`|/-\`[(turn+1)%4])+" ", "["+short(spent.Truncate(time.Second))+"]"
+	} else {
+		part := min(max(float64(done)/float64(p.total), 0), 1)
+		full := int(part * barWidth)
+		behind = fmt.Sprintf("%3d%% |%s%s| (%s)", int(part*100), strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), p.counted(done))
+	}
+	return fit(before+fit(text, width-1-columns(before)-columns(behind))+behind, width-1)
+}
+
+// counted says how much of the total is done.
+func (p *progress) counted(done int64) string {
+	switch {
+	case p.unit == jobsUnit:
+		return fmt.Sprintf("%d/%d", done, p.total)
+	case p.total < 1<<20:
+		return fmt.Sprintf("%d/%d B", done, p.total)
+	}
+	return fmt.Sprintf("%.1f/%.1f MiB", float64(done)/(1<<20), float64(p.total)/(1<<20))
+}
+
+// add moves the bar. The next picture shows it.
+func (p *progress) add(n int) { p.done.Add(int64(n)) }
 
 // end takes the picture away, so that what is printed next has the line for itself. It may be called twice.
 func (p *progress) end() {
 	p.once.Do(func() {
 		close(p.stop)
 		p.gone.Wait()
-		if p.bar != nil {
-			_ = p.bar.Clear()
+		if p.out != nil {
+			fmt.Fprint(p.out, "\r"+strings.Repeat(" ", columns(p.shown))+"\r")
 		}
 	})
+}
+
+// fit is text of at most n columns.
+func fit(text string, n int) string {
+	if columns(text) <= n {
+		return text
+	}
+	wide := 0
+	for i, r := range text {
+		if wide += columnsOf(r); wide > n-1 {
+			if n < 1 {
+				return ""
+			}
+			return text[:i] + "…"
+		}
+	}
+	return text
+}
+
+// columns is the width of a text on a terminal.
+func columns(text string) (n int) {
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+// columnsOf is the width of a character: 0 for what stands above another one, 2 for letters of East Asia and for pictures.
+func columnsOf(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xa960 && r <= 0xa97f, r >= 0xac00 && r <= 0xd7a3,
+		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f000:
+		return 2
+	}
+	return 1
 }
 
 func terminalWidth(w io.Writer) int {

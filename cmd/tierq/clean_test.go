@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-func TestClean_A54(t *testing.T) {
+func TestClean(t *testing.T) {
+	t.Attr("proves", "A54")
 	for text, want := range map[string]string{
 		"plain, ünï 漢字 ✓": "plain, ünï 漢字 ✓",
 		"a\x1b[1;31mb\x1b[0m\x1b]8;;http://x\x1b\\c\x1b]0;t\x07d\x1bcE": "abcdE",
@@ -29,7 +30,8 @@ func TestClean_A54(t *testing.T) {
 }
 
 // Whatever comes, a terminal gets nothing to obey, and JSON stays the same value.
-func FuzzClean_A54(f *testing.F) {
+func FuzzClean(f *testing.F) {
+	f.Attr("proves", "A54")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		for _, r := range clean(text) {
 			if r < ' ' || r != ' ' && !unicode.IsPrint(r) {

@@ -26,8 +26,10 @@ func (d *deadFilter) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&d.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&d.typ, "type", "", "only of this job `type`")
 	cmd.Flags().StringVar(&d.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
-	cmd.Flags().StringVar(&d.after, "after", "", "only those that died at this `moment` (RFC 3339) or later, or since so long ago (24h)")
-	cmd.Flags().StringVar(&d.before, "before", "", "only those that died before this `moment` (RFC 3339), or so long ago (24h)")
+	cmd.Flags().StringVar(&d.after, "after", "",
+		"only those that died at this `moment` (RFC 3339) or later, or at most so long ago: 24h, 7d")
+	cmd.Flags().StringVar(&d.before, "before", "",
+		"only those that died before this `moment` (RFC 3339), or so long ago: 24h, 7d")
 }
 
 func (d *deadFilter) empty() bool { return *d == deadFilter{} }
@@ -111,7 +113,7 @@ func (p program) deadExportCommand() *cobra.Command {
 		Example: "  tierq dead export --type SEND_EMAIL --file dead.ndjson",
 	}
 	d.flags(cmd)
-	file := cmd.Flags().String("file", "", "write to this `file` instead of standard output; it must not exist")
+	file := cmd.Flags().String("file", "", "write to this `path` instead of standard output; no file may be there")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
 		filter, err := d.read(s)
 		if err != nil {

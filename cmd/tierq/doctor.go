@@ -85,12 +85,15 @@ func (p program) checkSettings() client.AuditCheck {
 
 func (s *session) checkServer(ctx context.Context) (check client.AuditCheck, reached bool) {
 	check = client.AuditCheck{Name: "server", Status: checkOK}
-	ready, err := s.client.Ready(ctx)
+	ready, err := s.ready(ctx)
 	if err != nil {
 		check.Status, check.Detail = checkFail, brief(err)
 		check.Fix = "start one with `tierq serve`, or point --server / TIERQ_URL to yours"
-		if e, ok := errors.AsType[*client.Error](err); ok && nobodyThere(e) {
+		switch e, ok := errors.AsType[*client.Error](err); {
+		case ok && nobodyThere(e):
 			check.Detail = "there is none at " + s.server
+		case ok && stranger(e):
+			check.Detail = notTierq(s.server)
 		}
 		return check, false
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/tierq/tierq/client"
@@ -82,6 +83,8 @@ func exitOf(err error) int {
 		return exitJob
 	case answered && refused.Unknown, errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
+	case answered && stranger(refused):
+		return exitUnavailable
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
 	case errors.Is(err, client.ErrUnavailable):
@@ -93,11 +96,14 @@ func exitOf(err error) int {
 // tell explains the error: the message, what is wrong with each field, what to do about it, and under which id the server's log knows it.
 func (o outcome) tell(w io.Writer) {
 	line := func(format string, a ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, a...))) }
+	e, refused := errors.AsType[*client.Error](o.error)
 	if many, ok := errors.AsType[summed](o.error); ok {
 		line("tierq: %s", many.text)
+		if refused && stranger(e) {
+			line("tierq: %s", notTierq(o.server))
+		}
 		return
 	}
-	e, refused := errors.AsType[*client.Error](o.error)
 	if refused && nobodyThere(e) {
 		line("tierq: no tierq server at %s: start one with `tierq serve`, or point --server / TIERQ_URL to yours", o.server)
 		return
@@ -106,7 +112,14 @@ func (o outcome) tell(w io.Writer) {
 		line("tierq: %s", o.error)
 		return
 	}
-	line("tierq: %s%s", strings.TrimSuffix(o.Error(), e.Error()), headline(e))
+	if stranger(e) {
+		line("tierq: %s (%s): point --server / TIERQ_URL to a server that does", notTierq(o.server), o.Error())
+		if e.Status >= 300 && e.Status < 400 {
+			line("  it redirects: name the address to which it does; a call is not sent on to somewhere else")
+		}
+	} else {
+		line("tierq: %s%s", strings.TrimSuffix(o.Error(), e.Error()), headline(e))
+	}
 	for _, f := range e.Fields {
 		line("  %s: %s", cmp.Or(f.Field, "body"), f.Reason)
 	}
@@ -128,6 +141,21 @@ func (o outcome) tell(w io.Writer) {
 		line("  trace id: %s", e.TraceID)
 	}
 }
+
+// stranger reports whether an answer comes from another server than tierq: it is no success that the client
+// understands, and no refusal with one of tierq's error codes. The statuses with which a proxy in front of tierq
+// answers by itself are left out: access denied, too much, tierq is away.
+func stranger(e *client.Error) bool {
+	switch e.Status {
+	case 0, http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge:
+		return false
+	}
+	return e.Code == "" && (e.Status < 500 || e.Status == http.StatusNotImplemented)
+}
+
+// notTierq says that what answers is another server.
+func notTierq(server string) string { return "the server at " + server + " does not speak tierq's API" }
 
 // nobodyThere reports whether there was nothing to connect to.
 func nobodyThere(e *client.Error) bool {

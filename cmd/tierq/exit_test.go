@@ -13,6 +13,7 @@ import (
 
 // Each exit code, and what is said with it.
 func TestClientExitCodes(t *testing.T) {
+	t.Parallel()
 	refuseWith := func(status int, code string) func(http.ResponseWriter, *http.Request, string) bool {
 		return func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 			w.Header().Set("Retry-After", "3600")

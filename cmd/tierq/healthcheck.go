@@ -21,7 +21,8 @@ const healthcheckTimeout = 3 * time.Second
 // healthcheckCommand asks a server on this machine whether it is ready. The image is built from scratch and has no curl.
 func (p program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "healthcheck", Short: "Ask the server on this machine whether it is ready", Args: noArgs}
-	addr := cmd.Flags().String("addr", "", "host:port of the server [TIERQ_ADDR] (default "+config.Default("TIERQ_ADDR")+")")
+	addr := cmd.Flags().String("addr", "",
+		"`host:port` of the server [TIERQ_ADDR] (default "+config.Default("TIERQ_ADDR")+")")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		target, err := dialable(cmp.Or(*addr, lookup(p.environ, "TIERQ_ADDR"), config.Default("TIERQ_ADDR")))
 		if err != nil {

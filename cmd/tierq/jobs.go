@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,13 +20,6 @@ func (p program) jobsCommand() *cobra.Command {
 // group is a command that only holds others.
 func group(name, what string, list ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Short: what}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return fmt.Errorf("unknown command %q of tierq %s", args[0], name)
-	}
-	cmd.Args = cobra.ArbitraryArgs
 	cmd.AddCommand(list...)
 	return cmd
 }
@@ -38,7 +32,7 @@ type paged struct {
 }
 
 func (l *paged) flags(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&l.limit, "limit", 20, "at most so `many`")
+	cmd.Flags().IntVar(&l.limit, "limit", 20, "at most `n` of them")
 	cmd.Flags().StringVar(&l.cursor, "cursor", "", "go on from this `cursor` of an earlier list")
 	cmd.Flags().BoolVar(&l.all, "all", false, "all of them")
 	cmd.MarkFlagsMutuallyExclusive("all", "limit")
@@ -128,6 +122,7 @@ func (s *session) jobColumns() []column[client.Job] {
 		{head: "RETRIES", cell: func(j client.Job) string { return retries(j.RetryCount, j.MaxRetries) }},
 		{head: "CREATED", cell: func(j client.Job) string { return s.time(j.CreatedAt) }},
 		{head: "DUE", cell: func(j client.Job) string { return s.time(j.RunAt) }},
+		{head: "NOTE", cell: func(j client.Job) string { return dash(cut(clean(j.Note), 60)) }},
 		{head: "ATTEMPTS", wide: true, cell: func(j client.Job) string { return strconv.Itoa(j.Attempts) }},
 		{head: "STARTED", wide: true, cell: func(j client.Job) string { return s.time(j.FirstTriedAt) }},
 		{head: "ENDED", wide: true, cell: func(j client.Job) string { return s.time(j.CompletedAt) }},
@@ -167,6 +162,7 @@ func (s *session) showJob(j *client.Job) error {
 		field{name: "ATTEMPTS", value: strconv.Itoa(j.Attempts)}, field{name: "LIFE", value: life(j.Generation)},
 		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)}, field{name: "STARTED", value: s.moment(j.FirstTriedAt)},
 		field{name: "ENDED", value: s.moment(j.CompletedAt)}, field{name: "CAUSE", value: j.FailureCause}, field{name: "ERROR", value: j.LastError},
+		field{name: "NOTE", value: j.Note},
 		rawField("PAYLOAD", j.Payload), rawField("RESULT", j.Result), field{name: "TRACE", value: j.TraceID},
 	)
 	if err != nil || len(j.History) == 0 {
@@ -177,12 +173,14 @@ func (s *session) showJob(j *client.Job) error {
 	}
 	l := newList(s.output, func(client.Attempt) string { return "" },
 		column[client.Attempt]{head: "ATTEMPT", cell: func(a client.Attempt) string { return strconv.Itoa(a.Attempt) }},
+		column[client.Attempt]{head: "LIFE", cell: func(a client.Attempt) string { return dash(strings.TrimPrefix(strconv.Itoa(a.Generation), "0")) }},
 		column[client.Attempt]{head: "OUTCOME", cell: func(a client.Attempt) string { return dash(a.Outcome) }},
 		column[client.Attempt]{head: "STARTED", cell: func(a client.Attempt) string { return s.time(a.StartedAt) }},
 		column[client.Attempt]{head: "TOOK", cell: took},
 		column[client.Attempt]{head: "WORKER", cell: func(a client.Attempt) string { return dash(a.Worker) }},
 		column[client.Attempt]{head: "CAUSE", cell: func(a client.Attempt) string { return dash(a.Cause) }},
-		column[client.Attempt]{head: "ERROR", cell: func(a client.Attempt) string { return dash(a.Error) }},
+		column[client.Attempt]{head: "UNTIL", cell: func(a client.Attempt) string { return dash(s.moment(a.Until)) }},
+		column[client.Attempt]{head: "ERROR", cell: func(a client.Attempt) string { return dash(cmp.Or(a.Error, a.Reason)) }},
 	)
 	for _, a := range j.History {
 		if err := l.add(a); err != nil {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,13 +24,13 @@ func (p program) keysCreateCommand() *cobra.Command {
 			"  tierq keys create --name root --role admin --store",
 	}
 	f := cmd.Flags()
-	f.StringVar(&k.Name, "name", "", "whose it is, or what for: a `text`")
-	f.StringVar(&role, "role", "", "what it may do: submit, read-only or admin")
+	f.StringVar(&k.Name, "name", "", "the key's `name`: whose it is, or what for")
+	f.StringVar(&role, "role", "", "its `role`, which is what it may do: submit, read-only or admin")
 	f.StringArrayVar(&tiers, "tier", nil, "a `tier` it may submit to; again for others (default: all)")
 	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
-	f.Float64Var(&k.Rate, "rate", 0, "`requests` a second, at most (default: any number)")
-	f.IntVar(&k.Burst, "burst", 0, "`requests` at once before the rate counts (default: one second's worth)")
-	f.IntVar(&k.InFlight, "in-flight", 0, "`jobs` accepted and not ended, at most (default: any number)")
+	f.Float64Var(&k.Rate, "rate", 0, "at most `n` requests a second (default: any number)")
+	f.IntVar(&k.Burst, "burst", 0, "`n` requests at once before the rate counts (default: one second's worth)")
+	f.IntVar(&k.InFlight, "in-flight", 0, "at most `n` jobs accepted and not ended (default: any number)")
 	f.StringVar(&expires, "expires", "", "opens nothing any more after this `time`, such as 90d or 12h (default: never)")
 	f.BoolVar(&store, "store", false, "make it in the store, without a server")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -111,17 +109,16 @@ func (s *session) showMade(k client.MadeKey) error {
 	return err
 }
 
-// readSpan reads a time such as 12h or 90d; "" is none. name is of the flag.
+// readSpan reads a time such as 12h or 90d; "" is none. name is of the flag. A key lives for hours or days: a bare
+// number could mean either, and is refused.
 func readSpan(name, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if days, found := strings.CutSuffix(text, "d"); found {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= 36500 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
+	if bareNumber.MatchString(text) {
+		return 0, misused("--%s %q has no unit: say 90d or 12h", name, text)
 	}
-	d, err := time.ParseDuration(text)
+	d, err := readDuration(text)
 	if err != nil || d < 0 {
 		return 0, misused("--%s %q is no time such as 12h or 90d", name, text)
 	}

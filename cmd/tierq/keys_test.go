@@ -42,6 +42,7 @@ func TestKeysRevoke(t *testing.T) {
 
 // A key is made in the store without a server, twice; what is wrong with it is told by its field, and with the settings by their names.
 func TestKeysCreateInStore(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	w := world{environ: []string{"TIERQ_DATA_DIR=" + t.TempDir()}}
 	seen := map[string]bool{}
@@ -69,7 +70,8 @@ func TestKeysCreateInStore(t *testing.T) {
 	}
 }
 
-func TestKeysGenerate_A49(t *testing.T) {
+func TestKeysGenerate(t *testing.T) {
+	t.Attr("proves", "A49")
 	f := newFake(t)
 	one, other := f.cli(t, world{}, "keys", "generate"), f.cli(t, world{}, "keys", "generate")
 	for _, end := range []ended{one, other} {

@@ -42,6 +42,9 @@ type program struct {
 type failure struct{ error }
 
 func (p program) execute(args []string) int {
+	if cmd, err := p.unknownCommand(args); err != nil {
+		return p.misused(cmd, err)
+	}
 	root := p.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteC()
@@ -61,10 +64,16 @@ func (p program) execute(args []string) int {
 		end.tell(p.stderr)
 		return end.code
 	}
-	fmt.Fprintln(p.stderr, "tierq:", err)
 	if _, ok := errors.AsType[failure](err); ok {
+		fmt.Fprintln(p.stderr, "tierq:", err)
 		return 1
 	}
+	return p.misused(cmd, err)
+}
+
+// misused tells a user what is wrong with a command line, and where its help is.
+func (p program) misused(cmd *cobra.Command, err error) int {
+	fmt.Fprintln(p.stderr, "tierq:", err)
 	fmt.Fprintln(p.stderr, "See:", cmd.CommandPath(), "--help")
 	return 2
 }
@@ -81,6 +90,9 @@ func (p program) root() *cobra.Command {
 	p.global = &globals{}
 	root := p.serveCommand("tierq")
 	root.Short = "A job queue server: paid before unpaid before public"
+	root.Version = readVersion().text()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version; tierq version also asks the server for its own")
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -105,6 +117,7 @@ func (p program) root() *cobra.Command {
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
 	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())
 
+	root.InitDefaultCompletionCmd()
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		switch {
@@ -120,7 +133,7 @@ func (p program) root() *cobra.Command {
 }
 
 func hide(flags *pflag.FlagSet) {
-	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" })
+	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "help" && f.Name != "version" })
 }
 
 // isClient reports whether a command talks to a server, and so heeds the global flags.

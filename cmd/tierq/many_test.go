@@ -135,6 +135,7 @@ func TestSubmitBadLine(t *testing.T) {
 
 // A queue that stays full ends it, unavailable, with what got in; one that takes a few at a time does not.
 func TestSubmitManyToFullQueue(t *testing.T) {
+	t.Parallel()
 	few := newTaker(t, func(int) int { return 2 }) // more tries than one call of the client has
 	if end := few.cli(t, world{}, "submit", "paid", "--count", "12"); end.code != 0 || len(few.bodies) != 12 || len(few.keys) != 12 {
 		t.Errorf("%v: %d jobs, %d keys", end, len(few.bodies), len(few.keys))

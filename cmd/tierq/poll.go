@@ -18,15 +18,16 @@ func (p program) pollCommand() *cobra.Command {
 			"not ended by then (what is known of it is printed all the same).",
 		Example: "  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4 --wait 20s -o json",
 	}
-	wait := cmd.Flags().Duration("wait", 0, "wait so long for the job's `end`")
+	var wait time.Duration
+	durationVar(cmd.Flags(), &wait, "wait", 0, "wait this `time` for the job's end: 20s, 2m; a bare number is seconds")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
-		if *wait < 0 {
+		if wait < 0 {
 			return misused("--wait is negative")
 		}
 		var job client.Poll
 		var err error
-		if *wait > 0 {
-			job, err = s.await(ctx, args[0], *wait)
+		if wait > 0 {
+			job, err = s.await(ctx, args[0], wait)
 		} else {
 			job, err = s.client.Poll(ctx, args[0])
 		}

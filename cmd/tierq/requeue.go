@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +24,7 @@ const (
 // requeued is what a requeue by filter did.
 type requeued struct {
 	Matched  int  `json:"matched"`
+	OrMore   bool `json:"matchedOrMore,omitempty"` // the server counts to countedTo: there may be more than Matched
 	Requeued int  `json:"requeued"`
 	DryRun   bool `json:"dryRun,omitempty"`
 }
@@ -32,13 +35,16 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	var all, dryRun, yes bool
 	cmd := &cobra.Command{
 		Use: "requeue [JOB_ID...]", Short: "Give dead letters a new life", Args: wants(0, maxIDs, ""),
-		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all that pass the filters, the latest\n" +
-			"first, and no faster than the server's TIERQ_REQUEUE_RATE.\n\nMore than one by filters asks on a terminal, and needs --yes elsewhere.",
+		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all that pass\n" +
+			"the filters, the latest first, and no faster than the server's TIERQ_REQUEUE_RATE.\n\n" +
+			"More than one by filters asks on a terminal, and needs --yes elsewhere. It goes on until none is left that was\n" +
+			"dead when it began, or until --limit. A requeue that was stopped says how many it has done; the same command\n" +
+			"again does the rest.",
 		Example: "  tierq dead requeue 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq dead requeue --cause HANDLER_ERROR --type SEND_EMAIL --dry-run\n" +
 			"  tierq dead requeue --tier paid --limit 100 --yes",
 	}
 	d.flags(cmd)
-	cmd.Flags().IntVar(&limit, "limit", 0, "at most so `many` (default: all that pass)")
+	cmd.Flags().IntVar(&limit, "limit", 0, "at most `n` of them (default: all that pass)")
 	cmd.Flags().BoolVar(&all, "all", false, "without a filter: every dead letter")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -65,48 +71,93 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	return cmd
 }
 
+// requeue gives dead letters a new life, step by step, until none that passes the filter is left or limit (0: none) is
+// reached.
 func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, dryRun, yes bool) error {
 	if err := s.bound(ctx, &filter); err != nil {
 		return err
 	}
-	var r requeued
+	r := requeued{DryRun: dryRun}
 	if !filter.To.IsZero() {
 		counted, err := s.client.RequeueDead(ctx, filter, requeueStep, true)
 		if err != nil {
 			return err
 		}
-		r.Matched = counted.Matched
+		r.count(counted.Matched)
 	}
-	left := r.Matched
-	if limit > 0 {
-		left = min(left, limit)
+	if dryRun || r.Matched == 0 {
+		return s.told(r, limit)
 	}
-	if r.DryRun = dryRun; dryRun || left == 0 {
-		return s.told(r)
-	}
-	if left > 1 && !yes {
-		if err := s.confirm(ctx, left); err != nil {
+	if n := r.most(limit); n != "1" && !yes {
+		if err := s.confirm(ctx, n); err != nil {
 			return err
 		}
 	}
-	shown := s.count(int64(left), func() string { return "requeueing " })
+	total := int64(-1)
+	if n, err := strconv.ParseInt(r.most(limit), 10, 64); err == nil {
+		total = n
+	}
+	var done atomic.Int64
+	shown := s.count(total, func() string {
+		if total < 0 {
+			return fmt.Sprintf("%d requeued ", done.Load())
+		}
+		return "requeueing "
+	})
 	defer shown.end()
-	for left > 0 {
-		step, err := s.client.RequeueDead(ctx, filter, min(left, requeueStep), false)
+	for {
+		size := r.step(limit)
+		if size == 0 {
+			break
+		}
+		step, err := s.client.RequeueDead(ctx, filter, size, false)
 		if err != nil {
 			shown.end()
-			s.say("%d requeued before it ended", r.Requeued)
+			s.say("%d requeued before it ended; the same command again goes on with the rest", r.Requeued)
 			return err
 		}
 		if step.Requeued == 0 {
 			break // what is left was requeued by somebody else, or cannot be
 		}
+		if r.OrMore {
+			r.count(r.Requeued + step.Matched)
+			r.OrMore = step.Matched >= countedTo
+		}
 		r.Requeued += step.Requeued
-		left -= step.Requeued
+		done.Add(int64(step.Requeued))
 		shown.add(step.Requeued)
 	}
 	shown.end()
-	return s.told(r)
+	return s.told(r, limit)
+}
+
+// countedTo is where a server's count of dead letters ends.
+const countedTo = 10_000
+
+// count takes over how many dead letters match.
+func (r *requeued) count(matched int) { r.Matched, r.OrMore = matched, matched >= countedTo }
+
+// step is how many dead letters the next step asks for; 0 = the requeue is done.
+func (r *requeued) step(limit int) int {
+	size := requeueStep
+	if limit > 0 {
+		size = min(size, limit-r.Requeued)
+	}
+	if !r.OrMore {
+		size = min(size, r.Matched-r.Requeued)
+	}
+	return max(size, 0)
+}
+
+// most is how many dead letters a requeue takes at most, in words.
+func (r *requeued) most(limit int) string {
+	switch {
+	case limit > 0 && (limit <= r.Matched || r.OrMore):
+		return strconv.Itoa(limit)
+	case r.OrMore:
+		return strconv.Itoa(r.Matched) + " or more"
+	}
+	return strconv.Itoa(r.Matched)
 }
 
 // bound sets the filter's upper end to the latest dead letter there is, by the server's own clock: what dies again during the requeue is not
@@ -125,22 +176,25 @@ func (s *session) bound(ctx context.Context, filter *client.Filter) error {
 	return nil
 }
 
-func (s *session) told(r requeued) error {
+// told prints what a requeue did.
+func (s *session) told(r requeued, limit int) error {
 	switch {
 	case !s.readable():
 		return s.document(r)
 	case r.DryRun:
-		return s.line(fmt.Sprintf("%d match", r.Matched))
+		return s.line(r.most(0) + " match")
+	case r.OrMore && r.Requeued == limit:
+		return s.line(fmt.Sprintf("%d requeued; more are left", r.Requeued))
 	}
 	return s.line(fmt.Sprintf("%d of %d requeued", r.Requeued, r.Matched))
 }
 
 // confirm asks on a terminal; elsewhere nobody could answer.
-func (s *session) confirm(ctx context.Context, n int) error {
+func (s *session) confirm(ctx context.Context, n string) error {
 	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
-		return misused("%d dead letters match, and nobody can be asked here: say --yes, or look with --dry-run", n)
+		return misused("%s dead letters match, and nobody can be asked here: say --yes, or look with --dry-run", n)
 	}
-	fmt.Fprintf(s.stderr, "Requeue %d dead letters? [y/N] ", n)
+	fmt.Fprintf(s.stderr, "Requeue %s dead letters? [y/N] ", n)
 	answer, _ := bufio.NewReader(s.stdin).ReadString('\n') // an answer that breaks off is no
 	if ctx.Err() != nil {
 		return ctx.Err()

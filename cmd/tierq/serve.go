@@ -6,7 +6,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,21 +53,21 @@ func (p program) serveCommand(use string) *cobra.Command {
 func settingFlags(flags *pflag.FlagSet) func() map[string]string {
 	flags.SortFlags = false      // the table's order has a meaning
 	names := map[string]string{} // flag -> setting
-	add := func(flag, name, usage string) {
+	add := func(flag, name, wants, usage string) {
 		names[flag] = name
-		flags.String(flag, "", usage)
+		flags.Var(&settingFlag{wants: wants}, flag, usage)
 	}
 	for _, s := range config.Settings() {
 		usage := s.Usage() + " [" + s.Name + "]"
 		if s.Default != "" {
 			usage += " (default " + s.Default + ")"
 		}
-		add(s.Flag, s.Name, usage)
+		add(s.Flag, s.Name, wanted(s), usage)
 		if s.Default == "off" {
 			flags.Lookup(s.Flag).NoOptDefVal = "on" // --insecure alone is on
 		}
 		if s.Secret {
-			add(s.Flag+"-file", s.Name+"_FILE", "file that holds "+s.Name)
+			add(s.Flag+"-file", s.Name+"_FILE", "path", "file that holds "+s.Name)
 		}
 	}
 	return func() map[string]string {
@@ -76,6 +79,39 @@ func settingFlags(flags *pflag.FlagSet) func() map[string]string {
 		})
 		return used
 	}
+}
+
+// settingFlag is a setting as it was typed: config reads it. wants is what the help calls its value.
+type settingFlag struct{ text, wants string }
+
+func (s *settingFlag) Set(text string) error { s.text = text; return nil }
+func (s *settingFlag) String() string        { return s.text }
+func (s *settingFlag) Type() string          { return s.wants }
+
+// wanted names the value of a setting for the help.
+func wanted(s config.Setting) string {
+	_, notTime := time.ParseDuration(s.Max)
+	_, notNumber := strconv.Atoi(s.Max)
+	switch {
+	case s.Default == "on" || s.Default == "off":
+		return "on|off"
+	case s.Max != "" && notTime == nil:
+		return "time"
+	case s.Max != "" && notNumber == nil:
+		return "n"
+	case s.Max != "":
+		return "size"
+	}
+	for _, ending := range [][2]string{
+		{"_URL", "URL"}, {"_ENDPOINT", "URL"}, {"_DSN", "DSN"}, {"_ADDR", "host:port"}, {"_DIR", "folder"}, {"_FILE", "path"},
+		{"_KEY", "key"}, {"_SECRET", "secret"}, {"_ALLOW", "networks"}, {"_PROXIES", "networks"}, {"_ROLES", "roles"},
+		{"_REDACT", "members"}, {"_LEVEL", "level"}, {"_FORMAT", "format"},
+	} {
+		if strings.HasSuffix(s.Name, ending[0]) {
+			return ending[1]
+		}
+	}
+	return "text"
 }
 
 // stoppable is a context that the first SIGINT or SIGTERM cancels: time to drain. The second one exits at once, with the code

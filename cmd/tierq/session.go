@@ -41,7 +41,7 @@ func (g *globals) flags() *pflag.FlagSet {
 	f.StringVar(&g.server, "server", "", "`URL` of the server [TIERQ_URL] (default "+defaultServer+")")
 	f.StringVar(&g.token, "token", "", "API `key` [TIERQ_TOKEN]")
 	f.StringVarP(&g.output, "output", "o", "table", "`format` of what is printed: "+strings.Join(formats, ", "))
-	f.DurationVar(&g.timeout, "timeout", 0, "give up after this `time`, with exit code 4 (default: not at all)")
+	durationVar(f, &g.timeout, "timeout", 0, "give up after this `time` (code 4): 30s, 2m; a bare number is seconds")
 	f.BoolVar(&g.noColor, "no-color", false, "no colours [NO_COLOR]; there are none but on a terminal")
 	return f
 }

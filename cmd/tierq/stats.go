@@ -22,19 +22,20 @@ func (p program) statsCommand() *cobra.Command {
 			"With --watch again and again until it is stopped; on a terminal in place.",
 		Example: "  tierq stats\n  tierq stats --watch 2s\n  tierq stats -o json",
 	}
-	every := cmd.Flags().Duration("watch", 0, "show it again after each such `time`")
+	var every time.Duration
+	durationVar(cmd.Flags(), &every, "watch", 0, "show it again after each such `time`: 2s; a bare number is seconds")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
-		if cmd.Flags().Changed("watch") && *every < leastWatch {
+		if cmd.Flags().Changed("watch") && every < leastWatch {
 			return misused("--watch is at least %s", leastWatch)
 		}
 		got, err := s.client.Stats(ctx)
 		if err != nil {
 			return err
 		}
-		if *every == 0 {
+		if every == 0 {
 			return s.showStats(&got)
 		}
-		return s.watchStats(ctx, *every, &got)
+		return s.watchStats(ctx, every, &got)
 	})
 	return cmd
 }

@@ -139,6 +139,7 @@ func TestWatchMany(t *testing.T) {
 
 // Statistics come again and again, in lines of JSON if JSON is asked for, and go on when the server is back.
 func TestStatsWatch(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	n := 0
 	f.instead(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
@@ -187,6 +188,40 @@ func TestVersionOfServer(t *testing.T) {
 	}
 	if end := f.cli(t, world{environ: []string{"TIERQ_URL=http://127.0.0.1:1"}}, "version"); end.code != 0 || end.stderr != "no answer from http://127.0.0.1:1\n" {
 		t.Errorf("%v", end)
+	}
+}
+
+// What a server says of itself does nothing to a terminal, and leaves JSON valid.
+func TestVersionIsClean(t *testing.T) {
+	f := newFake(t)
+	f.instead(func(w http.ResponseWriter, r *http.Request, _ string) bool {
+		switch r.URL.Path {
+		case "/readyz":
+			reply(w, http.StatusOK, obj{"status": "UP" + hostile, "checks": []obj{}})
+		case "/api/stats":
+			reply(w, http.StatusOK, obj{"tiers": []obj{}, "workers": []obj{{"name": "w", "version": "v1" + hostile}}})
+		default:
+			return false
+		}
+		return true
+	})
+	for args, isJSON := range map[string]bool{
+		"--json": true, "-o json": true, "-o ndjson": true, "--json -o wide": true, "": false,
+		"-o name": false, "-o wide": false,
+	} {
+		end := f.cli(t, world{}, append([]string{"version"}, split(args)...)...)
+		obeyed := strings.ContainsAny(end.stdout+end.stderr, "\x1b\x07\r\u009b\u202e")
+		if end.code != 0 || obeyed || strings.Contains(end.stdout, "\nfake line") {
+			t.Errorf("%q: %q", args, end.stdout)
+		}
+		if !isJSON {
+			continue
+		}
+		var v versions
+		err := json.Unmarshal([]byte(end.stdout), &v)
+		if err != nil || v.Server.Status != "UP"+hostile || v.Server.Versions[0] != "v1"+hostile {
+			t.Errorf("%q: %v %q", args, err, end.stdout)
+		}
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tierq/tierq/client"
 )
 
 func (p program) tiersCommand() *cobra.Command {
-	return group("tiers", "Show and change the tiers' plans", p.tiersGetCommand(), p.tiersSetCommand())
+	const what = "Show, change and create tiers"
+	return group("tiers", what, p.tiersGetCommand(), p.tiersSetCommand(), p.tiersCreateCommand())
 }
 
 func (p program) tiersGetCommand() *cobra.Command {
@@ -82,24 +84,32 @@ func backoff(b client.Backoff) string {
 	return fmt.Sprintf("%s x%g to %s", short(b.Base), b.Factor, short(b.Cap))
 }
 
+// planFlags makes a flag of each field of a plan; the values that the plan has are the defaults.
+func planFlags(f *pflag.FlagSet, a *client.Plan) {
+	f.IntVar(&a.Priority, "priority", a.Priority, "the tier's place `n` in the order: 1 goes first")
+	f.IntVar(&a.MaxRetries, "max-retries", a.MaxRetries, "retry a job `n` times after its first attempt")
+	durationVar(f, &a.HeartbeatTimeout, "heartbeat-timeout", a.HeartbeatTimeout,
+		"`time` without a heartbeat after which a worker is taken for dead")
+	durationVar(f, &a.MaxProcessingTime, "max-processing-time", a.MaxProcessingTime,
+		"`time` after which a running job is taken for stuck")
+	f.IntVar(&a.Share, "share", a.Share, "`percent` of the capacity at which the tier is refused")
+	durationVar(f, &a.Backoff.Base, "backoff-base", a.Backoff.Base, "`time` before the first retry; 0: none")
+	f.Float64Var(&a.Backoff.Factor, "backoff-factor", a.Backoff.Factor, "`factor` by which the wait grows with each retry")
+	durationVar(f, &a.Backoff.Cap, "backoff-cap", a.Backoff.Cap, "the longest `time` between two attempts")
+	f.Float64Var(&a.Backoff.Jitter, "backoff-jitter", a.Backoff.Jitter, "the random `part` of the wait, 0 to 1")
+}
+
 func (p program) tiersSetCommand() *cobra.Command {
 	var a client.Plan
 	cmd := &cobra.Command{
 		Use: "set TIER", Short: "Change a tier's plan, on every instance at once", Args: wants(1, 1, "a TIER"),
 		Long: "Change a tier's plan, on every instance at once. What is not named stays as it is, and what changes is shown. Jobs that wait keep\n" +
-			"their place. If somebody else changed the plan at the same time nothing is written.",
+			"their place. If somebody else changed the plan at the same time nothing is written.\n\n" +
+			"A time is 15s, 2m or 1h; a bare number is seconds.",
 		Example: "  tierq tiers set public --share 40 --max-retries 2\n  tierq tiers set paid --max-processing-time 2m --dry-run",
 	}
 	f := cmd.Flags()
-	f.IntVar(&a.Priority, "priority", 0, "`number`: 1 goes first")
-	f.IntVar(&a.MaxRetries, "max-retries", 0, "`number` of retries after the first attempt")
-	f.DurationVar(&a.HeartbeatTimeout, "heartbeat-timeout", 0, "`time` without a heartbeat after which a worker is taken for dead")
-	f.DurationVar(&a.MaxProcessingTime, "max-processing-time", 0, "`time` after which a running job is taken for stuck")
-	f.IntVar(&a.Share, "share", 0, "`percent` of the capacity at which the tier is refused")
-	f.DurationVar(&a.Backoff.Base, "backoff-base", 0, "`time` before the first retry; 0: none")
-	f.Float64Var(&a.Backoff.Factor, "backoff-factor", 0, "by which the wait `grows` with each retry")
-	f.DurationVar(&a.Backoff.Cap, "backoff-cap", 0, "the longest `time` between two attempts")
-	f.Float64Var(&a.Backoff.Jitter, "backoff-jitter", 0, "the random `part` of the wait, 0 to 1")
+	planFlags(f, &a)
 	dryRun := f.Bool("dry-run", false, "only show what would change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return p.talk(func(ctx context.Context, s *session, args []string) error {

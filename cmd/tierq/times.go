@@ -1,9 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // since says how long ago, or in how long, in one unit: 12s ago, in 5m.
@@ -53,17 +59,64 @@ func seconds(n float64) string {
 	return short(d.Round(time.Microsecond))
 }
 
+// readDuration reads the duration of a flag: 30s, 2m, 1h30m or 7d; a bare number is seconds.
+func readDuration(text string) (time.Duration, error) {
+	bare := bareNumber.MatchString(text)
+	if n, err := strconv.ParseFloat(text, 64); bare && err == nil && math.Abs(n) < math.MaxInt64/float64(time.Second) {
+		return time.Duration(n * float64(time.Second)), nil
+	}
+	if days, found := strings.CutSuffix(text, "d"); found {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 && n <= mostDays {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && !bare {
+		return d, nil
+	}
+	return 0, errors.New("no time such as 30s, 2m, 1h30m or 7d; a bare number is seconds")
+}
+
+var bareNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// mostDays keeps a number of days within a time.Duration: a hundred years.
+const mostDays = 36500
+
+// durationFlag is a flag that readDuration reads.
+type durationFlag struct{ to *time.Duration }
+
+// durationVar makes a flag of a duration. The usage names its placeholder in backquotes.
+func durationVar(f *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
+	*to = value
+	f.Var(durationFlag{to}, name, usage)
+}
+
+func (d durationFlag) Set(text string) (err error) {
+	*d.to, err = readDuration(text)
+	return err
+}
+
+// String is "" for the zero duration, which the help then does not show as a default.
+func (d durationFlag) String() string {
+	if d.to == nil || *d.to == 0 {
+		return ""
+	}
+	return short(*d.to)
+}
+
+func (durationFlag) Type() string { return "time" }
+
 // readMoment reads RFC 3339, or a duration: so long ago. name is of the flag.
 func readMoment(name, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+	if d, err := readDuration(text); err == nil && d >= 0 && !bareNumber.MatchString(text) {
 		return now.Add(-d), nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, misused("--%s %q is neither a time such as 2026-05-01T12:00:00Z nor how long ago, such as 24h", name, text)
+		return time.Time{}, misused("--%s %q is neither a time such as 2026-05-01T12:00:00Z "+
+			"nor how long ago, such as 24h or 7d", name, text)
 	}
 	return t, nil
 }

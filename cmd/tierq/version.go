@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -48,6 +49,11 @@ func readVersion() versionInfo {
 	return v
 }
 
+// text is the version in one line.
+func (v versionInfo) text() string {
+	return fmt.Sprintf("tierq %s (%s, %s)", v.Version, v.Go, v.Platform)
+}
+
 // versions are this program's and the server's.
 type versions struct {
 	versionInfo
@@ -73,38 +79,39 @@ func (p program) versionCommand() *cobra.Command {
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
 		v := versions{versionInfo: readVersion()}
 		if !*alone {
-			v.Server = s.serverVersion(ctx)
-			if named := s.global.server != "" || lookup(s.environ, "TIERQ_URL") != ""; named && v.Server == nil {
+			var err error
+			v.Server, err = s.serverVersion(ctx)
+			named := s.global.server != "" || lookup(s.environ, "TIERQ_URL") != ""
+			switch e, refused := errors.AsType[*client.Error](err); {
+			case refused && stranger(e):
+				s.say("%s", notTierq(s.server))
+			case err != nil && named:
 				s.say("no answer from %s", s.server)
 			}
 		}
 		if *asked {
-			return json.NewEncoder(s.stdout).Encode(v)
+			s.format = asNDJSON
 		}
 		if !s.readable() && s.format != asName {
 			return s.document(v)
 		}
-		text := fmt.Sprintf("tierq %s (%s, %s)", v.Version, v.Go, v.Platform)
-		if v.Server != nil {
-			text += fmt.Sprintf("\nserver %s (%s, %s)", dash(strings.Join(v.Server.Versions, ", ")), v.Server.URL, v.Server.Status)
+		if err := s.line(v.text()); err != nil || v.Server == nil {
+			return err
 		}
-		for line := range strings.Lines(text) {
-			if err := s.line(strings.TrimSpace(line)); err != nil {
-				return err
-			}
-		}
-		return nil
+		workers := dash(strings.Join(v.Server.Versions, ", "))
+		return s.line(fmt.Sprintf("server %s (%s, %s)", workers, v.Server.URL, v.Server.Status))
 	}, client.WithTries(1))
 	return cmd
 }
 
-// serverVersion is nil if no server answers. One that does not let this caller see its workers has no versions.
-func (s *session) serverVersion(ctx context.Context) *serverVersion {
+// serverVersion is nil, with an error, if no tierq server answers. A server that does not let this caller see its
+// workers has no versions.
+func (s *session) serverVersion(ctx context.Context) (*serverVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
-	ready, err := s.client.Ready(ctx)
+	ready, err := s.ready(ctx)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	v := &serverVersion{URL: s.server, Status: ready.Status}
 	if st, err := s.client.Stats(ctx); err == nil {
@@ -114,5 +121,14 @@ func (s *session) serverVersion(ctx context.Context) *serverVersion {
 	}
 	slices.Sort(v.Versions)
 	v.Versions = slices.Compact(v.Versions)
-	return v
+	return v, nil
+}
+
+// ready asks whether the server is ready. A server that answers without a status is another one than tierq.
+func (s *session) ready(ctx context.Context) (client.Readiness, error) {
+	ready, err := s.client.Ready(ctx)
+	if err == nil && ready.Status == "" {
+		err = &client.Error{Status: http.StatusOK, Err: errors.New("the answer has no status")}
+	}
+	return ready, err
 }

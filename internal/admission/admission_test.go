@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestSubmit_AnswersAnIDAtOnce_S2_P1_S3_S1(t *testing.T) {
+func TestSubmit_AnswersAnIDAtOnce(t *testing.T) {
+	t.Attr("proves", "S2-P1 S3-S1")
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{}
 		a, _ := begin(t, q, 1)

@@ -121,7 +121,8 @@ func TestBatch_RefusedAsAWhole(t *testing.T) {
 }
 
 // A frozen Redis under a batch: all entries are answered within 2 s, and only one call's worth is in doubt, with its ids.
-func TestBatch_AFrozenRedisHangsNobody_F13(t *testing.T) {
+func TestBatch_AFrozenRedisHangsNobody(t *testing.T) {
+	t.Attr("proves", "F13")
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{answer: frozen}
 		a, _ := begin(t, q, 1)
@@ -146,7 +147,8 @@ func TestBatch_AFrozenRedisHangsNobody_F13(t *testing.T) {
 }
 
 // The waiting list is bounded: a batch that does not fit goes in as room appears, within its patience; what finds none is never sent.
-func TestBatch_WaitsForRoom_S4_N8(t *testing.T) {
+func TestBatch_WaitsForRoom(t *testing.T) {
+	t.Attr("proves", "S4-N8")
 	for name, c := range map[string]struct {
 		free int // places, of which a call's worth takes job.MaxBatch
 		held int // entries that are in at first

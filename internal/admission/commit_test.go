@@ -157,7 +157,8 @@ func TestCommit_AFullListRefuses(t *testing.T) {
 
 // A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one call's worth
 // is in doubt at a time.
-func TestCommit_AFrozenRedisHangsNobody_F13(t *testing.T) {
+func TestCommit_AFrozenRedisHangsNobody(t *testing.T) {
+	t.Attr("proves", "F13")
 	hang := func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 		pass(5 * time.Second) // virtual: a client library that ignores its context
 		return nil, job.ErrAmbiguous

@@ -217,7 +217,8 @@ func TestElsewhere_AKeyStaysAtHome(t *testing.T) {
 }
 
 // Only what a partition certainly did not take goes elsewhere. What may be there is asked about there, and nowhere else.
-func TestElsewhere_NotInDoubt_F27(t *testing.T) {
+func TestElsewhere_NotInDoubt(t *testing.T) {
+	t.Attr("proves", "F27")
 	for name, c := range map[string]struct {
 		err   error
 		moves bool

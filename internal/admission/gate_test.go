@@ -63,7 +63,8 @@ func startGate(t *testing.T, s *store, o GateOptions) *Gate {
 	return g
 }
 
-func TestGate_ClosesAtItsThreshold_S2_N14_T_6(t *testing.T) {
+func TestGate_ClosesAtItsThreshold(t *testing.T) {
+	t.Attr("proves", "S2-N14 T-6")
 	lost, away := fmt.Errorf("submit: %w", job.ErrAmbiguous), fmt.Errorf("claim: %w", job.ErrUnavailable)
 	for name, c := range map[string]struct {
 		observed []error
@@ -91,7 +92,8 @@ func TestGate_ClosesAtItsThreshold_S2_N14_T_6(t *testing.T) {
 
 // The gate's count has nothing to do with the retries of jobs: a job's failure is no infrastructure error, and nothing but calls
 // to the store moves the count.
-func TestGate_IsNotTheBackoff_S2_P9(t *testing.T) {
+func TestGate_IsNotTheBackoff(t *testing.T) {
+	t.Attr("proves", "S2-P9")
 	g := NewGate(GateOptions{Threshold: 1})
 	for _, err := range []error{errors.New("handler failed"), job.Permanent(errors.New("x")), job.RetryAfter(time.Hour, errors.New("x")), job.ErrMaxTime, job.ErrLeaseLost} {
 		g.Observe(0, err)
@@ -122,7 +124,8 @@ func TestGate_Judge(t *testing.T) {
 	}
 }
 
-func TestGate_OpensByAProbe_F13_T_6(t *testing.T) {
+func TestGate_OpensByAProbe(t *testing.T) {
+	t.Attr("proves", "F13 T-6")
 	for _, hangs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -162,7 +165,8 @@ func TestGate_OpensByAProbe_F13_T_6(t *testing.T) {
 	}
 }
 
-func TestGate_StaysClosedForTwoSeconds_F56(t *testing.T) {
+func TestGate_StaysClosedForTwoSeconds(t *testing.T) {
+	t.Attr("proves", "F56")
 	synctest.Test(t, func(t *testing.T) {
 		g := startGate(t, &store{}, GateOptions{Threshold: 3})
 		begun := time.Now()
@@ -179,7 +183,8 @@ func TestGate_StaysClosedForTwoSeconds_F56(t *testing.T) {
 	})
 }
 
-func TestGate_DoesNotFlap_F56(t *testing.T) {
+func TestGate_DoesNotFlap(t *testing.T) {
+	t.Attr("proves", "F56")
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		g := startGate(t, s, GateOptions{Threshold: 3})

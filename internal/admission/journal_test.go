@@ -90,7 +90,8 @@ func journaled(t *testing.T, q Queue, j *fakeJournal) *Admission {
 var landed = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
 
 // A submit is answered when its row is there, and the row is whole.
-func TestJournal_TheRowIsWholeBeforeTheAnswer_F19(t *testing.T) {
+func TestJournal_TheRowIsWholeBeforeTheAnswer(t *testing.T) {
+	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
 		j := &fakeJournal{slow: 300 * time.Millisecond}
 		a := journaled(t, &fakeQueue{answer: script(job.SubmitReply{Word: job.OK, ArrivedAt: landed})}, j)
@@ -166,7 +167,8 @@ func TestJournal_KeysAreExpected(t *testing.T) {
 }
 
 // A repeat is answered when the first submit's row is there: who accepted it may have died before it wrote one.
-func TestJournal_ReplaysAreAdopted_F19_S13(t *testing.T) {
+func TestJournal_ReplaysAreAdopted(t *testing.T) {
+	t.Attr("proves", "F19 S13")
 	synctest.Test(t, func(t *testing.T) {
 		j := &fakeJournal{}
 		q := &fakeQueue{answer: script(job.SubmitReply{Word: job.Replay, First: "first"})}

@@ -59,7 +59,8 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 }
 
 // A flood of one key's submits over its quota, half of them aborted by the client, is nobody's outage: the gate stays, and others get in.
-func TestQuota_AFloodLeavesTheGateOpen_A29_A30(t *testing.T) {
+func TestQuota_AFloodLeavesTheGateOpen(t *testing.T) {
+	t.Attr("proves", "A29 A30")
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
 			pass(5 * time.Millisecond)

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestCommit_WithdrawnOnesAreNeverSent_A30(t *testing.T) {
+func TestCommit_WithdrawnOnesAreNeverSent(t *testing.T) {
+	t.Attr("proves", "A30")
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
@@ -40,7 +41,8 @@ func TestCommit_WithdrawnOnesAreNeverSent_A30(t *testing.T) {
 	})
 }
 
-func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
+func TestCommit_TheCallOutlivesItsClient(t *testing.T) {
+	t.Attr("proves", "F55")
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		var other error
@@ -68,7 +70,8 @@ func TestCommit_TheCallOutlivesItsClient_F55(t *testing.T) {
 
 // What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove nothing, and
 // what names a job, or the key that stands for one, does.
-func TestCommit_ResendRules_F27_S4_M5(t *testing.T) {
+func TestCommit_ResendRules(t *testing.T) {
+	t.Attr("proves", "F27 S4-M5")
 	lost, away := job.ErrAmbiguous, job.ErrUnavailable
 	first := job.SubmitReply{Word: job.Replay, First: "0197b1d2-0000-7000-8000-000000000100"}
 	for name, c := range map[string]struct {
@@ -139,7 +142,8 @@ func TestCommit_ResendRules_F27_S4_M5(t *testing.T) {
 }
 
 // One entry that breaks its call: the others are accepted all the same.
-func TestCommit_ABadEntryIsFoundAndTheOthersGoOn_S4_N3(t *testing.T) {
+func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
+	t.Attr("proves", "S4-N3")
 	for name, fault := range map[string]error{"a fault": errors.New("script failed"), "its tier went away": job.ErrUnknownTier} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -182,7 +186,8 @@ func TestCommit_ABadEntryIsFoundAndTheOthersGoOn_S4_N3(t *testing.T) {
 }
 
 // One call that hangs costs its submits the call's deadline and a pause, and the next ones hardly more.
-func TestCommit_OneCallThatHangsIsGivenUp_F27(t *testing.T) {
+func TestCommit_OneCallThatHangsIsGivenUp(t *testing.T) {
+	t.Attr("proves", "F27")
 	for name, c := range map[string]struct {
 		hang  func(context.Context, int, []job.Submission) ([]job.SubmitReply, error)
 		after time.Duration

@@ -11,10 +11,17 @@ import (
 // addresses are where a process listens; "" for none.
 type addresses struct{ api, ops, health string }
 
-// writeBanner says what a user wants to know first: which mode, where the data is, what a restart keeps, and one line to try.
+// writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
+// what a restart keeps.
 func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key string, at addresses, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
+	if at.api != "" {
+		fmt.Fprintf(&b, "  dashboard     http://%s/dashboard\n", at.api)
+		fmt.Fprintf(&b, "  a first job   curl -X POST http://%s/paid/submit%s\n", at.api, key)
+		fmt.Fprintf(&b, "  its result    curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", at.api, key)
+		fmt.Fprintf(&b, "  the API       http://%s/docs\n\n", at.api)
+	}
 	for _, line := range append(s.where, out.notes...) {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
@@ -37,11 +44,6 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers
 	}
 	if at.ops != "" {
 		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", at.ops)
-	}
-	if at.api != "" {
-		fmt.Fprintf(&b, "\n  try:  curl -X POST http://%s/paid/submit%s\n", at.api, key)
-		fmt.Fprintf(&b, "  then: curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", at.api, key)
-		fmt.Fprintf(&b, "  API:  http://%s/docs\n", at.api)
 	}
 	fmt.Fprintln(&b)
 	_, _ = io.WriteString(w, b.String())

@@ -16,7 +16,8 @@ import (
 
 // A claim that the journal does not take was carried out all the same: it must not pass for one that never was. Its jobs are given back at no
 // cost, and the next claim hands them out.
-func TestClaimWaitsForTheJournal_F14(t *testing.T) {
+func TestClaimWaitsForTheJournal(t *testing.T) {
+	t.Attr("proves", "F14")
 	a, err := archive.Open(archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.sqlite"), Journal: true})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 )
 
 // What went missing is neither what ended meanwhile nor what a Redis that lost nothing still has.
-func TestMissing_F19(t *testing.T) {
+func TestMissing(t *testing.T) {
+	t.Attr("proves", "F19")
 	levels := func(ready, running, outbox, acknowledged int64) queue.Levels {
 		return queue.Levels{
 			Tiers:  map[job.Tier]queue.TierLevel{job.Paid: {Ready: ready, Scheduled: 1}, job.Public: {Running: running}},

@@ -73,6 +73,7 @@ type server struct {
 	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
+	retention      *recovery.Retention
 
 	parts []part
 }
@@ -133,6 +134,7 @@ func (v *server) order() {
 		}
 		add("recovery", 5*time.Second, loops)
 	}
+	add("retention", 3*time.Second, v.retention)
 	if c.Roles.Worker {
 		add("workers", c.DrainTimeout+7*time.Second, v.pool)
 	}

@@ -97,6 +97,7 @@ func (v *server) wireWork() {
 	v.requeuer = recovery.NewRequeuer(v.stores.archive, v.ledger, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
 	v.wireAudit()
+	v.wireRetention()
 	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
 		v.gate.OnOpen(loop.Wake)
 	}

@@ -10,7 +10,8 @@ import (
 
 const root = "../.."
 
-func TestImports_S0_P9_S2_C3_S4_P4(t *testing.T) {
+func TestImports(t *testing.T) {
+	t.Attr("proves", "S0-P9 S2-C3 S4-P4")
 	files := 0
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -82,7 +82,8 @@ func constants(t *testing.T, folder, typ string) map[string]string {
 }
 
 // A table to weigh polling against a queue by; what its page names is there.
-func TestTradeoffs_S0_P13_S0_P8_S3_I12(t *testing.T) {
+func TestTradeoffs(t *testing.T) {
+	t.Attr("proves", "S0-P13 S0-P8 S3-I12")
 	page := read(t, "docs", "TRADEOFFS.md")
 	weighed := rows(t, page, "## Polling a table, or a queue")
 	if filled(t, weighed, 4); len(weighed) < 8 {
@@ -110,7 +111,8 @@ func TestTradeoffs_S0_P13_S0_P8_S3_I12(t *testing.T) {
 }
 
 // The document seed's one status is two fields here, and the page that says so speaks the words of the code.
-func TestTwoFields_S3_S12(t *testing.T) {
+func TestTwoFields(t *testing.T) {
+	t.Attr("proves", "S3-S12")
 	jobs := slices.Collect(maps.Values(constants(t, "internal/job", "Status")))
 	there := slices.Collect(maps.Values(constants(t, "internal/handlers", "DocStatus")))
 	table := rows(t, read(t, "docs", "STATES.md"), "## Two fields: where the job is, what became of its document")
@@ -142,7 +144,8 @@ func TestTwoFields_S3_S12(t *testing.T) {
 }
 
 // Every cause has its row: who says so, and what follows. The API's own codes are on the API's page.
-func TestCodes_S4_E5(t *testing.T) {
+func TestCodes(t *testing.T) {
+	t.Attr("proves", "S4-E5")
 	table := rows(t, read(t, "docs", "STATES.md"), "## Causes")
 	filled(t, table, 3)
 	var listed []string
@@ -166,7 +169,8 @@ func TestCodes_S4_E5(t *testing.T) {
 }
 
 // The decisions are published with their reasons: the seed had ten.
-func TestDecisions_S2_P17(t *testing.T) {
+func TestDecisions(t *testing.T) {
+	t.Attr("proves", "S2-P17")
 	decisions := rows(t, read(t, "docs", "ARCHITECTURE.md"), "## Decisions")
 	if filled(t, decisions, 2); len(decisions) < 10 {
 		t.Errorf("%d decisions", len(decisions))
@@ -174,7 +178,8 @@ func TestDecisions_S2_P17(t *testing.T) {
 }
 
 // The two diagrams name the scripts and loops that move a job there and back.
-func TestDiagrams_S2_W6(t *testing.T) {
+func TestDiagrams(t *testing.T) {
+	t.Attr("proves", "S2-W6")
 	page := read(t, "docs", "ARCHITECTURE.md")
 	for heading, parts := range map[string][]string{
 		"## How a job flows":      {"POST /paid/submit", "admission", "submit.lua", "claim.lua", "heartbeat.lua", "complete.lua", "outbox", "SQL", "acknowledge.lua"},

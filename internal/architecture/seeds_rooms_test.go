@@ -40,7 +40,8 @@ func importers(t *testing.T, what ...string) (folders []string) {
 
 // Who delivers jobs and who stores them is known to one room each, and to the one that wires: with another there, nobody else changes, the
 // handlers least of all.
-func TestDeliveryIsReplaceable_S0_P8_S3_I7_S4_P4(t *testing.T) {
+func TestDeliveryIsReplaceable(t *testing.T) {
+	t.Attr("proves", "S0-P8 S3-I7 S4-P4")
 	for name, c := range map[string]struct{ what, who []string }{
 		"the queue":     {[]string{module + "internal/queue"}, []string{"internal/app", "internal/sandbox"}},
 		"Redis":         {[]string{goRedis, module + "lua"}, []string{"internal/queue"}},
@@ -48,7 +49,7 @@ func TestDeliveryIsReplaceable_S0_P8_S3_I7_S4_P4(t *testing.T) {
 		"SQL":           {[]string{gorm, goose, mysql, sqlite, "database/sql"}, []string{"internal/archive"}},
 		"the handlers":  {[]string{module + "internal/handlers"}, []string{"internal/app"}},
 		"mail's way":    {[]string{mail, module + "internal/mail"}, []string{"internal/app", "internal/mail"}},
-		"files' place":  {[]string{blob, module + "internal/artifact"}, []string{"internal/app", "internal/artifact"}},
+		"files' place":  {[]string{module + "internal/artifact"}, []string{"internal/app"}},
 		"outgoing HTTP": {[]string{module + "internal/outbound"}, []string{"internal/app"}},
 	} {
 		if got := importers(t, c.what...); !slices.Equal(got, c.who) {
@@ -58,7 +59,8 @@ func TestDeliveryIsReplaceable_S0_P8_S3_I7_S4_P4(t *testing.T) {
 }
 
 // Whoever submits takes one dependency: the client brings no other with it, and nothing of the server.
-func TestClientIsOneDependency_S1_P6_S3_I15(t *testing.T) {
+func TestClientIsOneDependency(t *testing.T) {
+	t.Attr("proves", "S1-P6 S3-I15")
 	files, err := filepath.Glob(filepath.Join(root, "client", "*.go"))
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%d files, %v", len(files), err)
@@ -78,7 +80,8 @@ func TestClientIsOneDependency_S1_P6_S3_I15(t *testing.T) {
 }
 
 // A new job type is a file of handlers and one line of registration: neither the pool nor the API names a type.
-func TestNewTypeIsOneHandler_S1_P5_S1_P10(t *testing.T) {
+func TestNewTypeIsOneHandler(t *testing.T) {
+	t.Attr("proves", "S1-P5 S1-P10")
 	types := []string{`"SIMULATION"`, `"SEND_EMAIL"`, `"EMAIL"`, `"SEND_WEBHOOK"`, `"GENERATE_PDF"`, `"REPORT"`, `"FORWARD_DOCUMENT"`}
 	registered := ""
 	for _, name := range names(t, "internal/handlers/*.go") {

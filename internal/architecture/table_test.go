@@ -34,9 +34,7 @@ const (
 	uuid       = "github.com/google/uuid"
 	json       = "github.com/go-json-experiment/json"
 	compose    = "github.com/compose-spec/compose-go"
-	blob       = "gocloud.dev"
 	fakeS3     = "github.com/johannesboyne/gofakes3"
-	awsSDK     = "github.com/aws/aws-sdk-go-v2"
 	fpdf       = "codeberg.org/go-pdf/fpdf"
 	goImage    = "golang.org/x/image"
 	goText     = "golang.org/x/text"
@@ -51,10 +49,10 @@ const (
 	jsonSchema = "github.com/santhosh-tekuri/jsonschema"
 	yaml       = "github.com/oasdiff/yaml"
 	openapi    = "github.com/getkin/kin-openapi"
-	progress   = "github.com/schollz/progressbar"
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
 	chromium   = "github.com/chromedp"
+	webSocket  = "golang.org/x/net/websocket"
 	netHTML    = "golang.org/x/net/html"
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
@@ -71,11 +69,11 @@ var table = []room{
 	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
-	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goImage, goText}, inTests: []string{pdfReader}},
+	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goText}, inTests: []string{pdfReader, goImage}},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
-	{dir: "internal/artifact", rooms: []string{job}, libs: []string{blob}, inTests: []string{fakeS3, awsSDK}},
+	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
 	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
 	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
@@ -97,12 +95,12 @@ var table = []room{
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
 		inTests: []string{"lua", goRedis, mysql},
 	},
-	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, progress, xterm}},
+	{dir: "cmd/tierq", rooms: []string{"internal/app", "internal/config", "client"}, libs: []string{cobra, pflag, xterm}},
 	{dir: "client"},
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 
-	{dir: testkit, libs: []string{goRedis, mysql, chromium}, testOnly: true},
+	{dir: testkit, libs: []string{goRedis, mysql, chromium, webSocket}, testOnly: true},
 	{
 		dir: "internal/queue/queuetest", rooms: []string{job, "internal/queue", "lua", testkit},
 		libs: []string{goRedis, miniredis, "pgregory.net/rapid"}, testOnly: true,

@@ -39,7 +39,9 @@ func called(o job.Outcome) job.Outcome {
 }
 
 // The outcome and its attempts are in SQL when it is announced, and it is announced before Redis may forget it.
-func TestAnnounce_S4_P8(t *testing.T) {
+func TestAnnounce(t *testing.T) {
+	t.Attr("proves", "S4-P8")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		au := &audience{answer: func(ctx context.Context, outcomes []job.Outcome) error {
@@ -74,7 +76,9 @@ func TestAnnounce_S4_P8(t *testing.T) {
 	})
 }
 
-func TestAnnounceFails_S4_P8(t *testing.T) {
+func TestAnnounceFails(t *testing.T) {
+	t.Attr("proves", "S4-P8")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		r, deaf := &redis{}, errors.New("nobody listens")
 		au := &audience{answer: func(context.Context, []job.Outcome) error { return deaf }}
@@ -103,6 +107,7 @@ func TestAnnounceFails_S4_P8(t *testing.T) {
 
 // Where the two stores disagree SQL's ending is announced, with SQL's words.
 func TestAnnounceSaysWhatSQLHolds(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		record(t, start(t, a, &redis{}, archive.WriterOptions{}), called(completed(1)), called(failed(2)), called(cancelled(3)), called(failed(4)))
 		second := completed(4)

@@ -35,6 +35,7 @@ func recent(t *testing.T, what string, at time.Time) {
 }
 
 func TestAPIKeys(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		ctx := t.Context()
 		stamps := cmpopts.IgnoreFields(job.Key{}, "CreatedAt")
@@ -104,6 +105,7 @@ func TestAPIKeys(t *testing.T) {
 
 // The note of the last use goes forward only, and is no change.
 func TestUsedAPIKeys(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		var ids []string
 		for n := range 12 {
@@ -143,6 +145,7 @@ func TestUsedAPIKeys(t *testing.T) {
 
 // A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the same: a revocation must arrive.
 func TestBrokenAPIKey(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		ctx := t.Context()
 		bad, good := aKey(1), job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}

@@ -44,6 +44,7 @@ type Archive struct {
 	inserts inserts
 	journal bool
 	log     *slog.Logger
+	turn    turn
 	checked atomic.Bool // sql_mode was read and is strict
 	down    atomic.Bool
 	refuses atomic.Bool // the last write failed
@@ -67,7 +68,7 @@ func Open(o Options) (*Archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}
-	a := &Archive{dialect: d, log: o.Log, journal: o.Journal, inserts: buildInserts(d)}
+	a := &Archive{dialect: d, log: o.Log, journal: o.Journal, inserts: buildInserts(d), turn: newTurn(o.Log)}
 	if a.write, a.read, err = d.open(gormConfig(o.Log)); err != nil {
 		return nil, fmt.Errorf("open archive: %w", err)
 	}

@@ -23,6 +23,7 @@ func aChange(n int) job.Change {
 }
 
 func TestChanges(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		var want []job.Change
 		for n := range 25 {
@@ -65,6 +66,7 @@ func TestChanges(t *testing.T) {
 
 // One that the database refuses does not keep the others out.
 func TestChangesThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		bad := aChange(2)
 		bad.Action = strings.Repeat("x", 65)
@@ -77,7 +79,9 @@ func TestChangesThatDoNotFit(t *testing.T) {
 	})
 }
 
-func TestChangesCursor_A60_A57(t *testing.T) {
+func TestChangesCursor(t *testing.T) {
+	t.Attr("proves", "A60 A57")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		for _, cursor := range []string{"0", "-1", "01", "+1", " 1", "1 ", "x", "1;sleep(5)", "9223372036854775808", "1e3", "１"} {
 			if _, _, err := a.Changes(t.Context(), cursor, 10); !errors.Is(err, job.ErrBadCursor) {

@@ -8,6 +8,7 @@ import (
 
 // Beyond a bound nobody counts dead letters, and no page by number begins or ends behind it. The list by cursor has them all.
 func TestDeadAreCountedToABound(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
 		fill(t, a, 300) // 150 dead letters
 		for _, tc := range []struct {

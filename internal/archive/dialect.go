@@ -26,6 +26,8 @@ type dialect struct {
 	deleteFrom func(table string) string
 	byPrimary  string // after a table's name, in SELECT and UPDATE
 
+	lockRows string // ends a SELECT in a transaction: nobody else changes the rows until it ends
+
 	by func(index string) string // after a table's name or alias, in SELECT: read it by this index and no other
 
 	// isolation is what the journal's transactions want: nothing locked but the rows they write.
@@ -43,8 +45,9 @@ type dialect struct {
 	goose      goose.Dialect
 	migrations fs.FS
 
-	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same.
-	exclusive func(ctx context.Context, migrate func(*sql.DB) error) error
+	// exclusive runs migrate with a connection pool that may take its time, while no other process does the same. It waits for those
+	// as its turn says.
+	exclusive func(ctx context.Context, wait turn, migrate func(*sql.DB) error) error
 }
 
 // verdict says what an error of the database means for the transaction that met it.

@@ -40,7 +40,9 @@ func refused(err error) bool {
 }
 
 // The promise is made and its answer lost: the same request asks again and hears of its own promise.
-func TestPromiseAnswerLost_F40(t *testing.T) {
+func TestPromiseAnswerLost(t *testing.T) {
+	t.Attr("proves", "F40")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := behind(t, 3)
 		proxy.DropReply("request-1") // the id is not in the text that is prepared, only where it is executed
@@ -69,7 +71,9 @@ func TestPromiseAnswerLost_F40(t *testing.T) {
 }
 
 // The promise was made before, and the answer to the look at it is lost.
-func TestPromiseLookLost_F40(t *testing.T) {
+func TestPromiseLookLost(t *testing.T) {
+	t.Attr("proves", "F40")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := behind(t, 1)
 		promise(t, s.Archive, 0, 1, "request-1")
@@ -84,7 +88,9 @@ func TestPromiseLookLost_F40(t *testing.T) {
 }
 
 // Without a connection, and where the server does not let us in, no promise was made, and the error says so.
-func TestPromiseNotMade_F14(t *testing.T) {
+func TestPromiseNotMade(t *testing.T) {
+	t.Attr("proves", "F14")
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := behind(t, 1)
 		proxy.Refuse(true)

@@ -16,7 +16,7 @@ import (
 const (
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, o.max_retries, o.arrived_at, " +
 		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
-		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, " +
+		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, r.note, " +
 		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, a.worker AS a_worker"
 	endedJoins = " LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation " +
 		"LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
@@ -32,6 +32,7 @@ type endedRow struct {
 	ResultStart  *time.Time `gorm:"column:r_start"`
 	ResultEnd    *time.Time `gorm:"column:r_end"`
 	ResultWorker string     `gorm:"column:r_worker"`
+	Note         string
 	FailedFirst  *time.Time `gorm:"column:f_first"`
 	FailedStart  *time.Time `gorm:"column:f_start"`
 	FailedEnd    *time.Time `gorm:"column:f_end"`
@@ -49,7 +50,7 @@ func (r *endedRow) job() job.Job {
 	}
 	switch j.Status {
 	case job.Completed:
-		j.Result, j.Worker = r.Result, r.ResultWorker
+		j.Result, j.Worker, j.Note = r.Result, r.ResultWorker, r.Note
 		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.ResultFirst), orZero(r.ResultStart), orZero(r.ResultEnd)
 	case job.Failed:
 		j.Cause, j.LastError = job.Cause(r.FailureCause), r.LastError
@@ -77,18 +78,26 @@ func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 // maxAttempts bounds a history. A life keeps 50 attempts, so that twenty lives fit.
 const maxAttempts = 1000
 
+// attemptsOf reads a history. A row without a generation was written before the column was there: attempts count on over generations, and each
+// outcome says which was its last.
+const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, a.until_at, " +
+	"CASE WHEN a.generation > 0 THEN a.generation ELSE COALESCE((SELECT MIN(o.generation) FROM job_outcomes o " +
+	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +
+	"FROM job_attempts a WHERE a.job_id = ? ORDER BY a.attempt DESC LIMIT ?"
+
 // Attempts reads the attempts of a job that did not end well, over all its generations, oldest first; of more than 1,000 the latest. (The
 // one that completed it is not among them: Find has its worker and times.) A job without any, or unknown, has none.
 func (a *Archive) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	var rows []attemptRow
-	err := a.read.WithContext(ctx).Where("job_id = ?", string(id)).Order("attempt DESC").Limit(maxAttempts).Find(&rows).Error
+	err := a.read.WithContext(ctx).Raw(attemptsOf, string(id), maxAttempts).Scan(&rows).Error
 	if err != nil {
 		return nil, unavailable("read attempts", err)
 	}
 	attempts := make([]job.Attempt, len(rows))
 	for i, r := range rows {
 		attempts[len(rows)-1-i] = job.Attempt{
-			Number: r.Attempt, Worker: r.Worker, StartedAt: orZero(r.StartedAt), FinishedAt: orZero(r.FinishedAt), Outcome: r.Outcome, Error: r.Error,
+			Number: r.Attempt, Generation: r.Generation, Worker: r.Worker, StartedAt: orZero(r.StartedAt), FinishedAt: orZero(r.FinishedAt),
+			Outcome: r.Outcome, Error: r.Error, Until: orZero(r.UntilAt),
 		}
 	}
 	return attempts, nil

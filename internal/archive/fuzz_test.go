@@ -10,7 +10,8 @@ import (
 )
 
 // Whatever a cursor says, it is bound as a value: what is taken is exactly what was handed out once.
-func FuzzCursors_A57_A60(f *testing.F) {
+func FuzzCursors(f *testing.F) {
+	f.Attr("proves", "A57 A60")
 	fuzz.Text(f, func(t *testing.T, cursor string) {
 		p, err := readPlace(cursor)
 		switch {

@@ -64,6 +64,7 @@ var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"completed_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
 	{"worker", func(o *job.Outcome) any { return o.Worker }},
+	{"note", func(o *job.Outcome) any { return job.NoteOf(o.Result) }},
 }}
 
 var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
@@ -87,7 +88,7 @@ var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
 }}
 
 type attemptOf struct {
-	id job.ID
+	key
 	*job.Attempt
 }
 
@@ -99,6 +100,8 @@ var attemptTable = table[attemptOf]{"job_attempts", []column[attemptOf]{
 	{"finished_at", func(a attemptOf) any { return orNull(a.FinishedAt) }},
 	{"outcome", func(a attemptOf) any { return a.Outcome }},
 	{"error", func(a attemptOf) any { return a.Error }},
+	{"generation", func(a attemptOf) any { return a.generation }},
+	{"until_at", func(a attemptOf) any { return orNull(a.Until) }},
 }}
 
 func orNull(t time.Time) any {

@@ -11,6 +11,7 @@ import (
 
 // No statement of the journal reads a table without a key, however small the tables: what is read to be changed is locked.
 func TestJournalUsesItsIndexes(t *testing.T) {
+	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
 		fill(t, a, explainRows)
 		id := func(n int) job.ID { return job.ID(fmt.Sprintf("019a0000-0000-7000-8000-%012x", n<<8)) }

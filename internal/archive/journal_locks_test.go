@@ -12,7 +12,8 @@ import (
 )
 
 // Two processes accept and record the same fresh jobs at the same time: all goes through, and what crossed is swept.
-func TestJournalAndOutcomesAtOnce_F38(t *testing.T) {
+func TestJournalAndOutcomesAtOnce(t *testing.T) {
+	t.Attr("proves", "F38")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, jobs = 25, 20
@@ -66,14 +67,15 @@ func TestJournalAndOutcomesAtOnce_F38(t *testing.T) {
 }
 
 // What a transaction of outcomes has locked stands in nobody's way: not the places of rows that it did not find.
-func TestJournalLocksNoGaps_F39(t *testing.T) {
+func TestJournalLocksNoGaps(t *testing.T) {
+	t.Attr("proves", "F39")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t), Journal: true}) // its counters are ours alone
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		done(t, j.Accept(t.Context(), []job.Living{living(9)}))
-		waited := innodb(t, s, "row_lock_waits")
+		waited := innodb(t, s, "lock_row_lock_waits")
 		other := rival(t, s)
 		execute(t, other, "UPDATE accepted_jobs SET worker = 'x' WHERE job_id = ?", string(id(9)))
 		recorded := make(chan error, 1)

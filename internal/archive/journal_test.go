@@ -86,7 +86,8 @@ func fresh(n int, changes map[string]any) map[string]any {
 }
 
 // The life of a row: accepted, claimed, waiting, claimed again, cancelled; and no word of an earlier attempt or generation turns it back.
-func TestJournalRow_F17_F19(t *testing.T) {
+func TestJournalRow(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-2" }, Priority: func(job.Tier) int { return 7 }})
@@ -151,7 +152,8 @@ func TestJournalRow_F17_F19(t *testing.T) {
 }
 
 // What ended is no longer in the journal: the row first, the outcome first, or a claim that comes after it.
-func TestJournalForgetsTheEnded_F17_F19(t *testing.T) {
+func TestJournalForgetsTheEnded(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})

@@ -12,7 +12,8 @@ import (
 )
 
 // A key stands for the latest job that was accepted under it, for its time, whatever becomes of that job.
-func TestKeys_F19(t *testing.T) {
+func TestKeys(t *testing.T) {
+	t.Attr("proves", "F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})

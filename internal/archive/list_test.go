@@ -39,7 +39,9 @@ func listed(t *testing.T, a *archive.Archive, f job.Filter, size int) (ids []job
 }
 
 // A row of a list says what Find says, but for the result.
-func TestListRows_S0_T1_S1_T1(t *testing.T) {
+func TestListRows(t *testing.T) {
+	t.Attr("proves", "S0-T1 S1-T1")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -63,6 +65,7 @@ func TestListRows_S0_T1_S1_T1(t *testing.T) {
 }
 
 func TestListFilters(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := []job.Outcome{completed(1), failed(2), cancelled(3), completed(4), failed(5), failed(6), failed(7)}
@@ -114,6 +117,7 @@ func TestListFilters(t *testing.T) {
 
 // A filter that few jobs pass does not make a page look at more than 5,000 rows.
 func TestListLooksAtBoundedRows(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		batch := many(5001)
@@ -135,6 +139,7 @@ func TestListLooksAtBoundedRows(t *testing.T) {
 }
 
 func TestCursorsAreStrict(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		for _, cursor := range []string{
 			"x", "~", string(id(1)) + " ", "019A0000-0000-7000-8000-000000000100", "1_1_019A0000-0000-7000-8000-000000000100", "1", "1_", "_1_", "+1_1_",
@@ -154,14 +159,16 @@ func TestCursorsAreStrict(t *testing.T) {
 }
 
 // One row per attempt, over all lives, in the transaction of the outcome; the last error is the latest attempt's.
-func TestAttempts_S1_P3_S4_T3_S3_I16(t *testing.T) {
+func TestAttempts(t *testing.T) {
+	t.Attr("proves", "S1-P3 S4-T3 S3-I16")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		first, second := failed(1), failed(1)
 		second.Generation, second.Attempt, second.LastError = 2, 5, "the second life's"
 		second.Attempts = []job.Attempt{
-			{Number: 4, Worker: "host:4", StartedAt: arrival.Add(time.Hour), FinishedAt: arrival.Add(61 * time.Minute), Outcome: "RELEASED"},
-			{Number: 5, Worker: "host:5", StartedAt: arrival.Add(2 * time.Hour), Outcome: "MAX_TIME_EXCEEDED", Error: "the second life's"},
+			{Number: 4, Generation: 2, Worker: "host:4", StartedAt: arrival.Add(time.Hour), FinishedAt: arrival.Add(61 * time.Minute), Outcome: "RELEASED"},
+			{Number: 5, Generation: 2, Worker: "host:5", StartedAt: arrival.Add(2 * time.Hour), Outcome: "MAX_TIME_EXCEEDED", Error: "the second life's"},
 		}
 		record(t, w, first, second, failed(2), completed(3))
 		got, err := a.Attempts(t.Context(), id(1))

@@ -40,7 +40,8 @@ func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 }
 
 // What another life of Redis was given is read whole, in order and page by page, and is lost no longer once it was found.
-func TestLost_F17_F19(t *testing.T) {
+func TestLost(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-1" }})

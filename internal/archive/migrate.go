@@ -4,18 +4,29 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/tierq/tierq/internal/failpoint"
 )
 
 //go:embed migrations
 var migrations embed.FS
 
 // Migrate brings the schema to the newest version. Any number of processes may call it at once: one migrates, the others wait
-// and find nothing to do. It returns an error that is job.ErrUnavailable if the database does not answer or a migration failed;
+// and find nothing to do. A waiting process says so in the log every few seconds and gives up after a minute. Migrate returns an
+// error that is job.ErrUnavailable if the database does not answer, another process migrates for too long or a migration failed;
 // calling it again goes on where it stopped.
 func (a *Archive) Migrate(ctx context.Context) error {
-	err := a.dialect.exclusive(ctx, func(db *sql.DB) error {
+	err := a.dialect.exclusive(ctx, a.turn, func(db *sql.DB) error {
+		if err := makeVersions(ctx, a.dialect.goose, db); err != nil {
+			return err
+		}
 		p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations,
 			goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 		if err != nil {
@@ -31,4 +42,76 @@ func (a *Archive) Migrate(ctx context.Context) error {
 		return unavailable("migrate archive", err)
 	}
 	return nil
+}
+
+// makeVersions makes goose's table of versions and its first row, version 0. Goose would do that by itself, but MySQL commits the
+// table before the row: after a start that was killed in between goose refuses the table without a row, at every later start.
+func makeVersions(ctx context.Context, dialect goose.Dialect, db *sql.DB) error {
+	store, err := database.NewStore(dialect, goose.DefaultTablename)
+	if err != nil {
+		return err
+	}
+	if known, err := store.ListMigrations(ctx, db); err == nil && len(known) > 0 {
+		return nil
+	} else if err == nil {
+		return store.Insert(ctx, db, database.InsertRequest{Version: 0})
+	}
+	// There is no table yet. If the database has gone away instead, making the table fails too, and says why.
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("make the table of versions: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing is left to undo after a commit
+	if err := store.CreateVersionTable(ctx, tx); err != nil {
+		return err
+	}
+	failpoint.Hit("versions.made")
+	if err := store.Insert(ctx, tx, database.InsertRequest{Version: 0}); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("make the table of versions: %w", err)
+	}
+	return nil
+}
+
+// errBusy says that another process kept the migration lock for longer than this one waits.
+var errBusy = errors.New("another process holds the migration lock")
+
+// turn is how a process waits for its turn to migrate.
+type turn struct {
+	patience time.Duration // how long the process waits in all
+	sayEvery time.Duration // how long it waits between two lines of the log
+	say      func(msg string, args ...any)
+}
+
+func newTurn(log *slog.Logger) turn {
+	return turn{patience: time.Minute, sayEvery: 4 * time.Second, say: log.Warn}
+}
+
+// await calls try until try has the lock. Each try may wait for the lock itself, for a second or two; holder names who has it.
+func (t turn) await(ctx context.Context, try func(context.Context) (bool, error), holder func(context.Context) string) error {
+	began := time.Now()
+	var said time.Time
+	for {
+		got, err := try(ctx)
+		if err == nil && !got {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("take the migration lock: %w", err)
+		}
+		if got {
+			return nil
+		}
+		waited := time.Since(began)
+		if waited >= t.patience {
+			return fmt.Errorf("%w (%s) for more than %s: it migrates a large table, or hangs", errBusy, holder(ctx), t.patience)
+		}
+		if time.Since(said) >= t.sayEvery {
+			said = time.Now()
+			t.say("another process migrates the schema, waiting for it", "holder", holder(ctx),
+				"waited", waited.Round(time.Second).String(), "giving_up_in", (t.patience - waited).Round(time.Second).String())
+		}
+	}
 }

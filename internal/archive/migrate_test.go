@@ -18,7 +18,9 @@ import (
 )
 
 // Several processes boot at once on an empty database.
-func TestMigrateAtOnce_S3_I12(t *testing.T) {
+func TestMigrateAtOnce(t *testing.T) {
+	t.Attr("proves", "S3-I12")
+	t.Parallel()
 	for name, fresh := range map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB} {
 		t.Run(name, func(t *testing.T) {
 			o := fresh(t)
@@ -50,6 +52,7 @@ func TestMigrateAtOnce_S3_I12(t *testing.T) {
 
 // Migrations that were cut off, two before their last table, one before its version was noted, go on.
 func TestMigrateGoesOn(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archivetest.MariaDB(t))
 		execute(t, s.DB, "DROP TABLE job_attempts")
@@ -65,6 +68,7 @@ func TestMigrateGoesOn(t *testing.T) {
 }
 
 func TestMigrateWithoutSQL(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
 		a := archivetest.Open(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
@@ -78,6 +82,7 @@ func TestMigrateWithoutSQL(t *testing.T) {
 }
 
 func TestSQLiteFileIsPrivate(t *testing.T) {
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "a folder, with %20 ? and #")
 		s := archivetest.New(t, archive.Options{SQLitePath: filepath.Join(dir, "tierq.db")})
@@ -95,6 +100,7 @@ func TestSQLiteFileIsPrivate(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		if err := a.Ping(t.Context()); err != nil || a.Down() {
 			t.Errorf("%v, down %v", err, a.Down())
@@ -103,6 +109,7 @@ func TestPing(t *testing.T) {
 }
 
 func TestPingSaysThatSQLModeIsNotStrict(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		o := archivetest.MariaDB(t)
 		o.MySQLDSN += "?sql_mode=''"

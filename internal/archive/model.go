@@ -40,6 +40,7 @@ type resultRow struct {
 	CompletedAt  *time.Time `gorm:"type:datetime(6)"`
 	TraceID      string     `gorm:"type:varchar(100);not null"`
 	Worker       string     `gorm:"type:varchar(255);not null"` // who completed it; "" for rows older than the column
+	Note         string     `gorm:"type:varchar(200);not null"` // of the result, for lists
 }
 
 // failedRow is a dead letter. Options is what the submit asked for beyond its payload (job.Options), as text; NULL = nothing.
@@ -66,6 +67,7 @@ type failedRow struct {
 	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
 	TraceID            string     `gorm:"type:varchar(100);not null"`
 	OpenAt             *time.Time `gorm:"type:datetime(6)"` // the database's: discarded_at while nobody has asked for a requeue
+	RequeueReason      string     `gorm:"type:varchar(500);not null"`
 }
 
 type attemptRow struct {
@@ -75,7 +77,17 @@ type attemptRow struct {
 	StartedAt  *time.Time `gorm:"type:datetime(6)"`
 	FinishedAt *time.Time `gorm:"type:datetime(6)"`
 	Outcome    string     `gorm:"type:varchar(32);not null"`
-	Error      string     `gorm:"type:text;not null"`
+	Error      string     `gorm:"type:text;not null"` // of a LATER: its reason
+	Generation int        `gorm:"type:int;not null"`  // 0 = written before the column was there
+	UntilAt    *time.Time `gorm:"type:datetime(6)"`   // of a LATER
+}
+
+// cancelReasonRow is why a cancel was asked for. It is written before Redis is asked.
+type cancelReasonRow struct {
+	JobID      string    `gorm:"type:char(36);primaryKey"`
+	Generation int       `gorm:"type:int;primaryKey;autoIncrement:false"`
+	Reason     string    `gorm:"type:varchar(500);not null"`
+	AskedAt    time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
 // acceptedRow is a living job in the accept journal.
@@ -149,11 +161,12 @@ type changeRow struct {
 	TraceID    string    `gorm:"type:varchar(100);not null"`
 }
 
-func (outcomeRow) TableName() string  { return "job_outcomes" }
-func (resultRow) TableName() string   { return "job_results" }
-func (failedRow) TableName() string   { return "failed_jobs" }
-func (attemptRow) TableName() string  { return "job_attempts" }
-func (acceptedRow) TableName() string { return "accepted_jobs" }
-func (keyRow) TableName() string      { return "idempotency_keys" }
-func (apiKeyRow) TableName() string   { return "api_keys" }
-func (changeRow) TableName() string   { return "changes" }
+func (outcomeRow) TableName() string      { return "job_outcomes" }
+func (resultRow) TableName() string       { return "job_results" }
+func (failedRow) TableName() string       { return "failed_jobs" }
+func (attemptRow) TableName() string      { return "job_attempts" }
+func (acceptedRow) TableName() string     { return "accepted_jobs" }
+func (cancelReasonRow) TableName() string { return "cancel_reasons" }
+func (keyRow) TableName() string          { return "idempotency_keys" }
+func (apiKeyRow) TableName() string       { return "api_keys" }
+func (changeRow) TableName() string       { return "changes" }

@@ -39,6 +39,7 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, erro
 		// DELETE takes an index hint only in the form for several tables.
 		deleteFrom: func(table string) string { return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)" },
 		byPrimary:  " FORCE INDEX (PRIMARY)",
+		lockRows:   " FOR UPDATE",
 		by:         func(index string) string { return " FORCE INDEX (" + index + ")" },
 		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert there.
 		isolation: sql.LevelReadCommitted,
@@ -53,8 +54,8 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, erro
 		strict:     mysqlStrict,
 		goose:      goose.DialectMySQL,
 		migrations: files,
-		exclusive: func(ctx context.Context, migrate func(*sql.DB) error) error {
-			return mysqlExclusive(ctx, cfg, migrate)
+		exclusive: func(ctx context.Context, wait turn, migrate func(*sql.DB) error) error {
+			return mysqlExclusive(ctx, cfg, wait, migrate)
 		},
 	}, nil
 }
@@ -196,9 +197,11 @@ func mysqlVerdict(err error) verdict {
 	return down
 }
 
-// mysqlExclusive holds GET_LOCK on a connection of its own: if the process dies, the server releases it. The name carries the
-// database, because such locks are the server's.
-func mysqlExclusive(ctx context.Context, cfg *mysql.Config, migrate func(*sql.DB) error) error {
+// migrationLock names the lock of this database in SQL: such locks are the server's. A name has at most 64 characters.
+const migrationLock = "CONCAT('tierq.', LEFT(SHA2(DATABASE(), 256), 58))"
+
+// mysqlExclusive holds GET_LOCK on a connection of its own: if the process dies, the server releases the lock.
+func mysqlExclusive(ctx context.Context, cfg *mysql.Config, wait turn, migrate func(*sql.DB) error) error {
 	patient := cfg.Clone()
 	patient.ReadTimeout = 10 * time.Minute // a later migration may rebuild a large table
 	connector, err := mysql.NewConnector(patient)
@@ -212,21 +215,22 @@ func mysqlExclusive(ctx context.Context, cfg *mysql.Config, migrate func(*sql.DB
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer holder.Close()
-	const name = "CONCAT('tierq.', SHA1(DATABASE()))"
-	for {
+	err = wait.await(ctx, func(ctx context.Context) (bool, error) {
 		var got sql.NullInt64
-		if err := holder.QueryRowContext(ctx, "SELECT GET_LOCK("+name+", 2)").Scan(&got); err != nil {
-			return fmt.Errorf("take the lock: %w", err)
+		err := holder.QueryRowContext(ctx, "SELECT GET_LOCK("+migrationLock+", 2)").Scan(&got)
+		return got.Int64 == 1, err
+	}, func(ctx context.Context) string {
+		var id sql.NullInt64
+		if err := holder.QueryRowContext(ctx, "SELECT IS_USED_LOCK("+migrationLock+")").Scan(&id); err != nil || !id.Valid {
+			return "it just ended"
 		}
-		if got.Int64 == 1 {
-			break
-		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("take the lock: %w", err)
-		}
+		return fmt.Sprintf("connection %d of the server's SHOW PROCESSLIST", id.Int64)
+	})
+	if err != nil {
+		return err
 	}
 	err = migrate(db)
-	_, released := holder.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+name+")")
+	_, released := holder.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+migrationLock+")")
 	if err == nil && released != nil {
 		return fmt.Errorf("release the lock: %w", released)
 	}

@@ -13,6 +13,7 @@ import (
 
 // Outcomes has every life of the jobs that were asked for, however many they are, and nothing of others.
 func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		next := completed(3)
@@ -41,7 +42,9 @@ func TestOutcomes(t *testing.T) {
 }
 
 // LivingOf has the rows of those that were asked for and have not ended.
-func TestLivingOf_F19(t *testing.T) {
+func TestLivingOf(t *testing.T) {
+	t.Attr("proves", "F19")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
 		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))
@@ -54,6 +57,7 @@ func TestLivingOf_F19(t *testing.T) {
 }
 
 func TestReadFacts(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		f, err := a.ReadFacts(t.Context())
 		if err != nil || !f.Strict || f.Schema < 3 || f.Schema != f.Newest || !strings.Contains(f.Version, ".") {

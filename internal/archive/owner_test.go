@@ -14,7 +14,9 @@ import (
 
 // One owner's jobs among ten thousand of others', and his the oldest: a list of his is his alone, and its first page has them, although a
 // page looks at no more than five thousand rows.
-func TestListsOfOneOwner_A01(t *testing.T) {
+func TestListsOfOneOwner(t *testing.T) {
+	t.Attr("proves", "A01")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none, others, quoted := "k234567k234567ab", "", "key-1", "' OR 1=1 --"
@@ -94,7 +96,9 @@ func numbersOf(items []job.Job) (all string) {
 }
 
 // A tally of one owner's counts his: of jobs, of times, of lives.
-func TestTallyOfOneOwner_A01(t *testing.T) {
+func TestTallyOfOneOwner(t *testing.T) {
+	t.Attr("proves", "A01")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none := "k234567k234567ab", ""

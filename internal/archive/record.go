@@ -96,7 +96,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			requeued = append(requeued, o)
 		}
 		for i := range o.Attempts {
-			attempts = append(attempts, attemptOf{o.ID, &o.Attempts[i]})
+			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
 		}
 	}
 	db := a.write.WithContext(ctx)

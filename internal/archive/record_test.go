@@ -15,7 +15,9 @@ import (
 )
 
 // What the fast path stands on: an insert that finds its row reports no affected row.
-func TestRepeatChangesNothing_F05(t *testing.T) {
+func TestRepeatChangesNothing(t *testing.T) {
+	t.Attr("proves", "F05")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -43,7 +45,9 @@ func TestRepeatChangesNothing_F05(t *testing.T) {
 	})
 }
 
-func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
+func TestSQLsOutcomeWins(t *testing.T) {
+	t.Attr("proves", "S2-G4")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -78,6 +82,7 @@ func TestSQLsOutcomeWins_S2_G4(t *testing.T) {
 
 // The same ending twice in one batch, and two different ones.
 func TestTwoEndingsInOneBatch(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -94,12 +99,14 @@ func TestTwoEndingsInOneBatch(t *testing.T) {
 	})
 }
 
-func TestTwoProcessesRace_F26(t *testing.T) {
+func TestTwoProcessesRace(t *testing.T) {
+	t.Attr("proves", "F26")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, size = 4, 500
 		before := 0
 		if s.Options.MySQLDSN != "" {
-			before = innodb(t, s, "deadlocks")
+			before = innodb(t, s, "lock_deadlocks")
 		}
 		var writers [2]*archive.Writer
 		var acks [2]*redis
@@ -144,7 +151,7 @@ func TestTwoProcessesRace_F26(t *testing.T) {
 			t.Errorf("%+v %+v", one, two)
 		}
 		if s.Options.MySQLDSN != "" {
-			if n := innodb(t, s, "deadlocks") - before; n != 0 {
+			if n := innodb(t, s, "lock_deadlocks") - before; n != 0 {
 				t.Errorf("%d deadlocks", n)
 			}
 		}
@@ -153,6 +160,7 @@ func TestTwoProcessesRace_F26(t *testing.T) {
 }
 
 func TestBadRowAlone(t *testing.T) {
+	t.Parallel()
 	bad := map[string]func(*job.Outcome){
 		"type too long":   func(o *job.Outcome) { o.Type = strings.Repeat("X", 101) },
 		"worker too long": func(o *job.Outcome) { o.Attempts = []job.Attempt{{Number: 1, Worker: strings.Repeat("w", 256)}} },
@@ -199,6 +207,7 @@ func TestBadRowAlone(t *testing.T) {
 }
 
 func TestSeveralBadRows(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -215,6 +224,7 @@ func TestSeveralBadRows(t *testing.T) {
 
 // 500 results of 64 KiB are more than one packet may hold.
 func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		batch := many(500)
@@ -231,7 +241,9 @@ func TestLargeResultsAreCutIntoTransactions(t *testing.T) {
 	})
 }
 
-func TestAcknowledgeFails_S2_G4(t *testing.T) {
+func TestAcknowledgeFails(t *testing.T) {
+	t.Attr("proves", "S2-G4")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		gone := errors.New("redis is gone")
 		r := &redis{}
@@ -252,6 +264,7 @@ func TestAcknowledgeFails_S2_G4(t *testing.T) {
 }
 
 func TestPartitionsAreAcknowledgedApart(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		var mu sync.Mutex
 		calls := map[string]bool{}

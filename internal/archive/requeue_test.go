@@ -34,7 +34,9 @@ func promised(t *testing.T, a *archive.Archive, olderThan time.Duration, limit i
 }
 
 // The life of a promise: made once, found until it is kept, and the letter stays for the record.
-func TestRequeue_S0_P2_S1_P3(t *testing.T) {
+func TestRequeue(t *testing.T) {
+	t.Attr("proves", "S0-P2 S1-P3")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		a := s.Archive
 		w := start(t, a, &redis{}, archive.WriterOptions{})
@@ -109,6 +111,7 @@ func TestRequeue_S0_P2_S1_P3(t *testing.T) {
 
 // The next life may end before Requeued is called, and without any promise.
 func TestRequeueAlreadyEnded(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, failed(1))
@@ -132,6 +135,7 @@ func TestRequeueAlreadyEnded(t *testing.T) {
 
 // Two operators at once: each letter goes to one of them.
 func TestPromisesRace(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
@@ -197,6 +201,7 @@ func TestPromisesRace(t *testing.T) {
 
 // What SQL says in options and nobody can read stops neither the other promises nor hides itself.
 func TestUnreadableOptions(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, discarded(1, 1), discarded(2, 2))
@@ -214,6 +219,7 @@ func TestUnreadableOptions(t *testing.T) {
 
 // A letter whose options cannot be read is listed without them: those behind it are reached.
 func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3))
@@ -232,7 +238,9 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 }
 
 // What a Redis took with it is promised again: requeues marked under another run without an outcome, and nothing else.
-func TestReopen_F19(t *testing.T) {
+func TestReopen(t *testing.T) {
+	t.Attr("proves", "F19")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3), discarded(4, 4))

@@ -3,7 +3,6 @@ package archive_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +21,9 @@ func check(t *testing.T, table string, got, want map[string]any) {
 	}
 }
 
-func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
+func TestRows(t *testing.T) {
+	t.Attr("proves", "S2-T1 S2-T2 S2-P11")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
@@ -82,7 +83,9 @@ func TestRows_S2_T1_S2_T2_S2_P11(t *testing.T) {
 }
 
 // Both causes that the watches find reach the dead letter as they are.
-func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
+func TestDeadLetterCauses(t *testing.T) {
+	t.Attr("proves", "S2-S8 S2-T2")
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		for n, cause := range []job.Cause{job.HeartbeatStopped, job.MaxTimeExceeded} {
@@ -99,7 +102,9 @@ func TestDeadLetterCauses_S2_S8_S2_T2(t *testing.T) {
 	})
 }
 
-func TestFind_S2_P11(t *testing.T) {
+func TestFind(t *testing.T) {
+	t.Attr("proves", "S2-P11")
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		record(t, w, completed(1), failed(2), cancelled(3))
@@ -118,7 +123,9 @@ func TestFind_S2_P11(t *testing.T) {
 	})
 }
 
-func TestResultBytesComeBackIdentical_S2_T1(t *testing.T) {
+func TestResultBytesComeBackIdentical(t *testing.T) {
+	t.Attr("proves", "S2-T1")
+	t.Parallel()
 	every := make([]byte, 256)
 	for i := range every {
 		every[i] = byte(i)
@@ -142,6 +149,7 @@ func TestResultBytesComeBackIdentical_S2_T1(t *testing.T) {
 }
 
 func TestZeroTimesAreNull(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		o := completed(1)
@@ -159,6 +167,7 @@ func TestZeroTimesAreNull(t *testing.T) {
 }
 
 func TestRequeuedGeneration(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, failed(1), failed(2))
@@ -190,24 +199,14 @@ func TestRequeuedGeneration(t *testing.T) {
 
 // The id column is ascii, the connection utf8mb4: the key must still be usable.
 func TestFindUsesTheKey(t *testing.T) {
+	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s := archivetest.New(t, archivetest.MariaDB(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, many(200)...)
-		rows, err := s.DB.Query("EXPLAIN SELECT outcome FROM job_outcomes WHERE job_id = ?", string(id(1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		var key, kind, other any
-		if !rows.Next() {
-			t.Fatal(rows.Err())
-		}
-		if err := rows.Scan(&other, &other, &other, &kind, &other, &key, &other, &other, &other, &other); err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprintf("%s", key); got != "PRIMARY" {
-			t.Errorf("key %s, access %s", got, kind)
+		plan := s.Explain(t, "SELECT outcome FROM job_outcomes WHERE job_id = ?", string(id(1)))
+		if plan["key"] != "PRIMARY" {
+			t.Errorf("%v", plan)
 		}
 	})
 }

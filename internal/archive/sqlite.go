@@ -50,7 +50,7 @@ func newSQLite(path string) (dialect, error) {
 			return "ON CONFLICT (`" + key + "`) DO UPDATE SET "
 		},
 		offered:    func(column string) string { return "excluded.`" + column + "`" },
-		deleteFrom: func(table string) string { return "DELETE FROM " + table },
+		deleteFrom: func(table string) string { return "DELETE FROM " + table }, // lockRows: a transaction that writes has no other beside it
 		by:         func(index string) string { return " INDEXED BY " + index },
 		isolation:  sql.LevelDefault, // one writer at a time
 		now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",
@@ -64,8 +64,8 @@ func newSQLite(path string) (dialect, error) {
 		strict:     func(context.Context, *sql.DB) (bool, error) { return true, nil },
 		goose:      goose.DialectSQLite3,
 		migrations: files,
-		exclusive: func(ctx context.Context, migrate func(*sql.DB) error) error {
-			return sqliteExclusive(ctx, path, migrate)
+		exclusive: func(ctx context.Context, wait turn, migrate func(*sql.DB) error) error {
+			return sqliteExclusive(ctx, path, wait, migrate)
 		},
 	}, nil
 }
@@ -130,7 +130,7 @@ func sqliteVerdict(err error) verdict {
 
 // sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if the
 // process dies, and goose's own transactions on the file stay possible.
-func sqliteExclusive(ctx context.Context, path string, migrate func(*sql.DB) error) error {
+func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*sql.DB) error) error {
 	beside := path + "-migrate"
 	f, err := os.OpenFile(beside, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -139,17 +139,21 @@ func sqliteExclusive(ctx context.Context, path string, migrate func(*sql.DB) err
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("take the lock: %w", err)
 	}
-	lock, err := driver.Open(sqliteDSN(beside))
+	lock, err := driver.Open(sqliteDSN(beside, "busy_timeout(2000)")) // the last word counts
 	if err != nil {
 		return fmt.Errorf("take the lock: %w", err)
 	}
 	defer lock.Close()
 	var tx *sql.Tx
-	for tx == nil {
+	err = wait.await(ctx, func(ctx context.Context) (got bool, err error) {
 		tx, err = lock.BeginTx(ctx, nil) // immediate: it waits its busy_timeout for the holder
-		if err != nil && (sqliteVerdict(err) != again || ctx.Err() != nil) {
-			return fmt.Errorf("take the lock: %w", err)
+		if err != nil && sqliteVerdict(err) == again {
+			return false, nil
 		}
+		return err == nil, err
+	}, func(context.Context) string { return beside })
+	if err != nil {
+		return err
 	}
 	defer func() { _ = tx.Rollback() }() // it wrote nothing
 	db, err := driver.Open(sqliteDSN(path))

@@ -32,9 +32,11 @@ func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 }
 
 // The schema has versions, each database notes its own, and what an older tierq wrote is still there after an upgrade.
-func TestUpgrade_S1_T2_S4_T4(t *testing.T) {
+func TestUpgrade(t *testing.T) {
+	t.Attr("proves", "S1-T2 S4-T4")
+	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
-		err := a.dialect.exclusive(t.Context(), func(db *sql.DB) error {
+		err := a.dialect.exclusive(t.Context(), a.turn, func(db *sql.DB) error {
 			p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 )
 
 func TestOfferNeverBlocks(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		reached, release := make(chan struct{}, 16), make(chan struct{})
 		r := &redis{answer: func(context.Context, int, []job.Ack) error {
@@ -76,6 +77,7 @@ func stop(t *testing.T, w *archive.Writer) {
 }
 
 func TestOfferIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{LimitBytes: 10_000})
 		large := completed(1)
@@ -92,6 +94,7 @@ func TestOfferIsBoundedInBytes(t *testing.T) {
 }
 
 func TestStopBeforeStart(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := archive.NewWriter(a, &redis{}, archive.WriterOptions{})
 		stop(t, w)
@@ -107,6 +110,7 @@ func TestStopBeforeStart(t *testing.T) {
 
 // While Redis takes its time with one batch, the next is already in SQL.
 func TestAcknowledgingOverlapsWriting(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		reached, release := make(chan struct{}, 4), make(chan struct{})
 		r := &redis{answer: func(context.Context, int, []job.Ack) error {
@@ -126,6 +130,7 @@ func TestAcknowledgingOverlapsWriting(t *testing.T) {
 }
 
 func TestStopIsBounded(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		reached := make(chan struct{}, 1)
 		w := archive.NewWriter(a, &redis{answer: func(ctx context.Context, _ int, _ []job.Ack) error {
@@ -149,6 +154,7 @@ func TestStopIsBounded(t *testing.T) {
 }
 
 func TestRecordEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		release := make(chan struct{})
 		defer close(release)
@@ -165,6 +171,7 @@ func TestRecordEndsWithItsContext(t *testing.T) {
 }
 
 func TestNotAnEnding(t *testing.T) {
+	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		living := completed(1)

@@ -6,11 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
-
-	"gocloud.dev/blob"
-	"gocloud.dev/gcerrors"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -24,10 +20,26 @@ const patience = time.Minute
 // Store keeps files by job id. Its methods may be called at once by many. Errors are job.ErrUnavailable with what the store said,
 // or the cause for which the caller's context ended.
 type Store struct {
-	bucket   *blob.Bucket
+	bucket   bucket
 	where    string
 	patience time.Duration
 }
+
+// bucket is what differs between a folder and S3. Its methods may be called at once by many.
+type bucket interface {
+	// check fails if the folder or bucket is not there, or does not let us in.
+	check(ctx context.Context) error
+	// put stores head and body as one file, in place of an earlier one, or changes nothing.
+	put(ctx context.Context, key string, head, body []byte) error
+	// get opens a file and says how many bytes it has. It returns errAbsent only if the folder or bucket is there and the file is not.
+	get(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	// delete removes a file; one that is not there is no error.
+	delete(ctx context.Context, key string) error
+	close() error
+}
+
+// errAbsent says that the store is there and the file is not: a bucket that is missing is an outage, not an empty store.
+var errAbsent = errors.New("no such file")
 
 // Reader is a file being read: Size bytes in all. It must be closed.
 type Reader struct {
@@ -44,12 +56,8 @@ func (s *Store) Describe() string { return s.where }
 func (s *Store) Check(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	there, err := s.bucket.IsAccessible(call)
-	if err != nil {
+	if err := s.bucket.check(call); err != nil {
 		return failed(ctx, "look at the artifact store", err)
-	}
-	if !there {
-		return failed(ctx, "look at the artifact store", errors.New("the folder or bucket is not there"))
 	}
 	return nil
 }
@@ -71,41 +79,10 @@ func (s *Store) Put(ctx context.Context, id job.ID, name, contentType string, bo
 	}
 	call, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := s.write(call, cancel, key, head, body); err != nil {
+	if err := s.bucket.put(call, key, head, body); err != nil {
 		return 0, failed(ctx, "store artifact", err)
 	}
 	return size, nil
-}
-
-// write ends call before it closes a writer that failed: only so does the store drop what it has.
-func (s *Store) write(call context.Context, cancel context.CancelFunc, key string, head, body []byte) error {
-	var file *os.File
-	w, err := s.bucket.NewWriter(call, key, &blob.WriterOptions{
-		ContentType:    "application/octet-stream",
-		MaxConcurrency: 1,
-		BeforeWrite: func(as func(any) bool) error {
-			if as(&file) {
-				return file.Chmod(0o600)
-			}
-			return nil
-		},
-	})
-	if err != nil {
-		return err
-	}
-	for _, part := range [][]byte{head, body} {
-		if _, err := w.Write(part); err != nil {
-			cancel()
-			return errors.Join(err, w.Close())
-		}
-	}
-	if file != nil { // the rename that follows must not become durable before the text
-		if err := file.Sync(); err != nil {
-			cancel()
-			return errors.Join(err, w.Close())
-		}
-	}
-	return w.Close()
 }
 
 // Read opens a job's file. It returns job.ErrNoArtifact if there is none.
@@ -116,19 +93,19 @@ func (s *Store) Read(ctx context.Context, id job.ID) (*Reader, error) {
 	}
 	call, cancel := context.WithCancelCause(ctx)
 	late := time.AfterFunc(s.patience, func() { cancel(context.DeadlineExceeded) })
-	r, err := s.bucket.NewReader(call, key, nil)
+	r, size, err := s.bucket.get(call, key)
 	if err != nil {
 		defer cancel(nil)
 		late.Stop()
-		if absent(err) {
+		if errors.Is(err, errAbsent) {
 			return nil, fmt.Errorf("read artifact: %w", job.ErrNoArtifact)
 		}
 		return nil, failed(ctx, "read artifact", why(call, err))
 	}
 	h, n, err := readHead(r)
 	late.Stop()
-	if err == nil && r.Size() != n+h.Size {
-		err = fmt.Errorf("it has %d bytes where %d were written", r.Size(), n+h.Size)
+	if err == nil && size != n+h.Size {
+		err = fmt.Errorf("it has %d bytes where %d were written", size, n+h.Size)
 	}
 	if err != nil {
 		defer cancel(nil)
@@ -156,14 +133,14 @@ func (s *Store) Delete(ctx context.Context, id job.ID) error {
 	}
 	call, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := s.bucket.Delete(call, key); err != nil && !absent(err) {
+	if err := s.bucket.delete(call, key); err != nil {
 		return failed(ctx, "delete artifact", err)
 	}
 	return nil
 }
 
 // Close lets go of the store; calls under way fail.
-func (s *Store) Close() error { return s.bucket.Close() }
+func (s *Store) Close() error { return s.bucket.close() }
 
 type body struct {
 	io.Reader
@@ -197,15 +174,6 @@ func keyOf(id job.ID) (string, error) {
 		return "", err
 	}
 	return string(id[34:]) + "/" + string(id), nil
-}
-
-// absent says that the store is there and the file is not: a bucket that is missing is an outage, not an empty store.
-func absent(err error) bool {
-	var api interface{ ErrorCode() string }
-	if errors.As(err, &api) && api.ErrorCode() == "NoSuchBucket" {
-		return false
-	}
-	return gcerrors.Code(err) == gcerrors.NotFound
 }
 
 func failed(ctx context.Context, verb string, err error) error {

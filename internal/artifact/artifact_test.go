@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestPutRead_S1_P4(t *testing.T) {
+func TestPutRead(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	each(t, func(t *testing.T, s *Store) {
 		if err := s.Check(t.Context()); err != nil {
 			t.Fatal(err)
@@ -85,6 +87,30 @@ func TestPutAllOrNothing(t *testing.T) {
 		if r, got := read(t, s, one); string(got) != "the first" || r.Name != "a.pdf" {
 			t.Errorf("%q named %q", got, r.Name)
 		}
+	})
+}
+
+// Whoever reads while others write gets one of the files, whole.
+func TestPutIsAtomic(t *testing.T) {
+	each(t, func(t *testing.T, s *Store) {
+		texts := [][]byte{bytes.Repeat([]byte("a"), 200_000), bytes.Repeat([]byte("b"), 70_000)}
+		put(t.Context(), t, s, one, "n", "a/b", texts[0])
+		var writers sync.WaitGroup
+		for _, text := range texts {
+			writers.Go(func() {
+				for range 20 {
+					if _, err := s.Put(t.Context(), one, "n", "a/b", text); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 40 {
+			if _, got := read(t, s, one); !bytes.Equal(got, texts[0]) && !bytes.Equal(got, texts[1]) {
+				t.Fatalf("%d bytes that nobody wrote", len(got))
+			}
+		}
+		writers.Wait()
 	})
 }
 

@@ -75,3 +75,77 @@ func TestFolderGone(t *testing.T) {
 		t.Errorf("Read = %v", err)
 	}
 }
+
+// Files are where earlier versions kept them, and nothing else is there.
+func TestFolderLayout(t *testing.T) {
+	s, dir := folder(t)
+	put(t.Context(), t, s, one, "a.csv", "text/csv", []byte("a;b"))
+	text, err := os.ReadFile(filepath.Join(dir, "d4", string(one)))
+	if err != nil || string(text) != `{"name":"a.csv","contentType":"text/csv","size":3}`+"\na;b" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// Neither a key nor a link in the folder leads out of it.
+func TestFolderHasNoWayOut(t *testing.T) {
+	s, dir := folder(t)
+	outside := t.TempDir()
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(outside, filepath.Join(dir, "d4"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, string(one)), []byte(`{"name":"a","contentType":"a/b","size":4}`+"\ntext"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), other, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Put = %v", err)
+	}
+	if r, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Read = %v, %v", r, err)
+	}
+	if err := s.Delete(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Delete = %v", err)
+	}
+	if names, err := os.ReadDir(outside); err != nil || len(names) != 1 {
+		t.Errorf("outside: %v, %v", names, err)
+	}
+	for _, key := range []string{"../x", "/etc/x", "a/../../x"} {
+		if err := (directory{dir}).put(t.Context(), key, nil, nil); err == nil {
+			t.Errorf("%s was written", key)
+		}
+	}
+}
+
+// A put that fails leaves neither a new file nor a part of one.
+func TestFolderPutFails(t *testing.T) {
+	s, dir := folder(t)
+	if err := os.MkdirAll(filepath.Join(dir, "d4", string(one)), 0o700); err != nil { // a rename over a folder fails
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), one, "a", "a/b", []byte("text")); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Put = %v", err)
+	}
+	if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Read of a folder = %v", err)
+	}
+	if names, err := os.ReadDir(filepath.Join(dir, "d4")); err != nil || len(names) != 1 {
+		t.Errorf("left: %v, %v", names, err)
+	}
+}
+
+// A folder that is away is an outage for whoever reads, and comes back with the next file.
+func TestFolderAwayAndBack(t *testing.T) {
+	s, dir := folder(t)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrNoArtifact) {
+		t.Errorf("Read = %v", err)
+	}
+	if err := s.Check(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Check = %v", err)
+	}
+	put(t.Context(), t, s, one, "a", "a/b", []byte("text"))
+	if _, text := read(t, s, one); string(text) != "text" {
+		t.Errorf("%q", text)
+	}
+}

@@ -43,7 +43,8 @@ func FuzzReadHead(f *testing.F) {
 }
 
 // A56: a file's name and type are fit for a header, whoever chose them; and once they are, they stay.
-func FuzzNames_A56(f *testing.F) {
+func FuzzNames(f *testing.F) {
+	f.Attr("proves", "A56")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		name := cleanName(text)
 		unfit := func(r rune) bool { return !unicode.IsPrint(r) || r == '/' || r == '\\' }

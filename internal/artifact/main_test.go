@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
@@ -52,18 +54,29 @@ func folder(t *testing.T) (*Store, string) {
 // looked at, so that no test asks the machine it runs on.
 func s3Server(t *testing.T) (*httptest.Server, string) {
 	t.Helper()
-	none := filepath.Join(t.TempDir(), "none")
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_PROFILE": "",
-	} {
-		t.Setenv(name, value)
-	}
+	credentials(t, keys{id: "key", secret: "secret"})
 	memory := s3mem.New()
 	if err := memory.CreateBucket("files"); err != nil {
 		t.Fatal(err)
 	}
 	return serve(t, gofakes3.New(memory).Server())
+}
+
+// credentials makes an environment with these keys and nothing else that AWS' tools look at.
+func credentials(t *testing.T, k keys) {
+	t.Helper()
+	for _, line := range os.Environ() {
+		if name, _, _ := strings.Cut(line, "="); strings.HasPrefix(name, "AWS_") {
+			t.Setenv(name, "")
+		}
+	}
+	none := filepath.Join(t.TempDir(), "none")
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": k.id, "AWS_SECRET_ACCESS_KEY": k.secret, "AWS_SESSION_TOKEN": k.token,
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none,
+	} {
+		t.Setenv(name, value)
+	}
 }
 
 func serve(t *testing.T, h http.Handler) (*httptest.Server, string) {
@@ -123,4 +136,12 @@ func silent(t *testing.T) string {
 	t.Cleanup(func() { _ = l.Close() })
 	q := url.Values{"region": {"x"}, "use_path_style": {"true"}, "endpoint": {"http://" + l.Addr().String()}}
 	return "s3://files?" + q.Encode()
+}
+
+// dialTo connects to one address, whatever was asked for.
+func dialTo(address string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, address)
+	}
 }

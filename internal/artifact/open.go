@@ -1,18 +1,18 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-
-	"gocloud.dev/blob"
-	"gocloud.dev/blob/fileblob"
-	"gocloud.dev/blob/s3blob"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -26,9 +26,9 @@ var s3Params = []string{"region", "endpoint", "use_path_style", "prefix", "profi
 //	s3://bucket?region=eu-central-1   a bucket that is there already; see s3Params for what the query may say
 //
 // Credentials of S3 are no part of the URL: they come from where the AWS tools look (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the
-// shared credentials file, the role of the machine or container). Open does not call S3; Check does. A URL that is wrong is an error
+// shared files, a web identity, the role of the container or machine: see identity). Open does not call S3; Check does. A URL that is wrong is an error
 // that does not repeat it.
-func Open(ctx context.Context, text string) (*Store, error) {
+func Open(_ context.Context, text string) (*Store, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Opaque != "" {
 		return nil, errors.New("open artifact store: neither file:///folder nor s3://bucket?region=name")
@@ -37,7 +37,7 @@ func Open(ctx context.Context, text string) (*Store, error) {
 	case "file":
 		return openFolder(u)
 	case "s3":
-		return openS3(ctx, u)
+		return openS3(u)
 	}
 	return nil, errors.New("open artifact store: the URL must begin with file:/// or s3://")
 }
@@ -59,18 +59,10 @@ func openFolder(u *url.URL) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open artifact store: %w: %w", job.ErrUnavailable, err)
 	}
-	bucket, err := fileblob.OpenBucket(dir, &fileblob.Options{
-		DirFileMode: 0o700,
-		NoTempDir:   true, // a rename works within one file system only
-		Metadata:    fileblob.MetadataDontWrite,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open artifact store: %w: %w", job.ErrUnavailable, err)
-	}
-	return &Store{bucket: bucket, where: "folder " + dir, patience: patience}, nil
+	return &Store{bucket: directory{dir}, where: "folder " + dir, patience: patience}, nil
 }
 
-func openS3(ctx context.Context, u *url.URL) (*Store, error) {
+func openS3(u *url.URL) (*Store, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, errors.New("open artifact store: a bucket is written as s3://bucket?region=name, folders in it as prefix=folder/")
@@ -80,21 +72,51 @@ func openS3(ctx context.Context, u *url.URL) (*Store, error) {
 			return nil, fmt.Errorf("open artifact store: s3:// takes each of %s once, and nothing else", strings.Join(s3Params, ", "))
 		}
 	}
-	if end := query.Get("endpoint"); end != "" {
-		if e, err := url.Parse(end); err != nil || e.Host == "" || e.User != nil || e.Scheme != "https" && e.Scheme != "http" {
-			return nil, errors.New("open artifact store: endpoint is a URL like https://host:9000, without credentials")
-		}
+	prefix, profile, encryption := query.Get("prefix"), query.Get("profile"), query.Get("ssetype")
+	if strings.Contains(prefix, "//") || strings.Contains(prefix, "../") || strings.Contains("/"+prefix, "/./") {
+		return nil, errors.New("open artifact store: prefix has no //, ./ or ../ in it: servers on the way would change it")
 	}
-	prefix := query.Get("prefix")
-	query.Del("prefix")
-	bucket, err := new(s3blob.URLOpener).OpenBucketURL(ctx, &url.URL{Scheme: "s3", Host: u.Host, RawQuery: query.Encode()})
+	pathStyle, err := boolean(query.Get("use_path_style"))
 	if err != nil {
-		return nil, fmt.Errorf("open artifact store: %w", err)
+		return nil, errors.New("open artifact store: use_path_style is true or false")
+	}
+	headers := http.Header{}
+	switch {
+	case encryption == "AES256", encryption == "aws:kms", encryption == "aws:kms:dsse":
+		headers.Set("X-Amz-Server-Side-Encryption", encryption)
+	case encryption != "":
+		return nil, errors.New("open artifact store: ssetype is AES256, aws:kms or aws:kms:dsse")
+	}
+	if key := query.Get("kmskeyid"); key != "" {
+		headers.Set("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", key)
+	}
+	end := cmp.Or(query.Get("endpoint"), os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"))
+	region := cmp.Or(query.Get("region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"),
+		readProfile(cmp.Or(profile, os.Getenv("AWS_PROFILE"), "default"))["region"])
+	if region == "" && end != "" {
+		region = "us-east-1" // what servers take that have no regions
+	}
+	if region == "" || strings.ContainsAny(region, "/.:@ ") {
+		return nil, errors.New("open artifact store: S3 needs a region: s3://bucket?region=name, or AWS_REGION")
+	}
+	base, err := bucketURL(end, region, u.Host, pathStyle)
+	if err != nil {
+		return nil, err
 	}
 	where := "S3 bucket " + u.Host
 	if prefix != "" {
-		bucket = blob.PrefixedBucket(bucket, prefix)
 		where += ", below " + prefix
 	}
-	return &Store{bucket: bucket, where: where, patience: patience}, nil
+	client := newClient()
+	return &Store{where: where, patience: patience, bucket: &s3{
+		base: base, region: region, prefix: prefix, headers: headers, client: client, now: time.Now, pause: 200 * time.Millisecond,
+		identity: &identity{profile: profile, region: region, client: client, now: time.Now},
+	}}, nil
+}
+
+func boolean(text string) (bool, error) {
+	if text == "" {
+		return false, nil
+	}
+	return strconv.ParseBool(text)
 }

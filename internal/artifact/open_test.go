@@ -25,6 +25,11 @@ func TestOpenRefuses(t *testing.T) {
 		"s3://key:secret@bucket?region=x":               "neither file",
 		"s3://bucket?region=x&ssetype=secret-of-nobody": "ssetype",
 		"s3://key:secret@bucket%zz":                     "neither file",
+		"s3://bucket":                                   "needs a region",
+		"s3://bucket?region=x/y":                        "needs a region",
+		"s3://bucket?region=x&use_path_style=perhaps":   "use_path_style",
+		"s3://bucket?region=x&prefix=a//b":              "prefix",
+		"s3://bucket?region=x&prefix=../b/":             "prefix",
 	} {
 		s, err := Open(t.Context(), text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") || strings.Contains(err.Error(), "key:secret") {
@@ -45,7 +50,8 @@ func TestDescribe(t *testing.T) {
 }
 
 // A56: what a name may carry into a header or a file system.
-func TestCleanName_A56(t *testing.T) {
+func TestCleanName(t *testing.T) {
+	t.Attr("proves", "A56")
 	for name, want := range map[string]string{
 		"report.pdf":                      "report.pdf",
 		"Bericht für März.pdf":            "Bericht für März.pdf",
@@ -87,5 +93,32 @@ func TestHeadFits(t *testing.T) {
 	}
 	if _, n, err := readHead(strings.NewReader(string(line) + "text")); err != nil || n != int64(len(line)) {
 		t.Errorf("%d of %d bytes, %v", n, len(line), err)
+	}
+}
+
+// What the URL leaves open comes from the environment that AWS' tools read.
+func TestRegionAndEndpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		url     string
+		environ map[string]string
+		want    string
+	}{
+		"of the URL":          {"s3://files?region=eu-west-1", map[string]string{"AWS_REGION": "us-east-2"}, "eu-west-1 https://files.s3.eu-west-1.amazonaws.com"},
+		"of the environment":  {"s3://files", map[string]string{"AWS_REGION": "us-east-2"}, "us-east-2 https://files.s3.us-east-2.amazonaws.com"},
+		"of the older name":   {"s3://files", map[string]string{"AWS_DEFAULT_REGION": "us-east-2"}, "us-east-2 https://files.s3.us-east-2.amazonaws.com"},
+		"of the profile":      {"s3://files?profile=work", map[string]string{"AWS_CONFIG_FILE": file(t, "[profile work]\nregion=sa-east-1\n")}, "sa-east-1 https://files.s3.sa-east-1.amazonaws.com"},
+		"of an endpoint":      {"s3://files?endpoint=https://minio", nil, "us-east-1 https://files.minio"},
+		"AWS_ENDPOINT_URL_S3": {"s3://files?region=x", map[string]string{"AWS_ENDPOINT_URL_S3": "https://minio"}, "x https://files.minio"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			credentials(t, keys{})
+			for variable, value := range c.environ {
+				t.Setenv(variable, value)
+			}
+			b := open(t, c.url).bucket.(*s3)
+			if got := b.region + " " + b.base.String(); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
 	}
 }

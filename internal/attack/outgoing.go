@@ -140,7 +140,7 @@ func (t *Target) failed(ctx context.Context, x *trial, what string, a answer, ca
 // proxied wants that the server asks no proxy of its environment: it would be the proxy that resolves the name, behind every check.
 func proxied(ctx context.Context, t *Target, x *trial) {
 	if t.proxy == nil {
-		x.absent = "its environment is not known; TestNoProxy_A41 tries it"
+		x.absent = "its environment is not known; TestNoProxy tries it"
 		return
 	}
 	before := t.proxy.heard.Load()

@@ -131,7 +131,8 @@ func TestChangesOverflow(t *testing.T) {
 }
 
 // Whatever is recorded fits the table.
-func TestChangesFit_A54(t *testing.T) {
+func TestChangesFit(t *testing.T) {
+	t.Attr("proves", "A54")
 	logging(t, func(t *testing.T, c *Changes, s *shelf, _ *bytes.Buffer) {
 		long := strings.Repeat("\xff\u00fc", 1000)
 		c.Record(job.Change{

@@ -41,7 +41,8 @@ func enter(t *testing.T, d *Doors, header []string, from netip.Addr) (job.Caller
 	return d.Enter(t.Context(), header, from)
 }
 
-func TestEnter_A04(t *testing.T) {
+func TestEnter(t *testing.T) {
+	t.Attr("proves", "A04")
 	inDoors(t, DoorsOptions{}, func(t *testing.T, d *Doors, made *desk) {
 		c, err := enter(t, d, nil, somewhere)
 		if err != nil || !c.Open || !c.Admin() || c.Address != somewhere || !d.Open() {
@@ -68,7 +69,8 @@ func TestEnter_A04(t *testing.T) {
 }
 
 // Wrong keys are slowed, by address; a right one from there always passes.
-func TestBruteForce_A06(t *testing.T) {
+func TestBruteForce(t *testing.T) {
+	t.Attr("proves", "A06")
 	inDoors(t, DoorsOptions{}, func(t *testing.T, d *Doors, made *desk) {
 		_, right := aKnown(t, made, job.Key{})
 		wrong := []string{"Bearer " + aText}
@@ -107,7 +109,8 @@ func TestBruteForce_A06(t *testing.T) {
 }
 
 // An address counts as itself; of IPv6, whoever has one has 2^64.
-func TestAddressRate_A31(t *testing.T) {
+func TestAddressRate(t *testing.T) {
+	t.Attr("proves", "A31")
 	inDoors(t, DoorsOptions{AddressRate: 10}, func(t *testing.T, d *Doors, made *desk) {
 		_, one := aKnown(t, made, job.Key{})
 		_, two := aKnown(t, made, job.Key{})

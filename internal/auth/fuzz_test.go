@@ -8,7 +8,8 @@ import (
 )
 
 // A key has one text: what is read as a key is exactly what Mint could have written.
-func FuzzParse_A04_A08(f *testing.F) {
+func FuzzParse(f *testing.F) {
+	f.Attr("proves", "A04 A08")
 	id, secret, minted := Mint()
 	fuzz.Text(f, func(t *testing.T, text string) {
 		if got, ok := bearer([]string{text}); ok && (len(got) != len(text)-len("Bearer ") || !strings.HasSuffix(text, got)) {

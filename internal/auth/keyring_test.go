@@ -70,7 +70,8 @@ func within(d time.Duration) {
 }
 
 // Whatever is wrong with a key, it is refused, and only what it is opens.
-func TestNoKeyOpens_A04(t *testing.T) {
+func TestNoKeyOpens(t *testing.T) {
+	t.Attr("proves", "A04")
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "")
 		_, live := d.make(t, job.Key{})
@@ -101,7 +102,8 @@ func TestNoKeyOpens_A04(t *testing.T) {
 
 // One SHA-256 and the same two comparisons for every key, and no other look at a secret: where a wrong one differs from a right one cannot be
 // told from how long the answer takes.
-func TestOnePathForEveryKey_A07(t *testing.T) {
+func TestOnePathForEveryKey(t *testing.T) {
+	t.Attr("proves", "A07")
 	source, err := os.ReadFile("keyring.go")
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +148,8 @@ func TestOnePathForEveryKey_A07(t *testing.T) {
 }
 
 // No key was ever made: open. From the first one on it never is again, whatever becomes of the key, the rows and the store.
-func TestOpenUntilTheFirstKey_A49(t *testing.T) {
+func TestOpenUntilTheFirstKey(t *testing.T) {
+	t.Attr("proves", "A49")
 	running(t, func(t *testing.T, d *desk) {
 		if !d.Open() || d.Made() != 0 {
 			t.Error("closed without a key")
@@ -174,7 +177,8 @@ func TestOpenUntilTheFirstKey_A49(t *testing.T) {
 }
 
 // The key of the setting needs no store, and is an admin's.
-func TestAdminKey_A49(t *testing.T) {
+func TestAdminKey(t *testing.T) {
+	t.Attr("proves", "A49")
 	_, _, text := Mint()
 	d := newDesk(t, text)
 	k, ok := d.Authenticate([]string{"Bearer " + text})

@@ -69,7 +69,8 @@ func isAbout(err error, field string) bool {
 	return errors.As(err, &wrong) && wrong.Field == field
 }
 
-func TestKeysThatCannotBe_A62(t *testing.T) {
+func TestKeysThatCannotBe(t *testing.T) {
+	t.Attr("proves", "A62")
 	d := newDesk(t, "")
 	var many []string
 	for i := range maxList + 1 {

@@ -16,7 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestTakeWithoutTheStore_A06(t *testing.T) {
+func TestTakeWithoutTheStore(t *testing.T) {
+	t.Attr("proves", "A06")
 	t.Parallel()
 	for name, fault := range map[string]func(context.Context, []job.RateAsk) error{
 		"refuses": func(context.Context, []job.RateAsk) error { return fmt.Errorf("rate: %w", job.ErrUnavailable) },
@@ -127,7 +128,8 @@ func TestTakeOneBadBucket(t *testing.T) {
 	})
 }
 
-func TestTakeBounds_A31(t *testing.T) {
+func TestTakeBounds(t *testing.T) {
+	t.Attr("proves", "A31")
 	t.Parallel()
 	t.Run("waiting", func(t *testing.T) {
 		t.Parallel()

@@ -15,7 +15,8 @@ import (
 )
 
 // Two processes, and many requests at once of each: together they let through what the burst is, of each bucket.
-func TestTakeOverTwoProcesses_A06_A31(t *testing.T) {
+func TestTakeOverTwoProcesses(t *testing.T) {
+	t.Attr("proves", "A06 A31")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 3 }, func(t *testing.T, e *queuetest.Env) {
 		for try := range 20 {
@@ -65,7 +66,8 @@ func (s *slowest) time(f func()) {
 }
 
 // While Redis is frozen a brute force is slowed by this process alone, nobody waits for long, and nobody else is refused.
-func TestTakeWhileRedisIsFrozen_A06(t *testing.T) {
+func TestTakeWhileRedisIsFrozen(t *testing.T) {
+	t.Attr("proves", "A06")
 	t.Parallel()
 	r := testkit.NewRedis(t, "--appendonly", "no")
 	clients, err := queue.Connect(r.URL())

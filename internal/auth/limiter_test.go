@@ -101,7 +101,8 @@ func TestTake(t *testing.T) {
 }
 
 // Whatever the rate, over any time no more pass than the burst and what the rate gives, and no less than that if they keep asking.
-func TestTakeHoldsTheRate_A06_A31(t *testing.T) {
+func TestTakeHoldsTheRate(t *testing.T) {
+	t.Attr("proves", "A06 A31")
 	t.Parallel()
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("store away %v", away), func(t *testing.T) {
@@ -168,7 +169,8 @@ func TestTakeInGroups(t *testing.T) {
 }
 
 // A flood of one caller costs the store a call now and then, and the caller gets what its rate gives, to the request.
-func TestTakeRefusesByItself_A29(t *testing.T) {
+func TestTakeRefusesByItself(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 // Three servers and their stores are broken for half a minute in every way that fits in, at least 20 processes are killed, and no promise is
 // broken. The seed is new each time, and printed: `make chaos ARGS="-seed n"` repeats its faults, if not their moments. Half of the runs have the journal
 // (`-journal`), half of them two partitions, one in four hardly any room.
-func TestChaos_F07(t *testing.T) {
+func TestChaos(t *testing.T) {
+	t.Attr("proves", "F07")
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -43,7 +44,8 @@ func TestChaos_F07(t *testing.T) {
 }
 
 // Without faults every handler starts exactly once, and the better and the earlier job first.
-func TestClean_F61(t *testing.T) {
+func TestClean(t *testing.T) {
+	t.Attr("proves", "F61")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	o := Undisturbed()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // rounds is how often a bug is looked for, each time with another seed.
@@ -180,10 +181,8 @@ func (m *mutation) build(ctx context.Context, changed map[string]string, root, d
 		return "", fmt.Errorf("write the overlay: %w", err)
 	}
 	binary = filepath.Join(dir, "tierq")
-	cmd := exec.CommandContext(ctx, "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-tags", "failpoint", "-o", binary, "./cmd/tierq")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
+	if err := testkit.BuildChanged(ctx, binary, filepath.Join(dir, "overlay.json"), "failpoint"); err != nil {
+		return "", err
 	}
 	return binary, nil
 }

@@ -18,7 +18,8 @@ import (
 const aKey = "tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"
 
 // No default opens a door: without a key there is none, and a text that is none stops the start, without being shown.
-func TestAdminKey_A49(t *testing.T) {
+func TestAdminKey(t *testing.T) {
+	t.Attr("proves", "A49")
 	c, problems := load(t)
 	if problems != nil || c.AdminKey != "" {
 		t.Errorf("%q by default, %q", c.AdminKey, problems)

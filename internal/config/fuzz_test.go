@@ -15,7 +15,8 @@ import (
 const fuzzedSecret = "hunter2hunter2hunter2"
 
 // A .env file, whatever is in it: settings within their bounds or a list of problems, and no password in either.
-func FuzzDotenv_A47(f *testing.F) {
+func FuzzDotenv(f *testing.F) {
+	f.Attr("proves", "A47")
 	file := filepath.Join(f.TempDir(), ".env")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		if strings.Contains(text, "_FILE") { // it would be read
@@ -94,8 +95,9 @@ func FuzzValues(f *testing.F) {
 }
 
 // A password does not show, wherever the rest of its URL or DSN is broken: neither in the settings nor in what is wrong with them. What Redis'
-// parser makes of these texts is FuzzReadURL_A47's, in internal/queue.
-func FuzzRedact_A47(f *testing.F) {
+// parser makes of these texts is FuzzReadURL's, in internal/queue.
+func FuzzRedact(f *testing.F) {
+	f.Attr("proves", "A47")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		before, after, _ := strings.Cut(text, "\n")
 		if shown := redactURL(before + "://user:" + fuzzedSecret + "@" + after); strings.Contains(shown, fuzzedSecret) {
@@ -122,7 +124,8 @@ func FuzzRedact_A47(f *testing.F) {
 }
 
 // A DSN whose @ was forgotten has its password where others have the address.
-func TestRedactDSN_WithoutAt_A47(t *testing.T) {
+func TestRedactDSN_WithoutAt(t *testing.T) {
+	t.Attr("proves", "A47")
 	for dsn, want := range map[string]string{
 		"tierq:" + fuzzedSecret + "/tierq": hidden, "tcp(127.0.0.1:3306)/tierq": "tcp(127.0.0.1:3306)/tierq", "/tierq": "/tierq",
 	} {

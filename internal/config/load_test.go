@@ -31,7 +31,8 @@ func list(t *testing.T, err error) []string {
 	return p.List
 }
 
-func TestDefaults_S2_N15(t *testing.T) {
+func TestDefaults(t *testing.T) {
+	t.Attr("proves", "S2-N15")
 	t.Setenv("TIERQ_WORKERS", "7") // Load reads what it is given, not the process's environment
 	c, problems := load(t)
 	if problems != nil {
@@ -42,7 +43,7 @@ func TestDefaults_S2_N15(t *testing.T) {
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: 24 * time.Hour,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
-		Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
+		SQLRetention: "90d", Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
 	if c != want {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
@@ -52,7 +53,8 @@ func TestDefaults_S2_N15(t *testing.T) {
 	}
 }
 
-func TestValues_S2_C1(t *testing.T) {
+func TestValues(t *testing.T) {
+	t.Attr("proves", "S2-C1")
 	c, problems := load(t, append(external,
 		"TIERQ_ROLES= worker , recovery", "TIERQ_WORKERS=3", "TIERQ_PAYLOAD_LIMIT=1KiB", "TIERQ_RESULT_LIMIT=65536",
 		"TIERQ_RETENTION=0", "TIERQ_INSECURE=on", "TIERQ_ADDR=:9000", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",

@@ -68,7 +68,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 }
 
 // A password whose end stands behind the host is refused here, in words that do not repeat it: the stores' own parsers would.
-func TestPasswordsThatAreCutOff_A47(t *testing.T) {
+func TestPasswordsThatAreCutOff(t *testing.T) {
+	t.Attr("proves", "A47")
 	for setting, says := range map[string]string{
 		"REDIS_URL=redis://tierq:/sesame@h:6379/0":                  escapeIt,
 		"REDIS_URL=redis://user:12/sesame@h:6379/0":                 escapeIt,

@@ -30,7 +30,8 @@ func (c *cluster) doctor(s *server, args ...string) (text string, code int) {
 
 // Somebody edits Redis by hand. The workers go on with everything else, once past each broken entry; the doctor names what is wrong, puts right
 // what is safe, and what a person mends afterwards goes back to its place. In the end every job that was not deleted has its outcome.
-func TestDoctor_F53(t *testing.T) {
+func TestDoctor(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	c := newCluster(t)
 	front := c.start("TIERQ_ROLES=api,recovery")
@@ -89,7 +90,8 @@ func TestDoctor_F53(t *testing.T) {
 }
 
 // With the journal on, a job that somebody deleted is given back, whole, and runs.
-func TestDoctorGivesBackFromTheJournal_F53_F19(t *testing.T) {
+func TestDoctorGivesBackFromTheJournal(t *testing.T) {
+	t.Attr("proves", "F53 F19")
 	t.Parallel()
 	c := newCluster(t)
 	front := c.start("TIERQ_ROLES=api,recovery", "TIERQ_JOURNAL=on")

@@ -6,7 +6,7 @@ import "time"
 
 // The short suite shows that the bounds hold; backpressure_long_test.go that they go on holding.
 const (
-	overloadFor = 5 * time.Second
-	slowFor     = 3 * time.Second
+	overloadFor = 3 * time.Second
+	slowFor     = 2 * time.Second
 	stalls      = 2
 )

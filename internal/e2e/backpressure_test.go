@@ -31,7 +31,7 @@ type crowd struct {
 	odd     []string        // answers that no client should get, refusals that do not say when to come again
 }
 
-// press begins the crowd; body is each client's own. It ends with stop. Who is refused comes again after 5 ms, far sooner than he is told.
+// press begins the crowd; body is each client's own. It ends with stop. A client that was refused comes again after 0.1 s, far sooner than it is told.
 func (s *server) press(clients int, stop <-chan struct{}, tier string, body func(client int) string) *crowd {
 	r := &crowd{refused: map[string]int{}, connections: &http.Client{
 		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: clients + 1},
@@ -46,7 +46,7 @@ func (s *server) press(clients int, stop <-chan struct{}, tier string, body func
 				default:
 				}
 				if r.note(s.t, r.connections, s.base+"/"+tier+"/submit", body(n)) {
-					<-time.After(5 * time.Millisecond)
+					<-time.After(100 * time.Millisecond)
 				}
 			}
 		})
@@ -178,6 +178,7 @@ func heapOf(inUse int) int { return max(2*inUse, inUse+128<<20) }
 // is answered soon and ends, what is refused says when to come again, and afterwards nothing is left.
 func TestOverload(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	const clients, body, capacity = 200, 17 << 10, 300
 	c := newCluster(t)
 	s := c.start(fmt.Sprint("TIERQ_CAPACITY=", capacity), "TIERQ_WORKERS=4")
@@ -216,7 +217,8 @@ func TestOverload(t *testing.T) {
 
 // Each statement of SQL takes 300 ms: outcomes wait in the outbox up to its limit, then submits are refused and told when to come again, and
 // what the process keeps stays bounded; when SQL is fast again, everything drains.
-func TestSlowSQL_F14(t *testing.T) {
+func TestSlowSQL(t *testing.T) {
+	t.Attr("proves", "F14")
 	t.Parallel()
 	const limit = 150
 	c := newCluster(t)
@@ -267,6 +269,7 @@ func (c *cluster) outbox() int64 { return c.rdb.ZCard(c.t.Context(), "{tierq:0}:
 // Each answer of Redis takes 50 ms: submits are answered in time all the same, because what waits shares calls; and nothing piles up.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	const clients = 200
 	c := newCluster(t)
 	proxy := testkit.NewTCPProxy(t, c.redis.Addr())

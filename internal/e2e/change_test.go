@@ -55,7 +55,8 @@ func wants(t testing.TB, a answer, status int, code string) {
 }
 
 // A running job hears of its cancel within two heartbeats and ends CANCELLED, whatever its handler does; from there on nothing moves it.
-func TestCancelRunning_S1_E5_S1_S4_S3_S11(t *testing.T) {
+func TestCancelRunning(t *testing.T) {
+	t.Attr("proves", "S1-E5 S1-S4 S3-S11")
 	t.Parallel()
 	c := newCluster(t)
 	a, b := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_ROLES=api")
@@ -98,7 +99,8 @@ func (c *cluster) keysOf(id string) string {
 }
 
 // Every transition that the state machine does not have is refused with 409 and changes nothing.
-func TestIllegalTransitions_S4_E4(t *testing.T) {
+func TestIllegalTransitions(t *testing.T) {
+	t.Attr("proves", "S4-E4")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_WORKERS=1")
@@ -137,7 +139,8 @@ func TestIllegalTransitions_S4_E4(t *testing.T) {
 
 // The third seed's test, word for word: 3 concurrent workers, 10 jobs, real stores, each done exactly once. By itself:
 // make test PKG=./internal/e2e RUN=TestThreeWorkersTenJobs
-func TestThreeWorkersTenJobs_S1_P9_S1_P1_T_2_S0_P5(t *testing.T) {
+func TestThreeWorkersTenJobs(t *testing.T) {
+	t.Attr("proves", "S1-P9 S1-P1 T-2 S0-P5")
 	t.Parallel()
 	c := newCluster(t)
 	var workers []*server

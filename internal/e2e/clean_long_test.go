@@ -14,7 +14,8 @@ import (
 )
 
 // A hundred thousand jobs in three processes, and nothing breaks: every handler runs once.
-func TestHundredThousand_F61(t *testing.T) {
+func TestHundredThousand(t *testing.T) {
+	t.Attr("proves", "F61")
 	c := newCluster(t)
 	var servers []*server
 	for range 3 {

@@ -36,7 +36,9 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 // Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards and jobs run in their order, heartbeats outrun the
 // watch: only what runs for longer than its maximum by the new clock is taken back, at the price of one retry. What a jump back delays is still
 // there, and runs when the clock is there again.
-func TestRedisClockJumps_F34(t *testing.T) {
+func TestRedisClockJumps(t *testing.T) {
+	t.Attr("proves", "F34")
+	t.Parallel()
 	for _, tc := range []struct {
 		jump    string
 		offset  time.Duration

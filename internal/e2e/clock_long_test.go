@@ -67,16 +67,15 @@ func skewedTierq(t *testing.T) string {
 		}
 	}
 	bin := filepath.Join(dir, "tierq")
-	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-tags", "failpoint", "-o", bin, "./cmd/tierq")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := testkit.BuildChanged(t.Context(), bin, filepath.Join(dir, "overlay.json"), "failpoint"); err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }
 
 // Three processes whose clocks are a minute behind, right, and a minute ahead serve one queue: nobody notices.
-func TestClocksApart_F35(t *testing.T) {
+func TestClocksApart(t *testing.T) {
+	t.Attr("proves", "F35")
 	t.Parallel()
 	bin := skewedTierq(t)
 	c := newCluster(t)

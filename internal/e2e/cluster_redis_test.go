@@ -88,7 +88,8 @@ func (s *spread) rest(within time.Duration, ids []string) map[string]string {
 
 // Jobs of all tiers wait in six partitions on three servers; one worker with one slot runs them. Each partition's are run in its order; how far the
 // whole is from one order is said.
-func TestClusterOrder_S2_P2(t *testing.T) {
+func TestClusterOrder(t *testing.T) {
+	t.Attr("proves", "S2-P2")
 	t.Parallel()
 	s := newSpread(t)
 	api := s.start("TIERQ_ROLES=api,recovery")
@@ -145,7 +146,8 @@ func TestClusterOrder_S2_P2(t *testing.T) {
 
 // Everything that users do, on a cluster, while a partition moves from one server to another: it is slow there for a while, and says so; nothing
 // is lost, nothing is done twice, and no list, poll or audit misses a server.
-func TestClusterCarriesEverything_S1_S4_F28(t *testing.T) {
+func TestClusterCarriesEverything(t *testing.T) {
+	t.Attr("proves", "S1-S4 F28")
 	t.Parallel()
 	s := newSpread(t)
 	servers := []*server{s.start("TIERQ_WORKERS=4"), s.start("TIERQ_WORKERS=4")}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,12 +27,21 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// TestMain lets more tests run at once than there are processors: they wait for servers most of the time.
+// TestMain lets more tests run at once than there are processors: they wait for servers most of the time. Those that do not are alone among themselves.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
+	if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
 		panic(err)
 	}
 	os.Exit(testkit.Main(m).Run())
+}
+
+var oneHeavy sync.Mutex
+
+// heavy marks a test that keeps the processors busy: of these one runs at a time, whatever else does.
+func heavy(t *testing.T) {
+	t.Helper()
+	oneHeavy.Lock()
+	t.Cleanup(oneHeavy.Unlock)
 }
 
 // cluster is one Redis, one database, and the servers that share them.

@@ -11,7 +11,8 @@ import (
 
 // The power goes, and the AOF ends anywhere: it loads, and only its end is missing, whole calls of it. There is no journal here that could mend
 // that: of the jobs that were submitted one after the other the first so many are left, each in its place.
-func TestPowerCut_F17(t *testing.T) {
+func TestPowerCut(t *testing.T) {
+	t.Attr("proves", "F17")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")

@@ -43,7 +43,8 @@ func (s *server) forwarded(id string) map[string]string {
 
 // One document, four endpoints: one knows it, one takes it, one is busy and says when to come again, one refuses. Each has its own result, each
 // that takes it gets it once, and being told to wait costs no retry.
-func TestForwardDocument_S3_I13_S3_I14_S3_Q5_S3_I3(t *testing.T) {
+func TestForwardDocument(t *testing.T) {
+	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, func(w http.ResponseWriter, c call, before int) {
@@ -101,7 +102,8 @@ func TestForwardDocument_S3_I13_S3_I14_S3_Q5_S3_I3(t *testing.T) {
 
 // The worker dies in the middle of a document. One endpoint had taken it and does not know it at a lookup (yet): the checkpoint knows. The other
 // had taken it but its answer was never read: the lookup knows. Neither gets it twice.
-func TestForwardDocumentKilled_S3_I14_F01(t *testing.T) {
+func TestForwardDocumentKilled(t *testing.T) {
+	t.Attr("proves", "S3-I14 F01")
 	t.Parallel()
 	c := newCluster(t)
 	died := make(chan struct{})
@@ -193,7 +195,8 @@ func text(t *testing.T, file []byte) string {
 }
 
 // What one process makes, another hands out: a PDF from its text, a report of what ran, and nothing of a job that makes no file.
-func TestFilesOfJobs_S1_P4_S0_P12(t *testing.T) {
+func TestFilesOfJobs(t *testing.T) {
+	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()
 	c := newCluster(t)
 	blobs := "TIERQ_BLOB_URL=file://" + t.TempDir()

@@ -79,7 +79,8 @@ func (h house) is(key, id, status string) {
 
 // A key for PUBLIC on a paid address is refused by every one of them, and afterwards nothing is there: no job in Redis or SQL, and no claim on
 // the idempotency key.
-func TestAnotherTiersKey_A26(t *testing.T) {
+func TestAnotherTiersKey(t *testing.T) {
+	t.Attr("proves", "A26")
 	t.Parallel()
 	houses(t, func(t *testing.T, h house) {
 		key := h.key(`"role":"submit","tiers":["PUBLIC"]`)
@@ -173,7 +174,8 @@ func (h house) shown(when, id, owner, reader string) {
 
 // Another key's job is not there: while it waits and runs, when it has ended, with its file, as a dead letter, in its next life, and when only
 // SQL knows it. Its owner and operators see it all the while, and what the others tried has not touched it.
-func TestSomebodyElsesJob_A01_A02_A03(t *testing.T) {
+func TestSomebodyElsesJob(t *testing.T) {
+	t.Attr("proves", "A01 A02 A03")
 	t.Parallel()
 	houses(t, func(t *testing.T, h house) {
 		owner, other, reader := h.key(`"role":"submit"`), h.key(`"role":"submit"`), h.key(`"role":"read-only"`)

@@ -16,7 +16,8 @@ import (
 func contains(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
 
 // SIGTERM with running jobs: the short one finishes, the long one goes back unharmed, readiness says no first, the exit keeps its bound.
-func TestDrain_F09_S2_P4(t *testing.T) {
+func TestDrain(t *testing.T) {
+	t.Attr("proves", "F09 S2-P4")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_DRAIN_TIMEOUT=2s")
@@ -60,7 +61,8 @@ func TestDrain_F09_S2_P4(t *testing.T) {
 }
 
 // SIGINT drains as SIGTERM does; a second signal ends the process at once.
-func TestSecondSignal_F09(t *testing.T) {
+func TestSecondSignal(t *testing.T) {
+	t.Attr("proves", "F09")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_DRAIN_TIMEOUT=1m")
@@ -80,7 +82,8 @@ func TestSecondSignal_F09(t *testing.T) {
 }
 
 // Bad input: the right code in the one shape, no key in Redis, no row in SQL.
-func TestBadInput_S2_E7_S2_P13(t *testing.T) {
+func TestBadInput(t *testing.T) {
+	t.Attr("proves", "S2-E7 S2-P13")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")
@@ -147,7 +150,8 @@ func TestBadInput_S2_E7_S2_P13(t *testing.T) {
 }
 
 // What ends while an embedded server stops is in SQL before it goes: its Redis goes with it.
-func TestEmbeddedStopKeepsEndings_F09(t *testing.T) {
+func TestEmbeddedStopKeepsEndings(t *testing.T) {
+	t.Attr("proves", "F09")
 	t.Parallel()
 	bin := testkit.BuildTierq(t, "failpoint")
 	env := []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
@@ -207,7 +211,8 @@ func (c *cluster) refused(env, says string) {
 }
 
 // A Redis that lost everything gets its plans and its set-up again from whoever runs; who has another set-up still starts in vain.
-func TestRedisLostEverything_F19_F52_F59(t *testing.T) {
+func TestRedisLostEverything(t *testing.T) {
+	t.Attr("proves", "F19 F52 F59")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()

@@ -63,7 +63,8 @@ var losses = []struct {
 }
 
 // TestDurabilityTable measures each cell: jobs that were accepted and have no outcome when everything has come to rest again. It prints the table.
-func TestDurabilityTable_F15_F16_F17_F19(t *testing.T) {
+func TestDurabilityTable(t *testing.T) {
+	t.Attr("proves", "F15 F16 F17 F19")
 	var mu sync.Mutex
 	cells := map[string]string{}
 	t.Run("cells", func(t *testing.T) {

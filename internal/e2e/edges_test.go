@@ -80,10 +80,10 @@ func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
 			asked++
 			slowest = max(slowest, took)
 			switch {
-			case err != nil:
+			case err != nil && !os.IsTimeout(err): // who was not answered in ten seconds was refused; who was cut off was attacked too
 				t.Errorf("somebody else's submit and poll: %v", err)
 				return
-			case took > patience || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+			case err != nil || took > patience || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
 				missed++
 			case status != http.StatusOK:
 				t.Errorf("somebody else's submit and poll: %d", status)
@@ -188,6 +188,7 @@ const (
 // While a server is attacked at its edges, others are served and its memory stays within its bound.
 func TestEdges(t *testing.T) {
 	t.Parallel()
+	heavy(t)
 	e := newEdge(t, "TIERQ_H2C=on", "TIERQ_WORKERS=2")
 	for _, one := range []struct {
 		name   string

@@ -15,12 +15,11 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// embeddedKills is how often the loop kills the server.
-const embeddedKills = 50
-
 // An embedded server is killed again and again under load: every 202 ends with one outcome, and every key made one job.
-func TestEmbeddedKilledInALoop_F07(t *testing.T) {
+func TestEmbeddedKilledInALoop(t *testing.T) {
+	t.Attr("proves", "F07")
 	t.Parallel()
+	heavy(t)
 	e := newEmbedded(t)
 	file := filepath.Join(t.TempDir(), "runs")
 	l := newEmbeddedLoad(t, file)
@@ -76,7 +75,8 @@ func TestEmbeddedKilledInALoop_F07(t *testing.T) {
 }
 
 // A job that kills its process is tried maxRetries + 1 times, also when the queue dies with it; its neighbours live.
-func TestEmbeddedPoison_F46(t *testing.T) {
+func TestEmbeddedPoison(t *testing.T) {
+	t.Attr("proves", "F46")
 	t.Parallel()
 	e := newEmbedded(t)
 	e.start()
@@ -106,7 +106,8 @@ func TestEmbeddedPoison_F46(t *testing.T) {
 }
 
 // A stop and a start in order cost no retry, keep the place, and keep what was cancelled cancelled.
-func TestEmbeddedStopKeepsPlaces_F09(t *testing.T) {
+func TestEmbeddedStopKeepsPlaces(t *testing.T) {
+	t.Attr("proves", "F09")
 	t.Parallel()
 	e := newEmbedded(t, "TIERQ_WORKERS=1", "TIERQ_DRAIN_TIMEOUT=200ms")
 	e.start()

@@ -29,8 +29,10 @@ return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 
 // After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a small script at a
 // time: some milliseconds by what Redis itself counts.
-func TestExpiredBacklog_F57(t *testing.T) {
+func TestExpiredBacklog(t *testing.T) {
+	t.Attr("proves", "F57")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	ctx := t.Context()
 	worker := c.start("TIERQ_WORKERS=1")

@@ -13,7 +13,8 @@ import (
 
 // Ten failovers under load, with and without the journal. Under sentinels every other one is ordered: the master lives on, takes calls until it
 // hears that it is a replica, and refuses them then. What each lost is in the log; the table of docs/OPERATIONS.md has the sums.
-func TestManyFailovers_F24(t *testing.T) {
+func TestManyFailovers(t *testing.T) {
+	t.Attr("proves", "F24")
 	for _, tc := range []struct {
 		name       string
 		open       func(t *testing.T) replicated

@@ -301,7 +301,8 @@ func (f *fleet) explained(lost []string, losses []*loss) {
 
 // A master of a cluster dies with what its replica never heard of: with the journal every accepted job ends once. Until the replica is
 // promoted the other masters' jobs are polled and run as ever.
-func TestClusterFailover_F24(t *testing.T) {
+func TestClusterFailover(t *testing.T) {
+	t.Attr("proves", "F24")
 	t.Parallel()
 	f := newFleet(t, clustered{testkit.NewCluster(t, 3)}, 6, true)
 	f.submitting(4)
@@ -342,7 +343,8 @@ func TestClusterFailover_F24(t *testing.T) {
 }
 
 // The same under sentinels, without the journal: lost is at most what was answered when the replica did not hear of it, and the rest ends once.
-func TestSentinelFailover_F24(t *testing.T) {
+func TestSentinelFailover(t *testing.T) {
+	t.Attr("proves", "F24")
 	t.Parallel()
 	f := newFleet(t, watched{testkit.NewSentinel(t)}, 1, false)
 	f.submitting(4)

@@ -16,7 +16,9 @@ import (
 
 // Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back, with its id, its arrival
 // and its place, a requeue that it forgot is made again, and each ends once: also the one that a zombie held meanwhile, and then reports.
-func TestJournalOutlivesRedis_F19(t *testing.T) {
+func TestJournalOutlivesRedis(t *testing.T) {
+	t.Attr("proves", "F19")
+	t.Parallel()
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +120,8 @@ func TestJournalOutlivesRedis_F19(t *testing.T) {
 }
 
 // The tail of Redis' AOF is cut at a random byte: what was answered with 202 and is cut off comes back from the journal.
-func TestJournalMendsACutTail_F17(t *testing.T) {
+func TestJournalMendsACutTail(t *testing.T) {
+	t.Attr("proves", "F17")
 	t.Parallel()
 	c := newCluster(t)
 	file := filepath.Join(t.TempDir(), "runs")
@@ -155,7 +158,8 @@ func TestJournalMendsACutTail_F17(t *testing.T) {
 }
 
 // SQL down while the journal is on: nothing is accepted and nobody hangs, what was refused never runs, and the gate opens again.
-func TestJournalNeedsSQL_F14(t *testing.T) {
+func TestJournalNeedsSQL(t *testing.T) {
+	t.Attr("proves", "F14")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))

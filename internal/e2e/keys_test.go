@@ -54,7 +54,8 @@ const (
 )
 
 // The first key, made over the open API, closes every process of the cluster for good; one that is revoked opens none any more.
-func TestFirstKeyCloses_A04_S2_G9(t *testing.T) {
+func TestFirstKeyCloses(t *testing.T) {
+	t.Attr("proves", "A04 S2-G9")
 	t.Parallel()
 	c := newCluster(t)
 	a, b := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
@@ -97,7 +98,8 @@ func TestFirstKeyCloses_A04_S2_G9(t *testing.T) {
 }
 
 // While SQL is frozen known callers go on, and nobody else comes in.
-func TestKeysWhileSQLIsFrozen_A04(t *testing.T) {
+func TestKeysWhileSQLIsFrozen(t *testing.T) {
+	t.Attr("proves", "A04")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))
@@ -126,7 +128,8 @@ func TestKeysWhileSQLIsFrozen_A04(t *testing.T) {
 }
 
 // Two secrets open while a key is rotated; its jobs stay its own. A key that expires opens nothing from then on.
-func TestRotationAndExpiry_A04(t *testing.T) {
+func TestRotationAndExpiry(t *testing.T) {
+	t.Attr("proves", "A04")
 	t.Parallel()
 	e := newEmbedded(t, "TIERQ_ADMIN_KEY="+theAdmin, "TIERQ_WORKERS=1")
 	e.start()
@@ -178,7 +181,8 @@ func run(t *testing.T, bin string, env []string, args ...string) (code int, outp
 
 // No default opens a door to the network: without a key the server refuses to be reached from other machines, an empty or malformed one is
 // none, and a real one lets it start.
-func TestWithoutAKeyItStaysAtHome_A49_A28_A50(t *testing.T) {
+func TestWithoutAKeyItStaysAtHome(t *testing.T) {
+	t.Attr("proves", "A49 A28 A50")
 	t.Parallel()
 	bin, dir := testkit.BuildTierq(t, "failpoint"), t.TempDir()
 	file := func(text string) string {

@@ -27,7 +27,8 @@ func (c *cluster) found(tier string) time.Duration {
 }
 
 // A worker is killed in the middle of a job: another runs it again, with one retry spent, and it ends once.
-func TestKilledMidJob_F01_S2_P7_S0_P6_S3_Q4_T_4(t *testing.T) {
+func TestKilledMidJob(t *testing.T) {
+	t.Attr("proves", "F01 S2-P7 S0-P6 S3-Q4 T-4")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")
@@ -76,7 +77,9 @@ func TestKilledMidJob_F01_S2_P7_S0_P6_S3_Q4_T_4(t *testing.T) {
 }
 
 // Points of a crash around one job's life, by failpoints: what must happen to it afterwards.
-func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
+func TestKilledAtPoint(t *testing.T) {
+	t.Attr("proves", "S2-P20 S4-P9")
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		runs        int // executions in all
@@ -129,7 +132,9 @@ func TestKilledAtPoint_S2_P20_S4_P9(t *testing.T) {
 }
 
 // The same points on the way of a dead letter: wherever the process is killed, there is one row.
-func TestKilledWhileDiscarding_F06(t *testing.T) {
+func TestKilledWhileDiscarding(t *testing.T) {
+	t.Attr("proves", "F06")
+	t.Parallel()
 	for _, tc := range []struct {
 		name, point string
 		attempts    int // in all; the last one is the dead letter's
@@ -167,7 +172,8 @@ func TestKilledWhileDiscarding_F06(t *testing.T) {
 }
 
 // A frozen worker comes back after its lease is gone: its job was taken back and run elsewhere, and what the zombie reports is refused.
-func TestZombie_F10_S2_G2_S2_G3_S2_P5(t *testing.T) {
+func TestZombie(t *testing.T) {
+	t.Attr("proves", "F10 S2-G2 S2-G3 S2-P5")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")
@@ -213,7 +219,8 @@ func TestZombie_F10_S2_G2_S2_G3_S2_P5(t *testing.T) {
 }
 
 // Half a lease of standstill means nothing.
-func TestShortFreeze_F11(t *testing.T) {
+func TestShortFreeze(t *testing.T) {
+	t.Attr("proves", "F11")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()
@@ -239,7 +246,9 @@ func TestShortFreeze_F11(t *testing.T) {
 }
 
 // Retries exhausted by crashes and by hanging: the dead letter says so.
-func TestRetriesExhausted_S2_T2_S2_S8_S0_P1_T_4_T_7(t *testing.T) {
+func TestRetriesExhausted(t *testing.T) {
+	t.Attr("proves", "S2-T2 S2-S8 S0-P1 T-4 T-7")
+	t.Parallel()
 	for _, tc := range []struct{ name, body, cause string }{
 		{"by crash S2-N5", `{"type":"CRASH","payload":{"afterMs":50}}`, "HEARTBEAT_STOPPED"},
 		{"by hang S2-N6", `{"type":"HANG","payload":{"forMs":3000}}`, "MAX_TIME_EXCEEDED"},
@@ -310,7 +319,8 @@ func line(text, word string) string {
 }
 
 // A handler that fails is retried after its tier's backoff, and then a dead letter with its own cause and words.
-func TestHandlerFails_S2_G8_S1_S3_S4_S4(t *testing.T) {
+func TestHandlerFails(t *testing.T) {
+	t.Attr("proves", "S2-G8 S1-S3 S4-S4")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()

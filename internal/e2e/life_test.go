@@ -19,7 +19,8 @@ var (
 )
 
 // The first five minutes: the server with nothing configured, submit, poll.
-func TestFirstJob_S2_P1_S2_P15_S2_P16_S2_N12_S0_P10_S2_S6(t *testing.T) {
+func TestFirstJob(t *testing.T) {
+	t.Attr("proves", "S2-P1 S2-P15 S2-P16 S2-N12 S0-P10 S2-S6")
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	t.Run("miniredis and sqlite", func(t *testing.T) {
@@ -86,7 +87,8 @@ func firstJob(t *testing.T, s *server) string {
 }
 
 // What a restart of the embedded mode keeps is what its banner says: results, not waiting jobs; and one folder has one owner.
-func TestEmbeddedRestart_S2_P11(t *testing.T) {
+func TestEmbeddedRestart(t *testing.T) {
+	t.Attr("proves", "S2-P11")
 	t.Parallel()
 	bin, dir := testkit.BuildTierq(t), t.TempDir()
 	env := []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + dir}
@@ -110,7 +112,8 @@ func TestEmbeddedRestart_S2_P11(t *testing.T) {
 }
 
 // A port that is taken is an error that names the setting.
-func TestPortTaken_S2_N15(t *testing.T) {
+func TestPortTaken(t *testing.T) {
+	t.Attr("proves", "S2-N15")
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	s := startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir())

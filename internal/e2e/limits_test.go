@@ -11,7 +11,8 @@ import (
 )
 
 // A payload of the largest size is taken and run, one byte more is refused and leaves nothing behind.
-func TestPayloadAtItsLimit_F49(t *testing.T) {
+func TestPayloadAtItsLimit(t *testing.T) {
+	t.Attr("proves", "F49")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()
@@ -32,7 +33,8 @@ func TestPayloadAtItsLimit_F49(t *testing.T) {
 }
 
 // A result of 50 MB ends its job at once, whatever retries it has; the largest one is kept whole.
-func TestResultTooLarge_F50(t *testing.T) {
+func TestResultTooLarge(t *testing.T) {
+	t.Attr("proves", "F50")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()

@@ -15,7 +15,8 @@ import (
 
 // Whatever callers put into their requests, a record of the log stays one line, and its control characters are spelled out: at the level that
 // says most, in both formats.
-func TestLogInjection_A54(t *testing.T) {
+func TestLogInjection(t *testing.T) {
+	t.Attr("proves", "A54")
 	t.Parallel()
 	const evil = "x\r\nlevel=ERROR msg=\"all is lost\"\r\n{\"level\":\"ERROR\",\"msg\":\"all is lost\"}\x1b[31m\x1b]0;title\x07\x00\u009b1m"
 	quoted, err := json.Marshal(evil)

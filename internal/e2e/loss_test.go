@@ -12,7 +12,9 @@ import (
 
 // Redis loses everything, and there is no journal: what was accepted is lost, and each process says so and counts it. What the worker had in hand is fenced: it
 // changes nothing, not even under the ids that nobody knows any more; and work goes on.
-func TestLossIsCounted_F19(t *testing.T) {
+func TestLossIsCounted(t *testing.T) {
+	t.Attr("proves", "F19")
+	t.Parallel()
 	for _, loss := range []string{"FLUSHALL", "restarted empty"} {
 		t.Run(loss, func(t *testing.T) {
 			t.Parallel()

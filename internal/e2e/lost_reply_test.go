@@ -12,8 +12,9 @@ import (
 )
 
 // A server whose Redis executes a call and never answers it, once per script that a running server sends: every job still runs once and
-// ends once. (The others are in TestReplyLost_F27_S4_P3 of the queue.)
-func TestLostReplies_F27_S4_P3(t *testing.T) {
+// ends once. (The others are in TestReplyLost of the queue.)
+func TestLostReplies(t *testing.T) {
+	t.Attr("proves", "F27 S4-P3")
 	t.Parallel()
 	c := newCluster(t)
 	proxy := testkit.NewProxy(t, c.redis.Addr())

@@ -143,7 +143,8 @@ func readMail(t *testing.T, text string) (subject string, header netmail.Header,
 }
 
 // Mail goes out over a real mail server, under one Message-ID however often it is tried; EMAIL is the same job type by another name.
-func TestMailIsSent_S1_P4_S0_P12(t *testing.T) {
+func TestMailIsSent(t *testing.T) {
+	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()
 	c := newCluster(t)
 	o, url := newOffice(t, 1)
@@ -189,7 +190,8 @@ func TestMailIsSent_S1_P4_S0_P12(t *testing.T) {
 
 // The example of a service that uses tierq, as it is shipped: a transfer makes one mail, also when it is sent again, and when the bank dies and
 // is told of the same transfer once more. Without a mail server the mail is a file.
-func TestBankExample_S1_P7_S1_P6_S1_P4(t *testing.T) {
+func TestBankExample(t *testing.T) {
+	t.Attr("proves", "S1-P7 S1-P6 S1-P4")
 	t.Parallel()
 	c := newCluster(t)
 	dir := t.TempDir()

@@ -41,7 +41,8 @@ func (s *server) list(path, filter string) (all []row) {
 }
 
 // A list over jobs that live and jobs that are archived has each of them once, whoever is asked; a filter takes the words of all seeds.
-func TestLists_S1_E3_S4_E2_S0_E3(t *testing.T) {
+func TestLists(t *testing.T) {
+	t.Attr("proves", "S1-E3 S4-E2 S0-E3")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")
@@ -140,7 +141,8 @@ func TestLists_S1_E3_S4_E2_S0_E3(t *testing.T) {
 }
 
 // 250 dead letters of one cause are brought back by two operators at once; those of another cause stay. Each has one new life, and a dry run none.
-func TestBulkRequeue_S0_E4_S1_E4(t *testing.T) {
+func TestBulkRequeue(t *testing.T) {
+	t.Attr("proves", "S0-E4 S1-E4")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, func(w http.ResponseWriter, _ call, _ int) { w.WriteHeader(http.StatusGone) })

@@ -10,20 +10,22 @@ import (
 	"time"
 )
 
-// 3 server processes, 10,000 jobs, no faults: every handler ran exactly once, one row each.
-func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
+// 3 server processes, thousands of jobs, no faults: every handler ran exactly once, one row each.
+func TestThreeProcesses(t *testing.T) {
+	t.Attr("proves", "F61 S2-P14 S0-P5")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	var servers []*server
 	for range 3 {
 		servers = append(servers, c.start("TIERQ_CAPACITY=100000"))
 	}
 	file := filepath.Join(t.TempDir(), "runs")
-	const jobs = 10_000
+	const jobs = manyJobs
 	ids := make([]string, jobs)
 	var next atomic.Int64
 	var clients sync.WaitGroup
-	for n := range 24 {
+	for n := range 12 {
 		clients.Go(func() {
 			s := servers[n%3]
 			for i := next.Add(1) - 1; i < jobs; i = next.Add(1) - 1 {
@@ -65,7 +67,8 @@ func TestThreeProcesses_F61_S2_P14_S0_P5(t *testing.T) {
 }
 
 // 200 concurrent PAID submits to each of 3 processes at capacity minus one: exactly one of the 600 is accepted.
-func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
+func TestLastPlace(t *testing.T) {
+	t.Attr("proves", "F54 S2-N13 S2-P8 T-5")
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server
@@ -104,7 +107,8 @@ func TestLastPlace_F54_S2_N13_S2_P8_T_5(t *testing.T) {
 }
 
 // A PUBLIC flood leaves room at the door for the better tiers: each is refused at its own share.
-func TestFloodLeavesRoom_A29_S2_G6(t *testing.T) {
+func TestFloodLeavesRoom(t *testing.T) {
+	t.Attr("proves", "A29 S2-G6")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100")

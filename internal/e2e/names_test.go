@@ -28,7 +28,8 @@ func (c *cluster) keys() []string {
 }
 
 // A tier in another spelling makes no key in Redis and no tier, and an Idempotency-Key that looks like a key's pattern names none.
-func TestNamesOfKeys_A10_A58(t *testing.T) {
+func TestNamesOfKeys(t *testing.T) {
+	t.Attr("proves", "A10 A58")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")

@@ -21,6 +21,7 @@ import (
 
 // A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and no connection is left of it.
 func TestRedisLine(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		w    testkit.Weather
@@ -50,7 +51,8 @@ func TestRedisLine(t *testing.T) {
 }
 
 // Answers of Redis break off in their middle, and the connection is reset, for every script a running server sends: all of them were carried out.
-func TestReplyBreaksOff_F31(t *testing.T) {
+func TestReplyBreaksOff(t *testing.T) {
+	t.Attr("proves", "F31")
 	t.Parallel()
 	c := newCluster(t)
 	proxy := testkit.NewProxy(t, c.redis.Addr())
@@ -69,7 +71,8 @@ func TestReplyBreaksOff_F31(t *testing.T) {
 }
 
 // The line to SQL swallows everything: no client notices, and nothing is lost.
-func TestSQLLine_F30(t *testing.T) {
+func TestSQLLine(t *testing.T) {
+	t.Attr("proves", "F30")
 	t.Parallel()
 	c := newCluster(t)
 	cfg, err := mysql.ParseDSN(c.dsn)
@@ -96,8 +99,10 @@ func TestSQLLine_F30(t *testing.T) {
 }
 
 // Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate, nor is anything left.
-func TestClientsHangUp_F55(t *testing.T) {
+func TestClientsHangUp(t *testing.T) {
+	t.Attr("proves", "F55")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	s := c.start()
 	l := c.underLoad(s, 2, 0)

@@ -78,7 +78,8 @@ func prometheus(t *testing.T, targets ...string) (query func(expr string) (strin
 }
 
 // A real Prometheus scrapes two running servers and answers with what ran and what waits; its own tool has nothing to say against the page.
-func TestPrometheusSeesWhatRan_S1_E7_S2_P14(t *testing.T) {
+func TestPrometheusSeesWhatRan(t *testing.T) {
+	t.Attr("proves", "S1-E7 S2-P14")
 	t.Parallel()
 	c := newCluster(t)
 	servers := []*server{c.start("TIERQ_WORKERS=1"), c.start("TIERQ_ROLES=api")}
@@ -165,7 +166,8 @@ func newCollector(t *testing.T) (endpoint string, spans <-chan span) {
 }
 
 // One trace from the caller over the process that took the job and the one that ran it to the receiver of its call: four parties, linked.
-func TestTraceOverProcesses_S2_P14_S4_O2(t *testing.T) {
+func TestTraceOverProcesses(t *testing.T) {
+	t.Attr("proves", "S2-P14 S4-O2")
 	t.Parallel()
 	c := newCluster(t)
 	endpoint, spans := newCollector(t)

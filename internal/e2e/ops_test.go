@@ -8,7 +8,8 @@ import (
 )
 
 // A process that only runs jobs has its metrics and its health on an address of their own, and nothing else there.
-func TestOpsListener_S1_E7(t *testing.T) {
+func TestOpsListener(t *testing.T) {
+	t.Attr("proves", "S1-E7")
 	t.Parallel()
 	c := newCluster(t)
 	api, worker := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=worker,recovery", "TIERQ_OPS_ADDR=127.0.0.1:0")
@@ -43,7 +44,8 @@ func opsBase(t *testing.T, s *server) string {
 
 // Metrics and profiles are in one place: on the API's address for operators; or on one of their own, and then not on the API's. What others can
 // reach wants a key, also of a process that only runs jobs; what only this machine reaches does not.
-func TestOpsPlaces_A28_A50(t *testing.T) {
+func TestOpsPlaces(t *testing.T) {
+	t.Attr("proves", "A28 A50")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api")

@@ -12,7 +12,8 @@ import (
 )
 
 // 300 mixed jobs from 3 clients while no worker runs; then one worker with one slot: PAID, UNPAID, PUBLIC, FIFO inside each.
-func TestOrder_S2_P2_S2_N3_T_3(t *testing.T) {
+func TestOrder(t *testing.T) {
+	t.Attr("proves", "S2-P2 S2-N3 T-3")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")
@@ -69,7 +70,8 @@ func TestOrder_S2_P2_S2_N3_T_3(t *testing.T) {
 }
 
 // A job taken back from a crash comes back at its own place: before those that arrived after it, behind a better tier.
-func TestTakenBackKeepsItsPlace_S2_P3_S2_G10_T_3(t *testing.T) {
+func TestTakenBackKeepsItsPlace(t *testing.T) {
+	t.Attr("proves", "S2-P3 S2-G10 T-3")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")

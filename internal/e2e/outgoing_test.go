@@ -70,7 +70,8 @@ func events(t *testing.T, calls []call) (of map[string]told, tries map[string]in
 
 // Whoever gave a callback URL hears, signed and under an id that stays, how the job ended: of a completed one, of a failed one and of its
 // next life; of a cancelled one nothing. An event that the receiver did not take comes again.
-func TestCallbacks_S4_M1_S4_M3_S4_M4(t *testing.T) {
+func TestCallbacks(t *testing.T) {
+	t.Attr("proves", "S4-M1 S4-M3 S4-M4")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, func(w http.ResponseWriter, c call, before int) {
@@ -116,7 +117,8 @@ func TestCallbacks_S4_M1_S4_M3_S4_M4(t *testing.T) {
 }
 
 // The process that ran a job dies when SQL has the outcome and nobody has heard of it: the callback comes all the same, once.
-func TestCallbackSurvivesKill_F05_S4_M5(t *testing.T) {
+func TestCallbackSurvivesKill(t *testing.T) {
+	t.Attr("proves", "F05 S4-M5")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, nil)
@@ -176,7 +178,8 @@ func TestCallsIntoTheHouse(t *testing.T) {
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 // A webhook through the whole server: signed, within its job's trace; what the receiver answers decides.
-func TestWebhook_S1_P4_S4_O2(t *testing.T) {
+func TestWebhook(t *testing.T) {
+	t.Attr("proves", "S1-P4 S4-O2")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, func(w http.ResponseWriter, c call, before int) {

@@ -45,7 +45,8 @@ func (deaf) Wake()                  {}
 
 // 200 goroutines hold and want the two connections that submits have, so that those are refused; heartbeats, claims and endings have
 // connections of their own and notice nothing.
-func TestHeartbeatsHaveTheirOwnConnections_F32(t *testing.T) {
+func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
+	t.Attr("proves", "F32")
 	t.Parallel()
 	url := testkit.SharedRedisDB(t)
 	clients, err := queue.Connect(url)
@@ -65,7 +66,7 @@ func TestHeartbeatsHaveTheirOwnConnections_F32(t *testing.T) {
 	e := queuetest.Open(t, clients, func(o *queue.Options) { o.HeartbeatInterval = 50 * time.Millisecond })
 	plans := e.Plans.All()
 	for i := range plans {
-		plans[i].HeartbeatTimeout = 500 * time.Millisecond
+		plans[i].HeartbeatTimeout = time.Second
 	}
 	e.Plans.Set(plans)
 	e.PutAll(t, queuetest.Job(job.Public), queuetest.Job(job.Unpaid), queuetest.Job(job.Paid), queuetest.Job(job.Public))
@@ -84,7 +85,7 @@ func TestHeartbeatsHaveTheirOwnConnections_F32(t *testing.T) {
 	registry := job.NewRegistry()
 	job.Handle(registry, queuetest.Job(job.Public).Type, func(ctx context.Context, _ struct{}) (struct{}, error) {
 		select {
-		case <-time.After(3 * time.Second): // six heartbeat timeouts
+		case <-time.After(3 * time.Second): // three heartbeat timeouts
 		case <-ctx.Done():
 		}
 		return struct{}{}, ctx.Err()
@@ -111,7 +112,7 @@ func TestHeartbeatsHaveTheirOwnConnections_F32(t *testing.T) {
 	if s.TotalConns > 2 || s.Timeouts < 100 || refused == 0 {
 		t.Error("the connections for submits were not exhausted")
 	}
-	if n := pulse.calls.Load(); n < 40 || pulse.failed.Load() != 0 {
+	if n := pulse.calls.Load(); n < 15 || pulse.failed.Load() != 0 {
 		t.Errorf("%d heartbeats, %d failed, the slowest took %v", n, pulse.failed.Load(), time.Duration(pulse.slowest.Load()))
 	}
 	if s := pool.Stats(); s.Lost != 0 || s.Failed != 0 || s.Released != 0 {

@@ -75,7 +75,8 @@ func fill(t *testing.T, e *queuetest.Env, n int) (ids []job.ID) {
 // The order of starts over six partitions of one Redis, with the real scripts: strict in each partition; strict over the tiers, for what was
 // accepted before the first claim; and inside a tier out of the global order by a claim's worth, which is counted here. With a small base, where the
 // score is a promise, the order of scores is exact.
-func TestPartitionsOrder_S2_P2_S0_N5(t *testing.T) {
+func TestPartitionsOrder(t *testing.T) {
+	t.Attr("proves", "S2-P2 S0-N5")
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -83,15 +84,21 @@ func TestPartitionsOrder_S2_P2_S0_N5(t *testing.T) {
 	}{{"strict tiers", 10_000_000_000_000}, {"a small base", 300_000}} {
 		t.Run(c.name, func(t *testing.T) {
 			queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.PriorityBase = 6, c.base }, func(t *testing.T, e *queuetest.Env) {
-				for try := range 3 {
-					seen := drainSeen(t, e, 300, fmt.Sprint("try-", try))
-					if seen.slowest < 200*time.Millisecond {
-						inOrder(t, seen, c.base, e.Plans)
+				jobs := int64(300)
+				for try := range 20 {
+					seen := drainSeen(t, e, jobs, fmt.Sprint("try-", try))
+					prompt := seen.slowest < 200*time.Millisecond
+					inOrder(t, seen, c.base, e.Plans, prompt)
+					if prompt {
 						return
 					}
-					// Who is silent that long is left out, for a while, on purpose: the order says nothing then.
+					// A partition that is silent that long is left out for a while, on purpose: the order over all of them says nothing then.
 					t.Logf("a claim took %s: once more", seen.slowest)
+					if try == 2 {
+						jobs = 90 // are claimed so soon that a busy machine seldom comes between
+					}
 				}
+				t.Error("each time a claim took 200 ms and more: the order over partitions was not seen")
 			})
 		})
 	}
@@ -117,8 +124,8 @@ func drainSeen(t *testing.T, e *queuetest.Env, n int64, nonce string) *claimsSee
 	return seen
 }
 
-// inOrder holds the order of claims to what is promised, and counts what is not.
-func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook) {
+// inOrder holds the order of claims to what is promised, over all partitions only where each was prompt, and counts what is not.
+func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, prompt bool) {
 	t.Helper()
 	score := func(l *job.Lease) int64 {
 		plan, _ := plans.Plan(l.Tier)
@@ -136,7 +143,7 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook) {
 		if base > 300_000 {
 			is /= base
 		}
-		if is < worst {
+		if is < worst && prompt {
 			t.Errorf("start %d: %s %s comes behind a worse one", i, l.Tier, l.ID)
 		}
 		worst = max(worst, is)

@@ -60,7 +60,8 @@ func (c *cluster) atRest(within time.Duration, partitions int, want map[string]s
 }
 
 // Two processes over four partitions: 400 jobs of all sorts have each the one outcome that they should, wherever they were.
-func TestFourPartitions_S4_M2(t *testing.T) {
+func TestFourPartitions(t *testing.T) {
+	t.Attr("proves", "S4-M2")
 	t.Parallel()
 	c := newCluster(t)
 	plan := backoffNone
@@ -132,7 +133,8 @@ var backoffNone = map[string]any{"backoff": backoff(0)}
 
 // A capacity of 40 over four partitions is 40 places, whoever asks for them: a submit that one partition has no room for goes to another. A key's
 // submits stay at home, and are refused when that is full.
-func TestCapacityOverPartitions_S2_N13(t *testing.T) {
+func TestCapacityOverPartitions(t *testing.T) {
+	t.Attr("proves", "S2-N13")
 	t.Parallel()
 	c := newCluster(t)
 	var servers []*server

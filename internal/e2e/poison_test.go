@@ -53,7 +53,8 @@ func (v *victim) dies() {
 
 // A job that ends its process, by whatever no recover can stop, is a dead letter after maxRetries + 1 crashes. Jobs that ran beside it lose
 // at most one retry per crash, and those that waited none.
-func TestPoison_F46(t *testing.T) {
+func TestPoison(t *testing.T) {
+	t.Attr("proves", "F46")
 	t.Parallel()
 	victims := []*victim{
 		{how: "kill", code: -1},

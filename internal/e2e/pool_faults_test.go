@@ -14,7 +14,8 @@ import (
 
 // Every process is killed, and none is there for longer than a lease: jobs that waited lose nothing, those that ran lose one retry each, and
 // all are back within the bound of detection.
-func TestEveryProcessKilled_F08(t *testing.T) {
+func TestEveryProcessKilled(t *testing.T) {
+	t.Attr("proves", "F08")
 	t.Parallel()
 	c := newCluster(t)
 	file := filepath.Join(t.TempDir(), "runs")
@@ -88,7 +89,8 @@ func TestEveryProcessKilled_F08(t *testing.T) {
 
 // Processes stand still in the middle of what they owe: a worker that told Redis and not yet SQL, a drainer that told SQL and not yet Redis.
 // Others carry on and finish both when the leases on the outbox run out, and the two, when they move again, change nothing.
-func TestFrozenBookkeepers_F12(t *testing.T) {
+func TestFrozenBookkeepers(t *testing.T) {
+	t.Attr("proves", "F12")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api")
@@ -140,8 +142,10 @@ func TestFrozenBookkeepers_F12(t *testing.T) {
 }
 
 // On one thread, with a collector that never rests and memory for nothing, processes are killed all the time: nothing is lost or doubled.
-func TestKillsInTightQuarters_F58(t *testing.T) {
+func TestKillsInTightQuarters(t *testing.T) {
+	t.Attr("proves", "F58")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	tight := []string{"GOMAXPROCS=1", "GOGC=10", "GOMEMLIMIT=24MiB", "TIERQ_WORKERS=8"}
 	api := c.start(append(tight, "TIERQ_ROLES=api,recovery")...)

@@ -70,7 +70,8 @@ func (c *counter) under(want int64, when string) {
 
 // A quota of five: the sixth job is refused until one has ended. Whatever ends them (success, a cancel, a dead letter, a killed worker's retry),
 // and whoever dies meanwhile, the count comes back to nothing.
-func TestQuotaComesBack_S9_F01(t *testing.T) {
+func TestQuotaComesBack(t *testing.T) {
+	t.Attr("proves", "S9 F01")
 	t.Parallel()
 	c := newCluster(t)
 	roles := "TIERQ_ROLES=api,recovery"
@@ -119,7 +120,8 @@ func TestQuotaComesBack_S9_F01(t *testing.T) {
 
 // A key with a quota of five, by HTTP: the sixth submit is 429, alone or in a batch, and so it is after the server was killed; whatever ends makes room
 // for one more. A repeat of what was accepted is no sixth, and other keys notice nothing.
-func TestQuotaOfAKey_A29(t *testing.T) {
+func TestQuotaOfAKey(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()

@@ -43,7 +43,8 @@ func alone(servers ...*server) bool {
 
 // A key's rate is one for all processes, and for all addresses that it is used from; an address' rate is one for all that it asks, whatever it
 // says of itself.
-func TestRates_A06_A31_A42_S1_P11_S2_P14(t *testing.T) {
+func TestRates(t *testing.T) {
+	t.Attr("proves", "A06 A31 A42 S1-P11 S2-P14")
 	t.Parallel()
 	c := newCluster(t)
 	env := []string{"TIERQ_ROLES=api", "TIERQ_ANONYMOUS_RATE=1"}
@@ -88,7 +89,8 @@ func TestRates_A06_A31_A42_S1_P11_S2_P14(t *testing.T) {
 
 // An address' rate is one for all keys that are used from it, and an entry of a batch counts as a request. Another address behind the same proxy
 // has a rate of its own.
-func TestRates_OfAnAddress_A31(t *testing.T) {
+func TestRates_OfAnAddress(t *testing.T) {
+	t.Attr("proves", "A31")
 	t.Parallel()
 	const rate = 5 // and so many at once
 	s := newCluster(t).start("TIERQ_ADDRESS_RATE=5", "TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_ROLES=api")

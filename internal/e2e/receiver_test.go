@@ -73,3 +73,10 @@ func (r *receiver) of(method, path string) (some []call) {
 	}
 	return some
 }
+
+// forget begins to count calls anew.
+func (r *receiver) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = nil
+}

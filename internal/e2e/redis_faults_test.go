@@ -36,6 +36,7 @@ func again(every time.Duration, do func()) (end func()) {
 
 // What a Redis may do to its clients while it runs: each under load, with a job whose lease spans it.
 func TestRedisMisbehaves(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		out  time.Duration
@@ -207,7 +208,8 @@ func clientsRefused(c *cluster, l *load, out time.Duration) {
 }
 
 // Memory is full and nothing may be evicted: submits are refused, and what runs finishes, is acknowledged and can be cancelled.
-func TestRedisFull_F22(t *testing.T) {
+func TestRedisFull(t *testing.T) {
+	t.Attr("proves", "F22")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_WORKERS=4")
@@ -239,7 +241,8 @@ func TestRedisFull_F22(t *testing.T) {
 }
 
 // Redis refuses writes and takes them again, in turns of a second. The gate does not follow every turn.
-func TestRedisFlaps_F56(t *testing.T) {
+func TestRedisFlaps(t *testing.T) {
+	t.Attr("proves", "F56")
 	t.Parallel()
 	c := newCluster(t)
 	l := c.underLoad(c.start(), 4, 7000)

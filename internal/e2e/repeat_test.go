@@ -12,7 +12,8 @@ import (
 
 // The same submit, sent again under its key to any process, at once, after the end and after Redis forgot the job, is one job that ran once: the
 // answer is its id and how it stands, a poll gives the stored outcome. Another body under that key is refused.
-func TestSubmittedTwice_S4_P1_S4_P2_T_9(t *testing.T) {
+func TestSubmittedTwice(t *testing.T) {
+	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
 	c := newCluster(t)
 	servers := []*server{c.start(), c.start()}
@@ -99,7 +100,8 @@ const (
 )
 
 // A job with a delay, or with a time to run at, does not run before and does run then; until then it is SCHEDULED, and says for when.
-func TestDelayedJobs_T_10_S3_Q2_S3_S2(t *testing.T) {
+func TestDelayedJobs(t *testing.T) {
+	t.Attr("proves", "T-10 S3-Q2 S3-S2")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start()
@@ -132,7 +134,8 @@ func TestDelayedJobs_T_10_S3_Q2_S3_S2(t *testing.T) {
 
 // After a failure a job waits as its tier's plan says, SCHEDULED and with the time of its next attempt; a type that the plan gives no wait is tried
 // again at once.
-func TestBackoff_T_10_S1_P2_S0_N7(t *testing.T) {
+func TestBackoff(t *testing.T) {
+	t.Attr("proves", "T-10 S1-P2 S0-N7")
 	t.Parallel()
 	c := newCluster(t)
 	r := newReceiver(t, func(w http.ResponseWriter, _ call, _ int) { w.WriteHeader(http.StatusBadGateway) })

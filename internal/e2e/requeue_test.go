@@ -15,19 +15,25 @@ import (
 
 // A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for twice at once it
 // has one. Attempts go on counting, and the history has every attempt of both lives.
-func TestRequeue_S0_E4_S1_E4_S0_S7_S1_S5(t *testing.T) {
+func TestRequeue(t *testing.T) {
+	t.Attr("proves", "S0-E4 S1-E4 S0-S7 S1-S5")
 	t.Parallel()
 	for _, when := range []string{"a second after", "a day after"} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t)
-			one, two := c.start("TIERQ_WORKERS=2"), c.start("TIERQ_WORKERS=2")
+			one, two := c.start("TIERQ_ROLES=api,recovery"), c.start("TIERQ_ROLES=api,recovery")
+			worker := c.start("TIERQ_ROLES=worker")
 			id := one.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 			c.settled(20*time.Second, id)
 			if when == "a day after" {
 				if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 {
 					t.Fatal("Redis did not have it")
 				}
+			}
+			// The second life must not end, and so be another dead letter, before the last of the eight has come.
+			if err := worker.Freeze(); err != nil {
+				t.Fatal(err)
 			}
 			var codes [8]int
 			var all sync.WaitGroup
@@ -41,6 +47,9 @@ func TestRequeue_S0_E4_S1_E4_S0_S7_S1_S5(t *testing.T) {
 			slices.Sort(codes[:])
 			if codes[0] != 202 || codes[1] != 409 || codes[7] != 409 {
 				t.Errorf("eight at once: %v, want one 202", codes)
+			}
+			if err := worker.Thaw(); err != nil {
+				t.Fatal(err)
 			}
 			testkit.Eventually(t, 15*time.Second, "the second life has ended", func() (bool, string) {
 				var lives, open int
@@ -65,7 +74,8 @@ func TestRequeue_S0_E4_S1_E4_S0_S7_S1_S5(t *testing.T) {
 }
 
 // A server that dies between the promise of a requeue and its script, or between the script and its mark, loses neither.
-func TestRequeueKilled_S0_S7(t *testing.T) {
+func TestRequeueKilled(t *testing.T) {
+	t.Attr("proves", "S0-S7")
 	t.Parallel()
 	for _, point := range []string{"promise.after", "requeue.after"} {
 		t.Run(point, func(t *testing.T) {
@@ -92,7 +102,8 @@ func TestRequeueKilled_S0_S7(t *testing.T) {
 }
 
 // A requeue is a promise of SQL: a Redis that forgets everything, such as the embedded one when its process is killed, only delays it.
-func TestRequeueOutlivesRedis_F19_S0_P2(t *testing.T) {
+func TestRequeueOutlivesRedis(t *testing.T) {
+	t.Attr("proves", "F19 S0-P2")
 	t.Parallel()
 	bin, dir := testkit.BuildTierq(t), t.TempDir()
 	start := func(slots string) *server {

@@ -13,10 +13,12 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: 10,000 submits are
-// 10,000 jobs, no more and no less.
-func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
+// The SDK against a server whose replies are dropped, whose connections are cut and that is killed and started again: thousands of submits
+// are as many jobs, no more and no less.
+func TestSDKNeverDoubles(t *testing.T) {
+	t.Attr("proves", "S1-P6 F27")
 	t.Parallel()
+	heavy(t)
 	c := newCluster(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)) // a killed server's is not given to anybody else meanwhile
 	settings := []string{"TIERQ_CAPACITY=100000", "TIERQ_WORKERS=32", "TIERQ_ADDR=" + addr}
@@ -27,11 +29,11 @@ func TestSDKNeverDoubles_S1_P6_F27(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	const jobs = 10_000
+	const jobs = manyJobs
 	ids := make([]string, jobs)
 	var next, done atomic.Int64
 	var submitters sync.WaitGroup
-	for range 24 {
+	for range 12 {
 		submitters.Go(func() {
 			for i := next.Add(1) - 1; i < jobs && ctx.Err() == nil; i = next.Add(1) - 1 {
 				id, err := api.Submit(ctx, []sdk.Tier{sdk.Paid, sdk.Unpaid, sdk.Public}[i%3], "SIMULATION", map[string]any{})

@@ -12,7 +12,8 @@ import (
 // What users send in payloads, what becomes of it, keys and addresses are in no line of the log, at its most talkative: not of jobs that are
 // done, that fail with their payload in the error, that run out of time, that are refused, cancelled or requeued; in both modes. (What a LOG step
 // of a SIMULATION is to say, it says: that is what was asked for.)
-func TestNoSecretInTheLog_A11_A47(t *testing.T) {
+func TestNoSecretInTheLog(t *testing.T) {
+	t.Attr("proves", "A11 A47")
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	t.Run("embedded", func(t *testing.T) {

@@ -17,9 +17,13 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-var updateSession = flag.Bool("update", false, "write docs/SESSION.md from what the commands print")
+var updateSession = flag.Bool("update", false, "write the session of docs/CLI.md from what the commands print")
 
-const sessionFile = "../../docs/SESSION.md"
+// The page with the session, and the fence that opens it there.
+const (
+	sessionFile  = "../../docs/CLI.md"
+	sessionFence = "```console\n"
+)
 
 // The terminal session of the docs is typed into a shell, against a real server, and prints what the docs say.
 func TestSession(t *testing.T) {
@@ -41,7 +45,7 @@ func TestSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, _ := strings.Cut(string(page), "```\n")
+	head, rest, _ := strings.Cut(string(page), sessionFence)
 	block, tail, _ := strings.Cut(rest, "```\n")
 	var commands []string
 	for line := range strings.Lines(block) {
@@ -54,7 +58,7 @@ func TestSession(t *testing.T) {
 	}
 	got := strings.ReplaceAll(typed(t, bin, s.base, commands, address), address, "127.0.0.1:9000")
 	if *updateSession {
-		if err := os.WriteFile(sessionFile, []byte(head+"```\n"+got+"```\n"+tail), 0o644); err != nil {
+		if err := os.WriteFile(sessionFile, []byte(head+sessionFence+got+"```\n"+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

@@ -18,7 +18,8 @@ import (
 
 // Other clients have taken nearly all connections of the database, and ours are cut: two servers share what is left. Submits and work go on; a list that
 // finds no connection may be refused, and is answered when it is asked for again.
-func TestSQLConnectionsTaken_F41(t *testing.T) {
+func TestSQLConnectionsTaken(t *testing.T) {
+	t.Attr("proves", "F41")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))
@@ -122,7 +123,8 @@ func cut(ctx context.Context, by *sql.Conn, database string) error {
 }
 
 // The database closes connections that were idle for a second. No client notices.
-func TestSQLConnectionsTimeOut_F42(t *testing.T) {
+func TestSQLConnectionsTimeOut(t *testing.T) {
+	t.Attr("proves", "F42")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))
@@ -162,7 +164,8 @@ func TestSQLConnectionsTimeOut_F42(t *testing.T) {
 
 // The disk of the database is full: it refuses rows, or ends itself. Outcomes wait in Redis, readiness says DEGRADED, submits go on; with room
 // again every row is there, once.
-func TestSQLDiskFull_F44(t *testing.T) {
+func TestSQLDiskFull(t *testing.T) {
+	t.Attr("proves", "F44")
 	t.Parallel()
 	m := testkit.NewMariaDB(t)
 	c := clusterWith(t, m.NewDatabase(t))

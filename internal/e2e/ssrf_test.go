@@ -36,7 +36,8 @@ var calling = []struct{ name, body string }{
 
 // A URL that leads into the house is refused at submit, in every place where a job has one. What is not written in it, its resolved address
 // shows when it is called: the job is given up for good. A proxy is in the environment, and nothing connects, to it or to the house.
-func TestURLsIntoTheHouse_A32_A33_A34_A35_A36_A37_A38_A39_A40_A41(t *testing.T) {
+func TestURLsIntoTheHouse(t *testing.T) {
+	t.Attr("proves", "A32 A33 A34 A35 A36 A37 A38 A39 A40 A41")
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	house, proxy := listenAll(t), listenAll(t)

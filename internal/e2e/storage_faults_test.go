@@ -42,7 +42,8 @@ func aof(t *testing.T, r *testkit.Redis) string {
 }
 
 // Redis is killed again and again while its AOF is synced once a second: what it answered survives, because it was written before.
-func TestRedisKilledAgain_F16(t *testing.T) {
+func TestRedisKilledAgain(t *testing.T) {
+	t.Attr("proves", "F16")
 	t.Parallel()
 	c := clusterOn(t, testkit.NewRedis(t, "--appendfsync", "everysec"), testkit.SharedMariaDB(t))
 	l := c.underLoad(c.start(), 4, 0)
@@ -60,7 +61,8 @@ func TestRedisKilledAgain_F16(t *testing.T) {
 
 // The AOF is damaged in its middle: Redis refuses to start. The server stays, refuses submits and says why; with the file repaired it goes on
 // by itself. What came after the damage is lost, and nothing before it.
-func TestDamagedAOF_F18(t *testing.T) {
+func TestDamagedAOF(t *testing.T) {
+	t.Attr("proves", "F18")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api,recovery")
@@ -127,7 +129,9 @@ func TestDamagedAOF_F18(t *testing.T) {
 
 // The disk of the AOF is full. Synced every second, Redis refuses writes (MISCONF) until there is room; synced always, it ends itself, and is
 // started again. Nothing accepted is lost either way.
-func TestDiskFull_F43(t *testing.T) {
+func TestDiskFull(t *testing.T) {
+	t.Attr("proves", "F43")
+	t.Parallel()
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			t.Parallel()

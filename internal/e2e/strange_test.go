@@ -12,7 +12,8 @@ import (
 
 // Jobs that were edited in Redis by hand while they waited. A payload that is no JSON is a dead letter after one attempt, a type that no process
 // knows after the attempts it has; a head that nobody can read is set aside, and goes on when it is mended. Their neighbours run.
-func TestEditedJobs_F51(t *testing.T) {
+func TestEditedJobs(t *testing.T) {
+	t.Attr("proves", "F51")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")

@@ -16,7 +16,8 @@ import (
 
 // The stores are spoken to over TLS that is verified, or not at all: the server does not start with a store that cannot show the right
 // certificate, nor with settings that would look away, and it names the setting.
-func TestTLSToTheStores_A48(t *testing.T) {
+func TestTLSToTheStores(t *testing.T) {
+	t.Attr("proves", "A48")
 	t.Parallel()
 	ca, stranger, soon, past := testkit.NewAuthority(t), testkit.NewAuthority(t), time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
 	good, over, dir, port := t.TempDir(), t.TempDir(), t.TempDir(), strconv.Itoa(testkit.FreePort(t))

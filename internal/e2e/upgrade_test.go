@@ -3,11 +3,12 @@ package e2e
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // nextVersion builds this tree with other scripts: submit writes one more field, claim reads it and writes another.
@@ -42,17 +43,16 @@ func nextVersion(t *testing.T) string {
 	if err := os.WriteFile(file, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", file, "-tags", "failpoint", "-o", bin, "./cmd/tierq")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build the next version: %v\n%s", err, out)
+	if err := testkit.BuildChanged(t.Context(), bin, file, "failpoint"); err != nil {
+		t.Fatalf("the next version: %v", err)
 	}
 	return bin
 }
 
 // Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version. Both serve side by side,
 // each claims what the other accepted, and no client notices.
-func TestRollingUpgrade_F60(t *testing.T) {
+func TestRollingUpgrade(t *testing.T) {
+	t.Attr("proves", "F60")
 	t.Parallel()
 	c := newCluster(t)
 	old, next := c.bin, nextVersion(t)
@@ -73,17 +73,18 @@ func TestRollingUpgrade_F60(t *testing.T) {
 	var onFirst, onThird hammer
 	stopFirst, stopThird := make(chan struct{}), make(chan struct{})
 	onFirst.run(first, stopFirst, 2, "unpaid", counting(l.file, 5))
-	<-time.After(500 * time.Millisecond)
+	onFirst.accepts(t, 30)
 
 	c.bin = next
 	third := c.start("TIERQ_WORKERS=2")
 	onThird.run(third, stopThird, 2, "unpaid", counting(l.file, 5))
-	<-time.After(2 * time.Second) // the two versions side by side
+	onFirst.accepts(t, 80) // the two versions side by side
+	onThird.accepts(t, 80)
 	leave(first, &onFirst, stopFirst)
 	l.s = third
 	c.bin = old // and one goes back, as an operator would
 	fourth := c.start("TIERQ_WORKERS=2")
-	<-time.After(time.Second)
+	onThird.accepts(t, 60)
 	leave(third, &onThird, stopThird)
 	l.s = fourth
 	if l.h.refused > 0 || len(l.h.unknown) > 0 {

@@ -154,7 +154,8 @@ func TestStreams(t *testing.T) {
 }
 
 // A changed plan reaches every process within 2 s.
-func TestPlansReload_S0_N1(t *testing.T) {
+func TestPlansReload(t *testing.T) {
+	t.Attr("proves", "S0-N1")
 	t.Parallel()
 	c := newCluster(t)
 	one, two := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
@@ -178,7 +179,8 @@ func TestPlansReload_S0_N1(t *testing.T) {
 }
 
 // The process that ran a job answers who waits there from memory: word for word what a poll says, before and after SQL has it.
-func TestLongPoll_SaysWhatAPollSays_S16(t *testing.T) {
+func TestLongPoll_SaysWhatAPollSays(t *testing.T) {
+	t.Attr("proves", "S16")
 	t.Parallel()
 	c := newCluster(t)
 	one := c.start()

@@ -12,7 +12,8 @@ import (
 
 // Three watches look at the same expired jobs, and the frozen worker that holds them beats again just when they are taken back: each job is
 // either kept or taken back once, never both.
-func TestWatchesRaceHeartbeats_F26(t *testing.T) {
+func TestWatchesRaceHeartbeats(t *testing.T) {
+	t.Attr("proves", "F26")
 	t.Parallel()
 	c := newCluster(t)
 	api := c.start("TIERQ_ROLES=api,recovery")

@@ -175,7 +175,8 @@ func (d deaf) Listen(context.Context, func([]job.Event), func()) error {
 }
 
 // Of a store that hangs only so much is asked at once, and whoever leaves is not held longer than a read may take.
-func TestHub_AStoreThatHangs_A24(t *testing.T) {
+func TestHub_AStoreThatHangs(t *testing.T) {
+	t.Attr("proves", "A24")
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, w *world) {
 		free := make(chan struct{})
 		h.Finder = stone(func() { w.mu.Lock(); w.reads++; w.mu.Unlock(); <-free })
@@ -210,7 +211,8 @@ type stone func()
 func (f stone) Find(context.Context, job.ID) (job.Job, error) { f(); return job.Job{}, nil }
 
 // 2,000 requests wait for 40 jobs: one subscription, no goroutine beyond the requests' own but the readers, and few reads.
-func TestHub_ManyWaiters_A24(t *testing.T) {
+func TestHub_ManyWaiters(t *testing.T) {
+	t.Attr("proves", "A24")
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		const waiters, jobs = 2000, 40
 		id := func(n int) job.ID { return job.ID(fmt.Sprintf("019de340-01fe-7a58-be69-567cd7d6b7%02x", n%jobs)) }

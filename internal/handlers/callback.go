@@ -83,14 +83,14 @@ func Callback(o job.Outcome) []byte {
 // it is submitted again, the answer is DUPLICATE. It runs in the tier of the job it tells about, and belongs to the same owner and trace.
 func CallbackSubmission(o job.Outcome) job.Submission {
 	return job.Submission{
-		ID: callbackID(o.ID, o.Generation), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
+		ID: CallbackID(o.ID, o.Generation), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
 		Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID}, Promised: true,
 	}
 }
 
-// callbackID is a UUIDv7 with the time and the partition of the job's own id. Its other 66 bits are a hash of job and generation, so that it
-// is another id than any that is minted at random.
-func callbackID(id job.ID, generation int) job.ID {
+// CallbackID is the id of the job that tells of an outcome: a UUIDv7 with the time and the partition of the job's own id. Its other 66 bits are a
+// hash of job and generation, so that it is another id than any that is minted at random.
+func CallbackID(id job.ID, generation int) job.ID {
 	var u [16]byte
 	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // an outcome's id is one
 	sum := sha256.Sum256([]byte("callback " + string(id) + " " + strconv.Itoa(generation)))

@@ -45,7 +45,8 @@ func decoded(t *testing.T, text []byte) (e map[string]any) {
 }
 
 // A dead letter's event has the job's id, the reason, the final count of retries and the time.
-func TestCallback_S4_M1_S4_M3_S4_M4(t *testing.T) {
+func TestCallback(t *testing.T) {
+	t.Attr("proves", "S4-M1 S4-M3 S4-M4")
 	for _, status := range []job.Status{job.Failed, job.NeedDiscard} {
 		id, url, e := eventOf(t, ended(status))
 		want := map[string]any{
@@ -87,7 +88,8 @@ func TestCallback_S4_M1_S4_M3_S4_M4(t *testing.T) {
 	}
 }
 
-func TestCallbackSubmission_S4_M4(t *testing.T) {
+func TestCallbackSubmission(t *testing.T) {
+	t.Attr("proves", "S4-M4")
 	o := ended(job.Failed)
 	s := CallbackSubmission(o)
 	if s.Tier != job.Public || s.Type != "CALLBACK" || s.Owner != "the-owner" || s.TraceID != "the-trace" ||
@@ -119,7 +121,8 @@ func TestCallbackSubmission_S4_M4(t *testing.T) {
 	}
 }
 
-func TestCallbackIsSent_S4_M3(t *testing.T) {
+func TestCallbackIsSent(t *testing.T) {
+	t.Attr("proves", "S4-M3")
 	status := http.StatusOK
 	url, last := listen(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
 	r := outgoingTypes(wire{})

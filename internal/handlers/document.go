@@ -17,6 +17,9 @@ const (
 	maxEndpoints   = 20
 	maxEndpointURL = 512 // bytes
 	maxDocumentID  = 200 // bytes
+
+	defaultUntil = 24 * 60 * 60     // seconds
+	maxUntil     = 7 * 24 * 60 * 60 // seconds
 )
 
 // Forward is the payload of a FORWARD_DOCUMENT job: a document that goes to each endpoint. Of an endpoint E two URLs are called:
@@ -28,11 +31,15 @@ type Forward struct {
 	ContentType string          `json:"contentType"`
 	Body        json.RawMessage `json:"body"` // any JSON value
 	Endpoints   []string        `json:"endpoints"`
+
+	Until        DocStatus `json:"until,omitempty"`        // SUBMITTED, the default, or MANAGED: what an endpoint must say before it is done with
+	UntilSeconds int       `json:"untilSeconds,omitempty"` // how long MANAGED is waited for; 0 = defaultUntil
 }
 
 // Forwarded is the result: how each endpoint ended, in the payload's order.
 type Forwarded struct {
 	Endpoints []Endpoint `json:"endpoints"`
+	Note      string     `json:"note,omitempty"` // some rejected it: shown in lists, see job.NoteOf
 }
 
 // Endpoint is one endpoint's end: MANAGED, SUBMITTED or REJECTED. Detail is its own words, or what it answered.
@@ -59,6 +66,14 @@ func (f *Forward) Validate() error {
 	}
 	if f.Body == nil {
 		bad("body", "is missing")
+	}
+	switch {
+	case f.Until != "" && f.Until != docSubmitted && f.Until != docManaged:
+		bad("until", "is not SUBMITTED or MANAGED")
+	case f.UntilSeconds < 0 || f.UntilSeconds > maxUntil:
+		bad("untilSeconds", "is not in 1..%d", maxUntil)
+	case f.UntilSeconds != 0 && f.Until != docManaged:
+		bad("untilSeconds", "goes with \"until\": \"MANAGED\" only")
 	}
 	if n := len(f.Endpoints); n < 1 || n > maxEndpoints {
 		bad("endpoints", "are %d, not 1..%d", n, maxEndpoints)

@@ -54,7 +54,7 @@ func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 	case ctx.Err() != nil:
 		return Forwarded{}, context.Cause(ctx)
 	}
-	out, err := forwarded(in, steps)
+	out, err := forwarded(in, steps, run.StartedAt.Sub(run.FirstTriedAt))
 	if err != nil && unsaved != nil { // the store was away: whoever goes on looks everything up again
 		return out, errors.Join(err, unsaved)
 	}
@@ -85,6 +85,7 @@ func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before s
 	now := o.call(ctx, endpoint, Request{Method: http.MethodGet, URL: lookupURL(endpoint, in.DocumentID)}, lookedUp)
 	switch {
 	case before.Status == docSubmitted && now.Status != docManaged && now.Status != docRejected:
+		before.wait = now.wait
 		return before // it has the document: what it does not say yet takes nothing away from that
 	case now.Status != docUnknown:
 		return now
@@ -133,34 +134,81 @@ func save(ctx context.Context, steps []step) error {
 	return nil
 }
 
-// forwarded is what the steps mean for the job:
+// forwarded is what the steps mean for the job, waited after its first attempt began:
 //
 //	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are TRY_AGAIN_LATER, when they ask
 //	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs nothing
+//	some SUBMITTED          with "until": "MANAGED" only: later, ever more rarely; at the bound permanent: FAILED
 //	all REJECTED            permanent: FAILED
-//	otherwise               COMPLETED with every endpoint's status: some may be REJECTED
-func forwarded(in Forward, steps []step) (Forwarded, error) {
-	var wait time.Duration
+//	otherwise               COMPLETED with every endpoint's status: some may be REJECTED, which the note says
+func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error) {
 	of := map[DocStatus][]string{}
+	var busy, wait time.Duration // what those ask for that are busy, and any
 	out := Forwarded{Endpoints: make([]Endpoint, len(steps))}
 	for i, s := range steps {
-		wait = max(wait, s.wait)
+		if wait = max(wait, s.wait); s.Status == docBusy {
+			busy = max(busy, s.wait)
+		}
 		of[s.Status] = append(of[s.Status], hostOf(in.Endpoints[i])+" "+s.Said)
 		out.Endpoints[i] = Endpoint{URL: in.Endpoints[i], Status: s.Status, Detail: s.Detail}
 		if s.Detail == "" {
 			out.Endpoints[i].Detail = s.Said
 		}
 	}
-	failed := fmt.Errorf("%d of %d endpoints failed: %s", len(of[docFailed]), len(steps), strings.Join(of[docFailed], "; "))
+	some := func(status DocStatus, verb string) string {
+		return fmt.Sprintf("%d of %d endpoints %s: %s", len(of[status]), len(steps), verb, strings.Join(of[status], "; "))
+	}
+	failed := errors.New(some(docFailed, "failed"))
+	waits := in.Until == docManaged && len(of[docSubmitted]) > 0
 	switch {
-	case len(of[docFailed]) > 0 && wait > 0:
-		return Forwarded{}, job.RetryAfter(wait, failed)
+	case len(of[docFailed]) > 0 && busy > 0:
+		return Forwarded{}, job.RetryAfter(busy, failed)
 	case len(of[docFailed]) > 0:
 		return Forwarded{}, failed
-	case wait > 0:
-		return Forwarded{}, job.Later(wait)
+	case busy > 0 && waits:
+		why := some(docBusy, "say TRY_AGAIN_LATER") + "; " + some(docSubmitted, "say SUBMITTED")
+		return Forwarded{}, job.LaterBecause(max(busy, in.nextLook(waited, wait)), why)
+	case busy > 0:
+		return Forwarded{}, job.LaterBecause(busy, some(docBusy, "say TRY_AGAIN_LATER"))
+	case waits && waited < in.patience():
+		return Forwarded{}, job.LaterBecause(in.nextLook(waited, wait), some(docSubmitted, "say SUBMITTED"))
+	case waits:
+		return Forwarded{}, job.Permanent(errors.New(some(docSubmitted, "still say SUBMITTED after "+waited.Round(time.Second).String())))
 	case len(of[docRejected]) == len(steps):
 		return Forwarded{}, job.Permanent(fmt.Errorf("every endpoint rejects the document: %s", strings.Join(of[docRejected], "; ")))
+	case len(of[docRejected]) > 0:
+		out.Note = cut(rejectedBy(in, steps), job.MaxNote)
 	}
 	return out, nil
+}
+
+// rejectedBy says which endpoints rejected the document.
+func rejectedBy(in Forward, steps []step) string {
+	var hosts []string
+	for i, s := range steps {
+		if s.Status == docRejected {
+			hosts = append(hosts, hostOf(in.Endpoints[i]))
+		}
+	}
+	return fmt.Sprintf("rejected by %d of %d endpoints: %s", len(hosts), len(steps), strings.Join(hosts, ", "))
+}
+
+// firstLook and rarestLook bound how long a document that was received is left alone before it is looked at again.
+const (
+	firstLook  = time.Second
+	rarestLook = 5 * time.Minute
+)
+
+// nextLook is in how long those that say SUBMITTED are looked at again: after as long as the job waits already, so that the pauses double, or
+// when an endpoint asked for it; and once more at the bound, behind which it is 0.
+func (f *Forward) nextLook(waited, asked time.Duration) time.Duration {
+	return min(max(firstLook, min(waited, rarestLook), asked), max(f.patience()-waited, 0))
+}
+
+// patience is how long the job waits for MANAGED.
+func (f *Forward) patience() time.Duration {
+	if f.UntilSeconds == 0 {
+		return defaultUntil * time.Second
+	}
+	return time.Duration(f.UntilSeconds) * time.Second
 }

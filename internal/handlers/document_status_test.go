@@ -13,7 +13,8 @@ import (
 )
 
 // The whole table of lookedUp and submitted.
-func TestDocStatuses_S3_S5_S3_S6_S3_S7_S3_S8_S3_S9_S3_S10(t *testing.T) {
+func TestDocStatuses(t *testing.T) {
+	t.Attr("proves", "S3-S5 S3-S6 S3-S7 S3-S8 S3-S9 S3-S10")
 	const said = `{"status":"%s","detail":"words"}`
 	for _, c := range []struct {
 		status          int
@@ -75,7 +76,8 @@ func TestDocStatuses_S3_S5_S3_S6_S3_S7_S3_S8_S3_S9_S3_S10(t *testing.T) {
 	}
 }
 
-func TestForwardRefuses_S3_I13(t *testing.T) {
+func TestForwardRefuses(t *testing.T) {
+	t.Attr("proves", "S3-I13")
 	r := outgoingTypes(wire{closed: func(url string) error {
 		if strings.Contains(url, "private") {
 			return errors.New("leads inside")
@@ -130,7 +132,8 @@ func TestForwardRefuses_S3_I13(t *testing.T) {
 }
 
 // A checkpoint of the largest job fits.
-func TestForwardCheckpointFits_S3_I13(t *testing.T) {
+func TestForwardCheckpointFits(t *testing.T) {
+	t.Attr("proves", "S3-I13")
 	steps := make([]step, maxEndpoints)
 	for i := range steps {
 		steps[i] = step{Status: docBusy, Said: line(strings.Repeat("\"", 300)), Detail: line(strings.Repeat("<\\", 300))}

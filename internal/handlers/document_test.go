@@ -97,6 +97,9 @@ type delivery struct {
 	saved []byte
 	save  func(context.Context, []byte) error // nil = works
 	saves int
+
+	waited time.Duration // since the job's first attempt
+	note   string        // of the last result
 }
 
 func deliver(t *testing.T, to ...*downstream) *delivery {
@@ -108,6 +111,8 @@ func deliver(t *testing.T, to ...*downstream) *delivery {
 	return d
 }
 
+var firstTried = time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC)
+
 // attempt runs the handler once and returns the endpoints' statuses.
 func (d *delivery) attempt() (string, error) {
 	d.t.Helper()
@@ -115,7 +120,7 @@ func (d *delivery) attempt() (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	run := job.Run{ID: theJob, Attempt: 1, Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
+	run := job.Run{ID: theJob, Attempt: 1, FirstTriedAt: firstTried, StartedAt: firstTried.Add(d.waited), Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
 		d.saves++
 		if d.save != nil {
 			return d.save(ctx, text)
@@ -131,6 +136,7 @@ func (d *delivery) attempt() (string, error) {
 	if err := json.Unmarshal(result, &out); err != nil {
 		d.t.Fatal(err)
 	}
+	d.note = out.Note
 	var statuses []string
 	for i, e := range out.Endpoints {
 		if e.URL != d.in.Endpoints[i] {
@@ -142,7 +148,8 @@ func (d *delivery) attempt() (string, error) {
 }
 
 // One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets the document twice.
-func TestForward_S3_I13_S3_I14_S3_Q5_S3_I3_S3_I11_S3_S9_S3_S13(t *testing.T) {
+func TestForward(t *testing.T) {
+	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3 S3-I11 S3-S9 S3-S13")
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(201, `{"status":"MANAGED"}`)})
 	busy := endpoint(t, &downstream{lookup: unknownThere, after: "90", submit: func(call int) (int, string) {
 		if call == 0 {
@@ -169,7 +176,8 @@ func TestForward_S3_I13_S3_I14_S3_Q5_S3_I3_S3_I11_S3_S9_S3_S13(t *testing.T) {
 }
 
 // A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the lookups tell.
-func TestForwardAfterCrash_S3_I14(t *testing.T) {
+func TestForwardAfterCrash(t *testing.T) {
+	t.Attr("proves", "S3-I14")
 	crash := errors.New("the process died")
 	for _, keeps := range []int{0, 1, 2} { // saves that reach the store before the crash
 		got := make(chan struct{}, 10)
@@ -206,7 +214,8 @@ func TestForwardAfterCrash_S3_I14(t *testing.T) {
 }
 
 // What an endpoint knows already is not submitted; what it acknowledged is only looked up.
-func TestForwardLooksUpFirst_S3_I14_S3_S5_S3_S7_S3_S8(t *testing.T) {
+func TestForwardLooksUpFirst(t *testing.T) {
+	t.Attr("proves", "S3-I14 S3-S5 S3-S7 S3-S8")
 	has := endpoint(t, &downstream{lookup: always(200, `{"status":"MANAGED"}`)})
 	has2 := endpoint(t, &downstream{lookup: always(200, `{"status":"queued"}`)})
 	lost := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
@@ -226,7 +235,8 @@ func TestForwardLooksUpFirst_S3_I14_S3_S5_S3_S7_S3_S8(t *testing.T) {
 	}
 }
 
-func TestForwardFails_S3_S6_S3_S10_S3_S13(t *testing.T) {
+func TestForwardFails(t *testing.T) {
+	t.Attr("proves", "S3-S6 S3-S10 S3-S13")
 	down := endpoint(t, &downstream{lookup: unknownThere, submit: always(502, "")})
 	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
 	refuses := endpoint(t, &downstream{lookup: unknownThere, submit: always(400, "")})

@@ -37,7 +37,8 @@ func mailRegistry(p *post) *job.Registry {
 }
 
 // One handler per type, found by the job's type; a type may have two names.
-func TestSendEmail_S0_P7_S0_P12_S1_P4_S1_P5_S1_P10(t *testing.T) {
+func TestSendEmail(t *testing.T) {
+	t.Attr("proves", "S0-P7 S0-P12 S1-P4 S1-P5 S1-P10")
 	for _, typ := range []string{"SEND_EMAIL", "EMAIL"} {
 		var p post
 		r := mailRegistry(&p)
@@ -93,7 +94,8 @@ func TestSendEmailOutcomes(t *testing.T) {
 }
 
 // A55, A56: nothing of a payload can become a header, a command or a second recipient.
-func TestSendEmailRefuses_A55_A56(t *testing.T) {
+func TestSendEmailRefuses(t *testing.T) {
+	t.Attr("proves", "A55 A56")
 	with := func(to, subject string) string { return fmt.Sprintf(`{"to":%s,"subject":%s,"body":"b"}`, to, subject) }
 	many := `["` + strings.Join(strings.Split(strings.Repeat("a@h ", 51), " ")[:51], `","`) + `"]`
 	for _, c := range []struct{ name, payload, field string }{

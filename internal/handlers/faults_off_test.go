@@ -23,6 +23,7 @@ func TestServedTypes(t *testing.T) {
 
 // The tagged build is tested from here too, so that a plain "go test ./..." covers it.
 func TestTaggedBuild(t *testing.T) {
+	t.Parallel()
 	tagged := filepath.Join(t.TempDir(), "tagged.test")
 	if out, err := exec.Command("go", "test", "-c", "-tags", "failpoint", "-o", tagged, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build with the tag: %v\n%s", err, out)

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 }
 
 // Each poison ends the process, past every recover, and leaves evidence.
-func TestCrashEndsTheProcess_F46(t *testing.T) {
+func TestCrashEndsTheProcess(t *testing.T) {
+	t.Attr("proves", "F46")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 )
 
 // Whatever an endpoint answers, what is kept of it is small, can be shown, and steers the job no further than the contract says.
-func FuzzAnswers_A52(f *testing.F) {
+func FuzzAnswers(f *testing.F) {
+	f.Attr("proves", "A52")
 	known := []DocStatus{docManaged, docSubmitted, docRejected, docBusy, docFailed, docUnknown}
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	fuzz.Text(f, func(t *testing.T, text string) {

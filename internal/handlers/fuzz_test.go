@@ -64,7 +64,8 @@ func readAs[T any](t *testing.T, payload string) (in T) {
 }
 
 // Steps that were taken are within their bounds, and are taken again as they are written.
-func FuzzSimulation_A61(f *testing.F) {
+func FuzzSimulation(f *testing.F) {
+	f.Attr("proves", "A61")
 	r := job.NewRegistry()
 	Register(r)
 	payloadTarget(f, r, "SIMULATION", func(t *testing.T, payload string) {
@@ -100,7 +101,8 @@ func FuzzSimulation_A61(f *testing.F) {
 }
 
 // A webhook that was taken becomes one request: to the URL's host, with the user's headers and no others of his making.
-func FuzzWebhook_A37_A38_A39_A54(f *testing.F) {
+func FuzzWebhook(f *testing.F) {
+	f.Attr("proves", "A37 A38 A39 A54")
 	payloadTarget(f, outgoingTypes(wire{}), "SEND_WEBHOOK", func(t *testing.T, payload string) {
 		in := readAs[Webhook](t, payload)
 		u, err := job.ReadURL(in.URL)
@@ -134,7 +136,8 @@ func FuzzWebhook_A37_A38_A39_A54(f *testing.F) {
 }
 
 // A mail that was taken goes to plain addresses, with a subject of one line.
-func FuzzEmail_A55(f *testing.F) {
+func FuzzEmail(f *testing.F) {
+	f.Attr("proves", "A55")
 	r := job.NewRegistry()
 	RegisterMail(r, nil)
 	payloadTarget(f, r, "SEND_EMAIL", func(t *testing.T, payload string) {
@@ -165,7 +168,8 @@ func FuzzEmail_A55(f *testing.F) {
 }
 
 // A document that was taken is laid out, or is known to be too long: within bounds either way.
-func FuzzDocument_A23(f *testing.F) {
+func FuzzDocument(f *testing.F) {
+	f.Attr("proves", "A23")
 	r := job.NewRegistry()
 	RegisterDocuments(r, nil, nil)
 	payloadTarget(f, r, "GENERATE_PDF", func(t *testing.T, payload string) {
@@ -186,7 +190,8 @@ func FuzzDocument_A23(f *testing.F) {
 }
 
 // The window of a report that was taken has a beginning before its end, and is a month at most.
-func FuzzReport_A21(f *testing.F) {
+func FuzzReport(f *testing.F) {
+	f.Attr("proves", "A21")
 	r := job.NewRegistry()
 	RegisterDocuments(r, nil, nil)
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -202,7 +207,8 @@ func FuzzReport_A21(f *testing.F) {
 }
 
 // A document to forward that was taken is asked for under a path that says its id, at the hosts that were named.
-func FuzzForward_A38_A39(f *testing.F) {
+func FuzzForward(f *testing.F) {
+	f.Attr("proves", "A38 A39")
 	payloadTarget(f, outgoingTypes(wire{}), "FORWARD_DOCUMENT", func(t *testing.T, payload string) {
 		in := readAs[Forward](t, payload)
 		for _, e := range in.Endpoints {

@@ -48,6 +48,9 @@ func RegisterDocuments(r *job.Registry, a Artifacts, t Tallies) {
 	job.Handle(r, "REPORT", func(ctx context.Context, in Report) (Made, error) { return report(ctx, a, t, in) })
 }
 
+// MakesFiles says whether jobs of a type may have made a file.
+func MakesFiles(jobType string) bool { return jobType == "GENERATE_PDF" || jobType == "REPORT" }
+
 const pdfType = "application/pdf"
 
 func generate(ctx context.Context, a Artifacts, d Document) (Made, error) {

@@ -9,7 +9,8 @@ import (
 )
 
 // A23: a document that asks for too much is refused, at submit where that can be known.
-func TestPDFRefuses_S1_P4_A23(t *testing.T) {
+func TestPDFRefuses(t *testing.T) {
+	t.Attr("proves", "S1-P4 A23")
 	table := func(header, rows any) map[string]any {
 		return map[string]any{"title": "t", "table": map[string]any{"header": header, "rows": rows}}
 	}

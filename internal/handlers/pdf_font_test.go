@@ -1,15 +1,77 @@
 package handlers
 
 import (
+	"bytes"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/gofont/goregular"
 	"golang.org/x/image/font/sfnt"
 	"golang.org/x/image/math/fixed"
 )
+
+// goFont is the regular font as another implementation reads it.
+func goFont(t *testing.T) *sfnt.Font {
+	t.Helper()
+	f, err := sfnt.Parse(regularFont)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// The font files are those that golang.org/x/image brings, and another implementation finds the same characters in them.
+func TestFonts(t *testing.T) {
+	if !bytes.Equal(regularFont, goregular.TTF) || !bytes.Equal(boldFont, gobold.TTF) {
+		t.Error("the font files are not those of golang.org/x/image")
+	}
+	for name, file := range map[string][]byte{"regular": regularFont, "bold": boldFont} {
+		ours, err := readLetters(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := sfnt.Parse(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b sfnt.Buffer
+		n := 0
+		for c := rune(0); c < 0x20000; c++ {
+			glyph, err := theirs.GlyphIndex(&b, c)
+			if err != nil || ours[c] != (glyph != 0) {
+				t.Errorf("%s: %q has glyph %d, and we say %v (%v)", name, c, glyph, ours[c], err)
+			}
+			if ours[c] {
+				n++
+			}
+		}
+		if n < 600 || len(ours) != n {
+			t.Errorf("%s: %d characters of %d", name, n, len(ours))
+		}
+	}
+}
+
+// A file that is damaged is an error, wherever it was cut.
+func TestFontsDamaged(t *testing.T) {
+	table, err := fontTable(regularFont, "cmap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 400 {
+		if _, err := readLetters(regularFont[:n]); err == nil {
+			t.Errorf("%d bytes are a font", n)
+		}
+	}
+	for n := 14; n < 200; n++ { // of the first map
+		at := int(u32(table[8:]))
+		if l, err := readFormat4(table[at : at+n]); err == nil {
+			t.Errorf("%d bytes are a map of %d characters", n, len(l))
+		}
+	}
+}
 
 // outline is how a font draws a glyph.
 func outline(t *testing.T, f *sfnt.Font, glyph sfnt.GlyphIndex) []sfnt.Segment {
@@ -23,7 +85,8 @@ func outline(t *testing.T, f *sfnt.Font, glyph sfnt.GlyphIndex) []sfnt.Segment {
 }
 
 // The font in the file draws for every character what the whole font draws for it.
-func TestPDFGlyphs_S1_P4(t *testing.T) {
+func TestPDFGlyphs(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	const text = "AzŁźßΩжЖ№€≤�"
 	var s shelf
 	if _, err := s.make(t.Context(), "GENERATE_PDF", document(t, map[string]any{"title": "x", "paragraphs": []string{text}}), nil); err != nil {
@@ -51,12 +114,12 @@ func TestPDFGlyphs_S1_P4(t *testing.T) {
 		}
 		for _, c := range text {
 			var b sfnt.Buffer
-			whole, err := goFont().GlyphIndex(&b, c)
+			whole, err := goFont(t).GlyphIndex(&b, c)
 			if err != nil {
 				t.Fatal(err)
 			}
 			part := sfnt.GlyphIndex(glyphs[2*c])<<8 | sfnt.GlyphIndex(glyphs[2*c+1])
-			if part == 0 || !slices.Equal(outline(t, embedded, part), outline(t, goFont(), whole)) {
+			if part == 0 || !slices.Equal(outline(t, embedded, part), outline(t, goFont(t), whole)) {
 				t.Errorf("%c is drawn by glyph %d, which differs", c, part)
 			}
 			checked++
@@ -74,8 +137,9 @@ func TestBoldCovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b sfnt.Buffer
+	whole := goFont(t)
 	for c := rune(' '); c < 0x10000; c++ {
-		plain, err := goFont().GlyphIndex(&b, c)
+		plain, err := whole.GlyphIndex(&b, c)
 		if err != nil {
 			t.Fatal(err)
 		}

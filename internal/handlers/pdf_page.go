@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"codeberg.org/go-pdf/fpdf"
-	"golang.org/x/image/font/gofont/gobold"
-	"golang.org/x/image/font/gofont/goregular"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -73,8 +71,8 @@ func newSheet(ctx context.Context, d Document, date time.Time) *sheet {
 	pdf.SetTitle(printable(d.Title), true)
 	pdf.SetAutoPageBreak(false, 0)
 	// Copies: the fonts belong to the whole process.
-	pdf.AddUTF8FontFromBytes("go", string(regular), slices.Clone(goregular.TTF))
-	pdf.AddUTF8FontFromBytes("go", string(bold), slices.Clone(gobold.TTF))
+	pdf.AddUTF8FontFromBytes("go", string(regular), slices.Clone(regularFont))
+	pdf.AddUTF8FontFromBytes("go", string(bold), slices.Clone(boldFont))
 	wide, high := pdf.GetPageSize()
 	return &sheet{
 		ctx: ctx, pdf: pdf, width: wide - 2*margin, bottom: high - margin,

@@ -100,7 +100,8 @@ func document(t *testing.T, d map[string]any) []byte {
 	return text
 }
 
-func TestGeneratePDF_S1_P4(t *testing.T) {
+func TestGeneratePDF(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	payload := document(t, map[string]any{
 		"title":      "Überweisung № 7 (Łódź)",
 		"paragraphs": []string{"Grüße an Ελλάδα и Москва: 5 € ≤ „zehn“.", "漢字 😀 \\ (a) ) \r\nu\u0308ber\tall"},
@@ -144,7 +145,8 @@ func TestGeneratePDF_S1_P4(t *testing.T) {
 }
 
 // A row or a header that goes on at the next page, a table of many columns, a document without anything but its title.
-func TestPDFPages_S1_P4(t *testing.T) {
+func TestPDFPages(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	t.Run("long table", func(t *testing.T) {
 		rows := make([][]any, maxRows)
 		for i := range rows {

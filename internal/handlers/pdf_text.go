@@ -2,30 +2,17 @@ package handlers
 
 import (
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/image/font/gofont/goregular"
-	"golang.org/x/image/font/sfnt"
 	"golang.org/x/text/unicode/norm"
 )
-
-// The Go fonts (BSD licence) have Latin, Greek and Cyrillic letters, the usual punctuation and some symbols; no combining marks, no
-// letters that run from right to left, no Chinese, Japanese or Korean, no emoji.
-var goFont = sync.OnceValue(func() *sfnt.Font {
-	f, err := sfnt.Parse(goregular.TTF)
-	if err != nil {
-		panic("handlers: the built-in font: " + err.Error())
-	}
-	return f
-})
 
 // printable is the text as the font can show it: letters composed with their accents, line breaks as \n, other white space as blanks,
 // invisible characters gone, and U+FFFD for what the font lacks.
 func printable(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
-	var glyphs sfnt.Buffer
+	has := goLetters()
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':
@@ -35,7 +22,7 @@ func printable(text string) string {
 		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
 			return -1
 		}
-		if glyph, err := goFont().GlyphIndex(&glyphs, r); err != nil || glyph == 0 || r < ' ' {
+		if !has[r] || r < ' ' {
 			return utf8.RuneError
 		}
 		return r

@@ -33,7 +33,8 @@ var someTallies = []job.Tally{
 	{Tier: job.Paid, Type: "REPORT", Completed: 3},
 }
 
-func TestReportCSV_S0_P12(t *testing.T) {
+func TestReportCSV(t *testing.T) {
+	t.Attr("proves", "S0-P12")
 	c := counted{tallies: slices.Clone(someTallies)}
 	var s shelf
 	payload := `{"kind":"jobs","from":"2026-05-01T02:00:00+02:00","to":"2026-05-02T00:00:00Z","format":"csv"}`
@@ -69,7 +70,8 @@ func TestReportCSV_S0_P12(t *testing.T) {
 	}
 }
 
-func TestReportPDF_S0_P12(t *testing.T) {
+func TestReportPDF(t *testing.T) {
+	t.Attr("proves", "S0-P12")
 	c := counted{tallies: slices.Clone(someTallies)}
 	var s shelf
 	made, err := s.make(t.Context(), "REPORT", []byte(`{"kind":"jobs","from":"2026-05-01T00:00:00Z","to":"2026-05-31T00:00:00Z","format":"pdf"}`), &c)
@@ -91,7 +93,8 @@ func TestReportPDF_S0_P12(t *testing.T) {
 }
 
 // A report counts its submitter's jobs, or everybody's for those who see them anyway; and says which.
-func TestReportCountsItsOwn_A01(t *testing.T) {
+func TestReportCountsItsOwn(t *testing.T) {
+	t.Attr("proves", "A01")
 	none, own := "", "k234567k234567ab"
 	for _, tc := range []struct {
 		run   job.Run
@@ -148,7 +151,8 @@ func TestReportWindow(t *testing.T) {
 	})
 }
 
-func TestReportRefuses_A21(t *testing.T) {
+func TestReportRefuses(t *testing.T) {
+	t.Attr("proves", "A21")
 	for payload, field := range map[string]string{
 		`{"kind":"users"}`:                 "payload.kind",
 		`{"format":"xlsx"}`:                "payload.format",

@@ -35,7 +35,8 @@ func run(ctx context.Context, t *testing.T, payload string) (Simulated, error) {
 	return out, err
 }
 
-func TestSimulation_S4_N9_S4_S3(t *testing.T) {
+func TestSimulation(t *testing.T) {
+	t.Attr("proves", "S4-N9 S4-S3")
 	t.Run("waits and computes in order", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			out, err := run(t.Context(), t, `{"steps":[{"type":"SLEEP","durationMs":100},{"type":"COMPUTE","iterations":2},
@@ -84,7 +85,8 @@ func TestSimulation_S4_N9_S4_S3(t *testing.T) {
 	})
 }
 
-func TestSimulationLogs_S4_N9_S4_O1(t *testing.T) {
+func TestSimulationLogs(t *testing.T) {
+	t.Attr("proves", "S4-N9 S4-O1")
 	var lines bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
@@ -116,7 +118,8 @@ func TestSimulationEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestSimulationRefuses_S4_N9_S4_P7(t *testing.T) {
+func TestSimulationRefuses(t *testing.T) {
+	t.Attr("proves", "S4-N9 S4-P7")
 	step := func(s string) string { return `{"steps":[{"type":"SLEEP","durationMs":1},` + s + `]}` }
 	many := `{"steps":[` + strings.Repeat(`{"type":"SLEEP","durationMs":1},`, 100) + `{"type":"SLEEP","durationMs":1}]}`
 	cases := []struct{ name, payload, field string }{

@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestSendWebhook_S1_P4_S4_M4(t *testing.T) {
+func TestSendWebhook(t *testing.T) {
+	t.Attr("proves", "S1-P4 S4-M4")
 	url, last := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, `{"got": true} `)
@@ -55,7 +56,8 @@ func TestSendWebhook_S1_P4_S4_M4(t *testing.T) {
 }
 
 // The verdicts over a real connection; TestJudged has the rest.
-func TestSendWebhookFails_S1_P4(t *testing.T) {
+func TestSendWebhookFails(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	url, _ := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/busy":
@@ -131,7 +133,8 @@ func TestJudged(t *testing.T) {
 	}
 }
 
-func TestKeptAnswer_A52(t *testing.T) {
+func TestKeptAnswer(t *testing.T) {
+	t.Attr("proves", "A52")
 	deep := strings.Repeat("[", 33) + strings.Repeat("]", 33)
 	for _, c := range []struct{ body, want string }{
 		{"", "null"}, {" \r\n", "null"}, {` {"a": "<"} `, `{"a":"\u003c"}`}, {"7", "7"}, {"null", "null"}, {`"[[\"["`, `"[[\"["`},
@@ -154,7 +157,8 @@ func TestKeptAnswer_A52(t *testing.T) {
 	}
 }
 
-func TestWebhookRefuses_S1_P4(t *testing.T) {
+func TestWebhookRefuses(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	r := outgoingTypes(wire{closed: func(url string) error {
 		if strings.Contains(url, "private") {
 			return errors.New("leads inside")

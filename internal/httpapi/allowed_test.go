@@ -15,7 +15,8 @@ import (
 var publicPair = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}, Types: []string{"PAIR"}, InFlight: 5}}
 
 // A key for PUBLIC on /paid/submit: 403, whatever else is wrong, and nothing is read, written or claimed.
-func TestAllowed_AnotherTier_A26(t *testing.T) {
+func TestAllowed_AnotherTier(t *testing.T) {
+	t.Attr("proves", "A26")
 	for _, c := range [][2]string{
 		{"/paid/submit", `{"type":"PAIR","payload":{"A":1}}`}, {"/paid/submit", ""}, {"/paid/submit", "{nonsense"},
 		{"/unpaid/submit", `{"type":"PAIR","payload":{"A":1}}`},
@@ -45,7 +46,8 @@ func TestAllowed_AnotherTier_A26(t *testing.T) {
 }
 
 // A key for some types: other types are refused, before their payload is looked at.
-func TestAllowed_AnotherType_A26(t *testing.T) {
+func TestAllowed_AnotherType(t *testing.T) {
+	t.Attr("proves", "A26")
 	for _, c := range [][2]string{
 		{"/public/submit", ""}, {"/public/submit", `{"type":"REPORT","payload":7}`}, {"/public/submit", `{"type":"SIMULATION"}`},
 		{"/public/submit", `{"type":"NO_SUCH_TYPE"}`}, {"/jobs", `{"type":"SIMULATION","tier":"PUBLIC"}`}, {"/api/jobs", `{"jobType":"SIMULATION","tier":"PUBLIC"}`},
@@ -65,7 +67,8 @@ func TestAllowed_AnotherType_A26(t *testing.T) {
 }
 
 // A job is its submitter's: the key's id and quota go with it, whatever the body says.
-func TestAllowed_OwnerAndQuota_A09(t *testing.T) {
+func TestAllowed_OwnerAndQuota(t *testing.T) {
+	t.Attr("proves", "A09")
 	const pair = `{"type":"PAIR","payload":{"A":1}}`
 	for _, c := range [][2]string{
 		{"/public/submit", pair}, {"/public/submit/batch", "[" + pair + "]"}, {"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"PUBLIC"}`},
@@ -84,7 +87,8 @@ func TestAllowed_OwnerAndQuota_A09(t *testing.T) {
 }
 
 // A REPORT counts everybody's jobs only for those who see them; who has shown no key cannot have one.
-func TestAllowed_Report_A01(t *testing.T) {
+func TestAllowed_Report(t *testing.T) {
+	t.Attr("proves", "A01")
 	for name, want := range map[string]struct{ status, everybody int }{
 		"stranger": {401, 0}, "anonymous": {403, 0}, "submit": {202, 0}, "read-only": {403, 0}, "admin": {202, 1}, "worker": {403, 0}, "open": {202, 1},
 	} {
@@ -108,7 +112,8 @@ func TestAllowed_Report_A01(t *testing.T) {
 }
 
 // Strangers, where they may submit at all, submit to PUBLIC; for the rest they are asked for a key.
-func TestAllowed_Strangers_A26(t *testing.T) {
+func TestAllowed_Strangers(t *testing.T) {
+	t.Attr("proves", "A26")
 	r := newRooms(t)
 	r.behind(callers["anonymous"])
 	if rec := r.json("POST", "/public/submit", "{}"); rec.Code != 202 || r.submitted[0].Owner != "" || r.submitted[0].Quota != 0 {

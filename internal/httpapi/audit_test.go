@@ -6,7 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestAudit_F53(t *testing.T) {
+func TestAudit(t *testing.T) {
+	t.Attr("proves", "F53")
 	r := newRooms(t)
 	ran := 0
 	r.audit = func(run bool) (Audit, error) {

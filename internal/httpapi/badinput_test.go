@@ -16,7 +16,8 @@ func withContext(ctx context.Context, h http.Handler) http.Handler {
 }
 
 // Every bad body: its code, the fields it names, and no call to admission.
-func TestErrors_S2_E7(t *testing.T) {
+func TestErrors(t *testing.T) {
+	t.Attr("proves", "S2-E7")
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -110,7 +111,8 @@ func TestErrors_UnknownTypeListsTheKnown(t *testing.T) {
 	}
 }
 
-func TestErrors_Headers_A12_A63(t *testing.T) {
+func TestErrors_Headers(t *testing.T) {
+	t.Attr("proves", "A12 A63")
 	for name, c := range map[string]struct {
 		body    string
 		headers []string
@@ -156,7 +158,8 @@ func TestErrors_Headers_A12_A63(t *testing.T) {
 	}
 }
 
-func TestRoutes_A10_A25(t *testing.T) {
+func TestRoutes(t *testing.T) {
+	t.Attr("proves", "A10 A25")
 	for _, path := range []string{
 		"/gold/submit", "/PAID/submit", "/Paid/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/pa%C4%B1d/submit", "/p%61id/submit",
 		"/PUBLIC:x/submit", "/public:x/submit", "/{tierq:0}/submit", "/jobs/submit", "/jobs/submit/batch", "/api/submit", "/api/submit/batch", "/gold/submit/batch", "/PAID/submit/batch", "/admin/submit", "/result/submit", "/" + strings.Repeat("a", 5000) + "/submit", "/*/submit",
@@ -180,7 +183,8 @@ func TestRoutes_A10_A25(t *testing.T) {
 	}
 }
 
-func TestMethods_A27(t *testing.T) {
+func TestMethods(t *testing.T) {
+	t.Attr("proves", "A27")
 	for _, c := range []struct{ method, path, allow string }{
 		{"GET", "/paid/submit", "POST"}, {"PUT", "/paid/submit", "POST"}, {"OPTIONS", "/paid/submit", "POST"}, {"TRACE", "/paid/submit", "POST"}, {"DELETE", "/paid/submit", "POST"},
 		{"PUT", "/jobs/submit", "POST, GET, HEAD"}, {"PUT", "/jobs/dead", "GET, HEAD"}, {"GET", "/jobs", "POST"}, {"POST", "/admin/jobs/" + string(knownID), "DELETE"}, {"PUT", "/api/jobs/" + string(knownID), "GET, HEAD, DELETE"},
@@ -202,7 +206,8 @@ func TestMethods_A27(t *testing.T) {
 	}
 }
 
-func TestHeaders_A44(t *testing.T) {
+func TestHeaders(t *testing.T) {
+	t.Attr("proves", "A44")
 	r := newRooms(t)
 	all := []*httptest.ResponseRecorder{r.do("GET", "/nope", ""), r.do("POST", "/paid/submit", ""), r.do("GET", "/result/poll", ""), r.do("GET", "/livez", ""), r.do("PUT", "/livez", ""), r.post(`{`)}
 	for _, status := range []int{401, 403, 404, 429, 503, 504} {
@@ -225,7 +230,8 @@ func TestHeaders_A44(t *testing.T) {
 
 // What came over TLS, here or to a proxy that is trusted, tells browsers to come over TLS only; errors and what is answered after a panic too. What
 // did not says nothing of it.
-func TestHeaders_OverTLS_A44(t *testing.T) {
+func TestHeaders_OverTLS(t *testing.T) {
+	t.Attr("proves", "A44")
 	r := newRooms(t)
 	r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	r.deps.Jobs = nil // a panic

@@ -89,7 +89,8 @@ func TestBatch_NothingToDo(t *testing.T) {
 	}
 }
 
-func TestBatch_BadInput_A12_A13(t *testing.T) {
+func TestBatch_BadInput(t *testing.T) {
+	t.Attr("proves", "A12 A13")
 	for name, c := range map[string]struct {
 		body, contentType string
 		status            int

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestCancel_S1_E5_S1_S4_S4_E2_S2_G9(t *testing.T) {
+func TestCancel(t *testing.T) {
+	t.Attr("proves", "S1-E5 S1-S4 S4-E2 S2-G9")
 	for _, c := range []struct{ method, path string }{{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"}} {
 		answering := func(word job.Word, err error) *rooms {
 			r := newRooms(t)
@@ -33,7 +34,8 @@ func TestCancel_S1_E5_S1_S4_S4_E2_S2_G9(t *testing.T) {
 	}
 }
 
-func TestRequeue_S0_E4_S0_S7_S1_E4_S1_S5(t *testing.T) {
+func TestRequeue(t *testing.T) {
+	t.Attr("proves", "S0-E4 S0-S7 S1-E4 S1-S5")
 	for _, path := range []string{jobKnown + "/retry", "/admin" + jobKnown + "/resubmit"} {
 		var requests []string
 		r := newRooms(t)
@@ -77,7 +79,8 @@ func TestRequeue_S0_E4_S0_S7_S1_E4_S1_S5(t *testing.T) {
 }
 
 // A submitter's retry is a submit once more: held to his tiers and types, his tier's share and his quota. An administrator's is not.
-func TestRequeue_OfOnesOwn_A26_A29(t *testing.T) {
+func TestRequeue_OfOnesOwn(t *testing.T) {
+	t.Attr("proves", "A26 A29")
 	retry := "/jobs/" + string(knownID) + "/retry"
 	r, _ := owned(t, mine)
 	r.requeue = func(job.ID, string) error { return nil }

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-func TestAddress_A42(t *testing.T) {
+func TestAddress(t *testing.T) {
+	t.Attr("proves", "A42")
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("198.51.100.7/32")}
 	for name, c := range map[string]struct {

@@ -104,7 +104,8 @@ func (s *Server) are(t *testing.T, want int, of class) {
 
 // The order in which connections lose their seats: idle longest, then those without a byte, then those without an end of their headers; a
 // request under way stays.
-func TestSeats_WhoGoesFirst_A14_A17(t *testing.T) {
+func TestSeats_WhoGoesFirst(t *testing.T) {
+	t.Attr("proves", "A14 A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s, said := small(t, 6, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {
@@ -194,7 +195,8 @@ func (l *outOfFiles) Accept() (net.Conn, error) {
 }
 
 // A process that has no descriptor left sends an idle connection away, so that the next try finds one.
-func TestSeats_OutOfDescriptors_A17(t *testing.T) {
+func TestSeats_OutOfDescriptors(t *testing.T) {
+	t.Attr("proves", "A17")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +224,8 @@ func TestSeats_OutOfDescriptors_A17(t *testing.T) {
 }
 
 // What clients do, many at once, on a server with few seats: nobody who keeps asking is locked out, and no seat is lost.
-func TestSeats_UnderLoad_A17(t *testing.T) {
+func TestSeats_UnderLoad(t *testing.T) {
+	t.Attr("proves", "A17")
 	s, _ := small(t, 8, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	var group sync.WaitGroup
 	for n := range 16 {

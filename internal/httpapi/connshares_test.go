@@ -27,7 +27,8 @@ func dialFrom(t *testing.T, s *Server, from string) *caller {
 }
 
 // An address that takes all of its share, with requests under way, takes none of the others' seats: it makes room of its own, or is refused.
-func TestSeats_AnAddressHasItsShare_A17(t *testing.T) {
+func TestSeats_AnAddressHasItsShare(t *testing.T) {
+	t.Attr("proves", "A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var said strings.Builder
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -86,7 +87,8 @@ func TestSeats_AnAddressHasItsShare_A17(t *testing.T) {
 }
 
 // Who has a share, and of what.
-func TestSeats_WhoHasAShare_A17(t *testing.T) {
+func TestSeats_WhoHasAShare(t *testing.T) {
+	t.Attr("proves", "A17")
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	for address, c := range map[string]struct{ exempt, said bool }{
 		"": {true, true}, "127.0.0.1": {true, false}, "::1": {true, false}, "10.1.2.3": {true, true}, "192.0.2.1": {false, false}, "2001:db8::1": {false, false},
@@ -114,7 +116,8 @@ func TestSeats_WhoHasAShare_A17(t *testing.T) {
 }
 
 // Nobody gets through the door faster than it is counted: a flood from one address leaves its share taken, and the rest free.
-func TestSeats_AFloodFromOneAddress_A17(t *testing.T) {
+func TestSeats_AFloodFromOneAddress(t *testing.T) {
+	t.Attr("proves", "A17")
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", newRooms(t), Limits{Connections: 16, PerAddress: 4}, nil)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,8 @@ func (d *doors) wantShown(t *testing.T, what string, want []string) {
 }
 
 // The cookie of a browser that logged in is a key, where the page that asks is ours or nobody's.
-func TestCookie_IsAKey_A05_A45(t *testing.T) {
+func TestCookie_IsAKey(t *testing.T) {
+	t.Attr("proves", "A05 A45")
 	ours := []string{"Bearer " + aKey}
 	for name, c := range map[string]struct {
 		headers []string
@@ -85,7 +86,8 @@ func TestCookie_IsAKey_A05_A45(t *testing.T) {
 }
 
 // What a cookie opens is what its key opens: the wrong one is refused in the same words, and held against its address as often.
-func TestCookie_AWrongOne_A04_A06(t *testing.T) {
+func TestCookie_AWrongOne(t *testing.T) {
+	t.Attr("proves", "A04 A06")
 	r := newRooms(t)
 	d := r.behind(callers["submit"])
 	d.err = job.ErrUnauthorized
@@ -113,7 +115,8 @@ func TestCookie_OfAnotherServer(t *testing.T) {
 }
 
 // Whoever may see the parts of health sees them by cookie too, and nobody by one from another site.
-func TestCookie_Health_A50(t *testing.T) {
+func TestCookie_Health(t *testing.T) {
+	t.Attr("proves", "A50")
 	for name, c := range map[string]struct {
 		headers []string
 		told    bool
@@ -132,7 +135,8 @@ func TestCookie_Health_A50(t *testing.T) {
 }
 
 // With the cookie another site's form does no more than without: nothing.
-func TestCookie_AnotherSitesForm_A45(t *testing.T) {
+func TestCookie_AnotherSitesForm(t *testing.T) {
+	t.Attr("proves", "A45")
 	for _, headers := range [][]string{
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
 	} {
@@ -155,7 +159,8 @@ func TestCookie_AnotherSitesForm_A45(t *testing.T) {
 var keyShaped = regexp.MustCompile(`^tq_[A-Za-z0-9_-]{0,125}$`)
 
 // A header Cookie, whatever is in it: a key comes out of it to the letter, or none.
-func FuzzCookie_A05(f *testing.F) {
+func FuzzCookie(f *testing.F) {
+	f.Attr("proves", "A05")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		r := &http.Request{Method: "GET", Header: http.Header{"Cookie": {text}}}
 		key, ok := keyIn(r)

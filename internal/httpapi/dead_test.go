@@ -26,7 +26,8 @@ func letter(payload string) job.DeadLetter {
 	return job.DeadLetter{Job: j}
 }
 
-func TestDeadPage_S0_E3(t *testing.T) {
+func TestDeadPage(t *testing.T) {
+	t.Attr("proves", "S0-E3")
 	r := newRooms(t)
 	for range 45 {
 		r.letters = append(r.letters, letter(""))
@@ -58,7 +59,8 @@ func TestDeadPage_S0_E3(t *testing.T) {
 	}
 }
 
-func TestDead_S2_G9(t *testing.T) {
+func TestDead(t *testing.T) {
+	t.Attr("proves", "S2-G9")
 	r := newRooms(t)
 	want := job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", TraceID: "trace-1", From: aMoment.Truncate(time.Second), To: aMoment.Truncate(time.Second).Add(time.Hour)}
 	r.dead = func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
@@ -133,7 +135,8 @@ func TestDeadExport_BrokenOff(t *testing.T) {
 	}
 }
 
-func TestRequeueDead_S2_G9(t *testing.T) {
+func TestRequeueDead(t *testing.T) {
+	t.Attr("proves", "S2-G9")
 	for body, want := range map[string]struct {
 		filter job.Filter
 		limit  int
@@ -157,7 +160,8 @@ func TestRequeueDead_S2_G9(t *testing.T) {
 	}
 }
 
-func TestRequeueDead_BadInput_A21(t *testing.T) {
+func TestRequeueDead_BadInput(t *testing.T) {
+	t.Attr("proves", "A21")
 	for body, field := range map[string]string{
 		``: "limit", `{}`: "limit", `{"limit":0}`: "limit", `{"limit":10001}`: "limit", `{"limit":1e3}`: "limit", `{"limit":"5"}`: "limit", `{"limit":1.5}`: "limit",
 		`{"limit":5,"tier":"Paid"}`: "tier", `{"limit":5,"tier":7}`: "tier", `{"limit":5,"cause":"x"}`: "cause", `{"limit":5,"type":"a b"}`: "type",

@@ -72,7 +72,8 @@ func (r *rooms) behind(caller job.Caller) *doors {
 }
 
 // A wrong key is told so in one shape, and whoever was wrong too often, when to come again.
-func TestDoors_WhatAKeyIsAnsweredWith_A04_A06(t *testing.T) {
+func TestDoors_WhatAKeyIsAnsweredWith(t *testing.T) {
+	t.Attr("proves", "A04 A06")
 	r := newRooms(t)
 	d := r.behind(callers["submit"])
 	d.err = job.ErrUnauthorized
@@ -103,7 +104,8 @@ func (r *refusalFor) Unwrap() error          { return r.error }
 func (r *refusalFor) RetryIn() time.Duration { return r.in }
 
 // A stream does not outlast its key, nor an open server: whoever comes again is asked again.
-func TestDoors_StreamsEndWithTheKey_A04(t *testing.T) {
+func TestDoors_StreamsEndWithTheKey(t *testing.T) {
+	t.Attr("proves", "A04")
 	for _, path := range []string{"/api/events", eventsOfKnown} {
 		for name, change := range map[string]func(*doors){
 			"revoked": func(d *doors) { d.err = job.ErrUnauthorized }, "refused for now": func(d *doors) { d.err = job.ErrRateLimited },
@@ -139,7 +141,8 @@ func TestDoors_StreamsEndWithTheKey_A04(t *testing.T) {
 }
 
 // A key is read from its header only: in a query, a cookie, a body or another header it is not even looked at.
-func TestDoors_AKeyInAnotherPlace_A05(t *testing.T) {
+func TestDoors_AKeyInAnotherPlace(t *testing.T) {
+	t.Attr("proves", "A05")
 	const key = "tq_aaaaaaaaaaaaaaaa_secret"
 	for _, c := range []struct {
 		target  string
@@ -168,7 +171,8 @@ func TestDoors_AKeyInAnotherPlace_A05(t *testing.T) {
 }
 
 // A header of a mebibyte is refused before anybody reads it as a key.
-func TestDoors_AnOversizedKey_A08(t *testing.T) {
+func TestDoors_AnOversizedKey(t *testing.T) {
+	t.Attr("proves", "A08")
 	r := newRooms(t)
 	d := r.behind(callers["stranger"])
 	s := serve(t, r)
@@ -247,7 +251,8 @@ func (d *second) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance 
 }
 
 // How a process is, everybody may know; how its parts are, where there are keys, operators only. A wrong key does not make a process dead.
-func TestDoors_HealthTellsOperatorsMore_A50(t *testing.T) {
+func TestDoors_HealthTellsOperatorsMore(t *testing.T) {
+	t.Attr("proves", "A50")
 	for name, caller := range callers {
 		r := newRooms(t)
 		r.ready.Checks = []Check{{Name: "sql", Status: "UP"}}

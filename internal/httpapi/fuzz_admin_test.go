@@ -14,7 +14,8 @@ import (
 )
 
 // A key that was made is one that can be: of a known role, with names that are names, within the bounds; and its text is in one answer only.
-func FuzzKeyBody_A61_A62(f *testing.F) {
+func FuzzKeyBody(f *testing.F) {
+	f.Attr("proves", "A61 A62")
 	r := fuzzedRooms(f)
 	keys := &ring{}
 	r.deps.Keys = keys
@@ -55,7 +56,8 @@ func FuzzKeyBody_A61_A62(f *testing.F) {
 }
 
 // Which dead letters to requeue: a filter that was taken is one that was sent, and its limit is bounded.
-func FuzzRequeueBody_A21_A57(f *testing.F) {
+func FuzzRequeueBody(f *testing.F) {
+	f.Attr("proves", "A21 A57")
 	r := fuzzedRooms(f)
 	var asked job.Filter
 	var limit int
@@ -93,7 +95,8 @@ func FuzzRequeueBody_A21_A57(f *testing.F) {
 }
 
 // A tier that was stored can be served, and is the same when what the server shows of it is sent back.
-func FuzzTierBody_A61(f *testing.F) {
+func FuzzTierBody(f *testing.F) {
+	f.Attr("proves", "A61")
 	r := fuzzedRooms(f)
 	var stored *job.Plan
 	r.store = func(p job.Plan, _ int64) (job.Plan, error) {

@@ -13,7 +13,8 @@ import (
 )
 
 // A query, on every address that takes one: filters and pages that were taken are bounded, and are what was sent.
-func FuzzQuery_A21_A57_A61(f *testing.F) {
+func FuzzQuery(f *testing.F) {
+	f.Attr("proves", "A21 A57 A61")
 	r := fuzzedRooms(f)
 	r.ready, r.health = Report{Ready: true, Status: "UP"}, Health{Status: "UP"}
 	r.deps.Metrics = figures // the profiles are served where the metrics are
@@ -69,7 +70,8 @@ func FuzzQuery_A21_A57_A61(f *testing.F) {
 var hex32 = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // Headers: a trace is taken or made, a key is hashed, a wait is bounded, and nothing else is believed.
-func FuzzHeaders_A42_A54_A59(f *testing.F) {
+func FuzzHeaders(f *testing.F) {
+	f.Attr("proves", "A42 A54 A59")
 	r := fuzzedRooms(f)
 	known := map[string]bool{
 		"Traceparent": true, "X-Trace-Id": true, "Idempotency-Key": true, "Prefer": true, "If-None-Match": true, "If-Match": true,
@@ -118,7 +120,8 @@ func FuzzHeaders_A42_A54_A59(f *testing.F) {
 var submitPath = regexp.MustCompile(`^/(paid|unpaid|public)/submit(/batch)?$|^/jobs$|^/api/jobs$|^/jobs/[0-9a-fA-F-]{36}/retry$|^/admin/jobs/[0-9a-fA-F-]{36}/resubmit$`)
 
 // A path is an address of the contract to the letter, or there is nothing: no other spelling submits, and none makes a tier.
-func FuzzPath_A10_A25_A51(f *testing.F) {
+func FuzzPath(f *testing.F) {
+	f.Attr("proves", "A10 A25 A51")
 	r := fuzzedRooms(f)
 	fuzz.Text(f, func(t *testing.T, path string) {
 		if !strings.HasPrefix(path, "/") {
@@ -147,7 +150,8 @@ func FuzzPath_A10_A25_A51(f *testing.F) {
 }
 
 // Whatever an event's id and words are, a stream keeps its frames.
-func FuzzStream_A46(f *testing.F) {
+func FuzzStream(f *testing.F) {
+	f.Attr("proves", "A46")
 	r := fuzzedRooms(f)
 	fuzz.Text(f, func(t *testing.T, text string) {
 		r.messages = make(chan job.Message, 1)
@@ -180,7 +184,8 @@ func FuzzStream_A46(f *testing.F) {
 }
 
 // A Host that is taken for this machine is this machine's to a browser too.
-func FuzzHost_A20(f *testing.F) {
+func FuzzHost(f *testing.F) {
+	f.Attr("proves", "A20")
 	fuzz.Text(f, func(t *testing.T, host string) {
 		if !loopbackName(host) {
 			return
@@ -202,7 +207,8 @@ func FuzzHost_A20(f *testing.F) {
 }
 
 // Where a request comes from: from a peer that is not trusted nothing it says counts; from one that is, the last address that is none of ours.
-func FuzzClientAddress_A42(f *testing.F) {
+func FuzzClientAddress(f *testing.F) {
+	f.Attr("proves", "A42")
 	network := netip.MustParsePrefix("10.0.0.0/8")
 	trusting := &api{Deps: Deps{TrustedProxies: []netip.Prefix{network}}}
 	fuzz.Text(f, func(t *testing.T, text string) {

@@ -121,7 +121,8 @@ func (r *rooms) fits(t *testing.T, body string, s *job.Submission) {
 var asJSON = []string{"Content-Type", "application/json"}
 
 // Whatever the body: no panic, no 500, what is accepted is what was sent, and under a key the same again is the same.
-func FuzzSubmitBody_A09_A13_A61(f *testing.F) {
+func FuzzSubmitBody(f *testing.F) {
+	f.Attr("proves", "A09 A13 A61")
 	r := fuzzedRooms(f)
 	fuzz.Text(f, func(t *testing.T, body string) {
 		for _, path := range []string{"/paid/submit", "/jobs", "/api/jobs"} {
@@ -149,7 +150,8 @@ func FuzzSubmitBody_A09_A13_A61(f *testing.F) {
 }
 
 // A batch: every entry has its answer in its place, and an accepted one is what was sent.
-func FuzzBatchBody_A09_A13(f *testing.F) {
+func FuzzBatchBody(f *testing.F) {
+	f.Attr("proves", "A09 A13")
 	r := fuzzedRooms(f)
 	fuzz.Text(f, func(t *testing.T, body string) {
 		for _, kind := range []string{"application/json", "application/x-ndjson"} {

@@ -9,7 +9,8 @@ import (
 )
 
 // A panic: the client learns nothing of it, the log learns the stack, and neither learns the caller's key.
-func TestPanic_A47(t *testing.T) {
+func TestPanic(t *testing.T) {
+	t.Attr("proves", "A47")
 	r := newRooms(t)
 	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { panic("the secret cause") }
 	rec := r.do("POST", "/paid/submit", "", "X-Api-Key", "tq_1_hunter2", "Authorization", "Bearer tq_1_hunter2")
@@ -31,7 +32,8 @@ func TestPanic_A47(t *testing.T) {
 	}
 }
 
-func TestAccessLog_A54(t *testing.T) {
+func TestAccessLog(t *testing.T) {
+	t.Attr("proves", "A54")
 	r := newRooms(t)
 	r.do("POST", "/paid/submit", "", "X-Trace-Id", "trace-9", "User-Agent", "x\r\n\x1b[31mevil")
 	line := r.log.String()

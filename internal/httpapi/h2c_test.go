@@ -130,7 +130,8 @@ func others(t *testing.T, s *Server, client *http.Client) {
 }
 
 // HTTP/2 is spoken only where it is asked for, and only to who begins with it: Upgrade is a header like any other.
-func TestH2C_OnlyWhereSaid_A18_A20(t *testing.T) {
+func TestH2C_OnlyWhereSaid(t *testing.T) {
+	t.Attr("proves", "A18 A20")
 	plain := serve(t, newRooms(t))
 	if line, err := begin(t, plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); !strings.HasPrefix(line, "HTTP/1.1 ") || strings.Contains(line, "200") {
 		t.Errorf("off: %q %v", line, err)
@@ -161,7 +162,9 @@ func begin(t *testing.T, s *Server, text string) (string, error) {
 }
 
 // Waits and streams outlive the server's own limits, and a drain lets them go.
-func TestH2C_WaitsAndStreams_A16_A24(t *testing.T) {
+func TestH2C_WaitsAndStreams(t *testing.T) {
+	t.Attr("proves", "A16 A24")
+	t.Parallel()
 	r := newRooms(t)
 	draining := make(chan struct{})
 	entered := make(chan struct{}, 2)
@@ -228,7 +231,8 @@ func TestH2C_WaitsAndStreams_A16_A24(t *testing.T) {
 
 // Ten thousand streams that are reset as soon as they are opened, for handlers that do not heed it: no more of them run at any time than streams
 // may be open, and the connection that goes on nevertheless is ended.
-func TestH2C_RapidReset_A18(t *testing.T) {
+func TestH2C_RapidReset(t *testing.T) {
+	t.Attr("proves", "A18")
 	var running, most atomic.Int64
 	leave := make(chan struct{})
 	api := NewHandler(Deps{Ready: newRooms(t), HealthOnly: true})
@@ -266,7 +270,8 @@ func TestH2C_RapidReset_A18(t *testing.T) {
 }
 
 // A thousand streams that stay open: a hundred are served, the others are refused, and the next connection is served as well.
-func TestH2C_ManyStreams_A18(t *testing.T) {
+func TestH2C_ManyStreams(t *testing.T) {
+	t.Attr("proves", "A18")
 	r := newRooms(t)
 	entered := make(chan struct{}, 1000)
 	r.await = func(ctx context.Context, _ job.ID, _ func(*job.Job) bool) (job.Job, error) {
@@ -290,7 +295,9 @@ func TestH2C_ManyStreams_A18(t *testing.T) {
 }
 
 // Headers without an end, headers that unpack to megabytes, and control frames whose answers nobody reads: the connection ends, and no other.
-func TestH2C_Floods_A18_A19(t *testing.T) {
+func TestH2C_Floods(t *testing.T) {
+	t.Attr("proves", "A18 A19")
+	t.Parallel()
 	s, client := serveH2C(t, newRooms(t), nil)
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -331,7 +338,8 @@ func TestH2C_Floods_A18_A19(t *testing.T) {
 }
 
 // A client that opens no window for the answers it asked for: they are given up after their time, and the handlers end.
-func TestH2C_NoWindow_A16(t *testing.T) {
+func TestH2C_NoWindow(t *testing.T) {
+	t.Attr("proves", "A16")
 	var running atomic.Int64
 	s, client := serveH2C(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/livez" {

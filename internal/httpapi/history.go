@@ -5,12 +5,15 @@ import "github.com/tierq/tierq/internal/job"
 // attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or CANCELLED.
 type attemptBody struct {
 	Attempt    int        `json:"attempt"`
+	Generation *int       `json:"generation"` // null where it is not known any more
 	Worker     *string    `json:"worker"`
 	StartedAt  *string    `json:"startedAt"`
 	FinishedAt *string    `json:"finishedAt"`
 	Outcome    string     `json:"outcome"`
 	Cause      *job.Cause `json:"cause"`
 	Error      *string    `json:"error"`
+	Reason     *string    `json:"reason"` // of a LATER: why the handler asked for it
+	Until      *string    `json:"until"`  // of a LATER
 }
 
 // history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which the job itself tells.
@@ -22,7 +25,7 @@ func history(j *job.Job, stored []job.Attempt) []attemptBody {
 	if n := len(stored); j.Attempt == 0 || n > 0 && stored[n-1].Number >= j.Attempt {
 		return all
 	}
-	last := attemptBody{Attempt: j.Attempt, Worker: orNull(j.Worker), StartedAt: when(j.StartedAt), FinishedAt: when(j.EndedAt)}
+	last := attemptBody{Attempt: j.Attempt, Generation: known(j.Generation), Worker: orNull(j.Worker), StartedAt: when(j.StartedAt), FinishedAt: when(j.EndedAt)}
 	switch j.Status.Shown() {
 	case job.Processing:
 		last.Outcome, last.FinishedAt = "RUNNING", nil
@@ -40,13 +43,23 @@ func history(j *job.Job, stored []job.Attempt) []attemptBody {
 
 func attemptOf(a *job.Attempt) attemptBody {
 	b := attemptBody{
-		Attempt: a.Number, Worker: orNull(a.Worker), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
-		Outcome: a.Outcome, Error: orNull(a.Error),
+		Attempt: a.Number, Generation: known(a.Generation), Worker: orNull(a.Worker), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
+		Outcome: a.Outcome, Error: orNull(a.Error), Until: when(a.Until),
 	}
 	switch a.Outcome {
-	case "RELEASED", "LATER", "CANCELLED":
+	case "LATER":
+		b.Reason, b.Error = b.Error, nil
+	case "RELEASED", "CANCELLED":
 	default:
 		b.Outcome, b.Cause = "FAILURE", orNull(job.Cause(a.Outcome))
 	}
 	return b
+}
+
+// known is a number that may not be known, which 0 stands for.
+func known(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

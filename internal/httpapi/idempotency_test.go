@@ -22,7 +22,8 @@ func keyed(t *testing.T, path, key, body string) job.Idempotency {
 }
 
 // The same key and body are the same submit, however the body is laid out; another key, or anything else in the body, is another.
-func TestIdempotency_WhatIsTheSame_S4_P1(t *testing.T) {
+func TestIdempotency_WhatIsTheSame(t *testing.T) {
+	t.Attr("proves", "S4-P1")
 	const body = `{"type":"SIMULATION","payload":{"a":[1,2],"b":"x y"},"maxRetries":2,"delaySeconds":30,"callbackUrl":"https://x/"}`
 	first := keyed(t, "/paid/submit", "order-7", body)
 	if len(first.Key) != 32 || len(first.Body) != 32 || !hexadecimal(first.Key+first.Body) {
@@ -70,7 +71,8 @@ func TestIdempotency_WhatIsTheSame_S4_P1(t *testing.T) {
 }
 
 // The key belongs to its caller: what another one's key becomes has nothing to do with it.
-func TestIdempotency_OfAnotherCaller_A59(t *testing.T) {
+func TestIdempotency_OfAnotherCaller(t *testing.T) {
+	t.Attr("proves", "A59")
 	if ownKey("a", "k") == ownKey("b", "k") || ownKey("", "a\x00k") == ownKey("a", "k\x00") {
 		t.Error("two callers share a key")
 	}
@@ -102,7 +104,8 @@ func TestIdempotency_OfAnotherCaller_A59(t *testing.T) {
 }
 
 // A replay answers with the first job as it stands; nothing is run again.
-func TestIdempotency_Replay_S4_P2_T_9(t *testing.T) {
+func TestIdempotency_Replay(t *testing.T) {
+	t.Attr("proves", "S4-P2 T-9")
 	for name, c := range map[string]struct {
 		find   error
 		status string
@@ -152,7 +155,8 @@ func TestIdempotency_OtherBody(t *testing.T) {
 }
 
 // What the errors of the other seeds are called here, each through the endpoint that meets it.
-func TestErrors_S0_E6_S4_E4_S4_E3_S4_E5(t *testing.T) {
+func TestErrors_OneShape(t *testing.T) {
+	t.Attr("proves", "S0-E6 S4-E4 S4-E3 S4-E5")
 	failing := func(err error) *rooms {
 		r := refusing(t, err)
 		r.find = func(job.ID) (job.Job, error) { return job.Job{}, err }

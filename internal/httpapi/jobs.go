@@ -30,6 +30,7 @@ type jobRow struct {
 	Generation      int        `json:"generation"`
 	TraceID         *string    `json:"traceId"`
 	CancelRequested bool       `json:"cancelRequested"`
+	Note            *string    `json:"note"` // of the result
 }
 
 // jobBody is the whole job.
@@ -54,6 +55,7 @@ func rowOf(j *job.Job) jobRow {
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
 		CompletedAt: when(j.EndedAt), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
 		RunAt: dueAt(j), CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+		Note: orNull(j.Note),
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 const jobKnown = "/jobs/" + string(knownID)
 
 // The seeds' own ways to submit and to look, with each of their words.
-func TestJobs_S0_E1_S1_E1(t *testing.T) {
+func TestJobs(t *testing.T) {
+	t.Attr("proves", "S0-E1 S1-E1")
 	r := newRooms(t)
 	rec := r.json("POST", "/jobs", `{"type":"PAIR","payload":{"A":1}}`, "X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","createdAt":"2026-05-01T11:31:57.961931Z","traceId":"trace-1"}`)
@@ -25,7 +26,8 @@ func TestJobs_S0_E1_S1_E1(t *testing.T) {
 	}
 }
 
-func TestAPIJobs_S4_E1_S4_N7(t *testing.T) {
+func TestAPIJobs(t *testing.T) {
+	t.Attr("proves", "S4-E1 S4-N7")
 	r := newRooms(t)
 	rec := r.json("POST", "/api/jobs", `{"jobType":"SIMULATION","payload":{"steps":[]},"maxRetryCount":1,"tier":"paid"}`, "X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"}`)
@@ -41,7 +43,8 @@ func TestAPIJobs_S4_E1_S4_N7(t *testing.T) {
 }
 
 // What is wrong is refused before anything is stored: in the words of the endpoint that was asked.
-func TestJobs_Validation_S4_P6_S4_P7(t *testing.T) {
+func TestJobs_Validation(t *testing.T) {
+	t.Attr("proves", "S4-P6 S4-P7")
 	for _, c := range []struct {
 		path, body string
 		status     int
@@ -75,17 +78,18 @@ func TestJobs_Validation_S4_P6_S4_P7(t *testing.T) {
 	}
 }
 
-func TestGetJob_S0_E2_S1_E2_S4_E2_S3_I18_S1_T1(t *testing.T) {
+func TestGetJob(t *testing.T) {
+	t.Attr("proves", "S0-E2 S1-E2 S4-E2 S3-I18 S1-T1")
 	j := done()
-	j.Worker = "host-2"
+	j.Worker, j.Note = "host-2", "1 of 2 done"
 	stored := []job.Attempt{{
 		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second), Outcome: "HEARTBEAT_STOPPED",
 	}}
 	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4","type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
 		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
-		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"history":[` +
-		`{"attempt":1,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null},` +
-		`{"attempt":2,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null}]}`
+		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done","history":[` +
+		`{"attempt":1,"generation":null,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null,` +
+		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null,"reason":null,"until":null}]}`
 	for _, path := range []string{jobKnown, "/api" + jobKnown, "/jobs/" + strings.ToUpper(string(knownID))} {
 		r := keep(t, j)
 		r.attempts = stored
@@ -134,10 +138,11 @@ func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {
 }
 
 // One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells it.
-func TestHistory_S3_I16_S4_S2(t *testing.T) {
+func TestHistory(t *testing.T) {
+	t.Attr("proves", "S3-I16 S4-S2")
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
 	released := job.Attempt{Number: 2, Outcome: "RELEASED"}
-	later := job.Attempt{Number: 3, Outcome: "LATER"}
+	later := job.Attempt{Number: 3, Generation: 2, Outcome: "LATER", Error: "b says SUBMITTED", Until: aMoment}
 	cancelled := job.Attempt{Number: 2, Outcome: "CANCELLED"}
 	discarded := at(job.NeedDiscard, 2)
 	discarded.Cause, discarded.LastError = job.PermanentError, "no"
@@ -148,8 +153,8 @@ func TestHistory_S3_I16_S4_S2(t *testing.T) {
 	}{
 		"never tried":                 {at(job.Pending, 0), nil, ""},
 		"running":                     {at(job.Processing, 1), nil, "1 RUNNING"},
-		"running again":               {at(job.Processing, 4), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER, 4 RUNNING"},
-		"waits again":                 {at(job.Scheduled, 3), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER"},
+		"running again":               {at(job.Processing, 4), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, 4 RUNNING"},
+		"waits again":                 {at(job.Scheduled, 3), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z"},
 		"waits, and nobody knows why": {at(job.Pending, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
 		"completed":                   {at(job.Completed, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom, 2 SUCCESS"},
 		"failed, and stored":          {at(job.Failed, 1), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
@@ -166,6 +171,12 @@ func TestHistory_S3_I16_S4_S2(t *testing.T) {
 			if a.Error != nil {
 				words = append(words, *a.Error)
 			}
+			if a.Generation != nil && a.Outcome == "LATER" {
+				words = append(words, fmt.Sprint("of ", *a.Generation))
+			}
+			if a.Reason != nil && a.Until != nil {
+				words = append(words, "("+*a.Reason+")", "until", *a.Until)
+			}
 			got = append(got, strings.Join(words, " "))
 		}
 		if strings.Join(got, ", ") != c.want {
@@ -174,7 +185,8 @@ func TestHistory_S3_I16_S4_S2(t *testing.T) {
 	}
 }
 
-func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
+func TestList(t *testing.T) {
+	t.Attr("proves", "S1-E3 S4-E2 S0-S1 S1-S1 S2-G9 S4-S1")
 	for _, path := range []string{"/admin/jobs", "/api/jobs"} {
 		for query, want := range map[string]struct {
 			filter job.Filter
@@ -217,7 +229,8 @@ func TestList_S1_E3_S4_E2_S0_S1_S1_S1_S2_G9_S4_S1(t *testing.T) {
 	}
 }
 
-func TestList_BadInput_A21_A57_A60(t *testing.T) {
+func TestList_BadInput(t *testing.T) {
+	t.Attr("proves", "A21 A57 A60")
 	for query, field := range map[string]string{
 		"?limit=0": "limit", "?limit=101": "limit", "?limit=1e9": "limit", "?limit=": "limit", "?limit=5&limit=5": "limit",
 		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",

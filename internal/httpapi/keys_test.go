@@ -70,7 +70,8 @@ func TestKeys_Refused(t *testing.T) {
 }
 
 // An open server is closed by an admin's key only: with any other first key nobody could make a second one.
-func TestKeys_TheFirstIsAnAdmins_A49(t *testing.T) {
+func TestKeys_TheFirstIsAnAdmins(t *testing.T) {
+	t.Attr("proves", "A49")
 	for _, role := range job.Roles {
 		r := newRooms(t)
 		r.behind(callers["open"])
@@ -131,7 +132,8 @@ func TestKeys_Revoke(t *testing.T) {
 }
 
 // A list shows no secret, and neither do the log and the log of changes; the text is in one answer alone.
-func TestKeys_TheTextIsShownOnce_A47(t *testing.T) {
+func TestKeys_TheTextIsShownOnce(t *testing.T) {
+	t.Attr("proves", "A47")
 	r := newRooms(t)
 	r.behind(callers["admin"])
 	first := r.json("POST", "/admin/keys", `{"name":"x","role":"submit"}`)

@@ -45,7 +45,8 @@ func (s *Server) settle(want int) {
 }
 
 // Ten times as many callers as there are seats, whose answers are there and whose bodies never come, keep nobody waiting.
-func TestLeftover_KeepsNoSeat_A15(t *testing.T) {
+func TestLeftover_KeepsNoSeat(t *testing.T) {
+	t.Attr("proves", "A15")
 	for name, head := range map[string]string{
 		"refused":            "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
 		"refused, in chunks": "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
@@ -72,7 +73,8 @@ func TestLeftover_KeepsNoSeat_A15(t *testing.T) {
 
 // A body that comes, though nobody wants it, breaks nothing: the answer is whole and the connection goes on. One that does not come is not waited
 // for long, and its connection ends.
-func TestLeftover_OfWhoMeansWell_A15(t *testing.T) {
+func TestLeftover_OfWhoMeansWell(t *testing.T) {
+	t.Attr("proves", "A15")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRooms(t)
 		r.messages = make(chan job.Message, 1)

@@ -53,7 +53,8 @@ func TestMe(t *testing.T) {
 }
 
 // Whether a caller came over TLS is for this server to say, or for a proxy that it trusts.
-func TestMe_Secure_A42(t *testing.T) {
+func TestMe_Secure(t *testing.T) {
+	t.Attr("proves", "A42")
 	for name, c := range map[string]struct {
 		peer   string
 		tls    bool

@@ -108,6 +108,7 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 // Every error that the description has of an operation can happen there, and has the shape it says. The shape is what provoke's calls are
 // held to; a 500 can happen everywhere, and is provoked where it happens.
 func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
+	t.Parallel()
 	c, err := described()
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,8 @@ func (many) Validate() error {
 }
 
 // A small request does not get a great answer: no more fields are named than the description says.
-func TestOpenAPI_ManyWrongFields_A12(t *testing.T) {
+func TestOpenAPI_ManyWrongFields(t *testing.T) {
+	t.Attr("proves", "A12")
 	r := newRooms(t)
 	job.Handle(r.types, "MANY", func(context.Context, many) (any, error) { return nil, nil })
 	const body = `{"type":"MANY","payload":{}}`

@@ -45,7 +45,8 @@ func ask(h http.Handler, path, role string) *httptest.ResponseRecorder {
 }
 
 // Who gets at the metrics and the profiles, where they are served: by the API, on a listener of their own, or there and not by the API.
-func TestOps_WhoGetsIn_A28_A50(t *testing.T) {
+func TestOps_WhoGetsIn(t *testing.T) {
+	t.Attr("proves", "A28 A50")
 	public := newRooms(t).deps
 	public.Doors = byRole{}
 	withMetrics, own, ownOnLoopback := public, public, public
@@ -82,7 +83,8 @@ func TestOps_WhoGetsIn_A28_A50(t *testing.T) {
 }
 
 // A listener without keys answers to names of this machine only: a page of a site whose name leads here reads no memory of ours.
-func TestOps_RebindingIsRefused_A50(t *testing.T) {
+func TestOps_RebindingIsRefused(t *testing.T) {
+	t.Attr("proves", "A50")
 	h := NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true})
 	for _, path := range []string{aMetric, aHeap} {
 		r := httptest.NewRequest("GET", "http://rebound.example"+path, nil)
@@ -98,7 +100,8 @@ func TestOps_RebindingIsRefused_A50(t *testing.T) {
 	}
 }
 
-func TestOps_Profiles_A50(t *testing.T) {
+func TestOps_Profiles(t *testing.T) {
+	t.Attr("proves", "A50")
 	h := NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true})
 	for path, want := range map[string]int{
 		"goroutine?debug=1": 200, "heap?gc=1": 200, "allocs": 200, "mutex": 200, "block": 200, "threadcreate": 200,
@@ -117,6 +120,7 @@ func TestOps_Profiles_A50(t *testing.T) {
 
 // A profile that takes longer than the server's own limit arrives whole; a second one at the same time is refused; one whose client left ends.
 func TestOps_ALongProfile(t *testing.T) {
+	t.Parallel()
 	s := NewServer("TIERQ_OPS_ADDR", "127.0.0.1:0", NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true}), Limits{}, nil)
 	s.server.WriteTimeout = 900 * time.Millisecond
 	if err := s.Start(t.Context()); err != nil {

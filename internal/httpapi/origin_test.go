@@ -10,7 +10,8 @@ import (
 
 // Without keys a server answers to names that can mean this machine only: a page whose name was made to lead here is of the same origin to
 // its browser, but it sends its own name along.
-func TestOrigin_HostOfAnOpenServer_A20(t *testing.T) {
+func TestOrigin_HostOfAnOpenServer(t *testing.T) {
+	t.Attr("proves", "A20")
 	for host, fine := range map[string]bool{
 		"localhost": true, "localhost:8080": true, "LocalHost:1": true, "tierq.localhost": true, "127.0.0.1": true, "127.0.0.1:8080": true, "127.1.2.3:1": true,
 		"[::1]": true, "[::1]:8080": true, "[::ffff:127.0.0.1]:80": true,
@@ -66,7 +67,9 @@ func TestOrigin_HostOfAnOpenServer_A20(t *testing.T) {
 }
 
 // A page of another site can have a browser send a form, or what looks like one: it changes nothing, with keys or without.
-func TestOrigin_AnotherSitesPage_A45(t *testing.T) {
+func TestOrigin_AnotherSitesPage(t *testing.T) {
+	t.Attr("proves", "A45")
+	t.Parallel()
 	for name, headers := range map[string][]string{
 		"cross-site":             {"Sec-Fetch-Site", "cross-site"},
 		"same-site":              {"Sec-Fetch-Site", "same-site", "Origin", "http://other.tierq"},
@@ -100,7 +103,9 @@ func TestOrigin_AnotherSitesPage_A45(t *testing.T) {
 }
 
 // No answer lets another site's page read it, and no preflight is granted.
-func TestOrigin_NobodyElseReads_A43(t *testing.T) {
+func TestOrigin_NobodyElseReads(t *testing.T) {
+	t.Attr("proves", "A43")
+	t.Parallel()
 	for _, origin := range []string{"https://evil.example", "null", "http://localhost:3000", "*"} {
 		for _, c := range [][2]string{
 			{"GET", "/livez"}, {"GET", "/api/jobs"}, {"GET", pollKnown}, {"OPTIONS", "/paid/submit"}, {"OPTIONS", "/admin/keys"}, {"GET", "/nowhere"}, {"POST", "/paid/submit"},

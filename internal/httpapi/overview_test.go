@@ -89,7 +89,8 @@ func TestWhy_Reasons(t *testing.T) {
 	}
 }
 
-func TestHealth_S0_E5_S1_E6_S4_E6(t *testing.T) {
+func TestHealth_ForOperators(t *testing.T) {
+	t.Attr("proves", "S0-E5 S1-E6 S4-E6")
 	r := newRooms(t)
 	up := Component{Status: "UP"}
 	r.health = Health{"UP", Components{up, up, up, JobHealth{"UP", JobDetails{3, 0, 2, 5}}}}

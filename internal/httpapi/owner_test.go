@@ -38,7 +38,8 @@ func owned(t *testing.T, owner string) (r *rooms, asked *[]string) {
 }
 
 // Somebody else's job is answered with exactly what a job that nobody has is answered with, and no room but the one that finds it is asked.
-func TestOwner_SomebodyElsesJobIsNotThere_A01_A02(t *testing.T) {
+func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
+	t.Attr("proves", "A01 A02")
 	for _, c := range aboutKnown {
 		nobody := newRooms(t)
 		nobody.behind(callers["submit"])
@@ -63,7 +64,9 @@ func TestOwner_SomebodyElsesJobIsNotThere_A01_A02(t *testing.T) {
 }
 
 // The job of a key is everything to that key, and to operators what their role allows.
-func TestOwner_SeesItsOwn_A01_A02(t *testing.T) {
+func TestOwner_SeesItsOwn(t *testing.T) {
+	t.Attr("proves", "A01 A02")
+	t.Parallel()
 	for name, want := range map[string]struct {
 		owner  string
 		caller job.Caller
@@ -98,7 +101,8 @@ func TestOwner_SeesItsOwn_A01_A02(t *testing.T) {
 }
 
 // An id that is known says nothing about its neighbours: each is looked for, and none is there.
-func TestOwner_Neighbours_A03(t *testing.T) {
+func TestOwner_Neighbours(t *testing.T) {
+	t.Attr("proves", "A03")
 	r, _ := owned(t, mine)
 	known := r.find
 	r.find = func(id job.ID) (job.Job, error) {
@@ -123,7 +127,8 @@ func TestOwner_Neighbours_A03(t *testing.T) {
 }
 
 // The lists that a submitter gets are of its own jobs; an operator's, of everybody's.
-func TestOwner_Lists_A01(t *testing.T) {
+func TestOwner_Lists(t *testing.T) {
+	t.Attr("proves", "A01")
 	for name, caller := range callers {
 		r := newRooms(t)
 		var asked []job.Filter
@@ -154,7 +159,8 @@ func TestOwner_Lists_A01(t *testing.T) {
 }
 
 // Two keys that name their retries alike do not get each other's promise.
-func TestOwner_RequeueKeys_A59(t *testing.T) {
+func TestOwner_RequeueKeys(t *testing.T) {
+	t.Attr("proves", "A59")
 	var ids []string
 	for _, owner := range []string{mine, theirs, mine} {
 		r, _ := owned(t, owner)

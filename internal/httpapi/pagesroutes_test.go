@@ -145,7 +145,8 @@ func TestPages_Lost(t *testing.T) {
 }
 
 // Every page, and whatever goes wrong with one, says what a browser may do with it.
-func TestPages_Headers_A44(t *testing.T) {
+func TestPages_Headers(t *testing.T) {
+	t.Attr("proves", "A44")
 	r := paged(t, nil)
 	for at, want := range map[string][2]string{
 		"GET /":                     {pagePolicy, "private, no-store"},
@@ -171,7 +172,8 @@ func TestPages_Headers_A44(t *testing.T) {
 }
 
 // A page that panics ends alone: its visitor learns nothing of it, and what it had half said is not there either.
-func TestPages_APanic_A47(t *testing.T) {
+func TestPages_APanic(t *testing.T) {
+	t.Attr("proves", "A47")
 	r := paged(t, nil)
 	rec := r.do("GET", "/panics", "", "Cookie", aSession)
 	wantProblem(t, rec, 500, "INTERNAL")
@@ -187,7 +189,8 @@ func TestPages_APanic_A47(t *testing.T) {
 }
 
 // A form that another site's page sends reaches no page, whatever comes with it; ours does.
-func TestPages_AnotherSitesForm_A45(t *testing.T) {
+func TestPages_AnotherSitesForm(t *testing.T) {
+	t.Attr("proves", "A45")
 	reached := 0
 	r := paged(t, func(d *Deps) {
 		for i := range d.Pages {
@@ -216,7 +219,8 @@ func TestPages_AnotherSitesForm_A45(t *testing.T) {
 }
 
 // An open server's pages answer to this machine's names only, and no listener for health alone has any.
-func TestPages_Where_A20(t *testing.T) {
+func TestPages_Where(t *testing.T) {
+	t.Attr("proves", "A20")
 	r := paged(t, func(d *Deps) { d.Insecure = false })
 	for host, status := range map[string]int{"localhost:8080": 200, "127.0.0.1": 200, "evil.example": 403} {
 		req := httptest.NewRequest("GET", "/dashboard", nil)
@@ -243,7 +247,8 @@ func streaming(t *testing.T) *rooms {
 }
 
 // The dashboard's stream is for operators, by key or cookie.
-func TestPages_Stream_A50(t *testing.T) {
+func TestPages_Stream(t *testing.T) {
+	t.Attr("proves", "A50")
 	for kind, caller := range callers {
 		r := streaming(t)
 		r.behind(caller)
@@ -260,7 +265,8 @@ func TestPages_Stream_A50(t *testing.T) {
 }
 
 // It counts among the streams of everything, and gives its place back, also when it panics.
-func TestPages_StreamsAreBounded_A24(t *testing.T) {
+func TestPages_StreamsAreBounded(t *testing.T) {
+	t.Attr("proves", "A24")
 	r := streaming(t)
 	a := &api{Deps: r.deps.withDefaults()}
 	r.Handler = a.handler()
@@ -281,7 +287,8 @@ func TestPages_StreamsAreBounded_A24(t *testing.T) {
 }
 
 // It ends when its caller would not be let in as he was: the key revoked, the server closed. Not before.
-func TestPages_StreamEndsWithTheKey_A04(t *testing.T) {
+func TestPages_StreamEndsWithTheKey(t *testing.T) {
+	t.Attr("proves", "A04")
 	for name, change := range map[string]func(*doors){
 		"revoked":      func(d *doors) { d.err = job.ErrUnauthorized },
 		"another role": func(d *doors) { d.caller = callers["submit"] },
@@ -317,7 +324,8 @@ func TestPages_StreamEndsWithTheKey_A04(t *testing.T) {
 }
 
 // A page asks the API as its caller, in the process, and hears what he would hear.
-func TestPages_AskAsTheirCaller_A01(t *testing.T) {
+func TestPages_AskAsTheirCaller(t *testing.T) {
+	t.Attr("proves", "A01")
 	r := newRooms(t)
 	r.find = func(job.ID) (job.Job, error) { j := at(job.Completed, 1); j.Owner = theirs; return j, nil }
 	r.deps.Pages = []Page{{"GET", "/poll", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

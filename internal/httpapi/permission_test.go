@@ -41,7 +41,9 @@ var whoMay = map[string]string{
 }
 
 // Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and nobody else is.
-func TestPermissions_A25_A26_A50(t *testing.T) {
+func TestPermissions(t *testing.T) {
+	t.Attr("proves", "A25 A26 A50")
+	t.Parallel()
 	for _, route := range Routes() {
 		at := route.Method + " " + route.Path
 		may, listed := whoMay[at]
@@ -88,7 +90,8 @@ func TestPermissions_A25_A26_A50(t *testing.T) {
 }
 
 // What another room serves has a permission too, and one that was forgotten lets nobody in.
-func TestPermissions_OfOtherRooms_A50(t *testing.T) {
+func TestPermissions_OfOtherRooms(t *testing.T) {
+	t.Attr("proves", "A50")
 	of := map[Permission]string{
 		forNobody: "", ForEverybody: everybody, ForSubmits: submitters, ForTierSubmits: strangers, ForOwners: lookers, ForOwnersToAct: strangers,
 		ForLists: listers, ForOperators: operators, ForAdmins: admins,
@@ -129,7 +132,9 @@ func TestPermissions_OpenAPISaysThem(t *testing.T) {
 }
 
 // No other spelling of an address, no other method and no header that names another leads past a permission.
-func TestPermissions_NoWayAround_A25(t *testing.T) {
+func TestPermissions_NoWayAround(t *testing.T) {
+	t.Attr("proves", "A25")
+	t.Parallel()
 	never := func(r *rooms) {
 		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { r.tb.Error("listed"); return nil, "", nil }
 		r.cancel = func(job.ID) (job.Word, error) { r.tb.Error("cancelled"); return job.WasCancelled, nil }

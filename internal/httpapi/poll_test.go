@@ -35,7 +35,8 @@ func done() job.Job {
 	}
 }
 
-func TestPoll_S2_E6(t *testing.T) {
+func TestPoll(t *testing.T) {
+	t.Attr("proves", "S2-E6")
 	pending := job.Job{ID: knownID, Generation: 1, Tier: job.Public, Type: "PAIR", Status: job.Pending, MaxRetries: 1, ArrivedAt: aMoment}
 	scheduled := pending
 	scheduled.Status, scheduled.RetryCount, scheduled.RunAt = job.Scheduled, 1, aMoment.Add(time.Hour)
@@ -73,7 +74,8 @@ func TestPoll_S2_E6(t *testing.T) {
 }
 
 // A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token, not while it has them either.
-func TestPoll_ShowsNoMore_A11(t *testing.T) {
+func TestPoll_ShowsNoMore(t *testing.T) {
+	t.Attr("proves", "A11")
 	running := done()
 	running.Status, running.Result, running.EndedAt, running.Worker = job.Processing, nil, time.Time{}, "host-7:4711"
 	for _, j := range []job.Job{done(), running} {
@@ -135,7 +137,8 @@ func TestPoll_ETag(t *testing.T) {
 	}
 }
 
-func TestPoll_BadInput_A58(t *testing.T) {
+func TestPoll_BadInput(t *testing.T) {
+	t.Attr("proves", "A58")
 	for query, field := range map[string]string{
 		"": "jobId", "?": "jobId", "?jobId=": "jobId", "?jobId=x": "jobId", "?jobId=" + string(knownID) + "x": "jobId", "?jobId={tierq:0}:*": "jobId",
 		"?jobId=019de340-01fe-7a58-be69-567cd7d6b7d%00": "jobId", "?jobId=019de34001fe7a58be69567cd7d6b7d4": "jobId", "?jobId=" + strings.Repeat("a", 5000): "jobId",

@@ -48,7 +48,8 @@ func atTurnstile(t *testing.T, left job.Allowance) (*rooms, *turnstile) {
 	return r, d
 }
 
-func TestRateHeaders_A31(t *testing.T) {
+func TestRateHeaders(t *testing.T) {
+	t.Attr("proves", "A31")
 	t.Parallel()
 	for name, c := range map[string]struct {
 		left           job.Allowance
@@ -81,7 +82,8 @@ func (u neverRead) Read([]byte) (int, error) {
 	return 0, http.ErrBodyReadAfterClose
 }
 
-func TestRateRefusesBeforeTheBody_A29(t *testing.T) {
+func TestRateRefusesBeforeTheBody(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	r, d := atTurnstile(t, job.Allowance{Limited: true, Rate: 0.5, Burst: 3, Reset: 5500 * time.Millisecond, RetryIn: 1500 * time.Millisecond})
 	for _, target := range []string{"/public/submit", "/public/submit/batch", "/jobs", "/api/jobs"} {
@@ -108,7 +110,8 @@ func TestRateRefusesBeforeTheBody_A29(t *testing.T) {
 	}
 }
 
-func TestRateOfBatches_A31(t *testing.T) {
+func TestRateOfBatches(t *testing.T) {
+	t.Attr("proves", "A31")
 	t.Parallel()
 	batch := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`{"payload":{}},`, n), ",") + "]" }
 	r, d := atTurnstile(t, job.Allowance{})
@@ -149,7 +152,8 @@ func TestRateOfBatches_A31(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreHeldBack_A06_A29(t *testing.T) {
+func TestRefusalsAreHeldBack(t *testing.T) {
+	t.Attr("proves", "A06 A29")
 	t.Parallel()
 	for callers, most := range map[int]int{1: 101, 64: 64 * 101, 3000: 2 * 3000 * 11} {
 		t.Run(strconv.Itoa(callers), func(t *testing.T) {

@@ -44,7 +44,8 @@ func TestRedact(t *testing.T) {
 }
 
 // Whatever was stored, nothing below a name is left, and what is not JSON is gone whole.
-func FuzzRedact_A11(f *testing.F) {
+func FuzzRedact(f *testing.F) {
+	f.Attr("proves", "A11")
 	fuzz.Text(f, func(t *testing.T, text string) {
 		out := redact([]byte(text), []string{"to"})
 		if !json.Valid([]byte(text)) {
@@ -93,10 +94,12 @@ func (r *rooms) secretly(typ string) {
 		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs, ArrivedAt: aMoment, EndedAt: aMoment,
 		Options: job.Options{CallbackURL: "https://x.example/e3rror"},
 		Payload: []byte(`{"to":"s3cret","kind":"plain"}`), Result: []byte(`{"sent":[{"to":"s3cret"}],"kind":"plain"}`),
-		Cause: job.HandlerError, LastError: "no such mailbox: e3rror",
+		Cause: job.HandlerError, LastError: "no such mailbox: e3rror", Note: "refused by e3rror",
 	}
 	r.find = func(job.ID) (job.Job, error) { return j, nil }
-	r.attempts = []job.Attempt{{Number: 1, Outcome: "HANDLER_ERROR", Error: "no such mailbox: e3rror"}}
+	r.attempts = []job.Attempt{
+		{Number: 1, Outcome: "HANDLER_ERROR", Error: "no such mailbox: e3rror"}, {Number: 2, Outcome: "LATER", Error: "e3rror says wait", Until: aMoment},
+	}
 	r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return []job.Job{j}, "", nil }
 	r.letters = []job.DeadLetter{{Job: j}}
 	r.dead = func(job.Filter, string, int) ([]job.DeadLetter, string, error) {
@@ -118,7 +121,8 @@ var lookedAt = []string{
 
 // A read-only key sees what there is, but nothing of what is redacted, wherever a payload, a result or an error is shown. Others see all of it.
 // A callback's payload has what its job's has, whose type may be hidden.
-func TestRedact_OfCallbacks_A11(t *testing.T) {
+func TestRedact_OfCallbacks(t *testing.T) {
+	t.Attr("proves", "A11")
 	for hidden, want := range map[string]bool{"MAIL": false, "": true} {
 		r := newRooms(t)
 		if hidden != "" {
@@ -137,7 +141,8 @@ func TestRedact_OfCallbacks_A11(t *testing.T) {
 	}
 }
 
-func TestRedact_Everywhere_A11(t *testing.T) {
+func TestRedact_Everywhere(t *testing.T) {
+	t.Attr("proves", "A11")
 	for _, c := range []struct {
 		who, typ              string
 		secret, errors, plain bool // what may be seen of the job
@@ -178,7 +183,8 @@ func TestRedact_Everywhere_A11(t *testing.T) {
 }
 
 // Markup that a user wrote comes back as the text it was, in a body that no browser takes for a page.
-func TestMarkupIsText_A46(t *testing.T) {
+func TestMarkupIsText(t *testing.T) {
+	t.Attr("proves", "A46")
 	const markup = `<script>alert(1)</script>`
 	j := job.Job{
 		ID: knownID, Type: "SIMULATION", Tier: job.Paid, Status: job.Failed, Attempt: 1, Generation: 1, ArrivedAt: aMoment, EndedAt: aMoment.Add(time.Second),

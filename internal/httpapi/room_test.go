@@ -13,7 +13,8 @@ import (
 )
 
 // What many large bodies hold together is bounded; small ones have room of their own, and what was held is given back.
-func TestRoom_BodiesShareTheirMemory_A15(t *testing.T) {
+func TestRoom_BodiesShareTheirMemory(t *testing.T) {
+	t.Attr("proves", "A15")
 	r := newRooms(t)
 	r.deps.PayloadLimit = 64 << 10
 	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 80 << 10}
@@ -116,7 +117,8 @@ func TestRoom_Gather(t *testing.T) {
 }
 
 // Where requests are bounded, one more is refused, and the next is served when one has ended.
-func TestRoom_RequestsAreBounded_A18(t *testing.T) {
+func TestRoom_RequestsAreBounded(t *testing.T) {
+	t.Attr("proves", "A18")
 	r := newRooms(t)
 	r.deps.Requests = 1
 	r.Handler = NewHandler(r.deps)

@@ -78,7 +78,8 @@ func TestSeriesRoute(t *testing.T) {
 }
 
 // However many ask, a window is read as often as its answer grows old, by one at a time; what failed is no answer.
-func TestSeriesRoute_IsReadOnceForAll_A24(t *testing.T) {
+func TestSeriesRoute_IsReadOnceForAll(t *testing.T) {
+	t.Attr("proves", "A24")
 	now := aMoment
 	m := &almanac{}
 	get := m.route(t, func() time.Time { return now })

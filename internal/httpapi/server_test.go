@@ -52,7 +52,9 @@ func raw(t *testing.T, s *Server, request string) (*http.Response, string) {
 	return res, string(body)
 }
 
-func TestServer_RawRequests_A10_A12_A13_A19_A20_A27(t *testing.T) {
+func TestServer_RawRequests(t *testing.T) {
+	t.Attr("proves", "A10 A12 A13 A19 A20 A27")
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	chunks := strings.Repeat("1000\r\n"+strings.Repeat(" ", 4096)+"\r\n", 10000) // never comes to its end within the limit
@@ -97,7 +99,9 @@ func TestServer_RawRequests_A10_A12_A13_A19_A20_A27(t *testing.T) {
 	}
 }
 
-func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
+func TestServer_RawRequestsThatAreFine(t *testing.T) {
+	t.Attr("proves", "A20")
+	t.Parallel()
 	r := newRooms(t)
 	s := serve(t, r)
 	for name, request := range map[string]string{
@@ -114,7 +118,8 @@ func TestServer_RawRequestsThatAreFine_A20(t *testing.T) {
 	}
 }
 
-func TestServer_LimitsAreSet_A14_A15_A16(t *testing.T) {
+func TestServer_LimitsAreSet(t *testing.T) {
+	t.Attr("proves", "A14 A15 A16")
 	s := NewServer("TIERQ_ADDR", "", nil, Limits{}, nil).server
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second || s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
@@ -180,7 +185,9 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 }
 
 // A body that comes too slowly is answered in the one shape, and the connection ends.
-func TestServer_ASlowBody_A15(t *testing.T) {
+func TestServer_ASlowBody(t *testing.T) {
+	t.Attr("proves", "A15")
+	t.Parallel()
 	r := newRooms(t)
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", r, Limits{}, nil)
 	s.server.ReadTimeout = 200 * time.Millisecond
@@ -205,7 +212,8 @@ func TestServer_ASlowBody_A15(t *testing.T) {
 
 // Requests that come one behind the other are answered in their order, and what stands behind a body is the next request and nothing else. A
 // request with a length and a coding has the coding: a proxy in front that reads it otherwise is not one for us.
-func TestServer_Pipelined_A20(t *testing.T) {
+func TestServer_Pipelined(t *testing.T) {
+	t.Attr("proves", "A20")
 	r := newRooms(t)
 	s := serve(t, r)
 	for name, c := range map[string]struct {

@@ -49,7 +49,8 @@ func lasted(c net.Conn, begun time.Time) time.Duration {
 }
 
 // Headers that come a byte a second, and bodies that do, are cut off after their time, however often a byte comes.
-func TestSlow_HeadersAndBodies_A14_A15(t *testing.T) {
+func TestSlow_HeadersAndBodies(t *testing.T) {
+	t.Attr("proves", "A14 A15")
 	const head = "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
 		text string
@@ -87,7 +88,8 @@ func TestSlow_HeadersAndBodies_A14_A15(t *testing.T) {
 }
 
 // A reader of an export may be slow, for as long as something gets through: its deadline moves with what it takes, and with nothing else.
-func TestSlow_AReaderOfAnExport_A16(t *testing.T) {
+func TestSlow_AReaderOfAnExport(t *testing.T) {
+	t.Attr("proves", "A16")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRooms(t)
 		ended := make(chan error, 1)
@@ -132,7 +134,8 @@ func (e endless) EachDead(ctx context.Context, _ job.Filter, yield func(job.Dead
 }
 
 // An answer that is there at once gets its time, and no more.
-func TestSlow_AReaderOfAnAnswer_A16(t *testing.T) {
+func TestSlow_AReaderOfAnAnswer(t *testing.T) {
+	t.Attr("proves", "A16")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRooms(t)
 		big := at(job.Completed, 1)

@@ -140,7 +140,8 @@ func TestAllEvents(t *testing.T) {
 }
 
 // A stream outlives the server's own limits, gets through piece by piece, ends when its client leaves, and gives its place back.
-func TestServer_Streams_A16_A24(t *testing.T) {
+func TestServer_Streams(t *testing.T) {
+	t.Attr("proves", "A16 A24")
 	r := newRooms(t)
 	r.messages = make(chan job.Message)
 	ended := make(chan error, 1)

@@ -14,7 +14,8 @@ import (
 // golden is the seed's sample, byte for byte.
 const golden = `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING"},"timestamp":"2026-05-01T11:31:57.961931Z"}`
 
-func TestSubmit_S2_E1_S2_E2_S2_E3(t *testing.T) {
+func TestSubmit(t *testing.T) {
+	t.Attr("proves", "S2-E1 S2-E2 S2-E3")
 	for path, tier := range map[string]job.Tier{"/paid/submit": job.Paid, "/unpaid/submit": job.Unpaid, "/public/submit": job.Public} {
 		t.Run(string(tier), func(t *testing.T) {
 			r := newRooms(t)
@@ -44,7 +45,8 @@ func TestSubmit_ATimestampAlwaysHasSixDigits(t *testing.T) {
 	}
 }
 
-func TestSubmit_TakesWhatTheBodySays_S2_G9(t *testing.T) {
+func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
+	t.Attr("proves", "S2-G9")
 	odd := "{ \"b\" : [1.0,2e3 ,\"\\u00e9é\"],\n \"a\":null}"
 	quoted := `"\"` + strings.Repeat("[:", 400) + `"` // no depth and no members: it is text
 	for body, want := range map[string]job.Submission{
@@ -87,7 +89,8 @@ func refusing(t *testing.T, err error) *rooms {
 	return r
 }
 
-func TestUnhealthy_S2_E4(t *testing.T) {
+func TestUnhealthy(t *testing.T) {
+	t.Attr("proves", "S2-E4")
 	for in, want := range map[time.Duration]string{0: "1", 100 * time.Millisecond: "1", 1001 * time.Millisecond: "2", 4 * time.Second: "4"} {
 		rec := refusing(t, waits{fmt.Errorf("submit: %w", job.ErrUnhealthy), in}).do("POST", "/public/submit", "")
 		body := wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
@@ -98,7 +101,8 @@ func TestUnhealthy_S2_E4(t *testing.T) {
 	}
 }
 
-func TestQueueFull_S2_E5(t *testing.T) {
+func TestQueueFull(t *testing.T) {
+	t.Attr("proves", "S2-E5")
 	rec := refusing(t, job.ErrQueueFull).do("POST", "/unpaid/submit", "")
 	body := wantProblem(t, rec, 503, "QUEUE_FULL")
 	if body["message"] != "Request cannot be accepted at the moment due to high load. Please try again later." {
@@ -128,7 +132,8 @@ func TestSubmit_InternalCausesStayInside(t *testing.T) {
 	}
 }
 
-func TestSubmit_AClientThatLeftIsNoError_A30(t *testing.T) {
+func TestSubmit_AClientThatLeftIsNoError(t *testing.T) {
+	t.Attr("proves", "A30")
 	r := newRooms(t)
 	ctx, leave := context.WithCancel(t.Context())
 	r.submit = func(ctx context.Context, _ job.Submission) (job.Accepted, error) {
@@ -220,7 +225,8 @@ func TestSubmit_WhenAndWhoHears(t *testing.T) {
 }
 
 // The span of a submit stands below the caller's, hears what became of it, and goes with the job.
-func TestSubmit_Trace_S4_O2(t *testing.T) {
+func TestSubmit_Trace(t *testing.T) {
+	t.Attr("proves", "S4-O2")
 	r := newRooms(t)
 	var heard []string
 	r.deps.Trace = func(_ context.Context, tier job.Tier, trace, parent string) (string, func(job.ID, error)) {

@@ -110,7 +110,8 @@ func TestPoll_WaitingForAJobThatIsNotThere(t *testing.T) {
 }
 
 // There is room for so many who wait. One more is told to poll, and a place that is left is free again.
-func TestPoll_RoomForSoManyWhoWait_A24(t *testing.T) {
+func TestPoll_RoomForSoManyWhoWait(t *testing.T) {
+	t.Attr("proves", "A24")
 	r := newRooms(t)
 	r.deps.Waiting = 2
 	r.Handler = NewHandler(r.deps)
@@ -164,7 +165,8 @@ func (d addressed) Enter(ctx context.Context, authorization []string, from netip
 
 // One caller gets half of an empty room to wait in, and leaves a place to the next: a key, wherever it comes from, or the address of whoever shows none; IPv6 counts by its /64.
 // An open server's own machine may have it all.
-func TestPoll_NobodyFillsTheRoom_A24(t *testing.T) {
+func TestPoll_NobodyFillsTheRoom(t *testing.T) {
+	t.Attr("proves", "A24")
 	submitter := job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit}}
 	for name, c := range map[string]struct {
 		caller job.Caller // at what address, the request says
@@ -254,7 +256,9 @@ func TestPoll_PositionAndETA(t *testing.T) {
 }
 
 // A wait outlives the server's own limits, ends when the client leaves, and does not outlive a drain.
-func TestServer_LongPolls_A15_A24(t *testing.T) {
+func TestServer_LongPolls(t *testing.T) {
+	t.Attr("proves", "A15 A24")
+	t.Parallel()
 	r := newRooms(t)
 	entered, draining, left := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	r.await = func(ctx context.Context, _ job.ID, _ func(*job.Job) bool) (job.Job, error) {

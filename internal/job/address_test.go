@@ -6,7 +6,8 @@ import (
 )
 
 // A55: what could end a command or a header, or be read in two ways.
-func TestReadAddress_A55(t *testing.T) {
+func TestReadAddress(t *testing.T) {
+	t.Attr("proves", "A55")
 	for s, want := range map[string]string{
 		"a@b":                             "",
 		"first.last+tag@example.org":      "",

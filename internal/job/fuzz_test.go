@@ -12,7 +12,8 @@ import (
 )
 
 // Whatever is taken is one plain address to every program, and ends no command and no header.
-func FuzzReadAddress_A55(f *testing.F) {
+func FuzzReadAddress(f *testing.F) {
+	f.Attr("proves", "A55")
 	fuzz.Text(f, func(t *testing.T, s string) {
 		if err := ReadAddress(s); err != nil {
 			sentence(t, s, err)
@@ -30,7 +31,8 @@ func FuzzReadAddress_A55(f *testing.F) {
 }
 
 // Whatever is taken has a host that every program reads alike, and nothing that breaks a header line.
-func FuzzReadURL_A33_A34_A38_A39(f *testing.F) {
+func FuzzReadURL(f *testing.F) {
+	f.Attr("proves", "A33 A34 A38 A39")
 	fuzz.Text(f, func(t *testing.T, s string) {
 		u, err := ReadURL(s)
 		if err != nil {
@@ -69,7 +71,8 @@ func sentence(t *testing.T, sent string, err error) {
 }
 
 // An id has one spelling inside, whichever its sender has, and a partition.
-func FuzzParseID_A58(f *testing.F) {
+func FuzzParseID(f *testing.F) {
+	f.Attr("proves", "A58")
 	fuzz.Text(f, func(t *testing.T, s string) {
 		id, err := ParseID(s)
 		if err != nil {

@@ -91,6 +91,7 @@ type Job struct {
 	RunAt        time.Time // when a SCHEDULED job is due; on a first lease, when one that was delayed had been
 
 	Result    []byte // JSON
+	Note      string // of the Result, see NoteOf; a list has it without the result
 	Cause     Cause  // of the latest failed attempt
 	LastError string // of the latest failed attempt, at most 2 KiB
 }
@@ -98,11 +99,13 @@ type Job struct {
 // Attempt is one claim that did not end well, as kept in the job's history.
 type Attempt struct {
 	Number     int
+	Generation int    // of the job, when this attempt ran; 0 = not known
 	Worker     string // the process that held the lease
 	StartedAt  time.Time
 	FinishedAt time.Time
-	Outcome    string // a Cause, or RELEASED, LATER, CANCELLED
-	Error      string
+	Outcome    string    // a Cause, or RELEASED, LATER, CANCELLED
+	Error      string    // of a LATER: why the handler asked for it, in its own words
+	Until      time.Time // of a LATER: when the job was due again
 }
 
 // Outcome is an ended job on its way to SQL, with the history of its attempts.

@@ -100,10 +100,11 @@ type Failure struct {
 }
 
 // GiveBack returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a positive
-// Delay schedules it (the handler's Later).
+// Delay schedules it (the handler's Later), and its history keeps the Reason.
 type GiveBack struct {
 	LeaseRef
-	Delay time.Duration
+	Delay  time.Duration
+	Reason string // why a Delay was asked for: valid UTF-8, at most 512 bytes
 }
 
 // EndReply answers one completion, failure or give-back: OK, FAILED, CANCELLED or LOST. At is Redis' time of the ending as it was

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-func TestLogger_S4_O1(t *testing.T) {
+func TestLogger(t *testing.T) {
+	t.Attr("proves", "S4-O1")
 	var base, other bytes.Buffer
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&other, nil)))

@@ -20,7 +20,10 @@ type Run struct {
 	Everybody  bool // its submitter sees everybody's jobs
 	TraceID    string
 	Deadline   time.Time
-	Saved      []byte // the last Checkpoint of an earlier attempt of this generation; nil = none
+
+	FirstTriedAt time.Time // the first claim of this generation, by Redis' clock
+	StartedAt    time.Time // this claim, by the same clock
+	Saved        []byte    // the last Checkpoint of an earlier attempt of this generation; nil = none
 
 	// Save stores a checkpoint; the worker sets it. Handlers call Checkpoint.
 	Save func(ctx context.Context, data []byte) error

@@ -6,7 +6,8 @@ import (
 )
 
 // What is refused whatever address it leads to: other schemes (A38), other spellings of addresses (A33, A34), other tricks (A39).
-func TestReadURL_A33_A34_A38_A39(t *testing.T) {
+func TestReadURL(t *testing.T) {
+	t.Attr("proves", "A33 A34 A38 A39")
 	for name, urls := range map[string][]string{
 		"taken": {
 			"http://example.com", "https://example.com/a/b?c=d&e=%20", "HTTPS://EXAMPLE.com:443/", "http://a_b.example-1.com:65535",

@@ -10,7 +10,8 @@ import (
 )
 
 // A repeated submit whose first one has no row gets it now, unless the job has ended, and its key in any case; a job that nobody knows is nobody's.
-func TestAdopt_F19_S13(t *testing.T) {
+func TestAdopt(t *testing.T) {
+	t.Attr("proves", "F19 S13")
 	l, r, j := journaled(1)
 	running, cancelled := is(testID(3), job.Processing, 1), is(testID(5), job.Cancelled, 1)
 	running.StartedAt, running.Worker = time.Now(), "w"

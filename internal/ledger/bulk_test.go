@@ -33,7 +33,8 @@ func alive(r *fakeRedis) (n int) {
 	return n
 }
 
-func TestRequeueDead_S0_P2_S1_S5(t *testing.T) {
+func TestRequeueDead(t *testing.T) {
+	t.Attr("proves", "S0-P2 S1-S5")
 	for _, tc := range []struct {
 		name                         string
 		filter                       job.Filter

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestCancel_S1_E5_S1_S4(t *testing.T) {
+func TestCancel(t *testing.T) {
+	t.Attr("proves", "S1-E5 S1-S4")
 	for _, tc := range []struct {
 		name     string
 		redis    map[job.ID]job.Job

@@ -148,7 +148,8 @@ func attempts(numbers ...int) (all []job.Attempt) {
 }
 
 // The history is that of both stores, whole, over all generations, or an error.
-func TestAttempts_S1_P3_S0_P2(t *testing.T) {
+func TestAttempts(t *testing.T) {
+	t.Attr("proves", "S1-P3 S0-P2")
 	for _, tc := range []struct {
 		name       string
 		redis, sql []job.Attempt

@@ -9,7 +9,8 @@ import (
 )
 
 // A cursor is one that was handed out, to the letter, or it is refused.
-func FuzzCursor_A21_A60(f *testing.F) {
+func FuzzCursor(f *testing.F) {
+	f.Attr("proves", "A21 A60")
 	fuzz.Text(f, func(t *testing.T, cursor string) {
 		source, place, err := readCursor(cursor)
 		switch {

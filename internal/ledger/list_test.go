@@ -91,7 +91,8 @@ func TestList_Outages(t *testing.T) {
 	}
 }
 
-func TestList_StrictCursor_A21(t *testing.T) {
+func TestList_StrictCursor(t *testing.T) {
+	t.Attr("proves", "A21")
 	l, r, s := given(jobsFor(5, 5))
 	b64 := func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
 	good := b64("1l:2")
@@ -110,7 +111,8 @@ func TestList_StrictCursor_A21(t *testing.T) {
 	}
 }
 
-func TestDead_PassesThrough_S0_P2(t *testing.T) {
+func TestDead_PassesThrough(t *testing.T) {
+	t.Attr("proves", "S0-P2")
 	l, _, _ := given(nil, dead(5))
 	letters, _, err := l.Dead(t.Context(), job.Filter{}, "", 3)
 	if len(letters) != 3 || err != nil {

@@ -17,7 +17,8 @@ func reconcile(t *testing.T, l *Ledger, want int) {
 }
 
 // Everything that Redis forgot comes back once; what is there stays, what has ended stays away, and the rows learn of the new run.
-func TestReconcile_F17_F19(t *testing.T) {
+func TestReconcile(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	l, r, j := journaled(2*reconcilePage + 3)
 	r.jobs[testID(5)] = is(testID(5), job.Processing, 1) // it survived
 	j.ended[testID(6)] = true
@@ -144,7 +145,8 @@ func TestReconcile_OneSickServer(t *testing.T) {
 	}
 }
 
-func TestReconcile_Repeats_F27(t *testing.T) {
+func TestReconcile_Repeats(t *testing.T) {
+	t.Attr("proves", "F27")
 	l, r, j := journaled(3)
 	r.late, r.lost = 1, 1
 	if got, done, err := l.Reconcile(t.Context()); err != nil || !done || len(r.jobs) != 3 {
@@ -168,7 +170,8 @@ func TestReconcile_Repeats_F27(t *testing.T) {
 }
 
 // Between Redis' loss and the reconcile a poll is answered from the row.
-func TestFind_Journaled_S16(t *testing.T) {
+func TestFind_Journaled(t *testing.T) {
+	t.Attr("proves", "S16")
 	l, _, j := journaled(1)
 	if got, err := l.Find(t.Context(), testID(0)); err != nil || got.Status != job.Pending {
 		t.Errorf("%s, %v", got.Status, err)

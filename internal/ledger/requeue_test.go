@@ -13,7 +13,8 @@ import (
 )
 
 // What may be requeued, and why not, from what the two stores say.
-func TestRequeue_WhatMayBe_S0_E4_S1_E4_S3_I9(t *testing.T) {
+func TestRequeue_WhatMayBe(t *testing.T) {
+	t.Attr("proves", "S0-E4 S1-E4 S3-I9")
 	for _, tc := range []struct {
 		name     string
 		redis    map[job.ID]job.Job
@@ -61,7 +62,8 @@ func TestRequeue_WhatMayBe_S0_E4_S1_E4_S3_I9(t *testing.T) {
 }
 
 // The next generation waits with what the dead letter kept, and the letter is marked with the run that was known before.
-func TestRequeue_GivesANewLife_S0_S7_S1_S5(t *testing.T) {
+func TestRequeue_GivesANewLife(t *testing.T) {
+	t.Attr("proves", "S0-S7 S1-S5")
 	l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
 	d := s.rows[someID]
 	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
@@ -93,7 +95,8 @@ func TestRequeue_GivesANewLife_S0_S7_S1_S5(t *testing.T) {
 }
 
 // Many at once: one new life, one promise, and everybody else is told so.
-func TestRequeue_ManyAtOnce_S0_S7_S3_I12(t *testing.T) {
+func TestRequeue_ManyAtOnce(t *testing.T) {
+	t.Attr("proves", "S0-S7 S3-I12")
 	l, r, s := given(nil, archived(job.Failed, 1))
 	all := &meeting{Promises: s}
 	all.Add(20)
@@ -148,7 +151,8 @@ func TestRequeue_TierWithoutPlan(t *testing.T) {
 }
 
 // From the promise on the answer is nil, whatever happens to the rest; the promise is kept by the next Keep, which may be another process'.
-func TestRequeue_CrashAfterThePromise_S0_E4_S1_E4(t *testing.T) {
+func TestRequeue_CrashAfterThePromise(t *testing.T) {
+	t.Attr("proves", "S0-E4 S1-E4")
 	for _, tc := range []struct {
 		name   string
 		breaks func(r *fakeRedis, s *fakeSQL)
@@ -293,7 +297,8 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 }
 
 // Redis is asked for its run each time, SQL only when that is another one; a failure is made up for at the next call.
-func TestRecall_F19(t *testing.T) {
+func TestRecall(t *testing.T) {
+	t.Attr("proves", "F19")
 	l, r, s := given(nil, nil)
 	recall := func() error { return l.Recall(t.Context()) }
 	s.down = job.ErrUnavailable
@@ -347,7 +352,8 @@ func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, qu
 }
 
 // An owner's requeue is refused where his submit would be, before anything is promised; a promise that was made is kept whatever the room.
-func TestRequeueOwn_NeedsRoom_A29(t *testing.T) {
+func TestRequeueOwn_NeedsRoom(t *testing.T) {
+	t.Attr("proves", "A29")
 	for _, why := range []error{job.ErrQueueFull, job.ErrQuota, job.ErrUnavailable, job.ErrAmbiguous, nil} {
 		rows := archived(job.Failed, 1)
 		d := rows[someID]

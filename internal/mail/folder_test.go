@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestFolder_S1_P4(t *testing.T) {
+func TestFolder(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	dir := t.TempDir()
 	s, err := Open("", dir, nil)
 	if err != nil {

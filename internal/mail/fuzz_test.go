@@ -13,7 +13,8 @@ import (
 )
 
 // Whatever stands in a message, it comes out as one message to the same people: with the headers that every message has, and no other.
-func FuzzCompose_A55_A56(f *testing.F) {
+func FuzzCompose(f *testing.F) {
+	f.Attr("proves", "A55 A56")
 	const id = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 	headers := []string{"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To"}
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -80,7 +81,8 @@ func FuzzURL(f *testing.F) {
 }
 
 // A mail server's words are shown in one short line.
-func FuzzSaid_A53_A54(f *testing.F) {
+func FuzzSaid(f *testing.F) {
+	f.Attr("proves", "A53 A54")
 	fuzz.Text(f, func(t *testing.T, words string) {
 		text := said("send mail", &failure{words, nil}).Error()
 		if len([]rune(text)) > 220 || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {

@@ -45,7 +45,8 @@ func talker(t *testing.T, script func(*chat)) (addr string) {
 }
 
 // A53: a server that never stops talking is hung up on, wherever it begins.
-func TestEndlessReplies_A53(t *testing.T) {
+func TestEndlessReplies(t *testing.T) {
+	t.Attr("proves", "A53")
 	for name, script := range map[string]func(*chat){
 		"an endless line": func(c *chat) {
 			for c.say("220 \x1b" + strings.Repeat("x", 1<<16)); ; {
@@ -119,7 +120,8 @@ func TestSilentServer(t *testing.T) {
 }
 
 // A password is not given to a server that says it does TLS and then talks on in the clear, with what was sent along before it.
-func TestInjectedBeforeTLS_A48(t *testing.T) {
+func TestInjectedBeforeTLS(t *testing.T) {
+	t.Attr("proves", "A48")
 	heard := make(chan string, 100)
 	addr := talker(t, func(c *chat) {
 		c.say("220 hello")

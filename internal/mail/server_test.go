@@ -21,7 +21,8 @@ var greeting = Message{
 	Text: "Grüße,\nzwei Zeilen.\r\n.\n..\nFrom here on: =3D\rund Schluss. " + strings.Repeat("lang ", 300), HTML: "<p>Grüße 漢字 😀</p>\n",
 }
 
-func TestSendReadBack_S1_P4(t *testing.T) {
+func TestSendReadBack(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	for _, tc := range []struct {
 		name, scheme string
 		ways         []string
@@ -63,7 +64,8 @@ func TestSendReadBack_S1_P4(t *testing.T) {
 }
 
 // What the TLS of a server, or the lack of it, must stop.
-func TestTLSIsMandatory_A48(t *testing.T) {
+func TestTLSIsMandatory(t *testing.T) {
+	t.Attr("proves", "A48")
 	refuse := func(t *testing.T, o *office, s Sender, want string) {
 		t.Helper()
 		_, err := s.Send(t.Context(), greeting)
@@ -130,7 +132,8 @@ func TestTLSIsMandatory_A48(t *testing.T) {
 }
 
 // 5xx about the message or its recipients is final; everything else is worth another try.
-func TestRefusals_S1_P4(t *testing.T) {
+func TestRefusals(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	no := func(code int) *smtp.SMTPError {
 		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 0, 0}, Message: "no\x1b[31m way"}
 	}
@@ -200,7 +203,8 @@ func TestRefusals_S1_P4(t *testing.T) {
 }
 
 // A55, A56: what the handler's check would have caught is not sent either.
-func TestSendChecksAgain_A55_A56(t *testing.T) {
+func TestSendChecksAgain(t *testing.T) {
+	t.Attr("proves", "A55 A56")
 	o := &office{}
 	o.start(t, false)
 	s := o.to("smtp", "me")
@@ -222,7 +226,8 @@ func TestSendChecksAgain_A55_A56(t *testing.T) {
 }
 
 // A subject that looks like an encoded one, with a line break and a header in it, is read as it was written.
-func TestSubjectThatLooksEncoded_A55(t *testing.T) {
+func TestSubjectThatLooksEncoded(t *testing.T) {
+	t.Attr("proves", "A55")
 	o := &office{}
 	o.start(t, false)
 	for _, subject := range []string{

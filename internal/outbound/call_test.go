@@ -16,7 +16,8 @@ import (
 )
 
 // A redirect is an answer; where it points is not called, and no header travels on.
-func TestRedirects_A37(t *testing.T) {
+func TestRedirects(t *testing.T) {
+	t.Attr("proves", "A37")
 	inner := receive(t, func(http.ResponseWriter, *http.Request) {})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var outer *receiver
@@ -45,7 +46,8 @@ func TestRedirects_A37(t *testing.T) {
 }
 
 // A receiver that answers too much, never ends or sends headers without end costs a bounded time and memory.
-func TestHostileAnswers_A52(t *testing.T) {
+func TestHostileAnswers(t *testing.T) {
+	t.Attr("proves", "A52")
 	gone := make(chan struct{}, 1)
 	r := receive(t, func(w http.ResponseWriter, r *http.Request) {
 		chunk := []byte(strings.Repeat("x", 32<<10))
@@ -91,7 +93,8 @@ func TestHostileAnswers_A52(t *testing.T) {
 }
 
 // A receiver that answers a byte now and then, in its headers or its body, is left when the call's time is over: each byte is no new chance.
-func TestSlowAnswers_A52(t *testing.T) {
+func TestSlowAnswers(t *testing.T) {
+	t.Attr("proves", "A52")
 	t.Parallel()
 	for name, opening := range map[string]string{
 		"status line": "HTTP/1.1 200 ", "headers": "HTTP/1.1 200 OK\r\nX-Slow: ", "body": "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
@@ -177,7 +180,8 @@ func TestContextsCause(t *testing.T) {
 	}
 }
 
-func TestHeaders_S4_M4(t *testing.T) {
+func TestHeaders(t *testing.T) {
+	t.Attr("proves", "S4-M4")
 	var got http.Header
 	var body []byte
 	r := receive(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,8 @@ import (
 
 var errReached = errors.New("the guard let it through")
 
-func TestGuardAddresses_A32_A34_A35_A40(t *testing.T) {
+func TestGuardAddresses(t *testing.T) {
+	t.Attr("proves", "A32 A34 A35 A40")
 	g := newGuard(nil)
 	for what, addresses := range map[string]string{
 		"open": "1.1.1.1 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.0 172.15.255.255 172.32.0.0 192.0.1.0 223.255.255.255 " +
@@ -65,7 +66,8 @@ func TestGuardAllow(t *testing.T) {
 	}
 }
 
-func TestCheckURL_A32_A33_A34_A38_A39_A40(t *testing.T) {
+func TestCheckURL(t *testing.T) {
+	t.Attr("proves", "A32 A33 A34 A38 A39 A40")
 	for _, opt := range []Options{{}, {Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}} {
 		c := client(t, opt)
 		for _, u := range []string{
@@ -102,7 +104,8 @@ func TestCheckURL_A32_A33_A34_A38_A39_A40(t *testing.T) {
 }
 
 // Every address a name resolves to is judged when it is called, not before.
-func TestNames_A35_A36(t *testing.T) {
+func TestNames(t *testing.T) {
+	t.Attr("proves", "A35 A36")
 	dns := &names{answers: map[string][]string{
 		"private.example":          {"10.0.0.7"},
 		"metadata.google.internal": {"169.254.169.254"},
@@ -153,7 +156,8 @@ func (c *Client) watchDials() func() []string {
 }
 
 // With a proxy in the environment (see TestMain) the guard would see the proxy's address only, which is an allowed one here.
-func TestNoProxy_A41(t *testing.T) {
+func TestNoProxy(t *testing.T) {
+	t.Attr("proves", "A41")
 	dns := &names{answers: map[string][]string{"private.example": {"10.0.0.7"}}}
 	c := client(t, Options{Allow: loopback, Timeout: 10 * time.Second})
 	dns.serve(t, c)
@@ -164,7 +168,8 @@ func TestNoProxy_A41(t *testing.T) {
 }
 
 // A listener on this host is not reached unless its address is allowed; its port is open then, too.
-func TestLoopback_A32_A40(t *testing.T) {
+func TestLoopback(t *testing.T) {
+	t.Attr("proves", "A32 A40")
 	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hi")) })
 	_, err := get(t, client(t, Options{}), r.URL)
 	refused(t, "nothing allowed", err)

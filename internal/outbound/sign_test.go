@@ -18,7 +18,8 @@ func secretOf(n int) string {
 }
 
 // Another implementation verifies what goes over the wire, also while the secret is being replaced.
-func TestSignature_S1_P4(t *testing.T) {
+func TestSignature(t *testing.T) {
+	t.Attr("proves", "S1-P4")
 	type message struct {
 		header http.Header
 		body   []byte
@@ -66,7 +67,8 @@ func TestSignature_S1_P4(t *testing.T) {
 
 // Somebody recorded a message and sends it again later: the time is part of what was signed, so it can neither be kept, for receivers take
 // no old ones, nor set anew.
-func TestReplayedMessage_A60(t *testing.T) {
+func TestReplayedMessage(t *testing.T) {
+	t.Attr("proves", "A60")
 	t.Parallel()
 	secret, err := ParseSecret(secretOf(32))
 	if err != nil {

@@ -72,7 +72,8 @@ var inwards = []struct{ id, what, url string }{
 
 // Each way into the house is refused: by the resolver's answer, before a connection is made, and by what is written, at submit. Behind the
 // URLs are a real DNS server and a real listener on all addresses of this machine; a proxy is in the environment. Nobody is called.
-func TestNothingLeadsIntoTheHouse_A32_A33_A34_A35_A36_A38_A39_A40_A41(t *testing.T) {
+func TestNothingLeadsIntoTheHouse(t *testing.T) {
+	t.Attr("proves", "A32 A33 A34 A35 A36 A38 A39 A40 A41")
 	house := listen(t)
 	own := ownAddress(t)
 	dns := &names{answers: map[string][]string{
@@ -113,7 +114,8 @@ func TestNothingLeadsIntoTheHouse_A32_A33_A34_A35_A36_A38_A39_A40_A41(t *testing
 }
 
 // A name that answers with a public address at first, and with others later or beside it: the public one is all that is ever called.
-func TestRebinding_A36(t *testing.T) {
+func TestRebinding(t *testing.T) {
+	t.Attr("proves", "A36")
 	house := listen(t)
 	dns := &names{answers: map[string][]string{
 		"later.example":  {"93.184.216.34", "127.0.0.1"},
@@ -147,7 +149,8 @@ func TestRebinding_A36(t *testing.T) {
 }
 
 // An address that may be called redirects into the house: nobody goes there, whatever the status and the way it is written.
-func TestRedirectsIntoTheHouse_A37(t *testing.T) {
+func TestRedirectsIntoTheHouse(t *testing.T) {
+	t.Attr("proves", "A37")
 	house := listen(t)
 	var to string
 	status := 0

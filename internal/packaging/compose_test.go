@@ -42,7 +42,8 @@ func compose(t *testing.T) *types.Project {
 	return p
 }
 
-func TestComposeServices_S2_C2_S2_N16(t *testing.T) {
+func TestComposeServices(t *testing.T) {
+	t.Attr("proves", "S2-C2 S2-N16")
 	p := compose(t)
 	if names := p.ServiceNames(); !slices.Equal(names, []string{"mysql", "redis", "server"}) {
 		t.Fatalf("services %q", names)
@@ -71,7 +72,8 @@ func TestComposeServices_S2_C2_S2_N16(t *testing.T) {
 	}
 }
 
-func TestComposeIsOnLoopbackOnly_S2_N15(t *testing.T) {
+func TestComposeIsOnLoopbackOnly(t *testing.T) {
+	t.Attr("proves", "S2-N15")
 	for name, s := range compose(t).Services {
 		if len(s.Ports) == 0 {
 			t.Errorf("%s is not published", name)
@@ -91,7 +93,8 @@ func TestComposeIsOnLoopbackOnly_S2_N15(t *testing.T) {
 }
 
 // What the server is given is what the server knows, and it starts with it.
-func TestComposeServerSettings_S2_C1(t *testing.T) {
+func TestComposeServerSettings(t *testing.T) {
+	t.Attr("proves", "S2-C1")
 	s := compose(t).Services["server"]
 	var environ []string
 	for name, text := range s.Environment {
@@ -151,7 +154,8 @@ func adminKey(t *testing.T, path string) *string {
 }
 
 // The admin key is in no image and no commit, and there is no default one.
-func TestComposeAdminKeyStaysHere_A49(t *testing.T) {
+func TestComposeAdminKeyStaysHere(t *testing.T) {
+	t.Attr("proves", "A49")
 	name := filepath.Base(compose(t).Secrets["tierq_admin_key"].File)
 	for file, line := range map[string]string{".gitignore": "/" + name, ".dockerignore": name} {
 		text, err := os.ReadFile(root + "/" + file)
@@ -165,7 +169,8 @@ func TestComposeAdminKeyStaysHere_A49(t *testing.T) {
 	}
 }
 
-func TestComposeRefusesToStartWithoutPassword_S2_C1(t *testing.T) {
+func TestComposeRefusesToStartWithoutPassword(t *testing.T) {
+	t.Attr("proves", "S2-C1")
 	for _, missing := range dotenv {
 		name, _, _ := strings.Cut(missing, "=")
 		kept := slices.DeleteFunc(slices.Clone(dotenv), func(s string) bool { return s == missing })
@@ -186,7 +191,8 @@ func TestComposeRefusesToStartWithoutPassword_S2_C1(t *testing.T) {
 }
 
 // The flags of the compose file's Redis, given to a real one.
-func TestComposeRedisStarts_S2_C2(t *testing.T) {
+func TestComposeRedisStarts(t *testing.T) {
+	t.Attr("proves", "S2-C2")
 	command := compose(t).Services["redis"].Command
 	if len(command) == 0 || command[0] != "redis-server" {
 		t.Fatalf("command %q", command)

@@ -9,7 +9,8 @@ import (
 )
 
 // The seeds' ports, and a process of its own for each part: settings, no code. Stores are wherever their addresses say.
-func TestPorts_S0_N6_S1_N4_S4_E7(t *testing.T) {
+func TestPorts(t *testing.T) {
+	t.Attr("proves", "S0-N6 S1-N4 S4-E7")
 	for port, roles := range map[int]string{8080: "api", 8081: "recovery", 8082: "worker", 8083: "api,worker,recovery"} {
 		addr := "127.0.0.1:" + strconv.Itoa(port)
 		c, err := config.Load([]string{
@@ -30,7 +31,8 @@ func TestPorts_S0_N6_S1_N4_S4_E7(t *testing.T) {
 }
 
 // One command starts the server with its stores, and each is asked whether it is well; without Docker nothing but the binary is needed.
-func TestOneCommand_S0_P10_S1_P8_S4_D1_S4_O3(t *testing.T) {
+func TestOneCommand(t *testing.T) {
+	t.Attr("proves", "S0-P10 S1-P8 S4-D1 S4-O3")
 	p := compose(t)
 	for name, s := range p.Services {
 		if s.HealthCheck == nil || s.HealthCheck.Disable || len(s.HealthCheck.Test) < 2 || s.HealthCheck.Interval == nil || s.HealthCheck.Timeout == nil {

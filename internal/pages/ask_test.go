@@ -118,7 +118,8 @@ func TestAsk_Refusals(t *testing.T) {
 }
 
 // An answer without end is cut, one that breaks off ends the ask, and a panic of the API is the guard's to contain.
-func TestAsk_Answers_A24(t *testing.T) {
+func TestAsk_Answers(t *testing.T) {
+	t.Attr("proves", "A24")
 	f := newFace(t, openMe)
 	piece := bytes.Repeat([]byte(" "), 1<<20)
 	endless := 0
@@ -291,7 +292,8 @@ func TestShow_WhatCannotBeWritten(t *testing.T) {
 }
 
 // What a form did is told as text, shortened; and not to who comes from another site.
-func TestSaid_A46(t *testing.T) {
+func TestSaid(t *testing.T) {
+	t.Attr("proves", "A46")
 	f := newFace(t, openMe)
 	const target = "/about?done=%3Cscript%3Ealert(1)%3C/script%3E%00%0A%E2%80%AE&trouble="
 	s := f.get(target+strings.Repeat("%C3%A4", 300), "Sec-Fetch-Site", "same-origin")

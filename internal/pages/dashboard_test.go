@@ -214,7 +214,8 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 }
 
 // A form of another site's page changes nothing, whatever cookie came with it.
-func TestDashboard_FormsOfOtherSites_A45(t *testing.T) {
+func TestDashboard_FormsOfOtherSites(t *testing.T) {
+	t.Attr("proves", "A45")
 	for _, path := range []string{"/dashboard/dead/requeue", "/dashboard/tiers/PAID"} {
 		o := newOps()
 		p := New(Options{API: o, Set: theSet(), Now: func() time.Time { return opsNow }})

@@ -196,7 +196,8 @@ func TestDemo_Events(t *testing.T) {
 }
 
 // So many may listen; and when the process ends, all streams do.
-func TestDemo_Streams_A24(t *testing.T) {
+func TestDemo_Streams(t *testing.T) {
+	t.Attr("proves", "A24")
 	f := newFace(t, `{"open":true}`)
 	server := demoServer(t, f)
 	f.played.tell(1, false)

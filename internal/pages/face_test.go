@@ -325,7 +325,8 @@ func (s *sheet) harmless() {
 }
 
 // Every page answers with the policy that forbids all but this server's files, is kept by nobody, and asks nobody's leave to be read by HEAD.
-func TestEveryPage_A44(t *testing.T) {
+func TestEveryPage(t *testing.T) {
+	t.Attr("proves", "A44")
 	f := newFace(t, openMe)
 	f.say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", "")))
 	for _, path := range []string{"/", "/submit", "/poll", "/poll?jobId=" + jobID, "/poll?jobId=7", "/about"} {

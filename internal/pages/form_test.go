@@ -14,7 +14,8 @@ import (
 )
 
 // A form that is none, or is too large, is refused before anything is done.
-func TestForm_A24(t *testing.T) {
+func TestForm(t *testing.T) {
+	t.Attr("proves", "A24")
 	for path := range map[string]bool{"/submit": true, "/poll/cancel": true, "/poll/requeue": true, "/login": true} {
 		f := newFace(t, openMe)
 		f.do("POST", path, url.Values{"payload": {strings.Repeat("x", mostForm)}}).status(413)
@@ -36,7 +37,8 @@ func TestForm_A24(t *testing.T) {
 }
 
 // All forms together take no more memory than there is for them, and give it back when they are answered. Small ones take none of it.
-func TestForm_Memory_A24(t *testing.T) {
+func TestForm_Memory(t *testing.T) {
+	t.Attr("proves", "A24")
 	f := newFace(t, openMe).say("POST /paid/submit", problem(400, "INVALID_PAYLOAD", "no"))
 	f.pages.forms.Store(formMemory - 64<<10)
 	submit := func(size int) url.Values {
@@ -57,7 +59,8 @@ func TestForm_Memory_A24(t *testing.T) {
 }
 
 // Every form but the one that submits is small, to the byte, whatever length it says it has.
-func TestForm_Small_A24(t *testing.T) {
+func TestForm_Small(t *testing.T) {
+	t.Attr("proves", "A24")
 	for _, path := range []string{"/login", "/poll/cancel", "/poll/requeue", "/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/demo/play"} {
 		f := newFace(t, openMe)
 		h := f.at["POST "+path]
@@ -80,7 +83,8 @@ func TestForm_Small_A24(t *testing.T) {
 }
 
 // Large forms that are never sent whole, a stranger's or not, keep nobody out who sends a small one.
-func TestForm_LargeOnesKeepNobodyOut_A24(t *testing.T) {
+func TestForm_LargeOnesKeepNobodyOut(t *testing.T) {
+	t.Attr("proves", "A24")
 	for name, c := range map[string]struct{ me, path string }{
 		"a stranger's":              {strangerMe, "/login"},
 		"a stranger's submits":      {strangerMe, "/submit"},
@@ -123,7 +127,8 @@ func TestForm_LargeOnesKeepNobodyOut_A24(t *testing.T) {
 }
 
 // A stranger on a server with keys keeps what he typed where that is small; where it is not, and before dead letters are chosen, he is asked who he is.
-func TestForm_OfAStranger_A24(t *testing.T) {
+func TestForm_OfAStranger(t *testing.T) {
+	t.Attr("proves", "A24")
 	f := newFace(t, strangerMe).say("POST /paid/submit", problem(401, "UNAUTHORIZED", "no"))
 	f.do("POST", "/submit", url.Values{"tier": {"PAID"}, "payload": {"1"}}).status(401)
 	f.do("POST", "/submit", url.Values{"tier": {"PAID"}, "payload": {strings.Repeat("1", smallForm)}}).leads("/login?next=%2Fsubmit")

@@ -93,7 +93,8 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var answersOfForms = []int{200, 204, 303, 400, 401, 404, 412}
 
 // Every form, whatever was sent in it: the API is asked what it knows, the browser stays here, and what was typed is only text.
-func FuzzForms_A46(f *testing.F) {
+func FuzzForms(f *testing.F) {
+	f.Attr("proves", "A46")
 	api := &answering{}
 	pages := New(Options{API: api, Set: theSet(), Mode: "EMBEDDED", Demo: &walkthrough{}, Now: func() time.Time { return noon }})
 	var forms []Page

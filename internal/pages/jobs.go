@@ -192,7 +192,7 @@ func searched(looked, found int, further bool) string {
 func rowOf(j *client.Job) web.JobRow {
 	return web.JobRow{
 		ID: j.JobID, Tier: string(j.Tier), Type: j.Type, Status: string(j.Status), Attempt: j.Attempts, ArrivedAt: j.CreatedAt,
-		EndedAt: j.CompletedAt, RunAt: j.RunAt, Cause: j.FailureCause, Error: j.LastError, Requeued: !j.RequeueRequestedAt.IsZero(),
+		EndedAt: j.CompletedAt, RunAt: j.RunAt, Cause: j.FailureCause, Error: j.LastError, Note: j.Note, Requeued: !j.RequeueRequestedAt.IsZero(),
 	}
 }
 

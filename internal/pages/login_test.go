@@ -43,7 +43,8 @@ func TestLogin(t *testing.T) {
 }
 
 // A wrong key is told nothing but that, is not written back, and leaves no cookie.
-func TestLogin_Refused_A06(t *testing.T) {
+func TestLogin_Refused(t *testing.T) {
+	t.Attr("proves", "A06")
 	often := problem(429, "RATE_LIMITED", "Too many requests.")
 	often.header["Retry-After"] = "3"
 	const wrong = "That key opens nothing here: it is wrong, has expired or was revoked."

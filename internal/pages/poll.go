@@ -78,12 +78,13 @@ func jobOf(is *client.Job) *web.Job {
 		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner, TraceID: is.TraceID,
 		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt, RunAt: is.RunAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,
-		Result: present(is.Result), Position: -1,
+		Result: present(is.Result), Note: is.Note, Position: -1,
 	}
 	j.Attempts = make([]web.Attempt, len(is.History))
 	for i, a := range is.History {
 		j.Attempts[i] = web.Attempt{
 			Number: a.Attempt, Worker: a.Worker, StartedAt: a.StartedAt, FinishedAt: a.FinishedAt, Outcome: a.Outcome, Cause: a.Cause, Error: a.Error,
+			Generation: a.Generation, Reason: a.Reason, Until: a.Until,
 		}
 		j.Worker, j.StartedAt = a.Worker, a.StartedAt
 	}

@@ -154,7 +154,8 @@ func TestPoll_Refused(t *testing.T) {
 }
 
 // An id that nobody has, another's and one that is none are answered in the same words.
-func TestPoll_NobodysJob_A04(t *testing.T) {
+func TestPoll_NobodysJob(t *testing.T) {
+	t.Attr("proves", "A04")
 	f := newFace(t, submitMe).say("GET /api/jobs/"+jobID, problem(404, "JOB_NOT_FOUND", "There is no job with this id."))
 	theirs := f.get(pollJob).status(404)
 	none := f.get("/poll?jobId=7").status(404)
@@ -180,7 +181,8 @@ func TestPoll_NobodysJob_A04(t *testing.T) {
 }
 
 // What others sent is text wherever it stands.
-func TestPoll_Hostile_A46(t *testing.T) {
+func TestPoll_Hostile(t *testing.T) {
+	t.Attr("proves", "A46")
 	j := client.Job{
 		JobID: jobID, Status: client.Failed, Tier: hostileText, Type: hostileText, TraceID: hostileText, CallbackURL: hostileText, LastError: hostileText, FailureCause: hostileText,
 		History: []client.Attempt{{Attempt: 1, Worker: hostileText, Outcome: hostileText, Cause: hostileText, Error: hostileText, StartedAt: noon, FinishedAt: noon}}, CreatedAt: noon, CompletedAt: noon,
@@ -257,7 +259,8 @@ func TestChange_IsTold(t *testing.T) {
 }
 
 // Another site's page changes nothing, whichever form it sends.
-func TestForms_OfOtherSites_A45(t *testing.T) {
+func TestForms_OfOtherSites(t *testing.T) {
+	t.Attr("proves", "A45")
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout"} {
 		for name, header := range map[string][2]string{"cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "https://evil.example"}, "null": {"Origin", "null"}} {
 			f := newFace(t, annMe)

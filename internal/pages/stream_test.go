@@ -107,7 +107,8 @@ func TestHub_TheFeedIsResumed(t *testing.T) {
 	})
 }
 
-func TestHub_ASlowListenerHoldsUpNobody_A24(t *testing.T) {
+func TestHub_ASlowListenerHoldsUpNobody(t *testing.T) {
+	t.Attr("proves", "A24")
 	inBubble(t, HubOptions{}, func(t *testing.T, h *Hub, _ *source) {
 		slow, quick := listen(h, ""), listen(h, "")
 		slow.got()
@@ -188,7 +189,8 @@ func TestHub_PingsAndLooksWhoMay(t *testing.T) {
 	})
 }
 
-func TestHub_HasPlacesForSoMany_A24(t *testing.T) {
+func TestHub_HasPlacesForSoMany(t *testing.T) {
+	t.Attr("proves", "A24")
 	inBubble(t, HubOptions{}, func(t *testing.T, h *Hub, s *source) {
 		all := make([]*browser, listeners)
 		for i := range all {

@@ -201,7 +201,8 @@ func TestSubmit_Refused(t *testing.T) {
 }
 
 // What was typed, and what the API says of it, is text wherever it stands.
-func TestSubmit_Hostile_A46(t *testing.T) {
+func TestSubmit_Hostile(t *testing.T) {
+	t.Attr("proves", "A46")
 	typed := url.Values{}
 	for name := range filled() {
 		typed.Set(name, hostileText)

@@ -22,7 +22,8 @@ func about(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-func TestAcknowledgeTTL_S2_N11_S2_P12_T_8(t *testing.T) {
+func TestAcknowledgeTTL(t *testing.T) {
+	t.Attr("proves", "S2-N11 S2-P12 T-8")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead, cancelled, running := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -61,7 +62,8 @@ func TestAcknowledgeTTL_S2_N11_S2_P12_T_8(t *testing.T) {
 
 // A job that ran twice (Redis had forgotten that it had ended) may have ended alike and with another result: SQL's first one stands, and Redis
 // does not go on telling its own.
-func TestAcknowledgeDropsAnotherRunsResult_F17(t *testing.T) {
+func TestAcknowledgeDropsAnotherRunsResult(t *testing.T) {
+	t.Attr("proves", "F17")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		again, once := e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -79,7 +81,8 @@ func TestAcknowledgeDropsAnotherRunsResult_F17(t *testing.T) {
 	})
 }
 
-func TestAcknowledgePace_S2_N11(t *testing.T) {
+func TestAcknowledgePace(t *testing.T) {
+	t.Attr("proves", "S2-N11")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.KeepEnded = 1000 }, func(t *testing.T, e *queuetest.Env) {
 		for _, c := range []struct {
@@ -128,7 +131,8 @@ func TestAcknowledgeSheds(t *testing.T) {
 	})
 }
 
-func TestAcknowledgeOnlyWhatItMeans_S4_M6(t *testing.T) {
+func TestAcknowledgeOnlyWhatItMeans(t *testing.T) {
+	t.Attr("proves", "S4-M6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, running := e.Start(t, job.Paid), e.Start(t, job.Paid)

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestCancelWaiting_S1_S4_S3_S11(t *testing.T) {
+func TestCancelWaiting(t *testing.T) {
+	t.Attr("proves", "S1-S4 S3-S11")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bystander := e.Put(t, job.Public)

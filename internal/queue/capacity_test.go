@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestSubmitCapacity_S2_N13_S2_P8_S2_G5_S3_I6_T_5(t *testing.T) {
+func TestSubmitCapacity(t *testing.T) {
+	t.Attr("proves", "S2-N13 S2-P8 S2-G5 S3-I6 T-5")
 	t.Parallel()
 	small := func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 20, 3 }
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
@@ -57,7 +58,8 @@ func TestSubmitCapacity_S2_N13_S2_P8_S2_G5_S3_I6_T_5(t *testing.T) {
 	})
 }
 
-func TestSubmitRequeueBypassesCapacity_S2_P8(t *testing.T) {
+func TestSubmitRequeueBypassesCapacity(t *testing.T) {
+	t.Attr("proves", "S2-P8")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 2 }, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
@@ -74,7 +76,8 @@ func TestSubmitRequeueBypassesCapacity_S2_P8(t *testing.T) {
 
 // What a tier has beyond its share, however it came by it, keeps nobody else out: neither jobs that came due, nor requeues, nor a flood of
 // jobs for later.
-func TestCapacity_BeyondItsShareATierShutsNobodyOut_A29(t *testing.T) {
+func TestCapacity_BeyondItsShareATierShutsNobodyOut(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	small := func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 20, 50 }
 	submit := func(t *testing.T, e *queuetest.Env, tier job.Tier, delay time.Duration, n int) (accepted int) {
@@ -150,7 +153,8 @@ func TestSubmitDelayed(t *testing.T) {
 }
 
 // Room answers what a submit would.
-func TestRoom_AsASubmit_A29(t *testing.T) {
+func TestRoom_AsASubmit(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 5 }, func(t *testing.T, e *queuetest.Env) {
 		room := func(tier job.Tier, owner string, quota int, want error) {

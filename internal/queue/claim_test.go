@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestClaim_S2_S5_S2_G1_S0_S3_S3_S4(t *testing.T) {
+func TestClaim(t *testing.T) {
+	t.Attr("proves", "S2-S5 S2-G1 S0-S3 S3-S4")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		s, bystander := queuetest.Job(job.Unpaid), e.Put(t, job.Public)
@@ -42,7 +43,8 @@ func TestClaim_S2_S5_S2_G1_S0_S3_S3_S4(t *testing.T) {
 	})
 }
 
-func TestClaimDeadlines_S2_N5_S2_N6_S2_K2_S2_K3_T_4(t *testing.T) {
+func TestClaimDeadlines(t *testing.T) {
+	t.Attr("proves", "S2-N5 S2-N6 S2-K2 S2-K3 T-4")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, c := range []struct {
@@ -128,7 +130,8 @@ func TestClaimIsForgotten(t *testing.T) {
 	})
 }
 
-func TestClaimByTwoProcesses_S0_S3_S0_P3(t *testing.T) {
+func TestClaimByTwoProcesses(t *testing.T) {
+	t.Attr("proves", "S0-S3 S0-P3")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		a, b := e.Put(t, job.Paid), e.Put(t, job.Paid)
@@ -205,7 +208,8 @@ func TestClaimHundred(t *testing.T) {
 	})
 }
 
-func TestClaimQuarantines_F53(t *testing.T) {
+func TestClaimQuarantines(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, noPayload, running, good := e.Put(t, job.Paid), e.Put(t, job.Paid), e.Put(t, job.Paid), e.Put(t, job.Paid)

@@ -43,7 +43,8 @@ func submitTo(t *testing.T, q *queue.Queue, partition int) (job.ID, error) {
 
 // A call whose answer never comes is sent once, and its fate is said to be unknown: also by a cluster's client, which would send it again, and
 // would tell the fate of the second copy.
-func TestClusterSendsOnce_F27(t *testing.T) {
+func TestClusterSendsOnce(t *testing.T) {
+	t.Attr("proves", "F27")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -222,7 +223,8 @@ func TestClusterScan(t *testing.T) {
 }
 
 // One server that evicts is enough to lose jobs.
-func TestClusterDurability_F23(t *testing.T) {
+func TestClusterDurability(t *testing.T) {
+	t.Attr("proves", "F23")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -272,7 +274,8 @@ func TestClusterDurability_F23(t *testing.T) {
 }
 
 // Each server has a clock: a call is stamped by the one that it will be held to.
-func TestClusterClocks_F34(t *testing.T) {
+func TestClusterClocks(t *testing.T) {
+	t.Attr("proves", "F34")
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestComplete_S2_S6_S0_S4_S1_S2(t *testing.T) {
+func TestComplete(t *testing.T) {
+	t.Attr("proves", "S2-S6 S0-S4 S1-S2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Unpaid), e.Start(t, job.Unpaid)

@@ -112,7 +112,8 @@ func TestConnectBadURL(t *testing.T) {
 }
 
 // TLS that can be had without the right certificate is none.
-func TestConnectTLS_A48(t *testing.T) {
+func TestConnectTLS(t *testing.T) {
+	t.Attr("proves", "A48")
 	t.Parallel()
 	for _, url := range []string{
 		"rediss://:hunter2@host?skip_verify=true", "rediss://:hunter2@s1?master_name=m&skip_verify=1", "rediss://:hunter2@n1?addr=n2:6379&skip_verify=true",

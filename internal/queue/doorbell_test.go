@@ -12,7 +12,8 @@ import (
 )
 
 // Whatever makes a job ready rings, and so does a claim that leaves jobs; never is there more than one token.
-func TestDoorbell_S3_I17(t *testing.T) {
+func TestDoorbell(t *testing.T) {
+	t.Attr("proves", "S3-I17")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		tokens := func(what string, want int) {
@@ -72,7 +73,8 @@ func TestDoorbell_S3_I17(t *testing.T) {
 	})
 }
 
-func TestDoorbellWakes_S3_I5(t *testing.T) {
+func TestDoorbellWakes(t *testing.T) {
+	t.Attr("proves", "S3-I5")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		e.Put(t, job.Paid)

@@ -14,7 +14,8 @@ func failure(l job.Lease, delay time.Duration) job.Failure {
 	return job.Failure{LeaseRef: l.Ref(), Cause: job.HandlerError, Error: "boom: it broke", Delay: delay}
 }
 
-func TestFailGoesBackToItsPlace_S2_P3(t *testing.T) {
+func TestFailGoesBackToItsPlace(t *testing.T) {
+	t.Attr("proves", "S2-P3")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		first, second, third := e.Put(t, job.Paid), e.Put(t, job.Paid), e.Put(t, job.Paid)
@@ -33,7 +34,8 @@ func TestFailGoesBackToItsPlace_S2_P3(t *testing.T) {
 	})
 }
 
-func TestFailWaits_S0_N7_S3_I4_S4_T2(t *testing.T) {
+func TestFailWaits(t *testing.T) {
+	t.Attr("proves", "S0-N7 S3-I4 S4-T2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -55,7 +57,8 @@ func TestFailWaits_S0_N7_S3_I4_S4_T2(t *testing.T) {
 	})
 }
 
-func TestFailUntilSpent_S2_N4_S2_S8_S0_S5_S0_S6(t *testing.T) {
+func TestFailUntilSpent(t *testing.T) {
+	t.Attr("proves", "S2-N4 S2-S8 S0-S5 S0-S6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for tier, retries := range map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1} {

@@ -54,6 +54,7 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 	if j.Status == "" {
 		j.Status = job.Pending // a new job's state is not spelled out
 	}
+	j.Note = job.NoteOf(j.Result)
 	return j, readHead(f[0], &j)
 }
 
@@ -63,13 +64,19 @@ func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) 
 	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
 		return nil, nil
 	}
-	lines, err := q.redis.Read.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1).Result()
-	if err != nil {
+	var head *redis.StringCmd
+	var lines *redis.StringSliceCmd
+	_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		head = p.HGet(ctx, JobKey(id), "head")
+		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, classify("attempts", err)
 	}
-	attempts := make([]job.Attempt, 0, len(lines))
-	for _, line := range lines {
-		a, err := readAttempt(line)
+	attempts := make([]job.Attempt, 0, len(lines.Val()))
+	for _, line := range lines.Val() {
+		a, err := readAttempt(line, generationOf(head.Val()))
 		if err != nil {
 			return nil, fmt.Errorf("attempts of %s: %w", id, err)
 		}

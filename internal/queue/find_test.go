@@ -11,7 +11,8 @@ import (
 )
 
 // What a poll sees over a life, S2-S1's words and the ones the seed's text implies.
-func TestFind_S2_S1_S0_T1_S3_I1(t *testing.T) {
+func TestFind(t *testing.T) {
+	t.Attr("proves", "S2-S1 S0-T1 S3-I1")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		find := func(id job.ID) job.Job {

@@ -13,7 +13,8 @@ import (
 )
 
 // A full Redis refuses what adds, and lets everything through by which it gets empty again; what runs goes on running.
-func TestFullRedisStillDrains_F22(t *testing.T) {
+func TestFullRedisStillDrains(t *testing.T) {
+	t.Attr("proves", "F22")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

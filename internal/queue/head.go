@@ -56,11 +56,19 @@ func readHead(head string, j *job.Job) error {
 	return nil
 }
 
+// generationOf is a head's generation, 0 for a text that is no head.
+func generationOf(head string) int {
+	_, rest, _ := strings.Cut(head, " ")
+	generation, _, _ := strings.Cut(rest, " ")
+	return number(generation)
+}
+
 // errOptions says that all of a head was read but its options.
 var errOptions = errors.New("its options cannot be read")
 
-// readAttempt reads a line of a job's history: "attempt started finished outcome worker error".
-func readAttempt(line string) (job.Attempt, error) {
+// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is "until reason"; a
+// build before that one left it empty.
+func readAttempt(line string, generation int) (job.Attempt, error) {
 	f := strings.SplitN(line, " ", 6)
 	if len(f) != 6 {
 		return job.Attempt{}, fmt.Errorf("attempt of %d parts: %q", len(f), line)
@@ -69,7 +77,15 @@ func readAttempt(line string) (job.Attempt, error) {
 	if err != nil {
 		return job.Attempt{}, fmt.Errorf("attempt: %w", err)
 	}
-	return job.Attempt{Number: n, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4], Error: f[5]}, nil
+	a := job.Attempt{
+		Number: n, Generation: generation, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4], Error: f[5],
+	}
+	if a.Outcome == "LATER" {
+		var until string
+		until, a.Error, _ = strings.Cut(a.Error, " ")
+		a.Until = msTime(until)
+	}
+	return a, nil
 }
 
 // holder is the process in a lease's token, <nonce>:<claim number>.

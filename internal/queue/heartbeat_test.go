@@ -12,7 +12,8 @@ func beat(l job.Lease, timeout time.Duration) job.Beat {
 	return job.Beat{LeaseRef: l.Ref(), Timeout: timeout}
 }
 
-func TestHeartbeat_S2_P5_S2_G2(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
+	t.Attr("proves", "S2-P5 S2-G2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Public), e.Start(t, job.Public)

@@ -17,7 +17,8 @@ func keyed(key, body string) job.Submission {
 }
 
 // A repeat of the key answers the first submit's job, whatever became of it, and another body is refused; nothing runs twice.
-func TestIdempotency_S4_P1_S4_P2_T_9(t *testing.T) {
+func TestIdempotency(t *testing.T) {
+	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		first, again, other, bystander := keyed("a", "1"), keyed("a", "1"), keyed("a", "2"), keyed("b", "1")
@@ -84,7 +85,8 @@ func TestPromisedIsNeverRefused(t *testing.T) {
 }
 
 // runAt is a moment of Redis' clock, however late the submit is sent again.
-func TestRunAt_S3_Q2_S3_S2_T_10(t *testing.T) {
+func TestRunAt(t *testing.T) {
+	t.Attr("proves", "S3-Q2 S3-S2 T-10")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		now, err := e.ReadClock(t.Context())

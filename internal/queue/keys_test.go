@@ -15,7 +15,8 @@ import (
 )
 
 // The keys as they are spelled and their types: what a user sees who looks into Redis.
-func TestKeys_S2_K1_S2_K2_S2_K3_S2_K4_S2_K5_S2_K6(t *testing.T) {
+func TestKeys(t *testing.T) {
+	t.Attr("proves", "S2-K1 S2-K2 S2-K3 S2-K4 S2-K5 S2-K6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		if err := e.CheckSetup(t.Context()); err != nil {
@@ -85,7 +86,8 @@ func TestKeys_S2_K1_S2_K2_S2_K3_S2_K4_S2_K5_S2_K6(t *testing.T) {
 }
 
 // A call touches one partition, and an id says which.
-func TestPartitions_S4_M2(t *testing.T) {
+func TestPartitions(t *testing.T) {
+	t.Attr("proves", "S4-M2")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.Capacity = 3, 30 }, func(t *testing.T, e *queuetest.Env) {
 		for p := range 3 {

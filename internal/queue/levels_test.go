@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestLevels_S2_K6(t *testing.T) {
+func TestLevels(t *testing.T) {
+	t.Attr("proves", "S2-K6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
@@ -37,7 +38,8 @@ func TestLevels_S2_K6(t *testing.T) {
 	})
 }
 
-func TestTimeToLive_S2_N11(t *testing.T) {
+func TestTimeToLive(t *testing.T) {
+	t.Attr("proves", "S2-N11")
 	t.Parallel()
 	for name, c := range map[string]struct {
 		retention time.Duration

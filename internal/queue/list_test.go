@@ -39,7 +39,8 @@ func all(t *testing.T, e *queuetest.Env, f job.Filter, limit int) []job.Job {
 }
 
 // Every living job is in the list once, on every page size, also jobs of one score; filters pick.
-func TestList_S4_E2_S1_E3(t *testing.T) {
+func TestList(t *testing.T) {
+	t.Attr("proves", "S4-E2 S1-E3")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 2 }, func(t *testing.T, e *queuetest.Env) {
 		statuses := map[job.ID]job.Status{}
@@ -108,7 +109,8 @@ func TestList_S4_E2_S1_E3(t *testing.T) {
 	})
 }
 
-func TestListBadCursor_A60(t *testing.T) {
+func TestListBadCursor(t *testing.T) {
+	t.Attr("proves", "A60")
 	t.Parallel()
 	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		id := string(e.Put(t, job.Paid))
@@ -121,7 +123,8 @@ func TestListBadCursor_A60(t *testing.T) {
 }
 
 // A page of an owner's list may end at somebody else's job: its cursor tells nothing of that one, and serves nobody else.
-func TestListOfAnOwnerTellsNoIDs_A01_A60(t *testing.T) {
+func TestListOfAnOwnerTellsNoIDs(t *testing.T) {
+	t.Attr("proves", "A01 A60")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		foreign := make([]job.Submission, 0, 1100)
@@ -200,7 +203,8 @@ func TestAhead_Position(t *testing.T) {
 }
 
 // With a small base tiers overlap: what cannot be told is not told.
-func TestAhead_SmallBase_S2_G6(t *testing.T) {
+func TestAhead_SmallBase(t *testing.T) {
+	t.Attr("proves", "S2-G6")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
 		e.Put(t, job.Paid)

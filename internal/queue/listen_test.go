@@ -32,7 +32,8 @@ func hears(t *testing.T, heard <-chan job.Event, id job.ID, status job.Status, a
 }
 
 // Every transition of every script is told, in order, to whoever listens.
-func TestEvents_S4_M1(t *testing.T) {
+func TestEvents(t *testing.T) {
+	t.Attr("proves", "S4-M1")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		heard := ear(t, e.Queue)
@@ -105,7 +106,8 @@ func TestEvents_S4_M1(t *testing.T) {
 }
 
 // A connection that fails ends the listener with an error that says so: whoever waits must not wait for ever.
-func TestListenEndsWithItsConnection_F21(t *testing.T) {
+func TestListenEndsWithItsConnection(t *testing.T) {
+	t.Attr("proves", "F21")
 	t.Parallel()
 	clients, err := queue.Connect(testkit.NewRedis(t).URL()) // a server of its own: the kill must not reach other tests' listeners
 	if err != nil {

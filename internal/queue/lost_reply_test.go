@@ -38,7 +38,8 @@ type story struct {
 	job    job.Job
 }
 
-func TestReplyLost_F27_S4_P3(t *testing.T) {
+func TestReplyLost(t *testing.T) {
+	t.Attr("proves", "F27 S4-P3")
 	t.Parallel()
 	for name, c := range lostReplies() {
 		t.Run("redis/"+name, func(t *testing.T) {
@@ -228,7 +229,8 @@ var neverResent = map[string]string{
 	"rate.lua":    "would count a request twice: without its answer the process counts for itself",
 }
 
-func TestReplyLostCoversEveryScript_F27(t *testing.T) {
+func TestReplyLostCoversEveryScript(t *testing.T) {
+	t.Attr("proves", "F27")
 	t.Parallel()
 	var covered []string
 	for _, c := range lostReplies() {

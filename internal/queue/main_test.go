@@ -14,8 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What a commit can afford; the command line has the last word. Those that wait for their turn on the cluster keep none from running.
-	for name, value := range map[string]string{"rapid.checks": "60", "rapid.nofailfile": "true", "test.parallel": strconv.Itoa(2 * runtime.GOMAXPROCS(0))} {
+	// The command line has the last word. Those that wait for their turn on the cluster keep none from running.
+	for name, value := range map[string]string{"rapid.checks": stories, "rapid.nofailfile": "true", "test.parallel": strconv.Itoa(2 * runtime.GOMAXPROCS(0))} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}

@@ -21,7 +21,8 @@ import (
 
 // TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each step, and the audit
 // must have nothing to say. -rapid.checks sets how many stories are told.
-func TestModel_S2_P13(t *testing.T) {
+func TestModel(t *testing.T) {
+	t.Attr("proves", "S2-P13")
 	t.Parallel()
 	small := func(o *queue.Options) { o.Nonce, o.Capacity, o.ScheduledLimit = "a", 10, 3 }
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
@@ -260,11 +261,19 @@ func (w *walk) drain() {
 	slices.SortFunc(out, func(a, b job.Outcome) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	var got, want []string
 	for _, o := range out {
-		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts)))
+		laters := 0
+		for _, a := range o.Attempts {
+			if a.Outcome == "LATER" && a.Error == notYet && a.Until.Equal(a.FinishedAt.Add(time.Hour)) {
+				laters++
+			}
+		}
+		got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
+			o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts), laters))
 	}
 	for _, j := range w.model.Jobs {
 		if j.InOutbox {
-			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History))
+			want = append(want, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d laters %d",
+				j.ID, j.Generation, j.State.Shown(), j.Attempt, j.Retries, j.History, j.Laters))
 		}
 	}
 	slices.Sort(want)

@@ -72,6 +72,8 @@ var mutations = []struct {
 	{"release ignores the cancel", "release", lua.Release, "if m[5] then", "if false then", false},
 	{"release counts no owner", "release", lua.Release, "own(m[6], -1)", "", true},
 	{"release counts no end", "release", lua.Release, "count(tier, 'running', -1)", "", true},
+	{"release says not until when", "release", lua.Release, "text(now + delay) .. ' ' .. reason", "'0 ' .. reason", false},
+	{"release forgets why", "release", lua.Release, "text(now + delay) .. ' ' .. reason", "text(now + delay) .. ' '", false},
 	{"reclaim looks once", "reclaim", lua.Reclaim, "if looked < deadline then", "if false then", false},
 	{"reclaim is impatient", "reclaim", lua.Reclaim, "now - looked >= patience", "true", false},
 	{"reclaim trusts an old look", "reclaim", lua.Reclaim, "looked < deadline", "looked < 0", false},

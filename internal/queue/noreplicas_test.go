@@ -12,7 +12,8 @@ import (
 
 // A master that is told to have a replica (min-replicas-to-write) and has none takes nothing, and that is certain: what it refused is not there
 // when a replica is.
-func TestNoReplicas_F24(t *testing.T) {
+func TestNoReplicas(t *testing.T) {
+	t.Attr("proves", "F24")
 	t.Parallel()
 	server := testkit.NewRedis(t)
 	e := connected(t, server.URL(), func(*queue.Options) {})

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestClaimOrder_S2_P2_S0_N5(t *testing.T) {
+func TestClaimOrder(t *testing.T) {
+	t.Attr("proves", "S2-P2 S0-N5")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		byTier := map[job.Tier][]job.ID{}
@@ -31,7 +32,8 @@ func TestClaimOrder_S2_P2_S0_N5(t *testing.T) {
 }
 
 // With a small base the same formula bounds waiting: one tier step is worth five minutes.
-func TestClaimBoundedWaiting_S2_G6(t *testing.T) {
+func TestClaimBoundedWaiting(t *testing.T) {
+	t.Attr("proves", "S2-G6")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
 		arriveAt := func(ms int64) { e.Redis.Set(t.Context(), queue.Key(0, "clock"), ms, 0) } // later arrivals, without waiting

@@ -59,7 +59,7 @@ func readOutcome(item any) (o job.Outcome, err error) {
 		return o, err
 	}
 	for _, line := range f[outcomeFields:] {
-		a, bad := readAttempt(line)
+		a, bad := readAttempt(line, o.Generation)
 		if bad != nil {
 			err = errors.Join(err, bad)
 			continue

@@ -15,7 +15,8 @@ import (
 
 const planKeys = "{tierq}:system:config:tier:"
 
-func TestPlansAreTheSeeds_S2_S3_S2_N3_S2_N4_S2_N5_S2_N6_S2_K5(t *testing.T) {
+func TestPlansAreTheSeeds(t *testing.T) {
+	t.Attr("proves", "S2-S3 S2-N3 S2-N4 S2-N5 S2-N6 S2-K5")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		// Read back from Redis by a process that knows nothing.
@@ -44,7 +45,8 @@ func TestPlansAreTheSeeds_S2_S3_S2_N3_S2_N4_S2_N5_S2_N6_S2_K5(t *testing.T) {
 }
 
 // A deleted plan is stored again, as this process knew it; what runs does not notice.
-func TestPlansDeleted_F52(t *testing.T) {
+func TestPlansDeleted(t *testing.T) {
+	t.Attr("proves", "F52")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Public)
@@ -104,7 +106,8 @@ func TestPlansBad(t *testing.T) {
 }
 
 // Two processes that store at once lose neither's plan, and one that starts does not undo an operator's.
-func TestPlansStoredAtOnce_S2_P13(t *testing.T) {
+func TestPlansStoredAtOnce(t *testing.T) {
+	t.Attr("proves", "S2-P13")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		e.Redis.Del(t.Context(), "{tierq}:system:config", planKeys+"UNPAID", planKeys+"PUBLIC") // PAID stays: an operator's
@@ -140,7 +143,8 @@ func TestPlansStoredAtOnce_S2_P13(t *testing.T) {
 }
 
 // A Redis that lost everything while the plans were being read: the name of a plan that had been read already is gone too.
-func TestPlansWhoseNamesAreLost_F19(t *testing.T) {
+func TestPlansWhoseNamesAreLost(t *testing.T) {
+	t.Attr("proves", "F19")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		e.Redis.HSet(t.Context(), "{tierq}:system:config", "tiers", "UNPAID PUBLIC")

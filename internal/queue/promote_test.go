@@ -19,7 +19,8 @@ func later(tier job.Tier, d time.Duration) job.Submission {
 	return s
 }
 
-func TestPromote_S3_I8(t *testing.T) {
+func TestPromote(t *testing.T) {
+	t.Attr("proves", "S3-I8")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		due, waiting := later(job.Public, time.Minute), later(job.Public, time.Hour)
@@ -49,7 +50,8 @@ func TestPromote_S3_I8(t *testing.T) {
 }
 
 // The place is by arrival, not by when it was due.
-func TestPromoteToItsPlace_S2_P3(t *testing.T) {
+func TestPromoteToItsPlace(t *testing.T) {
+	t.Attr("proves", "S2-P3")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 3 }, func(t *testing.T, e *queuetest.Env) {
 		delayed := later(job.Paid, time.Minute)
@@ -101,7 +103,8 @@ func TestPromoteSaysWhenItWasDue(t *testing.T) {
 	})
 }
 
-func TestPromoteHundreds_S4_N2(t *testing.T) {
+func TestPromoteHundreds(t *testing.T) {
+	t.Attr("proves", "S4-N2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 3 {
@@ -124,7 +127,8 @@ func TestPromoteHundreds_S4_N2(t *testing.T) {
 	})
 }
 
-func TestPromoteQuarantines_F53(t *testing.T) {
+func TestPromoteQuarantines(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, pending, good := later(job.Paid, time.Second), later(job.Paid, time.Second), later(job.Paid, time.Second)

@@ -27,7 +27,8 @@ func owners(t *testing.T, e *queuetest.Env, what string, want map[string]int64) 
 }
 
 // A job counts for its owner from the submit to its end, whatever happens in between; the bystander is another's.
-func TestQuotaCountsTheLiving_S9(t *testing.T) {
+func TestQuotaCountsTheLiving(t *testing.T) {
+	t.Attr("proves", "S9")
 	t.Parallel()
 	never := func(*testing.T, *queuetest.Env, job.Lease) {}
 	cancelled := func(t *testing.T, e *queuetest.Env, l job.Lease) {
@@ -167,7 +168,8 @@ func TestQuotaOfAPartition(t *testing.T) {
 }
 
 // A flood from one key takes the room that its quota allows, and no more: others of its tier and of better ones still get in.
-func TestQuotaKeepsAFloodOut_A29(t *testing.T) {
+func TestQuotaKeepsAFloodOut(t *testing.T) {
+	t.Attr("proves", "A29")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 20 }, func(t *testing.T, e *queuetest.Env) {
 		flood := make([]job.Submission, 100)
@@ -234,7 +236,8 @@ func TestQuotaOfTheUncounted(t *testing.T) {
 }
 
 // Where too many jobs wait to be counted in a step, a count of more than all of them is told.
-func TestQuotaOfManyJobs_F53(t *testing.T) {
+func TestQuotaOfManyJobs(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 11 {

@@ -17,7 +17,8 @@ import (
 
 // Three watches look again and again at one expired job, around the moment at which it may be taken back, and its worker's heartbeat comes within
 // 10 ms of that moment: the job is either kept or taken back once. Over the rounds both happen.
-func TestReclaimRacesHeartbeat_F26(t *testing.T) {
+func TestReclaimRacesHeartbeat(t *testing.T) {
+	t.Attr("proves", "F26")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -25,7 +26,7 @@ func TestReclaimRacesHeartbeat_F26(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const rounds = 120
+		const rounds = racyRounds
 		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Retention = time.Second }) // what ended is not in the way
 		var watching []*queue.Queue
 		for i := range 3 {

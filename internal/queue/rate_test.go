@@ -96,7 +96,8 @@ func TestRate(t *testing.T) {
 }
 
 // A bucket's name may hold what a user wrote; a key's never.
-func TestRateKeysHoldNoUserText_A58(t *testing.T) {
+func TestRateKeysHoldNoUserText(t *testing.T) {
+	t.Attr("proves", "A58")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions = 4 }, func(t *testing.T, e *queuetest.Env) {
 		seen := map[int]bool{}
@@ -229,7 +230,8 @@ func TestRateExtremes(t *testing.T) {
 }
 
 // The audit knows the key, and gives it a time to live where it has none.
-func TestRateKeysAge_F53(t *testing.T) {
+func TestRateKeysAge(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		rates(t, e, job.RateAsk{Bucket: "x", Rate: slow, Burst: 3, N: 1})
@@ -246,7 +248,8 @@ func TestRateKeysAge_F53(t *testing.T) {
 }
 
 // It is the one script that may not be sent twice: a lost answer is told as such, and what it took stays taken.
-func TestReplyLostRate_F27(t *testing.T) {
+func TestReplyLostRate(t *testing.T) {
+	t.Attr("proves", "F27")
 	t.Parallel()
 	target, err := url.Parse(testkit.SharedRedisDB(t))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 var watches = []job.Watch{job.Crashed, job.Stuck}
 
 // Both watches, the same script: back to the original place, one retry spent, out of both sets.
-func TestReclaim_S2_S7_S2_P3_S2_P7(t *testing.T) {
+func TestReclaim(t *testing.T) {
+	t.Attr("proves", "S2-S7 S2-P3 S2-P7")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
@@ -45,7 +46,8 @@ func TestReclaim_S2_S7_S2_P3_S2_P7(t *testing.T) {
 	})
 }
 
-func TestReclaimUntilSpent_S2_S8_S2_N4_S2_S2(t *testing.T) {
+func TestReclaimUntilSpent(t *testing.T) {
+	t.Attr("proves", "S2-S8 S2-N4 S2-S2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
@@ -68,27 +70,59 @@ func TestReclaimUntilSpent_S2_S8_S2_N4_S2_S2(t *testing.T) {
 	})
 }
 
+// A job is taken back by a look that comes Patience after the first one, and by none before.
 func TestReclaimTwoLooks(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, w := range watches {
-			suspects := "suspects:" + string(w)
-			l := e.Start(t, job.Paid)
-			same(t, "looks at the healthy", len(e.Look(t, w)), 0)
-			e.Expire(t, w, l.ID)
-			same(t, "first look", e.Look(t, w)[l.ID], job.Suspect)
-			before := e.Snapshot(t)
-			same(t, "at once again", e.Look(t, w)[l.ID], job.Suspect)
-			e.Unchanged(t, before) // the first look's time stays
-			e.Age(t, suspects, queue.Patience-1500*time.Millisecond)
-			same(t, "a bit early", e.Look(t, w)[l.ID], job.Suspect)
-			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
-			e.Age(t, suspects, 1500*time.Millisecond)
-			same(t, "in time", e.Look(t, w)[l.ID], job.OK)
-			e.Finish(t, e.Take(t, 1)...)
-			e.Drain(t)
+			const most = 50
+			tries := 1
+			for ; tries < most && !twoLooks(t, e, w); tries++ {
+			}
+			if tries == most {
+				t.Errorf("%s: none of %d looks was early by Redis' clock: this machine stands still", w, most)
+			}
 		}
 	})
+}
+
+// twoLooks reports whether its early look was early by Redis' clock: on a machine that stood still meanwhile, it says nothing.
+func twoLooks(t *testing.T, e *queuetest.Env, w job.Watch) bool {
+	t.Helper()
+	early := false
+	const before = 200 * time.Millisecond // the early look comes that long before the job may be taken back
+	suspects, taken := "suspects:"+string(w), false
+	l := e.Start(t, job.Paid)
+	look := func() (word job.Word) { // a second one, and whether it was early
+		at, err := e.Redis.ZScore(t.Context(), "{tierq:0}:"+suspects, string(l.ID)).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		word = e.Look(t, w)[l.ID]
+		early, taken = e.Now(t)-int64(at) < queue.Patience.Milliseconds(), word == job.OK
+		return word
+	}
+	same(t, "looks at the healthy", len(e.Look(t, w)), 0)
+	e.Expire(t, w, l.ID)
+	same(t, "first look", e.Look(t, w)[l.ID], job.Suspect)
+	first := e.Snapshot(t)
+	if word := look(); early {
+		same(t, "at once again", word, job.Suspect)
+		e.Unchanged(t, first) // the first look's time stays
+		e.Age(t, suspects, queue.Patience-before)
+		if word = look(); early {
+			same(t, "a bit early", word, job.Suspect)
+			same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
+		}
+	}
+	proven := early
+	if !taken {
+		e.Age(t, suspects, queue.Patience)
+		same(t, "in time", look(), job.OK)
+	}
+	e.Finish(t, e.Take(t, 1)...)
+	e.Drain(t)
+	return proven
 }
 
 // A heartbeat after the first look saves the job, and makes that look meaningless.
@@ -141,7 +175,8 @@ func TestReclaimCancelled(t *testing.T) {
 	})
 }
 
-func TestReclaimPages_S2_P6(t *testing.T) {
+func TestReclaimPages(t *testing.T) {
+	t.Attr("proves", "S2-P6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		var batch []job.Submission
@@ -190,7 +225,8 @@ func TestReclaimPages_S2_P6(t *testing.T) {
 	})
 }
 
-func TestReclaimQuarantines_F53(t *testing.T) {
+func TestReclaimQuarantines(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID
@@ -210,7 +246,8 @@ func TestReclaimQuarantines_F53(t *testing.T) {
 }
 
 // The lease entry of one watch was lost: the other watch finds the job.
-func TestReclaimHalfALease_F53(t *testing.T) {
+func TestReclaimHalfALease(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)

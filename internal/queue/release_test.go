@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestRelease_S2_P3(t *testing.T) {
+func TestRelease(t *testing.T) {
+	t.Attr("proves", "S2-P3")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		first, second := e.Put(t, job.Public), e.Put(t, job.Public)
@@ -31,11 +33,12 @@ func TestRelease_S2_P3(t *testing.T) {
 	})
 }
 
-func TestReleaseLater_S3_I11(t *testing.T) {
+func TestReleaseLater(t *testing.T) {
+	t.Attr("proves", "S3-I11")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Public)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second}})
+		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: "3 of 4 say wait"}})
 		ends(t, got, err, job.OK)
 		j, err := e.Find(t.Context(), l.ID)
 		if err != nil {
@@ -116,5 +119,73 @@ func TestReleaseBatch(t *testing.T) {
 		got, err := e.Release(t.Context(), 0, batch)
 		ends(t, got, err, want...)
 		same(t, "ready", e.Snapshot(t).Counters["PAID:ready"], 98)
+	})
+}
+
+// The history says why the handler asked for later and until when, in which generation: where Redis tells it, and where the outbox brings it to SQL.
+// A LATER without a reason says only until when; a RELEASED and a CANCELLED say neither.
+func TestHistoryTellsLater(t *testing.T) {
+	t.Parallel()
+	t.Attr("proves", "S3-I16 S3-Q5")
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		again := func() job.Lease {
+			t.Helper()
+			e.Age(t, "scheduled", time.Hour)
+			if _, err := e.Promote(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			return e.Take(t, 1)[0]
+		}
+		l := e.Start(t, job.Public)
+		reason := "2 of 3 endpoints say SUBMITTED:\nb.example.org \u00e9"
+		told, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: reason}})
+		ends(t, told, err, job.OK)
+		l = again()
+		silent, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute}})
+		ends(t, silent, err, job.OK)
+		l = again()
+		drained, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Reason: "nobody reads it"}})
+		ends(t, drained, err, job.OK)
+		l = e.Take(t, 1)[0]
+		e.Cancels(t, l.ID)
+		over, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: "too late"}})
+		ends(t, over, err, job.WasCancelled)
+
+		want := []job.Attempt{
+			{Number: 1, Generation: 1, FinishedAt: told[0].At, Outcome: "LATER", Error: reason, Until: told[0].At.Add(90 * time.Second)},
+			{Number: 2, Generation: 1, FinishedAt: silent[0].At, Outcome: "LATER", Until: silent[0].At.Add(time.Minute)},
+			{Number: 3, Generation: 1, FinishedAt: drained[0].At, Outcome: "RELEASED"},
+			{Number: 4, Generation: 1, FinishedAt: over[0].At, Outcome: "CANCELLED"},
+		}
+		live, err := e.Attempts(t.Context(), l.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for where, got := range map[string][]job.Attempt{"in Redis": live, "from the outbox": e.Drain(t)[0].Attempts} {
+			same(t, "attempts "+where, len(got), len(want))
+			for i := range want {
+				a := got[i]
+				a.Worker, a.StartedAt = "", time.Time{}
+				same(t, fmt.Sprintf("attempt %d %s", i+1, where), a, want[i])
+			}
+		}
+	})
+}
+
+// A line that a build before this one wrote of a LATER has neither reason nor time.
+func TestHistoryOfAnOlderBuild(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		l := e.Start(t, job.Public)
+		key := queue.Key(0, "attempts") + string(l.ID)
+		if err := e.Redis.RPush(t.Context(), key, "1 1700000000000 1700000000500 LATER w ").Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Attempts(t.Context(), l.ID)
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		same(t, "until", got[0].Until, time.Time{})
+		same(t, "reason", got[0].Error, "")
 	})
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Redis went back in time: a job waits whose outcome SQL has. It ends as SQL says, without another run; another life of it goes on.
-func TestAuditEndsWhatSQLHas_F17_F19(t *testing.T) {
+func TestAuditEndsWhatSQLHas(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead, gone, late := e.Put(t, job.Paid), e.Put(t, job.Unpaid), later(job.Public, time.Hour), e.Put(t, job.Public)
@@ -43,7 +44,8 @@ func TestAuditEndsWhatSQLHas_F17_F19(t *testing.T) {
 }
 
 // An entry without a job goes where SQL says that it has ended for good, and is kept for a person where it may have been requeued.
-func TestAuditAsksSQLAboutEntries_F53(t *testing.T) {
+func TestAuditAsksSQLAboutEntries(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		completed, failed := queuetest.NewID(0), queuetest.NewID(0)

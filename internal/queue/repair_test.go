@@ -111,7 +111,8 @@ var repairs = map[string]string{
 }
 
 // Each hand edit is put right or set aside, and told once: a second pass has nothing to add, but for what only a person can remove.
-func TestAuditRepairsCorruption_F53(t *testing.T) {
+func TestAuditRepairsCorruption(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	for name, c := range corruptions() {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,8 @@ func idle(t *testing.T, e *queuetest.Env) {
 }
 
 // What has no place in corruptions: edits on several things at once, and those that would stop everybody.
-func TestAuditRepairsMore_F53(t *testing.T) {
+func TestAuditRepairsMore(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		ctx, key := t.Context(), func(name string) string { return queue.Key(0, name) }
@@ -230,7 +232,8 @@ func TestAuditRepairsMore_F53(t *testing.T) {
 }
 
 // What a claim, a watch or the promoter set aside by mistake of somebody else goes back to its place once it explains itself.
-func TestAuditReturnsFromQuarantine_F53(t *testing.T) {
+func TestAuditReturnsFromQuarantine(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
@@ -249,7 +252,8 @@ func TestAuditReturnsFromQuarantine_F53(t *testing.T) {
 }
 
 // A lost place among the running costs nothing while the holder lives, and one retry if it does not.
-func TestAuditGivesRunningJobsToTheWatch_F53(t *testing.T) {
+func TestAuditGivesRunningJobsToTheWatch(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		alive, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)

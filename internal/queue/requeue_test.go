@@ -161,7 +161,8 @@ func TestRequeueBatch(t *testing.T) {
 }
 
 // The zombie of a dead generation cannot touch the next.
-func TestRequeueFencesTheOldGeneration_S2_G2(t *testing.T) {
+func TestRequeueFencesTheOldGeneration(t *testing.T) {
+	t.Attr("proves", "S2-G2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		old := e.Start(t, job.Public)

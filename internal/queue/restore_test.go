@@ -42,7 +42,8 @@ func restore(t *testing.T, e *queuetest.Env, all []job.Living, want ...job.Word)
 }
 
 // What comes back is where it was: same arrival, same score, counted, with its attempts and retries.
-func TestRestore_F17_F19(t *testing.T) {
+func TestRestore(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		public := e.Put(t, job.Public)
@@ -86,7 +87,8 @@ func TestRestore_F17_F19(t *testing.T) {
 }
 
 // The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are spent ends.
-func TestRestoredRunIsTakenBack_F46(t *testing.T) {
+func TestRestoredRunIsTakenBack(t *testing.T) {
+	t.Attr("proves", "F46")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		once, spent := queuetest.NewID(0), queuetest.NewID(0)
@@ -115,7 +117,8 @@ func TestRestoredRunIsTakenBack_F46(t *testing.T) {
 }
 
 // A generation that is there, or a later one, stands; an ended earlier one makes room; a living earlier one does not.
-func TestRestoreGenerations_F19(t *testing.T) {
+func TestRestoreGenerations(t *testing.T) {
+	t.Attr("proves", "F19")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		j := dead(t, e, job.Unpaid)
@@ -134,7 +137,8 @@ func TestRestoreGenerations_F19(t *testing.T) {
 }
 
 // Keys come back with their jobs, and those that outlive their jobs come back alone; what is there stays.
-func TestRestoreKeys_F19(t *testing.T) {
+func TestRestoreKeys(t *testing.T) {
+	t.Attr("proves", "F19")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		if _, err := e.ReadClock(t.Context()); err != nil {
@@ -171,7 +175,8 @@ func TestRestoreKeys_F19(t *testing.T) {
 }
 
 // A submit with a key that Redis does not know waits until the journal's keys are there: in this life of Redis, whatever an older one had.
-func TestSubmitBehind_F17_F19_S13(t *testing.T) {
+func TestSubmitBehind(t *testing.T) {
+	t.Attr("proves", "F17 F19 S13")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.Journal = true }, func(t *testing.T, e *queuetest.Env) {
 		send := func(want job.Word, s job.Submission) {

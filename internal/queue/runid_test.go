@@ -44,7 +44,8 @@ func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
 }
 
 // The run changes with a restart and with a FLUSHALL, and with nothing else; a server that says no run is known by its data.
-func TestRunID_F17_F19(t *testing.T) {
+func TestRunID(t *testing.T) {
+	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	server := testkit.NewRedis(t)
 	e := connected(t, server.URL(), func(*queue.Options) {})
@@ -89,7 +90,8 @@ func TestRunID_F17_F19(t *testing.T) {
 
 // A server that was a replica for a while is the same process with other data, and says nothing of the master's data while it is one. The
 // scripts see it as well: keys that were there in its first life are not in its second.
-func TestRunIDOfAMasterTwice_F24(t *testing.T) {
+func TestRunIDOfAMasterTwice(t *testing.T) {
+	t.Attr("proves", "F24")
 	t.Parallel()
 	server, other := testkit.NewRedis(t), testkit.NewRedis(t)
 	e := connected(t, server.URL(), func(o *queue.Options) { o.Journal = true })
@@ -152,7 +154,8 @@ func TestKnownRunSettles(t *testing.T) {
 
 // In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away, changes its own
 // partitions only.
-func TestRunIDsOfACluster_F19(t *testing.T) {
+func TestRunIDsOfACluster(t *testing.T) {
+	t.Attr("proves", "F19")
 	t.Parallel()
 	c := testkit.NewMasters(t, 3)
 	e := connected(t, c.URL(), func(o *queue.Options) { o.Partitions = 6 })

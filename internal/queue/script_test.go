@@ -14,7 +14,8 @@ import (
 )
 
 // A server that has forgotten the scripts (a restart, a failover, SCRIPT FLUSH) is told them again; nobody sees an error.
-func TestScriptFlush_F20(t *testing.T) {
+func TestScriptFlush(t *testing.T) {
+	t.Attr("proves", "F20")
 	t.Parallel()
 	life := func(t *testing.T, e *queuetest.Env, flush func()) {
 		for range 3 {
@@ -81,7 +82,8 @@ func TestNoSuchPartition(t *testing.T) {
 }
 
 // The gate hears of every call; a caller who gave up says nothing about Redis.
-func TestObserve_F55(t *testing.T) {
+func TestObserve(t *testing.T) {
+	t.Attr("proves", "F55")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		var heard []error

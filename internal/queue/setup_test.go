@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-func TestSetup_F59(t *testing.T) {
+func TestSetup(t *testing.T) {
+	t.Attr("proves", "F59")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 2 {
@@ -50,7 +51,8 @@ func TestSetup_F59(t *testing.T) {
 	})
 }
 
-func TestDurability_F23(t *testing.T) {
+func TestDurability(t *testing.T) {
+	t.Attr("proves", "F23")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-func TestSubmit_S2_S4_S2_P13_S0_S2_S3_S3_S3_Q1_S3_I2(t *testing.T) {
+func TestSubmit(t *testing.T) {
+	t.Attr("proves", "S2-S4 S2-P13 S0-S2 S3-S3 S3-Q1 S3-I2")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bystander := e.Put(t, job.Paid)
@@ -53,7 +54,8 @@ func TestSubmit_S2_S4_S2_P13_S0_S2_S3_S3_S3_Q1_S3_I2(t *testing.T) {
 	})
 }
 
-func TestSubmitTwice_S3_I6(t *testing.T) {
+func TestSubmitTwice(t *testing.T) {
+	t.Attr("proves", "S3-I6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		s := queuetest.Job(job.Paid)
@@ -82,7 +84,8 @@ func TestSubmitTwice_S3_I6(t *testing.T) {
 	})
 }
 
-func TestSubmitScoreIsExact_S2_N1_S2_N2_S2_N3(t *testing.T) {
+func TestSubmitScoreIsExact(t *testing.T) {
+	t.Attr("proves", "S2-N1 S2-N2 S2-N3")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for _, priority := range []int{1, 2, 3, 9, 10, 99, 100, 899} {
@@ -146,7 +149,8 @@ func TestSubmitBigBatch(t *testing.T) {
 	})
 }
 
-func TestSubmitTiesByID_S2_G7(t *testing.T) {
+func TestSubmitTiesByID(t *testing.T) {
+	t.Attr("proves", "S2-G7")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		batch := make([]job.Submission, 50)

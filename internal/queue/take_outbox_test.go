@@ -21,7 +21,8 @@ func take(t *testing.T, q *queue.Queue, limit int) []job.Outcome {
 	return out
 }
 
-func TestTakeOutbox_S4_M6(t *testing.T) {
+func TestTakeOutbox(t *testing.T) {
+	t.Attr("proves", "S4-M6")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		done, dead, running := e.Start(t, job.Paid), e.Start(t, job.Unpaid), e.Start(t, job.Public)
@@ -58,7 +59,8 @@ func TestTakeOutbox_S4_M6(t *testing.T) {
 	})
 }
 
-func TestTakeOutboxIsShared_S3_I12(t *testing.T) {
+func TestTakeOutboxIsShared(t *testing.T) {
+	t.Attr("proves", "S3-I12")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for range 30 {
@@ -108,7 +110,8 @@ func TestTakeOutboxBytes(t *testing.T) {
 	})
 }
 
-func TestTakeOutboxQuarantines_F53(t *testing.T) {
+func TestTakeOutboxQuarantines(t *testing.T) {
+	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		gone, good := e.Put(t, job.Paid), e.Put(t, job.Paid)
@@ -124,7 +127,8 @@ func TestTakeOutboxQuarantines_F53(t *testing.T) {
 }
 
 // An outcome that cannot be read does not keep its neighbours from SQL, nor a lease its neighbours from their worker.
-func TestUnreadableJobIsPassedOver_F51(t *testing.T) {
+func TestUnreadableJobIsPassedOver(t *testing.T) {
+	t.Attr("proves", "F51")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		bad, good := e.Start(t, job.Paid), e.Start(t, job.Paid)
@@ -150,7 +154,8 @@ func TestUnreadableJobIsPassedOver_F51(t *testing.T) {
 }
 
 // What somebody broke of an ended job by hand does not keep it from SQL for ever, as long as one can read what became of it.
-func TestTakeOutboxPassesOverWhatIsUnreadable_F51(t *testing.T) {
+func TestTakeOutboxPassesOverWhatIsUnreadable(t *testing.T) {
+	t.Attr("proves", "F51")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)

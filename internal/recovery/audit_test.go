@@ -132,7 +132,8 @@ func (a *audited) audit() *Audit {
 }
 
 // A pass looks at everything, asks SQL about what waits before it looks, gives back what only the journal knows, and counts at last.
-func TestAudit_APass_F53_F19(t *testing.T) {
+func TestAudit_APass(t *testing.T) {
+	t.Attr("proves", "F53 F19")
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
 		f.steps = map[string]job.Scanned{
@@ -168,7 +169,8 @@ func TestAudit_APass_F53_F19(t *testing.T) {
 }
 
 // Without SQL everything else is done; what asks nobody is no finding.
-func TestAudit_WithoutSQL_F14(t *testing.T) {
+func TestAudit_WithoutSQL(t *testing.T) {
+	t.Attr("proves", "F14")
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
 		f.steps = map[string]job.Scanned{"": {Ask: []job.ID{"a"}, Next: "b"}, "b": {Ask: []job.ID{"b"}, Suspects: []job.Suspected{{ID: "s"}}}}

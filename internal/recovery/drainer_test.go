@@ -86,7 +86,8 @@ func TestDrainer_SharesTransactions(t *testing.T) {
 }
 
 // While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease each time.
-func TestDrainer_BacksOffWhileSQLIsDown_F14(t *testing.T) {
+func TestDrainer_BacksOffWhileSQLIsDown(t *testing.T) {
+	t.Attr("proves", "F14")
 	takes := 0
 	down := true
 	d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
@@ -119,7 +120,8 @@ type promoting func(partition int) (int, error)
 
 func (f promoting) Promote(_ context.Context, partition int) (int, error) { return f(partition) }
 
-func TestPromoter_WakesThePoolForEveryPartition_S3_I8(t *testing.T) {
+func TestPromoter_WakesThePoolForEveryPartition(t *testing.T) {
+	t.Attr("proves", "S3-I8")
 	left := map[int][]int{0: {job.MaxBatch, 5}, 1: {0}}
 	woken := 0
 	p := NewPromoter(promoting(func(partition int) (int, error) {
@@ -146,7 +148,8 @@ func TestPromoter_BacksOff(t *testing.T) {
 
 // A drainer that stops drains once more: what the stopping pool left in the outbox must not wait for the next process, which in embedded
 // mode would find nothing.
-func TestDrainer_DrainsOnceMoreWhenItStops_F09(t *testing.T) {
+func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
+	t.Attr("proves", "F09")
 	synctest.Test(t, func(t *testing.T) {
 		waiting, recorded := 0, 0
 		d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
@@ -174,7 +177,8 @@ func TestDrainer_DrainsOnceMoreWhenItStops_F09(t *testing.T) {
 }
 
 // What is on its way to SQL when the loop stops gets there: given up, it would sit out the lease of its take, unseen by the last drain.
-func TestDrainer_AStopLosesNoTake_F09(t *testing.T) {
+func TestDrainer_AStopLosesNoTake(t *testing.T) {
+	t.Attr("proves", "F09")
 	synctest.Test(t, func(t *testing.T) {
 		taken, recorded := 0, 0
 		d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {

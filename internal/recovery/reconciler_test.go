@@ -31,7 +31,8 @@ func (r *reconciling) answer(done bool, err error) {
 }
 
 // It looks at once, once a minute, and when it is woken; soon again after an error or while another process is at it.
-func TestReconciler_F19(t *testing.T) {
+func TestReconciler(t *testing.T) {
+	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
 		l := &reconciling{done: true}
 		r := NewReconciler(l, quiet)

@@ -58,7 +58,8 @@ func promisesOf(n int) *promises {
 	return p
 }
 
-func TestRequeuer_KeepsAllPromises_S0_S7_S1_S5_S3_I8(t *testing.T) {
+func TestRequeuer_KeepsAllPromises(t *testing.T) {
+	t.Attr("proves", "S0-S7 S1-S5 S3-I8")
 	p := promisesOf(2*job.MaxBatch + 7)
 	r := NewRequeuer(p, p, quiet)
 	if got := r.runOnce(t.Context()); got != requeuePace.Floor {
@@ -99,7 +100,8 @@ func TestRequeuer_PagesPastThoseThatStay(t *testing.T) {
 }
 
 // An outage ends a run after one page, and the next ones come later and later; a wake makes one come at once.
-func TestRequeuer_BacksOffAndWakes_F14(t *testing.T) {
+func TestRequeuer_BacksOffAndWakes(t *testing.T) {
+	t.Attr("proves", "F14")
 	synctest.Test(t, func(t *testing.T) {
 		p := promisesOf(job.MaxBatch + 1)
 		p.down = job.ErrUnavailable
@@ -131,7 +133,8 @@ func TestRequeuer_BacksOffAndWakes_F14(t *testing.T) {
 }
 
 // What Redis forgot is promised again and kept in the same run; while that cannot be found out, other promises are kept all the same.
-func TestRequeuer_Recalls_F19(t *testing.T) {
+func TestRequeuer_Recalls(t *testing.T) {
+	t.Attr("proves", "F19")
 	p := promisesOf(3)
 	p.open, p.lost = p.open[:2], p.open[2:]
 	p.torn = job.ErrUnavailable

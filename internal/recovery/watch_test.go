@@ -27,7 +27,8 @@ func looks(kind job.Watch, pace Pace, look reclaimer) *Watch {
 	return NewWatch(kind, pace, look, 1, func(job.Watch, job.Reclaimed) {}, quiet)
 }
 
-func TestPace_S2_N8_S2_N9_S2_N10_T_6(t *testing.T) {
+func TestPace(t *testing.T) {
+	t.Attr("proves", "S2-N8 S2-N9 S2-N10 T-6")
 	for _, tc := range []struct {
 		name   string
 		pace   Pace
@@ -79,7 +80,8 @@ func TestWatch_LooksAgainAfterNewSuspects(t *testing.T) {
 }
 
 // One look goes through all expired jobs, 100 a call, skipping those that stayed: a full first page of suspects starves nobody.
-func TestWatch_PagesPastSuspects_F57(t *testing.T) {
+func TestWatch_PagesPastSuspects(t *testing.T) {
+	t.Attr("proves", "F57")
 	var skips []int
 	w := looks(job.Crashed, CrashedPace, func(_ int, kind job.Watch, skip int) ([]job.Reclaimed, error) {
 		skips = append(skips, skip)
@@ -104,7 +106,8 @@ func TestWatch_PagesPastSuspects_F57(t *testing.T) {
 }
 
 // Each watch has a delay of its own, and heals by itself: no failure of one slows the other, and a wake makes the next look come at once.
-func TestWatch_SelfHeals_S2_P10_S2_P19(t *testing.T) {
+func TestWatch_SelfHeals(t *testing.T) {
+	t.Attr("proves", "S2-P10 S2-P19")
 	synctest.Test(t, func(t *testing.T) {
 		down := true
 		var crashedAt, stuckAt []time.Duration
@@ -204,7 +207,8 @@ func TestLoop_StopBeforeStart(t *testing.T) {
 }
 
 // A backlog longer than one run holds is gone through without the pauses between looks, as soon as some of it could be taken back.
-func TestWatch_GoesOnThroughABacklog_F57(t *testing.T) {
+func TestWatch_GoesOnThroughABacklog(t *testing.T) {
+	t.Attr("proves", "F57")
 	left := 2*maxPages*job.MaxBatch + 50
 	w := NewWatch(job.Crashed, CrashedPace, reclaimer(func(int, job.Watch, int) ([]job.Reclaimed, error) {
 		n := min(left, job.MaxBatch)

@@ -10,10 +10,7 @@ import (
 
 // endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same answer.
 func (s *shadow) endings(kind string, argv, texts []string) {
-	step := 4
-	if kind == "fail" {
-		step = 7
-	}
+	step := map[string]int{"complete": 4, "fail": 7, "release": 5}[kind]
 	if kind == "complete" {
 		argv = argv[1:]
 	}
@@ -53,6 +50,12 @@ func (k *known) end(kind string, e []string, now int64) job.Word {
 		return job.OK
 	case kind == "release":
 		k.costs--
+		if delay := number(e[3]); delay > 0 {
+			if k.laters == nil {
+				k.laters = map[string]string{}
+			}
+			k.laters[e[1]] = fmt.Sprint(now+delay, " ", e[4])
+		}
 		k.waits(now, number(e[3]))
 		return job.OK
 	case e[5] == "1" || k.retries >= k.tier.MaxRetries:

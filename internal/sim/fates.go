@@ -125,7 +125,7 @@ func (w *World) linger(c *call, from, to int) {
 
 // fenced says that a call shows a lease of a job that another holds now.
 func (s *shadow) fenced(c *call) bool {
-	argv, step := c.args[c.keys:], map[string]int{"complete": 4, "fail": 7, "release": 4, "heartbeat": 6}[c.name]
+	argv, step := c.args[c.keys:], map[string]int{"complete": 4, "fail": 7, "release": 5, "heartbeat": 6}[c.name]
 	if c.name == "complete" {
 		argv = argv[1:]
 	}

@@ -80,7 +80,7 @@ func (h *handler) act(ctx context.Context) error {
 		return job.Permanent(errHandler)
 	case what < 25:
 		h.wait(ctx, ticks(r, 0, 15))
-		return job.Later(ticks(r, 1, 12))
+		return job.LaterBecause(ticks(r, 1, 12), fmt.Sprint("not before attempt ", run.Attempt+1))
 	case what < 29:
 		h.wait(ctx, ticks(r, 0, 5))
 		return job.RetryAfter(ticks(r, 0, 6), errHandler)

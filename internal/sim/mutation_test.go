@@ -28,6 +28,7 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"fail counts no end", "fail", "count(tier, 'running', -1)", ""},
 	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', 'fail ' .. word)", ""},
 	{"release ignores the cancel", "release", "if m[5] then", "if false then"},
+	{"release forgets why", "release", "text(now + delay) .. ' ' .. reason", "text(now + delay) .. ' '"},
 	{"reclaim looks once", "reclaim", "if looked < deadline then", "if false then"},
 	{"reclaim is impatient", "reclaim", "now - looked >= patience", "true"},
 	{"reclaim is too patient", "reclaim", "now - looked >= patience", "now - looked >= 3 * patience"},

@@ -42,6 +42,7 @@ type known struct {
 	save                 int
 	costs                int // attempts of this generation that were not given back
 	starts               map[int]bool
+	laters               map[string]string // attempt -> what its history must say of a LATER: until when, and why
 }
 
 func (k *known) score() float64 { return float64(k.tier.Priority)*base + float64(k.arrived) }
@@ -92,10 +93,24 @@ func (s *shadow) heard(c *call, reply any) {
 	case "take_outbox":
 		items, _ := reply.([]any)
 		for _, item := range items {
-			s.mustBe("S1", job.ID(strs(item)[0]), job.Completed, job.NeedDiscard, job.Cancelled)
+			texts := strs(item)
+			s.laters(s.mustBe("S1", job.ID(texts[0]), job.Completed, job.NeedDiscard, job.Cancelled), texts[13:])
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)
+	}
+}
+
+// laters: a line about a LATER says until when it was, and why.
+func (s *shadow) laters(k *known, history []string) {
+	for _, line := range history {
+		f := strings.SplitN(line, " ", 6)
+		if k == nil || len(f) != 6 || f[3] != "LATER" {
+			continue
+		}
+		if want, noted := k.laters[f[0]]; !noted || f[5] != want {
+			s.wrong("S2", "%s: its history says %q of attempt %s, not %q", k, f[5], f[0], want)
+		}
 	}
 }
 

@@ -70,7 +70,8 @@ func (s *sum) String() string {
 
 // TestSimulation plays -seeds seeds, or one with its whole trace: go test ./internal/sim -run TestSimulation -v -seed 7. It holds S1 to S16, S18,
 // S19, L1 to L3, L7, X2; the faults are those of F01..F07, F09..F14, F20, F21, F24..F28, F36, F40, F46, F47 and F56, as far as they are calls that fail.
-func TestSimulation_S2_S5_S12_S14_L1_F07_F27(t *testing.T) {
+func TestSimulation(t *testing.T) {
+	t.Attr("proves", "S2-S5 S12 S14 L1 F07 F27")
 	t.Parallel()
 	if *only >= 0 {
 		r := play(t, uint64(*only), Options{Trace: true})

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestAuditIsCounted_F53(t *testing.T) {
+func TestAuditIsCounted(t *testing.T) {
+	t.Attr("proves", "F53")
 	m := measured()
 	page := func() string {
 		rec := httptest.NewRecorder()

@@ -14,7 +14,8 @@ import (
 
 // What others wrote reaches the log only as text within its own line: no line breaks, no ESC. Here it comes from a store's
 // error, a collector's answer, and the keys that hold users' words.
-func TestLogLinesCannotBeForged_A54(t *testing.T) {
+func TestLogLinesCannotBeForged(t *testing.T) {
+	t.Attr("proves", "A54")
 	const evil = "x\r\n{\"level\":\"ERROR\",\"msg\":\"forged\"}\x1b[31m\u2028"
 	for name, handler := range map[string]func(*bytes.Buffer) slog.Handler{
 		"json": func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },

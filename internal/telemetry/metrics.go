@@ -4,6 +4,7 @@
 //	record.go     what the other rooms call as things happen: a lock-free add, no allocation
 //	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
+//	retention.go  how many rows SQL has, and what was deleted for its age
 //	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and percentiles of them
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
 //
@@ -33,6 +34,7 @@ type Metrics struct {
 	recoveries [2][]prometheus.Counter // by watch and action
 	snapshot   atomic.Pointer[taken]
 	audit      audit
+	retention  retention
 
 	mu    sync.Mutex // writers of the two maps below, which are replaced whole
 	tiers atomic.Pointer[map[job.Tier]*series]
@@ -94,6 +96,7 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.audit.register(m.registry)
+	m.retention.register(m.registry)
 	m.tiers.Store(&map[job.Tier]*series{})
 	m.ops.Store(&map[string]prometheus.Observer{})
 	return m

@@ -18,7 +18,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
+func TestMetricsCountWhatHappens(t *testing.T) {
+	t.Attr("proves", "S1-E7 S2-P14")
 	m := measured()
 	for _, how := range submits {
 		m.Submitted(job.Paid, how)
@@ -68,7 +69,8 @@ func TestMetricsCountWhatHappens_S1_E7_S2_P14(t *testing.T) {
 	}
 }
 
-func TestGaugesAreTheLatestSnapshot_S2_P19(t *testing.T) {
+func TestGaugesAreTheLatestSnapshot(t *testing.T) {
+	t.Attr("proves", "S2-P19")
 	m := measured()
 	if got := values(t, m, "tierq_gate_open"); len(got) != 0 {
 		t.Errorf("before the first snapshot nothing is known, and yet: %v", got)

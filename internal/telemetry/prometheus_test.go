@@ -75,7 +75,8 @@ func (p *scraper) query(expr string) (value string, samples int, err error) {
 	return value, len(answer.Data.Result), nil
 }
 
-func TestPrometheusScrapesAndAnswers_S1_E7_S2_P14(t *testing.T) {
+func TestPrometheusScrapesAndAnswers(t *testing.T) {
+	t.Attr("proves", "S1-E7 S2-P14")
 	m := busy()
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", m.Handler())

@@ -90,7 +90,8 @@ const (
 	callerSpan = "00f067aa0ba902b7"
 )
 
-func TestSpansArriveLinked_S2_P14_S4_O2(t *testing.T) {
+func TestSpansArriveLinked(t *testing.T) {
+	t.Attr("proves", "S2-P14 S4-O2")
 	for name, traceID := range map[string]string{"a W3C trace id": someTrace, "a word of the caller's": "order-17.a_b"} {
 		t.Run(name, func(t *testing.T) {
 			endpoint, batches := newCollector(t, http.StatusOK)

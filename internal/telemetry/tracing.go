@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
@@ -23,7 +21,7 @@ import (
 // Tracing sends spans to a collector over OTLP/HTTP. It obeys the standard OTEL_* variables of the environment: headers, timeouts, sampler,
 // service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
 type Tracing struct {
-	endpoint string // of the traces; "" = the environment says it
+	endpoint string // of the traces
 	hidden   *strings.Replacer
 	version  string
 	log      *slog.Logger
@@ -51,7 +49,6 @@ func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
-	// The SDK prints what it cannot read of these past our log, and whole.
 	general, traces := os.Getenv(endpointName), os.Getenv(tracesName)
 	for _, e := range []struct{ name, url string }{{endpointName, endpoint}, {endpointName, general}, {tracesName, traces}} {
 		u, err := url.Parse(e.url)
@@ -69,7 +66,7 @@ func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
 		}
 	}
 	t := &Tracing{version: version, log: log, hidden: hide(endpoint, traces)}
-	if traces == "" { // which is for traces alone, and wins
+	if t.endpoint = traces; traces == "" { // which is for traces alone, wins, and is taken as it is
 		t.endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces"
 	}
 	return t, nil
@@ -85,14 +82,6 @@ func (t *Tracing) Start(ctx context.Context) error {
 	if t.provider != nil || t.ended {
 		return nil
 	}
-	var options []otlptracehttp.Option
-	if t.endpoint != "" {
-		options = append(options, otlptracehttp.WithEndpointURL(t.endpoint))
-	}
-	client, err := otlptrace.New(ctx, otlptracehttp.NewClient(options...))
-	if err != nil {
-		return fmt.Errorf("start tracing: %w", err)
-	}
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(), resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "tierq"), attribute.String("service.version", t.version)),
@@ -100,7 +89,7 @@ func (t *Tracing) Start(ctx context.Context) error {
 	if err != nil {
 		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
 	}
-	t.exporter = &exporter{SpanExporter: client, log: t.log, hidden: t.hidden}
+	t.exporter = &exporter{SpanExporter: newOTLPClient(readCollectorSettings(t.endpoint, t.log), t.version), log: t.log, hidden: t.hidden}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(t.exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(idsOfJobs{}))
 	t.tracer.Store(&tracer{t.provider.Tracer("github.com/tierq/tierq", trace.WithInstrumentationVersion(t.version))})
@@ -150,7 +139,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	return nil //nolint:nilerr // it is in the log
 }
 
-// mostSaid is how much of a collector's trouble is logged, in characters: the SDK's error has its whole answer in it.
+// mostSaid is how much of a collector's trouble is logged, in characters: the error has its whole answer in it.
 const mostSaid = 200
 
 // said is the trouble without the collector's URL: some take a token in its path, and repeat it.
@@ -179,7 +168,7 @@ func hide(urls ...string) *strings.Replacer {
 		if err != nil || text == "" {
 			continue
 		}
-		whole := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")} // as the SDK calls it
+		whole := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")} // as the collector knows it
 		pairs = append(pairs, whole.String(), "the collector")
 		for _, part := range append(strings.Split(u.Path, "/"), strings.Split(u.EscapedPath(), "/")...) {
 			if len(part) >= leastToken {

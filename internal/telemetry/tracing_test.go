@@ -135,7 +135,8 @@ func TestACollectorsOutageIsToldOnce(t *testing.T) {
 }
 
 // A collector that takes a token in its path, and repeats the path in what it answers, tells it to nobody: the log has the trouble, cut short.
-func TestACollectorsTroubleIsToldWithoutItsURL_A47(t *testing.T) {
+func TestACollectorsTroubleIsToldWithoutItsURL(t *testing.T) {
+	t.Attr("proves", "A47")
 	const token = "s3cret-token"
 	failing := func(t *testing.T, status int) string {
 		t.Helper()

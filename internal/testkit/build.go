@@ -1,10 +1,12 @@
 package testkit
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,32 +32,51 @@ func BuildTierq(t testing.TB, tags ...string) string {
 // Build is BuildTierq for a program that is no test.
 func Build(tags ...string) (string, error) { return build("./cmd/tierq", tags) }
 
+// BuildChanged builds ./cmd/tierq with other files in place of some, which is what the file overlay says (go help build), into the file path.
+func BuildChanged(ctx context.Context, path, overlay string, tags ...string) error {
+	return compile(ctx, path, "./cmd/tierq", tags, "-overlay", overlay)
+}
+
 // build takes a package path relative to the module's root.
 func build(pkg string, tags []string) (string, error) {
 	binaries.Lock()
 	defer binaries.Unlock()
-	list := strings.Join(append([]string{"nomsgpack"}, tags...), ",") // the Makefile's tag: what it compiled serves here too
-	key := pkg + " " + list
+	key := pkg + " " + strings.Join(tags, ",")
 	if path, done := binaries.path[key]; done {
 		return path, nil
 	}
-	env, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
 	if binaries.dir == "" {
+		var err error
 		if binaries.dir, err = os.MkdirTemp("", "testkit-bin-"); err != nil {
 			return "", fmt.Errorf("build %s: %w", pkg, err)
 		}
 	}
 	path := filepath.Join(binaries.dir, fmt.Sprintf("%s-%d", filepath.Base(pkg), len(binaries.path)))
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", list, "-o", path, pkg)
-	cmd.Dir = filepath.Dir(strings.TrimSpace(string(env)))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	if err := compile(context.Background(), path, pkg, tags); err != nil {
+		return "", err
 	}
 	binaries.path[key] = path
 	return path, nil
+}
+
+// compile builds with the Makefile's flags: what was compiled by one of them serves the other too.
+//
+// go run keeps the programs that it linked in Go's build cache, by their content; go build keeps none. So the processes of one go test run link a
+// program once between them, and none can be given a stale one. The program that go run is told to start is cp, which brings us a copy.
+func compile(ctx context.Context, path, pkg string, tags []string, flags ...string) error {
+	env, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("find the module: %w", err)
+	}
+	list := strings.Join(append([]string{"nomsgpack"}, tags...), ",")
+	args := slices.Concat([]string{"run", "-exec", "cp", "-trimpath", "-tags", list}, flags, []string{pkg, path})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Dir(strings.TrimSpace(string(env)))
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped, also where the race detector runs the tests
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
+	}
+	return nil
 }
 
 func removeBinaries() {

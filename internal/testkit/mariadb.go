@@ -35,9 +35,12 @@ func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	return m
 }
 
-// StartMariaDB starts a mariadbd with empty system tables and returns when it answers: about a second on an idle machine,
-// most of it for making the tables. The caller stops it.
+// StartMariaDB starts a mariadbd with empty system tables, a copy of this machine's template of them, and returns when it answers. The caller
+// stops it.
 func StartMariaDB(args ...string) (*MariaDB, error) {
+	if bin := mysqlProgram(); bin != "" {
+		return startMySQL(bin, args)
+	}
 	bin, err := program(installMariaDB, "mariadbd", "mysqld")
 	if err != nil {
 		return nil, err
@@ -46,26 +49,23 @@ func StartMariaDB(args ...string) (*MariaDB, error) {
 	if err != nil {
 		return nil, err
 	}
-	for range attempts {
+	for n := range attempts {
 		var m *MariaDB
-		if m, err = tryMariaDB(bin, install, args); err == nil {
+		if m, err = tryMariaDB(bin, install, n == 0, args); err == nil {
 			return m, nil
 		}
 	}
 	return nil, err
 }
 
-func tryMariaDB(bin, install string, args []string) (*MariaDB, error) {
+// tryMariaDB makes the tables by itself where copied is false: a template that no server starts from must not stop the tests for ever.
+func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, error) {
 	s, err := newServer("mariadb")
 	if err != nil {
 		return nil, err
 	}
 	data := filepath.Join(s.dir, "data")
-	if err := os.Mkdir(filepath.Join(s.dir, "tmp"), 0o700); err != nil {
-		s.Stop()
-		return nil, fmt.Errorf("tmpdir of mariadb: %w", err)
-	}
-	if err := makeTables(install, s.dir, data); err != nil {
+	if err := systemTables(bin, install, copied, data); err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -90,23 +90,48 @@ func tryMariaDB(bin, install string, args []string) (*MariaDB, error) {
 // baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the server.
 func baseArgs(data string) []string {
 	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which then crash.
-	args := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + filepath.Join(filepath.Dir(data), "tmp"), "--skip-name-resolve", "--innodb-log-file-size=8M"}
+	args := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + tmpdir(data), "--skip-name-resolve", "--innodb-log-file-size=8M"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
 	return args
 }
 
-func makeTables(install, dir, data string) error {
-	log := filepath.Join(dir, "install.log")
+// installArgs flush nothing: losing power while the tables are made costs nothing.
+var installArgs = []string{"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-flush-method=nosync", "--innodb-doublewrite=0"}
+
+func mariadbTemplate(bin, install string) (*template, error) {
+	return templateFor("mariadb", []string{bin, install}, append(baseArgs("data"), installArgs...))
+}
+
+// systemTables makes the folders of a server's data and, beside it, of its temporary tables.
+func systemTables(bin, install string, copied bool, data string) error {
+	create := func(data string) error { return makeTables(install, data) }
+	from, err := mariadbTemplate(bin, install)
+	if err != nil {
+		return create(data) // there is no place for a template
+	}
+	if !copied {
+		from.remove()
+		return create(data)
+	}
+	if err := os.Mkdir(tmpdir(data), 0o700); err != nil {
+		return fmt.Errorf("tmpdir of mariadb: %w", err)
+	}
+	return from.copyTo(data, create)
+}
+
+func makeTables(install, data string) error {
+	if err := os.MkdirAll(tmpdir(data), 0o700); err != nil {
+		return fmt.Errorf("tmpdir of mariadb: %w", err)
+	}
+	log := filepath.Join(filepath.Dir(data), "install.log")
 	out, err := os.Create(log)
 	if err != nil {
 		return fmt.Errorf("install mariadb: %w", err)
 	}
 	defer out.Close()
-	// Losing power here costs nothing, so nothing is flushed: a third of the time.
-	cmd := exec.Command(install, append(baseArgs(data), "--auth-root-authentication-method=normal", "--skip-test-db",
-		"--innodb-flush-method=nosync", "--innodb-doublewrite=0")...)
+	cmd := exec.Command(install, append(baseArgs(data), installArgs...)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	c, err := startChild(cmd)
 	if err != nil {
@@ -119,11 +144,13 @@ func makeTables(install, dir, data string) error {
 	return nil
 }
 
+func tmpdir(data string) string { return filepath.Join(filepath.Dir(data), "tmp") }
+
 // mariadbIs compares the data folder: on a port that somebody else took, another server would answer.
 func mariadbIs(addr, data string) error {
-	var got string
+	var got, version string
 	err := admin(dsn(addr, ""), func(ctx context.Context, db *sql.DB) error {
-		return db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&got)
+		return db.QueryRowContext(ctx, "SELECT @@datadir, VERSION()").Scan(&got, &version)
 	})
 	if err != nil {
 		return err
@@ -131,7 +158,7 @@ func mariadbIs(addr, data string) error {
 	if filepath.Clean(got) != data {
 		return fmt.Errorf("a server with the data in %s answers, not ours", got)
 	}
-	return nil
+	return met("sql", version)
 }
 
 // admin runs do on a connection of its own, for at most 10 s. The driver's own log is kept out of the test's output: while a

@@ -29,7 +29,8 @@ func execute(t *testing.T, db *sql.DB, query string) {
 	}
 }
 
-func TestMariaDBServer_S0_P11_T_1(t *testing.T) {
+func TestMariaDBServer(t *testing.T) {
+	t.Attr("proves", "S0-P11 T-1")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		t.Parallel()

@@ -43,7 +43,7 @@ func NewRedisUnder(t testing.TB, under []string, args ...string) *Redis {
 func StartRedis(args ...string) (*Redis, error) { return startRedis(nil, args) }
 
 func startRedis(under, args []string) (*Redis, error) {
-	bin, err := program(installRedis, "redis-server")
+	bin, err := redisProgram()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,10 @@ func redisIs(addr string, pid int) error {
 	if got := info.Item("Server", "process_id"); got != strconv.Itoa(pid) {
 		return fmt.Errorf("process %q answers, not ours (%d)", got, pid)
 	}
-	return nil
+	if version := info.Item("Server", "valkey_version"); version != "" { // what it calls redis_version is what it is like
+		return met("valkey", version)
+	}
+	return met("redis", info.Item("Server", "redis_version"))
 }
 
 // URL is redis://host:port/0.

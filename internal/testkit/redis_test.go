@@ -21,7 +21,8 @@ func client(t *testing.T, url string) *redis.Client {
 	return c
 }
 
-func TestServer_S0_P11_T_1(t *testing.T) {
+func TestServer(t *testing.T) {
+	t.Attr("proves", "S0-P11 T-1")
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()

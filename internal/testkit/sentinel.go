@@ -55,7 +55,7 @@ func (s *Sentinels) start(args []string) (err error) {
 }
 
 func startSentinel(master int) (*Redis, error) {
-	bin, err := program(installRedis, "redis-server")
+	bin, err := redisProgram()
 	if err != nil {
 		return nil, err
 	}

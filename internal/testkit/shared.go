@@ -29,7 +29,7 @@ func SharedRedis(t testing.TB) string {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.redis == nil {
-		r, err := StartRedis("--databases", fmt.Sprint(ownDatabases))
+		r, err := StartRedis("--databases", fmt.Sprint(ownDatabases), "--appendfsync", "no") // no test stops it
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,8 @@ func ownMariaDB(t testing.TB) *MariaDB {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.mariadb == nil {
-		m, err := StartMariaDB()
+		// No test stops the shared server, so it flushes nothing to the disk: NewMariaDB is for tests of what survives.
+		m, err := StartMariaDB("--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--innodb-doublewrite=0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,9 @@ func StopShared() {
 		shared.mariadb.Stop()
 		shared.mariadb = nil
 	}
+	removeMySQLTemplate()
 	stopBrowser()
+	stopFirefox()
 	removeBinaries()
 }
 

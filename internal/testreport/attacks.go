@@ -28,7 +28,7 @@ func attackIDs() []string {
 
 // checkAttacks holds the table of docs/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to a run, as checkSeeds does. Every
 // row names tests; where attackedLater allows it, "; later: reason" may follow.
-func checkAttacks(table string, outcomes map[string]string) []string {
+func checkAttacks(table string, ran proofs) []string {
 	var list []string
 	all := attackIDs()
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func checkAttacks(table string, outcomes map[string]string) []string {
 		case seen[id]:
 			list = append(list, id+" is in "+attacksFile+" twice")
 		default:
-			list = append(list, checkAttack(id, line, outcomes)...)
+			list = append(list, checkAttack(id, line, ran)...)
 		}
 		seen[id] = true
 	}
@@ -56,7 +56,7 @@ func checkAttacks(table string, outcomes map[string]string) []string {
 	return list
 }
 
-func checkAttack(id, line string, outcomes map[string]string) []string {
+func checkAttack(id, line string, ran proofs) []string {
 	cells := cellsOf(line)
 	if len(cells) != 4 {
 		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, attack, what the server does, tests", id, len(cells))}
@@ -71,7 +71,7 @@ func checkAttack(id, line string, outcomes map[string]string) []string {
 	case parted && !comesLater.MatchString(strings.TrimSpace(reason)):
 		return []string{id + `: write "TestName; later: reason"`}
 	}
-	return checkTests(id, tests, outcomes)
+	return checkTests(id, tests, ran)
 }
 
 // cellsOf takes a row of a table apart.

@@ -26,7 +26,7 @@ func faultIDs() []string {
 // checkFaults holds the table of docs/FAULTS.md, rows "| F01 | fault | what happens | TestName |", to a run, as checkSeeds does. A fault that
 // cannot be run here says "not run: reason" instead, and one of which a part cannot "TestName; not run: reason". "TestName (long)" is of the long
 // suite.
-func checkFaults(table string, outcomes map[string]string, s longSuite) []string {
+func checkFaults(table string, ran proofs, s longSuite) []string {
 	var list []string
 	all := faultIDs()
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func checkFaults(table string, outcomes map[string]string, s longSuite) []string
 		case seen[id]:
 			list = append(list, id+" is in "+faultsFile+" twice")
 		default:
-			list = append(list, checkFault(id, line, outcomes, s)...)
+			list = append(list, checkFault(id, line, ran, s)...)
 		}
 		seen[id] = true
 	}
@@ -54,7 +54,7 @@ func checkFaults(table string, outcomes map[string]string, s longSuite) []string
 	return list
 }
 
-func checkFault(id, line string, outcomes map[string]string, s longSuite) []string {
+func checkFault(id, line string, ran proofs, s longSuite) []string {
 	cells := cellsOf(line)
 	if len(cells) != 4 {
 		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, fault, what happens, proof", id, len(cells))}
@@ -74,7 +74,7 @@ func checkFault(id, line string, outcomes map[string]string, s longSuite) []stri
 	}
 	held, problems := s.held(id, tests)
 	if len(held) > 0 {
-		problems = append(problems, checkTests(id, strings.Join(held, ","), outcomes)...)
+		problems = append(problems, checkTests(id, strings.Join(held, ","), ran)...)
 	}
 	return problems
 }

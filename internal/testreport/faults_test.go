@@ -9,25 +9,26 @@ import (
 func faultTable(change map[string]string) string { return page("# Faults", faultIDs(), change) }
 
 func TestFaults(t *testing.T) {
-	outcomes := map[string]string{
-		"TestKill_F01": pass, "TestOutage/F13_frozen": pass, "TestTwo_F15_F16": pass, "TestBad_F20": fail, "TestNameless": pass, proving: pass,
+	outcomes := proofs{
+		"TestKill": ended(pass, "F01"), "TestOutage/F13_frozen": ended(pass), "TestTwo": ended(pass, "F15", "F16"),
+		"TestBad": ended(fail, "F20"), "TestMute": ended(pass), proving: ended(pass, everyRow()...),
 	}
 	const how = `: write "TestName", "not run: reason", or both with a semicolon between them`
 	for name, tc := range map[string]struct{ id, line, want string }{
 		"as it should be": {"", "", ""},
-		"proven":          {"F01", row("F01", "`TestKill_F01`"), ""},
+		"proven":          {"F01", row("F01", "`TestKill`"), ""},
 		"by a subtest":    {"F13", row("F13", "TestOutage/F13_frozen"), ""},
-		"two faults":      {"F16", row("F16", "TestTwo_F15_F16"), ""},
+		"two faults":      {"F16", row("F16", "TestTwo"), ""},
 		"a reason":        {"F62", row("F62", "not run: it takes hours; ask for it"), ""},
-		"both":            {"F01", row("F01", "TestKill_F01; not run: the power cut"), ""},
-		"half a reason":   {"F01", row("F01", "TestKill_F01; the power cut"), "F01" + how},
+		"both":            {"F01", row("F01", "TestKill; not run: the power cut"), ""},
+		"half a reason":   {"F01", row("F01", "TestKill; the power cut"), "F01" + how},
 		"no reason":       {"F62", row("F62", "not run:"), "F62" + how},
 		"nothing":         {"F62", row("F62", ""), "F62" + how},
-		"failed":          {"F20", row("F20", "TestBad_F20"), "F20: TestBad_F20 did not pass"},
-		"did not run":     {"F20", row("F20", "TestGone_F20"), "F20: TestGone_F20 did not run"},
+		"failed":          {"F20", row("F20", "TestBad"), "F20: TestBad did not pass"},
+		"did not run":     {"F20", row("F20", "TestGone"), "F20: TestGone did not run"},
 		"no name":         {"F20", row("F20", "by hand"), `F20: "by hand" is no test's name`},
-		"without the id":  {"F20", row("F20", "TestNameless"), "F20: the name of TestNameless does not carry the id"},
-		"three cells":     {"F20", "| F20 | x | TestBad_F20 |", "F20: the row has 3 cells, not four: id, fault, what happens, proof"},
+		"without the id":  {"F20", row("F20", "TestMute"), "F20: TestMute does not say that it proves it"},
+		"three cells":     {"F20", "| F20 | x | TestBad |", "F20: the row has 3 cells, not four: id, fault, what happens, proof"},
 		"not said what":   {"F20", "| F20 | | x | " + proving + " |", "F20: say what breaks and what happens then"},
 		"missing":         {"F62", "", "F62 is not in docs/FAULTS.md"},
 		"twice":           {"F01", row("F01", proving) + "\n" + row("F01", proving), "F01 is in docs/FAULTS.md twice"},

@@ -11,7 +11,7 @@ import (
 
 // longSuite is what there is of the tests that only make long runs, and whether this run is one.
 type longSuite struct {
-	tests   map[string]bool // by name, of the files *_long_test.go
+	tests   map[string][]string // the rows of each, by name, of the files *_long_test.go
 	running bool
 }
 
@@ -24,10 +24,10 @@ func (s longSuite) held(id, names string) (list []string, problems []string) {
 		name, marked := strings.CutSuffix(strings.TrimSpace(name), longMark)
 		base, _, _ := strings.Cut(strings.Trim(name, "`"), "/")
 		switch {
-		case marked && !s.tests[base]:
+		case marked && s.tests[base] == nil:
 			problems = append(problems, fmt.Sprintf("%s: %s is no test of the long suite", id, name))
-		case marked && !carries(name, id):
-			problems = append(problems, id+": the name of "+name+" does not carry the id")
+		case marked && !proves(name, s.tests[base], id):
+			problems = append(problems, id+": "+name+" does not say that it proves it")
 		case !marked || s.running:
 			list = append(list, name)
 		}
@@ -35,11 +35,11 @@ func (s longSuite) held(id, names string) (list []string, problems []string) {
 	return list, problems
 }
 
-var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(`)
+var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(.*\n(?:\t\w\.Attr\("proves", "([^"]*)"\))?`)
 
-// declared are the names of all tests below a folder in files whose names end so.
-func declared(root, suffix string) (map[string]bool, error) {
-	names := map[string]bool{}
+// declared are all tests below a folder in files whose names end so, and the rows that each says it proves in its first line; never nil.
+func declared(root, suffix string) (map[string][]string, error) {
+	names := map[string][]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -51,7 +51,8 @@ func declared(root, suffix string) (map[string]bool, error) {
 		}
 		text, err := os.ReadFile(name)
 		for _, m := range function.FindAllSubmatch(text, -1) {
-			names[string(m[1])] = true
+			rows := append([]string{}, names[string(m[1])]...)
+			names[string(m[1])] = append(rows, strings.Fields(string(m[2]))...)
 		}
 		return err
 	})

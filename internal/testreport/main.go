@@ -56,11 +56,13 @@ func report(in io.Reader, out io.Writer, p *pages) int {
 
 	problems := r.problems()
 	backends := r.perBackend()
+	ran := r.proofs()
+	problems = append(problems, unknownRows(ran)...)
 	if p != nil {
 		problems = append(problems, missingBackends(backends)...)
-		problems = append(problems, checkSeeds(p.seeds, r.outcomes())...)
-		problems = append(problems, checkFaults(p.faults, r.outcomes(), p.long)...)
-		problems = append(problems, checkAttacks(p.attacks, r.outcomes())...)
+		problems = append(problems, checkSeeds(p.seeds, ran)...)
+		problems = append(problems, checkFaults(p.faults, ran, p.long)...)
+		problems = append(problems, checkAttacks(p.attacks, ran)...)
 	}
 
 	passed, failed := r.count()

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// stream is the output of go test -json in short: "start p", "pass p TestX", "output p TestX text", "fail p", one per line.
+// stream is the output of go test -json in short: "start p", "pass p TestX", "output p TestX text", "fail p",
+// "proves p TestX S2-E1 F03", one per line.
 func stream(short string) string {
 	var b strings.Builder
 	for line := range strings.Lines(short) {
@@ -19,7 +20,9 @@ func stream(short string) string {
 		if len(words) > 2 && words[2] != "-" {
 			e["Test"] = words[2]
 		}
-		if len(words) > 3 {
+		if words[0] == "proves" {
+			e["Action"], e["Key"], e["Value"] = "attr", "proves", strings.Join(words[3:], " ")
+		} else if len(words) > 3 {
 			e["Output"] = strings.Join(words[3:], " ") + "\n"
 		}
 		text, err := json.Marshal(e)
@@ -33,7 +36,7 @@ func stream(short string) string {
 }
 
 // everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the attacks is proven.
-var everyBackend = "start s\nrun s " + proving + "\npass s " + proving + "\npass s" + `
+var everyBackend = "start s\nrun s " + proving + "\nproves s " + proving + " " + strings.Join(everyRow(), " ") + "\npass s " + proving + "\npass s" + `
 start q
 run q TestQ
 run q TestQ/miniredis

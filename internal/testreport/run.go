@@ -17,6 +17,7 @@ type event struct {
 	ImportPath  string
 	Test        string
 	Output      string
+	Key, Value  string // of an attribute: t.Attr("proves", "S2-E1 F03")
 	Elapsed     float64
 	FailedBuild string
 }
@@ -33,8 +34,9 @@ const (
 
 type result struct {
 	outcome  string
-	parent   bool // has subtests: its outcome is theirs, unless it failed by itself
-	badChild bool // a subtest failed, and is counted there
+	parent   bool     // has subtests: its outcome is theirs, unless it failed by itself
+	badChild bool     // a subtest failed, and is counted there
+	rows     []string // that it says it proves
 	output   strings.Builder
 }
 
@@ -117,6 +119,10 @@ func (r *run) takeTest(e event) {
 		}
 	}
 	switch e.Action {
+	case "attr":
+		if e.Key == "proves" {
+			t.rows = append(t.rows, strings.Fields(e.Value)...)
+		}
 	case "output":
 		t.output.WriteString(e.Output)
 	case fail:

@@ -26,6 +26,7 @@ var later = map[string]int{"S2-W1": 7, "S2-W2": 7, "S2-W3": 7, "S2-W4": 7, "S2-W
 
 var (
 	rowStart  = regexp.MustCompile(`^\|\s*((?:S[0-9]+|T)-[^\s|]*)\s*\|`)
+	invariant = regexp.MustCompile(`^(S[0-9]{1,2}|L1)$`)
 	laterText = regexp.MustCompile(`^later: issue ([0-9]+) (?:—|-) \S`)
 )
 
@@ -41,9 +42,9 @@ func ids() []string {
 }
 
 // checkSeeds holds the tables of docs/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
-// prove the row, with commas between them. A test that proves a row carries the row's id in its name, ran, and passed. Where later allows
-// it the cell says "later: issue 7 — reason" instead.
-func checkSeeds(table string, outcomes map[string]string) []string {
+// prove the row, with commas between them. A test that proves a row says so, with t.Attr("proves", "S2-E1"), ran, and passed; a subtest may
+// instead have the row's id in its own part of the name. Where later allows it the cell says "later: issue 7 — reason" instead.
+func checkSeeds(table string, ran proofs) []string {
 	var list []string
 	all := ids()
 	seen := map[string]bool{}
@@ -59,7 +60,7 @@ func checkSeeds(table string, outcomes map[string]string) []string {
 		case seen[id]:
 			list = append(list, id+" is in "+seedsFile+" twice")
 		default:
-			list = append(list, checkRow(id, line, outcomes)...)
+			list = append(list, checkRow(id, line, ran)...)
 		}
 		seen[id] = true
 	}
@@ -71,7 +72,7 @@ func checkSeeds(table string, outcomes map[string]string) []string {
 	return list
 }
 
-func checkRow(id, line string, outcomes map[string]string) []string {
+func checkRow(id, line string, ran proofs) []string {
 	cells := cellsOf(line)
 	if len(cells) != 4 {
 		return []string{fmt.Sprintf("%s: the row has %d cells, not four: row, what, here, proof", id, len(cells))}
@@ -85,23 +86,23 @@ func checkRow(id, line string, outcomes map[string]string) []string {
 		}
 		return nil
 	}
-	return checkTests(id, cells[3], outcomes)
+	return checkTests(id, cells[3], ran)
 }
 
 // checkTests says what is wrong with the tests, with commas between them, that a row names as its proof.
-func checkTests(id, tests string, outcomes map[string]string) []string {
+func checkTests(id, tests string, ran proofs) []string {
 	var list []string
 	for name := range strings.SplitSeq(tests, ",") {
 		name = strings.Trim(strings.TrimSpace(name), "`")
-		outcome, ran := outcomes[name]
+		test, found := ran[name]
 		switch {
 		case !isTest(name):
 			list = append(list, fmt.Sprintf("%s: %q is no test's name", id, name))
-		case !carries(name, id):
-			list = append(list, id+": the name of "+name+" does not carry the id")
-		case !ran:
+		case !found:
 			list = append(list, id+": "+name+" did not run")
-		case outcome != pass:
+		case !proves(name, test.rows, id):
+			list = append(list, id+": "+name+" does not say that it proves it")
+		case test.outcome != pass:
 			list = append(list, id+": "+name+" did not pass")
 		}
 	}
@@ -126,8 +127,13 @@ func isTest(name string) bool {
 	return slices.ContainsFunc([]string{"Test", "Fuzz", "Example"}, named) && !strings.ContainsAny(name, " \t")
 }
 
-// carries reports whether a test's name has the id in it, as S2-E1 or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
-func carries(name, id string) bool {
+// proves reports whether a test proves a row: it names the row among its own, or is a subtest whose part of the name has the id in it, as S2-E1
+// or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
+func proves(name string, rows []string, id string) bool {
+	if slices.Contains(rows, id) {
+		return true
+	}
+	_, name, _ = strings.Cut(name, "/")
 	for _, form := range []string{id, strings.Replace(id, "-", "_", 1)} {
 		before, after, found := strings.Cut(name, form)
 		for found {
@@ -138,6 +144,25 @@ func carries(name, id string) bool {
 		}
 	}
 	return false
+}
+
+// unknownRows are the rows that a test says it proves, and that there are not. Those of the invariants, S1 to S21 and L1, are in the checker
+// of internal/chaos.
+func unknownRows(ran proofs) []string {
+	known := slices.Concat(ids(), faultIDs(), attackIDs())
+	var list []string
+	for name, test := range ran {
+		if strings.Contains(name, "/") {
+			continue // a subtest has the rows of the test around it
+		}
+		for _, id := range test.rows {
+			if !slices.Contains(known, id) && !invariant.MatchString(id) {
+				list = append(list, name+" proves "+id+", which is no row")
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 func first(s string) string { return s[:min(1, len(s))] }

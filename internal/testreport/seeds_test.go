@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,8 +10,13 @@ import (
 	"testing"
 )
 
-// proving is a test's name that carries the id of every row, of the seeds, of the faults and of the attacks.
-var proving = "TestAll_" + strings.Join(slices.Concat(ids(), faultIDs(), attackIDs()), "_")
+// proving is the name of a test that proves every row, of the seeds, of the faults and of the attacks.
+const proving = "TestAll"
+
+func everyRow() []string { return slices.Concat(ids(), faultIDs(), attackIDs()) }
+
+// ended is a test that ended so, and the rows that it proves.
+func ended(outcome string, rows ...string) proof { return proof{outcome, rows} }
 
 // table is a correct docs/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
 func table(change map[string]string) string { return page("# Seeds", ids(), change) }
@@ -33,29 +39,33 @@ func page(title string, ids []string, change map[string]string) string {
 func row(id, proof string) string { return "| " + id + " | something | somewhere | " + proof + " |" }
 
 func TestSeeds(t *testing.T) {
-	outcomes := map[string]string{
-		"TestSubmit_S2_E1": pass, "TestSubmit/S2-E2": pass, "TestSubmit_S2_E10": pass, "TestBoth_S2_E3_S2_E4": pass, "TestDrain_T_2": pass,
-		"TestBad_S2_E5": fail, "TestSkipped_S2_E5": skip, "TestLeft_S2_E5": running, "TestNameless": pass, "TestTwo_S2_E3": pass,
-		"TestRows_S0_T1": pass, "TestMany_S2_P14": pass, proving: pass,
+	outcomes := proofs{
+		"TestSubmit": ended(pass, "S2-E1"), "TestSubmit/S2-E2": ended(pass), "TestTen": ended(pass, "S2-E10"),
+		"TestTen/S2-E10": ended(pass), "TestBoth": ended(pass, "S2-E3", "S2-E4"), "TestDrain": ended(pass, "T-2"),
+		"TestBad": ended(fail, "S2-E5"), "TestSkipped": ended(skip, "S2-E5"), "TestLeft": ended(running, "S2-E5"),
+		"TestMute": ended(pass), "TestTwo": ended(pass, "S2-E3"), "TestRows/S0_T1": ended(pass), "TestLAST/LAST_1": ended(pass),
+		"TestMany": ended(pass, "S2-P14"), "TestNamed_S2_E1": ended(pass), proving: ended(pass, everyRow()...),
 	}
 	for name, tc := range map[string]struct {
 		id, proof string
 		want      string // "" = no problem
 	}{
-		"proven":             {"S2-E1", "TestSubmit_S2_E1", ""},
+		"proven":             {"S2-E1", "TestSubmit", ""},
 		"by a subtest":       {"S2-E2", "`TestSubmit/S2-E2`", ""},
-		"two ids":            {"S2-E4", "TestBoth_S2_E3_S2_E4", ""},
-		"two tests":          {"S2-E3", "TestBoth_S2_E3_S2_E4, `TestTwo_S2_E3`", ""},
-		"a promise of tests": {"T-2", "TestDrain_T_2", ""},
-		"another id alike":   {"T-1", "TestRows_S0_T1", "T-1: the name of TestRows_S0_T1 does not carry the id"},
-		"the end of a word":  {"T-1", "TestLAST_1", "T-1: the name of TestLAST_1 does not carry the id"},
-		"did not run":        {"S2-E6", "TestGone_S2_E6", "S2-E6: TestGone_S2_E6 did not run"},
-		"second did not":     {"S2-E3", "TestTwo_S2_E3, TestGone_S2_E3", "S2-E3: TestGone_S2_E3 did not run"},
-		"failed":             {"S2-E5", "TestBad_S2_E5", "S2-E5: TestBad_S2_E5 did not pass"},
-		"skipped":            {"S2-E5", "TestSkipped_S2_E5", "S2-E5: TestSkipped_S2_E5 did not pass"},
-		"unfinished":         {"S2-E5", "TestLeft_S2_E5", "S2-E5: TestLeft_S2_E5 did not pass"},
-		"without the id":     {"S2-E1", "TestNameless", "S2-E1: the name of TestNameless does not carry the id"},
-		"a longer id":        {"S2-E1", "TestSubmit_S2_E10", "S2-E1: the name of TestSubmit_S2_E10 does not carry the id"},
+		"two ids":            {"S2-E4", "TestBoth", ""},
+		"two tests":          {"S2-E3", "TestBoth, `TestTwo`", ""},
+		"a promise of tests": {"T-2", "TestDrain", ""},
+		"another id alike":   {"T-1", "TestRows/S0_T1", "T-1: TestRows/S0_T1 does not say that it proves it"},
+		"the end of a word":  {"T-1", "TestLAST/LAST_1", "T-1: TestLAST/LAST_1 does not say that it proves it"},
+		"did not run":        {"S2-E6", "TestGone", "S2-E6: TestGone did not run"},
+		"second did not":     {"S2-E3", "TestTwo, TestGone", "S2-E3: TestGone did not run"},
+		"failed":             {"S2-E5", "TestBad", "S2-E5: TestBad did not pass"},
+		"skipped":            {"S2-E5", "TestSkipped", "S2-E5: TestSkipped did not pass"},
+		"unfinished":         {"S2-E5", "TestLeft", "S2-E5: TestLeft did not pass"},
+		"without the id":     {"S2-E1", "TestMute", "S2-E1: TestMute does not say that it proves it"},
+		"only by its name":   {"S2-E1", "TestNamed_S2_E1", "S2-E1: TestNamed_S2_E1 does not say that it proves it"},
+		"a longer id":        {"S2-E1", "TestTen", "S2-E1: TestTen does not say that it proves it"},
+		"a longer name":      {"S2-E1", "TestTen/S2-E10", "S2-E1: TestTen/S2-E10 does not say that it proves it"},
 		"no name":            {"S2-E1", "by hand", `S2-E1: "by hand" is no test's name`},
 		"empty":              {"S2-E1", "", `S2-E1: "" is no test's name`},
 		"later":              {"S2-W1", "later: issue 7 — the face", ""},
@@ -64,7 +74,7 @@ func TestSeeds(t *testing.T) {
 		"later, but why":     {"S2-W1", "later: issue 7 —", `S2-W1: write "later: issue 7 — reason"`},
 		"another issue":      {"S2-W1", "later: issue 5 — why", `S2-W1: write "later: issue 7 — reason"`},
 		"not for later":      {"S2-E1", "later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
-		"all of it":          {"S2-P14", "TestMany_S2_P14", ""},
+		"all of it":          {"S2-P14", "TestMany", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, checkSeeds(table(map[string]string{tc.id: row(tc.id, tc.proof)}), outcomes), tc.want)
@@ -72,11 +82,11 @@ func TestSeeds(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ id, line, want string }{
 		"as it should be": {"", "", ""},
-		"close together":  {"S2-E1", "|S2-E1|x|y|TestSubmit_S2_E1|", ""},
-		"three cells":     {"S2-E1", "| S2-E1 | x | TestSubmit_S2_E1 |", "S2-E1: the row has 3 cells, not four: row, what, here, proof"},
-		"five cells":      {"S2-E1", "| S2-E1 | x | y | z | TestSubmit_S2_E1 |", "S2-E1: the row has 5 cells, not four: row, what, here, proof"},
-		"not said what":   {"S2-E1", "| S2-E1 | | y | TestSubmit_S2_E1 |", "S2-E1: say what the seed promises and what does it here"},
-		"not said where":  {"S2-E1", "| S2-E1 | x | | TestSubmit_S2_E1 |", "S2-E1: say what the seed promises and what does it here"},
+		"close together":  {"S2-E1", "|S2-E1|x|y|TestSubmit|", ""},
+		"three cells":     {"S2-E1", "| S2-E1 | x | TestSubmit |", "S2-E1: the row has 3 cells, not four: row, what, here, proof"},
+		"five cells":      {"S2-E1", "| S2-E1 | x | y | z | TestSubmit |", "S2-E1: the row has 5 cells, not four: row, what, here, proof"},
+		"not said what":   {"S2-E1", "| S2-E1 | | y | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
+		"not said where":  {"S2-E1", "| S2-E1 | x | | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
 		"missing":         {"S2-G10", "", "S2-G10 is not in docs/SEEDS.md"},
 		"missing, tests":  {"T-10", "", "T-10 is not in docs/SEEDS.md"},
 		"twice":           {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving), "S4-D2 is in docs/SEEDS.md twice"},
@@ -125,24 +135,29 @@ func TestPages(t *testing.T) {
 		t.Fatalf("%d tests, %v", len(tests), err)
 	}
 	long, err := declared("../..", "_long_test.go")
-	if err != nil || len(long) == 0 || !tests["TestPages"] || long["TestPages"] {
+	if err != nil || len(long) == 0 || tests["TestPages"] == nil || long["TestPages"] != nil {
 		t.Fatalf("long tests %v, %v", long, err)
 	}
-	faults := func(table string, outcomes map[string]string) []string {
-		return checkFaults(table, outcomes, longSuite{tests: long, running: true})
+	faults := func(table string, ran proofs) []string {
+		return checkFaults(table, ran, longSuite{tests: long, running: true})
 	}
-	for file, check := range map[string]func(string, map[string]string) []string{seedsFile: checkSeeds, faultsFile: faults} {
+	for file, check := range map[string]func(string, proofs) []string{
+		seedsFile: checkSeeds, faultsFile: faults, attacksFile: checkAttacks,
+	} {
 		page, err := os.ReadFile(filepath.Join("../..", file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcomes := map[string]string{}
+		ran := proofs{}
 		for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
-			if base, _, _ := strings.Cut(name, "/"); tests[base] {
-				outcomes[name] = pass // whether a subtest ran, only the run knows
+			if base, sub, _ := strings.Cut(name, "/"); tests[base] != nil {
+				ran[name] = ended(pass, tests[base]...) // whether a subtest ran, only the run knows, and what it says itself
+				if sub != "" {
+					ran[name] = ended(pass, everyRow()...)
+				}
 			}
 		}
-		for _, problem := range check(string(page), outcomes) {
+		for _, problem := range check(string(page), ran) {
 			t.Error(strings.Replace(problem, "did not run", "is no test", 1))
 		}
 	}
@@ -154,8 +169,26 @@ func TestOutcomesOverPackages(t *testing.T) {
 		r := newRun(nil)
 		r.tests[key{"a", "TestX"}] = &result{outcome: order[0]}
 		r.tests[key{"b", "TestX"}] = &result{outcome: order[1]}
-		if got := r.outcomes()["TestX"]; got != fail {
-			t.Errorf("%v: %s", order, got)
+		if got := r.proofs()["TestX"]; got.outcome != fail {
+			t.Errorf("%v: %v", order, got)
 		}
 	}
+}
+
+// What go test says of an attribute reaches the rows: of the test, of its subtests, and of another package's test of the same name.
+func TestAttributes(t *testing.T) {
+	r := newRun(io.Discard)
+	r.read(strings.NewReader(stream("start p\nrun p TestX\nproves p TestX S2-E1 F03\nrun p TestX/one\npass p TestX/one\n" +
+		"pass p TestX\npass p\nstart q\nrun q TestX\nproves q TestX A01\npass q TestX\npass q")))
+	ran := r.proofs()
+	for name, want := range map[string][]string{"TestX": {"A01", "F03", "S2-E1"}, "TestX/one": {"F03", "S2-E1"}} {
+		if got := slices.Sorted(slices.Values(ran[name].rows)); !slices.Equal(got, want) || ran[name].outcome != pass {
+			t.Errorf("%s: %v, want %v", name, ran[name], want)
+		}
+	}
+}
+
+func TestUnknownRows(t *testing.T) {
+	wants(t, unknownRows(proofs{"TestX": ended(pass, "S2-E1", "F03", "A01", "T-10", "S13", "L1")}), "")
+	wants(t, unknownRows(proofs{"TestX": ended(pass, "S2-E99"), "TestX/y": ended(pass, "S2-E99")}), "TestX proves S2-E99, which is no row")
 }

@@ -78,14 +78,31 @@ func printBackends(out io.Writer, counts map[string]int, total int) {
 	fmt.Fprintf(out, "%-20s %6d\n", "tests run in all", total)
 }
 
-// outcomes is what the seeds ask for: by test name, over all packages, "pass" only if it passed wherever it ran.
-func (r *run) outcomes() map[string]string {
-	all := map[string]string{}
+// proof is how a test ended, and the rows that it says it proves.
+type proof struct {
+	outcome string
+	rows    []string
+}
+
+// proofs are all tests of a run, by name.
+type proofs map[string]proof
+
+// proofs joins the tests of one name over all packages: they passed if each of them did, and prove what any of them proves. A subtest also
+// proves the rows of the test around it.
+func (r *run) proofs() proofs {
+	all := proofs{}
 	for k, t := range r.tests {
-		if before, seen := all[k.test]; seen && before != pass {
-			continue
+		p := all[k.test]
+		if _, seen := all[k.test]; !seen || p.outcome == pass {
+			p.outcome = t.outcome
 		}
-		all[k.test] = t.outcome
+		p.rows = append(p.rows, t.rows...)
+		for around := parentOf(k); around.test != ""; around = parentOf(around) {
+			if o := r.tests[around]; o != nil {
+				p.rows = append(p.rows, o.rows...)
+			}
+		}
+		all[k.test] = p
 	}
 	return all
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // Every running job has its heartbeat every 500 ms, however busy the slots are.
-func TestHeartbeatInterval_S2_N7_S2_P18(t *testing.T) {
+func TestHeartbeatInterval(t *testing.T) {
+	t.Attr("proves", "S2-N7 S2-P18")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { <-time.After(9 * time.Second); return "", nil })
 		begin := time.Now()
@@ -83,7 +84,8 @@ func TestHeartbeatsAreBatchedAndSpareTheYoung(t *testing.T) {
 }
 
 // LOST ends the handler's context with a cause it can read, and what it returns then is dropped.
-func TestHeartbeatLost_F10_S2_G3_S2_P5(t *testing.T) {
+func TestHeartbeatLost(t *testing.T) {
+	t.Attr("proves", "F10 S2-G3 S2-P5")
 	for _, late := range []struct {
 		name string
 		err  error
@@ -168,7 +170,8 @@ func TestHeartbeatOfAnUndeliveredEnding(t *testing.T) {
 }
 
 // Handlers that burn every core do not keep the heartbeats back.
-func TestHeartbeatsUnderLoad_F48(t *testing.T) {
+func TestHeartbeatsUnderLoad(t *testing.T) {
+	t.Attr("proves", "F48")
 	enough := make(chan struct{})
 	r := newRig(func(ctx context.Context) (string, error) {
 		for n := 0; ; n++ {

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestHintsLeadToAClaim_S0_N2_S1_N3_S3_Q3_S3_I17_S4_N1(t *testing.T) {
+func TestHintsLeadToAClaim(t *testing.T) {
+	t.Attr("proves", "S0-N2 S1-N3 S3-Q3 S3-I17 S4-N1")
 	cases := []struct {
 		name   string
 		hint   func(r *rig)

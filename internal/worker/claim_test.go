@@ -17,7 +17,8 @@ import (
 func quick(context.Context) (string, error) { return "done", nil }
 
 // A lost reply is asked for again under the same number, so its leases come home.
-func TestClaimIsResentWithItsNumber_F27(t *testing.T) {
+func TestClaimIsResentWithItsNumber(t *testing.T) {
+	t.Attr("proves", "F27")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
 		var calls int
@@ -158,7 +159,8 @@ func TestClaimAmbiguousAtStop(t *testing.T) {
 	})
 }
 
-func TestSlots_S2_N12_S4_N8_S0_N3(t *testing.T) {
+func TestSlots(t *testing.T) {
+	t.Attr("proves", "S2-N12 S4-N8 S0-N3")
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int32
 		r := newRig(func(context.Context) (string, error) {
@@ -188,7 +190,8 @@ func TestSlots_S2_N12_S4_N8_S0_N3(t *testing.T) {
 	})
 }
 
-func TestClaimIsAtMostABatch_S0_N4_S4_N2(t *testing.T) {
+func TestClaimIsAtMostABatch(t *testing.T) {
+	t.Attr("proves", "S0-N4 S4-N2")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Second); return "", nil }, func(c *Config) { c.Slots = 250 })
 		for i := range 300 {
@@ -211,7 +214,8 @@ func TestClaimIsAtMostABatch_S0_N4_S4_N2(t *testing.T) {
 }
 
 // When the store takes no endings, more work would only pile them up.
-func TestClaimPausesBehindUndeliveredEndings_S4_N8(t *testing.T) {
+func TestClaimPausesBehindUndeliveredEndings(t *testing.T) {
+	t.Attr("proves", "S4-N8")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
 		var down atomic.Bool

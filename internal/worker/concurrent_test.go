@@ -13,7 +13,8 @@ import (
 )
 
 // Two processes share one store: each job runs once, and whoever gets none has nothing to complain about.
-func TestTwoPoolsShareTheWork_S0_P3(t *testing.T) {
+func TestTwoPoolsShareTheWork(t *testing.T) {
+	t.Attr("proves", "S0-P3")
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		runs := map[job.ID]int{}
@@ -51,7 +52,8 @@ func TestTwoPoolsShareTheWork_S0_P3(t *testing.T) {
 }
 
 // While a handler runs nothing is locked: no call to the store is under way, and the pool can be asked, woken and beats.
-func TestNothingIsHeldWhileAHandlerRuns_S0_P4(t *testing.T) {
+func TestNothingIsHeldWhileAHandlerRuns(t *testing.T) {
+	t.Attr("proves", "S0-P4")
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		var r *rig
@@ -80,7 +82,8 @@ func TestNothingIsHeldWhileAHandlerRuns_S0_P4(t *testing.T) {
 }
 
 // Long jobs hold their slots and nothing else: the claimer goes on, and short jobs that came later end earlier.
-func TestLaterJobsMayEndFirst_S3_I10_S4_P5(t *testing.T) {
+func TestLaterJobsMayEndFirst(t *testing.T) {
+	t.Attr("proves", "S3-I10 S4-P5")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) {
 			if run, _ := job.Running(ctx); run.ID == work(0, job.Paid).ID {
@@ -108,7 +111,8 @@ func TestLaterJobsMayEndFirst_S3_I10_S4_P5(t *testing.T) {
 }
 
 // Every line that is about a job says which, also those of the handler itself; the next job in the same slot has its own.
-func TestLogLinesNameTheJob_S4_O1(t *testing.T) {
+func TestLogLinesNameTheJob(t *testing.T) {
+	t.Attr("proves", "S4-O1")
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		r := newRig(func(ctx context.Context) (string, error) {

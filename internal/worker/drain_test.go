@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-func TestDrain_S2_P4_F09(t *testing.T) {
+func TestDrain(t *testing.T) {
+	t.Attr("proves", "S2-P4 F09")
 	cases := []struct {
 		name  string
 		fn    func(ctx context.Context) (string, error)

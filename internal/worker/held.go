@@ -47,7 +47,8 @@ func (h *held) Running() job.Run {
 	l := &h.lease
 	return job.Run{
 		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
-		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.ctx.deadline, Saved: l.Checkpoint,
+		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.ctx.deadline,
+		FirstTriedAt: l.FirstTriedAt, StartedAt: l.StartedAt, Saved: l.Checkpoint,
 		Save: func(ctx context.Context, data []byte) error { return h.pool.save(ctx, h, data) },
 		Log:  h.pool.log,
 	}

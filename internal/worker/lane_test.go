@@ -133,7 +133,8 @@ func TestAnswers(t *testing.T) {
 }
 
 // An ending that the queue cannot take for its own sake does not keep the others waiting.
-func TestBadEndingDoesNotBlockTheLane_S4_N3(t *testing.T) {
+func TestBadEndingDoesNotBlockTheLane(t *testing.T) {
+	t.Attr("proves", "S4-N3")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick, func(c *Config) { c.Slots = 50 })
 		bad := work(17, job.Paid).ID

@@ -18,7 +18,8 @@ func exact(base, longest time.Duration) job.Backoff {
 }
 
 // A failed attempt waits for the backoff of its tier, or of its type in that tier, counted by its retries so far.
-func TestBackoff_S0_N7_S1_N2_S1_P2_S4_N5(t *testing.T) {
+func TestBackoff(t *testing.T) {
+	t.Attr("proves", "S0-N7 S1-N2 S1-P2 S4-N5")
 	plans := job.DefaultPlans()
 	plans[0].Backoff = exact(2*time.Second, 300*time.Second)
 	plans[0].TypeBackoff = map[string]job.Backoff{"WORK": exact(10*time.Second, 300*time.Second), "OTHER": exact(time.Hour, time.Hour)}
@@ -57,7 +58,8 @@ func TestBackoff_S0_N7_S1_N2_S1_P2_S4_N5(t *testing.T) {
 }
 
 // A handler that always fails runs 1 + maxRetries times, no more; it is told each time where it stands.
-func TestRetryBudget_S1_N1_S4_N6(t *testing.T) {
+func TestRetryBudget(t *testing.T) {
+	t.Attr("proves", "S1-N1 S4-N6")
 	synctest.Test(t, func(t *testing.T) {
 		var runs []string
 		seen := &seen{}
@@ -91,7 +93,8 @@ func TestRetryBudget_S1_N1_S4_N6(t *testing.T) {
 }
 
 // Later is no failure: the job comes back at the time its handler chose, as often as it likes, and no retry is spent.
-func TestLaterChoosesItsTime_S3_I3_S3_Q5_T_10(t *testing.T) {
+func TestLaterChoosesItsTime(t *testing.T) {
+	t.Attr("proves", "S3-I3 S3-Q5 T-10")
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		var at []time.Duration

@@ -30,7 +30,8 @@ type badText struct{}
 
 func (badText) String() string { panic("String panics") }
 
-func TestHandlerCrashesAreContained_F45(t *testing.T) {
+func TestHandlerCrashesAreContained(t *testing.T) {
+	t.Attr("proves", "F45")
 	var nilError *badError
 	cases := []struct {
 		name string
@@ -85,7 +86,8 @@ func TestHandlerCrashesAreContained_F45(t *testing.T) {
 	}
 }
 
-func TestHandlerEndings_S3_I3_S3_Q5_S1_P2_S3_Q6(t *testing.T) {
+func TestHandlerEndings(t *testing.T) {
+	t.Attr("proves", "S3-I3 S3-Q5 S1-P2 S3-Q6")
 	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond } // 2 s * 2^2, +-20 %
 	exactly := func(want time.Duration) func(time.Duration) bool {
 		return func(d time.Duration) bool { return d == want }
@@ -216,7 +218,8 @@ func TestHandlerOfADeletedPlan(t *testing.T) {
 }
 
 // What a process cannot read or does not know must not crash it, and must not loop.
-func TestStrangeJobs_F51(t *testing.T) {
+func TestStrangeJobs(t *testing.T) {
+	t.Attr("proves", "F51")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(quick)
 		strange, elsewhere := work(1, job.Paid), work(2, job.Paid)

@@ -45,7 +45,8 @@ func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 	default:
 		s.giveBacks = s.giveBacks[:0]
 		for _, h := range s.batch {
-			s.giveBacks = append(s.giveBacks, job.GiveBack{LeaseRef: h.lease.Ref(), Delay: h.ending.delay})
+			e := &h.ending
+			s.giveBacks = append(s.giveBacks, job.GiveBack{LeaseRef: h.lease.Ref(), Delay: e.delay, Reason: e.text})
 		}
 		replies, err = q.Release(ctx, partition, s.giveBacks)
 	}

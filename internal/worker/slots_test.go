@@ -13,7 +13,8 @@ import (
 )
 
 // A handler that ignores its context is counted and named, its slot goes to others, and what it returns is dropped.
-func TestStuckHandler_F47_S4_N10(t *testing.T) {
+func TestStuckHandler(t *testing.T) {
+	t.Attr("proves", "F47 S4-N10")
 	synctest.Test(t, func(t *testing.T) {
 		var ran, running, most atomic.Int32
 		r := newRig(func(ctx context.Context) (string, error) {
@@ -63,7 +64,8 @@ func TestStuckHandler_F47_S4_N10(t *testing.T) {
 
 // However many handlers never return, there are never more than twice as many as slots, and the pool works on in what is left. What they hold
 // comes back with them, in whatever order they return.
-func TestStuckHandlersDoNotWedgeThePool_F47(t *testing.T) {
+func TestStuckHandlersDoNotWedgeThePool(t *testing.T) {
+	t.Attr("proves", "F47")
 	for _, slots := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { wedge(t, slots) })
@@ -150,7 +152,8 @@ func wedge(t *testing.T, slots int) {
 }
 
 // A drain waits for handlers that may still end their job, not for those whose job has its ending.
-func TestDrainDoesNotWaitForStuckHandlers_F47(t *testing.T) {
+func TestDrainDoesNotWaitForStuckHandlers(t *testing.T) {
+	t.Attr("proves", "F47")
 	cases := []struct {
 		name string
 		ran  time.Duration // when Stop is called

@@ -317,7 +317,8 @@ func TestLateAnswerFindsNoSlot(t *testing.T) {
 }
 
 // While a pool is busy with a long line of one partition nobody listens at the doorbells: a better job of another is found all the same.
-func TestBetterJobElsewhereIsSeenWhileBusy_S0_N5(t *testing.T) {
+func TestBetterJobElsewhereIsSeenWhileBusy(t *testing.T) {
+	t.Attr("proves", "S0-N5")
 	synctest.Test(t, func(t *testing.T) {
 		const base = 10_000_000_000_000
 		var first time.Time

@@ -13,6 +13,9 @@ import (
 // maxError bounds the text of an error, in bytes.
 const maxError = 2048
 
+// maxReason bounds the reason of a LATER, in bytes: a job may wait for days, and 50 of them are kept.
+const maxReason = 512
+
 // kind is which script an ending goes to.
 type kind int
 
@@ -28,7 +31,7 @@ type ending struct {
 	kind   kind
 	result []byte        // complete
 	cause  job.Cause     // fail
-	text   string        // fail
+	text   string        // fail; release with a delay: why
 	final  bool          // fail
 	delay  time.Duration // fail, release
 }
@@ -49,7 +52,7 @@ func failed(r ran, ended error, backoff time.Duration) ending {
 	e := ending{kind: fail, cause: job.HandlerError, text: text(r.err), delay: backoff}
 	switch {
 	case r.verdict.Later > 0:
-		return ending{kind: release, delay: r.verdict.Later}
+		return ending{kind: release, delay: r.verdict.Later, text: clip(r.verdict.Reason, maxReason)}
 	case errors.Is(ended, job.ErrLeaseLost), errors.Is(ended, job.ErrDraining):
 		return ending{kind: release} // it was us who disturbed it, so it costs nothing
 	case r.verdict.Permanent:

@@ -46,7 +46,8 @@ func (b *bank) cents() string {
 const transferT1 = `{"transferId":"T-1","from":"ada","to":"bob","cents":250}`
 
 // After every transfer there is a SEND_EMAIL job, and the answer names it.
-func TestTransferSendsAMail_S1_P7(t *testing.T) {
+func TestTransferSendsAMail(t *testing.T) {
+	t.Attr("proves", "S1-P7")
 	s, b := open(t)
 	status, got := b.post(transferT1)
 	jobs := s.Jobs()
@@ -60,7 +61,8 @@ func TestTransferSendsAMail_S1_P7(t *testing.T) {
 }
 
 // The same transfer again moves no money and sends no second mail; another one under its id is refused.
-func TestTransferTwice_S1_P7(t *testing.T) {
+func TestTransferTwice(t *testing.T) {
+	t.Attr("proves", "S1-P7")
 	s, b := open(t)
 	_, first := b.post(transferT1)
 	status, again := b.post(transferT1)
@@ -73,7 +75,8 @@ func TestTransferTwice_S1_P7(t *testing.T) {
 }
 
 // A queue that is away, or whose answers get lost, undoes no transfer and doubles no mail.
-func TestTransferWhileTheQueueIsAway_S1_P7(t *testing.T) {
+func TestTransferWhileTheQueueIsAway(t *testing.T) {
+	t.Attr("proves", "S1-P7")
 	for name, f := range map[string]fake.Fault{"away": {Status: 503, Code: "SYSTEM_UNHEALTHY"}, "lost": {DropAfter: true}} {
 		s, b := open(t)
 		s.Faults(func(int, *http.Request) fake.Fault { return f })
@@ -138,7 +141,8 @@ func TestTransfersAtOnce(t *testing.T) {
 }
 
 // The program as it is run.
-func TestRun_S1_P7(t *testing.T) {
+func TestRun(t *testing.T) {
+	t.Attr("proves", "S1-P7")
 	s, _ := open(t)
 	front := httptest.NewServer(http.NotFoundHandler())
 	addr := front.Listener.Addr().String()

@@ -64,12 +64,18 @@ func New(t testing.TB, o archive.Options) *Store {
 	if err := a.Migrate(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	return &Store{Archive: a, Options: o, DB: OpenSQL(t, o)}
+}
+
+// OpenSQL opens the database of o past any archive.
+func OpenSQL(t testing.TB, o archive.Options) *sql.DB {
+	t.Helper()
 	db, err := openSQL(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	return &Store{Archive: a, Options: o, DB: db}
+	return db
 }
 
 // Open opens one more archive on the same database.
@@ -100,9 +106,21 @@ func (s *Store) Count(t testing.TB, from string, args ...any) int {
 // Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is nil.
 func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
 	t.Helper()
-	rows, err := s.DB.QueryContext(context.Background(), "SELECT * FROM "+from, args...)
+	return s.one(t, "SELECT * FROM "+from, args)
+}
+
+// Explain reads the plan, of one step, that MariaDB or MySQL has for a query, by column.
+func (s *Store) Explain(t testing.TB, query string, args ...any) map[string]any {
+	t.Helper()
+	return s.one(t, "EXPLAIN FORMAT=TRADITIONAL "+query, args) // MySQL's default is a tree
+}
+
+// one reads the one row of a query, by column.
+func (s *Store) one(t testing.TB, query string, args []any) map[string]any {
+	t.Helper()
+	rows, err := s.DB.QueryContext(context.Background(), query, args...)
 	if err != nil {
-		t.Fatal(fmt.Errorf("read %s: %w", from, err))
+		t.Fatal(fmt.Errorf("%s: %w", query, err))
 	}
 	defer rows.Close()
 	names, err := rows.Columns()
@@ -110,7 +128,7 @@ func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
 		t.Fatal(err)
 	}
 	if !rows.Next() {
-		t.Fatalf("read %s: no row (%v)", from, rows.Err())
+		t.Fatalf("%s: no row (%v)", query, rows.Err())
 	}
 	values := make([]any, len(names))
 	for i := range values {
@@ -120,7 +138,7 @@ func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
 		t.Fatal(err)
 	}
 	if rows.Next() {
-		t.Fatalf("read %s: more than one row", from)
+		t.Fatalf("%s: more than one row", query)
 	}
 	row := make(map[string]any, len(names))
 	for i, name := range names {

@@ -26,7 +26,8 @@ func (l line) evidence() Evidence {
 	return e
 }
 
-func TestCheckOrder_S7_S8(t *testing.T) {
+func TestCheckOrder(t *testing.T) {
+	t.Attr("proves", "S7 S8")
 	for _, tc := range []struct {
 		name string
 		line line

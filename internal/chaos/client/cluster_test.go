@@ -26,7 +26,8 @@ var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
 
 // TestCleanRun: two real servers, a load with something of everything, no fault. Nothing is broken, everything is there, and every handler ran once
 // unless it asked for more.
-func TestCleanRun_S7_S8_S20(t *testing.T) {
+func TestCleanRun(t *testing.T) {
+	t.Attr("proves", "S7 S8 S20")
 	t.Parallel()
 	store, dsn := testkit.SharedRedisDB(t), testkit.SharedMariaDB(t)
 	bin := testkit.BuildTierq(t, "failpoint")

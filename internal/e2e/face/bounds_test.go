@@ -41,9 +41,10 @@ func (s *site) listen(path, cookie string) (status int, header http.Header, leav
 
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// TestFace_StreamsAreBounded_A24 takes all places of the pages' streams: who comes then is told when to come again, everybody else is served, and a
+// TestFace_StreamsAreBounded takes all places of the pages' streams: who comes then is told when to come again, everybody else is served, and a
 // place that is left is taken anew.
-func TestFace_StreamsAreBounded_A24(t *testing.T) {
+func TestFace_StreamsAreBounded(t *testing.T) {
+	t.Attr("proves", "A24")
 	t.Parallel()
 	s := newSite(t)
 	const session = "tierq_demo=ABCDEFGHIJKLMNOPQRSTUVWXYZ"

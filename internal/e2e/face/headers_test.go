@@ -27,7 +27,8 @@ const (
 
 // Every page, error, redirect, file and stream, as it comes over the network: nothing of ours is run that was written into a page, nothing is
 // shown in somebody's frame, nothing is taken for what it is not, and nothing private is kept.
-func TestServedHeaders_A44(t *testing.T) {
+func TestServedHeaders(t *testing.T) {
+	t.Attr("proves", "A44")
 	t.Parallel()
 	s := newKeyedSite(t)
 	j := s.jobs()

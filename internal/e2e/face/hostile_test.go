@@ -105,8 +105,9 @@ func inFrontOf(t *testing.T, s *site) (base string) {
 	return server.URL
 }
 
-// TestFace_Markup_A46 puts markup wherever somebody can put a text, also who has Redis itself, and looks at it on every page.
-func TestFace_Markup_A46(t *testing.T) {
+// TestFace_Markup puts markup wherever somebody can put a text, also who has Redis itself, and looks at it on every page.
+func TestFace_Markup(t *testing.T) {
+	t.Attr("proves", "A46")
 	t.Parallel()
 	e := newExternal(t, "TIERQ_ADMIN_KEY="+theAdmin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_WORKERS=8")
 	e.key = theAdmin

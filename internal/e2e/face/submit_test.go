@@ -25,7 +25,7 @@ func (s *site) occupy() (release func()) {
 }
 
 // stay marks the page. What it returns says whether it is still the same one, never loaded again.
-func stay(tab *testkit.Tab) (same func() bool) {
+func stay(tab user) (same func() bool) {
 	tab.Eval("void (window.mark = 'mine') ?? 0", nil)
 	return func() (yes bool) {
 		tab.Eval("window.mark === 'mine'", &yes)
@@ -34,7 +34,7 @@ func stay(tab *testkit.Tab) (same func() bool) {
 }
 
 // arrived waits for a job's page and returns the job's id, which is in the address and on the page.
-func arrived(t *testing.T, tab *testkit.Tab) string {
+func arrived(t *testing.T, tab user) string {
 	t.Helper()
 	tab.WaitText("#job-id", "-", alive)
 	id := tab.Text("#job-id")
@@ -45,16 +45,20 @@ func arrived(t *testing.T, tab *testkit.Tab) string {
 }
 
 // choose puts the focus on a list, and types what it shall be, as a keyboard does.
-func choose(tab *testkit.Tab, selector, word string) {
+func choose(tab user, selector, word string) {
 	tab.Eval("document.querySelector('"+selector+"').focus()", nil)
 	tab.Press(word)
 }
 
 // Jobs of several types are submitted by clicking, and followed to their results on the page that opens, which is never loaded again.
-func TestSubmitAndFollow_S2_W2_S2_W3(t *testing.T) {
+func TestSubmitAndFollow(t *testing.T) {
+	t.Attr("proves", "S2-W2 S2-W3")
 	t.Parallel()
-	s := newSite(t, "TIERQ_WORKERS=1")
-	tab := testkit.StartBrowser(t).Tab(t)
+	submitAndFollow(t, newSite(t, "TIERQ_WORKERS=1"), testkit.StartBrowser(t).Tab(t))
+}
+
+func submitAndFollow(t *testing.T, s *site, tab user) {
+	t.Helper()
 	for _, c := range []struct{ tier, kind, example, result string }{
 		{"PAID", "SIMULATION", "A bit of everything", "stepsRun"},
 		{"UNPAID", "SEND_EMAIL", "To two people", "bob@example.org"},
@@ -112,16 +116,19 @@ func TestSubmitRefused(t *testing.T) {
 	if !strings.Contains(typed, `"nobody"`) {
 		t.Errorf("what was typed is %q", typed)
 	}
-	for _, f := range tab.Axe(t) {
-		t.Error(f)
+	if everything {
+		barriers(t, tab, "a submit that is refused")
 	}
 }
 
 // Jobs are cancelled and requeued where they are shown.
 func TestCancelAndRequeue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "TIERQ_WORKERS=1")
-	tab := testkit.StartBrowser(t).Tab(t)
+	cancelAndRequeue(t, newSite(t, "TIERQ_WORKERS=1"), testkit.StartBrowser(t).Tab(t))
+}
+
+func cancelAndRequeue(t *testing.T, s *site, tab user) {
+	t.Helper()
 	cancel, requeue := "form[action='/poll/cancel'] button", "form[action='/poll/requeue'] button"
 
 	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 600000})

@@ -28,6 +28,7 @@ type ModelJob struct {
 	Tried, Cancel, InOutbox           bool
 	Adopted                           bool // nobody withdraws it
 	History                           int  // lines
+	Laters                            int  // those of them that say why, and until when
 	token, ending                     string
 	endingWord                        job.Word
 	expired, suspected, old           map[job.Watch]bool
@@ -190,6 +191,9 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 		if kind == "fail" {
 			j.Retries++
 		}
+		if kind == "later" {
+			j.Laters++
+		}
 	}
 	return j.endingWord
 }
@@ -323,6 +327,6 @@ func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	if !j.InOutbox || j.Generation != generation || j.Attempt != attempt {
 		return job.Empty
 	}
-	j.InOutbox, j.History, j.State = false, 0, j.State.Shown()
+	j.InOutbox, j.History, j.Laters, j.State = false, 0, 0, j.State.Shown()
 	return job.OK
 }

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// aging is an embedded server whose Redis forgets what ended at once, and its SQLite file from beside.
+type aging struct {
+	*server
+	t    *testing.T
+	dir  string
+	sql  *archivetest.Store
+	base string
+}
+
+func newAging(t *testing.T, more ...string) *aging {
+	t.Helper()
+	dir := t.TempDir()
+	c, err := config.Load(append([]string{
+		"TIERQ_DATA_DIR=" + dir, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_RETENTION=0", "TIERQ_FAILED_RETENTION=0", "TIERQ_DEMO=off", "TIERQ_WORKERS=2",
+	}, more...), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s, err := openStores(c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.close() })
+	out, err := openOutgoing(t.Context(), c, true, "test", log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.close() })
+	v, err := newServer(c, s, out, Options{Version: "test", Out: io.Discard, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t.Context(), v.parts, log); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(v.parts, log); err != nil {
+			t.Error(err)
+		}
+	})
+	beside := archivetest.New(t, archive.Options{SQLitePath: filepath.Join(dir, "tierq.sqlite")})
+	return &aging{server: v, t: t, dir: dir, sql: beside, base: "http://" + v.http.Addr()}
+}
+
+func (a *aging) get(path string) (status int, body string) {
+	a.t.Helper()
+	r, err := http.Get(a.base + path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// done submits a job and waits until SQL alone knows it.
+func (a *aging) done(body string) job.ID {
+	a.t.Helper()
+	r, err := http.Post(a.base+"/paid/submit", "application/json", strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var answer struct {
+		APIResponseData struct{ JobID job.ID }
+	}
+	if err := json.NewDecoder(r.Body).Decode(&answer); err != nil || r.StatusCode != http.StatusAccepted {
+		a.t.Fatal(r.StatusCode, err)
+	}
+	id := answer.APIResponseData.JobID
+	testkit.Eventually(a.t, 30*time.Second, "the job is in SQL alone", func() (bool, string) {
+		_, err := a.stores.archive.Find(a.t.Context(), id)
+		missing, gone := a.queue.Missing(a.t.Context(), []job.ID{id})
+		return err == nil && gone == nil && len(missing) == 1, fmt.Sprint(err, gone, missing)
+	})
+	return id
+}
+
+// age lets SQL have a job's outcome for days.
+func (a *aging) age(id job.ID, days int) {
+	a.t.Helper()
+	at := time.Now().UTC().AddDate(0, 0, -days).Format("2006-01-02 15:04:05.000000")
+	if _, err := a.sql.DB.ExecContext(a.t.Context(), "UPDATE job_outcomes SET recorded_at = ? WHERE job_id = ?", at, string(id)); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// retain makes a run of the retention.
+func (a *aging) retain() {
+	a.t.Helper()
+	before, _ := a.retention.Last()
+	a.retention.Wake()
+	testkit.Eventually(a.t, 30*time.Second, "a run of the retention", func() (bool, string) {
+		last, ok := a.retention.Last()
+		if ok && last.Problem != "" {
+			a.t.Error(last.Problem)
+		}
+		if !ok || last.At.Equal(before.At) {
+			a.retention.Wake() // the first run, at the start, only counts
+			return false, fmt.Sprint(last)
+		}
+		return true, ""
+	})
+}
+
+// A job that is old is not there any more, as one that never was: its poll is 404, and so is its file. Its neighbour is.
+func TestRetentionOfAServer(t *testing.T) {
+	a := newAging(t, "TIERQ_SQL_RETENTION=90d,PAID.results=30d,mails=2d")
+	const pdf = `{"type": "GENERATE_PDF", "payload": {"title": "t", "paragraphs": ["p"]}}`
+	old, young, plain := a.done(pdf), a.done(pdf), a.done(`{}`)
+	for _, id := range []job.ID{old, plain} {
+		a.age(id, 31)
+	}
+	a.age(young, 29)
+	file := func(id job.ID) string { return filepath.Join(a.dir, "artifacts", string(id[34:]), string(id)) }
+	mails := filepath.Join(a.dir, "mail")
+	if err := os.MkdirAll(mails, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lost := job.ID("019a0000-0000-7000-8000-000000000100") // its worker died behind the file, and nobody knows it any more
+	aged := time.Now().AddDate(0, 0, -31)
+	for name, left := range map[string]bool{file(lost): true, filepath.Join(mails, string(lost)+".eml"): true, file(young): false} {
+		if left {
+			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte("{}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(name, aged, aged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []job.ID{old, young} {
+		if status, _ := a.get("/jobs/" + string(id) + "/artifact"); status != http.StatusOK {
+			t.Fatalf("before: the file of %s is %d", id, status)
+		}
+	}
+	a.retain()
+	for id, want := range map[job.ID]int{old: 404, plain: 404, young: 200} {
+		if status, body := a.get("/result/poll?jobId=" + string(id)); status != want || want == 404 && !strings.Contains(body, "JOB_NOT_FOUND") {
+			t.Errorf("poll of %s: %d %s, want %d", id, status, body, want)
+		}
+	}
+	for id, want := range map[job.ID]int{old: 404, young: 200} {
+		if status, _ := a.get("/jobs/" + string(id) + "/artifact"); status != want {
+			t.Errorf("the file of %s: %d, want %d", id, status, want)
+		}
+	}
+	for name, want := range map[string]bool{file(old): false, file(lost): false, filepath.Join(mails, string(lost)+".eml"): false, file(young): true} {
+		if _, err := os.Stat(name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	_, metrics := a.get("/metrics")
+	for _, want := range []string{
+		`tierq_sql_rows{table="job_outcomes"} 1`, `tierq_sql_rows_deleted_total{table="job_results"} 2`, `tierq_files_deleted_total{kind="mail"} 1`,
+		`tierq_files_deleted_total{kind="artifact"} 1`,
+	} {
+		if !strings.Contains(metrics, want+"\n") {
+			t.Errorf("no %s", want)
+		}
+	}
+	if _, body := a.get("/api/jobs?status=COMPLETED"); strings.Contains(body, string(old)) || !strings.Contains(body, string(young)) {
+		t.Error("the list: " + body)
+	}
+}
+
+// Kept for ever, and by default after a month, nothing goes.
+func TestRetentionKeepsByDefault(t *testing.T) {
+	for setting, days := range map[string]int{"": 89, "forever": 4000} {
+		t.Run(fmt.Sprintf("%q", setting), func(t *testing.T) {
+			a := newAging(t, "TIERQ_SQL_RETENTION="+setting)
+			id := a.done(`{}`)
+			a.age(id, days)
+			a.retain()
+			if status, _ := a.get("/result/poll?jobId=" + string(id)); status != http.StatusOK {
+				t.Errorf("after %d days: %d", days, status)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// While another process migrates, a starting one says so, and gives up when its patience is over; it migrates once the other is done.
+func TestMigrateSaysThatItWaits(t *testing.T) {
+	everywhere(t, func(t *testing.T, a *Archive) {
+		var log bytes.Buffer
+		a.turn = turn{patience: 3 * time.Second, say: slog.New(slog.NewTextHandler(&log, nil)).Warn}
+		done, release := make(chan error, 1), make(chan struct{})
+		held := make(chan struct{})
+		go func() {
+			done <- a.dialect.exclusive(t.Context(), a.turn, func(*sql.DB) error {
+				close(held)
+				<-release
+				return nil
+			})
+		}()
+		<-held
+		began := time.Now()
+		err := a.Migrate(t.Context())
+		if took := time.Since(began); !errors.Is(err, errBusy) || !errors.Is(err, job.ErrUnavailable) || took < a.turn.patience || took > time.Minute {
+			t.Errorf("after %s: %v", took, err)
+		}
+		if got := strings.Count(log.String(), "another process migrates the schema"); got == 0 || !strings.Contains(log.String(), "giving_up_in=") {
+			t.Errorf("%d lines say that it waits:\n%s", got, log.String())
+		}
+		t.Log(err, "\n", log.String())
+		close(release)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Migrate(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A minute's wait for the lock, in virtual time: the first line comes at once, the others every few seconds, and the minute is kept.
+func TestTurnToMigrateLastsAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, said, wait := time.Now(), []time.Duration(nil), newTurn(slog.New(slog.DiscardHandler))
+		wait.say = func(string, ...any) { said = append(said, time.Since(began)) }
+		try := func(ctx context.Context) (bool, error) {
+			<-time.After(2 * time.Second)
+			return false, nil
+		}
+		err := wait.await(t.Context(), try, func(context.Context) string { return "connection 7" })
+		if took := time.Since(began); !errors.Is(err, errBusy) || !strings.Contains(err.Error(), "connection 7") || took != time.Minute {
+			t.Errorf("after %s: %v", took, err)
+		}
+		if len(said) < 10 || said[0] > 5*time.Second {
+			t.Errorf("said after %v", said)
+		}
+		for i := 1; i < len(said); i++ {
+			if said[i]-said[i-1] > 5*time.Second {
+				t.Errorf("said after %v", said)
+			}
+		}
+	})
+}

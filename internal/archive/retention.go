@@ -1,0 +1,201 @@
+package archive
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Retention takes three steps, each of which may be repeated, and done by several processes at once: OldJobs reads the jobs whose outcome is
+// old enough, UnneededJobs leaves out those that SQL may still need, DeleteJobs asks that once more and deletes the rest. What Redis knows of
+// a job is for the caller to ask.
+
+// rowsAtOnce is how many rows one statement of a deletion deletes, but for a job that alone has more.
+const rowsAtOnce = 500
+
+// facts are what SQL holds of an ended job beside its outcome.
+type facts struct {
+	latest   int  // the latest generation that has an outcome; 0 = none has
+	lives    bool // the accept journal has a row for the job
+	callback bool // the accept journal has a row for the job that tells of its outcome
+	keyed    bool // an Idempotency-Key that has not expired stands for the job
+	promised bool // a requeue of one of its dead letters was promised and not yet made
+	requeued bool // its latest outcome is a dead letter that was requeued: the next generation has no outcome yet
+	attempts int
+}
+
+// needed is the rule of what stays in SQL whatever its age, as far as SQL knows: it says why the job's rows stay, or "" for a job that nothing
+// needs. A job goes as a whole, with all its generations, once its latest one may go: what an earlier generation left would show the job as it
+// stood before.
+func (f *facts) needed(o *job.OldJob) string {
+	switch {
+	case f.latest != o.Generation:
+		return "another generation is the latest"
+	case f.lives:
+		return "the job lives, says the journal"
+	case f.callback:
+		return "the callback is not sent yet"
+	case f.keyed:
+		return "an Idempotency-Key stands for the job"
+	case f.promised:
+		return "a requeue was promised"
+	case f.requeued:
+		return "the next generation has not ended"
+	}
+	return ""
+}
+
+// retention is the statements of a deletion. Each names size jobs, the last one repeated, so that there are few texts to prepare. (Not all of them
+// job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and locks, the whole of it.)
+type retention struct {
+	size                                         int
+	nextTier, old                                string
+	outcomes, letters, journal, keys, attempts   string
+	lockedLetters, oldChanges, deleteChanges     string
+	deleteLetters, deleteResults, deleteAttempts string
+	deleteOutcomes                               string
+}
+
+func (d *dialect) retention(jobsAtOnce int) retention {
+	size := sizeFor(jobsAtOnce)
+	jobs := " WHERE job_id IN " + marks(size)
+	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.byPrimary + jobs }
+	letters := read("job_id, generation, requeue_requested_at IS NOT NULL, requeued_at IS NOT NULL", "failed_jobs")
+	return retention{
+		size:     size,
+		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") + " WHERE outcome = ? AND tier > ? ORDER BY tier LIMIT 1",
+		old: "SELECT job_id, generation, type, recorded_at FROM job_outcomes" + d.by("job_outcomes_age") +
+			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.ago +
+			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?) ORDER BY recorded_at, job_id, generation LIMIT ?",
+		outcomes: read("job_id, generation", "job_outcomes"),
+		letters:  letters, lockedLetters: letters + d.lockRows,
+		journal:  "SELECT job_id FROM accepted_jobs" + d.byPrimary + " WHERE job_id IN " + marks(2*size),
+		keys:     "SELECT job_id FROM idempotency_keys" + d.by("idempotency_keys_job") + jobs + " AND expires_at > " + d.now,
+		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
+
+		deleteLetters: d.deleteFrom("failed_jobs") + jobs, deleteResults: d.deleteFrom("job_results") + jobs,
+		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
+
+		oldChanges:    "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first WHERE changed_at <= " + d.ago,
+		deleteChanges: d.deleteFrom("changes") + " WHERE seq IN ",
+	}
+}
+
+// Kinds reads which tiers and outcomes there are rows of. Each costs a look at an index.
+func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
+	next := a.dialect.retention(1).nextTier
+	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
+		for tier := ""; ; {
+			var tiers []string
+			if err := a.read.WithContext(ctx).Raw(next, string(status), tier).Scan(&tiers).Error; err != nil {
+				return nil, unavailable("read the kinds of outcomes", err)
+			}
+			if len(tiers) == 0 {
+				break
+			}
+			tier = tiers[0]
+			kinds = append(kinds, job.Kind{Tier: job.Tier(tier), Status: status})
+		}
+	}
+	return kinds, nil
+}
+
+// OldJobs reads outcomes of a kind that SQL got at least age ago, by its clock, the oldest first: those behind after (the zero value is the
+// beginning), at most job.MaxBatch.
+func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, after job.OldJob) ([]job.OldJob, error) {
+	at := after.RecordedAt.UTC()
+	if at.Before(earliest) {
+		at = earliest
+	}
+	var rows []outcomeRow
+	args := []any{
+		string(k.Status), string(k.Tier), at, age.Milliseconds(), at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
+	}
+	if err := a.read.WithContext(ctx).Raw(a.dialect.retention(1).old, args...).Scan(&rows).Error; err != nil {
+		return nil, unavailable("read old outcomes", err)
+	}
+	old := make([]job.OldJob, len(rows))
+	for i, r := range rows {
+		old[i] = job.OldJob{ID: job.ID(r.JobID), Generation: r.Generation, Type: r.Type, RecordedAt: r.RecordedAt}
+	}
+	return old, nil
+}
+
+// UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how many rows it has.
+func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error) {
+	q := a.dialect.retention(len(old))
+	free, err := unneeded(ctx, a.read.WithContext(ctx).Statement.ConnPool, &q, q.letters, old)
+	if err != nil {
+		return nil, unavailable("look what is needed", err)
+	}
+	return free, nil
+}
+
+// DeleteJobs deletes everything that SQL has of those of at most job.MaxBatch old jobs that it does not need any more, in one transaction, and
+// counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue what it deletes.
+func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
+	q := a.dialect.retention(len(old))
+	queries := []string{q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts, q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteOutcomes}
+	var deleted job.DeletedRows
+	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+		deleted = job.DeletedRows{}
+		free, err := unneeded(ctx, conn, &q, q.lockedLetters, old)
+		if err != nil || len(free) == 0 {
+			return err
+		}
+		ids := oldIDs(free)
+		for _, table := range []struct{ name, drop string }{
+			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults}, {"job_attempts", q.deleteAttempts}, {"job_outcomes", q.deleteOutcomes},
+		} {
+			r, err := conn.ExecContext(ctx, table.drop, padded(ids, q.size)...)
+			if err != nil {
+				return err
+			}
+			if deleted[table.name], err = r.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, unavailable("delete old jobs", err)
+	}
+	return deleted, nil
+}
+
+// DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce, and says how many. Entries
+// come in the order of their numbers: one that waited while SQL was away goes when it is among the first.
+func (a *Archive) DeleteChanges(ctx context.Context, age time.Duration) (int64, error) {
+	q := a.dialect.retention(1)
+	var old []int64
+	if err := a.read.WithContext(ctx).Raw(q.oldChanges, rowsAtOnce, age.Milliseconds()).Scan(&old).Error; err != nil {
+		return 0, unavailable("read old changes", err)
+	}
+	if len(old) == 0 {
+		return 0, nil
+	}
+	slices.Sort(old)
+	args := make([]any, sizeFor(len(old)))
+	for i := range args {
+		args[i] = old[min(i, len(old)-1)]
+	}
+	n, err := a.mark(ctx, q.deleteChanges+marks(len(args)), args)
+	if err != nil {
+		return 0, unavailable("delete old changes", err)
+	}
+	return n, nil
+}
+
+func oldIDs(old []job.OldJob) []job.ID {
+	ids := make([]job.ID, len(old))
+	for i := range old {
+		ids[i] = old[i].ID
+	}
+	slices.SortFunc(ids, func(x, y job.ID) int { return strings.Compare(string(x), string(y)) }) // one order for all writers
+	return ids
+}

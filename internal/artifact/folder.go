@@ -1,0 +1,125 @@
+package artifact
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+)
+
+// directory keeps files in a folder, each in a subfolder that its key names. It opens the folder anew for each call: a folder that is gone is an
+// outage, and one that comes back is found. os.Root lets no key and no link lead out of it.
+type directory struct{ dir string }
+
+func (f directory) check(context.Context) error {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+// put writes beside the file, and renames when all of it is on the disk.
+func (f directory) put(ctx context.Context, key string, head, body []byte) error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	below := path.Dir(key)
+	if err := root.Mkdir(below, 0o700); err == nil {
+		err = syncFolder(root, ".")
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	made := path.Join(below, ".new-"+rand.Text())
+	if err := write(ctx, root, made, head, body); err != nil {
+		return errors.Join(err, ignoreAbsent(root.Remove(made)))
+	}
+	if err := root.Rename(made, key); err != nil {
+		return errors.Join(err, ignoreAbsent(root.Remove(made)))
+	}
+	return syncFolder(root, below)
+}
+
+func write(ctx context.Context, root *os.Root, name string, parts ...[]byte) error {
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if _, err := file.Write(part); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := file.Sync(); err != nil { // the rename must not become durable before the text
+		return errors.Join(err, file.Close())
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// syncFolder makes a rename durable. Windows knows no such thing.
+func syncFolder(root *os.Root, name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (f directory) get(_ context.Context, key string) (io.ReadCloser, int64, error) {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	file, err := root.Open(key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, errAbsent
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a file")
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}
+
+func (f directory) delete(_ context.Context, key string) error {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return ignoreAbsent(root.Remove(key))
+}
+
+func (directory) close() error { return nil }
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

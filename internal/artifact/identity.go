@@ -1,0 +1,144 @@
+package artifact
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// identity finds the keys that requests are signed with, where the AWS tools look for them and in their order: a profile that the URL names;
+// the environment; a web identity; the shared files; the role of the container; the role of the machine. What expires is asked for again five
+// minutes before.
+type identity struct {
+	profile string // of the URL; "" = that of AWS_PROFILE, else default
+	region  string // for the web identity
+	client  *http.Client
+	now     func() time.Time
+
+	mu    sync.Mutex
+	known keys
+}
+
+// early is how long before their end keys are asked for again.
+const early = 5 * time.Minute
+
+var errNoKeys = errors.New("no credentials for S3: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a shared file, nor a role")
+
+// keys are good for at least one more request, or it is an error. Calls wait for each other.
+func (i *identity) keys(ctx context.Context) (keys, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.known.id != "" && (i.known.expires.IsZero() || i.now().Before(i.known.expires.Add(-early))) {
+		return i.known, nil
+	}
+	found, err := i.find(ctx)
+	if err != nil {
+		if i.known.id != "" && i.now().Before(i.known.expires) {
+			return i.known, nil // still good: whoever hands them out may be back soon
+		}
+		return keys{}, err
+	}
+	i.known = found
+	return found, nil
+}
+
+// forget makes the next request ask for new keys: the server says that these have expired.
+func (i *identity) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.known = keys{}
+}
+
+func (i *identity) find(ctx context.Context) (keys, error) {
+	if i.profile != "" {
+		return i.ofProfile(i.profile)
+	}
+	if k := (keys{id: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"), token: os.Getenv("AWS_SESSION_TOKEN")}); k.id != "" && k.secret != "" {
+		return k, nil
+	}
+	if os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") != "" && os.Getenv("AWS_ROLE_ARN") != "" {
+		return i.ofWebIdentity(ctx)
+	}
+	name := os.Getenv("AWS_PROFILE")
+	if name == "" {
+		name = "default"
+	}
+	if k, err := i.ofProfile(name); err == nil || os.Getenv("AWS_PROFILE") != "" {
+		return k, err
+	}
+	if os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" || os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
+		return i.ofContainer(ctx)
+	}
+	if strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true") {
+		return keys{}, errNoKeys
+	}
+	k, err := i.ofMachine(ctx)
+	if err != nil {
+		return keys{}, fmt.Errorf("%w: %w", errNoKeys, err)
+	}
+	return k, nil
+}
+
+// ofProfile reads keys from the shared files.
+func (i *identity) ofProfile(name string) (keys, error) {
+	p := readProfile(name)
+	k := keys{id: p["aws_access_key_id"], secret: p["aws_secret_access_key"], token: p["aws_session_token"]}
+	if k.id == "" || k.secret == "" {
+		return keys{}, fmt.Errorf("no credentials for S3: the shared files have no aws_access_key_id and aws_secret_access_key for profile %q "+
+			"(profiles of roles, processes and single sign-on are not read)", name)
+	}
+	return k, nil
+}
+
+// readProfile is what the shared files say of a profile; the credentials file wins over the configuration.
+func readProfile(name string) map[string]string {
+	all := map[string]string{}
+	section := "profile " + name
+	if name == "default" {
+		section = name
+	}
+	readSection(sharedFile("AWS_CONFIG_FILE", "config"), section, all)
+	readSection(sharedFile("AWS_SHARED_CREDENTIALS_FILE", "credentials"), name, all)
+	return all
+}
+
+func sharedFile(variable, name string) string {
+	if file := os.Getenv(variable); file != "" {
+		return file
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".aws", name)
+}
+
+// readSection adds a section of an INI file to all. A file that is not there adds nothing.
+func readSection(file, section string, all map[string]string) {
+	f, err := os.Open(file)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	within := false
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if head, ok := strings.CutPrefix(line, "["); ok {
+			head, _, _ = strings.Cut(head, "]")
+			within = strings.Join(strings.Fields(head), " ") == section
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if indented := lines.Text() != "" && strings.ContainsRune(" \t", rune(lines.Text()[0])); within && ok && !indented && !strings.ContainsRune("#;", rune(line[0])) {
+			value, _, _ = strings.Cut(strings.TrimSpace(value), " #")
+			all[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		}
+	}
+}

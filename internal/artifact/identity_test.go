@@ -1,0 +1,153 @@
+package artifact
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// agents is a server that hands out keys in all three ways: as a container's agent, a machine's metadata service and STS. Each answer's key
+// has a number of its own.
+func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
+	t.Helper()
+	asked = &[]string{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*asked = append(*asked, r.Method+" "+r.URL.Path)
+		n := len(*asked)
+		end := expires.UTC().Format(time.RFC3339)
+		switch {
+		case r.URL.Path == "/task" && r.Header.Get("Authorization") == "sesame":
+			fmt.Fprintf(w, `{"AccessKeyId":"task%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, n, end)
+		case r.URL.Path == "/latest/api/token" && r.Method == "PUT" && r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds") != "":
+			_, _ = io.WriteString(w, "meta")
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") == "meta" && r.URL.Path == machineKeys:
+			_, _ = io.WriteString(w, "my-role\n")
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") == "meta" && r.URL.Path == machineKeys+"my-role":
+			fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"machine%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, n, end)
+		case r.URL.Query().Get("Action") == "AssumeRoleWithWebIdentity" && r.URL.Query().Get("WebIdentityToken") == "a.b.c" && r.URL.Query().Get("RoleArn") == "arn:x":
+			fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+				<AccessKeyId>web%d</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>%s</Expiration>
+				</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, n, end)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, asked
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const sharedKeys = `
+; a comment
+[default]
+aws_access_key_id = of-default # a remark
+aws_secret_access_key=s=1
+s3 =
+  aws_access_key_id = nested
+[ work ]
+AWS_ACCESS_KEY_ID=of-work
+aws_secret_access_key = s
+aws_session_token = t
+[half]
+aws_access_key_id = x
+`
+
+func TestKeysAreFound(t *testing.T) {
+	url, _ := agents(t, time.Now().Add(time.Hour))
+	for name, c := range map[string]struct {
+		profile string
+		environ map[string]string
+		want    string // the key's beginning, or, behind !, the error's part
+	}{
+		"nothing":                 {"", nil, "!no credentials for S3"},
+		"the environment":         {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s"}, "env"},
+		"half an environment":     {"", map[string]string{"AWS_ACCESS_KEY_ID": "env"}, "!no credentials"},
+		"before the shared files": {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "env"},
+		"a profile of the URL wins": {
+			"work", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work",
+		},
+		"the default profile":   {"", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-default"},
+		"AWS_PROFILE":           {"", map[string]string{"AWS_PROFILE": "work", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work"},
+		"a profile of a config": {"", map[string]string{"AWS_PROFILE": "work", "AWS_CONFIG_FILE": file(t, strings.ReplaceAll(sharedKeys, "[ work ]", "[profile work]"))}, "of-work"},
+		"half a profile":        {"half", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, `!profile "half"`},
+		"a container": {
+			"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": file(t, "sesame\n")}, "task",
+		},
+		"a container's agent refuses":      {"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "x"}, "!answers 403"},
+		"a container's agent on the way":   {"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/task"}, "!neither https://"},
+		"a machine":                        {"", map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "machine"},
+		"a machine without a role":         {"", map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url + "/x"}, "!no credentials for S3"},
+		"a web identity":                   {"", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "a.b.c\n"), "AWS_ROLE_ARN": "arn:x", "AWS_ENDPOINT_URL_STS": url}, "web"},
+		"a web identity that is not taken": {"", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "d.e.f\n"), "AWS_ROLE_ARN": "arn:x", "AWS_ENDPOINT_URL_STS": url}, "!answers 403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			credentials(t, keys{})
+			for variable, value := range c.environ {
+				t.Setenv(variable, value)
+			}
+			i := &identity{profile: c.profile, region: "eu-central-1", client: newClient(), now: time.Now}
+			defer i.client.CloseIdleConnections()
+			k, err := i.keys(t.Context())
+			if want, fails := strings.CutPrefix(c.want, "!"); fails {
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "d.e.f") {
+					t.Errorf("%v, %v", k, err)
+				}
+			} else if err != nil || !strings.HasPrefix(k.id, want) || !strings.HasPrefix(k.secret, "s") {
+				t.Errorf("%+v, %v", k, err)
+			}
+		})
+	}
+}
+
+// Keys are asked for once, again before they expire, and the last ones serve for as long as they are good.
+func TestKeysAreRenewed(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	url, asked := agents(t, now.Add(time.Hour))
+	credentials(t, keys{})
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/task")
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
+	i := &identity{client: newClient(), now: func() time.Time { return now }}
+	id := func() string {
+		k, err := i.keys(t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		return k.id
+	}
+	if a, b := id(), id(); a != "task1" || b != "task1" || len(*asked) != 1 {
+		t.Errorf("%s, %s after %d", a, b, len(*asked))
+	}
+	now = now.Add(56 * time.Minute)
+	if got := id(); got != "task2" {
+		t.Errorf("five minutes before their end: %s", got)
+	}
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "wrong")
+	if got := id(); got != "task2" {
+		t.Errorf("while they are good: %s", got)
+	}
+	now = now.Add(4 * time.Minute)
+	if got := id(); !strings.Contains(got, "403") {
+		t.Errorf("after their end: %s", got)
+	}
+	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
+	now = now.Add(-time.Hour)
+	was := id()
+	i.forget()
+	if got := id(); got == was || !strings.HasPrefix(got, "task") {
+		t.Errorf("%s after %s was forgotten", got, was)
+	}
+}

@@ -1,0 +1,83 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder that is not there has
+// none. It ends with the first error.
+func EachOld(ctx context.Context, dir string, before time.Time, do func(ids []job.ID) error) error {
+	parts, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for old artifacts: %w", err)
+	}
+	for _, part := range parts {
+		if !part.IsDir() || len(part.Name()) != 2 {
+			continue
+		}
+		if err := eachOldOf(ctx, filepath.Join(dir, part.Name()), before, do); err != nil {
+			return fmt.Errorf("look for old artifacts: %w", err)
+		}
+	}
+	return nil
+}
+
+func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids []job.ID) error) error {
+	folder, err := os.Open(part)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	for {
+		entries, end := folder.ReadDir(job.MaxBatch)
+		if end != nil && !errors.Is(end, io.EOF) {
+			return end
+		}
+		var old []job.ID
+		for _, e := range entries {
+			id, err := job.ParseID(e.Name())
+			if err != nil || !e.Type().IsRegular() || string(id[34:]) != filepath.Base(part) {
+				continue
+			}
+			info, err := e.Info()
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			if err == nil && info.ModTime().Before(before) {
+				old = append(old, id)
+			}
+		}
+		if len(old) > 0 {
+			if err := do(old); err != nil {
+				return err
+			}
+		}
+		if end != nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Remove deletes a job's file from a folder that EachOld walks. One that is not there is no error.
+func Remove(dir string, id job.ID) error {
+	key, err := keyOf(id)
+	if err == nil {
+		err = os.Remove(filepath.Join(dir, filepath.FromSlash(key)))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove artifact: %w", err)
+	}
+	return nil
+}

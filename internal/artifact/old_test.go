@@ -1,0 +1,83 @@
+package artifact
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Files that are old are named by their jobs, in batches; young ones, and what is not a job's, are not. Remove deletes what Put has written.
+func TestOldFilesOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	where, err := FolderURL(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	made := func(n int) job.ID { return job.ID(fmt.Sprintf("019a0000-0000-7000-8000-%010x%02x", n, n%3)) }
+	for n := range 310 {
+		if _, err := s.Put(t.Context(), made(n), "a.txt", "text/plain", []byte("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(dir, "00", "notes.txt")
+	wrong := filepath.Join(dir, "00", string(made(400))) // of another folder
+	for _, name := range []string{other, wrong} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Now().Add(-100 * 24 * time.Hour)
+	for n := range 309 {
+		key, err := keyOf(made(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(filepath.Join(dir, key), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{other, wrong} {
+		if err := os.Chtimes(name, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-90 * 24 * time.Hour)
+	var old []job.ID
+	most := 0
+	if err := EachOld(t.Context(), dir, before, func(ids []job.ID) error {
+		old, most = append(old, ids...), max(most, len(ids))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(old)
+	if len(slices.Compact(old)) != 309 || slices.Contains(old, made(309)) || slices.Contains(old, made(400)) || most > job.MaxBatch {
+		t.Errorf("%d old files, at most %d at once", len(old), most)
+	}
+	for range 2 {
+		if err := Remove(dir, made(1)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := s.Read(t.Context(), made(1)); err == nil {
+		t.Error("what was removed is read")
+	}
+	if r, err := s.Read(t.Context(), made(2)); err != nil {
+		t.Error(err)
+	} else {
+		_ = r.Close()
+	}
+	if err := EachOld(t.Context(), filepath.Join(dir, "nowhere"), before, nil); err != nil {
+		t.Errorf("no folder: %v", err)
+	}
+}

@@ -1,0 +1,242 @@
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// s3 keeps files in a bucket of S3, or of what speaks like it, with four signed requests and no more: PUT, GET and DELETE of an object, and
+// one list that says whether the bucket is there.
+type s3 struct {
+	base     *url.URL // of the bucket, without a slash at its end
+	region   string
+	prefix   string
+	headers  http.Header // of a PUT: how the server encrypts
+	identity *identity
+	client   *http.Client
+	now      func() time.Time // for signatures
+	pause    time.Duration    // before the second try; the third waits twice as long
+}
+
+// tries is how often a request is sent that meets a fault which passes.
+const tries = 3
+
+// maxAnswer bounds what is read of an answer that is no file.
+const maxAnswer = 64 << 10
+
+// refusal is an answer of S3 that is no success.
+type refusal struct {
+	status        int
+	code, message string
+	region        string // where the bucket is, if it is elsewhere
+}
+
+// Error names S3's code and message, or the status of an answer that is not S3's.
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("S3 answers %d", r.status)
+	if r.code != "" {
+		text += " " + r.code
+	}
+	if r.message != "" {
+		text += ": " + r.message
+	}
+	if r.region != "" {
+		text += ", the bucket is in region " + r.region
+	}
+	return text
+}
+
+// passes reports whether the same request may succeed a moment later.
+func (r *refusal) passes() bool {
+	return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout || r.status >= 500 && r.status != http.StatusNotImplemented ||
+		r.code == "RequestTimeout"
+}
+
+func (s *s3) check(ctx context.Context) error {
+	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}}
+	if s.prefix != "" {
+		query.Set("prefix", s.prefix)
+	}
+	answer, err := s.do(ctx, http.MethodGet, "", query, nil, nil)
+	if err != nil {
+		return err
+	}
+	return drain(answer)
+}
+
+func (s *s3) put(ctx context.Context, key string, head, body []byte) error {
+	whole := make([]byte, 0, len(head)+len(body))
+	headers := s.headers.Clone()
+	headers.Set("Content-Type", "application/octet-stream")
+	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, append(append(whole, head...), body...))
+	if err != nil {
+		return err
+	}
+	return drain(answer)
+}
+
+func (s *s3) get(ctx context.Context, key string) (io.ReadCloser, int64, error) {
+	answer, err := s.do(ctx, http.MethodGet, key, nil, nil, nil)
+	if err != nil {
+		if no, ok := errors.AsType[*refusal](err); ok && no.status == http.StatusNotFound && no.code == "NoSuchKey" {
+			return nil, 0, errAbsent
+		}
+		return nil, 0, err
+	}
+	return answer.Body, answer.ContentLength, nil
+}
+
+func (s *s3) delete(ctx context.Context, key string) error {
+	answer, err := s.do(ctx, http.MethodDelete, key, nil, nil, nil)
+	if no, ok := errors.AsType[*refusal](err); ok && no.status == http.StatusNotFound && no.code == "NoSuchKey" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return drain(answer)
+}
+
+func (s *s3) close() error {
+	s.client.CloseIdleConnections()
+	return nil
+}
+
+// do sends a request until it succeeds, fails for good, or was tried three times. The answer's body must be closed.
+func (s *s3) do(ctx context.Context, method, key string, query url.Values, headers http.Header, body []byte) (*http.Response, error) {
+	pause := s.pause
+	for try := 1; ; try++ {
+		answer, err := s.once(ctx, method, key, query, headers, body)
+		if err == nil {
+			return answer, nil
+		}
+		no, answered := errors.AsType[*refusal](err)
+		if answered && (no.code == "ExpiredToken" || no.code == "ExpiredTokenException") {
+			s.identity.forget()
+		} else if answered && !no.passes() {
+			return nil, err
+		}
+		if try == tries || ctx.Err() != nil {
+			return nil, err
+		}
+		timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+		pause *= 2
+	}
+}
+
+func (s *s3) once(ctx context.Context, method, key string, query url.Values, headers http.Header, body []byte) (*http.Response, error) {
+	k, err := s.identity.keys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u := *s.base
+	u.Path += "/"
+	if key != "" {
+		u.Path += s.prefix + key
+	}
+	u.RawPath = canonicalPath(&u) // what is signed is what is sent
+	u.RawQuery = canonicalQuery(query)
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if headers != nil {
+		r.Header = headers.Clone()
+	}
+	k.sign(r, sha256.Sum256(body), s.region, s.now())
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode/100 == 2 {
+		return answer, nil
+	}
+	return nil, refused(answer)
+}
+
+// refused reads what S3 says against a request.
+func refused(answer *http.Response) error {
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	var said struct {
+		XMLName       xml.Name `xml:"Error"`
+		Code, Message string
+	}
+	no := &refusal{status: answer.StatusCode}
+	if xml.Unmarshal(text, &said) == nil {
+		no.code, no.message = said.Code, said.Message
+	}
+	if answer.StatusCode/100 == 3 || no.code == "AuthorizationHeaderMalformed" || no.code == "IllegalLocationConstraintException" {
+		no.region = answer.Header.Get("X-Amz-Bucket-Region")
+	}
+	return no
+}
+
+// drain reads the rest of an answer that nobody needs, so that its connection can be used again.
+func drain(answer *http.Response) error {
+	defer answer.Body.Close()
+	_, err := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
+	return err
+}
+
+var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
+
+// bucketURL is where a bucket is: as a host of its own, or as the first part of the path if that is asked for, or if the bucket's name or the
+// endpoint's allow no such host.
+func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error) {
+	if endpoint == "" {
+		domain := "amazonaws.com"
+		if strings.HasPrefix(region, "cn-") {
+			domain += ".cn"
+		}
+		endpoint = "https://s3." + region + "." + domain
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("open artifact store: endpoint is a URL like https://host:9000, without credentials")
+	}
+	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), ""
+	_, isIP := netip.ParseAddr(u.Hostname())
+	if pathStyle || isIP == nil || !hostLabel.MatchString(bucket) {
+		u.Path += "/" + bucket
+	} else {
+		u.Host = bucket + "." + u.Host
+	}
+	return u, nil
+}
+
+// newClient is an HTTP client for one store. It follows no redirect: a signature is for one host only.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy:                 http.ProxyFromEnvironment,
+			DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+			TLSHandshakeTimeout:   10 * time.Second,
+			ExpectContinueTimeout: time.Second,
+			IdleConnTimeout:       90 * time.Second,
+			MaxIdleConnsPerHost:   16,
+			ForceAttemptHTTP2:     true,
+			DisableCompression:    true, // a file's size is the answer's
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,201 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Ages say how long SQL, and the folder of mail, keep what they have; 0 = for ever.
+type Ages struct {
+	all  time.Duration
+	ages map[string]time.Duration // by word, and by TIER.word
+}
+
+// The words of TIERQ_SQL_RETENTION. The first three are a job's, by how it ended, and may stand behind a tier.
+const (
+	Results   = "results"
+	Dead      = "dead"
+	Cancelled = "cancelled"
+	Changes   = "changes"
+	Mails     = "mails"
+)
+
+var (
+	outcomeWords = []string{Results, Dead, Cancelled}
+	ageWords     = append(slices.Clone(outcomeWords), Changes, Mails)
+	tierName     = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,30}$`)
+)
+
+// Of is the age of one of the words.
+func (a Ages) Of(word string) time.Duration {
+	if age, ok := a.ages[word]; ok {
+		return age
+	}
+	return a.all
+}
+
+// OfTier is the age of jobs of a tier that ended as the word says.
+func (a Ages) OfTier(tier, word string) time.Duration {
+	if age, ok := a.ages[tier+"."+word]; ok {
+		return age
+	}
+	return a.Of(word)
+}
+
+// Shortest is the shortest age of any job; 0: all are kept for ever.
+func (a Ages) Shortest() time.Duration {
+	shortest := time.Duration(0)
+	consider := func(age time.Duration) {
+		if age > 0 && (shortest == 0 || age < shortest) {
+			shortest = age
+		}
+	}
+	for _, word := range outcomeWords {
+		consider(a.Of(word))
+		for name, age := range a.ages {
+			if strings.HasSuffix(name, "."+word) {
+				consider(age)
+			}
+		}
+	}
+	return shortest
+}
+
+// SQLAges are the ages of TIERQ_SQL_RETENTION.
+func (c Config) SQLAges() Ages {
+	a, _ := parseAges(c.SQLRetention) // Load has seen it
+	return a
+}
+
+const (
+	leastAge = 24 * time.Hour
+	mostAge  = 100 * year
+	year     = 365 * 24 * time.Hour
+)
+
+// parseAges reads "90d,dead=365d,PUBLIC.results=7d,changes=0".
+func parseAges(text string) (Ages, []error) {
+	a := Ages{ages: map[string]time.Duration{}}
+	var problems []error
+	for i, part := range strings.Split(text, ",") {
+		name, value, named := strings.Cut(strings.TrimSpace(part), "=")
+		if !named {
+			name, value = "", name
+		}
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		age, err := parseAge(value)
+		_, twice := a.ages[name]
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%q %w", strings.TrimSpace(part), err)
+		case !named && i > 0:
+			err = fmt.Errorf("%q: an age without a name stands first, and is that of all others", value)
+		case twice:
+			err = fmt.Errorf("%q: %s has an age already", strings.TrimSpace(part), name)
+		case named:
+			err = nameOfAge(name)
+		}
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case named:
+			a.ages[name] = age
+		default:
+			a.all = age
+		}
+	}
+	if first, _, _ := strings.Cut(text, ","); strings.Contains(first, "=") {
+		problems = append(problems, errors.New("must begin with the age of all others: write 90d,"+text))
+	}
+	return a, problems
+}
+
+func nameOfAge(name string) error {
+	tier, word, tiered := strings.Cut(name, ".")
+	switch {
+	case !tiered && slices.Contains(ageWords, name):
+		return nil
+	case tiered && slices.Contains(outcomeWords, word) && tierName.MatchString(tier):
+		return nil
+	case name == "history" || name == "artifacts":
+		return fmt.Errorf("%q has no age: the history and the files of a job go with its outcome", name)
+	}
+	return fmt.Errorf("%q is none of %s, nor a tier and one of the first three, like PUBLIC.results", name, strings.Join(ageWords, ", "))
+}
+
+var ageUnits = map[string]time.Duration{"h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour, "y": year}
+
+// parseAge reads 36h, 90d, 2w, 1y; 0 and forever are 0.
+func parseAge(text string) (time.Duration, error) {
+	if text == "0" || text == "forever" {
+		return 0, nil
+	}
+	var unit time.Duration
+	if text != "" {
+		unit = ageUnits[text[len(text)-1:]]
+	}
+	if unit == 0 {
+		return 0, errors.New("is no age: write 36h, 90d, 2w, 1y, or 0 for ever")
+	}
+	n, err := strconv.ParseInt(text[:len(text)-1], 10, 64)
+	if err != nil || n < 0 || strings.HasPrefix(text, "+") {
+		return 0, errors.New("is no age: write 36h, 90d, 2w, 1y, or 0 for ever")
+	}
+	if n > math.MaxInt64/int64(unit) || time.Duration(n)*unit > mostAge || time.Duration(n)*unit < leastAge {
+		return 0, errors.New("must be 24h to 100y, or 0 for ever: within a day an outcome may come again")
+	}
+	return time.Duration(n) * unit, nil
+}
+
+// checkRetention holds SQL's ages to what Redis keeps: where Redis answers for a job, or a key stands for it, SQL has its result.
+func (l *loader) checkRetention(c Config) {
+	const name = "TIERQ_SQL_RETENTION"
+	if l.bad[name] {
+		return
+	}
+	ages, problems := parseAges(c.SQLRetention)
+	for _, err := range problems {
+		l.problem(name, err.Error())
+	}
+	if len(problems) > 0 {
+		return
+	}
+	for _, redis := range []struct {
+		setting string
+		keeps   time.Duration
+		words   []string
+	}{
+		{"TIERQ_RETENTION", c.Retention, []string{Results, Cancelled}}, {"TIERQ_FAILED_RETENTION", c.FailedRetention, []string{Dead}},
+		{"TIERQ_IDEMPOTENCY_TTL", c.IdempotencyTTL, outcomeWords},
+	} {
+		if l.bad[redis.setting] {
+			continue
+		}
+		for _, short := range ages.shorter(redis.keeps, redis.words) {
+			l.problem(name, fmt.Sprintf("%s are kept for less than %s=%s: Redis would name jobs that SQL does not have any more", short, redis.setting, redis.keeps))
+		}
+	}
+}
+
+// shorter names what of these words, in any tier, is kept for less than a time.
+func (a Ages) shorter(than time.Duration, words []string) (names []string) {
+	below := func(age time.Duration) bool { return age > 0 && age < than }
+	for _, word := range words {
+		if below(a.Of(word)) {
+			names = append(names, word)
+		}
+		for name, age := range a.ages {
+			if strings.HasSuffix(name, "."+word) && below(age) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

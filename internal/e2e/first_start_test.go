@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	_ "github.com/ncruces/go-sqlite3/driver" // reads the file of the killed
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// firstStartKills is how many first starts are killed, at moments spread over what a whole one takes.
+const firstStartKills = 24
+
+// A first start is killed after it has made the table of versions and before the table's first row. The next start goes on and serves.
+func TestFirstStartKilledAtTheVersions(t *testing.T) {
+	t.Parallel()
+	for name, killed := range firstStarts(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := killed(t)
+			p := testkit.StartProcess(t, f.bin, append(f.env, "TIERQ_FAILPOINTS=versions.made=kill"), "serve")
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if err := p.WaitOutput(ctx, "failpoint versions.made hit"); err != nil {
+				t.Fatal(err)
+			}
+			if code, err := p.WaitExit(ctx); err != nil || code != -1 {
+				t.Fatalf("exit %d, %v: not killed", code, err)
+			}
+			t.Logf("evidence: pid %d was killed at the failpoint; it left %s", p.Pid(), f.left())
+			firstJob(t, startServer(t, f.bin, f.env...))
+		})
+	}
+}
+
+// A first start is killed at any moment, again and again, each time on a fresh database. Every next start serves.
+func TestFirstStartKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	for name, killed := range firstStarts(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := killed(t)
+			began := time.Now()
+			s := startServer(t, f.bin, f.env...)
+			whole := time.Since(began)
+			if err := s.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			left := map[string]int{}
+			for n := range firstStartKills {
+				f := killed(t)
+				p := testkit.StartProcess(t, f.bin, f.env, "serve")
+				<-time.After(time.Duration((float64(n) + rand.Float64()) / firstStartKills * float64(whole)))
+				if err := p.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				left[f.left()]++
+				s := startServer(t, f.bin, f.env...)
+				if err := s.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("evidence: %d kills within %s left %v", firstStartKills, whole.Round(time.Millisecond), left)
+			if len(left) < 2 {
+				t.Error("all kills came at the same moment")
+			}
+		})
+	}
+}
+
+// firstStart is a server that has never run, and what a killed one has left in its database.
+type firstStart struct {
+	bin  string
+	env  []string
+	left func() string
+}
+
+// firstStarts makes servers that have never run, on each database.
+func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
+	t.Helper()
+	bin := testkit.BuildTierq(t, "failpoint")
+	return map[string]func(t *testing.T) firstStart{
+		"sqlite": func(t *testing.T) firstStart {
+			dir := t.TempDir()
+			return firstStart{bin, []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + dir}, func() string {
+				return versionsIn(t, "sqlite3", "file:"+filepath.Join(dir, "tierq.sqlite")+"?_pragma=busy_timeout(5000)")
+			}}
+		},
+		"redis and mariadb": func(t *testing.T) firstStart {
+			dsn := testkit.SharedMariaDB(t)
+			env := []string{"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
+			return firstStart{bin, env, func() string { return versionsIn(t, "mysql", dsn) }}
+		},
+	}
+}
+
+// versionsIn says how far the schema of a database came.
+func versionsIn(t *testing.T, driver, dsn string) string {
+	t.Helper()
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	if err := db.QueryRow("SELECT COUNT(*) FROM goose_db_version").Scan(&n); err != nil {
+		return "no table of versions"
+	}
+	return fmt.Sprintf("%d versions", n)
+}

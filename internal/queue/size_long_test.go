@@ -1,0 +1,8 @@
+//go:build long
+
+package queue_test
+
+const (
+	stories    = "120"
+	racyRounds = 240
+)

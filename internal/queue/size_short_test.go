@@ -1,0 +1,9 @@
+//go:build !long
+
+package queue_test
+
+// What a commit can afford; size_long_test.go has more.
+const (
+	stories    = "20" // of TestModel, on each backend
+	racyRounds = 60   // of TestReclaimRacesHeartbeat
+)
