@@ -20,6 +20,10 @@ func (s scope) from(d *dialect, table, alias, suffix string) string {
 		text += d.by(table + "_trace" + suffix)
 	case s.owned:
 		text += d.by(table + "_owner" + suffix)
+	case suffix == "": // with a tier and an outcome a planner prefers their index, and sorts what it finds by that
+		text += d.byPrimary
+	default:
+		text += d.by(table + suffix)
 	}
 	text += " WHERE "
 	if s.traced {
