@@ -24,8 +24,9 @@ func (v *server) wireOps() {
 	v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
 }
 
-// wireHealth serves the health of a process without the api role on TIERQ_ADDR, where an API would, and nothing else: a container's check asks there,
-// whatever the roles. Where other machines reach it, its probes may call it by any name, and learn one word; the parts are for operators' keys.
+// wireHealth serves the health of a process without the api role on TIERQ_ADDR, where an API would, and nothing else:
+// a container's check asks there, whatever the roles. Where other machines reach it, its probes may call it by any
+// name, and learn one word; the parts are for operators' keys.
 func (v *server) wireHealth() {
 	c := v.config
 	if c.Roles.API || c.OpsAddr == c.Addr && v.ops != nil && !strings.HasSuffix(c.Addr, ":0") {

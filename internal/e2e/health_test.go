@@ -107,7 +107,8 @@ func TestHealthOfAWorkerWithoutRedis(t *testing.T) {
 	ready(http.StatusOK)
 }
 
-// Two processes on one host want two addresses, whatever their roles: the second one ends with an error that names the setting.
+// Two processes on one host want two addresses, whatever their roles: the second one ends with an error that names
+// the setting.
 func TestHealthAddressTaken(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -128,8 +129,9 @@ func TestHealthAddressTaken(t *testing.T) {
 	}
 }
 
-// Where other machines reach the address, a worker starts without API keys, tells strangers one word, and its probes may use any name. With keys the
-// parts are for operators. The address may also be that of the metrics: then both are there.
+// Where other machines reach the address, a worker starts without API keys, tells strangers one word, and its probes
+// may use any name. With keys the parts are for operators. The address may also be that of the metrics: then both are
+// there.
 func TestHealthOfAWorkerForOthers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

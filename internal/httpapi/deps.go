@@ -158,8 +158,8 @@ type Deps struct {
 	Pages []Page
 	Live  http.Handler
 	Lost  http.Handler // answers a browser that looks for a page where there is none; nil = as anybody else is answered
-	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, and /actuator/health if there is an Overview: for a listener beside the API's, or
-	// of a process without the api role. It needs Ready and nothing else.
+	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, and /actuator/health if there is an Overview: for a
+	// listener beside the API's, or of a process without the api role. It needs Ready and nothing else.
 	HealthOnly bool
 	// OneWord lets health answer one word to everybody but operators, also while there are no keys.
 	OneWord bool

@@ -163,8 +163,8 @@ func TestOps_ALongProfile(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A process without the api role serves its health where an API would, and nothing else. Where other machines reach that address it tells strangers one
-// word, whatever they call it, and operators the parts.
+// A process without the api role serves its health where an API would, and nothing else. Where other machines reach
+// that address it tells strangers one word, whatever they call it, and operators the parts.
 func TestHealthListener(t *testing.T) {
 	t.Attr("proves", "S4-E6")
 	r := newRooms(t)
