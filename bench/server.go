@@ -43,14 +43,15 @@ func freeAddr(ctx context.Context) (string, error) {
 // launch starts a server with these settings and returns when its API, if it has one, answers. With -profile it runs inside this process.
 func (l *lab) launch(ctx context.Context, name, roles string, env []string) (*server, error) {
 	env = append([]string{"TIERQ_ROLES=" + roles}, env...)
-	addr := ""
+	addr, listen := "", "127.0.0.1:0" // without the api role it serves its health, which nobody asks for here
 	if strings.Contains(roles, "api") {
 		var err error
 		if addr, err = freeAddr(ctx); err != nil {
 			return nil, err
 		}
-		env = append(env, "TIERQ_ADDR="+addr)
+		listen = addr
 	}
+	env = append(env, "TIERQ_ADDR="+listen)
 	var s *server
 	var err error
 	if l.profile != "" {

@@ -55,7 +55,11 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 		})
 	}
 	for _, r := range roles {
-		s, err := inside(append([]string{"TIERQ_ROLES=" + r, "TIERQ_ADDR=" + addr}, env...), handlers)
+		listen := addr
+		if r == "worker,recovery" {
+			listen = "127.0.0.1:0" // its health
+		}
+		s, err := inside(append([]string{"TIERQ_ROLES=" + r, "TIERQ_ADDR=" + listen}, env...), handlers)
 		if err != nil {
 			return nil, err
 		}

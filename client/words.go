@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Retrying is no status but a Filter's choice of the Scheduled jobs: those that failed, and wait for their next attempt.
+// Retrying is no status but a Filter's choice of the Scheduled jobs: those that failed, and wait for their next
+// attempt.
 const Retrying Status = "RETRYING"
 
 // Tier is a class of service: better tiers go first.

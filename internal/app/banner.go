@@ -8,16 +8,19 @@ import (
 	"github.com/tierq/tierq/internal/config"
 )
 
+// addresses are where a process listens; "" for none.
+type addresses struct{ api, ops, health string }
+
 // writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
 // what a restart keeps.
-func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key, addr, ops, version string) {
+func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key string, at addresses, version string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
-	if addr != "" && c.Roles.API {
-		fmt.Fprintf(&b, "  dashboard     http://%s/dashboard\n", addr)
-		fmt.Fprintf(&b, "  a first job   curl -X POST http://%s/paid/submit%s\n", addr, key)
-		fmt.Fprintf(&b, "  its result    curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", addr, key)
-		fmt.Fprintf(&b, "  the API       http://%s/docs\n\n", addr)
+	if at.api != "" {
+		fmt.Fprintf(&b, "  dashboard     http://%s/dashboard\n", at.api)
+		fmt.Fprintf(&b, "  a first job   curl -X POST http://%s/paid/submit%s\n", at.api, key)
+		fmt.Fprintf(&b, "  its result    curl 'http://%s/result/poll?jobId=<the jobId it answered>'%s\n", at.api, key)
+		fmt.Fprintf(&b, "  the API       http://%s/docs\n\n", at.api)
 	}
 	for _, line := range append(s.where, out.notes...) {
 		fmt.Fprintf(&b, "  %s\n", line)
@@ -36,8 +39,11 @@ func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers
 	if callers != "" {
 		fmt.Fprintf(&b, "  callers       %s\n", callers)
 	}
-	if ops != "" {
-		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", ops)
+	if at.health != "" {
+		fmt.Fprintf(&b, "  health        http://%s/readyz\n", at.health)
+	}
+	if at.ops != "" {
+		fmt.Fprintf(&b, "  metrics       http://%s/metrics\n", at.ops)
 	}
 	fmt.Fprintln(&b)
 	_, _ = io.WriteString(w, b.String())

@@ -12,8 +12,8 @@ func TestBannerNamesTheDashboardFirst(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{API: true, Worker: true}}
 	s := &stores{mode: "embedded", where: []string{"sql           ./data/tierq.sqlite"}, survives: "everything"}
-	key := " -H 'Authorization: Bearer tq_...'"
-	writeBanner(&b, c, s, &outgoing{}, "open", key, "127.0.0.1:8080", "127.0.0.1:9090", "v1.2.3")
+	key, at := " -H 'Authorization: Bearer tq_...'", addresses{api: "127.0.0.1:8080", ops: "127.0.0.1:9090"}
+	writeBanner(&b, c, s, &outgoing{}, "open", key, at, "v1.2.3")
 	rest := b.String()
 	for _, part := range []string{
 		"tierq v1.2.3, embedded mode", "dashboard     http://127.0.0.1:8080/dashboard\n",
@@ -33,8 +33,8 @@ func TestBannerNamesTheDashboardFirst(t *testing.T) {
 func TestBannerOfAWorker(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{Worker: true}}
-	writeBanner(&b, c, &stores{mode: "external"}, &outgoing{}, "", "", "127.0.0.1:8080", "", "v1.2.3")
-	if strings.Contains(b.String(), "dashboard") || strings.Contains(b.String(), "curl") {
+	writeBanner(&b, c, &stores{mode: "external"}, &outgoing{}, "", "", addresses{health: "127.0.0.1:8080"}, "v1.2.3")
+	if text := b.String(); strings.Contains(text, "dashboard") || strings.Contains(text, "curl") || !strings.Contains(text, "health        http://127.0.0.1:8080/readyz\n") {
 		t.Error(b.String())
 	}
 }

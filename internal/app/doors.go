@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tierq/tierq/internal/auth"
+	"github.com/tierq/tierq/internal/config"
 )
 
 // wireDoors makes what knows the callers. Keys expire by Redis' clock, as this process last read it.
@@ -22,8 +23,16 @@ func (v *server) wireDoors() (err error) {
 	return nil
 }
 
-// listens says whether others reach this process at all, so that it must know the keys.
-func (v *server) listens() bool { return v.config.Roles.API || v.config.OpsAddr != "" }
+// listens says whether this process answers more to those who show a key, so that it must know the keys.
+func (v *server) listens() bool { return v.admits() || v.healthForOthers() }
+
+// admits says whether this process serves more than its health.
+func (v *server) admits() bool { return v.config.Roles.API || v.config.OpsAddr != "" }
+
+// healthForOthers says whether this process serves its health, and nothing else, where other machines reach it.
+func (v *server) healthForOthers() bool {
+	return !v.config.Roles.API && !config.Loopback(v.config.Addr)
+}
 
 // checkDoors refuses to let everybody on the network do everything, unless that is what was asked for. It needs the keys.
 func (v *server) checkDoors() error {
@@ -39,7 +48,7 @@ func (v *server) checkDoors() error {
 func (v *server) callers() (line, header string) {
 	const bearer = " -H 'Authorization: Bearer tq_...'"
 	switch {
-	case !v.listens():
+	case !v.admits():
 		return "", ""
 	case v.keyring.Open() && len(v.config.Wide()) > 0:
 		return "open: everybody who reaches it may do everything; tierq keys create --name you --role admin closes it", ""

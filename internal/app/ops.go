@@ -1,6 +1,8 @@
 package app
 
 import (
+	"strings"
+
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/httpapi"
 )
@@ -16,7 +18,25 @@ func (v *server) wireOps() {
 	if !config.Loopback(c.OpsAddr) {
 		deps.Doors = v.doors
 	}
+	if !c.Roles.API && c.OpsAddr == c.Addr && !strings.HasSuffix(c.Addr, ":0") { // one listener is both
+		deps.Overview = v.overview()
+	}
 	v.ops = httpapi.NewServer("TIERQ_OPS_ADDR", c.OpsAddr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
+}
+
+// wireHealth serves the health of a process without the api role on TIERQ_ADDR, where an API would, and nothing else:
+// a container's check asks there, whatever the roles. Where other machines reach it, its probes may call it by any
+// name, and learn one word; the parts are for operators' keys.
+func (v *server) wireHealth() {
+	c := v.config
+	if c.Roles.API || c.OpsAddr == c.Addr && v.ops != nil && !strings.HasSuffix(c.Addr, ":0") {
+		return
+	}
+	deps := httpapi.Deps{Ready: v.ready, Overview: v.overview(), HealthOnly: true, Insecure: c.Insecure, TrustedProxies: c.Proxies(), Log: v.log}
+	if v.healthForOthers() {
+		deps.Doors, deps.Insecure, deps.OneWord = v.doors, true, true
+	}
+	v.health = httpapi.NewServer("TIERQ_ADDR", c.Addr, httpapi.NewHandler(deps), connectionLimits(c), v.log)
 }
 
 // connectionLimits are those of every listener.

@@ -60,13 +60,14 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
 	callers, key := server.callers()
-	writeBanner(o.Out, c, s, out, callers, key, address(server.http), address(server.ops), o.Version)
+	writeBanner(o.Out, c, s, out, callers, key, addresses{address(server.http), address(server.ops), address(server.health)}, o.Version)
 
 	var broken error
 	select {
 	case <-ctx.Done():
 	case broken = <-failed(server.http):
 	case broken = <-failed(server.ops):
+	case broken = <-failed(server.health):
 	}
 	if broken != nil {
 		o.Log.Error("an HTTP server ended by itself", "err", broken)

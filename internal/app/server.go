@@ -53,6 +53,7 @@ type server struct {
 	hub     *events.Hub
 	http    *httpapi.Server // nil without the api role, as is door
 	door    *door
+	health  *httpapi.Server // nil with the api role, which serves the same on that address
 	ops     *httpapi.Server // nil without an address of its own
 
 	keyring *auth.Keyring
@@ -113,6 +114,9 @@ func (v *server) order() {
 	}
 	if v.ops != nil {
 		add("ops http", 2*time.Second, v.ops) // it answers until the end
+	}
+	if v.health != nil {
+		add("health http", 2*time.Second, v.health) // so does it
 	}
 	add("pulse", 3*time.Second, v.pulse)
 	add("gate", 2*time.Second, v.gate)
@@ -183,6 +187,12 @@ func (v *server) prepare(ctx context.Context) error {
 		if err := s.Bind(ctx); err != nil {
 			return err
 		}
+	}
+	if v.health == nil {
+		return nil
+	}
+	if err := v.health.Bind(ctx); err != nil {
+		return fmt.Errorf("%w (every process serves its health there, whatever its roles)", err)
 	}
 	return nil
 }

@@ -111,6 +111,7 @@ func (v *server) wireWork() {
 		v.wireAPI()
 	}
 	v.wireOps()
+	v.wireHealth()
 }
 
 func (v *server) wireAPI() {

@@ -7,9 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Everything that lists dead letters walks the index failed_jobs_open, or that of its scope (failed_jobs_owner_open, failed_jobs_trace_open), newest
-// discarded first, and asks for the rest only of those that it shows. @from and @at bound the walk; the rest of the first line is the exact place within one
-// moment.
+// Everything that lists dead letters walks the index failed_jobs_open, or that of its scope (failed_jobs_owner_open,
+// failed_jobs_trace_open), newest discarded first, and asks for the rest only of those that it shows. @from and @at
+// bound the walk; the rest of the first line is the exact place within one moment.
 const (
 	openDead   = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND generation < @generation)"
 	deadFilter = " AND (@tier = '' OR tier = @tier) AND (@type = '' OR type = @type) AND (@cause = '' OR failure_cause = @cause)"

@@ -13,10 +13,11 @@ const window = 5000
 // maxPage bounds what a page holds, whatever was asked for.
 const maxPage = 1000
 
-// A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that picks keys and reads
-// the rest only for these; a filter that is empty takes all, so that the statement is the same for every filter and prepared once.
-// Jobs that failed are looked for among the dead letters alone, where they are not one in a thousand. The jobs of one owner, and those of one trace,
-// have indexes of their own, and the window is of theirs: see scope.
+// A job's ids are in the order of submits, so that the primary keys serve the lists. A page is one statement that
+// picks keys and reads the rest only for these; a filter that is empty takes all, so that the statement is the same
+// for every filter and prepared once. Jobs that failed are looked for among the dead letters alone, where they are
+// not one in a thousand. The jobs of one owner, and those of one trace, have indexes of their own, and the window is
+// of theirs: see scope.
 var (
 	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
 	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}

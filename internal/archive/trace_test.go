@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The jobs of one trace among five thousand others, and the oldest of all: every list finds them at once, although a page looks at no more
-// than five thousand rows. The other filters, and the owner's, hold beside the trace.
+// The jobs of one trace among five thousand others, and the oldest of all: every list finds them at once, although a
+// page looks at no more than five thousand rows. The other filters, and the owner's, hold beside the trace.
 func TestListsOfOneTrace(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})

@@ -15,7 +15,7 @@ import (
 // Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why bound
 // it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
-	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on; beyond loopback only where API keys were made, or with TIERQ_INSECURE=on"`
+	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, another one for each process of a host: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`
 	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /debug/pprof, /livez and /readyz only, in processes of any role; beyond loopback it wants an operator's key; unset: none, and the API serves them"`
 	RedisURL string `env:"REDIS_URL" secret:"yes" doc:"redis://, rediss:// or unix:// URL; unset together with MYSQL_DSN: embedded mode"`
 	MySQLDSN string `env:"MYSQL_DSN" secret:"yes" doc:"user:password@tcp(host:3306)/database; unset together with REDIS_URL: embedded mode"`

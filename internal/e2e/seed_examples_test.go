@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// seedExample is a request that a seed document shows. excerpt names the file in testdata/seeds with the document's own bytes: path and body are
-// in it as they are here. A body that the document only describes is marked described.
+// seedExample is a request that a seed document shows. excerpt names the file in testdata/seeds with the document's
+// own bytes: path and body are in it as they are here. A body that the document only describes is marked described.
 type seedExample struct {
 	excerpt, method, path, body string
 
@@ -23,8 +23,8 @@ type seedExample struct {
 	about     string // what {jobId} or {id} stands for: "submitted", "dead", "waiting"; the document's own words say which
 }
 
-// The requests of the five documents, in their order. The third seed (003) has none: it is an article about Java interfaces. 201 of the first one
-// is 202 here: docs/SEEDS.md.
+// The requests of the five documents, in their order. The third seed (003) has none: it is an article about Java
+// interfaces. 201 of the first one is 202 here: docs/SEEDS.md.
 var seedExamples = []seedExample{
 	{excerpt: "000-submit.txt", method: "POST", path: "/jobs", status: 202,
 		body: `{"type": "EMAIL", "payload": {"to": "user@example.com", "subject": "Welcome"}}`},
@@ -60,7 +60,8 @@ var seedExamples = []seedExample{
 	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
 }
 
-// Every request that the seed documents show is answered with the status that docs/SEEDS.md says, sent as it stands there.
+// Every request that the seed documents show is answered with the status that docs/SEEDS.md says, sent as it stands
+// there.
 func TestSeedExamples(t *testing.T) {
 	t.Parallel()
 	houses(t, func(t *testing.T, h house) {

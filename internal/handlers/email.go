@@ -36,7 +36,8 @@ type Delivery struct {
 	Accepted  []string
 }
 
-// Email is the payload of a SEND_EMAIL job, also known as EMAIL. A mail may be its subject alone: Body and HTML may both be empty.
+// Email is the payload of a SEND_EMAIL job, also known as EMAIL. A mail may be its subject alone: Body and HTML may
+// both be empty.
 type Email struct {
 	To      Recipients `json:"to"`
 	Subject string     `json:"subject"`

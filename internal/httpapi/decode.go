@@ -25,8 +25,8 @@ type asked struct {
 	*spelling
 }
 
-// spelling is how one endpoint calls what others call otherwise. clamps says that this endpoint lowers retries above the tier's bound, and says so in
-// its answer, where the others refuse them.
+// spelling is how one endpoint calls what others call otherwise. clamps says that this endpoint lowers retries above
+// the tier's bound, and says so in its answer, where the others refuse them.
 type spelling struct {
 	typ, maxRetries string
 	clamps          bool

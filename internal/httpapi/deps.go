@@ -158,9 +158,12 @@ type Deps struct {
 	Pages []Page
 	Live  http.Handler
 	Lost  http.Handler // answers a browser that looks for a page where there is none; nil = as anybody else is answered
-	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, for a listener beside the API's: it needs Ready and nothing else.
+	// HealthOnly serves /livez, /readyz, Metrics and Extra alone, and /actuator/health if there is an Overview: for a
+	// listener beside the API's, or of a process without the api role. It needs Ready and nothing else.
 	HealthOnly bool
-	Extra      []Route // more addresses, with the same headers, the same containment of panics, and a Permission each
+	// OneWord lets health answer one word to everybody but operators, also while there are no keys.
+	OneWord bool
+	Extra   []Route // more addresses, with the same headers, the same containment of panics, and a Permission each
 
 	PayloadLimit int // bytes of one payload; 64 KiB if not positive
 	Requests     int // under way at once, each connection brings as many as it likes; unbounded if not positive

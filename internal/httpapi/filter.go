@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// statuses are the words a filter takes for a status: ours, and those of the other seeds. FAILED of seed 001, a job that failed and is tried again,
-// is not among them: that is retrying here. FAILED is what every answer calls FAILED.
+// statuses are the words a filter takes for a status: ours, and those of the other seeds. FAILED of seed 001, a job
+// that failed and is tried again, is not among them: that is retrying here. FAILED is what every answer calls FAILED.
 var statuses = map[string]job.Status{
 	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed, "FAILED": job.Failed,
 	"CANCELLED": job.Cancelled,

@@ -83,7 +83,8 @@ func serving(h http.Handler) func(*gin.Context) error {
 func (a *api) routes() []route {
 	var all []route
 	add := func(method, path string, p Permission, serve func(*gin.Context) error) {
-		all = append(all, route{method, path, p, serve, path == "/livez" || path == "/readyz"})
+		health := path == "/livez" || path == "/readyz" || path == "/actuator/health" && a.Overview != nil
+		all = append(all, route{method, path, p, serve, health})
 	}
 	get := func(path string, p Permission, serve func(*gin.Context) error) {
 		add(http.MethodGet, path, p, serve)

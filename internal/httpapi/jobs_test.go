@@ -250,8 +250,8 @@ func TestList_BadInput(t *testing.T) {
 	}
 }
 
-// POST /api/jobs lowers retries above the tier's bound and says so; other addresses refuse them. A submit that is sent again is answered with what
-// its job has, whatever the plan says by then.
+// POST /api/jobs lowers retries above the tier's bound and says so; other addresses refuse them. A submit that is
+// sent again is answered with what its job has, whatever the plan says by then.
 func TestAPIJobs_RetriesAreLowered(t *testing.T) {
 	t.Attr("proves", "S4-N7")
 	const accepted = `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"`

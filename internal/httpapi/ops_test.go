@@ -162,3 +162,44 @@ func TestOps_ALongProfile(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 }
+
+// A process without the api role serves its health where an API would, and nothing else. Where other machines reach
+// that address it tells strangers one word, whatever they call it, and operators the parts.
+func TestHealthListener(t *testing.T) {
+	t.Attr("proves", "S4-E6")
+	r := newRooms(t)
+	r.ready.Checks = []Check{{Name: "sql", Status: "UP"}}
+	onLoopback := NewHandler(Deps{Ready: r, Overview: r, HealthOnly: true})
+	open := NewHandler(Deps{Ready: r, Overview: r, HealthOnly: true, Insecure: true, OneWord: true})
+	withKeys := NewHandler(Deps{Ready: r, Overview: r, HealthOnly: true, Insecure: true, OneWord: true, Doors: byRole{}})
+	for name, c := range map[string]struct {
+		h     http.Handler
+		role  string
+		parts bool
+	}{
+		"on loopback": {onLoopback, "", true}, "a stranger, no keys": {open, "", false}, "a stranger": {withKeys, "", false},
+		"a submitter": {withKeys, "submit", false}, "a reader": {withKeys, "read-only", true}, "an admin": {withKeys, "admin", true},
+	} {
+		for path, part := range map[string]string{"/livez": "", "/readyz?verbose": `"checks"`, "/actuator/health": `"components"`} {
+			rec := ask(c.h, path, c.role)
+			if shows := part != "" && strings.Contains(rec.Body.String(), part); rec.Code != 200 || shows != (c.parts && part != "") {
+				t.Errorf("%s, %s: %d %s", name, path, rec.Code, rec.Body)
+			}
+		}
+		for _, path := range []string{"/metrics", aList, "/api/stats", "/api/jobs", "/result/poll", "/docs", "/"} {
+			if rec := ask(c.h, path, c.role); rec.Code != http.StatusNotFound {
+				t.Errorf("%s, %s: %d", name, path, rec.Code)
+			}
+		}
+	}
+	probe := httptest.NewRequest("GET", "http://10.1.2.3:8080/readyz", nil)
+	for h, want := range map[http.Handler]int{open: 200, withKeys: 200, onLoopback: 403} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, probe); w.Code != want {
+			t.Errorf("by another name: %d, want %d", w.Code, want)
+		}
+	}
+	if rec := ask(NewHandler(Deps{Ready: r, HealthOnly: true}), "/actuator/health", ""); rec.Code != http.StatusNotFound {
+		t.Errorf("on the metrics' listener: %d", rec.Code)
+	}
+}

@@ -104,7 +104,7 @@ func (a *api) still(r *http.Request, was *job.Caller) bool {
 // holder learns the word.
 func (a *api) insider(r *http.Request) bool {
 	if a.open() {
-		return true
+		return !a.OneWord
 	}
 	if len(a.shown(r)) == 0 {
 		return false

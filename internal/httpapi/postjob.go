@@ -25,7 +25,8 @@ func (a *api) postJob(c *gin.Context) error {
 	})
 }
 
-// apiAccepted is the 202 of POST /api/jobs. MaxRetries and Warnings are there if the job has fewer retries than it was asked with.
+// apiAccepted is the 202 of POST /api/jobs. MaxRetries and Warnings are there if the job has fewer retries than it
+// was asked with.
 type apiAccepted struct {
 	JobID      job.ID       `json:"jobId"`
 	TraceID    string       `json:"traceId"`
@@ -33,8 +34,8 @@ type apiAccepted struct {
 	Warnings   []fieldError `json:"warnings,omitempty"`
 }
 
-// postAPIJob is POST /api/jobs, JobWeaver's. Its callers do not choose a tier, and so cannot know the bound on retries: more than the tier's are
-// lowered to it, and the answer says so.
+// postAPIJob is POST /api/jobs, JobWeaver's. Its callers do not choose a tier, and so cannot know the bound on
+// retries: more than the tier's are lowered to it, and the answer says so.
 func (a *api) postAPIJob(c *gin.Context) error {
 	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {
 		body := &apiAccepted{JobID: r.ID, TraceID: r.trace}
