@@ -141,7 +141,7 @@ func TestImageContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".env", ".git", "data", "bin"} {
+	for _, name := range []string{".env", ".git", "data", "bin", "dist"} {
 		if !strings.Contains("\n"+string(ignored), "\n"+name+"\n") {
 			t.Errorf(".dockerignore lacks %s", name)
 		}
