@@ -24,7 +24,7 @@ TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)'
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
 TESTS := { bad=0; $(if $(OURS),go $(TEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
-.PHONY: help run build test long bench chaos attack fuzz pictures lint vuln release tidy fmt clean
+.PHONY: help run build test long bench chaos attack fuzz pictures lint vuln release weights tidy fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -81,6 +81,9 @@ vuln: ## look for known holes that the code reaches (govulncheck); says so where
 
 release: ## build static binaries for linux, macOS and Windows with checksums and lists of their parts into ./dist; VERSION=v0.1.0
 	go run ./internal/release/run -version "$(VERSION)"
+
+weights: ## measure what each library costs, into docs/DEPENDENCIES.md
+	go run ./internal/release/weights
 
 tidy: ## go mod tidy, also while this version of the client is published nowhere
 	mkdir -p bin && cp go.mod bin/tidy.mod && cp go.sum bin/tidy.sum
