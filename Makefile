@@ -2,8 +2,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. bench is a module of its own, so that what it
-# compares tierq with is no dependency of tierq; PKG=./bench is its tests.
+# PKG=./internal/queue runs the tests of some packages only; RUN=TestClaim, with it, of some tests only. client is a module of its own, so that whoever
+# imports it gets no requirement with it; go.work joins it to this one. bench is another, so that what it compares tierq with is no dependency of
+# tierq; PKG=./bench is its tests.
 PKG ?= ./...
 RUN ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -20,12 +21,12 @@ PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
-OURS := $(filter-out ./bench ./bench/...,$(PKG))
+OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
 # What takes longest begins first: its outages are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),./internal/e2e ./internal/e2e/face)
 TESTS := { bad=0; $(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
 
-.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln fmt clean
+.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release weights tidy fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -70,19 +71,37 @@ pictures: ## take the README's pictures of the pages again, from real runs, into
 lint: ## check format, vet, the linters of .golangci.yml, and that the downloaded libraries are those of go.sum
 	@unformatted="$$(find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt -l)"; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
-	go mod verify
+	mkdir -p bin && cp go.mod bin/verify.mod && cp go.sum bin/verify.sum
+	go mod edit -replace=github.com/tierq/tierq/client=./client bin/verify.mod
+	GOWORK=off go mod verify -modfile=bin/verify.mod
 	go -C bench mod verify
-	go vet ./...
+	go vet ./... ./client/...
 	go -C bench vet ./...
 	$(GOLANGCI) run
+	cd client && $(GOLANGCI) run
 	cd bench && $(GOLANGCI) run
 
 vuln: ## look for known holes that the code reaches (govulncheck); says so where its database cannot be reached
 	.ci/vuln
 
+release: ## build static binaries for linux, macOS and Windows with checksums and lists of their parts into ./dist; VERSION=v0.1.0
+	go run ./internal/release/run -version "$(VERSION)"
+
+weights: ## measure what each library costs, into docs/DEPENDENCIES.md
+	go run ./internal/release/weights
+
+tidy: ## go mod tidy, also while this version of the client is published nowhere
+	mkdir -p bin && cp go.mod bin/tidy.mod && cp go.sum bin/tidy.sum
+	go mod edit -replace=github.com/tierq/tierq/client=./client bin/tidy.mod
+	GOWORK=off go mod tidy -modfile=bin/tidy.mod
+	go mod edit -dropreplace=github.com/tierq/tierq/client bin/tidy.mod
+	cp bin/tidy.mod go.mod && cp bin/tidy.sum go.sum
+	go -C client mod tidy
+	go -C bench mod tidy
+
 fmt: ## format the code
 	gofmt -w $$(find . -name '*.go' -not -path './.*')
 
 clean: ## remove what was built; ./data stays
-	rm -rf bin
+	rm -rf bin dist
 	go clean -testcache

@@ -2,7 +2,10 @@ module github.com/tierq/tierq/bench
 
 go 1.26.0
 
-replace github.com/tierq/tierq => ../
+replace (
+	github.com/tierq/tierq => ../
+	github.com/tierq/tierq/client => ../client
+)
 
 require (
 	github.com/go-sql-driver/mysql v1.10.1
@@ -75,6 +78,7 @@ require (
 	github.com/tidwall/match v1.2.0 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
+	github.com/tierq/tierq/client v0.1.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/wneessen/go-mail v0.8.1 // indirect

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tierq/tierq/client/internal/fake"
+	"github.com/tierq/tierq/client/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const unknownID = "019de340-01fe-7a58-be69-ffffffffffff"
 

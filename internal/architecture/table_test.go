@@ -135,7 +135,8 @@ var table = []room{
 	{dir: "internal/fuzz", testOnly: true},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
-	{dir: "internal/packaging", inTests: []string{"internal/config", compose}},
+	{dir: "internal/packaging", inTests: []string{"internal/config", "internal/release", compose}},
+	{dir: "internal/release", testOnly: true},
 	{
 		dir: "bench", testOnly: true,
 		// A module of its own: what tierq is compared with is no dependency of tierq.

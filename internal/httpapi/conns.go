@@ -234,11 +234,11 @@ func (c *seated) Close() error {
 // scarce says whether the process may open too few files for so many connections, and how many it may. net/http needs none of its own; the
 // stores, the listeners and the files of jobs do.
 func scarce(connections int) (files uint64, tooFew bool) {
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+	files, known := fileLimit()
+	if !known {
 		return 0, false
 	}
-	return l.Max, l.Max < uint64(connections)+otherFiles
+	return files, files < uint64(connections)+otherFiles
 }
 
 // otherFiles are what a process opens beside its connections.

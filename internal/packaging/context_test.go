@@ -55,6 +55,11 @@ func TestBuildContextIsWhole(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{"go.mod", "go.sum", "go.work", "client/go.mod"} {
+		if ignored(string(rules), name) {
+			t.Errorf("%s is left out of the image's build: it says which modules are built", name)
+		}
+	}
 	if files < 100 {
 		t.Errorf("only %d files were looked at", files)
 	}

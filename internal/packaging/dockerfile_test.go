@@ -100,13 +100,26 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
+// mounts are what BuildKit takes of an instruction before the shell sees it.
+var mounts = regexp.MustCompile(`--mount=\S+ `)
+
 // The very command of the Dockerfile makes a binary that needs nothing of the image it runs in.
 func TestImageBinaryIsStatic(t *testing.T) {
 	build := find(t, dockerfile(t)[0], "RUN", "go build")
 	binary := filepath.Join(t.TempDir(), "tierq")
-	command := strings.Replace(build, "-o /out/tierq", "-o "+binary, 1)
-	if command == build {
+	command := strings.Replace(mounts.ReplaceAllString(build, ""), "-o /out/tierq", "-o "+binary, 1)
+	if !strings.Contains(command, binary) {
 		t.Fatalf("the build has no -o /out/tierq: %s", build)
+	}
+	for _, flag := range []string{"CGO_ENABLED=0 ", " -trimpath ", " -tags=nomsgpack "} { // the Makefile's
+		if !strings.Contains(command, flag) {
+			t.Errorf("the build lacks %s: %s", flag, build)
+		}
+	}
+	for _, cache := range []string{"/go/pkg/mod", "/root/.cache/go-build"} {
+		if !strings.Contains(build, "--mount=type=cache,target="+cache+" ") {
+			t.Errorf("the build does not keep %s: %s", cache, build)
+		}
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Dir = root
@@ -143,7 +156,7 @@ func TestImageContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{".env", ".git", "data", "bin"} {
+	for _, name := range []string{".env", ".git", "data", "bin", "dist"} {
 		if !strings.Contains("\n"+string(ignored), "\n"+name+"\n") {
 			t.Errorf(".dockerignore lacks %s", name)
 		}

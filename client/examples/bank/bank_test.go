@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tierq/tierq/client"
 	"github.com/tierq/tierq/client/internal/fake"
+	"github.com/tierq/tierq/client/internal/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // open is a bank with a server of jobs behind it.
 func open(t *testing.T) (*fake.Server, *bank) {

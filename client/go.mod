@@ -1,0 +1,3 @@
+module github.com/tierq/tierq/client
+
+go 1.26.0

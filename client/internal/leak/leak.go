@@ -1,0 +1,60 @@
+// Package leak fails a test binary that leaves goroutines behind. It is for tests only, and here because the client's module has no
+// requirements, not even for its tests: whoever requires the module would have them in its graph.
+package leak
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long goroutines that are ending have for it.
+const patience = 10 * time.Second
+
+// Main runs the tests of a package and ends the process. It is for TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if left := Wait(patience); code == 0 && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "%d goroutines are left:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// Wait waits until nobody but the caller runs, or for so long, and returns the stacks of those that are left.
+func Wait(most time.Duration) []string {
+	end := time.After(most)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left := others()
+		if len(left) == 0 {
+			return nil
+		}
+		select {
+		case <-end:
+			return left
+		case <-tick.C:
+		}
+	}
+}
+
+// others are the stacks of all goroutines but this one and those of testing and the runtime.
+func others() (left []string) {
+	text := make([]byte, 1<<20)
+	text = text[:runtime.Stack(text, true)]
+	for n, stack := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
+		_, below, _ := strings.Cut(stack, "\n")
+		ours := n > 0 // the caller's own comes first
+		for _, known := range []string{"testing.", "runtime.", "os/signal."} {
+			ours = ours && !strings.HasPrefix(below, known)
+		}
+		if ours {
+			left = append(left, stack)
+		}
+	}
+	return left
+}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package httpapi
+
+// fileLimit is not known where the system has no such limit (Windows).
+func fileLimit() (files uint64, known bool) { return 0, false }

@@ -1,0 +1,14 @@
+//go:build unix
+
+package httpapi
+
+import "syscall"
+
+// fileLimit is how many files the process may open.
+func fileLimit() (files uint64, known bool) {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 0, false
+	}
+	return l.Max, true
+}

@@ -1,0 +1,40 @@
+//go:build long
+
+package packaging
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/release"
+)
+
+const installed = "v1.98.7"
+
+// `go install github.com/tierq/tierq/cmd/tierq@version` works from a module proxy that has the two modules of this checkout, though go.work is
+// part of it, and the binary says which version it is.
+func TestGoInstall(t *testing.T) {
+	t.Parallel()
+	proxy, bin := t.TempDir(), t.TempDir()
+	if err := release.PutModule(proxy, root, server, installed); err != nil {
+		t.Fatal(err)
+	}
+	if err := release.PutModule(proxy, root+"/client", sdk, requiredClient(t)); err != nil {
+		t.Fatal(err)
+	}
+	known := strings.Fields(mustGo(t, root, nil, "env", "GOMODCACHE", "GOPROXY"))
+	if len(known) != 2 {
+		t.Fatalf("%q", known)
+	}
+	environ := []string{
+		"GOPROXY=file://" + proxy + ",file://" + filepath.Join(known[0], "cache", "download") + "," + known[1],
+		"GOSUMDB=off", "GOMODCACHE=" + t.TempDir(), "GOBIN=" + bin,
+	}
+	mustGo(t, t.TempDir(), environ, "install", server+"/cmd/tierq@"+installed)
+	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tierq"), "version", "--client").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "tierq "+installed+" (go") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
