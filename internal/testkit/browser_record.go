@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/inspector"
@@ -38,32 +40,38 @@ func (tab *Tab) Problems() []string {
 }
 
 // Allow says which problems are not to fail the test: those that contain one of these texts, before or after the call.
-func (tab *Tab) Allow(parts ...string) {
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	tab.record.allowed = append(tab.record.allowed, parts...)
+func (tab *Tab) Allow(parts ...string) { tab.record.allow(parts) }
+
+func (r *record) allow(parts []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.allowed = append(r.allowed, parts...)
 }
 
 // Requests are the addresses that the page has asked for since Open or Reload, in their order.
 func (tab *Tab) Requests() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil)
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	return slices.Clone(tab.record.asked)
+	return tab.record.requests()
+}
+
+func (r *record) requests() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.asked)
 }
 
 // judge fails the test for every problem that was not allowed.
-func (tab *Tab) judge() {
-	tab.t.Helper()
+func (r *record) judge(t testing.TB, tab steps) {
+	t.Helper()
 	if err := tab.eval("0", nil); err != nil {
-		tab.t.Errorf("the tab does not answer at its end: %v", err)
+		t.Errorf("the tab does not answer at its end: %v", err)
 	}
-	tab.record.mu.Lock()
-	defer tab.record.mu.Unlock()
-	for _, p := range tab.record.problems {
-		if !slices.ContainsFunc(tab.record.allowed, func(part string) bool { return strings.Contains(p, part) }) {
-			tab.t.Error(p)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.problems {
+		if !slices.ContainsFunc(r.allowed, func(part string) bool { return strings.Contains(p, part) }) {
+			t.Error(p)
 		}
 	}
 }
@@ -119,21 +127,31 @@ func (r *record) hear(event any) {
 		r.logged(e.Entry, add)
 	case *network.EventRequestWillBeSent:
 		r.address[e.RequestID] = e.Request.URL
-		r.asked = append(r.asked, e.Request.URL)
+		if !favicon(e.Request.URL) {
+			r.asked = append(r.asked, e.Request.URL)
+		}
 	case *network.EventResponseReceived:
-		if e.Response.Status >= 400 {
+		if e.Response.Status >= 400 && !favicon(e.Response.URL) {
 			add("request", "%s: %d %s", e.Response.URL, e.Response.Status, e.Response.StatusText)
 		}
 	case *network.EventLoadingFinished:
 		delete(r.address, e.RequestID)
 	case *network.EventLoadingFailed:
-		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" { // the page left, or changed its mind
+		left := e.Canceled || e.ErrorText == "net::ERR_ABORTED" // the page, or it changed its mind
+		if !left && !favicon(r.address[e.RequestID]) {
 			add("request", "%s: %s %s", r.address[e.RequestID], e.ErrorText, e.BlockedReason)
 		}
 		delete(r.address, e.RequestID)
 	case *inspector.EventTargetCrashed:
 		add("crash", "the page's process died")
 	}
+}
+
+// favicon says whether the browser asks for an icon on its own account. It does so some time after a page has loaded
+// that names none, such as an answer in plain text: neither what it asks nor what it is answered is the page's.
+func favicon(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Path == "/favicon.ico"
 }
 
 // logged hears the browser's own log; of requests the network's events tell more.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,8 @@ type Tab struct {
 	t      testing.TB
 	ctx    context.Context
 	record *record
+
+	scriptless bool // the pages' scripts do not run
 }
 
 // Tab opens a tab that shares nothing with any other.
@@ -43,7 +46,7 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 	ctx, cancel := chromedp.NewContext(parent, options...)
 	tab := &Tab{t: t, ctx: ctx, record: newRecord()}
 	t.Cleanup(func() {
-		tab.judge()
+		tab.record.judge(t, tab)
 		cancel()
 	})
 	if err := chromedp.Listen(ctx, tab.record.hear); err != nil { // opens it; without a bound, for the bound would end the tab with it
@@ -90,17 +93,33 @@ func (tab *Tab) URL() string {
 	return url
 }
 
-// Click waits until the element is to be seen, and clicks it with the mouse. If the page puts another in its place meanwhile, it clicks that one.
+// Click waits until the element is to be seen and nothing covers it, and clicks it with the mouse. If the page puts
+// another in its place meanwhile, it clicks that one.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
-	var err error
-	every(browserBound, func() bool {
-		err = tab.try(chromedp.Click(chromedp.CSS(selector)))
-		return err == nil || !strings.Contains(err.Error(), "Could not find node") // so it is called before the mouse moves
-	})
-	if err != nil {
+	if err := click(tab, selector, !tab.scriptless); err != nil {
 		tab.t.Fatalf("click %s: %v\n%s", selector, err, tab.around())
 	}
+}
+
+// press does not wait for the first event's answer before it sends the second: the page has no time between them.
+func (tab *Tab) press(x, y float64) error {
+	send := func(kind input.DispatchMouseEventType) error {
+		return tab.try(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+				Type: kind, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1,
+			})
+			return chromedp.Void{}, err
+		})
+	}
+	begun, pressed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		close(begun)
+		pressed <- send(chromedp.MousePressed)
+	}()
+	<-begun
+	released := send(chromedp.MouseReleased) // if it overtakes the other, nothing is clicked, and click sees that
+	return errors.Join(<-pressed, released)
 }
 
 // Type puts text where the element's was, as if it were pasted.
@@ -128,7 +147,7 @@ func (tab *Tab) Press(keys string) {
 // Text is the element's text as it is to be seen. The element must be there.
 func (tab *Tab) Text(selector string) string {
 	tab.t.Helper()
-	text, err := tab.text(selector)
+	text, err := textOf(tab, selector)
 	if err != nil {
 		tab.t.Fatalf("the text of %s: %v\n%s", selector, err, tab.around())
 	}
@@ -138,29 +157,7 @@ func (tab *Tab) Text(selector string) string {
 // WaitText returns when the text of an element that the selector finds contains want. Within is a bound on being alive.
 func (tab *Tab) WaitText(selector, want string, within time.Duration) {
 	tab.t.Helper()
-	last := ""
-	met := every(within, func() bool {
-		text, err := tab.text(selector)
-		if last = text; err != nil { // not there yet, or the page is on its way to another
-			last = err.Error()
-		}
-		return err == nil && strings.Contains(text, want)
-	})
-	if !met {
-		tab.t.Fatalf("%s does not say %q within %v, but %q\n%s", selector, want, within, last, tab.around())
-	}
-}
-
-func (tab *Tab) text(selector string) (string, error) {
-	var found *string
-	err := tab.eval(fmt.Sprintf("(e => e.length ? e.map(x => x.innerText ?? x.textContent).join('\\n') : null)([...document.querySelectorAll(%q)])", selector), &found)
-	if err == nil && found == nil {
-		err = fmt.Errorf("nothing is %s", selector)
-	}
-	if err != nil {
-		return "", err
-	}
-	return *found, nil
+	waitText(tab.t, tab, selector, want, within)
 }
 
 // Eval puts what a JavaScript expression is, a promise's value if it is one, into what into points at, as JSON; nil = nobody wants it.
@@ -199,6 +196,7 @@ func (tab *Tab) View(width, height int, dark bool) {
 // Scripts says whether the scripts of the pages run that are opened from now on. Without them too the steps here do what they do.
 func (tab *Tab) Scripts(run bool) {
 	tab.t.Helper()
+	tab.scriptless = !run
 	tab.do("let scripts run or not", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
 		return chromedp.Void{}, err
@@ -247,15 +245,4 @@ func (tab *Tab) evalIn(world runtime.ExecutionContextID, expression string, into
 	return read(got.Result, into)
 }
 
-// around says where the tab is and what it shows, for error messages.
-func (tab *Tab) around() string {
-	var shown string
-	if err := tab.eval("location.href + '\\n' + (document.body?.innerText ?? '')", &shown); err != nil {
-		shown = err.Error()
-	}
-	const most = 2000
-	if len(shown) > most {
-		shown = shown[:most] + "..."
-	}
-	return "the tab is at " + shown + "\nits problems so far: " + fmt.Sprint(tab.record.all())
-}
+func (tab *Tab) around() string { return around(tab, tab.record) }
