@@ -55,6 +55,7 @@ const (
 	xterm      = "golang.org/x/term"
 	http2      = "golang.org/x/net/http2"
 	chromium   = "github.com/chromedp"
+	webSocket  = "golang.org/x/net/websocket"
 	netHTML    = "golang.org/x/net/html"
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
@@ -102,7 +103,7 @@ var table = []room{
 	{dir: "web", std: nil},
 	{dir: "docs", std: []string{"embed"}},
 
-	{dir: testkit, libs: []string{goRedis, mysql, chromium}, testOnly: true},
+	{dir: testkit, libs: []string{goRedis, mysql, chromium, webSocket}, testOnly: true},
 	{
 		dir: "internal/queue/queuetest", rooms: []string{job, "internal/queue", "lua", testkit},
 		libs: []string{goRedis, miniredis, "pgregory.net/rapid"}, testOnly: true,

@@ -104,6 +104,7 @@ func StopShared() {
 		shared.mariadb = nil
 	}
 	stopBrowser()
+	stopFirefox()
 	removeBinaries()
 }
 
