@@ -57,12 +57,14 @@ func (s *site) letters(r *receiver, tier string, many int) (ids []string) {
 // TestDead_Requeue clicks dead letters back to life: one, those that are ticked, and all that the filter takes, whose number is asked about.
 func TestDead_Requeue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8")
+	requeueTheDead(t, newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"), testkit.StartBrowser(t).Tab(t))
+}
+
+func requeueTheDead(t *testing.T, s *site, tab user) {
+	t.Helper()
 	r := newReceiver(t, "{}")
 	public, paid := s.letters(r, "public", 5), s.letters(r, "paid", 3)
 	r.takes.Store(true)
-	tab := testkit.StartBrowser(t).Tab(t)
-
 	tab.Open(s.base + "/dashboard/dead")
 	var export struct {
 		Type, Name string

@@ -8,18 +8,21 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
+func theme(tab user) (now string) {
+	tab.Eval("document.documentElement.dataset.theme ?? 'auto'", &now)
+	return now
+}
+
+// ground is the colour of the page's ground.
+func ground(tab user) (colour string) {
+	tab.Eval("getComputedStyle(document.documentElement).backgroundColor", &colour)
+	return colour
+}
+
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	tab := testkit.StartBrowser(t).Tab(t)
-	theme := func() (now string) {
-		tab.Eval("document.documentElement.dataset.theme ?? 'auto'", &now)
-		return now
-	}
-	ground := func() (colour string) {
-		tab.Eval("getComputedStyle(document.documentElement).backgroundColor", &colour)
-		return colour
-	}
 	focused := func() (what string) {
 		tab.Eval("document.activeElement.id", &what)
 		return what
@@ -30,10 +33,11 @@ func TestKeyboard(t *testing.T) {
 	tab.WaitText("#help[open]", "Keyboard", alive)
 	barriers(t, tab, "the help")
 	tab.Press("\x1b")
-	var open bool
-	if tab.Eval("document.getElementById('help').open", &open); open {
-		t.Error("Esc does not close the help")
-	}
+	testkit.Eventually(t, alive, "Esc closes the help", func() (bool, string) {
+		var open bool
+		tab.Eval("document.getElementById('help').open", &open)
+		return !open, "it is open"
+	})
 
 	for keys, path := range map[string]string{"gd": "/dashboard", "go": "/", "gs": "/submit", "gp": "/poll", "gj": "/dashboard/jobs", "gx": "/dashboard/dead"} {
 		tab.Open(s.base + "/about")
@@ -51,20 +55,27 @@ func TestKeyboard(t *testing.T) {
 	}
 	tab.Press("t?gd") // is text here
 	var typed string
-	if tab.Eval("document.getElementById('find').value", &typed); typed != "t?gd" || theme() != "auto" {
-		t.Errorf("typed is %q, the theme %s", typed, theme())
+	if tab.Eval("document.getElementById('find').value", &typed); typed != "t?gd" || theme(tab) != "auto" {
+		t.Errorf("typed is %q, the theme %s", typed, theme(tab))
 	}
 
+	themes(t, s, tab)
+}
+
+// themes presses the key that changes the theme, and looks at the ground that each has, also after the page was loaded
+// again.
+func themes(t *testing.T, s *site, tab user) {
+	t.Helper()
 	tab.Open(s.base + "/")
 	grounds := map[string]string{}
 	for range 3 {
 		tab.Press("t")
-		was := theme()
+		was := theme(tab)
 		tab.Reload()
-		if now := theme(); now != was || tab.Text("#theme-text") != was {
+		if now := theme(tab); now != was || tab.Text("#theme-text") != was {
 			t.Errorf("%s is %s after the page was loaded again, and the button says %s", was, now, tab.Text("#theme-text"))
 		}
-		grounds[was] = ground()
+		grounds[was] = ground(tab)
 	}
 	if len(grounds) != 3 || grounds["auto"] != grounds["light"] || grounds["dark"] == grounds["light"] {
 		t.Errorf("the themes are %v", grounds)

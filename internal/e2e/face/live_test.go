@@ -16,7 +16,7 @@ const (
 )
 
 // reads waits until an element says exactly this.
-func reads(t *testing.T, tab *testkit.Tab, selector, want string) {
+func reads(t *testing.T, tab user, selector, want string) {
 	t.Helper()
 	testkit.Eventually(t, alive, selector+" says "+want, func() (bool, string) {
 		got := tab.Text(selector)
@@ -25,9 +25,9 @@ func reads(t *testing.T, tab *testkit.Tab, selector, want string) {
 }
 
 // stays marks a page that must not be loaded anew; stayed looks.
-func stays(tab *testkit.Tab) { tab.Eval("globalThis.stayed = 1", nil) }
+func stays(tab user) { tab.Eval("globalThis.stayed = 1", nil) }
 
-func stayed(t *testing.T, tab *testkit.Tab) {
+func stayed(t *testing.T, tab user) {
 	t.Helper()
 	var there bool
 	if tab.Eval("globalThis.stayed === 1", &there); !there {
@@ -38,9 +38,13 @@ func stayed(t *testing.T, tab *testkit.Tab) {
 // TestDashboard_Live_S4_W1 looks at numbers, rows and countdowns that move by themselves, and stand still while somebody wants them to.
 func TestDashboard_Live_S4_W1(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 3600000})
 	tab := testkit.StartBrowser(t).Tab(t)
+	dashboardLive(t, newSite(t), tab, func() user { return tab.Beside(t) })
+}
+
+func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
+	t.Helper()
+	s.tune("PAID", map[string]any{"maxProcessingTimeMs": 3600000})
 	tab.Open(s.base + "/dashboard")
 	reads(t, tab, "#live-text", "live")
 	tab.WaitText("#leases-none", "Nothing runs", alive)
@@ -68,7 +72,7 @@ func TestDashboard_Live_S4_W1(t *testing.T) {
 	}
 
 	// What another tab of this browser hears, this one would have heard as well.
-	beside := tab.Beside(t)
+	beside := another()
 	beside.Open(s.base + "/dashboard")
 	reads(t, beside, "#live-text", "live")
 	public, waiting := fmt.Sprintf(ready, "PUBLIC"), 0

@@ -3,6 +3,7 @@ package face
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"maps"
 	"net/http"
@@ -16,7 +17,17 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
+// atOnce is how many tests have tabs at the same time. Most of the time they wait for what pages show by themselves, so
+// they are more than the cores of a small machine; on a large one the packages beside want theirs.
+const atOnce = "4"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
+	os.Exit(testkit.Main(m).Run())
+}
 
 // alive is how long anything may take: a bound on being alive, not on being quick.
 const alive = 30 * time.Second
@@ -51,17 +62,17 @@ func newKeyedSite(t testing.TB, env ...string) *site {
 	return s
 }
 
-// external is a server with its stores: a Redis and a MariaDB of its own, which a test may stop (Kill, Freeze) and start (Restart, Thaw).
+// external is a server with its stores: a Redis of its own, which a test may stop (Kill, Freeze) and start (Restart,
+// Thaw), and a database on the MariaDB that all tests share.
 type external struct {
 	*site
-	redis   *testkit.Redis
-	mariadb *testkit.MariaDB
+	redis *testkit.Redis
 }
 
 func newExternal(t testing.TB, env ...string) *external {
 	t.Helper()
-	e := &external{redis: testkit.NewRedis(t), mariadb: testkit.NewMariaDB(t)}
-	e.site = newSite(t, append(env, "REDIS_URL="+e.redis.URL(), "MYSQL_DSN="+e.mariadb.NewDatabase(t))...)
+	e := &external{redis: testkit.NewRedis(t)}
+	e.site = newSite(t, append(env, "REDIS_URL="+e.redis.URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t))...)
 	return e
 }
 
@@ -186,9 +197,25 @@ func (s *site) tune(tier string, fields map[string]any) {
 }
 
 // login shows the key on /login.
-func login(tab *testkit.Tab, s *site, key string) {
+func login(tab user, s *site, key string) {
 	tab.Open(s.base + "/login")
 	tab.Type("input[name=key]", key)
 	tab.Press("\r")
 	tab.WaitText(".who-name", "", alive)
+}
+
+// user is somebody with a browser: a testkit.Tab has Chromium, a testkit.FirefoxTab Firefox. What both do is told once,
+// as a story.
+type user interface {
+	Open(url string)
+	Reload()
+	URL() string
+	Click(selector string)
+	Type(selector, text string)
+	Press(keys string)
+	Text(selector string) string
+	WaitText(selector, want string, within time.Duration)
+	Eval(expression string, into any)
+	View(width, height int, dark bool)
+	Allow(parts ...string)
 }

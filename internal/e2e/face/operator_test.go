@@ -261,9 +261,12 @@ func firsts(r *regexp.Regexp, text string) (list []string) {
 // logged in. Who is turned away comes back too.
 func TestLogin_Back(t *testing.T) {
 	t.Parallel()
-	s := newKeyedSite(t)
+	loginAndBack(t, newKeyedSite(t), testkit.StartBrowser(t).Tab(t))
+}
+
+func loginAndBack(t *testing.T, s *site, tab user) {
+	t.Helper()
 	id := s.submit("paid", "")
-	tab := testkit.StartBrowser(t).Tab(t)
 	for at, page := range map[string]struct{ shows, says string }{
 		"/submit?tier=UNPAID&type=SEND_EMAIL&note=//a%5Cb": {"h1", "Submit a job"},
 		"/poll?jobId=" + id: {"#job-id", id},

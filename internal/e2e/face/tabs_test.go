@@ -65,8 +65,6 @@ func busy(t *testing.T) *site {
 	return s
 }
 
-const manyTabs = 20
-
 // lookAt is what the nth tab shows: all that have the stream, mostly the one that takes the browser less work.
 func lookAt(n int) string {
 	if n%5 == 0 {
@@ -76,20 +74,25 @@ func lookAt(n int) string {
 }
 
 // TestTabs_ShareOneStream opens more dashboards in one browser than HTTP/1.1 has connections: all of them are live.
-func TestTabs_ShareOneStream(t *testing.T) { // alone: so many tabs take the machine
-	s := busy(t)
-	c := count(t, s)
+func TestTabs_ShareOneStream(t *testing.T) {
+	unlessTheyTakeTheMachine(t)
 	tab := testkit.StartBrowser(t).Tab(t)
-	tabs := []*testkit.Tab{tab}
+	shareOneStream(t, busy(t), tab, func() user { return tab.Beside(t) }, manyTabs)
+}
+
+func shareOneStream(t *testing.T, s *site, tab user, another func() user, many int) {
+	t.Helper()
+	c := count(t, s)
+	tabs := []user{tab}
 	tab.Open(c.base + "/dashboard")
-	for len(tabs) < manyTabs {
-		beside := tab.Beside(t)
+	for len(tabs) < many {
+		beside := another()
 		beside.Open(c.base + lookAt(len(tabs)))
 		tabs = append(tabs, beside)
 	}
 	allMove(t, s, 1, tabs)
 	if now, ever := c.live.Load(), c.all.Load(); now != 1 || ever != 1 {
-		t.Errorf("%d tabs have %d streams, and had %d", manyTabs, now, ever)
+		t.Errorf("%d tabs have %d streams, and had %d", many, now, ever)
 	}
 	// Who opened the stream leaves, the others go on; the last one ends it.
 	tab.Open(c.base + "/livez")
@@ -103,24 +106,32 @@ func TestTabs_ShareOneStream(t *testing.T) { // alone: so many tabs take the mac
 	testkit.Eventually(t, alive, "nobody listens", func() (bool, string) { return c.live.Load() == 0, fmt.Sprint(c.live.Load()) })
 }
 
-// TestTabs_OfTwentyBrowsers opens as many dashboards in browsers that share nothing.
-func TestTabs_OfTwentyBrowsers(t *testing.T) { // alone: so many tabs take the machine
+// unlessTheyTakeTheMachine lets other tests run beside; the twenty tabs of the long suite run alone.
+func unlessTheyTakeTheMachine(t *testing.T) {
+	if !everything {
+		t.Parallel()
+	}
+}
+
+// TestTabs_OfTwentyBrowsers opens dashboards in browsers that share nothing: twenty in the long suite, three else.
+func TestTabs_OfTwentyBrowsers(t *testing.T) {
+	unlessTheyTakeTheMachine(t)
 	s := busy(t)
 	c := count(t, s)
-	var tabs []*testkit.Tab
-	for i := range manyTabs {
+	var tabs []user
+	for i := range manyBrowsers {
 		tab := testkit.StartBrowser(t).Tab(t)
 		tab.Open(c.base + lookAt(i))
 		tabs = append(tabs, tab)
 	}
 	allMove(t, s, 1, tabs)
-	if now := c.live.Load(); now != manyTabs {
-		t.Errorf("%d browsers have %d streams", manyTabs, now)
+	if now := c.live.Load(); now != manyBrowsers {
+		t.Errorf("%d browsers have %d streams", manyBrowsers, now)
 	}
 }
 
 // allMove submits a job, the nth that waits, and every one of the tabs must show it.
-func allMove(t *testing.T, s *site, n int, tabs []*testkit.Tab) {
+func allMove(t *testing.T, s *site, n int, tabs []user) {
 	t.Helper()
 	s.submit("public", "")
 	for _, tab := range tabs {

@@ -1,0 +1,86 @@
+//go:build long
+
+package face
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// TestFirefox tells the pages' main stories to Firefox: what Chromium's users see, its users see. Each story has a
+// server of its own. Every tab fails its test for an error in the console, a script that throws, a refusal of the
+// policy and a request that fails.
+func TestFirefox(t *testing.T) {
+	t.Parallel()
+	for name, story := range map[string]func(t *testing.T, f *testkit.Firefox){
+		"the dashboard lives": func(t *testing.T, f *testkit.Firefox) {
+			tab := f.Tab(t)
+			dashboardLive(t, newSite(t), tab, func() user { return tab.Beside(t) })
+		},
+		"its windows share one stream": func(t *testing.T, f *testkit.Firefox) {
+			tab := f.Tab(t)
+			shareOneStream(t, busy(t), tab, func() user { return tab.Beside(t) }, 7)
+		},
+		"submit and follow": func(t *testing.T, f *testkit.Firefox) {
+			submitAndFollow(t, newSite(t, "TIERQ_WORKERS=1"), f.Tab(t))
+		},
+		"cancel and requeue": func(t *testing.T, f *testkit.Firefox) {
+			cancelAndRequeue(t, newSite(t, "TIERQ_WORKERS=1"), f.Tab(t))
+		},
+		"dead letters": func(t *testing.T, f *testkit.Firefox) {
+			requeueTheDead(t, newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"), f.Tab(t))
+		},
+		"login": func(t *testing.T, f *testkit.Firefox) {
+			loginAndBack(t, newKeyedSite(t), f.Tab(t))
+		},
+		"themes": func(t *testing.T, f *testkit.Firefox) {
+			themes(t, newSite(t), f.Tab(t))
+		},
+		"every page": everyPage,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			story(t, testkit.StartFirefox(t))
+		})
+	}
+}
+
+// everyPage opens all pages as an admin, in narrow and wide windows, of somebody who likes it light or dark: they fit,
+// and are dark where he likes that.
+func everyPage(t *testing.T, f *testkit.Firefox) {
+	t.Helper()
+	s := newKeyedSite(t)
+	all := s.jobs().pages()
+	tab := f.Tab(t)
+	login(tab, s, theAdmin)
+	for _, p := range all {
+		if p.status >= 400 {
+			tab.Allow(fmt.Sprintf("request: %s: %d ", s.base+p.path, p.status))
+		}
+		tab.View(360, 900, false)
+		tab.Open(s.base + p.path)
+		var got struct {
+			Status int
+			Live   bool
+			Text   string
+		}
+		tab.Eval(seenOf, &got)
+		if got.Status != p.status || !strings.Contains(got.Text, p.shows) {
+			t.Errorf("%s: %d, want %d with %q: %s", p.path, got.Status, p.status, p.shows, got.Text)
+		}
+		if got.Live && p.status == http.StatusOK {
+			tab.WaitText("#live-text", "live", alive)
+		}
+		light := ground(tab)
+		fits(t, tab, p.path, 360)
+		tab.View(1280, 900, true)
+		fits(t, tab, p.path, 1280)
+		if dark := ground(tab); dark == light {
+			t.Errorf("%s: the ground is %s in the dark too", p.path, dark)
+		}
+	}
+}
