@@ -44,8 +44,9 @@ test: ## run every suite on every backend; PKG=./internal/queue RUN=TestClaim fo
 stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11 and MySQL 9, and the main stories on both
 	.ci/stores
 
-long: ## run the same under the race detector and with long outages (needs a C compiler)
+long: ## run the same under the race detector and with long outages (needs a C compiler), and the pages in Firefox
 	.ci/provide
+	.ci/provide long
 	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/BENCH.md; ARGS="-run peers -runs 5", ...

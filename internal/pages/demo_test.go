@@ -209,7 +209,7 @@ func TestDemo_Streams(t *testing.T) {
 		t.Errorf("one more: %d", r.StatusCode)
 	}
 	_ = open[0].Body.Close()
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(30 * time.Second); ; {
 		r := watchDemo(t, server, "")
 		if r.StatusCode == 200 {
 			open[0] = r

@@ -137,7 +137,8 @@ func (r *record) hear(event any) {
 	case *network.EventLoadingFinished:
 		delete(r.address, e.RequestID)
 	case *network.EventLoadingFailed:
-		if !e.Canceled && e.ErrorText != "net::ERR_ABORTED" && !favicon(r.address[e.RequestID]) { // the page left, or changed its mind
+		left := e.Canceled || e.ErrorText == "net::ERR_ABORTED" // the page, or it changed its mind
+		if !left && !favicon(r.address[e.RequestID]) {
 			add("request", "%s: %s %s", r.address[e.RequestID], e.ErrorText, e.BlockedReason)
 		}
 		delete(r.address, e.RequestID)
@@ -146,8 +147,8 @@ func (r *record) hear(event any) {
 	}
 }
 
-// favicon says whether the browser asks for an icon on its own account. It does so some time after a page has loaded that names none, such as an
-// answer in plain text: neither what it asks nor what it is answered is the page's.
+// favicon says whether the browser asks for an icon on its own account. It does so some time after a page has loaded
+// that names none, such as an answer in plain text: neither what it asks nor what it is answered is the page's.
 func favicon(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Path == "/favicon.ico"

@@ -11,14 +11,16 @@ import (
 // steps is what every step needs of a tab, in Chromium as in Firefox.
 type steps interface {
 	eval(expression string, into any) error
-	// press presses the mouse's button at a point of the window, and releases it there. It returns when the page has seen both.
+	// press presses the mouse's button at a point of the window, and releases it there. It returns when the page has
+	// seen both.
 	press(x, y float64) error
 	// around says where the tab is and what it shows, for error messages.
 	around() string
 }
 
-// aimAt looks for an element in one go, so that no page can put another in its place half-way, and says where its middle is. From then on
-// the page's document notes whether a click reaches that element, or one that has taken its place.
+// aimAt looks for an element in one go, so that no page can put another in its place half-way, and says where its
+// middle is. From then on the page's document notes whether a click reaches that element, or one that has taken its
+// place.
 const aimAt = `(selector => {
 	const all = [...document.querySelectorAll(selector)];
 	if (!all.length) return {why: "nothing is " + selector};
@@ -32,10 +34,13 @@ const aimAt = `(selector => {
 		[x, y] = middle();
 	}
 	const top = document.elementFromPoint(x, y);
-	if (!top || !e.contains(top) && top.closest("label")?.control !== e) return {why: selector + " is covered by " + top?.outerHTML.slice(0, 100)};
+	if (!top || !e.contains(top) && top.closest("label")?.control !== e) {
+		return {why: selector + " is covered by " + top?.outerHTML.slice(0, 100)};
+	}
 	const name = Symbol.for("testkit.click");
 	if (globalThis[name]) document.removeEventListener("click", globalThis[name].note, true);
-	const seen = {reached: false, note(event) { seen.reached ||= event.composedPath().some(n => n === e || n.matches?.(selector)); }};
+	const ours = n => n === e || n.matches?.(selector);
+	const seen = {reached: false, note(event) { seen.reached ||= event.composedPath().some(ours); }};
 	globalThis[name] = seen;
 	document.addEventListener("click", seen.note, true);
 	return {x, y};
@@ -44,8 +49,8 @@ const aimAt = `(selector => {
 // reached says whether the click has come where it was aimed at; null: the page that was clicked has gone.
 const reached = `(seen => seen ? seen.reached : null)(globalThis[Symbol.for("testkit.click")])`
 
-// click clicks the first element that is to be seen, with the mouse. It does so again while the page moves the element away from under the mouse. Where
-// no scripts run nothing moves, and nothing can be noted.
+// click clicks the first element that is to be seen, with the mouse. It does so again while the page moves the element
+// away from under the mouse. Where no scripts run nothing moves, and nothing can be noted.
 func click(p steps, selector string, scripts bool) error {
 	var err error
 	every(browserBound, func() bool {
@@ -75,7 +80,9 @@ func click(p steps, selector string, scripts bool) error {
 // textOf is what the elements say that the selector finds.
 func textOf(p steps, selector string) (string, error) {
 	var found *string
-	err := p.eval(fmt.Sprintf("(e => e.length ? e.map(x => x.innerText ?? x.textContent).join('\\n') : null)([...document.querySelectorAll(%q)])", selector), &found)
+	const texts = `(all => all.length ? all.map(e => e.innerText ?? e.textContent).join("\n") : null)(
+		[...document.querySelectorAll(%q)])`
+	err := p.eval(fmt.Sprintf(texts, selector), &found)
 	if err == nil && found == nil {
 		err = fmt.Errorf("nothing is %s", selector)
 	}

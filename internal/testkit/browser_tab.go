@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,8 +93,8 @@ func (tab *Tab) URL() string {
 	return url
 }
 
-// Click waits until the element is to be seen and nothing covers it, and clicks it with the mouse. If the page puts another in its place meanwhile, it
-// clicks that one.
+// Click waits until the element is to be seen and nothing covers it, and clicks it with the mouse. If the page puts
+// another in its place meanwhile, it clicks that one.
 func (tab *Tab) Click(selector string) {
 	tab.t.Helper()
 	if err := click(tab, selector, !tab.scriptless); err != nil {
@@ -101,7 +102,25 @@ func (tab *Tab) Click(selector string) {
 	}
 }
 
-func (tab *Tab) press(x, y float64) error { return tab.try(chromedp.MouseClickXY(x, y)) }
+// press does not wait for the first event's answer before it sends the second: the page has no time between them.
+func (tab *Tab) press(x, y float64) error {
+	send := func(kind input.DispatchMouseEventType) error {
+		return tab.try(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			_, err := cdp.Call(ctx, t, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+				Type: kind, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: 1,
+			})
+			return chromedp.Void{}, err
+		})
+	}
+	begun, pressed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		close(begun)
+		pressed <- send(chromedp.MousePressed)
+	}()
+	<-begun
+	released := send(chromedp.MouseReleased) // if it overtakes the other, nothing is clicked, and click sees that
+	return errors.Join(<-pressed, released)
+}
 
 // Type puts text where the element's was, as if it were pasted.
 func (tab *Tab) Type(selector, text string) {

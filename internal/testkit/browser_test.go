@@ -39,8 +39,8 @@ func (w *watched) finish() string {
 const cleanPage = `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>A page</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/style.css"></head>
 <body><main><h1>A page</h1><form method="post" action="/"><label>Name <input name="name"></label><button>Send</button></form><p id="said">%s</p></main>%s</body></html>`
 
-// pages is a small site under the policy that tierq's pages have. What is wrong with a page says its path. Icons counts who asked for /favicon.ico,
-// which no page names.
+// pages is a small site under the policy that tierq's pages have. What is wrong with a page says its path. Icons counts
+// who asked for /favicon.ico, which no page names.
 func pages(t *testing.T) (url string, icons *atomic.Int64) {
 	wrong := map[string]string{
 		"/":          "",
@@ -52,6 +52,7 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 		"/axe":       `<img src="data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAA="><button></button>`,
 		"/late":      `<script src="/late.js"></script>`,
 		"/swap":      `<script src="/swap.js"></script>`,
+		"/elusive":   `<script src="/elusive.js"></script>`,
 		"/dark":      "",
 		"/policy":    "",
 	}
@@ -59,6 +60,11 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 		"/console.js":   "console.error('something', 7, 'happened')",
 		"/exception.js": "null.property",
 		"/swap.js":      "setInterval(() => { const e = document.querySelector('h1'); e.replaceWith(e.cloneNode(true)) }, 4)",
+		// What is pressed first is gone when the button is released, and then something lies on it for a while.
+		"/elusive.js": "const h = () => document.querySelector('h1'), d = document.createElement('dialog'); " +
+			"addEventListener('click', e => { if (e.target === h()) document.querySelector('#said').textContent += 'hit' }); " +
+			"addEventListener('pointerdown', () => { h().replaceWith(h().cloneNode(true)); document.body.append(d); " +
+			"d.showModal(); setTimeout(() => d.remove(), 300) }, {once: true})",
 		"/late.js": "addEventListener('click', () => setTimeout(() => { document.querySelector('#said').textContent = 'at last' }, 50)); " +
 			"addEventListener('keydown', e => { if (e.key === '/') { document.querySelector('input').focus(); e.preventDefault() } })",
 	}
@@ -165,6 +171,12 @@ func TestBrowser(t *testing.T) {
 		for range 10 {
 			tab.Click("h1") // which is never the same for long
 		}
+		tab.Open(site + "/elusive")
+		tab.Click("h1")
+		if got := tab.Text("#said"); got != "Bobhit" {
+			t.Errorf("clicked once, and the page says %q", got)
+		}
+		tab.Open(site + "/swap")
 		var answer struct{ N int }
 		tab.Eval("Promise.resolve({n: 6 * 7})", &answer)
 		if answer.N != 42 || tab.URL() != site+"/swap" {

@@ -30,8 +30,8 @@ var firefox struct {
 	running *Firefox
 }
 
-// StartFirefox returns the Firefox that all tests of the process share; the first who asks starts it, StopShared ends it. It is FIREFOX_BIN,
-// else what is found in PATH.
+// StartFirefox returns the Firefox that all tests of the process share; the first who asks starts it, StopShared ends
+// it. It is FIREFOX_BIN, else what is found in PATH.
 func StartFirefox(t testing.TB) *Firefox {
 	t.Helper()
 	firefox.Lock()
@@ -90,7 +90,8 @@ func startFirefox() (*Firefox, error) {
 	bin := os.Getenv("FIREFOX_BIN")
 	if bin == "" {
 		var err error
-		if bin, err = program(installFirefox, "firefox-esr", "firefox", "/Applications/Firefox.app/Contents/MacOS/firefox"); err != nil {
+		bin, err = program(installFirefox, "firefox-esr", "firefox", "/Applications/Firefox.app/Contents/MacOS/firefox")
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +117,10 @@ func (f *Firefox) start(bin string) error {
 	}
 	var err error
 	f.process, err = LaunchProcess(bin,
-		[]string{"HOME=" + f.home, "XDG_CONFIG_HOME=" + f.home, "XDG_CACHE_HOME=" + f.home, "TZ=UTC", "LANG=C.UTF-8", "MOZ_CRASHREPORTER_DISABLE=1"},
+		[]string{
+			"HOME=" + f.home, "XDG_CONFIG_HOME=" + f.home, "XDG_CACHE_HOME=" + f.home,
+			"TZ=UTC", "LANG=C.UTF-8", "MOZ_CRASHREPORTER_DISABLE=1",
+		},
 		"--headless", "--no-remote", "--new-instance", "--profile", profile, "--width", "1280", "--height", "900",
 		"--remote-debugging-port", "0", "--remote-allow-origins", firefoxOrigin, "--remote-allow-system-access", "about:blank")
 	if err != nil {

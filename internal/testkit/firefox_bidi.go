@@ -34,7 +34,9 @@ type bidiMessage struct {
 }
 
 // dialBidi connects to ws://127.0.0.1:port. Its origin is one that the browser was told to let in.
-func dialBidi(ctx context.Context, address, origin string, hear func(method string, params json.RawMessage)) (*bidi, error) {
+func dialBidi(
+	ctx context.Context, address, origin string, hear func(method string, params json.RawMessage),
+) (*bidi, error) {
 	config, err := websocket.NewConfig(address+"/session", origin)
 	if err != nil {
 		return nil, err

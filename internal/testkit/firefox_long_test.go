@@ -39,7 +39,8 @@ func TestFirefox(t *testing.T) {
 				all := strings.Join(tab.Problems(), "\n")
 				return strings.Contains(all, want), all
 			})
-			if got := w.finish(); (got == "") != (want == "") || !strings.Contains(got, want) || strings.Contains(got, "favicon") {
+			got := w.finish()
+			if (got == "") != (want == "") || !strings.Contains(got, want) || strings.Contains(got, "favicon") {
 				t.Errorf("%s: failed with %q, want %q", path, got, want)
 			}
 		}

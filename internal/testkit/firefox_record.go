@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Problems are all so far, as those of Tab: console, exception, csp and request. What goes wrong inside a SharedWorker is not among them.
+// Problems are all so far, as those of Tab: console, exception, csp and request. What goes wrong inside a SharedWorker
+// is not among them.
 func (tab *FirefoxTab) Problems() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil) // what the page did before is told before
@@ -65,7 +66,7 @@ func (r *record) hearFirefox(method string, params json.RawMessage) {
 		r.asked = append(r.asked, e.Request.URL)
 	case method == "network.responseCompleted" && ours && e.Response.Status >= 400:
 		add("request", "%s: %d %s", e.Request.URL, e.Response.Status, e.Response.StatusText)
-	case method == "network.fetchError" && ours && e.ErrorText != "NS_BINDING_ABORTED": // the page left, or changed its mind
+	case method == "network.fetchError" && ours && e.ErrorText != "NS_BINDING_ABORTED": // the page left
 		add("request", "%s: %s", e.Request.URL, e.ErrorText)
 	}
 }

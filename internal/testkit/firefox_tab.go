@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// FirefoxTab is one page as somebody with Firefox has it. Its steps are those of Tab, and as there each fails the test if it cannot be done. When the test
-// ends, so does the tab, and it fails the test for every Problem that was not allowed.
+// FirefoxTab is one page as somebody with Firefox has it. Its steps are those of Tab, and as there each fails the test
+// if it cannot be done. When the test ends, so does the tab, and it fails the test for every Problem that was not
+// allowed.
 type FirefoxTab struct {
 	t       testing.TB
 	firefox *Firefox
@@ -36,7 +37,8 @@ func (f *Firefox) Tab(t testing.TB) *FirefoxTab {
 	return f.open(t, made.UserContext)
 }
 
-// Beside opens another window of the same user: the two share cookies and SharedWorkers. It must end before the first one.
+// Beside opens another window of the same user: the two share cookies and SharedWorkers. It must end before the first
+// one.
 func (tab *FirefoxTab) Beside(t testing.TB) *FirefoxTab {
 	t.Helper()
 	return tab.firefox.open(t, tab.user)
@@ -128,15 +130,22 @@ func (tab *FirefoxTab) Click(selector string) {
 func (tab *FirefoxTab) press(x, y float64) error {
 	return tab.try("input.performActions", args{"actions": []args{{
 		"type": "pointer", "id": "mouse", "parameters": args{"pointerType": "mouse"},
-		"actions": []args{{"type": "pointerMove", "x": int(x), "y": int(y)}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}},
+		"actions": []args{
+			{"type": "pointerMove", "x": int(x), "y": int(y)},
+			{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0},
+		},
 	}}}, nil)
 }
 
 // Type puts text where the element's was, key by key.
 func (tab *FirefoxTab) Type(selector, text string) {
 	tab.t.Helper()
-	waitFor := fmt.Sprintf("(e => { if (!e) throw new Error('nothing is there'); e.focus(); e.select?.(); })(document.querySelector(%q))", selector)
-	if err := poll(browserBound, func() error { return tab.eval(waitFor, nil) }); err != nil {
+	const focus = `(e => {
+		if (!e) throw new Error("nothing is there");
+		e.focus();
+		e.select?.();
+	})(document.querySelector(%q))`
+	if err := poll(browserBound, func() error { return tab.eval(fmt.Sprintf(focus, selector), nil) }); err != nil {
 		tab.t.Fatalf("type into %s: %v\n%s", selector, err, tab.around())
 	}
 	tab.Press(text)
@@ -154,7 +163,8 @@ func (tab *FirefoxTab) Press(keys string) {
 		}
 		strokes = append(strokes, args{"type": "keyDown", "value": value}, args{"type": "keyUp", "value": value})
 	}
-	tab.do("press "+keys, "input.performActions", args{"actions": []args{{"type": "key", "id": "keyboard", "actions": strokes}}})
+	keyboard := args{"type": "key", "id": "keyboard", "actions": strokes}
+	tab.do("press "+keys, "input.performActions", args{"actions": []args{keyboard}})
 }
 
 // Text is Tab.Text.
@@ -185,7 +195,8 @@ func (tab *FirefoxTab) eval(expression string, into any) error {
 	return tab.firefox.evalIn(tab.id, expression, into)
 }
 
-// evalIn evaluates in a page, or in what shows the pages. JSON says what a value is: the protocol's own form knows more than anybody here wants.
+// evalIn evaluates in a page, or in what shows the pages. JSON says what a value is: the protocol's own form knows more
+// than anybody here wants.
 func (f *Firefox) evalIn(context, expression string, into any) error {
 	var got struct {
 		Type   string
@@ -196,7 +207,8 @@ func (f *Firefox) evalIn(context, expression string, into any) error {
 		ExceptionDetails struct{ Text string }
 	}
 	err := f.try("script.evaluate", args{
-		"expression": "(async () => JSON.stringify(await (" + expression + ")))()", "target": args{"context": context}, "awaitPromise": true,
+		"expression": "(async () => JSON.stringify(await (" + expression + ")))()", "awaitPromise": true,
+		"target": args{"context": context},
 	}, &got)
 	switch {
 	case err != nil:
@@ -214,13 +226,15 @@ func (f *Firefox) evalIn(context, expression string, into any) error {
 // View sets the size of the window, and whether its user likes it dark.
 func (tab *FirefoxTab) View(width, height int, dark bool) {
 	tab.t.Helper()
-	tab.do("set the view", "browsingContext.setViewport", args{"viewport": args{"width": width, "height": height}, "devicePixelRatio": 1.0})
+	size := args{"width": width, "height": height}
+	tab.do("set the view", "browsingContext.setViewport", args{"viewport": size, "devicePixelRatio": 1.0})
 	scheme := "light"
 	if dark {
 		scheme = "dark"
 	}
 	// The protocol has no word for it; the browser itself has.
-	err := tab.firefox.evalIn(tab.firefox.chrome, fmt.Sprintf(`ChromeUtils.importESModule("chrome://remote/content/shared/NavigableManager.sys.mjs")
+	err := tab.firefox.evalIn(tab.firefox.chrome, fmt.Sprintf(`ChromeUtils
+		.importESModule("chrome://remote/content/shared/NavigableManager.sys.mjs")
 		.NavigableManager.getBrowsingContextById(%q).top.prefersColorSchemeOverride = %q`, tab.id, scheme), nil)
 	if err != nil {
 		tab.t.Fatalf("set the view: %v\n%s", err, tab.around())

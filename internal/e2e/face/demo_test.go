@@ -41,6 +41,13 @@ func TestDemo_Scenarios(t *testing.T) {
 	for _, p := range playing {
 		end, tab := ends[p.id], p.tab
 		tab.WaitText("#demo[data-done="+p.id+"] #progress", ", the end", 2*alive)
+		// The stories happen in real time. On a machine that is too busy for all of them at once, one whose jobs end
+		// too late says so; it can be played again, now that the others are over.
+		for again := 1; again < 3 && strings.Contains(tab.Text("#caption"), "did not come to its end"); again++ {
+			t.Logf("%s: %s", p.id, tab.Text("#caption"))
+			tab.Click("[data-scenario=" + p.id + "]")
+			tab.WaitText("#demo[data-done="+p.id+"] #progress", ", the end", 2*alive)
+		}
 		if caption := tab.Text("#caption"); strings.Contains(caption, "did not come to its end") {
 			t.Errorf("%s: %s", p.id, caption)
 		}

@@ -33,10 +33,11 @@ func TestKeyboard(t *testing.T) {
 	tab.WaitText("#help[open]", "Keyboard", alive)
 	barriers(t, tab, "the help")
 	tab.Press("\x1b")
-	var open bool
-	if tab.Eval("document.getElementById('help').open", &open); open {
-		t.Error("Esc does not close the help")
-	}
+	testkit.Eventually(t, alive, "Esc closes the help", func() (bool, string) {
+		var open bool
+		tab.Eval("document.getElementById('help').open", &open)
+		return !open, "it is open"
+	})
 
 	for keys, path := range map[string]string{"gd": "/dashboard", "go": "/", "gs": "/submit", "gp": "/poll", "gj": "/dashboard/jobs", "gx": "/dashboard/dead"} {
 		tab.Open(s.base + "/about")
@@ -61,7 +62,8 @@ func TestKeyboard(t *testing.T) {
 	themes(t, s, tab)
 }
 
-// themes presses the key that changes the theme, and looks at the ground that each has, also after the page was loaded again.
+// themes presses the key that changes the theme, and looks at the ground that each has, also after the page was loaded
+// again.
 func themes(t *testing.T, s *site, tab user) {
 	t.Helper()
 	tab.Open(s.base + "/")

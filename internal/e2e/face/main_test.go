@@ -17,8 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// atOnce is how many tests have tabs at the same time. Most of the time they wait for what pages show by themselves, so they are more than the cores of
-// a small machine; on a large one the packages beside want theirs.
+// atOnce is how many tests have tabs at the same time. Most of the time they wait for what pages show by themselves, so
+// they are more than the cores of a small machine; on a large one the packages beside want theirs.
 const atOnce = "4"
 
 func TestMain(m *testing.M) {
@@ -62,8 +62,8 @@ func newKeyedSite(t testing.TB, env ...string) *site {
 	return s
 }
 
-// external is a server with its stores: a Redis of its own, which a test may stop (Kill, Freeze) and start (Restart, Thaw), and a database on the
-// MariaDB that all tests share.
+// external is a server with its stores: a Redis of its own, which a test may stop (Kill, Freeze) and start (Restart,
+// Thaw), and a database on the MariaDB that all tests share.
 type external struct {
 	*site
 	redis *testkit.Redis
@@ -204,7 +204,8 @@ func login(tab user, s *site, key string) {
 	tab.WaitText(".who-name", "", alive)
 }
 
-// user is somebody with a browser: a testkit.Tab has Chromium, a testkit.FirefoxTab Firefox. What both do is told once, as a story.
+// user is somebody with a browser: a testkit.Tab has Chromium, a testkit.FirefoxTab Firefox. What both do is told once,
+// as a story.
 type user interface {
 	Open(url string)
 	Reload()

@@ -68,7 +68,7 @@ func TestWithoutScripts_AJob(t *testing.T) {
 
 	tab.Open(s.base + "/submit")
 	tab.Click("label.t-unpaid")
-	choose(tab, "#type", "SIMULATION")
+	choose(t, tab, "#type", "SIMULATION")
 	tab.Type("#payload", `{"steps":[{"type":"FAIL","message":"no luck"}`)
 	tab.Click("#submit button[type=submit]")
 	tab.WaitText(".wrong", "payload", alive)
@@ -99,7 +99,7 @@ func TestWithoutScripts_AJob(t *testing.T) {
 	s.await(scheduled, "CANCELLED")
 
 	tab.Open(s.base + "/dashboard/jobs")
-	choose(tab, "#q-status", "CANCELLED")
+	choose(t, tab, "#q-status", "CANCELLED")
 	tab.Click(".filters button")
 	at(t, tab, "status=CANCELLED")
 	tab.WaitText("tbody", scheduled[24:], alive)
@@ -159,7 +159,7 @@ func TestWithoutScripts_DeadLetters(t *testing.T) {
 	lives(2, ids[:3]...)
 
 	again(t, tab, dead+"?tier=PAID", ".sum", "3")
-	choose(tab, "#d-tier", "UNPAID")
+	choose(t, tab, "#d-tier", "UNPAID")
 	tab.Click(".filters button")
 	at(t, tab, "tier=UNPAID")
 	tab.WaitText(".sum", "3", alive)
