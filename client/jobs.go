@@ -115,11 +115,19 @@ type Cancellation struct {
 
 // Cancel cancels a job: ErrConflict if it has ended, ErrNotFound if there is none.
 func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error) {
+	return c.CancelBecause(ctx, jobID, "")
+}
+
+// CancelBecause is Cancel with a reason, one line of at most 500 characters, which is kept with the job: see Job.Reasons. "" = none.
+func (c *Client) CancelBecause(ctx context.Context, jobID, reason string) (Cancellation, error) {
 	k, err := jobCall("cancel", http.MethodPost, "api/jobs/", jobID, "/cancel")
 	if err != nil {
 		return Cancellation{}, err
 	}
 	k.changes = true
+	if k.body, err = because(reason); err != nil {
+		return Cancellation{}, fmt.Errorf("cancel: %w", err)
+	}
 	done, _, err := fetch[Cancellation](ctx, c, k)
 	if errors.Is(err, ErrConflict) && errors.Is(err, ErrOutcomeUnknown) {
 		// An earlier try may be what ended it.
@@ -133,13 +141,29 @@ func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error)
 // Requeue gives a job that FAILED a new life: the same id, a fresh budget of retries. No error is a promise that it will run again. ErrConflict
 // if it is alive or did not fail.
 func (c *Client) Requeue(ctx context.Context, jobID string) error {
+	return c.RequeueBecause(ctx, jobID, "")
+}
+
+// RequeueBecause is Requeue with a reason, one line of at most 500 characters, which is kept with the job: see Job.Reasons. "" = none.
+func (c *Client) RequeueBecause(ctx context.Context, jobID, reason string) error {
 	k, err := jobCall("requeue", http.MethodPost, "jobs/", jobID, "/retry")
 	if err != nil {
 		return err
 	}
 	k.changes, k.key = true, (&Submission{}).key()
+	if k.body, err = because(reason); err != nil {
+		return fmt.Errorf("requeue: %w", err)
+	}
 	_, err = c.do(ctx, k)
 	return err
+}
+
+// because is the body of a change that says why; nil without a reason.
+func because(reason string) ([]byte, error) {
+	if reason == "" {
+		return nil, nil
+	}
+	return json.Marshal(map[string]string{"reason": reason})
 }
 
 // Artifact is the file a job made. It must be closed.

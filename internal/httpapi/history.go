@@ -1,6 +1,12 @@
 package httpapi
 
-import "github.com/tierq/tierq/internal/job"
+import (
+	"slices"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
 
 // attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or CANCELLED.
 type attemptBody struct {
@@ -62,4 +68,30 @@ func known(n int) *int {
 		return nil
 	}
 	return &n
+}
+
+// reasonBody is why a job was cancelled or requeued.
+type reasonBody struct {
+	Action     string  `json:"action"`
+	Generation int     `json:"generation"`
+	At         *string `json:"at"`
+	Reason     string  `json:"reason"`
+}
+
+// reasons are why a job was cancelled and requeued; nil where SQL does not answer: the rest of the job is shown without it.
+func (a *api) reasons(c *gin.Context, j *job.Job) *[]reasonBody {
+	kept, err := a.Jobs.Reasons(c.Request.Context(), j)
+	if err != nil {
+		a.Log.WarnContext(c.Request.Context(), "the reasons of changes cannot be read", "job_id", j.ID, "err", err)
+		return nil
+	}
+	hidden := slices.Contains(a.veilFor(c, j.Type), everything)
+	bodies := make([]reasonBody, len(kept))
+	for i, r := range kept {
+		if hidden {
+			r.Text = veiled
+		}
+		bodies[i] = reasonBody{r.Action, r.Generation, when(r.At), r.Text}
+	}
+	return &bodies
 }
