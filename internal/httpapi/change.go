@@ -53,8 +53,8 @@ func readReason(value string) (string, error) {
 	return strings.TrimSpace(value), nil
 }
 
-// changes reads a request that changes a job: which, and why. A DELETE may say why in its address, or in a body as the others do. Somebody else's
-// job is not found: job.ErrNotFound, as a *problem.
+// changes reads a request that changes a job: which, and why. A DELETE may say why in its address, or in a body as the
+// others do. Somebody else's job is not found: job.ErrNotFound, as a *problem.
 func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	if c.Request.Method == http.MethodDelete {
 		err = jobChangeParams.read(c.Request.URL.RawQuery, &asked)
@@ -80,8 +80,8 @@ func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	return id, asked, nil
 }
 
-// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop: it ends CANCELLED,
-// whatever its handler returns.
+// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop:
+// it ends CANCELLED, whatever its handler returns.
 func (a *api) cancel(c *gin.Context) error {
 	id, asked, err := a.changes(c)
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *api) cancel(c *gin.Context) error {
 	return fmt.Errorf("cancel %s: answered %q", id, word)
 }
 
-// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The Idempotency-Key names the
-// request: sent again with the same one, it is the same promise and not a second life.
+// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The
+// Idempotency-Key names the request: sent again with the same one, it is the same promise and not a second life.
 func (a *api) requeue(c *gin.Context) error {
 	id, asked, err := a.changes(c)
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *api) requeue(c *gin.Context) error {
 	}{id, job.Pending, traceOf(c)})
 }
 
-// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that nobody owns may be of any),
-// his tier's share of the capacity and his quota.
+// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that
+// nobody owns may be of any), his tier's share of the capacity and his quota.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)

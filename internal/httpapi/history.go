@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or CANCELLED.
+// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
+// CANCELLED.
 type attemptBody struct {
 	Attempt    int        `json:"attempt"`
 	Generation *int       `json:"generation"` // null where it is not known any more
@@ -22,7 +23,8 @@ type attemptBody struct {
 	Until      *string    `json:"until"`  // of a LATER
 }
 
-// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which the job itself tells.
+// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which
+// the job itself tells.
 func history(j *job.Job, stored []job.Attempt) []attemptBody {
 	all := make([]attemptBody, 0, len(stored)+1)
 	for i := range stored {
@@ -78,7 +80,8 @@ type reasonBody struct {
 	Reason     string  `json:"reason"`
 }
 
-// reasons are why a job was cancelled and requeued; nil where SQL does not answer: the rest of the job is shown without it.
+// reasons are why a job was cancelled and requeued; nil where SQL does not answer: the rest of the job is shown
+// without it.
 func (a *api) reasons(c *gin.Context, j *job.Job) *[]reasonBody {
 	kept, err := a.Jobs.Reasons(c.Request.Context(), j)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Every change of a job may say why: in its body, and a DELETE also in its address. What is no line of text is refused before anything is done.
+// Every change of a job may say why: in its body, and a DELETE also in its address. What is no line of text is refused
+// before anything is done.
 func TestChangesMaySayWhy(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	most := strings.Repeat("\u20ac", job.MaxReason)

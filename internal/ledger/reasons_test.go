@@ -26,7 +26,8 @@ func reasonsOf(t *testing.T, l *Ledger, id job.ID) string {
 	return text
 }
 
-// A cancel's reason is in SQL before Redis is asked, so that one that was answered has it there; the first reason of a cancel that was made stands.
+// A cancel's reason is in SQL before Redis is asked, so that one that was answered has it there; the first reason of a
+// cancel that was made stands.
 func TestCancelBecause(t *testing.T) {
 	for name, c := range map[string]struct {
 		status job.Status
@@ -74,7 +75,8 @@ func TestCancelBecause_SQLAway(t *testing.T) {
 	}
 }
 
-// A crash between the two stores leaves the reason of a cancel that was not made: it is told of no job, and the next one's stands.
+// A crash between the two stores leaves the reason of a cancel that was not made: it is told of no job, and the next
+// one's stands.
 func TestCancelBecause_CrashBetween(t *testing.T) {
 	l, r, s := given(living(job.Processing, 2), nil)
 	r.down = job.ErrUnavailable
@@ -117,7 +119,8 @@ func TestCancelBecause_OfTheEnded(t *testing.T) {
 	}
 }
 
-// A requeue's reason is in the promise itself; a repeat of the request changes nothing. One that SQL cannot promise keeps none.
+// A requeue's reason is in the promise itself; a repeat of the request changes nothing. One that SQL cannot promise
+// keeps none.
 func TestRequeueBecause(t *testing.T) {
 	l, _, s := given(nil, archived(job.Failed, 4))
 	for range 2 {
@@ -130,7 +133,8 @@ func TestRequeueBecause(t *testing.T) {
 	}
 }
 
-// Whoever looks at a job that has no reasons does not wait for SQL; where there may be some, what cannot be read is an error.
+// Whoever looks at a job that has no reasons does not wait for SQL; where there may be some, what cannot be read is an
+// error.
 func TestReasons_SQLAway(t *testing.T) {
 	l, r, s := given(living(job.Pending, 1), nil)
 	s.down = job.ErrUnavailable
