@@ -55,6 +55,11 @@ type Requeued struct {
 // run only counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
 // job gets two lives.
 func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
+	return c.RequeueDeadBecause(ctx, f, limit, dryRun, "")
+}
+
+// RequeueDeadBecause is RequeueDead with a reason, which is kept with each of the jobs; "" = none.
+func (c *Client) RequeueDeadBecause(ctx context.Context, f Filter, limit int, dryRun bool, reason string) (Requeued, error) {
 	if err := f.requeueOnly(); err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}
@@ -66,7 +71,8 @@ func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bo
 		Before time.Time `json:"before,omitzero"`
 		Limit  int       `json:"limit"`
 		DryRun bool      `json:"dryRun"`
-	}{f.Tier, f.Cause, f.Type, f.From.UTC(), f.To.UTC(), limit, dryRun})
+		Reason string    `json:"reason,omitempty"`
+	}{f.Tier, f.Cause, f.Type, f.From.UTC(), f.To.UTC(), limit, dryRun, reason})
 	if err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}

@@ -30,7 +30,8 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	return j, err
 }
 
-// Jobs lists jobs, living and ended, the latest first: with a submit key its own. cursor is "" at first, then the last page's Next.
+// Jobs lists jobs, living and ended, the latest first: with a submit key its own. cursor is "" at first, then the last
+// page's Next.
 func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error) {
 	if !f.From.IsZero() || !f.To.IsZero() {
 		return Page{}, fmt.Errorf("jobs: %w: only dead letters can be picked by time", ErrInvalid)
@@ -119,11 +120,20 @@ type Cancellation struct {
 
 // Cancel cancels a job: ErrConflict if it has ended, ErrNotFound if there is none.
 func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error) {
+	return c.CancelBecause(ctx, jobID, "")
+}
+
+// CancelBecause is Cancel with a reason, one line of at most 500 characters, which is kept with the job: see
+// Job.Reasons. "" = none.
+func (c *Client) CancelBecause(ctx context.Context, jobID, reason string) (Cancellation, error) {
 	k, err := jobCall("cancel", http.MethodPost, "api/jobs/", jobID, "/cancel")
 	if err != nil {
 		return Cancellation{}, err
 	}
 	k.changes = true
+	if k.body, err = because(reason); err != nil {
+		return Cancellation{}, fmt.Errorf("cancel: %w", err)
+	}
 	done, _, err := fetch[Cancellation](ctx, c, k)
 	if errors.Is(err, ErrConflict) && errors.Is(err, ErrOutcomeUnknown) {
 		// An earlier try may be what ended it.
@@ -134,16 +144,33 @@ func (c *Client) Cancel(ctx context.Context, jobID string) (Cancellation, error)
 	return done, err
 }
 
-// Requeue gives a job that FAILED a new life: the same id, a fresh budget of retries. No error is a promise that it will run again. ErrConflict
-// if it is alive or did not fail.
+// Requeue gives a job that FAILED a new life: the same id, a fresh budget of retries. No error is a promise that it
+// will run again. ErrConflict if it is alive or did not fail.
 func (c *Client) Requeue(ctx context.Context, jobID string) error {
+	return c.RequeueBecause(ctx, jobID, "")
+}
+
+// RequeueBecause is Requeue with a reason, one line of at most 500 characters, which is kept with the job: see
+// Job.Reasons. "" = none.
+func (c *Client) RequeueBecause(ctx context.Context, jobID, reason string) error {
 	k, err := jobCall("requeue", http.MethodPost, "jobs/", jobID, "/retry")
 	if err != nil {
 		return err
 	}
 	k.changes, k.key = true, (&Submission{}).key()
+	if k.body, err = because(reason); err != nil {
+		return fmt.Errorf("requeue: %w", err)
+	}
 	_, err = c.do(ctx, k)
 	return err
+}
+
+// because is the body of a change that says why; nil without a reason.
+func because(reason string) ([]byte, error) {
+	if reason == "" {
+		return nil, nil
+	}
+	return json.Marshal(map[string]string{"reason": reason})
 }
 
 // Artifact is the file a job made. It must be closed.
@@ -154,7 +181,8 @@ type Artifact struct {
 	Size        int64 // -1 = not known
 }
 
-// Artifact opens the file a job made: ErrNotFound if it made none. Reading it fails with an error if it does not come whole.
+// Artifact opens the file a job made: ErrNotFound if it made none. Reading it fails with an error if it does not come
+// whole.
 func (c *Client) Artifact(ctx context.Context, jobID string) (*Artifact, error) {
 	k, err := jobCall("artifact", http.MethodGet, "jobs/", jobID, "/artifact")
 	if err != nil {

@@ -237,3 +237,35 @@ func TestArtifact(t *testing.T) {
 		}
 	}
 }
+
+// What a change is for goes in its body, and comes back with the job: its reasons, and what an attempt waited for.
+func TestReasons(t *testing.T) {
+	s, c := newServer(t)
+	cancels := answers(s, "POST /api/jobs/"+unknownID+"/cancel", 200, `{"jobId":"`+unknownID+`","status":"CANCELLED"}`)
+	retries := answers(s, "POST /jobs/"+unknownID+"/retry", 202, `{"jobId":"`+unknownID+`","status":"PENDING"}`)
+	bulks := answers(s, "POST /admin/dead/requeue", 200, `{"matched":1,"requeued":1}`)
+	for _, reason := range []string{`the "bank" is back`, ""} {
+		_, err1 := c.CancelBecause(soon(t), unknownID, reason)
+		err2 := c.RequeueBecause(soon(t), unknownID, reason)
+		_, err3 := c.RequeueDeadBecause(soon(t), Filter{}, 1, false, reason)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const said = `{"reason":"the \"bank\" is back"}`
+	if (*cancels)[0] != said || (*retries)[0] != said || !strings.Contains((*bulks)[0], said[1:]) {
+		t.Errorf("asked %q, %q, %q", *cancels, *retries, *bulks)
+	}
+	if strings.Contains((*cancels)[1]+(*retries)[1]+(*bulks)[1], "reason") {
+		t.Errorf("without one: %q, %q, %q", (*cancels)[1], (*retries)[1], (*bulks)[1])
+	}
+	answers(s, "GET /jobs/"+unknownID, 200, `{"jobId":"`+unknownID+`","note":"rejected by 1 of 2","reasons":[{"action":"cancel","generation":2,"at":"2026-05-01T11:31:57Z",`+
+		`"reason":"ordered twice"}],"history":[{"attempt":1,"generation":2,"outcome":"LATER","reason":"b says SUBMITTED","until":"2026-05-01T11:31:59Z"}]}`)
+	j, err := c.Job(soon(t), unknownID)
+	if err != nil || j.Note != "rejected by 1 of 2" || len(j.Reasons) != 1 || j.Reasons[0].Reason != "ordered twice" || j.Reasons[0].Generation != 2 {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if h := j.History; len(h) != 1 || h[0].Generation != 2 || h[0].Reason != "b says SUBMITTED" || h[0].Until.IsZero() {
+		t.Errorf("%+v", h)
+	}
+}

@@ -113,6 +113,7 @@ func (s samples) job() *Job {
 		Cause: s.text("HANDLER_ERROR"), LastError: s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
 		Payload: []byte(s.text(`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},"endpoints":["https://archive.example/v1","https://tax.example"]}`)),
 		Result:  []byte(s.text(`{"endpoints":[{"url":"https://archive.example/v1","status":"SUBMITTED"}]}`)), Why: []string{s.text("3 PAID jobs are ahead")}, Redis: []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
+		Reasons: []Reason{{"requeue", 1, at(9000), s.text("the bank is back")}},
 		Attempts: []Attempt{
 			{1, s.text("node-2-4711-58aeba3b"), at(1800), at(5100), "FAILURE", "HEARTBEAT_STOPPED", "", 1, "", time.Time{}},
 			{2, s.text("node-1-4711-58aeba3b"), at(9000), at(14400), "FAILURE", s.text("HANDLER_ERROR"), s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), 2, "", time.Time{}},

@@ -38,6 +38,7 @@ type Job struct {
 	Note            string // of the result
 	Artifact        string // address of the file it made; "" = none
 	Attempts        []Attempt
+	Reasons         []Reason
 	Why             []string // why it has not ended
 	Position        int64    // jobs before it; -1 = not known, or it does not wait
 	ETA             time.Duration
@@ -46,6 +47,14 @@ type Job struct {
 	Follow   string // address of its stream; "" = it has ended
 	CanStop  bool   // the caller may cancel it now
 	CanRetry bool   // the caller may requeue it now
+}
+
+// Reason is why somebody cancelled or requeued the job. Action is cancel or requeue.
+type Reason struct {
+	Action     string
+	Generation int
+	At         time.Time
+	Text       string
 }
 
 // Attempt is one claim. Outcome is RUNNING, SUCCESS, FAILURE, RELEASED, LATER or CANCELLED.

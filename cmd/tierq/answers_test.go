@@ -69,6 +69,7 @@ func whole(id, status string) obj {
 			"reason": "1 of 2 endpoints say SUBMITTED: " + hostile, "until": "2026-05-01T10:00:05Z"},
 		{"attempt": 3, "generation": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:05Z", "outcome": "RUNNING"},
 	}
+	r["reasons"] = []obj{{"action": "requeue", "generation": 1, "at": "2026-05-01T10:00:01.5Z", "reason": "the bank is back " + hostile}}
 	return r
 }
 

@@ -165,6 +165,11 @@ func (s *session) showJob(j *client.Job) error {
 		field{name: "NOTE", value: j.Note},
 		rawField("PAYLOAD", j.Payload), rawField("RESULT", j.Result), field{name: "TRACE", value: j.TraceID},
 	)
+	for _, r := range j.Reasons {
+		if err == nil {
+			err = s.fields(field{name: strings.ToUpper(r.Action), value: fmt.Sprintf("life %d, %s: %s", r.Generation, s.time(r.At), r.Reason)})
+		}
+	}
 	if err != nil || len(j.History) == 0 {
 		return err
 	}

@@ -33,6 +33,7 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	var d deadFilter
 	var limit int
 	var all, dryRun, yes bool
+	var reason string
 	cmd := &cobra.Command{
 		Use: "requeue [JOB_ID...]", Short: "Give dead letters a new life", Args: wants(0, maxIDs, ""),
 		Long: "Give dead letters a new life: the same job, with a fresh budget of retries. Either by their ids, or all\n" +
@@ -48,6 +49,7 @@ func (p program) deadRequeueCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&all, "all", false, "without a filter: every dead letter")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only count them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that are kept with the jobs")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, ids []string) error {
 		filtered := !d.empty() || limit != 0 || all
 		switch {
@@ -57,7 +59,7 @@ func (p program) deadRequeueCommand() *cobra.Command {
 			return misused("either JOB_IDs or filters")
 		case len(ids) > 0:
 			return s.each(ctx, ids, "requeued", func(id string) (done, error) {
-				return done{JobID: id, Requeued: true}, s.client.Requeue(ctx, id)
+				return done{JobID: id, Requeued: true}, s.client.RequeueBecause(ctx, id, reason)
 			})
 		case d.empty() && !all:
 			return misused("which ones? JOB_IDs, a filter (--tier, --type, --cause, --after, --before), or --all")
@@ -66,14 +68,14 @@ func (p program) deadRequeueCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.requeue(ctx, filter, limit, dryRun, yes)
+		return s.requeue(ctx, filter, limit, dryRun, yes, reason)
 	}, client.WithTimeout(requeueTimeout))
 	return cmd
 }
 
 // requeue gives dead letters a new life, step by step, until none that passes the filter is left or limit (0: none) is
 // reached.
-func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, dryRun, yes bool) error {
+func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, dryRun, yes bool, reason string) error {
 	if err := s.bound(ctx, &filter); err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func (s *session) requeue(ctx context.Context, filter client.Filter, limit int, 
 		if size == 0 {
 			break
 		}
-		step, err := s.client.RequeueDead(ctx, filter, size, false)
+		step, err := s.client.RequeueDeadBecause(ctx, filter, size, false, reason)
 		if err != nil {
 			shown.end()
 			s.say("%d requeued before it ended; the same command again goes on with the rest", r.Requeued)

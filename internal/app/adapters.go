@@ -80,9 +80,9 @@ type jobs struct {
 	metrics *telemetry.Metrics
 }
 
-func (j jobs) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
+func (j jobs) Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error) {
 	before, found := j.Find(ctx, id)
-	word, err := j.Ledger.Cancel(ctx, id)
+	word, err := j.CancelBecause(ctx, id, reason)
 	if err == nil && found == nil && word == job.WasCancelled && !before.Status.Ended() {
 		j.metrics.Cancelled(before.Tier)
 	}

@@ -48,7 +48,8 @@ func (v *server) wireQueue() {
 	})
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
-		Live: v.queue, Mover: v.queue, Rooms: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive, Plans: v.plans,
+		Live: v.queue, Mover: v.queue, Rooms: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive,
+		Reasons: v.stores.archive, Plans: v.plans,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
 	if c.Journaled() {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// An attempt says the generation it was of, and a LATER until when it was and why. Rows of a build that knew neither have no time, and the
-// generation that the outcomes tell.
+// An attempt says the generation it was of, and a LATER until when it was and why. Rows of a build that knew neither
+// have no time, and the generation that the outcomes tell.
 func TestAttemptsTellGenerationAndLater(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {

@@ -20,11 +20,11 @@ import (
 // maxRequestID is the width of failed_jobs.requeue_request_id.
 const maxRequestID = 64
 
-// PromiseRequeue marks an open dead letter as promised to this request. True: the promise is this request's, now or since an earlier call
+// PromiseRequeue marks an open dead letter as promised to this request, and keeps its reason in the same step. True: the promise is this request's, now or since an earlier call
 // with the same id, kept or not. False: another request has it, the job was requeued without one, or there is no such letter. After
 // job.ErrAmbiguous the promise may have been made: the same call again says so; after job.ErrUnavailable it was not.
-func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error) {
-	mine, err := a.PromiseRequeues(ctx, []job.DeadLetter{{Job: job.Job{ID: id, Generation: generation}}}, requestID)
+func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
+	mine, err := a.PromiseRequeues(ctx, []job.DeadLetter{{Job: job.Job{ID: id, Generation: generation}}}, request)
 	return err == nil && mine[0], err
 }
 
@@ -40,16 +40,16 @@ func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (b
 
 // PromiseRequeues is PromiseRequeue for many letters, in a few statements; only their ids and generations matter. After job.ErrAmbiguous
 // some of the promises may have been made: the same call again says which.
-func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error) {
-	if requestID == "" || len(requestID) > maxRequestID {
+func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error) {
+	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
 	}
-	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeue_request_id = ? " +
+	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeue_request_id = ?, requeue_reason = ? " +
 		"WHERE requeue_requested_at IS NULL AND requeued_at IS NULL AND "
 	mine := make([]bool, 0, len(letters))
 	for part := range slices.Chunk(letters, lettersAtOnce) {
 		where, keys := theseLetters(part)
-		marked, err := a.mark(ctx, update+where, append([]any{0, requestID}, keys...))
+		marked, err := a.mark(ctx, update+where, append([]any{0, request.ID, request.Reason}, keys...))
 		switch {
 		case err != nil && len(mine) == 0 && a.unmade(err):
 			return nil, unavailable("promise requeue", err)
@@ -68,7 +68,7 @@ func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter,
 		}
 		held := make(map[key]bool, len(rows))
 		for _, r := range rows {
-			held[key{job.ID(r.JobID), r.Generation}] = r.RequeueRequestID != nil && *r.RequeueRequestID == requestID
+			held[key{job.ID(r.JobID), r.Generation}] = r.RequeueRequestID != nil && *r.RequeueRequestID == request.ID
 		}
 		for i := range part {
 			mine = append(mine, held[key{part[i].ID, part[i].Generation}])

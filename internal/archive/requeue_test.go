@@ -17,7 +17,7 @@ import (
 
 func promise(t *testing.T, a *archive.Archive, n, generation int, request string) bool {
 	t.Helper()
-	mine, err := a.PromiseRequeue(t.Context(), id(n), generation, request)
+	mine, err := a.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +151,8 @@ func TestPromisesRace(t *testing.T) {
 			a := archivetest.Open(t, s.Options)
 			both.Go(func() {
 				request := fmt.Sprint("request-", i)
-				mine, err := a.PromiseRequeues(t.Context(), letters, request)
-				again, err2 := a.PromiseRequeues(t.Context(), letters, request)
+				mine, err := a.PromiseRequeues(t.Context(), letters, job.Request{ID: request})
+				again, err2 := a.PromiseRequeues(t.Context(), letters, job.Request{ID: request})
 				if diff := cmp.Diff(mine, again); err != nil || err2 != nil || len(mine) != len(letters) || diff != "" {
 					t.Errorf("%d answers, %v, %v; the repeat says otherwise:\n%s", len(mine), err, err2, diff)
 				}
@@ -184,16 +184,16 @@ func TestPromisesRace(t *testing.T) {
 		// The same letter twice, one that another request holds, and one that nobody has.
 		record(t, w, discarded(300, 1))
 		some := []job.DeadLetter{{Job: failed(300).Job}, {Job: failed(300).Job}, {Job: failed(1).Job}, {Job: failed(999).Job}}
-		mine, err := s.PromiseRequeues(t.Context(), some, "request-3")
+		mine, err := s.PromiseRequeues(t.Context(), some, job.Request{ID: "request-3"})
 		if diff := cmp.Diff([]bool{true, true, false, false}, mine); diff != "" || err != nil {
 			t.Errorf("%v %s", err, diff)
 		}
 		for _, request := range []string{"", strings.Repeat("x", 65)} {
-			if _, err := s.PromiseRequeues(t.Context(), some, request); err == nil {
+			if _, err := s.PromiseRequeues(t.Context(), some, job.Request{ID: request}); err == nil {
 				t.Errorf("request %q", request)
 			}
 		}
-		if mine, err := s.PromiseRequeues(t.Context(), nil, "request-4"); len(mine) != 0 || err != nil {
+		if mine, err := s.PromiseRequeues(t.Context(), nil, job.Request{ID: "request-4"}); len(mine) != 0 || err != nil {
 			t.Errorf("no letters: %v, %v", mine, err)
 		}
 	})

@@ -46,8 +46,8 @@ func newSQLite(path string) (dialect, error) {
 	return dialect{
 		open:      func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
 		keepFirst: func(string) string { return "ON CONFLICT DO NOTHING" },
-		onConflict: func(key string) string {
-			return "ON CONFLICT (`" + key + "`) DO UPDATE SET "
+		onConflict: func(key string) string { // key may be several columns, with commas
+			return "ON CONFLICT (" + key + ") DO UPDATE SET "
 		},
 		offered:    func(column string) string { return "excluded.`" + column + "`" },
 		deleteFrom: func(table string) string { return "DELETE FROM " + table }, // lockRows: a transaction that writes has no other beside it

@@ -25,8 +25,9 @@ type stepOf struct {
 	step
 }
 
-// forward brings a document to its endpoints. What an endpoint has answered is saved before the next answer is looked at, so that a later
-// attempt goes on from there, also after a crash; what was sent but not saved is found by the lookup that precedes each submission.
+// forward brings a document to its endpoints. What an endpoint has answered is saved before the next answer is looked
+// at, so that a later attempt goes on from there, also after a crash; what was sent but not saved is found by the
+// lookup that precedes each submission.
 func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 	run, _ := job.Running(ctx)
 	steps := saved(run.Saved, len(in.Endpoints))
@@ -61,8 +62,8 @@ func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 	return out, err
 }
 
-// ask calls the endpoints that have not ended, and those that may have become MANAGED since they acknowledged the document. It returns a
-// channel with room for all answers, and their number.
+// ask calls the endpoints that have not ended, and those that may have become MANAGED since they acknowledged the
+// document. It returns a channel with room for all answers, and their number.
 func (o outgoing) ask(ctx context.Context, in Forward, steps []step) (<-chan stepOf, int) {
 	answers, places := make(chan stepOf, len(steps)), make(chan struct{}, atOnce)
 	n := 0
@@ -112,7 +113,8 @@ func (o outgoing) call(ctx context.Context, endpoint string, r Request, read fun
 	return read(answer, time.Now())
 }
 
-// saved reads the checkpoint of an earlier attempt. Without one, or with one of another shape, every endpoint is asked: the lookups tell.
+// saved reads the checkpoint of an earlier attempt. Without one, or with one of another shape, every endpoint is
+// asked: the lookups tell.
 func saved(checkpoint []byte, endpoints int) []step {
 	var steps []step
 	if json.Unmarshal(checkpoint, &steps) != nil || len(steps) != endpoints {
@@ -199,8 +201,8 @@ const (
 	rarestLook = 5 * time.Minute
 )
 
-// nextLook is in how long those that say SUBMITTED are looked at again: after as long as the job waits already, so that the pauses double, or
-// when an endpoint asked for it; and once more at the bound, behind which it is 0.
+// nextLook is in how long those that say SUBMITTED are looked at again: after as long as the job waits already, so
+// that the pauses double, or when an endpoint asked for it; and once more at the bound, behind which it is 0.
 func (f *Forward) nextLook(waited, asked time.Duration) time.Duration {
 	return min(max(firstLook, min(waited, rarestLook), asked), max(f.patience()-waited, 0))
 }

@@ -18,7 +18,8 @@ func (d *delivery) until(seconds int) *delivery {
 	return d
 }
 
-// An endpoint that says SUBMITTED is looked at again, ever more rarely, until it says MANAGED: the document is sent once, and no retry is spent.
+// An endpoint that says SUBMITTED is looked at again, ever more rarely, until it says MANAGED: the document is sent
+// once, and no retry is spent.
 func TestForwardUntilManaged(t *testing.T) {
 	t.Attr("proves", "S3-S5 S3-S7 S3-Q5 S3-S13")
 	slow := endpoint(t, &downstream{submit: always(202, ""), lookup: func(call int) (int, string) {
@@ -106,7 +107,8 @@ func TestForwardUntilTooLong(t *testing.T) {
 	}
 }
 
-// A busy endpoint still chooses its time, also one that has the document; the longest time counts, and a failure comes before any waiting.
+// A busy endpoint still chooses its time, also one that has the document; the longest time counts, and a failure comes
+// before any waiting.
 func TestForwardUntilBusy(t *testing.T) {
 	t.Attr("proves", "S3-Q5 S3-S9")
 	has := endpoint(t, &downstream{submit: always(202, ""), after: "40", lookup: func(call int) (int, string) {

@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -22,36 +27,71 @@ const (
 // noFields is the body of a request that needs none: nothing, or {}.
 var noFields = shape[struct{}]{}
 
-// changes reads a request that changes a job and says nothing more than which. Somebody else's job is not found: job.ErrNotFound, as a *problem.
-func (a *api) changes(c *gin.Context) (job.ID, error) {
-	id, err := bareID(c)
+// jobChange is what a request that changes a job may say beside which one: why.
+type jobChange struct{ reason string }
+
+var (
+	jobChangeBody   = shape[jobChange]{members: map[string]member[jobChange]{"reason": (*jobChange).setReason}}
+	jobChangeParams = params[jobChange]{
+		"reason": func(j *jobChange, value string) (err error) { j.reason, err = readReason(value); return err },
+	}
+)
+
+func (j *jobChange) setReason(v jsontext.Value) (err error) {
+	if v.Kind() != '"' {
+		return reason("must be a string")
+	}
+	j.reason, err = readReason(text(v))
+	return err
+}
+
+// readReason takes the reason of a change: one line of text. An empty one is none, as a form sends it.
+func readReason(value string) (string, error) {
+	if !utf8.ValidString(value) || utf8.RuneCountInString(value) > job.MaxReason || strings.ContainsFunc(value, unicode.IsControl) {
+		return "", reason("must be one line of at most " + strconv.Itoa(job.MaxReason) + " characters")
+	}
+	return strings.TrimSpace(value), nil
+}
+
+// changes reads a request that changes a job: which, and why. A DELETE may say why in its address, or in a body as the
+// others do. Somebody else's job is not found: job.ErrNotFound, as a *problem.
+func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
+	if c.Request.Method == http.MethodDelete {
+		err = jobChangeParams.read(c.Request.URL.RawQuery, &asked)
+	} else {
+		err = noQuery(c)
+	}
 	if err != nil {
-		return "", err
+		return "", asked, err
+	}
+	if id, err = pathID(c); err != nil {
+		return "", asked, err
 	}
 	body, err := a.readBody(c)
 	if err == nil && body != nil {
-		err = noFields.read(body, &struct{}{})
+		err = jobChangeBody.read(body, &asked)
 	}
 	if err != nil {
-		return "", err
+		return "", asked, err
 	}
 	if err := a.known(c, id); err != nil {
-		return "", aboutJob(err, id)
+		return "", asked, aboutJob(err, id)
 	}
-	return id, nil
+	return id, asked, nil
 }
 
-// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop: it ends CANCELLED,
-// whatever its handler returns.
+// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. What runs is told to stop:
+// it ends CANCELLED, whatever its handler returns.
 func (a *api) cancel(c *gin.Context) error {
-	id, err := a.changes(c)
+	id, asked, err := a.changes(c)
 	if err != nil {
 		return err
 	}
-	word, err := a.Jobs.Cancel(c.Request.Context(), id)
+	word, err := a.Jobs.Cancel(c.Request.Context(), id, asked.reason)
 	a.byOperator(c, "job.cancel", id, &struct {
-		Word job.Word `json:"answer,omitzero"`
-	}{word}, err)
+		Word   job.Word `json:"answer,omitzero"`
+		Reason string   `json:"reason,omitzero"`
+	}{word, asked.reason}, err)
 	if err != nil {
 		return aboutJob(inDoubt(err, cancelInDoubt), id)
 	}
@@ -70,10 +110,10 @@ func (a *api) cancel(c *gin.Context) error {
 	return fmt.Errorf("cancel %s: answered %q", id, word)
 }
 
-// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The Idempotency-Key names the
-// request: sent again with the same one, it is the same promise and not a second life.
+// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: a FAILED job gets a new life. The
+// Idempotency-Key names the request: sent again with the same one, it is the same promise and not a second life.
 func (a *api) requeue(c *gin.Context) error {
-	id, err := a.changes(c)
+	id, asked, err := a.changes(c)
 	if err != nil {
 		return err
 	}
@@ -82,13 +122,13 @@ func (a *api) requeue(c *gin.Context) error {
 		return err
 	}
 	caller := callerOf(c)
-	request := requestID(caller.Owner(), key)
+	request := job.Request{ID: requestID(caller.Owner(), key), Reason: asked.reason}
 	if !caller.Admin() {
 		err = a.requeueOwn(c, id, request)
 	} else if err = a.Requeue.Requeue(c.Request.Context(), id, request); err != nil {
 		err = inDoubt(err, requeueInDoubt)
 	}
-	a.byOperator(c, "job.requeue", id, nil, err)
+	a.byOperator(c, "job.requeue", id, because(asked.reason), err)
 	if err != nil {
 		return aboutJob(err, id)
 	}
@@ -100,9 +140,9 @@ func (a *api) requeue(c *gin.Context) error {
 	}{id, job.Pending, traceOf(c)})
 }
 
-// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that nobody owns may be of any),
-// his tier's share of the capacity and his quota.
-func (a *api) requeueOwn(c *gin.Context, id job.ID, request string) error {
+// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that
+// nobody owns may be of any), his tier's share of the capacity and his quota.
+func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)
 	if err == nil {
@@ -119,6 +159,16 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request string) error {
 		return &problem{kind: queueFull, retry: a.Submit.Hint(j.Tier)}
 	}
 	return inDoubt(a.overQuota(err, &job.Submission{Tier: j.Tier, Quota: caller.Key.InFlight}), requeueInDoubt)
+}
+
+// because is what the log of changes keeps of a requeue beside its job: why it was; nil = nobody said.
+func because(why string) any {
+	if why == "" {
+		return nil
+	}
+	return &struct {
+		Reason string `json:"reason"`
+	}{why}
 }
 
 // requestID names one request: by its caller's key, else by chance.

@@ -31,9 +31,12 @@ type Jobs interface {
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have a next one.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
+	// Reasons are why the job was cancelled and requeued.
+	Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error)
 	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has ended. Asked again it
-	// answers the same. job.ErrAmbiguous: it may have been done.
-	Cancel(ctx context.Context, id job.ID) (job.Word, error)
+	// answers the same. job.ErrAmbiguous: it may have been done. A reason ("" = none) is kept before; job.ErrNotKept: it cannot be, and
+	// nothing was done.
+	Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error)
 }
 
 // DeadLetters are the jobs that failed for good and that nobody has requeued.
@@ -45,13 +48,13 @@ type DeadLetters interface {
 
 // Requeuer gives dead jobs a new life.
 type Requeuer interface {
-	// Requeue promises it: nil = it will happen. The same requestID is the same promise. job.ErrWrongState unless the job is FAILED;
+	// Requeue promises it: nil = it will happen. The same request.ID is the same promise. job.ErrWrongState unless the job is FAILED;
 	// job.ErrAmbiguous: it may happen.
-	Requeue(ctx context.Context, id job.ID, requestID string) error
+	Requeue(ctx context.Context, id job.ID, request job.Request) error
 	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull, job.ErrQuota.
-	RequeueOwn(ctx context.Context, id job.ID, requestID string, quota int) error
+	RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error
 	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
-	RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool) (matched, requeued int, err error)
+	RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool, reason string) (matched, requeued int, err error)
 }
 
 // Waiter waits for jobs to change.

@@ -15,6 +15,10 @@ import (
 
 // rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system does.
 type rooms struct {
+	said       []string // the reasons of changes
+	reasons    []job.Reason
+	reasonless error
+
 	tb          testing.TB
 	deps        Deps
 	submit      func(ctx context.Context, s job.Submission) (job.Accepted, error)
@@ -101,7 +105,14 @@ func (r *rooms) List(_ context.Context, f job.Filter, cursor string, limit int) 
 	return r.list(f, cursor, limit)
 }
 
-func (r *rooms) Cancel(_ context.Context, id job.ID) (job.Word, error) { return r.cancel(id) }
+func (r *rooms) Cancel(_ context.Context, id job.ID, reason string) (job.Word, error) {
+	r.said = append(r.said, reason)
+	return r.cancel(id)
+}
+
+func (r *rooms) Reasons(context.Context, *job.Job) ([]job.Reason, error) {
+	return r.reasons, r.reasonless
+}
 
 func (r *rooms) Dead(_ context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
 	return r.dead(f, cursor, limit)
@@ -122,16 +133,18 @@ func (r *rooms) EachDead(_ context.Context, _ job.Filter, yield func(job.DeadLet
 	return r.eachDead
 }
 
-func (r *rooms) Requeue(_ context.Context, id job.ID, requestID string) error {
-	return r.requeue(id, requestID)
+func (r *rooms) Requeue(_ context.Context, id job.ID, request job.Request) error {
+	r.said = append(r.said, request.Reason)
+	return r.requeue(id, request.ID)
 }
 
-func (r *rooms) RequeueOwn(_ context.Context, id job.ID, requestID string, quota int) error {
-	r.quotas = append(r.quotas, quota)
-	return r.requeue(id, requestID)
+func (r *rooms) RequeueOwn(_ context.Context, id job.ID, request job.Request, quota int) error {
+	r.quotas, r.said = append(r.quotas, quota), append(r.said, request.Reason)
+	return r.requeue(id, request.ID)
 }
 
-func (r *rooms) RequeueDead(_ context.Context, f job.Filter, limit int, dryRun bool) (int, int, error) {
+func (r *rooms) RequeueDead(_ context.Context, f job.Filter, limit int, dryRun bool, reason string) (int, int, error) {
+	r.said = append(r.said, reason)
 	return r.requeueDead(f, limit, dryRun)
 }
 

@@ -1,8 +1,15 @@
 package httpapi
 
-import "github.com/tierq/tierq/internal/job"
+import (
+	"slices"
 
-// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or CANCELLED.
+	"github.com/gin-gonic/gin"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
+// CANCELLED.
 type attemptBody struct {
 	Attempt    int        `json:"attempt"`
 	Generation *int       `json:"generation"` // null where it is not known any more
@@ -16,7 +23,8 @@ type attemptBody struct {
 	Until      *string    `json:"until"`  // of a LATER
 }
 
-// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which the job itself tells.
+// history is a job's attempts, oldest first: those that are stored, which did not end well, and the latest one, which
+// the job itself tells.
 func history(j *job.Job, stored []job.Attempt) []attemptBody {
 	all := make([]attemptBody, 0, len(stored)+1)
 	for i := range stored {
@@ -62,4 +70,31 @@ func known(n int) *int {
 		return nil
 	}
 	return &n
+}
+
+// reasonBody is why a job was cancelled or requeued.
+type reasonBody struct {
+	Action     string  `json:"action"`
+	Generation int     `json:"generation"`
+	At         *string `json:"at"`
+	Reason     string  `json:"reason"`
+}
+
+// reasons are why a job was cancelled and requeued; nil where SQL does not answer: the rest of the job is shown
+// without it.
+func (a *api) reasons(c *gin.Context, j *job.Job) *[]reasonBody {
+	kept, err := a.Jobs.Reasons(c.Request.Context(), j)
+	if err != nil {
+		a.Log.WarnContext(c.Request.Context(), "the reasons of changes cannot be read", "job_id", j.ID, "err", err)
+		return nil
+	}
+	hidden := slices.Contains(a.veilFor(c, j.Type), everything)
+	bodies := make([]reasonBody, len(kept))
+	for i, r := range kept {
+		if hidden {
+			r.Text = veiled
+		}
+		bodies[i] = reasonBody{r.Action, r.Generation, when(r.At), r.Text}
+	}
+	return &bodies
 }

@@ -42,6 +42,7 @@ type jobBody struct {
 	CallbackURL *string        `json:"callbackUrl"`
 	Result      jsontext.Value `json:"result"`
 	History     []attemptBody  `json:"history"`
+	Reasons     *[]reasonBody  `json:"reasons"` // null: SQL does not answer
 }
 
 type listBody[T any] struct {
@@ -98,6 +99,7 @@ func (a *api) getJob(c *gin.Context) error {
 	attempts = a.veilAttempts(c, j.Type, attempts)
 	body := jobBody{
 		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result, History: history(&j, attempts),
+		Reasons: a.reasons(c, &j),
 	}
 	if callerOf(c).Operator() {
 		body.Owner = orNull(j.Owner)

@@ -89,7 +89,7 @@ func TestGetJob(t *testing.T) {
 		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
 		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done","history":[` +
 		`{"attempt":1,"generation":null,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null,` +
-		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null,"reason":null,"until":null}]}`
+		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null,"reason":null,"until":null}],"reasons":[]}`
 	for _, path := range []string{jobKnown, "/api" + jobKnown, "/jobs/" + strings.ToUpper(string(knownID))} {
 		r := keep(t, j)
 		r.attempts = stored

@@ -19,6 +19,7 @@ type requeueAsked struct {
 	job.Filter
 	limit  int
 	dryRun bool
+	jobChange
 }
 
 var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
@@ -37,6 +38,7 @@ var requeueBody = shape[requeueAsked]{members: map[string]member[requeueAsked]{
 		r.limit, err = wholeNumber(v, 1, maxRequeue)
 		return err
 	},
+	"reason": func(r *requeueAsked, v jsontext.Value) error { return r.setReason(v) },
 	"dryRun": func(r *requeueAsked, v jsontext.Value) error {
 		if k := v.Kind(); k != 't' && k != 'f' {
 			return reason("must be true or false")
@@ -52,9 +54,10 @@ func (a *api) requeuedDead(c *gin.Context, asked *requeueAsked, matched, requeue
 		err = nil
 	}
 	a.changed(c, "dead.requeue", asked.told(), nil, &struct {
-		Matched  int `json:"matched"`
-		Requeued int `json:"requeued"`
-	}{matched, requeued}, err)
+		Matched  int    `json:"matched"`
+		Requeued int    `json:"requeued"`
+		Reason   string `json:"reason,omitzero"`
+	}{matched, requeued, asked.reason}, err)
 }
 
 // told is the filter in words, for the log of changes.
@@ -104,7 +107,7 @@ func (a *api) requeueDead(c *gin.Context) error {
 	if asked.limit == 0 {
 		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))
 	}
-	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun)
+	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun, asked.reason)
 	if !asked.dryRun {
 		a.requeuedDead(c, &asked, matched, requeued, err)
 	}

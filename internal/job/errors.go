@@ -26,6 +26,8 @@ var (
 	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and never will be
 	ErrNoKey        = errors.New("no such key")
 
+	ErrNotKept = errors.New("the reason cannot be kept now") // of a change that was not made for that
+
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.

@@ -10,8 +10,8 @@ import (
 // MaxNote bounds a note, in bytes.
 const MaxNote = 200
 
-// NoteOf is the note of a result: the text of its member "note", made one line of at most MaxNote bytes. It is how a handler tells those who
-// look at a list of jobs what they would find in the result. "" = the result has none.
+// NoteOf is the note of a result: the text of its member "note", made one line of at most MaxNote bytes. It is how a
+// handler tells those who look at a list of jobs what they would find in the result. "" = the result has none.
 func NoteOf(result []byte) string {
 	if !bytes.Contains(result, []byte(`"note"`)) { // most have none, and this is asked about every job that is completed
 		return ""

@@ -53,7 +53,7 @@ func TestRequeueDead(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, r, _ := given(nil, dead(250))
-				matched, requeued, err := l.RequeueDead(t.Context(), tc.filter, tc.limit, tc.dry)
+				matched, requeued, err := l.RequeueDead(t.Context(), tc.filter, tc.limit, tc.dry, "")
 				if matched != tc.wantMatched || requeued != tc.wantRequeued || err != nil || alive(r) != tc.wantRequeued {
 					t.Errorf("matched %d, requeued %d, %v; %d live; want %d, %d", matched, requeued, err, alive(r), tc.wantMatched, tc.wantRequeued)
 				}
@@ -74,7 +74,7 @@ func TestRequeueDead(t *testing.T) {
 func TestRequeueDead_Limit(t *testing.T) {
 	l, _, s := given(nil, dead(2))
 	for _, limit := range []int{-1, 0, MaxBulk + 1} {
-		if _, _, err := l.RequeueDead(t.Context(), job.Filter{}, limit, false); err == nil {
+		if _, _, err := l.RequeueDead(t.Context(), job.Filter{}, limit, false, ""); err == nil {
 			t.Errorf("limit %d was taken", limit)
 		}
 	}
@@ -92,7 +92,7 @@ func TestRequeueDead_Rate(t *testing.T) {
 		total := make(chan int, 2)
 		for range 2 {
 			go func() {
-				_, n, err := l.RequeueDead(t.Context(), job.Filter{}, 1000, false)
+				_, n, err := l.RequeueDead(t.Context(), job.Filter{}, 1000, false, "")
 				if err != nil {
 					t.Error(err)
 				}
@@ -154,7 +154,7 @@ func TestRequeueDead_Partial(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				tc.breaks(r, s, cancel)
-				_, requeued, err := l.RequeueDead(ctx, job.Filter{}, 1000, false)
+				_, requeued, err := l.RequeueDead(ctx, job.Filter{}, 1000, false, "")
 				if requeued != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) || alive(r) != tc.wantAlive {
 					t.Errorf("requeued %d, %v, %d live; want %d, %v, %d", requeued, err, alive(r), tc.want, tc.wantErr, tc.wantAlive)
 				}
@@ -168,7 +168,7 @@ func TestRequeueDead_TierWithoutPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, r, s := given(nil, dead(50))
 		l.Plans.(*job.PlanBook).Set(job.DefaultPlans()[:1])
-		matched, requeued, err := l.RequeueDead(t.Context(), job.Filter{}, 40, false)
+		matched, requeued, err := l.RequeueDead(t.Context(), job.Filter{}, 40, false, "")
 		if matched != 50 || requeued != 25 || err != nil || alive(r) != 25 {
 			t.Errorf("matched %d, requeued %d, %v", matched, requeued, err)
 		}

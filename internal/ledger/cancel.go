@@ -1,16 +1,19 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Cancel ends a waiting job (job.WasCancelled) or asks a running one to end (job.Cancel): from then on it can only end CANCELLED. Asked
-// again it answers the same, also when the job has ended so. A job that ended otherwise is job.ErrWrongState. After job.ErrAmbiguous it may
-// have been cancelled, or will be.
+// Cancel ends a waiting job (job.WasCancelled) or asks a running one to end (job.Cancel): from then on it can only end
+// CANCELLED. Asked again it answers the same, also when the job has ended so. A job that ended otherwise is
+// job.ErrWrongState. After job.ErrAmbiguous it may have been cancelled, or will be.
 func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	if !l.ours(id) {
 		return "", fmt.Errorf("cancel %s: %w", id, job.ErrNotFound)
@@ -24,6 +27,51 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 		return word, err
 	}
 	return l.cancelLost(ctx, id, err)
+}
+
+// CancelBecause is Cancel with a reason, which is kept in SQL before Redis is asked: a cancel that was answered has
+// its reason there. Where SQL does not answer nothing is cancelled: job.ErrNotKept. A crash in between leaves the
+// reason of a cancel that was not carried out, which Reasons passes over. A job that was cancelled before keeps the
+// reason it has.
+func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error) {
+	if reason == "" || !l.ours(id) {
+		return l.Cancel(ctx, id)
+	}
+	j, err := l.Find(ctx, id)
+	if err != nil {
+		return "", fmt.Errorf("cancel %s: %w", id, unread(err))
+	}
+	if j.Status == job.Cancelled || !j.Status.Ended() {
+		over := j.Status != job.Cancelled && !j.CancelRequested
+		_, err := within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.Options.Reasons.KeepCancelReason(ctx, id, j.Generation, reason, over)
+		})
+		if err != nil { // nothing was cancelled, whether or not the reason is there now
+			return "", fmt.Errorf("cancel %s: %w: %w", id, job.ErrNotKept, unread(err))
+		}
+		failpoint.Hit("reason.after", id)
+	}
+	return l.Cancel(ctx, id)
+}
+
+// Reasons are why a job that Find found was requeued and cancelled, over all its generations, the oldest first; a
+// cancel that was asked for and not carried out is none. A job in its first generation whom nobody cancelled or
+// requeued has none, whether or not SQL answers.
+func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) {
+	status := j.Status.Shown()
+	if j.Generation <= 1 && !j.CancelRequested && status != job.Cancelled && status != job.Failed {
+		return nil, nil
+	}
+	noted, err := within(ctx, archivePatience, func(ctx context.Context) ([]job.Reason, error) { return l.Options.Reasons.Reasons(ctx, j.ID) })
+	if err != nil {
+		return nil, fmt.Errorf("reasons: %w", err)
+	}
+	reasons := slices.DeleteFunc(noted, func(r job.Reason) bool {
+		present := r.Generation == j.Generation && (j.CancelRequested || j.Status == job.Cancelled)
+		return r.Action == job.CancelAction && r.Outcome != job.Cancelled && !(r.Outcome == "" && present)
+	})
+	slices.SortStableFunc(reasons, func(x, y job.Reason) int { return cmp.Compare(x.Generation, y.Generation) })
+	return reasons, nil
 }
 
 // cancel asks Redis: job.Empty is for a job that it does not know.
@@ -65,7 +113,8 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})
 }
 
-// cancelLost notes the cancel of a job that Redis lost and is given back. Redis decides: if it has not got the job by now, nobody can say more.
+// cancelLost notes the cancel of a job that Redis lost and is given back. Redis decides: if it has not got the job by
+// now, nobody can say more.
 func (l *Ledger) cancelLost(ctx context.Context, id job.ID, unknown error) (job.Word, error) {
 	_, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
 	if errors.Is(err, job.ErrNotFound) {

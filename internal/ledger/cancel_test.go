@@ -54,7 +54,7 @@ func TestCancel_OfAnotherCluster(t *testing.T) {
 		if _, err := l.Cancel(t.Context(), id); !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("%q: %v", id, err)
 		}
-		if err := l.Requeue(t.Context(), id, ""); !errors.Is(err, job.ErrNotFound) {
+		if err := l.Requeue(t.Context(), id, job.Request{}); !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -110,10 +110,10 @@ func TestCancel_LostByRedis(t *testing.T) {
 		})
 	}
 	l, _, _ := journaled(1)
-	if err := l.Requeue(t.Context(), testID(0), ""); !errors.Is(err, job.ErrWrongState) {
+	if err := l.Requeue(t.Context(), testID(0), job.Request{}); !errors.Is(err, job.ErrWrongState) {
 		t.Errorf("requeue of a living job: %v", err)
 	}
-	if err := l.Requeue(t.Context(), testID(9), ""); !errors.Is(err, job.ErrNotFound) {
+	if err := l.Requeue(t.Context(), testID(9), job.Request{}); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("requeue of nobody's: %v", err)
 	}
 }

@@ -50,12 +50,12 @@ func TestRequeue_InDoubt(t *testing.T) {
 			l, r, s := given(nil, archived(job.Failed, 1))
 			after, tries := answering("promise", tc.errs...)
 			s.after = after
-			told(t, l.Requeue(t.Context(), someID, "mine"), tc.want)
+			told(t, l.Requeue(t.Context(), someID, job.Request{ID: "mine"}), tc.want)
 			if *tries != tc.tries || (r.jobs[someID].Generation == 2) != (tc.want == nil) {
 				t.Errorf("%d tries, job %+v", *tries, r.jobs[someID])
 			}
 			// The request that does not know what became of it asks again.
-			if err := l.Requeue(t.Context(), someID, "mine"); err != nil || r.jobs[someID].Generation != 2 {
+			if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil || r.jobs[someID].Generation != 2 {
 				t.Errorf("asked again: %v, job %+v", err, r.jobs[someID])
 			}
 		})
@@ -84,7 +84,7 @@ func TestRequeueDead_InDoubt(t *testing.T) {
 				l, _, s := given(nil, dead(3))
 				after, _ := answering("promises", tc.errs...)
 				s.after = after
-				_, requeued, err := l.RequeueDead(t.Context(), job.Filter{}, 10, false)
+				_, requeued, err := l.RequeueDead(t.Context(), job.Filter{}, 10, false, "")
 				told(t, err, tc.want)
 				if (requeued == 3) != (tc.want == nil) {
 					t.Errorf("%d requeued", requeued)
@@ -103,7 +103,7 @@ func TestRequeue_ALostReadIsNoDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, r, s := given(nil, archived(job.Failed, 1))
 			breaks(r, s)
-			told(t, l.Requeue(t.Context(), someID, "mine"), job.ErrUnavailable)
+			told(t, l.Requeue(t.Context(), someID, job.Request{ID: "mine"}), job.ErrUnavailable)
 			if d := s.rows[someID]; !d.Open() {
 				t.Error("promised")
 			}

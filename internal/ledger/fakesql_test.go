@@ -18,6 +18,7 @@ type fakeSQL struct {
 	attempts map[job.ID][]job.Attempt
 	runs     map[job.ID]string
 	requests map[job.ID][]string
+	reasons  []job.Reason // of all jobs: tests have one
 	down     error
 	after    func(call string) error
 	calls    []string
@@ -116,17 +117,20 @@ func (s *fakeSQL) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 	return d, nil
 }
 
-func (s *fakeSQL) promise(id job.ID, generation int, request string) bool {
+func (s *fakeSQL) promise(id job.ID, generation int, request job.Request) bool {
 	d := s.rows[id]
 	if d.Generation != generation || d.Status != job.Failed || !d.Open() {
-		return d.RequestID == request
+		return d.RequestID == request.ID
 	}
-	d.RequestedAt, d.RequestID = time.Now(), request
+	d.RequestedAt, d.RequestID = time.Now(), request.ID
 	s.rows[id] = d
 	if s.requests == nil {
 		s.requests = map[job.ID][]string{}
 	}
-	s.requests[id] = append(s.requests[id], request)
+	s.requests[id] = append(s.requests[id], request.ID)
+	if request.Reason != "" {
+		s.reasons = append(s.reasons, job.Reason{Action: job.RequeueAction, Generation: generation, Text: request.Reason, Outcome: job.Failed})
+	}
 	return true
 }
 
@@ -137,7 +141,7 @@ func (s *fakeSQL) answer(name string) error {
 	return s.after(name)
 }
 
-func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int, request string) (bool, error) {
+func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.call(ctx, "promise"); err != nil {
@@ -161,7 +165,7 @@ func (s *fakeSQL) Requested(ctx context.Context, id job.ID, request string) (boo
 	return slices.Contains(s.requests[id], request), s.call(ctx, "requested")
 }
 
-func (s *fakeSQL) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request string) ([]bool, error) {
+func (s *fakeSQL) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.call(ctx, "promises"); err != nil {
@@ -187,4 +191,32 @@ func (s *fakeSQL) Requeued(ctx context.Context, letters []job.DeadLetter, run st
 		}
 	}
 	return s.answer("requeued")
+}
+
+func (s *fakeSQL) KeepCancelReason(ctx context.Context, _ job.ID, generation int, reason string, over bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.call(ctx, "reason"); err != nil {
+		return err
+	}
+	at := slices.IndexFunc(s.reasons, func(r job.Reason) bool { return r.Action == job.CancelAction && r.Generation == generation })
+	switch {
+	case at < 0:
+		s.reasons = append(s.reasons, job.Reason{Action: job.CancelAction, Generation: generation, Text: reason})
+	case over:
+		s.reasons[at].Text = reason
+	}
+	return s.answer("reason")
+}
+
+func (s *fakeSQL) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reasons := slices.Clone(s.reasons)
+	for i := range reasons {
+		if d, ok := s.rows[id]; ok && d.Generation == reasons[i].Generation {
+			reasons[i].Outcome = d.Status
+		}
+	}
+	return reasons, s.call(ctx, "reasons")
 }

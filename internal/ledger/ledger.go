@@ -46,11 +46,19 @@ type Letters interface {
 // have no outcome yet.
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
-	PromiseRequeue(ctx context.Context, id job.ID, generation int, requestID string) (bool, error)
+	PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error)
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
-	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, requestID string) ([]bool, error)
+	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error)
 	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
 	Reopen(ctx context.Context, runs []string) (int64, error)
+}
+
+// Reasons are why jobs were cancelled and requeued.
+type Reasons interface {
+	// KeepCancelReason notes why a generation is to be cancelled; over: in place of an earlier request's reason. It may be called twice.
+	KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error
+	// Reasons are all that is noted of a job, also of cancels that were not carried out.
+	Reasons(ctx context.Context, id job.ID) ([]job.Reason, error)
 }
 
 // Rooms say whether one more job would be taken in now: nil, job.ErrQueueFull, job.ErrQuota.
@@ -94,7 +102,7 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Rate and Log are required, and Journal and Restorer come together or not at
+// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Rate and Log are required, and Journal and Restorer come together or not at
 // all.
 type Options struct {
 	Live       Store // Redis
@@ -103,6 +111,7 @@ type Options struct {
 	Archive    Store // SQL
 	Letters    Letters
 	Promises   Promises
+	Reasons    Reasons
 	Plans      Plans
 	Journal    Journal
 	Restorer   Restorer

@@ -13,38 +13,39 @@ import (
 )
 
 // Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see recovery.Requeuer).
-// nil is the promise. The same requestID again is the same promise, also when the new life has ended meanwhile; "" is a new request. A job that
+// nil is the promise, and the request's reason is kept with it. The same request.ID again is the same promise, also when the new life has ended
+// meanwhile; "" is a new request. A job that
 // is not FAILED, whose failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
 // job.ErrUnknownTier. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
-func (l *Ledger) Requeue(ctx context.Context, id job.ID, requestID string) error {
-	return l.requeue(ctx, id, requestID, nil)
+func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {
+	return l.requeue(ctx, id, request, nil)
 }
 
 // RequeueOwn is Requeue for the job's owner, who is held to what holds for his submits: job.ErrQueueFull where the tier's share is taken,
 // job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the same time may go a little beyond it.
-func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, requestID string, quota int) error {
-	return l.requeue(ctx, id, requestID, func(d *job.DeadLetter) error {
+func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error {
+	return l.requeue(ctx, id, request, func(d *job.DeadLetter) error {
 		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) { return nil, l.Rooms.Room(ctx, id, d.Tier, d.Owner, quota) })
 		return err
 	})
 }
 
 // requeue asks room, where there is one, before it makes a promise.
-func (l *Ledger) requeue(ctx context.Context, id job.ID, requestID string, room func(*job.DeadLetter) error) error {
+func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room func(*job.DeadLetter) error) error {
 	if !l.ours(id) {
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
-	request := requestKey(requestID)
+	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason}
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
-	promised, err := judge(&live, liveErr, &d, sqlErr, request)
+	promised, err := judge(&live, liveErr, &d, sqlErr, request.ID)
 	if errors.Is(err, job.ErrNotFound) {
 		err = l.lost(ctx, id, err)
 	}
 	err = unread(err)
-	if !promised && requestID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
-		if earlier, asked := l.requested(ctx, id, request); asked != nil || earlier {
-			return unread(asked) // the promise was made for an earlier life, and kept
+	if !promised && asked.ID != "" && (sqlErr == nil || errors.Is(sqlErr, job.ErrWrongState)) {
+		if earlier, err := l.requested(ctx, id, request.ID); err != nil || earlier {
+			return unread(err) // the promise was made for an earlier life, and kept
 		}
 	}
 	if err == nil && !promised {
@@ -93,7 +94,7 @@ func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool
 }
 
 // promise makes it, once and for one request.
-func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request string) error {
+func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Request) error {
 	made, err := twice(ctx, actPatience, func(ctx context.Context) (bool, error) {
 		return l.Promises.PromiseRequeue(ctx, d.ID, d.Generation, request)
 	})

@@ -47,7 +47,7 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 			l, r, s := given(tc.redis, tc.sql)
 			r.down, s.down = tc.redisErr, tc.sqlErr
 			old := s.rows[someID]
-			err := l.Requeue(t.Context(), someID, "mine")
+			err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"})
 			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Fatalf("%v, want %v saying %q", err, tc.want, tc.says)
 			}
@@ -69,7 +69,7 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
 	s.rows[someID] = d
 	r.after = func(string) error { r.run = "run-2"; return nil } // Redis started anew just after the script
-	if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+	if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 		t.Fatal(err)
 	}
 	j := r.jobs[someID]
@@ -82,11 +82,11 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 	}
 	r.after = nil
 	for range 2 { // the same request is the same promise
-		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+		if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 			t.Errorf("again: %v", err)
 		}
 	}
-	if err := l.Requeue(t.Context(), someID, ""); !errors.Is(err, job.ErrWrongState) {
+	if err := l.Requeue(t.Context(), someID, job.Request{}); !errors.Is(err, job.ErrWrongState) {
 		t.Errorf("another request: %v", err)
 	}
 	if j := r.jobs[someID]; j.Generation != 2 {
@@ -106,7 +106,7 @@ func TestRequeue_ManyAtOnce(t *testing.T) {
 	promised, refused := 0, 0
 	for n := range 20 {
 		group.Go(func() {
-			err := l.Requeue(t.Context(), someID, fmt.Sprint("request ", n))
+			err := l.Requeue(t.Context(), someID, job.Request{ID: fmt.Sprint("request ", n)})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -141,7 +141,7 @@ func (m *meeting) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 func TestRequeue_TierWithoutPlan(t *testing.T) {
 	l, _, s := given(nil, archived(job.Failed, 1))
 	l.Plans.(*job.PlanBook).Set(job.DefaultPlans()[1:])
-	if err := l.Requeue(t.Context(), someID, ""); !errors.Is(err, job.ErrUnknownTier) {
+	if err := l.Requeue(t.Context(), someID, job.Request{}); !errors.Is(err, job.ErrUnknownTier) {
 		t.Errorf("%v", err)
 	}
 	d := s.rows[someID]
@@ -182,7 +182,7 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l, r, s := given(nil, archived(job.Failed, 1))
 			tc.breaks(r, s)
-			if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+			if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 				t.Fatalf("after the promise: %v", err)
 			}
 			scripts := 0
@@ -214,7 +214,7 @@ func TestRequeue_CallerHangsUp(t *testing.T) {
 	l, r, s := given(nil, archived(job.Failed, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	s.after = func(string) error { cancel(); return nil }
-	if err := l.Requeue(ctx, someID, ""); err != nil || r.jobs[someID].Generation != 2 {
+	if err := l.Requeue(ctx, someID, job.Request{}); err != nil || r.jobs[someID].Generation != 2 {
 		t.Errorf("%v, job %+v", err, r.jobs[someID])
 	}
 }
@@ -229,7 +229,7 @@ func TestRequeue_PromiseInDoubt(t *testing.T) {
 		}
 		return nil
 	}
-	if err := l.Requeue(t.Context(), someID, ""); err != nil || r.jobs[someID].Generation != 2 {
+	if err := l.Requeue(t.Context(), someID, job.Request{}); err != nil || r.jobs[someID].Generation != 2 {
 		t.Errorf("%v, job %+v", err, r.jobs[someID])
 	}
 }
@@ -277,19 +277,19 @@ func TestKeep_EachOnItsOwn(t *testing.T) {
 func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 	for _, ended := range []job.Status{job.Failed, job.Completed} {
 		l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
-		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+		if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 			t.Fatal(err)
 		}
 		j := r.jobs[someID]
 		j.Status = ended
 		r.jobs[someID], s.rows[someID] = j, job.DeadLetter{Job: j}
-		if err := l.Requeue(t.Context(), someID, "mine"); err != nil {
+		if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 			t.Errorf("after %s: %v", ended, err)
 		}
 		if got := r.jobs[someID]; got.Generation != 2 || got.Status != ended {
 			t.Errorf("the repeat made a life: %+v", got)
 		}
-		err := l.Requeue(t.Context(), someID, "another")
+		err := l.Requeue(t.Context(), someID, job.Request{ID: "another"})
 		if (err == nil) != (ended == job.Failed) {
 			t.Errorf("another request after %s: %v", ended, err)
 		}
@@ -365,7 +365,7 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 		if errors.Is(why, job.ErrAmbiguous) {
 			want = job.ErrUnavailable // nothing was changed
 		}
-		err := l.RequeueOwn(t.Context(), someID, "mine", 7)
+		err := l.RequeueOwn(t.Context(), someID, job.Request{ID: "mine"}, 7)
 		if !errors.Is(err, want) || (err == nil) != (why == nil) {
 			t.Fatalf("%v where there is %v", err, why)
 		}
@@ -374,7 +374,7 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 		}
 		if why == nil {
 			l.Rooms = full{job.ErrQueueFull}
-			if err := l.RequeueOwn(t.Context(), someID, "mine", 7); err != nil {
+			if err := l.RequeueOwn(t.Context(), someID, job.Request{ID: "mine"}, 7); err != nil {
 				t.Errorf("asked again under the same key: %v", err)
 			}
 		}

@@ -88,6 +88,9 @@ func jobOf(is *client.Job) *web.Job {
 		}
 		j.Worker, j.StartedAt = a.Worker, a.StartedAt
 	}
+	for _, r := range is.Reasons {
+		j.Reasons = append(j.Reasons, web.Reason{Action: r.Action, Generation: r.Generation, At: r.At, Text: r.Reason})
+	}
 	j.Artifact = fileOf(j)
 	return j
 }
@@ -112,9 +115,9 @@ func fileOf(j *web.Job) string {
 
 // postCancel cancels a job and shows it.
 func (p *Pages) postCancel(w http.ResponseWriter, r *http.Request) {
-	p.change(w, r, func(id string) (string, error) {
+	p.change(w, r, func(id string, why any) (string, error) {
 		var c client.Cancellation
-		err := p.ask(r, http.MethodPost, "/api/jobs/"+id+"/cancel", nil, &c)
+		err := p.ask(r, http.MethodPost, "/api/jobs/"+id+"/cancel", why, &c)
 		if c.Requested {
 			return "Its worker was told. It ends CANCELLED, whatever it still does.", err
 		}
@@ -124,8 +127,8 @@ func (p *Pages) postCancel(w http.ResponseWriter, r *http.Request) {
 
 // postRequeue gives a job a new life and shows it.
 func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
-	p.change(w, r, func(id string) (string, error) {
-		err := p.ask(r, http.MethodPost, "/jobs/"+id+"/retry", nil, nil)
+	p.change(w, r, func(id string, why any) (string, error) {
+		err := p.ask(r, http.MethodPost, "/jobs/"+id+"/retry", why, nil)
 		if err == nil {
 			p.tellRequeue(r, id, "gave it a new life")
 		}
@@ -133,8 +136,8 @@ func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// change does something to the job that a form names, and goes back to the job's page to say what came of it.
-func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string) (done string, err error)) {
+// change does something to the job that a form names, for the reason that it may give, and goes back to the job's page to say what came of it.
+func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string, why any) (done string, err error)) {
 	f, err := p.form(r)
 	if err != nil {
 		p.fail(w, r, err)
@@ -146,7 +149,11 @@ func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string
 		p.back(w, "/poll", query, "", "")
 		return
 	}
-	done, err := do(string(id))
+	var why any // the body, where the form says why
+	if reason := strings.TrimSpace(f.Get("reason")); reason != "" {
+		why = map[string]string{"reason": reason}
+	}
+	done, err := do(string(id), why)
 	switch {
 	case err == nil:
 		p.back(w, "/poll", query, done, "")

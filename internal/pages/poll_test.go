@@ -247,6 +247,19 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// The form of a change may say why; what is empty is not said.
+func TestChange_SaysWhy(t *testing.T) {
+	for path, address := range map[string]string{"/poll/cancel": "/api/jobs/" + jobID + "/cancel", "/poll/requeue": "/jobs/" + jobID + "/retry"} {
+		for typed, want := range map[string]string{` the "bank" <is> back `: `{"reason":"the \"bank\" \u003cis\u003e back"}`, "  ": "", "": ""} {
+			f := newFace(t, openMe).say("POST "+address, ok(`{}`))
+			f.do("POST", path, url.Values{"jobId": {jobID}, "reason": {typed}}, "Sec-Fetch-Site", "same-origin").status(303)
+			if _, bodies := f.api.asked("POST", address); len(bodies) != 1 || strings.TrimSpace(bodies[0]) != want {
+				t.Errorf("%s, %q: sent %q, want %q", path, typed, bodies, want)
+			}
+		}
+	}
+}
+
 // A requeue is in the feed that operators watch.
 func TestChange_IsTold(t *testing.T) {
 	f := newFace(t, annMe).say("POST /jobs/"+jobID+"/retry", reply{202, `{}`, nil})

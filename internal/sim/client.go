@@ -57,7 +57,7 @@ func (c *client) run() {
 	case "poll":
 		c.poll()
 	case "requeue":
-		c.fate = told(p.ledger.Requeue(context.Background(), c.id, c.request))
+		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}
 	c.step("answered", func() { c.done = true })
 }

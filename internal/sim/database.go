@@ -106,13 +106,13 @@ func (a archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, err
 	})
 }
 
-func (a archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request string) (bool, error) {
-	return ask(ctx, a.p, "sql promise", string(id)+" "+request, func(d *database) (bool, error) {
+func (a archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
+	return ask(ctx, a.p, "sql promise", string(id)+" "+request.ID, func(d *database) (bool, error) {
 		l := d.letters[life{id, generation}]
 		if l != nil && l.Open() {
-			l.RequestedAt, l.RequestID = time.Now(), request
+			l.RequestedAt, l.RequestID = time.Now(), request.ID
 		}
-		return l != nil && l.RequestID == request, nil
+		return l != nil && l.RequestID == request.ID, nil
 	})
 }
 
@@ -160,7 +160,7 @@ func (a archive) Reopen(context.Context, []string) (int64, error)               
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }
 func (a archive) CountDead(context.Context, job.Filter) (int64, error)                   { return 0, nil }
 func (a archive) EachDead(context.Context, job.Filter, func(job.DeadLetter) error) error { return nil }
-func (a archive) PromiseRequeues(context.Context, []job.DeadLetter, string) ([]bool, error) {
+func (a archive) PromiseRequeues(context.Context, []job.DeadLetter, job.Request) ([]bool, error) {
 	return nil, nil
 }
 func (a archive) List(context.Context, job.Filter, string, int) ([]job.Job, string, error) {

@@ -1,0 +1,53 @@
+package archive
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// KeepCancelReason notes why a generation of a job is to be cancelled. A reason that is there already stays, unless
+// over says that it was of a request that was not carried out. It may be called twice.
+func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error {
+	d := &a.dialect
+	end := d.keepFirst("job_id")
+	if over {
+		end = d.onConflict("job_id, generation") + "reason = " + d.offered("reason") + ", asked_at = " + d.offered("asked_at")
+	}
+	insert := "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) VALUES (?, ?, ?, " + d.now + ") " + end
+	if _, err := a.mark(ctx, insert, []any{string(id), generation, reason}); err != nil {
+		return unavailable("keep the reason of a cancel", err)
+	}
+	return nil
+}
+
+const (
+	cancelReasons = "SELECT c.generation, c.reason, c.asked_at, COALESCE(o.outcome, '') AS outcome FROM cancel_reasons c " +
+		"LEFT JOIN job_outcomes o ON o.job_id = c.job_id AND o.generation = c.generation WHERE c.job_id = ? ORDER BY c.generation"
+	requeueReasons = "SELECT f.generation, f.requeue_reason AS reason, f.requeue_requested_at AS asked_at, 'FAILED' AS outcome " +
+		"FROM failed_jobs f WHERE f.job_id = ? AND f.requeue_reason <> '' ORDER BY f.generation"
+)
+
+// Reasons reads why a job was requeued, and why somebody asked to cancel it, generation by generation. Whether that
+// cancel was carried out is not known here, unless the generation has an outcome.
+func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
+	var all []job.Reason
+	for _, q := range []struct{ action, query string }{{job.RequeueAction, requeueReasons}, {job.CancelAction, cancelReasons}} {
+		var rows []struct {
+			Generation int
+			Reason     string
+			AskedAt    *time.Time
+			Outcome    string
+		}
+		if err := a.read.WithContext(ctx).Raw(q.query, string(id)).Scan(&rows).Error; err != nil {
+			return nil, unavailable("read reasons", err)
+		}
+		for _, r := range rows {
+			all = append(all, job.Reason{
+				Action: q.action, Generation: r.Generation, At: orZero(r.AskedAt), Text: r.Reason, Outcome: job.Status(r.Outcome),
+			})
+		}
+	}
+	return all, nil
+}
