@@ -59,7 +59,7 @@ type retention struct {
 	outcomes, letters, journal, keys, attempts   string
 	lockedLetters, oldChanges, deleteChanges     string
 	deleteLetters, deleteResults, deleteAttempts string
-	deleteOutcomes                               string
+	deleteReasons, deleteOutcomes                string
 }
 
 func (d *dialect) retention(jobsAtOnce int) retention {
@@ -82,7 +82,8 @@ func (d *dialect) retention(jobsAtOnce int) retention {
 		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
 
 		deleteLetters: d.deleteFrom("failed_jobs") + jobs, deleteResults: d.deleteFrom("job_results") + jobs,
-		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
+		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteReasons: d.deleteFrom("cancel_reasons") + jobs,
+		deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
 
 		oldChanges: "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first" +
 			" WHERE changed_at <= " + d.ago,
@@ -149,7 +150,7 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 	q := a.dialect.retention(len(old))
 	queries := []string{
 		q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts,
-		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteOutcomes,
+		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows
 	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
@@ -161,7 +162,7 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 		ids := oldIDs(free)
 		for _, table := range []struct{ name, drop string }{
 			{"failed_jobs", q.deleteLetters}, {"job_results", q.deleteResults},
-			{"job_attempts", q.deleteAttempts}, {"job_outcomes", q.deleteOutcomes},
+			{"job_attempts", q.deleteAttempts}, {"cancel_reasons", q.deleteReasons}, {"job_outcomes", q.deleteOutcomes},
 		} {
 			r, err := conn.ExecContext(ctx, table.drop, padded(ids, q.size)...)
 			if err != nil {

@@ -50,7 +50,7 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 			for text, args := range map[string][]any{
 				q.nextTier: {"COMPLETED", "A"}, q.old: {"COMPLETED", "PAID", earliest, 1000, earliest, "", "", 0, job.MaxBatch},
 				q.outcomes: jobs, q.letters: jobs, q.lockedLetters: jobs, q.journal: slices.Concat(jobs, jobs), q.keys: jobs, q.attempts: jobs,
-				q.deleteLetters: jobs, q.deleteResults: jobs, q.deleteAttempts: jobs, q.deleteOutcomes: jobs,
+				q.deleteLetters: jobs, q.deleteResults: jobs, q.deleteAttempts: jobs, q.deleteReasons: jobs, q.deleteOutcomes: jobs,
 				q.deleteChanges + marks(len(numbers)): numbers, q.oldChanges: {rowsAtOnce, 1000},
 			} {
 				steps := explain(t, a, text, args)

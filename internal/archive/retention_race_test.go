@@ -33,7 +33,7 @@ func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 		group.Go(func() {
 			<-begin
 			for i := n - 1; i >= 0; i-- { // they meet somewhere
-				mine, err := s.PromiseRequeue(t.Context(), id(i), 1, "request")
+				mine, err := s.PromiseRequeue(t.Context(), id(i), 1, job.Request{ID: "request"})
 				if err != nil {
 					t.Error(err)
 				}
@@ -108,7 +108,7 @@ func TestDeletionWaitsForAPromise(t *testing.T) {
 			t.Fatal(err)
 		}
 		execute(t, tx, "UPDATE failed_jobs SET requeue_requested_at = CURRENT_TIMESTAMP(6), requeue_request_id = 'r' WHERE job_id = ?", string(id(1)))
-		before := innodb(t, s, "row_lock_waits")
+		before := innodb(t, s, "lock_row_lock_waits")
 		done := make(chan error, 1)
 		go func() {
 			_, err := s.DeleteJobs(t.Context(), jobs)

@@ -111,7 +111,7 @@ func lifeOf(o job.Outcome, generation int) job.Outcome {
 
 func promiseMade(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
-	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, fmt.Sprint("request-", n, generation)); err != nil || !mine {
+	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: fmt.Sprint("request-", n, generation)}); err != nil || !mine {
 		t.Fatal(mine, err)
 	}
 }
@@ -130,7 +130,12 @@ const secondIsYoung = "requeued, and completed a short while ago"
 var everyNeed = []needs{
 	{"a result", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, completed(n)) }},
 	{"an open dead letter", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, failed(n)) }},
-	{"a cancelled job", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, cancelled(n)) }},
+	{"a cancelled job", true, func(t *testing.T, s *archivetest.Store, w *archive.Writer, n int) {
+		if err := s.KeepCancelReason(t.Context(), id(n), 1, "ordered twice", false); err != nil {
+			t.Fatal(err)
+		}
+		record(t, w, cancelled(n))
+	}},
 	{"requeued, and completed since", true, func(t *testing.T, s *archivetest.Store, w *archive.Writer, n int) {
 		record(t, w, failed(n))
 		requeued(t, s, n, 1)
@@ -202,7 +207,7 @@ func keyRow(t *testing.T, s *archivetest.Store, n int, expires time.Duration) {
 
 func rowsOf(t *testing.T, s *archivetest.Store, id job.ID) (n int) {
 	t.Helper()
-	for _, table := range []string{"job_outcomes", "job_results", "failed_jobs", "job_attempts"} {
+	for _, table := range []string{"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons"} {
 		n += s.Count(t, table+" WHERE job_id = ?", string(id))
 	}
 	return n
@@ -342,7 +347,7 @@ func TestCountRows(t *testing.T) {
 			}
 		}
 		rows, err := s.CountRows(t.Context())
-		if err != nil || len(rows) != 7 {
+		if err != nil || len(rows) != 8 {
 			t.Fatal(rows, err)
 		}
 		for table, n := range rows {

@@ -7,7 +7,8 @@ import (
 
 // tables are those whose rows are counted.
 var tables = []string{
-	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "accepted_jobs", "idempotency_keys", "changes",
+	"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
+	"idempotency_keys", "changes",
 }
 
 // CountRows says about how many rows each table has. MySQL is asked for what its optimizer believes, which costs

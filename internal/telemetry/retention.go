@@ -9,7 +9,8 @@ import (
 // sqlTables and fileKinds are the labels of what retention counts.
 var (
 	sqlTables = []string{
-		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "accepted_jobs", "idempotency_keys", "changes",
+		"job_outcomes", "job_results", "failed_jobs", "job_attempts", "cancel_reasons", "accepted_jobs",
+		"idempotency_keys", "changes",
 	}
 	fileKinds = []string{"mail", "artifact"}
 )
