@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tierq/tierq/internal/archive"
@@ -224,11 +223,11 @@ func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {
 }
 
 func diskCheck(dir string) httpapi.AuditCheck {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
+	free, whole, err := diskSpace(dir)
+	if err != nil {
 		return check("disk", fine, "no data folder here", "")
 	}
-	free, whole := s.Bavail*uint64(s.Bsize)>>20, max(s.Blocks*uint64(s.Bsize)>>20, 1)
+	free, whole = free>>20, max(whole>>20, 1)
 	detail := fmt.Sprintf("%d MiB free of %d in the data folder", free, whole)
 	switch {
 	case free < 100:

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -66,7 +65,7 @@ func lockFolder(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockFile(f); err != nil {
 		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s %w; give this one a folder of its own", dir, errInUse), f.Close())
 	}
 	return f, nil
