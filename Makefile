@@ -49,7 +49,7 @@ long: ## run the same under the race detector and with long outages (needs a C c
 	.ci/provide long
 	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
 
-bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/BENCH.md; ARGS="-run peers -runs 5", ...
+bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/speed/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide
 	.ci/provide bench
 	go -C bench run . $(ARGS)
@@ -58,7 +58,7 @@ chaos: ## break servers and stores under load and say which promises held; ARGS=
 	.ci/provide
 	go run ./internal/chaos/run $(ARGS)
 
-attack: ## try the attacks of docs/ATTACKS.md on a server of its own; ARGS="-url http://127.0.0.1:8080 -key tq_..." on one that runs
+attack: ## try the attacks of docs/proof/ATTACKS.md on a server of its own; ARGS="-url http://127.0.0.1:8080 -key tq_..." on one that runs
 	.ci/provide
 	go run ./internal/attack/run $(ARGS)
 

@@ -15,7 +15,7 @@ func (f *field) report(out io.Writer, t *table) {
 	}
 	f.medians(out, t)
 	f.runs(out, t)
-	fmt.Fprintln(out, "\n  Goals (docs/BENCH.md has their reasons):")
+	fmt.Fprintln(out, "\n  Goals (docs/speed/BENCH.md has their reasons):")
 	for _, g := range goals {
 		fmt.Fprintln(out, "    "+g.verdict(t, f.names()))
 	}

@@ -95,3 +95,21 @@ func TestLinks(t *testing.T) {
 		t.Errorf("of three broken links these were seen: %q", got)
 	}
 }
+
+// The index of the documentation names every page but the single decisions, which have an index of their own.
+func TestIndexNamesEveryPage(t *testing.T) {
+	pages := pagesOf(t)
+	index := pages["docs/README.md"]
+	for name := range pages {
+		below, isDoc := strings.CutPrefix(name, "docs/")
+		if !isDoc || below == "README.md" || strings.HasPrefix(below, "adr/0") {
+			continue
+		}
+		if !strings.Contains(index, "]("+below+")") {
+			t.Errorf("docs/README.md does not name %s", below)
+		}
+	}
+	if !strings.Contains(pages["README.md"], "](docs/README.md)") {
+		t.Error("README.md does not lead to the index")
+	}
+}

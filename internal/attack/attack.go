@@ -1,4 +1,4 @@
-// Package attack tries the attacks of docs/ATTACKS.md on a running server, over the network, as somebody would who means it harm: `make attack`.
+// Package attack tries the attacks of docs/proof/ATTACKS.md on a running server, over the network, as somebody would who means it harm: `make attack`.
 package attack
 
 import (
@@ -23,7 +23,7 @@ const (
 	Absent Verdict = "not here" // it cannot be tried over the network on a server that runs: Why names the test that tries it
 )
 
-// Attack is one row of docs/ATTACKS.md.
+// Attack is one row of docs/proof/ATTACKS.md.
 type Attack struct {
 	ID   string
 	What string

@@ -44,10 +44,10 @@ func TestAttacks(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
-// Every attack has one place here, and every place is an attack of docs/ATTACKS.md.
+// Every attack has one place here, and every place is an attack of docs/proof/ATTACKS.md.
 func TestEveryAttackIsThere(t *testing.T) {
 	t.Attr("proves", "A01 A64")
-	page, err := os.ReadFile("../../docs/ATTACKS.md")
+	page, err := os.ReadFile("../../docs/proof/ATTACKS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestEveryAttackIsThere(t *testing.T) {
 			t.Errorf("%s is not here", id)
 		}
 		if rows[id] == "" {
-			t.Errorf("%s is not in docs/ATTACKS.md", id)
+			t.Errorf("%s is not in docs/proof/ATTACKS.md", id)
 		}
 	}
 	if len(seen) != 64 {

@@ -24,7 +24,7 @@ type seedExample struct {
 }
 
 // The requests of the five documents, in their order. The third seed (003) has none: it is an article about Java
-// interfaces. 201 of the first one is 202 here: docs/SEEDS.md.
+// interfaces. 201 of the first one is 202 here: docs/proof/SEEDS.md.
 var seedExamples = []seedExample{
 	{excerpt: "000-submit.txt", method: "POST", path: "/jobs", status: 202,
 		body: `{"type": "EMAIL", "payload": {"to": "user@example.com", "subject": "Welcome"}}`},
@@ -60,7 +60,7 @@ var seedExamples = []seedExample{
 	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
 }
 
-// Every request that the seed documents show is answered with the status that docs/SEEDS.md says, sent as it stands
+// Every request that the seed documents show is answered with the status that docs/proof/SEEDS.md says, sent as it stands
 // there.
 func TestSeedExamples(t *testing.T) {
 	t.Parallel()

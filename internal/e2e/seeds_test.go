@@ -78,7 +78,7 @@ const (
 	null    = `<nil>`
 )
 
-// seedRows are the rows of docs/SEEDS.md that say what the API answers. Each is asked of the running server.
+// seedRows are the rows of docs/proof/SEEDS.md that say what the API answers. Each is asked of the running server.
 var seedRows = []struct {
 	id    string
 	holds func(t *testing.T, s *seedServer)
@@ -285,7 +285,7 @@ var seedRows = []struct {
 	}},
 }
 
-// Every row of docs/SEEDS.md about what the API answers holds of a running server.
+// Every row of docs/proof/SEEDS.md about what the API answers holds of a running server.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	s := newSeedServer(t)

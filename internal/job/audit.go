@@ -32,7 +32,7 @@ type Finding struct {
 	Detail    string `json:"detail,omitzero"`
 }
 
-// FindingKinds are the kinds of findings that each result comes with; docs/OPERATIONS.md explains them.
+// FindingKinds are the kinds of findings that each result comes with; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
 		"counter", "doorbell", "history", "lease", "lost", "misplaced", "missing", "overtaken", "payload", "retries", "score", "times", "ttl", "type",

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// attacks is how many rows docs/ATTACKS.md has: A01 to A64.
+// attacks is how many rows docs/proof/ATTACKS.md has: A01 to A64.
 const attacks = 64
 
 var (
@@ -26,7 +26,7 @@ func attackIDs() []string {
 	return list
 }
 
-// checkAttacks holds the table of docs/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to a run, as checkSeeds does. Every
+// checkAttacks holds the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to a run, as checkSeeds does. Every
 // row names tests; where attackedLater allows it, "; later: reason" may follow.
 func checkAttacks(table string, ran proofs) []string {
 	var list []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// attackTable is a correct docs/ATTACKS.md, but for the rows given: id -> the whole line, "" = left out.
+// attackTable is a correct docs/proof/ATTACKS.md, but for the rows given: id -> the whole line, "" = left out.
 func attackTable(change map[string]string) string { return page("# Attacks", attackIDs(), change) }
 
 func TestAttackRows(t *testing.T) {
@@ -25,8 +25,8 @@ func TestAttackRows(t *testing.T) {
 		"without the id":  {"A20", row("A20", "TestMute"), "A20: TestMute does not say that it proves it"},
 		"three cells":     {"A20", "| A20 | x | TestBad |", "A20: the row has 3 cells, not four: id, attack, what the server does, tests"},
 		"not said what":   {"A20", "| A20 | | x | " + proving + " |", "A20: say what is tried and what the server does then"},
-		"missing":         {"A64", "", "A64 is not in docs/ATTACKS.md"},
-		"there twice":     {"A01", row("A01", proving) + "\n" + row("A01", proving), "A01 is in docs/ATTACKS.md twice"},
+		"missing":         {"A64", "", "A64 is not in docs/proof/ATTACKS.md"},
+		"there twice":     {"A01", row("A01", proving) + "\n" + row("A01", proving), "A01 is in docs/proof/ATTACKS.md twice"},
 		"unknown":         {"A64", row("A64", proving) + "\n" + row("A65", proving), "A65 is no attack"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestAttacksAreAskedFor(t *testing.T) {
 	var out strings.Builder
 	p := &pages{seeds: table(nil), faults: faultTable(nil), attacks: attackTable(map[string]string{"A64": ""})}
 	if code := report(strings.NewReader(stream(everyBackend)), &out, p); code != 1 ||
-		!strings.Contains(out.String(), "FAIL: A64 is not in docs/ATTACKS.md\n") {
+		!strings.Contains(out.String(), "FAIL: A64 is not in docs/proof/ATTACKS.md\n") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// faultTable is a correct docs/FAULTS.md, but for the rows given: id -> the whole line, "" = left out.
+// faultTable is a correct docs/proof/FAULTS.md, but for the rows given: id -> the whole line, "" = left out.
 func faultTable(change map[string]string) string { return page("# Faults", faultIDs(), change) }
 
 func TestFaults(t *testing.T) {
@@ -30,8 +30,8 @@ func TestFaults(t *testing.T) {
 		"without the id":  {"F20", row("F20", "TestMute"), "F20: TestMute does not say that it proves it"},
 		"three cells":     {"F20", "| F20 | x | TestBad |", "F20: the row has 3 cells, not four: id, fault, what happens, proof"},
 		"not said what":   {"F20", "| F20 | | x | " + proving + " |", "F20: say what breaks and what happens then"},
-		"missing":         {"F62", "", "F62 is not in docs/FAULTS.md"},
-		"twice":           {"F01", row("F01", proving) + "\n" + row("F01", proving), "F01 is in docs/FAULTS.md twice"},
+		"missing":         {"F62", "", "F62 is not in docs/proof/FAULTS.md"},
+		"twice":           {"F01", row("F01", proving) + "\n" + row("F01", proving), "F01 is in docs/proof/FAULTS.md twice"},
 		"unknown":         {"F62", row("F62", proving) + "\n" + row("F63", proving), "F63 is no fault"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestFaults(t *testing.T) {
 func TestFaultsAreAskedFor(t *testing.T) {
 	var out strings.Builder
 	code := report(strings.NewReader(stream(everyBackend)), &out, &pages{seeds: table(nil), faults: faultTable(map[string]string{"F62": ""}), attacks: attackTable(nil)})
-	if code != 1 || !strings.Contains(out.String(), "FAIL: F62 is not in docs/FAULTS.md\n") {
+	if code != 1 || !strings.Contains(out.String(), "FAIL: F62 is not in docs/proof/FAULTS.md\n") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}
 }

@@ -1,5 +1,5 @@
 // Command testreport reads "go test -json" on its standard input and says what the run was worth: the output of what failed,
-// the number of tests per backend, and whether every row of docs/SEEDS.md, docs/FAULTS.md and docs/ATTACKS.md that names a test was proven in
+// the number of tests per backend, and whether every row of docs/proof/SEEDS.md, docs/proof/FAULTS.md and docs/proof/ATTACKS.md that names a test was proven in
 // this very run.
 //
 // It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its proof. The last line is
@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	seedsFile   = "docs/SEEDS.md"
-	faultsFile  = "docs/FAULTS.md"
-	attacksFile = "docs/ATTACKS.md"
+	seedsFile   = "docs/proof/SEEDS.md"
+	faultsFile  = "docs/proof/FAULTS.md"
+	attacksFile = "docs/proof/ATTACKS.md"
 )
 
 // pages are the texts that name tests, and the tests that only some runs have.

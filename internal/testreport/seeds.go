@@ -41,7 +41,7 @@ func ids() []string {
 	return list
 }
 
-// checkSeeds holds the tables of docs/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
+// checkSeeds holds the tables of docs/proof/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
 // prove the row, with commas between them. A test that proves a row says so, with t.Attr("proves", "S2-E1"), ran, and passed; a subtest may
 // instead have the row's id in its own part of the name. Where later allows it the cell says "later: issue 7 — reason" instead.
 func checkSeeds(table string, ran proofs) []string {

@@ -18,7 +18,7 @@ func everyRow() []string { return slices.Concat(ids(), faultIDs(), attackIDs()) 
 // ended is a test that ended so, and the rows that it proves.
 func ended(outcome string, rows ...string) proof { return proof{outcome, rows} }
 
-// table is a correct docs/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
+// table is a correct docs/proof/SEEDS.md, but for the rows given: id -> the whole line, "" = left out.
 func table(change map[string]string) string { return page("# Seeds", ids(), change) }
 
 func page(title string, ids []string, change map[string]string) string {
@@ -87,9 +87,9 @@ func TestSeeds(t *testing.T) {
 		"five cells":      {"S2-E1", "| S2-E1 | x | y | z | TestSubmit |", "S2-E1: the row has 5 cells, not four: row, what, here, proof"},
 		"not said what":   {"S2-E1", "| S2-E1 | | y | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
 		"not said where":  {"S2-E1", "| S2-E1 | x | | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
-		"missing":         {"S2-G10", "", "S2-G10 is not in docs/SEEDS.md"},
-		"missing, tests":  {"T-10", "", "T-10 is not in docs/SEEDS.md"},
-		"twice":           {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving), "S4-D2 is in docs/SEEDS.md twice"},
+		"missing":         {"S2-G10", "", "S2-G10 is not in docs/proof/SEEDS.md"},
+		"missing, tests":  {"T-10", "", "T-10 is not in docs/proof/SEEDS.md"},
+		"twice":           {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving), "S4-D2 is in docs/proof/SEEDS.md twice"},
 		"unknown":         {"S2-K6", row("S2-K6", proving) + "\n" + row("S2-K7", proving), "S2-K7 is no row of a seed"},
 		"unknown seed":    {"S2-K6", row("S2-K6", proving) + "\n" + row("S5-E1", proving), "S5-E1 is no row of a seed"},
 		"unknown promise": {"S2-K6", row("S2-K6", proving) + "\n" + row("T-11", proving), "T-11 is no row of a seed"},
@@ -128,7 +128,7 @@ func TestSeedsAreAllAskedFor(t *testing.T) {
 	}
 }
 
-// docs/SEEDS.md and docs/FAULTS.md themselves, held to the tests there are: what is wrong in them shows here before everything has run.
+// docs/proof/SEEDS.md and docs/proof/FAULTS.md themselves, held to the tests there are: what is wrong in them shows here before everything has run.
 func TestPages(t *testing.T) {
 	tests, err := declared("../..", "_test.go")
 	if err != nil || len(tests) < 500 {

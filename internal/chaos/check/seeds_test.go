@@ -59,12 +59,12 @@ func allSeeds() []seed {
 
 // TestSeedsAreCounted: the page says how many there are.
 func TestSeedsAreCounted(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/PROOF.md")
+	page, err := os.ReadFile("../../../docs/proof/PROOF.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("feed it %d kinds of broken evidence", len(allSeeds())+len(seedsOfWitness)); !strings.Contains(string(page), want) {
-		t.Errorf("docs/PROOF.md does not say %q", want)
+		t.Errorf("docs/proof/PROOF.md does not say %q", want)
 	}
 }
 
