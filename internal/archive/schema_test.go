@@ -98,7 +98,10 @@ func migrated(t *testing.T, db *gorm.DB, model any) map[string]string {
 
 // Every column of a table is inserted, but for those that the database or a requeue fills in later.
 func TestInsertsNameEveryColumn(t *testing.T) {
-	later := map[string]bool{"recorded_at": true, "requeue_requested_at": true, "requeue_request_id": true, "requeued_at": true, "requeued_run_id": true, "open_at": true, "seq": true}
+	later := map[string]bool{
+		"recorded_at": true, "requeue_requested_at": true, "requeue_request_id": true, "requeue_reason": true,
+		"requeued_at": true, "requeued_run_id": true, "open_at": true, "seq": true,
+	}
 	a, err := Open(Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db")})
 	if err != nil {
 		t.Fatal(err)
