@@ -22,7 +22,7 @@ var (
 	outcomeColumns = []string{"job_id", "generation", "outcome", "attempt", "tier", "type", "owner", "retry_count", "max_retries", "arrived_at", "trace_id",
 		"first_tried_at", "started_at", "ended_at"}
 	resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries", "attempts", "arrived_at", "first_tried_at",
-		"started_at", "completed_at", "trace_id", "worker"}
+		"started_at", "completed_at", "trace_id", "worker", "note"}
 )
 
 func outcomeValues(l *job.Lease) []any {
@@ -32,7 +32,7 @@ func outcomeValues(l *job.Lease) []any {
 
 func resultValues(l *job.Lease) []any {
 	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries, l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
-		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker}
+		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker, ""}
 }
 
 func (b *bare) rows(ctx context.Context) (*rowWriter, error) {

@@ -58,19 +58,21 @@ func TestRows(t *testing.T) {
 			check(t, "job_outcomes", got, with(with(common(n, tier), times), map[string]any{"outcome": status, "attempt": int64(3), "retry_count": int64(1)}))
 		}
 		check(t, "job_results", s.Row(t, "job_results"), with(common(1, "PAID"), map[string]any{
-			"result": `{"n": 1, "žluť": "\u0000"}`, "retry_count": int64(1), "attempts": int64(3),
+			"result": `{"n": 1, "žluť": "\u0000"}`, "note": "", "retry_count": int64(1), "attempts": int64(3),
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000", "completed_at": "2025-11-24 16:00:03.123000", "worker": "host:3",
 		}))
 		check(t, "failed_jobs", s.Row(t, "failed_jobs"), with(common(2, "PUBLIC"), map[string]any{
 			"payload": `{"steps":[]}`, "options": nil, "total_retries": int64(1), "attempts": int64(3),
 			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000", "discarded_at": "2025-11-24 16:00:03.123000",
 			"failure_cause": "HEARTBEAT_STOPPED", "last_error": "process 7 💀 died",
-			"requeue_requested_at": nil, "requeue_request_id": nil, "requeued_at": nil, "requeued_run_id": nil,
+			"requeue_requested_at": nil, "requeue_request_id": nil, "requeue_reason": "",
+			"requeued_at": nil, "requeued_run_id": nil,
 			"open_at": "2025-11-24 16:00:03.123000",
 		}))
 		check(t, "job_attempts", s.Row(t, "job_attempts WHERE attempt = 1"), map[string]any{
 			"job_id": string(id(2)), "attempt": int64(1), "worker": "host:1", "outcome": "HANDLER_ERROR", "error": "boom",
 			"started_at": "2025-11-24 16:00:01.123000", "finished_at": "2025-11-24 16:00:01.623000",
+			"generation": int64(1), "until_at": nil,
 		})
 		if n := s.Count(t, "job_attempts"); n != 2 {
 			t.Errorf("%d attempts, want 2", n)
