@@ -24,7 +24,11 @@ TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)'
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
 # What takes longest begins first: its outages are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),./internal/e2e ./internal/e2e/face)
-TESTS := { bad=0; $(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(filter ./... ./bench ./bench/...,$(PKG)),go -C bench $(TEST) ./... || bad=1;) exit $$bad; }
+# The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
+# through. After an interrupt bench goes on to its own end, a minute or two.
+WITH_BENCH := $(filter ./... ./bench ./bench/...,$(PKG))
+TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),go -C bench $(TEST) ./... >"$$said" & bench=$$!;) \
+	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),wait "$$bench" || bad=1; cat "$$said";) rm -f "$$said"; exit $$bad; }
 
 .PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release weights tidy fmt clean
 

@@ -96,7 +96,7 @@ func (p *progress) draw(picture string) {
 
 // picture is one line of less than width columns.
 func (p *progress) picture(text string, done int64, spent time.Duration, turn, width int) string {
-	before, behind := "", ""
+	var before, behind string
 	if p.total < 0 {
 		before, behind = string(`|/-\`[(turn+1)%4])+" ", "["+short(spent.Truncate(time.Second))+"]"
 	} else {

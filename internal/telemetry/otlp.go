@@ -59,8 +59,9 @@ func (m *message) add(number int, name string, value any) {
 	*m = append(*m, field{number, name, value})
 }
 
-// appendProto appends the message in protobuf's binary form.
-func (m message) appendProto(b []byte) []byte {
+// proto is the message in protobuf's binary form.
+func (m message) proto() []byte {
+	var b []byte
 	for _, f := range m {
 		switch v := f.value.(type) {
 		case string:
@@ -70,10 +71,10 @@ func (m message) appendProto(b []byte) []byte {
 		case []byte:
 			b = appendBytes(b, f.number, v)
 		case message:
-			b = appendBytes(b, f.number, v.appendProto(nil))
+			b = appendBytes(b, f.number, v.proto())
 		case []message:
 			for _, one := range v {
-				b = appendBytes(b, f.number, one.appendProto(nil))
+				b = appendBytes(b, f.number, one.proto())
 			}
 		case bool:
 			n := uint64(0)

@@ -88,7 +88,7 @@ func (c *otlpClient) encode(spans []sdktrace.ReadOnlySpan) (body []byte, err err
 	if m := export(spans); c.json {
 		body, err = json.Marshal(m)
 	} else {
-		body = m.appendProto(nil)
+		body = m.proto()
 	}
 	if err != nil || !c.gzip {
 		return body, err

@@ -40,17 +40,23 @@ func everything() []sdktrace.ReadOnlySpan {
 			attribute.StringSlice("texts", []string{"a", ""}), attribute.Int64Slice("numbers", []int64{1, -1}), attribute.BoolSlice("bools", []bool{false, true}),
 			attribute.Float64Slice("floats", []float64{0, 1.5}), attribute.StringSlice("none", nil),
 		},
-		Events:                 []sdktrace.Event{{Name: "seen", Time: at, Attributes: []attribute.KeyValue{attribute.Int("n", 3)}}},
-		Links:                  []sdktrace.Link{{SpanContext: spanOf(3, true), Attributes: []attribute.KeyValue{attribute.Int("n", 4)}}},
-		Status:                 sdktrace.Status{Code: codes.Error, Description: "HANDLER_ERROR"},
-		DroppedAttributes:      1,
-		DroppedEvents:          2,
-		DroppedLinks:           300,
-		Resource:               resource.NewWithAttributes("https://schema", attribute.String("service.name", "tierq")),
-		InstrumentationLibrary: instrumentation.Scope{Name: "ours", Version: "v1", SchemaURL: "https://scope"},
+		Events:               []sdktrace.Event{{Name: "seen", Time: at, Attributes: []attribute.KeyValue{attribute.Int("n", 3)}}},
+		Links:                []sdktrace.Link{{SpanContext: spanOf(3, true), Attributes: []attribute.KeyValue{attribute.Int("n", 4)}}},
+		Status:               sdktrace.Status{Code: codes.Error, Description: "HANDLER_ERROR"},
+		DroppedAttributes:    1,
+		DroppedEvents:        2,
+		DroppedLinks:         300,
+		Resource:             resource.NewWithAttributes("https://schema", attribute.String("service.name", "tierq")),
+		InstrumentationScope: instrumentation.Scope{Name: "ours", Version: "v1", SchemaURL: "https://scope"},
 	}
-	bare := tracetest.SpanStub{Name: "bare", SpanContext: spanOf(4, false), Resource: full.Resource, InstrumentationLibrary: instrumentation.Scope{Name: "other"}}
-	ok := tracetest.SpanStub{Name: "ok", SpanContext: spanOf(5, false), Parent: spanOf(1, false), Status: sdktrace.Status{Code: codes.Ok}, Resource: full.Resource, InstrumentationLibrary: full.InstrumentationLibrary}
+	bare := tracetest.SpanStub{
+		Name: "bare", SpanContext: spanOf(4, false), Resource: full.Resource,
+		InstrumentationScope: instrumentation.Scope{Name: "other"},
+	}
+	ok := tracetest.SpanStub{
+		Name: "ok", SpanContext: spanOf(5, false), Parent: spanOf(1, false), Status: sdktrace.Status{Code: codes.Ok},
+		Resource: full.Resource, InstrumentationScope: full.InstrumentationScope,
+	}
 	return tracetest.SpanStubs{full, bare, ok}.Snapshots()
 }
 
@@ -58,7 +64,7 @@ func everything() []sdktrace.ReadOnlySpan {
 func TestOTLPForms(t *testing.T) {
 	spans := everything()
 	var got collector.ExportTraceServiceRequest
-	if err := (proto.UnmarshalOptions{}).Unmarshal(export(spans).appendProto(nil), &got); err != nil {
+	if err := (proto.UnmarshalOptions{}).Unmarshal(export(spans).proto(), &got); err != nil {
 		t.Fatal(err)
 	}
 	rs := got.ResourceSpans[0]
