@@ -184,6 +184,13 @@ func planDeleted(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	all := plans()
 	key := planKey(all[w.rng.IntN(len(all))].Tier)
+	before, err := w.rdb.HGetAll(calm, key).Result()
+	if err != nil {
+		return "", fmt.Errorf("read a plan: %w", err)
+	}
+	if len(before) == 0 {
+		return "it is not there", errMissed
+	}
 	n, err := w.rdb.Del(calm, key).Result()
 	if err != nil {
 		return "", fmt.Errorf("delete a plan: %w", err)
@@ -193,7 +200,16 @@ func planDeleted(ctx context.Context, w *wound) (string, error) {
 			return fmt.Sprintf("%d deleted, back after %s", n, time.Since(began).Round(10*time.Millisecond)), nil
 		}
 	}
-	return "", fmt.Errorf("nobody stored %s again", key)
+	for _, s := range w.servers {
+		if _, dead := s.died(); !dead {
+			return "", fmt.Errorf("nobody stored %s again", key)
+		}
+	}
+	// Jobs that kill their process had ended every server that knew the plan. Nothing has started since.
+	if err := w.rdb.HSet(calm, key, before).Err(); err != nil {
+		return "", fmt.Errorf("put a plan back: %w", err)
+	}
+	return "every server had died of a job", errMissed
 }
 
 // redisErrors counts the errors of one name that clients were answered while do went on.
