@@ -7,7 +7,7 @@ SHELL := bash
 # tierq; PKG=./bench is its tests.
 PKG ?= ./...
 RUN ?=
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo dev)
 # One set of build flags for run, test, image and packaging: what one of them has compiled, the others need not compile again. nomsgpack leaves out a
 # codec of Gin's that nothing here uses; internal/testkit and .ci/ build with the same tag.
 TAGS := nomsgpack

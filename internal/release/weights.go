@@ -27,7 +27,7 @@ type Weight struct {
 // empty build cache and says how long the compilers took.
 func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Standard,Module", "./cmd/tierq")
-	cmd.Dir, cmd.Stderr = root, os.Stderr
+	cmd.Dir, cmd.Stderr, cmd.Env = root, os.Stderr, flags()
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("weights: %w", err)
@@ -73,6 +73,9 @@ func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 	return all, nil
 }
 
+// flags are the environment with the Makefile's flags for builds: others bring other packages.
+func flags() []string { return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=nomsgpack") }
+
 // compile builds tierq with an empty build cache, one action at a time, and gives the time of each package's own.
 func compile(ctx context.Context, root string) (map[string]time.Duration, error) {
 	dir, err := os.MkdirTemp("", "tierq-weights-")
@@ -83,7 +86,7 @@ func compile(ctx context.Context, root string) (map[string]time.Duration, error)
 	graph := filepath.Join(dir, "graph.json")
 	cmd := exec.CommandContext(ctx, "go", "build", "-debug-actiongraph="+graph, "-o", filepath.Join(dir, "tierq"), "./cmd/tierq")
 	cmd.Dir, cmd.Stderr = root, os.Stderr
-	cmd.Env = append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"))
+	cmd.Env = append(flags(), "GOCACHE="+filepath.Join(dir, "cache"))
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
