@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,14 +50,38 @@ func FolderURL(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("artifact folder: %w", err)
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String(), nil
+	return folderURL(path, runtime.GOOS == "windows"), nil
 }
+
+// folderURL begins a path of Windows with the slash that keeps the drive out of the URL's host: file:///C:/data.
+func folderURL(path string, windows bool) string {
+	if windows {
+		path = strings.ReplaceAll(path, `\`, "/")
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
+}
+
+// folderPath is the folder of a URL's path; before a drive the slash goes.
+func folderPath(path string, windows bool) string {
+	if !windows {
+		return path
+	}
+	if drivePath.MatchString(path) {
+		path = path[1:]
+	}
+	return strings.ReplaceAll(path, "/", `\`)
+}
+
+var drivePath = regexp.MustCompile(`^/[A-Za-z]:(/|$)`)
 
 func openFolder(u *url.URL) (*Store, error) {
 	if u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" {
 		return nil, errors.New("open artifact store: a folder is written as file:///folder, without anything else")
 	}
-	dir := filepath.FromSlash(u.Path)
+	dir := folderPath(u.Path, runtime.GOOS == "windows")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open artifact store: %w: %w", job.ErrUnavailable, err)
 	}
