@@ -99,8 +99,9 @@ func openS3(u *url.URL) (*Store, error) {
 		}
 	}
 	prefix, profile, encryption := query.Get("prefix"), query.Get("profile"), query.Get("ssetype")
-	if strings.Contains(prefix, "//") || strings.Contains(prefix, "../") || strings.Contains("/"+prefix, "/./") {
-		return nil, errors.New("open artifact store: prefix has no //, ./ or ../ in it: servers on the way would change it")
+	if strings.Contains("/"+prefix, "//") || strings.Contains(prefix, "../") || strings.Contains("/"+prefix, "/./") {
+		return nil, errors.New("open artifact store: prefix begins with no / and has no //, ./ or ../ in it: " +
+			"servers on the way would change it")
 	}
 	pathStyle, err := boolean(query.Get("use_path_style"))
 	if err != nil {

@@ -31,6 +31,7 @@ func TestOpenRefuses(t *testing.T) {
 		"s3://bucket?region=x&use_path_style=perhaps":   "use_path_style",
 		"s3://bucket?region=x&prefix=a//b":              "prefix",
 		"s3://bucket?region=x&prefix=../b/":             "prefix",
+		"s3://bucket?region=x&prefix=/b/":               "prefix",
 	} {
 		s, err := Open(t.Context(), text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") || strings.Contains(err.Error(), "key:secret") {
