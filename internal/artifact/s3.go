@@ -3,7 +3,9 @@ package artifact
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,10 +81,12 @@ func (s *s3) check(ctx context.Context) error {
 }
 
 func (s *s3) put(ctx context.Context, key string, head, body []byte) error {
-	whole := make([]byte, 0, len(head)+len(body))
+	whole := slices.Concat(head, body)
 	headers := s.headers.Clone()
 	headers.Set("Content-Type", "application/octet-stream")
-	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, append(append(whole, head...), body...))
+	sum := md5.Sum(whole)
+	headers.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:])) // a bucket with Object Lock wants a checksum
+	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, whole)
 	if err != nil {
 		return err
 	}
