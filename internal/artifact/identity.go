@@ -79,7 +79,7 @@ func (i *identity) find(ctx context.Context) (keys, error) {
 	if strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true") {
 		return keys{}, errNoKeys
 	}
-	k, err := i.ofMachine(ctx)
+	k, err := ofMachine(ctx)
 	if err != nil {
 		return keys{}, fmt.Errorf("%w: %w", errNoKeys, err)
 	}

@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -149,5 +151,45 @@ func TestKeysAreRenewed(t *testing.T) {
 	i.forget()
 	if got := id(); got == was || !strings.HasPrefix(got, "task") {
 		t.Errorf("%s after %s was forgotten", got, was)
+	}
+}
+
+// proxied is an identity whose client says which URL it was asked for, instead of an answer: direct requests do not come there.
+func proxied(region string) (*identity, *[]string) {
+	asked := &[]string{}
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		*asked = append(*asked, r.URL.Scheme+"://"+r.URL.Host)
+		return nil, errors.New("no answer")
+	})}
+	return &identity{region: region, client: client, now: time.Now}, asked
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Keys that are fetched without TLS, and a machine's, never pass a proxy.
+func TestKeysPassNoProxy(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end() // so that nothing is asked in earnest
+	for address, want := range map[string]int{
+		"http://169.254.170.2/task": 0, "http://169.254.170.23/task": 0, "http://[fd00:ec2::23]/task": 0, "http://localhost:1/task": 0,
+		"https://agent.test/task": 1,
+	} {
+		credentials(t, keys{})
+		t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)
+		i, asked := proxied("x")
+		if _, err := i.find(ended); err == nil || len(*asked) != want {
+			t.Errorf("%s: %v, %v", address, *asked, err)
+		}
+	}
+	for _, address := range []string{"", "http://[fd00:ec2::254]", "http://metadata.test"} {
+		credentials(t, keys{})
+		t.Setenv("AWS_EC2_METADATA_DISABLED", "")
+		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)
+		i, asked := proxied("x")
+		if _, err := i.find(ended); err == nil || len(*asked) != 0 {
+			t.Errorf("%s: %v, %v", address, *asked, err)
+		}
 	}
 }
