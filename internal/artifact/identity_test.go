@@ -193,3 +193,18 @@ func TestKeysPassNoProxy(t *testing.T) {
 		}
 	}
 }
+
+// A region in China has its STS, like its S3, in another domain.
+func TestWebIdentityAsksItsRegion(t *testing.T) {
+	credentials(t, keys{})
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file(t, "a.b.c"))
+	t.Setenv("AWS_ROLE_ARN", "arn:x")
+	for region, want := range map[string]string{
+		"eu-west-1": "https://sts.eu-west-1.amazonaws.com", "cn-north-1": "https://sts.cn-north-1.amazonaws.com.cn",
+	} {
+		i, asked := proxied(region)
+		if _, err := i.find(t.Context()); err == nil || len(*asked) != 1 || (*asked)[0] != want {
+			t.Errorf("%v, %v, want %s", *asked, err, want)
+		}
+	}
+}

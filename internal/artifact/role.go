@@ -123,7 +123,7 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 	}
 	end := os.Getenv("AWS_ENDPOINT_URL_STS")
 	if end == "" {
-		end = "https://sts." + i.region + ".amazonaws.com"
+		end = "https://sts." + i.region + "." + domainOf(i.region)
 	}
 	session := os.Getenv("AWS_ROLE_SESSION_NAME")
 	if session == "" {

@@ -209,11 +209,7 @@ var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 // endpoint's allow no such host.
 func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error) {
 	if endpoint == "" {
-		domain := "amazonaws.com"
-		if strings.HasPrefix(region, "cn-") {
-			domain += ".cn"
-		}
-		endpoint = "https://s3." + region + "." + domain
+		endpoint = "https://s3." + region + "." + domainOf(region)
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -227,6 +223,14 @@ func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error
 		u.Host = bucket + "." + u.Host
 	}
 	return u, nil
+}
+
+// domainOf is the domain of a region's services.
+func domainOf(region string) string {
+	if strings.HasPrefix(region, "cn-") {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
 }
 
 // newClient is an HTTP client for one store. It follows no redirect: a signature is for one host only.
