@@ -101,7 +101,7 @@ func TestKeysAreFound(t *testing.T) {
 			for variable, value := range c.environ {
 				t.Setenv(variable, value)
 			}
-			i := &identity{profile: c.profile, region: "eu-central-1", client: newClient(), now: time.Now}
+			i := newIdentity(c.profile, "eu-central-1", newClient())
 			defer i.client.CloseIdleConnections()
 			k, err := i.keys(t.Context())
 			if want, fails := strings.CutPrefix(c.want, "!"); fails {
@@ -122,7 +122,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	credentials(t, keys{})
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/task")
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
-	i := &identity{client: newClient(), now: func() time.Time { return now }}
+	i := newIdentity("", "", newClient())
+	i.now = func() time.Time { return now }
 	id := func() string {
 		k, err := i.keys(t.Context())
 		if err != nil {
@@ -148,7 +149,7 @@ func TestKeysAreRenewed(t *testing.T) {
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
 	now = now.Add(-time.Hour)
 	was := id()
-	i.forget()
+	i.forget(t.Context())
 	if got := id(); got == was || !strings.HasPrefix(got, "task") {
 		t.Errorf("%s after %s was forgotten", got, was)
 	}
@@ -161,7 +162,7 @@ func proxied(region string) (*identity, *[]string) {
 		*asked = append(*asked, r.URL.Scheme+"://"+r.URL.Host)
 		return nil, errors.New("no answer")
 	})}
-	return &identity{region: region, client: client, now: time.Now}, asked
+	return newIdentity("", region, client), asked
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

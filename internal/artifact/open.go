@@ -137,7 +137,7 @@ func openS3(u *url.URL) (*Store, error) {
 	client := newClient()
 	return &Store{where: where, patience: patience, bucket: &s3{
 		base: base, region: region, prefix: prefix, headers: headers, client: client, now: time.Now, pause: 200 * time.Millisecond,
-		identity: &identity{profile: profile, region: region, client: client, now: time.Now},
+		identity: newIdentity(profile, region, client),
 	}}, nil
 }
 

@@ -130,7 +130,7 @@ func (s *s3) do(ctx context.Context, method, key string, query url.Values, heade
 		}
 		no, answered := errors.AsType[*refusal](err)
 		if answered && (no.code == "ExpiredToken" || no.code == "ExpiredTokenException") {
-			s.identity.forget()
+			s.identity.forget(ctx)
 		} else if answered && !no.passes() {
 			return nil, err
 		}
