@@ -155,7 +155,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	}
 }
 
-// proxied is an identity whose client says which URL it was asked for, instead of an answer: direct requests do not come there.
+// proxied is an identity whose client says which URL it was asked for, instead of an answer: direct requests do not
+// come there.
 func proxied(region string) (*identity, *[]string) {
 	asked := &[]string{}
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -174,8 +175,8 @@ func TestKeysPassNoProxy(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end() // so that nothing is asked in earnest
 	for address, want := range map[string]int{
-		"http://169.254.170.2/task": 0, "http://169.254.170.23/task": 0, "http://[fd00:ec2::23]/task": 0, "http://localhost:1/task": 0,
-		"https://agent.test/task": 1,
+		"http://169.254.170.2/task": 0, "http://169.254.170.23/task": 0, "http://[fd00:ec2::23]/task": 0,
+		"http://localhost:1/task": 0, "https://agent.test/task": 1,
 	} {
 		credentials(t, keys{})
 		t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)

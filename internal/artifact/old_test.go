@@ -86,7 +86,8 @@ func TestOldFilesOfAFolder(t *testing.T) {
 // What a put left that was killed goes after a day; one that may be under way stays, and so does what is no file.
 func TestLeftoversOfPutsGo(t *testing.T) {
 	dir := t.TempDir()
-	young, old, within := filepath.Join(dir, "00", ".new-A"), filepath.Join(dir, "00", ".new-B"), filepath.Join(dir, "00", ".new-C")
+	part := filepath.Join(dir, "00")
+	young, old, within := filepath.Join(part, ".new-A"), filepath.Join(part, ".new-B"), filepath.Join(part, ".new-C")
 	if err := os.MkdirAll(within, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestLeftoversOfPutsGo(t *testing.T) {
 	if err := EachOld(t.Context(), dir, time.Now().Add(-90*24*time.Hour), none); err != nil {
 		t.Fatal(err)
 	}
-	left, err := os.ReadDir(filepath.Join(dir, "00"))
+	left, err := os.ReadDir(part)
 	if err != nil || len(left) != 2 || left[0].Name() != ".new-A" || left[1].Name() != ".new-C" {
 		t.Errorf("%v, %v", left, err)
 	}

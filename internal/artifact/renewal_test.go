@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// tokenService is an STS at the other end of a pipe. It takes every request, and answers those that come while it works.
+// tokenService is an STS at the other end of a pipe. It takes every request, and answers those that come while it
+// works.
 type tokenService struct {
 	works atomic.Bool
 	asked atomic.Int32

@@ -99,7 +99,8 @@ func TestCollectorsRedirects(t *testing.T) {
 			w.WriteHeader(code)
 		})
 		err := clientOf(t, s.URL).ExportSpans(t.Context(), everything())
-		if want := fmt.Sprintf("it answers %d", code); err == nil || !strings.Contains(err.Error(), want) || len(s.requests) != 1 {
+		want := fmt.Sprintf("it answers %d", code)
+		if err == nil || !strings.Contains(err.Error(), want) || len(s.requests) != 1 {
 			t.Errorf("%v after %d requests, want %s", err, len(s.requests), want)
 		}
 		for _, r := range elsewhere.requests {
