@@ -23,6 +23,9 @@ func (f directory) check(context.Context) error {
 	return root.Close()
 }
 
+// newPrefix begins the name of a file that is being written.
+const newPrefix = ".new-"
+
 // put writes beside the file, and renames when all of it is on the disk.
 func (f directory) put(ctx context.Context, key string, head, body []byte) error {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
@@ -42,7 +45,7 @@ func (f directory) put(ctx context.Context, key string, head, body []byte) error
 	} else if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	made := path.Join(below, ".new-"+rand.Text())
+	made := path.Join(below, newPrefix+rand.Text())
 	if err := write(ctx, root, made, head, body); err != nil {
 		return errors.Join(err, ignoreAbsent(root.Remove(made)))
 	}

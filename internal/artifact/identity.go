@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -22,39 +21,74 @@ type identity struct {
 	client  *http.Client
 	now     func() time.Time
 
-	mu    sync.Mutex
+	turn  chan struct{} // holds a value while a call uses what follows
 	known keys
+	again time.Time // not before then are keys asked for that are still good
 }
 
-// early is how long before their end keys are asked for again.
-const early = 5 * time.Minute
+func newIdentity(profile, region string, client *http.Client) *identity {
+	return &identity{profile: profile, region: region, client: client, now: time.Now, turn: make(chan struct{}, 1)}
+}
+
+const (
+	early        = 5 * time.Minute  // before their end keys are asked for again
+	renewalTime  = 5 * time.Second  // for an answer, while the known keys are good
+	renewalPause = 30 * time.Second // after a renewal that failed, while the known keys are good
+)
 
 var errNoKeys = errors.New("no credentials for S3: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a shared file, nor a role")
 
-// keys are good for at least one more request, or it is an error. Calls wait for each other.
+// keys are good for at least one more request, or it is an error. Calls wait for each other, each until its ctx ends.
 func (i *identity) keys(ctx context.Context) (keys, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.known.id != "" && (i.known.expires.IsZero() || i.now().Before(i.known.expires.Add(-early))) {
+	if err := i.lock(ctx); err != nil {
+		return keys{}, err
+	}
+	defer i.unlock()
+	good, now := i.stillGood(), i.now()
+	if good && (i.known.expires.IsZero() || now.Before(i.known.expires.Add(-early)) || now.Before(i.again)) {
 		return i.known, nil
 	}
+	if good {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, renewalTime)
+		defer cancel()
+	}
 	found, err := i.find(ctx)
+	if err != nil && i.stillGood() {
+		i.again = i.now().Add(renewalPause)
+		return i.known, nil // whoever hands them out may be back soon
+	}
 	if err != nil {
-		if i.known.id != "" && i.now().Before(i.known.expires) {
-			return i.known, nil // still good: whoever hands them out may be back soon
-		}
 		return keys{}, err
 	}
 	i.known = found
 	return found, nil
 }
 
-// forget makes the next request ask for new keys: the server says that these have expired.
-func (i *identity) forget() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.known = keys{}
+func (i *identity) stillGood() bool {
+	return i.known.id != "" && (i.known.expires.IsZero() || i.now().Before(i.known.expires))
 }
+
+// forget makes the next request ask for new keys: the server says that these have expired. It forgets nothing if ctx
+// ends before its turn comes.
+func (i *identity) forget(ctx context.Context) {
+	if i.lock(ctx) == nil {
+		defer i.unlock()
+		i.known = keys{}
+	}
+}
+
+// lock waits for the identity's turn, or until ctx ends.
+func (i *identity) lock(ctx context.Context) error {
+	select {
+	case i.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (i *identity) unlock() { <-i.turn }
 
 func (i *identity) find(ctx context.Context) (keys, error) {
 	if i.profile != "" {
@@ -79,7 +113,7 @@ func (i *identity) find(ctx context.Context) (keys, error) {
 	if strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true") {
 		return keys{}, errNoKeys
 	}
-	k, err := i.ofMachine(ctx)
+	k, err := ofMachine(ctx)
 	if err != nil {
 		return keys{}, fmt.Errorf("%w: %w", errNoKeys, err)
 	}

@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -99,7 +101,7 @@ func TestKeysAreFound(t *testing.T) {
 			for variable, value := range c.environ {
 				t.Setenv(variable, value)
 			}
-			i := &identity{profile: c.profile, region: "eu-central-1", client: newClient(), now: time.Now}
+			i := newIdentity(c.profile, "eu-central-1", newClient())
 			defer i.client.CloseIdleConnections()
 			k, err := i.keys(t.Context())
 			if want, fails := strings.CutPrefix(c.want, "!"); fails {
@@ -120,7 +122,8 @@ func TestKeysAreRenewed(t *testing.T) {
 	credentials(t, keys{})
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/task")
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
-	i := &identity{client: newClient(), now: func() time.Time { return now }}
+	i := newIdentity("", "", newClient())
+	i.now = func() time.Time { return now }
 	id := func() string {
 		k, err := i.keys(t.Context())
 		if err != nil {
@@ -146,8 +149,64 @@ func TestKeysAreRenewed(t *testing.T) {
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "sesame")
 	now = now.Add(-time.Hour)
 	was := id()
-	i.forget()
+	i.forget(t.Context())
 	if got := id(); got == was || !strings.HasPrefix(got, "task") {
 		t.Errorf("%s after %s was forgotten", got, was)
+	}
+}
+
+// proxied is an identity whose client says which URL it was asked for, instead of an answer: direct requests do not
+// come there.
+func proxied(region string) (*identity, *[]string) {
+	asked := &[]string{}
+	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		*asked = append(*asked, r.URL.Scheme+"://"+r.URL.Host)
+		return nil, errors.New("no answer")
+	})}
+	return newIdentity("", region, client), asked
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Keys that are fetched without TLS, and a machine's, never pass a proxy.
+func TestKeysPassNoProxy(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end() // so that nothing is asked in earnest
+	for address, want := range map[string]int{
+		"http://169.254.170.2/task": 0, "http://169.254.170.23/task": 0, "http://[fd00:ec2::23]/task": 0,
+		"http://localhost:1/task": 0, "https://agent.test/task": 1,
+	} {
+		credentials(t, keys{})
+		t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)
+		i, asked := proxied("x")
+		if _, err := i.find(ended); err == nil || len(*asked) != want {
+			t.Errorf("%s: %v, %v", address, *asked, err)
+		}
+	}
+	for _, address := range []string{"", "http://[fd00:ec2::254]", "http://metadata.test"} {
+		credentials(t, keys{})
+		t.Setenv("AWS_EC2_METADATA_DISABLED", "")
+		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)
+		i, asked := proxied("x")
+		if _, err := i.find(ended); err == nil || len(*asked) != 0 {
+			t.Errorf("%s: %v, %v", address, *asked, err)
+		}
+	}
+}
+
+// A region in China has its STS, like its S3, in another domain.
+func TestWebIdentityAsksItsRegion(t *testing.T) {
+	credentials(t, keys{})
+	t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", file(t, "a.b.c"))
+	t.Setenv("AWS_ROLE_ARN", "arn:x")
+	for region, want := range map[string]string{
+		"eu-west-1": "https://sts.eu-west-1.amazonaws.com", "cn-north-1": "https://sts.cn-north-1.amazonaws.com.cn",
+	} {
+		i, asked := proxied(region)
+		if _, err := i.find(t.Context()); err == nil || len(*asked) != 1 || (*asked)[0] != want {
+			t.Errorf("%v, %v, want %s", *asked, err, want)
+		}
 	}
 }

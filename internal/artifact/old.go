@@ -8,13 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
+// leftover is the age at which a file that put has not renamed yet is no longer under way: its process was killed.
+const leftover = 24 * time.Hour
+
 // EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder
-// that is not there has none. It ends with the first error.
+// that is not there has none. EachOld ends with the first error. Beside that it removes what killed processes left of
+// files that they were writing.
 func EachOld(ctx context.Context, dir string, before time.Time, do func(ids []job.ID) error) error {
 	parts, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,6 +49,9 @@ func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids [
 		}
 		var old []job.ID
 		for _, e := range entries {
+			if err := removeLeftover(part, e); err != nil {
+				return err
+			}
 			id, err := job.ParseID(e.Name())
 			if err != nil || !e.Type().IsRegular() || string(id[34:]) != filepath.Base(part) {
 				continue
@@ -68,6 +76,18 @@ func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids [
 			return err
 		}
 	}
+}
+
+// removeLeftover deletes a file that put made more than a day ago and never renamed.
+func removeLeftover(part string, e fs.DirEntry) error {
+	if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), newPrefix) {
+		return nil
+	}
+	info, err := e.Info()
+	if err == nil && time.Since(info.ModTime()) > leftover {
+		err = os.Remove(filepath.Join(part, e.Name()))
+	}
+	return ignoreAbsent(err)
 }
 
 // Remove deletes a job's file from a folder that EachOld walks. One that is not there is no error.

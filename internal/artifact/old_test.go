@@ -82,3 +82,32 @@ func TestOldFilesOfAFolder(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 }
+
+// What a put left that was killed goes after a day; one that may be under way stays, and so does what is no file.
+func TestLeftoversOfPutsGo(t *testing.T) {
+	dir := t.TempDir()
+	part := filepath.Join(dir, "00")
+	young, old, within := filepath.Join(part, ".new-A"), filepath.Join(part, ".new-B"), filepath.Join(part, ".new-C")
+	if err := os.MkdirAll(within, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{young: 23 * time.Hour, old: 25 * time.Hour, within: 25 * time.Hour} {
+		at := time.Now().Add(-age)
+		if name != within {
+			if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(name, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(ids []job.ID) error { return fmt.Errorf("%v are no jobs'", ids) }
+	if err := EachOld(t.Context(), dir, time.Now().Add(-90*24*time.Hour), none); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(part)
+	if err != nil || len(left) != 2 || left[0].Name() != ".new-A" || left[1].Name() != ".new-C" {
+		t.Errorf("%v, %v", left, err)
+	}
+}

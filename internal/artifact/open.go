@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,14 +50,38 @@ func FolderURL(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("artifact folder: %w", err)
 	}
-	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String(), nil
+	return folderURL(path, runtime.GOOS == "windows"), nil
 }
+
+// folderURL begins a path of Windows with the slash that keeps the drive out of the URL's host: file:///C:/data.
+func folderURL(path string, windows bool) string {
+	if windows {
+		path = strings.ReplaceAll(path, `\`, "/")
+		if !strings.HasPrefix(path, "/") {
+			path = "/" + path
+		}
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
+}
+
+// folderPath is the folder of a URL's path; before a drive the slash goes.
+func folderPath(path string, windows bool) string {
+	if !windows {
+		return path
+	}
+	if drivePath.MatchString(path) {
+		path = path[1:]
+	}
+	return strings.ReplaceAll(path, "/", `\`)
+}
+
+var drivePath = regexp.MustCompile(`^/[A-Za-z]:(/|$)`)
 
 func openFolder(u *url.URL) (*Store, error) {
 	if u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || strings.Trim(u.Path, "/") == "" {
 		return nil, errors.New("open artifact store: a folder is written as file:///folder, without anything else")
 	}
-	dir := filepath.FromSlash(u.Path)
+	dir := folderPath(u.Path, runtime.GOOS == "windows")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open artifact store: %w: %w", job.ErrUnavailable, err)
 	}
@@ -73,8 +99,9 @@ func openS3(u *url.URL) (*Store, error) {
 		}
 	}
 	prefix, profile, encryption := query.Get("prefix"), query.Get("profile"), query.Get("ssetype")
-	if strings.Contains(prefix, "//") || strings.Contains(prefix, "../") || strings.Contains("/"+prefix, "/./") {
-		return nil, errors.New("open artifact store: prefix has no //, ./ or ../ in it: servers on the way would change it")
+	if strings.Contains("/"+prefix, "//") || strings.Contains(prefix, "../") || strings.Contains("/"+prefix, "/./") {
+		return nil, errors.New("open artifact store: prefix begins with no / and has no //, ./ or ../ in it: " +
+			"servers on the way would change it")
 	}
 	pathStyle, err := boolean(query.Get("use_path_style"))
 	if err != nil {
@@ -110,7 +137,7 @@ func openS3(u *url.URL) (*Store, error) {
 	client := newClient()
 	return &Store{where: where, patience: patience, bucket: &s3{
 		base: base, region: region, prefix: prefix, headers: headers, client: client, now: time.Now, pause: 200 * time.Millisecond,
-		identity: &identity{profile: profile, region: region, client: client, now: time.Now},
+		identity: newIdentity(profile, region, client),
 	}}, nil
 }
 

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -30,11 +31,38 @@ func TestOpenRefuses(t *testing.T) {
 		"s3://bucket?region=x&use_path_style=perhaps":   "use_path_style",
 		"s3://bucket?region=x&prefix=a//b":              "prefix",
 		"s3://bucket?region=x&prefix=../b/":             "prefix",
+		"s3://bucket?region=x&prefix=/b/":               "prefix",
 	} {
 		s, err := Open(t.Context(), text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") || strings.Contains(err.Error(), "key:secret") {
 			t.Errorf("%q: %v, %v, want %q", text, s, err, want)
 		}
+	}
+}
+
+// A folder of either system becomes a URL that url.Parse takes, and the same folder again.
+func TestFolderURLs(t *testing.T) {
+	for _, c := range []struct {
+		dir     string
+		windows bool
+		want    string
+	}{
+		{"/var/lib/tierq", false, "file:///var/lib/tierq"},
+		{"/a b/%41?#", false, "file:///a%20b/%2541%3F%23"},
+		{"/C:/data", false, "file:///C:/data"},
+		{`/a\b`, false, "file:///a%5Cb"},
+		{`C:\data\artifacts`, true, "file:///C:/data/artifacts"},
+		{`d:\a b`, true, "file:///d:/a%20b"},
+		{`\\server\share\data`, true, "file:////server/share/data"},
+	} {
+		text := folderURL(c.dir, c.windows)
+		u, err := url.Parse(text)
+		if text != c.want || err != nil || u.Host != "" || folderPath(u.Path, c.windows) != c.dir {
+			t.Errorf("%s: %s, %v, %v", c.dir, text, u, err)
+		}
+	}
+	if got := folderPath("/data/x", true); got != `\data\x` {
+		t.Errorf("without a drive: %s", got)
 	}
 }
 

@@ -46,8 +46,13 @@ func (i *identity) ofContainer(ctx context.Context) (keys, error) {
 	if relative := os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); relative != "" {
 		address = containerHost + relative
 	}
-	if u, err := url.Parse(address); err != nil || u.Scheme != "https" && !localAgent(u.Hostname()) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && !localAgent(u.Hostname()) {
 		return keys{}, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor an address of this machine")
+	}
+	client := i.client
+	if u.Scheme != "https" {
+		client = direct // a proxy would read the keys
 	}
 	headers := http.Header{}
 	if file := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
@@ -59,7 +64,7 @@ func (i *identity) ofContainer(ctx context.Context) (keys, error) {
 	} else if token := os.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN"); token != "" {
 		headers.Set("Authorization", token)
 	}
-	text, err := i.ask(ctx, http.MethodGet, address, headers)
+	text, err := ask(ctx, client, http.MethodGet, address, headers)
 	if err != nil {
 		return keys{}, fmt.Errorf("the container's role: %w", err)
 	}
@@ -81,24 +86,25 @@ func localAgent(host string) bool {
 }
 
 // ofMachine asks the machine's metadata service, by its second version: a token first.
-func (i *identity) ofMachine(ctx context.Context) (keys, error) {
+func ofMachine(ctx context.Context) (keys, error) {
 	ctx, cancel := context.WithTimeout(ctx, machineWait)
 	defer cancel()
 	host := machineHost
 	if end := os.Getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT"); end != "" {
 		host = strings.TrimSuffix(end, "/")
 	}
-	token, err := i.ask(ctx, http.MethodPut, host+"/latest/api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}})
+	token, err := ask(ctx, direct, http.MethodPut, host+"/latest/api/token",
+		http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"300"}})
 	if err != nil {
 		return keys{}, fmt.Errorf("the machine's role: %w", err)
 	}
 	headers := http.Header{"X-Aws-Ec2-Metadata-Token": {string(token)}}
-	role, err := i.ask(ctx, http.MethodGet, host+machineKeys, headers)
+	role, err := ask(ctx, direct, http.MethodGet, host+machineKeys, headers)
 	if err != nil {
 		return keys{}, fmt.Errorf("the machine's role: %w", err)
 	}
 	name, _, _ := strings.Cut(strings.TrimSpace(string(role)), "\n")
-	text, err := i.ask(ctx, http.MethodGet, host+machineKeys+url.PathEscape(name), headers)
+	text, err := ask(ctx, direct, http.MethodGet, host+machineKeys+url.PathEscape(name), headers)
 	if err != nil {
 		return keys{}, fmt.Errorf("the machine's role: %w", err)
 	}
@@ -117,7 +123,7 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 	}
 	end := os.Getenv("AWS_ENDPOINT_URL_STS")
 	if end == "" {
-		end = "https://sts." + i.region + ".amazonaws.com"
+		end = "https://sts." + i.region + "." + domainOf(i.region)
 	}
 	session := os.Getenv("AWS_ROLE_SESSION_NAME")
 	if session == "" {
@@ -127,7 +133,7 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {os.Getenv("AWS_ROLE_ARN")},
 		"RoleSessionName": {session}, "WebIdentityToken": {strings.TrimSpace(string(token))},
 	}
-	text, err := i.ask(ctx, http.MethodPost, strings.TrimSuffix(end, "/")+"/?"+query.Encode(), nil)
+	text, err := ask(ctx, i.client, http.MethodPost, strings.TrimSuffix(end, "/")+"/?"+query.Encode(), nil)
 	if err != nil {
 		return keys{}, fmt.Errorf("the web identity: %w", err)
 	}
@@ -147,17 +153,13 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 }
 
 // ask makes one request and gives the answer's text. Its error names neither query nor text: both may be secret.
-func (i *identity) ask(ctx context.Context, method, address string, headers http.Header) ([]byte, error) {
+func ask(ctx context.Context, client *http.Client, method, address string, headers http.Header) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return nil, errors.New("its address is no URL")
 	}
 	if headers != nil {
 		r.Header = headers
-	}
-	client := i.client
-	if ip, err := netip.ParseAddr(r.URL.Hostname()); err == nil && (ip.IsLoopback() || ip.IsLinkLocalUnicast()) {
-		client = direct
 	}
 	answer, err := client.Do(r)
 	if err != nil {

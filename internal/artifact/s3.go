@@ -3,7 +3,9 @@ package artifact
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -78,10 +81,12 @@ func (s *s3) check(ctx context.Context) error {
 }
 
 func (s *s3) put(ctx context.Context, key string, head, body []byte) error {
-	whole := make([]byte, 0, len(head)+len(body))
+	whole := slices.Concat(head, body)
 	headers := s.headers.Clone()
 	headers.Set("Content-Type", "application/octet-stream")
-	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, append(append(whole, head...), body...))
+	sum := md5.Sum(whole)
+	headers.Set("Content-MD5", base64.StdEncoding.EncodeToString(sum[:])) // a bucket with Object Lock wants a checksum
+	answer, err := s.do(ctx, http.MethodPut, key, nil, headers, whole)
 	if err != nil {
 		return err
 	}
@@ -125,7 +130,7 @@ func (s *s3) do(ctx context.Context, method, key string, query url.Values, heade
 		}
 		no, answered := errors.AsType[*refusal](err)
 		if answered && (no.code == "ExpiredToken" || no.code == "ExpiredTokenException") {
-			s.identity.forget()
+			s.identity.forget(ctx)
 		} else if answered && !no.passes() {
 			return nil, err
 		}
@@ -204,11 +209,7 @@ var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 // endpoint's allow no such host.
 func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error) {
 	if endpoint == "" {
-		domain := "amazonaws.com"
-		if strings.HasPrefix(region, "cn-") {
-			domain += ".cn"
-		}
-		endpoint = "https://s3." + region + "." + domain
+		endpoint = "https://s3." + region + "." + domainOf(region)
 	}
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -222,6 +223,14 @@ func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error
 		u.Host = bucket + "." + u.Host
 	}
 	return u, nil
+}
+
+// domainOf is the domain of a region's services.
+func domainOf(region string) string {
+	if strings.HasPrefix(region, "cn-") {
+		return "amazonaws.com.cn"
+	}
+	return "amazonaws.com"
 }
 
 // newClient is an HTTP client for one store. It follows no redirect: a signature is for one host only.

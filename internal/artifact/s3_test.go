@@ -1,6 +1,8 @@
 package artifact
 
 import (
+	"crypto/md5"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
@@ -128,11 +130,17 @@ func TestS3Layout(t *testing.T) {
 	_, address := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
 		got = append(got, r.Method, r.URL.Path, string(text), r.Header.Get("Content-Type"), r.Header.Get("X-Amz-Server-Side-Encryption"),
-			r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"))
+			r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"), r.Header.Get("Content-MD5"))
+		if !strings.Contains(r.Header.Get("Authorization"), "SignedHeaders=content-md5;") {
+			t.Error("Content-MD5 is not signed")
+		}
 	}))
 	put(t.Context(), t, open(t, address+"&ssetype=aws:kms&kmskeyid=k1"), one, "a.csv", "text/csv", []byte("a;b"))
+	text := `{"name":"a.csv","contentType":"text/csv","size":3}` + "\na;b"
+	sum := md5.Sum([]byte(text))
 	want := []string{
-		"PUT", "/files/made/d4/" + string(one), `{"name":"a.csv","contentType":"text/csv","size":3}` + "\na;b", "application/octet-stream", "aws:kms", "k1",
+		"PUT", "/files/made/d4/" + string(one), text, "application/octet-stream", "aws:kms", "k1",
+		base64.StdEncoding.EncodeToString(sum[:]),
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q", got, want)

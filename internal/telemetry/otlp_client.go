@@ -43,7 +43,11 @@ var errStopped = errors.New("the exporter was stopped")
 func newOTLPClient(s collectorSettings, version string) *otlpClient {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = s.tls
-	c := &otlpClient{collectorSettings: s, version: version, pause: firstPause, client: &http.Client{Transport: transport, Timeout: s.timeout}}
+	c := &otlpClient{collectorSettings: s, version: version, pause: firstPause, client: &http.Client{
+		Transport: transport, Timeout: s.timeout,
+		// The settings' headers are for their host alone, and a redirect may turn a POST into a GET.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }

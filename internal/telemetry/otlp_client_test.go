@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -83,6 +84,27 @@ func TestCollectorIsAskedAgain(t *testing.T) {
 		s := newScripted(t, status(code), status(200))
 		if err := clientOf(t, s.URL).ExportSpans(t.Context(), everything()); err == nil || !strings.Contains(err.Error(), http.StatusText(code)) || len(s.requests) != 1 {
 			t.Errorf("%d: %v after %d requests", code, err, len(s.requests))
+		}
+	}
+}
+
+// A redirect is an error: neither the batch nor its headers, which may be secret, go to another host, and no GET counts
+// as a success.
+func TestCollectorsRedirects(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=secret")
+	for _, code := range []int{301, 307} {
+		elsewhere := newScripted(t, status(200))
+		s := newScripted(t, func(w http.ResponseWriter) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(code)
+		})
+		err := clientOf(t, s.URL).ExportSpans(t.Context(), everything())
+		want := fmt.Sprintf("it answers %d", code)
+		if err == nil || !strings.Contains(err.Error(), want) || len(s.requests) != 1 {
+			t.Errorf("%v after %d requests, want %s", err, len(s.requests), want)
+		}
+		for _, r := range elsewhere.requests {
+			t.Errorf("%d: %s goes elsewhere, with api-key %q", code, r.Method, r.Header.Get("api-key"))
 		}
 	}
 }
