@@ -224,7 +224,8 @@ func TestLeftFilesAreSweptInALockedFolderOnly(t *testing.T) {
 		env  []string
 		want string
 	}{
-		{nil, "mail artifact "}, {[]string{"TIERQ_BLOB_URL=file:///tmp/files"}, "mail "}, {[]string{"TIERQ_SQL_RETENTION=0"}, ""},
+		{nil, "mail artifact "},
+		{[]string{"TIERQ_BLOB_URL=file:///tmp/files"}, "mail "}, {[]string{"TIERQ_SQL_RETENTION=0"}, ""},
 		{external, "mail "}, {append(external, "TIERQ_SQL_RETENTION=90d,mails=0"), ""},
 	} {
 		c, err := config.Load(tc.env, "", nil)
