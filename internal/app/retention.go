@@ -88,8 +88,7 @@ func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time
 	return check(name, fine, detail, "")
 }
 
-// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the
-// rows, or a crash lost the job.
+// leftFiles are the files in this process' own folder whose jobs neither store knows any more: a crash lost the job.
 type leftFiles struct {
 	dir        string
 	age        time.Duration
