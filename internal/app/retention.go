@@ -31,19 +31,27 @@ func (v *server) wireRetention() {
 	if c.Roles.Recovery {
 		o.Rows = v.stores.archive
 	}
+	o.Files = v.oldFiles(ages)
+	v.retention = recovery.NewRetention(o)
+}
+
+// oldFiles are the files that a process may have written itself.
+func (v *server) oldFiles(ages config.Ages) (files []recovery.OldFiles) {
+	c := v.config
 	if age := ages.Of(config.Mails); age > 0 {
-		o.Files = append(o.Files, recovery.OldFiles{Kind: "mail", Delete: func(ctx context.Context) (int64, error) {
+		files = append(files, recovery.OldFiles{Kind: "mail", Delete: func(ctx context.Context) (int64, error) {
 			return mail.DeleteOld(ctx, c.DataDir, time.Now().Add(-age))
 		}})
 	}
-	if age := ages.Shortest(); age > 0 && c.BlobURL == "" { // a folder that the setting names may be another cluster's too
+	// Embedded mode locks the folder. Any other folder may be another cluster's too, and that one's files are not left.
+	if age := ages.Shortest(); age > 0 && c.Embedded() && c.BlobURL == "" {
 		left := leftFiles{
 			dir: filepath.Join(c.DataDir, "artifacts"), age: age, archive: v.stores.archive, queue: v.queue,
 			partitions: c.Partitions,
 		}
-		o.Files = append(o.Files, recovery.OldFiles{Kind: "artifact", Delete: left.delete})
+		files = append(files, recovery.OldFiles{Kind: "artifact", Delete: left.delete})
 	}
-	v.retention = recovery.NewRetention(o)
+	return files
 }
 
 // wordOf is the word of TIERQ_SQL_RETENTION for jobs that ended so.
@@ -80,8 +88,7 @@ func retentionCheck(last recovery.RetentionReport, ran, rows bool, now time.Time
 	return check(name, fine, detail, "")
 }
 
-// leftFiles are the files in this machine's folder whose jobs neither store knows any more: another process deleted the
-// rows, or a crash lost the job.
+// leftFiles are the files in this process' own folder whose jobs neither store knows any more: a crash lost the job.
 type leftFiles struct {
 	dir        string
 	age        time.Duration

@@ -216,6 +216,32 @@ func TestRetentionKeepsByDefault(t *testing.T) {
 	}
 }
 
+// Only an embedded server takes a folder for its own: no other may open it. In external mode two clusters may have been
+// started from one folder, and the files that one of them knows no job for are the other's.
+func TestLeftFilesAreSweptInALockedFolderOnly(t *testing.T) {
+	external := []string{"REDIS_URL=redis://127.0.0.1:1/0", "MYSQL_DSN=tierq@tcp(127.0.0.1:1)/tierq"}
+	for _, tc := range []struct {
+		env  []string
+		want string
+	}{
+		{nil, "mail artifact "},
+		{[]string{"TIERQ_BLOB_URL=file:///tmp/files"}, "mail "}, {[]string{"TIERQ_SQL_RETENTION=0"}, ""},
+		{external, "mail "}, {append(external, "TIERQ_SQL_RETENTION=90d,mails=0"), ""},
+	} {
+		c, err := config.Load(tc.env, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := ""
+		for _, f := range (&server{config: c, stores: &stores{}}).oldFiles(c.SQLAges()) {
+			kinds += f.Kind + " "
+		}
+		if kinds != tc.want {
+			t.Errorf("%v: %q are deleted, want %q", tc.env, kinds, tc.want)
+		}
+	}
+}
+
 // What the doctor says of the retention: only a run that failed is a warning.
 func TestRetentionCheck(t *testing.T) {
 	now := time.Now()

@@ -48,7 +48,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 	l.checkAddr(c)
 	l.checkDoors(c)
 	l.checkOutgoing(c)
-	l.checkRetention(c)
+	l.checkRetention(&c)
 	l.checkRest(c)
 	if len(l.problems) > 0 {
 		return Config{}, &Problems{List: l.problems}

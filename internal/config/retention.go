@@ -155,11 +155,17 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // checkRetention holds SQL's ages to what Redis keeps: where Redis answers for a job, or a key stands for it, SQL has
-// its result.
-func (l *loader) checkRetention(c Config) {
+// its result. The default gives way: it becomes what Redis keeps, in whole hours, where that is more.
+func (l *loader) checkRetention(c *Config) {
 	const name = "TIERQ_SQL_RETENTION"
 	if l.bad[name] {
 		return
+	}
+	if l.values[name].text == "" {
+		ages, _ := parseAges(c.SQLRetention)
+		if longest := max(c.Retention, c.FailedRetention, c.IdempotencyTTL); longest > ages.all {
+			c.SQLRetention = fmt.Sprintf("%dh", (longest+time.Hour-1)/time.Hour)
+		}
 	}
 	ages, problems := parseAges(c.SQLRetention)
 	for _, err := range problems {

@@ -41,6 +41,30 @@ func TestSQLRetention(t *testing.T) {
 	}
 }
 
+// The default is no shorter than what Redis keeps: whoever set only that is not refused for what they did not set.
+func TestSQLRetentionFollowsRedis(t *testing.T) {
+	for _, tc := range []struct {
+		env  []string
+		want time.Duration
+	}{
+		{[]string{"TIERQ_RETENTION=2160h"}, 90 * days},
+		{[]string{"TIERQ_RETENTION=2161h"}, 2161 * time.Hour},
+		{[]string{"TIERQ_FAILED_RETENTION=8760h", "TIERQ_RETENTION=4000h"}, 365 * days},
+		{[]string{"TIERQ_RETENTION=2400h1ms", "TIERQ_SQL_RETENTION="}, 2401 * time.Hour},
+	} {
+		c, problems := load(t, tc.env...)
+		if problems != nil {
+			t.Errorf("%v: %v", tc.env, problems)
+			continue
+		}
+		for _, word := range ageWords {
+			if got := c.SQLAges().Of(word); got != tc.want {
+				t.Errorf("%v: %s are kept for %v, want %v", tc.env, word, got, tc.want)
+			}
+		}
+	}
+}
+
 // Every mistake is named, all of them together, and what Redis keeps is not outlived by less.
 func TestSQLRetentionProblems(t *testing.T) {
 	for text, want := range map[string][]string{
@@ -81,6 +105,9 @@ func TestSQLRetentionProblems(t *testing.T) {
 	}{
 		{[]string{"TIERQ_RETENTION=48h", "TIERQ_SQL_RETENTION=90d,results=47h,dead=24h"}, []string{"results are kept for less than TIERQ_RETENTION=48h"}},
 		{[]string{"TIERQ_RETENTION=48h", "TIERQ_SQL_RETENTION=2d"}, nil},
+		{[]string{"TIERQ_RETENTION=2161h", "TIERQ_SQL_RETENTION=90d"}, []string{
+			"cancelled are kept for less than TIERQ_RETENTION", "results are kept for less than TIERQ_RETENTION",
+		}},
 		{[]string{"TIERQ_FAILED_RETENTION=720h", "TIERQ_SQL_RETENTION=90d,PAID.dead=29d,PAID.results=7d"}, []string{"PAID.dead are kept for less than TIERQ_FAILED_RETENTION"}},
 		{[]string{"TIERQ_IDEMPOTENCY_TTL=168h", "TIERQ_SQL_RETENTION=90d,cancelled=6d,PUBLIC.dead=1d,changes=1d"},
 			[]string{"PUBLIC.dead are kept for less than TIERQ_IDEMPOTENCY_TTL", "cancelled are kept for less than TIERQ_IDEMPOTENCY_TTL"}},

@@ -139,8 +139,9 @@ func save(ctx context.Context, steps []step) error {
 // forwarded is what the steps mean for the job, waited after its first attempt began:
 //
 //	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are TRY_AGAIN_LATER, when they ask
+//	some SUBMITTED          with "until": "MANAGED", at its bound, whoever is busy: permanent: FAILED
 //	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs nothing
-//	some SUBMITTED          with "until": "MANAGED" only: later, ever more rarely; at the bound permanent: FAILED
+//	some SUBMITTED          with "until": "MANAGED", before the bound: later, ever more rarely
 //	all REJECTED            permanent: FAILED
 //	otherwise               COMPLETED with every endpoint's status: some may be REJECTED, which the note says
 func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error) {
@@ -167,15 +168,19 @@ func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error
 		return Forwarded{}, job.RetryAfter(busy, failed)
 	case len(of[docFailed]) > 0:
 		return Forwarded{}, failed
+	case waits && waited >= in.patience():
+		why := some(docSubmitted, "still say SUBMITTED after "+waited.Round(time.Second).String())
+		if busy > 0 {
+			why += "; " + some(docBusy, "say TRY_AGAIN_LATER")
+		}
+		return Forwarded{}, job.Permanent(errors.New(why))
 	case busy > 0 && waits:
 		why := some(docBusy, "say TRY_AGAIN_LATER") + "; " + some(docSubmitted, "say SUBMITTED")
 		return Forwarded{}, job.LaterBecause(max(busy, in.nextLook(waited, wait)), why)
 	case busy > 0:
 		return Forwarded{}, job.LaterBecause(busy, some(docBusy, "say TRY_AGAIN_LATER"))
-	case waits && waited < in.patience():
-		return Forwarded{}, job.LaterBecause(in.nextLook(waited, wait), some(docSubmitted, "say SUBMITTED"))
 	case waits:
-		return Forwarded{}, job.Permanent(errors.New(some(docSubmitted, "still say SUBMITTED after "+waited.Round(time.Second).String())))
+		return Forwarded{}, job.LaterBecause(in.nextLook(waited, wait), some(docSubmitted, "say SUBMITTED"))
 	case len(of[docRejected]) == len(steps):
 		return Forwarded{}, job.Permanent(fmt.Errorf("every endpoint rejects the document: %s", strings.Join(of[docRejected], "; ")))
 	case len(of[docRejected]) > 0:

@@ -130,14 +130,50 @@ func TestForwardUntilBusy(t *testing.T) {
 	if v := job.Judge(err); v.Later != 7*time.Second || !strings.Contains(v.Reason, "TRY_AGAIN_LATER") || !strings.Contains(v.Reason, "SUBMITTED") {
 		t.Errorf("one is busy, one waits: %+v", v)
 	}
-	d = deliver(t, busy, waits).until(5)
-	d.waited = time.Hour
-	if _, err := d.attempt(); job.Judge(err).Later != 7*time.Second {
-		t.Errorf("behind the bound a busy one is still asked, when it wants to be: %v", err)
-	}
 	down := endpoint(t, &downstream{lookup: always(500, "")})
 	if _, err := deliver(t, down, waits).until(0).attempt(); job.Judge(err).Later > 0 || job.Judge(err).Permanent {
 		t.Errorf("one failed: %v", err)
+	}
+}
+
+// An endpoint that is busy for ever does not keep the waiting for another one's MANAGED from its end. A failure has its
+// retries, and no more.
+func TestForwardUntilTooLongBesideABusyOne(t *testing.T) {
+	t.Attr("proves", "S3-S13")
+	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
+	waits := endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})
+	d := deliver(t, busy, waits).until(60)
+	var ended error
+	for looks := 0; ended == nil; looks++ {
+		_, err := d.attempt()
+		switch v := job.Judge(err); {
+		case v.Permanent:
+			ended = err
+		case v.Later <= 0:
+			t.Fatalf("after %s: %v", d.waited, err)
+		case looks > 20:
+			t.Fatalf("after %s it still waits: %v", d.waited, err)
+		default:
+			d.waited += v.Later
+		}
+	}
+	for _, want := range []string{
+		"1 of 2 endpoints still say SUBMITTED after 1m", "1 of 2 endpoints say TRY_AGAIN_LATER: 127.0.0.1",
+	} {
+		if !strings.Contains(ended.Error(), want) {
+			t.Errorf("it ends with %q, want %q", ended, want)
+		}
+	}
+	down := endpoint(t, &downstream{lookup: always(500, "")})
+	d = deliver(t, down, busy, waits).until(5)
+	d.waited = time.Hour
+	if _, err := d.attempt(); err == nil || job.Judge(err).Permanent {
+		t.Errorf("behind the bound one fails: %v, want an error that costs a retry", err)
+	}
+	d = deliver(t, busy).until(5)
+	d.waited = time.Hour
+	if _, err := d.attempt(); job.Judge(err).Later != 7*time.Second {
+		t.Errorf("nobody has the document, a busy one is asked when it wants to be: %v", err)
 	}
 }
 

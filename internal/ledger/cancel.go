@@ -31,8 +31,9 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 
 // CancelBecause is Cancel with a reason, which is kept in SQL before Redis is asked: a cancel that was answered has
 // its reason there. Where SQL does not answer nothing is cancelled: job.ErrNotKept. A crash in between leaves the
-// reason of a cancel that was not carried out, which Reasons passes over. A job that was cancelled before keeps the
-// reason it has.
+// reason of a cancel that was not carried out, which Reasons passes over until the generation is cancelled: a later
+// reason takes its place, but a cancel without one does not ask SQL, and shows the reason that was left. A job that was
+// cancelled before keeps the reason it has.
 func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error) {
 	if reason == "" || !l.ours(id) {
 		return l.Cancel(ctx, id)

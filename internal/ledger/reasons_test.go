@@ -104,6 +104,32 @@ func TestCancelBecause_CrashBetween(t *testing.T) {
 	}
 }
 
+// A cancel without a reason does not ask SQL: the reason of a request that Redis did not hear of is then the job's.
+func TestCancelBecause_LeftReason(t *testing.T) {
+	l, r, s := given(living(job.Processing, 2), nil)
+	s.after = func(call string) error {
+		if call == "reason" {
+			r.down = job.ErrUnavailable // the reason is kept, and then Redis goes
+		}
+		return nil
+	}
+	if _, err := l.CancelBecause(t.Context(), someID, "ordered twice"); !errors.Is(err, job.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	r.down, s.after = nil, nil
+	if got := reasonsOf(t, l, someID); got != "" {
+		t.Errorf("nobody cancelled it: %s", got)
+	}
+	s.down = job.ErrUnavailable
+	if word, err := l.CancelBecause(t.Context(), someID, ""); word != job.Cancel || err != nil {
+		t.Fatal(word, err)
+	}
+	s.down = nil
+	if got := reasonsOf(t, l, someID); got != "cancel 2: ordered twice. " {
+		t.Errorf("cancelled without a reason: %q", got)
+	}
+}
+
 func TestCancelBecause_OfTheEnded(t *testing.T) {
 	l, _, s := given(nil, archived(job.Completed, 1))
 	if _, err := l.CancelBecause(t.Context(), someID, "too late"); !errors.Is(err, job.ErrWrongState) || len(s.reasons) != 0 {

@@ -66,12 +66,17 @@ func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) 
 	}
 	var head *redis.StringCmd
 	var lines *redis.StringSliceCmd
-	_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, _ = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		head = p.HGet(ctx, JobKey(id), "head")
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) {
+	// Each command has its own error. Pipelined returns the first one only, which is Nil where Redis does not know the job.
+	err := lines.Err()
+	if err == nil && !errors.Is(head.Err(), redis.Nil) {
+		err = head.Err()
+	}
+	if err != nil {
 		return nil, classify("attempts", err)
 	}
 	attempts := make([]job.Attempt, 0, len(lines.Val()))

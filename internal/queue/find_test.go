@@ -50,6 +50,31 @@ func TestFind(t *testing.T) {
 	})
 }
 
+// A history that cannot be read is an error, also of a job that Redis does not know; no history is none.
+func TestAttemptsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		known, gone := e.Put(t, job.Paid), queuetest.NewID(0)
+		for _, id := range []job.ID{known, gone} {
+			if attempts, err := e.Attempts(t.Context(), id); len(attempts) != 0 || err != nil {
+				t.Errorf("%s has none: %v, %v", id, attempts, err)
+			}
+			lines := queue.Key(0, "attempts") + string(id)
+			e.Redis.Set(t.Context(), lines, "no list", 0)
+			if _, err := e.Attempts(t.Context(), id); err == nil || errors.Is(err, job.ErrNotFound) {
+				t.Errorf("the history of %s is no list: %v", id, err)
+			}
+			e.Redis.Del(t.Context(), lines)
+		}
+		head := queue.JobKey(gone)
+		e.Redis.Set(t.Context(), head, "no hash", 0)
+		if _, err := e.Attempts(t.Context(), gone); err == nil {
+			t.Error("a job that is no hash has a history")
+		}
+		e.Redis.Del(t.Context(), head)
+	})
+}
+
 func TestFindNothing(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

@@ -66,7 +66,7 @@ type RetentionOptions struct {
 const (
 	retentionEvery = time.Hour
 	retentionSoon  = time.Minute // where a run's time was too short, and after an error; several in a row double it
-	retentionBound = time.Minute // of one run
+	retentionBound = time.Minute // of one run's rows, and of one walk over files
 	leastRest      = 20 * time.Millisecond
 	rowsPerStep    = 500 // of one table, but for a job that alone has more
 	fileBound      = 10 * time.Second
@@ -77,13 +77,15 @@ const (
 // there any more.
 type Retention struct {
 	*Loop
-	o      RetentionOptions
-	log    *slog.Logger
-	begun  bool
-	places map[job.Kind]job.OldJob // where the next run goes on, by kind; what is before was looked at
-	failed time.Duration           // the wait after the last run, if that failed
-	files  error                   // why files cannot be deleted in this run
-	last   atomic.Pointer[RetentionReport]
+	o       RetentionOptions
+	log     *slog.Logger
+	begun   bool
+	places  map[job.Kind]job.OldJob // where the next run goes on, by kind; what is before was looked at
+	failed  time.Duration           // the wait after the last run, if its rows failed
+	files   error                   // why the files of jobs cannot be deleted in this run
+	walked  time.Time               // when files were last walked over and rows counted
+	walkErr error                   // why that walk failed
+	last    atomic.Pointer[RetentionReport]
 }
 
 // RetentionReport is what the last run did.
@@ -111,26 +113,38 @@ func (r *Retention) Last() (RetentionReport, bool) {
 }
 
 // runOnce counts at the start of the process and deletes some minutes later, for processes that start together should
-// not delete together.
+// not delete together. The walk over files and the count may take long: they are made once an hour, also while a
+// backlog of rows has a run each minute.
 func (r *Retention) runOnce(ctx context.Context) time.Duration {
-	r.count(ctx)
 	if !r.begun {
 		r.begun = true
+		r.count(ctx)
 		return time.Minute + rand.N(9*time.Minute)
 	}
-	jobs, whole, err := r.run(ctx)
+	hourly := time.Since(r.walked) >= retentionEvery-retentionEvery/10
+	if hourly {
+		r.walked = time.Now()
+		r.walk(ctx)
+	}
+	jobs, whole, err := r.rows(ctx)
+	if hourly {
+		r.count(ctx)
+	}
 	before, _ := r.Last()
-	report := RetentionReport{At: time.Now(), Jobs: jobs, Total: before.Total + jobs, Whole: whole && err == nil}
-	if err != nil && ctx.Err() == nil {
-		report.Problem = err.Error()
-		r.log.Warn("deleting what is old failed", "err", err)
+	report := RetentionReport{At: time.Now(), Jobs: jobs, Total: before.Total + jobs}
+	problem := errors.Join(err, r.files, r.walkErr)
+	report.Whole = whole && problem == nil
+	if problem != nil && ctx.Err() == nil {
+		report.Problem = problem.Error()
+	}
+	if rows := errors.Join(err, r.files); rows != nil && ctx.Err() == nil {
+		r.log.Warn("deleting what is old failed", "err", rows)
 	}
 	r.last.Store(&report)
 	if jobs > 0 {
 		r.log.Info("deleted old jobs from SQL", "jobs", jobs)
-		r.count(ctx)
 	}
-	if err != nil {
+	if err != nil { // an error of files sets no back-off: the rows that it holds up stay until the next round
 		r.failed = min(max(2*r.failed, retentionSoon), retentionEvery)
 		return r.failed
 	}
@@ -153,22 +167,31 @@ func (r *Retention) count(ctx context.Context) {
 	}
 }
 
-// run deletes files, entries of the log of changes, and jobs, until nothing old is left or its time is over.
-func (r *Retention) run(ctx context.Context) (jobs int64, whole bool, err error) {
-	end := time.Now().Add(retentionBound)
+// walk deletes old files. Each kind has a bound of its own, so that none takes another's time, nor that of the rows.
+func (r *Retention) walk(ctx context.Context) {
 	var problems []error
 	for _, f := range r.o.Files {
-		n, err := f.Delete(ctx)
+		call, cancel := context.WithTimeout(ctx, retentionBound)
+		n, err := f.Delete(call)
+		cancel()
 		r.o.Observe.FilesDeleted(f.Kind, n)
 		problems = append(problems, err)
 	}
-	if r.o.Rows == nil {
-		return 0, true, errors.Join(problems...)
+	if r.walkErr = errors.Join(problems...); r.walkErr != nil && ctx.Err() == nil {
+		r.log.Warn("deleting old files failed", "err", r.walkErr)
 	}
-	problems = append(problems, r.changes(ctx, end))
+}
+
+// rows deletes entries of the log of changes, and jobs, until nothing old is left or its time is over.
+func (r *Retention) rows(ctx context.Context) (jobs int64, whole bool, err error) {
 	r.files = nil
+	if r.o.Rows == nil {
+		return 0, true, nil
+	}
+	end := time.Now().Add(retentionBound)
+	changes := r.changes(ctx, end)
 	jobs, whole, err = r.jobs(ctx, end)
-	return jobs, whole, errors.Join(append(problems, err, r.files)...)
+	return jobs, whole, errors.Join(changes, err)
 }
 
 func (r *Retention) changes(ctx context.Context, end time.Time) error {

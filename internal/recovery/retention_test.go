@@ -207,14 +207,12 @@ func TestRetentionForEver(t *testing.T) {
 
 // A store that does not answer, whichever it is and whatever it is asked, deletes nothing, and is asked again soon.
 func TestRetentionAfterAnError(t *testing.T) {
-	for _, fail := range []string{"kinds", "old", "unneeded", "delete", "redis", "file"} {
+	for _, fail := range []string{"kinds", "old", "unneeded", "delete", "redis"} {
 		synctest.Test(t, func(t *testing.T) {
 			r, rows, redis, seen := aging(5, paidDone)
 			var files []job.ID
 			r.o.DeleteFile = func(_ context.Context, id job.ID) error {
-				if files = append(files, id); fail == "file" {
-					return errRows
-				}
+				files = append(files, id)
 				return nil
 			}
 			switch rows.fail = fail; fail {
@@ -227,14 +225,13 @@ func TestRetentionAfterAnError(t *testing.T) {
 			if last, _ := r.Last(); last.Whole || last.Problem == "" {
 				t.Errorf("%s: report %+v", fail, last)
 			}
-			if fail != "delete" && fail != "file" && len(files) > 0 {
+			if fail != "delete" && len(files) > 0 {
 				t.Errorf("%s: files %v are deleted", fail, files)
 			}
 			if wait := r.runOnce(t.Context()); wait != 2*retentionSoon {
 				t.Errorf("%s, twice: again in %v", fail, wait)
 			}
 			rows.fail, redis.err = "", nil
-			r.o.DeleteFile = func(context.Context, job.ID) error { return nil }
 			if r.runOnce(t.Context()); rows.left() != 0 {
 				t.Errorf("%s is mended: %d left", fail, rows.left())
 			}
@@ -263,7 +260,8 @@ func TestRetentionDeletesFilesFirst(t *testing.T) {
 	})
 }
 
-// Where files cannot be deleted, jobs that may have made one stay, and the store is asked once a run; all others go.
+// Where files cannot be deleted, jobs that may have made one stay, and the store is asked once a run; all others go,
+// and the doctor hears of it.
 func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, rows, _, _ := aging(250, paidDone)
@@ -278,8 +276,14 @@ func TestRetentionWithoutTheStoreOfFiles(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		if wait := r.runOnce(t.Context()); wait != retentionSoon || rows.left() != 50 || asked != 1 {
-			t.Errorf("again in %v; %d left, the store was asked %d times", wait, rows.left(), asked)
+		for range 2 {
+			asked = 0
+			if wait := r.runOnce(t.Context()); wait < retentionEvery*8/10 || rows.left() != 50 || asked != 1 {
+				t.Errorf("again in %v; %d left, the store was asked %d times", wait, rows.left(), asked)
+			}
+			if last, _ := r.Last(); last.Whole || last.Problem == "" {
+				t.Errorf("report %+v", last)
+			}
 		}
 		r.o.DeleteFile = func(context.Context, job.ID) error { return nil }
 		if r.runOnce(t.Context()); rows.left() != 0 {
@@ -349,16 +353,66 @@ func TestRetentionOfChangesAndFiles(t *testing.T) {
 			{"mail", func(context.Context) (int64, error) { return 3, errRows }},
 			{"artifact", func(context.Context) (int64, error) { return 4, nil }},
 		}
-		if wait := r.runOnce(t.Context()); wait != retentionSoon {
-			t.Errorf("again in %v after an error", wait)
+		for range 2 {
+			if wait := r.runOnce(t.Context()); wait < retentionEvery*8/10 {
+				t.Errorf("the rows are done, and it comes again in %v", wait)
+			}
+			if last, _ := r.Last(); last.Whole || last.Problem != errRows.Error() {
+				t.Errorf("report %+v", last)
+			}
 		}
 		if seen.deleted["changes"] != 1100 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 || rows.left() != 0 {
 			t.Errorf("told %v; %d jobs left", seen.deleted, rows.left())
 		}
 		r.o.Rows = nil
 		r.o.Files = r.o.Files[1:]
+		<-time.After(retentionEvery)
 		if wait := r.runOnce(t.Context()); wait < retentionEvery*8/10 || seen.deleted["file artifact"] != 8 {
 			t.Errorf("files alone: again in %v, %v", wait, seen.deleted)
+		}
+		if last, _ := r.Last(); !last.Whole || last.Problem != "" {
+			t.Errorf("the mail is gone: report %+v", last)
+		}
+	})
+}
+
+// A walk over files that never ends takes no time from the rows, nor from the other files; and while a backlog of rows
+// has a run each minute, files are walked over and rows counted once an hour.
+func TestRetentionWalksAndCountsOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, rows, _, seen := aging(5000, paidDone)
+		rows.takes = 2 * time.Second
+		slow, quick := 0, 0
+		r.o.Files = []OldFiles{
+			{"mail", func(ctx context.Context) (int64, error) {
+				slow++
+				select {
+				case <-ctx.Done():
+				case <-time.After(10 * time.Minute):
+				}
+				return 1, ctx.Err()
+			}},
+			{"artifact", func(ctx context.Context) (int64, error) { quick++; return 1, ctx.Err() }},
+		}
+		began := time.Now()
+		wait := r.runOnce(t.Context())
+		if deleted := 5000 - rows.left(); wait != retentionSoon || deleted != 1600 { // 16 steps of 2 s, 15 rests
+			t.Errorf("again in %v; %d deleted beside a slow walk, want 1600", wait, deleted)
+		}
+		if took := time.Since(began); took > 2*retentionBound+5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		for range 2 {
+			r.runOnce(t.Context())
+		}
+		counts := func() int { return strings.Count(strings.Join(rows.asked, "|"), "count") }
+		if slow != 1 || quick != 1 || counts() != 1 || seen.deleted["file artifact"] != 1 {
+			t.Errorf("three runs of a backlog: %d and %d walks, %d counts, %v", slow, quick, counts(), seen.deleted)
+		}
+		r.runOnce(t.Context())
+		<-time.After(retentionEvery - retentionEvery/10)
+		if r.runOnce(t.Context()); slow != 2 || quick != 2 || counts() != 2 || rows.left() != 0 {
+			t.Errorf("an hour later: %d and %d walks, %d counts, %d jobs left", slow, quick, counts(), rows.left())
 		}
 	})
 }
