@@ -20,7 +20,7 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	addr, err := freeAddr(ctx)
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}

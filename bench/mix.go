@@ -25,7 +25,7 @@ func mixBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, err := freeAddr(ctx)
+	ops, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func (t *tierq) pickup(ctx context.Context, rate, n int) (times []time.Duration,
 		return nil, errNone
 	}
 	t.used = true
-	addr, err := freeAddr(ctx)
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}

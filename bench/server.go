@@ -12,12 +12,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/app"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // server is a running tierq: a process, or inside this one.
@@ -31,13 +33,13 @@ type server struct {
 // stop ends the server and returns what CPU its process used; 0 if it ran inside this one. A server that ended by itself is an error.
 func (s *server) stop() (time.Duration, error) { return s.end() }
 
-// freeAddr is an address nobody listens on; another program may take it before the server does, and then the server says so.
-func freeAddr(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+// freeAddr is an address that nobody listens on, and that no test process beside this one is given.
+func freeAddr() (string, error) {
+	port, err := testkit.TakePort()
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
-	return l.Addr().String(), l.Close()
+	return "127.0.0.1:" + strconv.Itoa(port), nil
 }
 
 // launch starts a server with these settings and returns when its API, if it has one, answers. With -profile it runs inside this process.
@@ -46,7 +48,7 @@ func (l *lab) launch(ctx context.Context, name, roles string, env []string) (*se
 	addr, listen := "", "127.0.0.1:0" // without the api role it serves its health, which nobody asks for here
 	if strings.Contains(roles, "api") {
 		var err error
-		if addr, err = freeAddr(ctx); err != nil {
+		if addr, err = freeAddr(); err != nil {
 			return nil, err
 		}
 		listen = addr

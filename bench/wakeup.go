@@ -39,7 +39,7 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr(ctx)
+	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
 	}
