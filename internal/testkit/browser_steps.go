@@ -49,8 +49,11 @@ const aimAt = `(selector => {
 // reached says whether the click has come where it was aimed at; null: the page that was clicked has gone.
 const reached = `(seen => seen ? seen.reached : null)(globalThis[Symbol.for("testkit.click")])`
 
+// painted says whether the page is complete and was painted. Chromium drops what the mouse does before.
+const painted = `document.readyState === "complete" && performance.getEntriesByType("paint").length > 0`
+
 // click clicks the first element that is to be seen, with the mouse. It does so again while the page moves the element
-// away from under the mouse. Where no scripts run nothing moves, and nothing can be noted.
+// away from under the mouse. Where no scripts run nothing moves once the page was painted, and nothing can be noted.
 func click(p steps, selector string, scripts bool) error {
 	var err error
 	every(browserBound, func() bool {
@@ -64,6 +67,15 @@ func click(p steps, selector string, scripts bool) error {
 		if err != nil { // not there yet, or the page is on its way to another
 			return false
 		}
+		if !scripts {
+			var ready bool
+			if err = p.eval(painted, &ready); err == nil && !ready {
+				err = errors.New("the page was not painted yet")
+			}
+			if err != nil {
+				return false
+			}
+		}
 		if err = p.press(at.X, at.Y); err != nil || !scripts {
 			return true
 		}
@@ -75,6 +87,15 @@ func click(p steps, selector string, scripts bool) error {
 		return false
 	})
 	return err
+}
+
+// urlOf is where a tab is. One that is on its way to another page is asked again.
+func urlOf(p steps) (url string, err error) {
+	every(browserBound, func() bool {
+		err = p.eval("location.href", &url)
+		return err == nil
+	})
+	return url, err
 }
 
 // textOf is what the elements say that the selector finds.

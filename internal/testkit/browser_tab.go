@@ -88,8 +88,10 @@ func (tab *Tab) Reload() {
 // URL is where the tab is.
 func (tab *Tab) URL() string {
 	tab.t.Helper()
-	var url string
-	tab.Eval("location.href", &url)
+	url, err := urlOf(tab)
+	if err != nil {
+		tab.t.Fatalf("where the tab is: %v\n%s", err, tab.around())
+	}
 	return url
 }
 
@@ -102,7 +104,8 @@ func (tab *Tab) Click(selector string) {
 	}
 }
 
-// press does not wait for the first event's answer before it sends the second: the page has no time between them.
+// press does not wait for the first event's answer before it sends the second: the page has no time between them. Where
+// no scripts run it does, for there nobody would see that the second overtook the first.
 func (tab *Tab) press(x, y float64) error {
 	send := func(kind input.DispatchMouseEventType) error {
 		return tab.try(func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
@@ -111,6 +114,9 @@ func (tab *Tab) press(x, y float64) error {
 			})
 			return chromedp.Void{}, err
 		})
+	}
+	if tab.scriptless {
+		return errors.Join(send(chromedp.MousePressed), send(chromedp.MouseReleased))
 	}
 	begun, pressed := make(chan struct{}), make(chan error, 1)
 	go func() {

@@ -114,8 +114,10 @@ func (tab *FirefoxTab) Reload() {
 // URL is where the tab is.
 func (tab *FirefoxTab) URL() string {
 	tab.t.Helper()
-	var url string
-	tab.Eval("location.href", &url)
+	url, err := urlOf(tab)
+	if err != nil {
+		tab.t.Fatalf("where the tab is: %v\n%s", err, tab.around())
+	}
 	return url
 }
 
