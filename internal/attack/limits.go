@@ -174,7 +174,8 @@ func hungPollers(ctx context.Context, t *Target, x *trial) {
 	leave()
 	hanging.Wait()
 	x.note(fmt.Sprintf("%d long-polls and streams", n), fmt.Sprintf("%d and %d hung", polls.Load(), streams.Load()))
-	if hung := polls.Load() + streams.Load(); t.own() && hung < n*9/10 || early.Load() > 0 {
+	// A busy server may refuse some (503); most of them have to hang, or nothing was tried.
+	if hung := polls.Load() + streams.Load(); t.own() && hung < n/2 || early.Load() > 0 {
 		x.fail("of %d long-polls and streams %d hung, and %d were answered before there was something to say", n, hung, early.Load())
 	}
 }

@@ -30,7 +30,12 @@ func TestEmbeddedKilledInALoop(t *testing.T) {
 	for range embeddedKills {
 		e.start()
 		l.base.Store(e.server.base)
-		<-time.After(time.Duration(150+rand.IntN(400)) * time.Millisecond)
+		before := len(l.ids())
+		testkit.Eventually(t, 20*time.Second, "some jobs are accepted", func() (bool, string) {
+			accepted := len(l.ids()) - before
+			return accepted >= 4, fmt.Sprint(accepted)
+		})
+		<-time.After(time.Duration(rand.IntN(400)) * time.Millisecond)
 		if err := e.server.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -59,6 +59,10 @@ func TestLossIsCounted(t *testing.T) {
 			}
 			worker.waitFor("the ending came too late: the lease was lost", 10*time.Second)
 			worker.waitFor("the lease is lost; what its handler returns is dropped", 10*time.Second)
+			testkit.Eventually(t, 10*time.Second, "the gate is open again", func() (bool, string) {
+				a := do(t, http.MethodGet, api.base+"/readyz", "")
+				return a.status == http.StatusOK, string(a.body)
+			})
 			after := api.submit("paid", counting(file, 0))
 			api.await(after, "COMPLETED", 10*time.Second)
 			outcomes := c.settled(20*time.Second, before, after)

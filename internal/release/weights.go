@@ -74,7 +74,9 @@ func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 }
 
 // flags are the environment with the Makefile's flags for builds: others bring other packages.
-func flags() []string { return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=nomsgpack") }
+func flags() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -tags=nomsgpack")
+}
 
 // compile builds tierq with an empty build cache, one action at a time, and gives the time of each package's own.
 func compile(ctx context.Context, root string) (map[string]time.Duration, error) {
