@@ -34,7 +34,7 @@ type progress struct {
 	gone  sync.WaitGroup
 	once  sync.Once
 
-	shown string // the picture on the terminal; the drawing goroutine's alone until it is gone
+	shown string // the picture on the terminal; while the drawing goroutine runs, only it touches this
 }
 
 // noProgress shows nothing.
@@ -64,22 +64,26 @@ func (s *session) progress(total int64, unit string, describe func() string) *pr
 		total = -1
 	}
 	p.out, p.total, p.unit = s.stderr, total, unit
-	p.gone.Go(func() { p.run(describe) })
+	begun := time.Now()
+	see := func(turn int) {
+		p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
+	}
+	see(0) // at once: a command that waits says for what
+	p.gone.Go(func() { p.run(see) })
 	return p
 }
 
-// run draws until the progress ends, then once more.
-func (p *progress) run(describe func() string) {
-	begun := time.Now()
+// run draws each turn until the progress ends, then once more.
+func (p *progress) run(see func(turn int)) {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
-	for turn := 0; ; turn++ {
-		p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
+	for turn := 1; ; turn++ {
 		select {
 		case <-p.stop:
-			p.draw(p.picture(clean(describe()), p.done.Load(), time.Since(begun), turn, terminalWidth(p.out)))
+			see(turn)
 			return
 		case <-tick.C:
+			see(turn)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -121,7 +120,7 @@ func TestRequeueOutlivesRedis(t *testing.T) {
 	if p := s.poll(id); p.Status != "PENDING" {
 		t.Fatalf("it is %s", p.Status)
 	}
-	if err := s.Signal(syscall.SIGKILL); err != nil {
+	if err := s.Kill(); err != nil { // it has ended: the next one finds the folder free
 		t.Fatal(err)
 	}
 	s = start("2") // the busy job comes back as well
