@@ -33,7 +33,7 @@ type server struct {
 // stop ends the server and returns what CPU its process used; 0 if it ran inside this one. A server that ended by itself is an error.
 func (s *server) stop() (time.Duration, error) { return s.end() }
 
-// freeAddr is an address that nobody listens on, and that no test process beside this one is given.
+// freeAddr finds an address without a listener. It stays this process' own: testkit gives it to no other one.
 func freeAddr() (string, error) {
 	port, err := testkit.TakePort()
 	if err != nil {
@@ -45,7 +45,7 @@ func freeAddr() (string, error) {
 // launch starts a server with these settings and returns when its API, if it has one, answers. With -profile it runs inside this process.
 func (l *lab) launch(ctx context.Context, name, roles string, env []string) (*server, error) {
 	env = append([]string{"TIERQ_ROLES=" + roles}, env...)
-	addr, listen := "", "127.0.0.1:0" // without the api role it serves its health, which nobody asks for here
+	addr, listen := "", "127.0.0.1:0" // without the api role a server has only its health to serve; the bench does not read it
 	if strings.Contains(roles, "api") {
 		var err error
 		if addr, err = freeAddr(); err != nil {
