@@ -17,7 +17,8 @@ type goal struct {
 
 const forgets = "tierq, retention 0"
 
-// The goals, in the order of docs/speed/BENCH.md. Faktory is not among the contenders: its own figures, of a machine of two cores, stand for it.
+// The goals, in the order of docs/speed/BENCH.md. Faktory is not among the contenders: its own figures, of a machine of
+// two cores, stand for it.
 var goals = []goal{
 	{drainRate, tierqName, "asynq", 4, 0, "the server keeps results in MariaDB, asynq none"},
 	{drainRate, forgets, "asynq", 5, 0, "neither keeps an ended job in Redis"},

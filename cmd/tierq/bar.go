@@ -161,7 +161,8 @@ func columns(text string) (n int) {
 	return n
 }
 
-// columnsOf is the width of a character: 0 for what stands above another one, 2 for letters of East Asia and for pictures.
+// columnsOf is the width of a character: 0 for what stands above another one, 2 for letters of East Asia and for
+// pictures.
 func columnsOf(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me):

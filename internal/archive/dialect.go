@@ -26,9 +26,9 @@ type dialect struct {
 	deleteFrom func(table string) string
 	byPrimary  string // after a table's name, in SELECT and UPDATE
 
-	// byID, after job_outcomes and its alias in a SELECT that walks the ids: no other index, however well it serves a filter. job_outcomes_age
-	// would have all that ended alike be sorted. (SQLite has no such word for a table WITHOUT ROWID; there a + before a column
-	// keeps its index out.)
+	// byID, after job_outcomes and its alias in a SELECT that walks the ids: no other index, however well it serves a
+	// filter. job_outcomes_age would have all that ended alike be sorted. (SQLite has no such word for a table WITHOUT
+	// ROWID; there a + before a column keeps its index out.)
 	byID string
 
 	lockRows string // ends a SELECT in a transaction: nobody else changes the rows until it ends

@@ -78,8 +78,8 @@ func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 // maxAttempts bounds a history. A life keeps 50 attempts, so that twenty lives fit.
 const maxAttempts = 1000
 
-// attemptsOf reads a history. A row without a generation was written before the column was there: attempts count on over generations, and each
-// outcome says which was its last.
+// attemptsOf reads a history. A row without a generation was written before the column was there: attempts count on
+// over generations, and each outcome says which was its last.
 const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, a.until_at, " +
 	"CASE WHEN a.generation > 0 THEN a.generation ELSE COALESCE((SELECT MIN(o.generation) FROM job_outcomes o " +
 	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +

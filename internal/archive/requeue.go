@@ -20,9 +20,10 @@ import (
 // maxRequestID is the width of failed_jobs.requeue_request_id.
 const maxRequestID = 64
 
-// PromiseRequeue marks an open dead letter as promised to this request, and keeps its reason in the same step. True: the promise is this request's, now or since an earlier call
-// with the same id, kept or not. False: another request has it, the job was requeued without one, or there is no such letter. After
-// job.ErrAmbiguous the promise may have been made: the same call again says so; after job.ErrUnavailable it was not.
+// PromiseRequeue marks an open dead letter as promised to this request, and keeps its reason in the same step. True:
+// the promise is this request's, now or since an earlier call with the same id, kept or not. False: another request has
+// it, the job was requeued without one, or there is no such letter. After job.ErrAmbiguous the promise may have been
+// made: the same call again says so; after job.ErrUnavailable it was not.
 func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
 	mine, err := a.PromiseRequeues(ctx, []job.DeadLetter{{Job: job.Job{ID: id, Generation: generation}}}, request)
 	return err == nil && mine[0], err

@@ -31,14 +31,16 @@ type bucket interface {
 	check(ctx context.Context) error
 	// put stores head and body as one file, in place of an earlier one, or changes nothing.
 	put(ctx context.Context, key string, head, body []byte) error
-	// get opens a file and says how many bytes it has. It returns errAbsent only if the folder or bucket is there and the file is not.
+	// get opens a file and says how many bytes it has. It returns errAbsent only if the folder or bucket is there and
+	// the file is not.
 	get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	// delete removes a file; one that is not there is no error.
 	delete(ctx context.Context, key string) error
 	close() error
 }
 
-// errAbsent says that the store is there and the file is not: a bucket that is missing is an outage, not an empty store.
+// errAbsent says that the store is there and the file is not: a bucket that is missing is an outage, not an empty
+// store.
 var errAbsent = errors.New("no such file")
 
 // Reader is a file being read: Size bytes in all. It must be closed.

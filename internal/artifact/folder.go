@@ -11,8 +11,8 @@ import (
 	"runtime"
 )
 
-// directory keeps files in a folder, each in a subfolder that its key names. It opens the folder anew for each call: a folder that is gone is an
-// outage, and one that comes back is found. os.Root lets no key and no link lead out of it.
+// directory keeps files in a folder, each in a subfolder that its key names. It opens the folder anew for each call: a
+// folder that is gone is an outage, and one that comes back is found. os.Root lets no key and no link lead out of it.
 type directory struct{ dir string }
 
 func (f directory) check(context.Context) error {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// identity finds the keys that requests are signed with, where the AWS tools look for them and in their order: a profile that the URL names;
-// the environment; a web identity; the shared files; the role of the container; the role of the machine. What expires is asked for again five
-// minutes before.
+// identity finds the keys that requests are signed with, where the AWS tools look for them and in their order: a
+// profile that the URL names; the environment; a web identity; the shared files; the role of the container; the role of
+// the machine. What expires is asked for again five minutes before.
 type identity struct {
 	profile string // of the URL; "" = that of AWS_PROFILE, else default
 	region  string // for the web identity

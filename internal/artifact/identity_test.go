@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// agents is a server that hands out keys in all three ways: as a container's agent, a machine's metadata service and STS. Each answer's key
-// has a number of its own.
+// agents is a server that hands out keys in all three ways: as a container's agent, a machine's metadata service and
+// STS. Each answer's key has a number of its own.
 func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
 	t.Helper()
 	asked = &[]string{}

@@ -27,9 +27,9 @@ var s3Params = []string{"region", "endpoint", "use_path_style", "prefix", "profi
 //	file:///var/lib/tierq/artifacts   a folder; it is created (0700) if it is not there, its files are 0600
 //	s3://bucket?region=eu-central-1   a bucket that is there already; see s3Params for what the query may say
 //
-// Credentials of S3 are no part of the URL: they come from where the AWS tools look (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the
-// shared files, a web identity, the role of the container or machine: see identity). Open does not call S3; Check does. A URL that is wrong is an error
-// that does not repeat it.
+// Credentials of S3 are no part of the URL: they come from where the AWS tools look (AWS_ACCESS_KEY_ID and
+// AWS_SECRET_ACCESS_KEY, the shared files, a web identity, the role of the container or machine: see identity). Open
+// does not call S3; Check does. A URL that is wrong is an error that does not repeat it.
 func Open(_ context.Context, text string) (*Store, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Opaque != "" {

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// s3 keeps files in a bucket of S3, or of what speaks like it, with four signed requests and no more: PUT, GET and DELETE of an object, and
-// one list that says whether the bucket is there.
+// s3 keeps files in a bucket of S3, or of what speaks like it, with four signed requests and no more: PUT, GET and
+// DELETE of an object, and one list that says whether the bucket is there.
 type s3 struct {
 	base     *url.URL // of the bucket, without a slash at its end
 	region   string
@@ -205,8 +205,8 @@ func drain(answer *http.Response) error {
 
 var hostLabel = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$`)
 
-// bucketURL is where a bucket is: as a host of its own, or as the first part of the path if that is asked for, or if the bucket's name or the
-// endpoint's allow no such host.
+// bucketURL is where a bucket is: as a host of its own, or as the first part of the path if that is asked for, or if
+// the bucket's name or the endpoint's allow no such host.
 func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error) {
 	if endpoint == "" {
 		endpoint = "https://s3." + region + "." + domainOf(region)

@@ -27,7 +27,8 @@ type keys struct {
 	expires           time.Time
 }
 
-// sign adds a Signature Version 4 for S3 to a request, over its host and all headers that it has by now. body is the SHA-256 of its body.
+// sign adds a Signature Version 4 for S3 to a request, over its host and all headers that it has by now. body is the
+// SHA-256 of its body.
 func (k keys) sign(r *http.Request, body [sha256.Size]byte, region string, now time.Time) {
 	r.Header.Set(bodyHeader, hex.EncodeToString(body[:]))
 	r.Header.Set(dateHeader, now.UTC().Format(signDate))

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The examples of Amazon's "Signature Calculations for the Authorization Header" (S3's API reference): another implementation's signatures.
+// The examples of Amazon's "Signature Calculations for the Authorization Header" (S3's API reference): another
+// implementation's signatures.
 func TestSignaturesAreAmazons(t *testing.T) {
 	k := keys{id: "AKIAIOSFODNN7EXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 	at := time.Date(2013, 5, 24, 0, 0, 0, 0, time.UTC)

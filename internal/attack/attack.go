@@ -1,4 +1,5 @@
-// Package attack tries the attacks of docs/proof/ATTACKS.md on a running server, over the network, as somebody would who means it harm: `make attack`.
+// Package attack tries the attacks of docs/proof/ATTACKS.md on a running server, over the network, as somebody would
+// who means it harm: `make attack`.
 package attack
 
 import (

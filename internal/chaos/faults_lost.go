@@ -27,8 +27,8 @@ func rolledBack(do func(context.Context, *wound) (string, error)) func(context.C
 	}
 }
 
-// rewritten lets Redis write its AOF anew, as DURABILITY.md asks for after a power loss: a cut in the middle of a script's last command leaves a
-// MULTI without its EXEC in the file, which the next start would carry out in part.
+// rewritten lets Redis write its AOF anew, as DURABILITY.md asks for after a power loss: a cut in the middle of a
+// script's last command leaves a MULTI without its EXEC in the file, which the next start would carry out in part.
 func rewritten(do func(context.Context, *wound) (string, error)) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		evidence, err := do(ctx, w)

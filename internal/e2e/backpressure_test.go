@@ -175,8 +175,9 @@ func (s *server) calm(before state) {
 // heapOf is the most that a heap may be with so many bytes in use: garbage is bounded (cmd/tierq/garbage.go).
 func heapOf(inUse int) int { return max(2*inUse, inUse+128<<20) }
 
-// More submits than the server can take, with payloads of 16 KiB: the heap stays below what LIMITS.md's table adds up to, what is accepted
-// is answered soon and ends, what is refused says when to come again, and afterwards nothing is left.
+// More submits than the server can take, with payloads of 16 KiB: the heap stays below what LIMITS.md's table adds up
+// to, what is accepted is answered soon and ends, what is refused says when to come again, and afterwards nothing is
+// left.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	heavy(t)

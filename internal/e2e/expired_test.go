@@ -75,8 +75,8 @@ func TestExpiredBacklog(t *testing.T) {
 	calls, each := perCall(c.rdb.Info(ctx, "commandstats").Val(), "evalsha")
 	t.Logf("evidence: %d leases and %d ruins after %s; %d script calls of %s each, %d above 50 ms, the longest %s", expired, poisoned, took.Round(time.Millisecond),
 		calls, each, len(slow), worst)
-	// The times are by Redis' own clock, and a busy machine makes them several times longer. A script that took more than a
-	// hundred jobs would be called less often; one that did all of it at once would take seconds.
+	// The times are by Redis' own clock, and a busy machine makes them several times longer. A script that took more
+	// than a hundred jobs would be called less often; one that did all of it at once would take seconds.
 	if least := (expired + poisoned) / 100; each > 50*time.Millisecond || len(slow)*2 > calls || worst > 2*time.Second || calls < least {
 		t.Errorf("%d script calls, %d at the least, of %s each; %d above 50 ms, the longest %s", calls, least, each, len(slow), worst)
 	}

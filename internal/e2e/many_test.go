@@ -67,8 +67,8 @@ func TestThreeProcesses(t *testing.T) {
 	}
 }
 
-// insist submits until a job is accepted: a machine that is busy enough makes a server refuse some. Whether a job in doubt
-// was accepted is asked before another one is submitted in its place.
+// insist submits until a job is accepted: a machine that is busy enough makes a server refuse some. Whether a job in
+// doubt was accepted is asked before another one is submitted in its place.
 func (s *server) insist(tier, body string) string {
 	s.t.Helper()
 	for range 100 {

@@ -60,8 +60,8 @@ var seedExamples = []seedExample{
 	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
 }
 
-// Every request that the seed documents show is answered with the status that docs/proof/SEEDS.md says, sent as it stands
-// there.
+// Every request that the seed documents show is answered with the status that docs/proof/SEEDS.md says, sent as it
+// stands there.
 func TestSeedExamples(t *testing.T) {
 	t.Parallel()
 	houses(t, func(t *testing.T, h house) {

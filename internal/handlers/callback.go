@@ -88,8 +88,8 @@ func CallbackSubmission(o job.Outcome) job.Submission {
 	}
 }
 
-// CallbackID is the id of the job that tells of an outcome: a UUIDv7 with the time and the partition of the job's own id. Its other 66 bits are a
-// hash of job and generation, so that it is another id than any that is minted at random.
+// CallbackID is the id of the job that tells of an outcome: a UUIDv7 with the time and the partition of the job's own
+// id. Its other 66 bits are a hash of job and generation, so that it is another id than any that is minted at random.
 func CallbackID(id job.ID, generation int) job.ID {
 	var u [16]byte
 	_, _ = hex.Decode(u[:], []byte(strings.ReplaceAll(string(id), "-", ""))) // an outcome's id is one

@@ -15,8 +15,8 @@ var (
 	boldFont []byte
 )
 
-// goLetters says which characters the Go fonts can draw: Latin, Greek and Cyrillic letters, the usual punctuation and some symbols; no
-// combining marks, no letters that run from right to left, no Chinese, Japanese or Korean, no emoji.
+// goLetters says which characters the Go fonts can draw: Latin, Greek and Cyrillic letters, the usual punctuation and
+// some symbols; no combining marks, no letters that run from right to left, no Chinese, Japanese or Korean, no emoji.
 var goLetters = sync.OnceValue(func() letters {
 	l, err := readLetters(regularFont)
 	if err != nil {
@@ -45,8 +45,8 @@ func readLetters(font []byte) (letters, error) {
 	return nil, errFont
 }
 
-// readFormat4 reads segments of characters: where each ends and begins, what is added to its characters to get their glyphs, or how far
-// behind that place the list of its glyphs is.
+// readFormat4 reads segments of characters: where each ends and begins, what is added to its characters to get their
+// glyphs, or how far behind that place the list of its glyphs is.
 func readFormat4(t []byte) (letters, error) {
 	segments := int(u16(t[6:])) / 2
 	ends, starts, deltas, offsets := 14, 16+2*segments, 16+4*segments, 16+6*segments

@@ -23,7 +23,8 @@ func goFont(t *testing.T) *sfnt.Font {
 	return f
 }
 
-// The font files are those that golang.org/x/image brings, and another implementation finds the same characters in them.
+// The font files are those that golang.org/x/image brings, and another implementation finds the same characters in
+// them.
 func TestFonts(t *testing.T) {
 	if !bytes.Equal(regularFont, goregular.TTF) || !bytes.Equal(boldFont, gobold.TTF) {
 		t.Error("the font files are not those of golang.org/x/image")

@@ -33,9 +33,9 @@ type Jobs interface {
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
 	// Reasons are why the job was cancelled and requeued.
 	Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error)
-	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has ended. Asked again it
-	// answers the same. job.ErrAmbiguous: it may have been done. A reason ("" = none) is kept before; job.ErrNotKept: it cannot be, and
-	// nothing was done.
+	// Cancel answers job.WasCancelled (done) or job.Cancel (its worker is told); job.ErrWrongState if the job has
+	// ended. Asked again it answers the same. job.ErrAmbiguous: it may have been done. A reason ("" = none) is kept
+	// before; job.ErrNotKept: it cannot be, and nothing was done.
 	Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error)
 }
 
@@ -48,8 +48,8 @@ type DeadLetters interface {
 
 // Requeuer gives dead jobs a new life.
 type Requeuer interface {
-	// Requeue promises it: nil = it will happen. The same request.ID is the same promise. job.ErrWrongState unless the job is FAILED;
-	// job.ErrAmbiguous: it may happen.
+	// Requeue promises it: nil = it will happen. The same request.ID is the same promise. job.ErrWrongState unless the
+	// job is FAILED; job.ErrAmbiguous: it may happen.
 	Requeue(ctx context.Context, id job.ID, request job.Request) error
 	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull, job.ErrQuota.
 	RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error

@@ -55,7 +55,8 @@ type Promises interface {
 
 // Reasons are why jobs were cancelled and requeued.
 type Reasons interface {
-	// KeepCancelReason notes why a generation is to be cancelled; over: in place of an earlier request's reason. It may be called twice.
+	// KeepCancelReason notes why a generation is to be cancelled; over: in place of an earlier request's reason. It may
+	// be called twice.
 	KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error
 	// Reasons are all that is noted of a job, also of cancels that were not carried out.
 	Reasons(ctx context.Context, id job.ID) ([]job.Reason, error)
@@ -102,8 +103,8 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Rate and Log are required, and Journal and Restorer come together or not at
-// all.
+// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Rate and
+// Log are required, and Journal and Restorer come together or not at all.
 type Options struct {
 	Live       Store // Redis
 	Mover      Mover

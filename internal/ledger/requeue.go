@@ -12,10 +12,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see recovery.Requeuer).
-// nil is the promise, and the request's reason is kept with it. The same request.ID again is the same promise, also when the new life has ended
-// meanwhile; "" is a new request. A job that
-// is not FAILED, whose failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
+// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see
+// recovery.Requeuer). nil is the promise, and the request's reason is kept with it. The same request.ID again is the
+// same promise, also when the new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose
+// failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
 // job.ErrUnknownTier. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {
 	return l.requeue(ctx, id, request, nil)

@@ -13,8 +13,8 @@ import (
 
 const installed = "v1.98.7"
 
-// `go install github.com/tierq/tierq/cmd/tierq@version` works from a module proxy that has the two modules of this checkout, though go.work is
-// part of it, and the binary says which version it is.
+// `go install github.com/tierq/tierq/cmd/tierq@version` works from a module proxy that has the two modules of this
+// checkout, though go.work is part of it, and the binary says which version it is.
 func TestGoInstall(t *testing.T) {
 	t.Parallel()
 	proxy, bin := t.TempDir(), t.TempDir()

@@ -93,7 +93,8 @@ func TestClientRaisesNothing(t *testing.T) {
 	}
 }
 
-// go.work stands in for the client's version that go.mod requires, which nobody may have published yet; bench's own go.work keeps it out of there.
+// go.work stands in for the client's version that go.mod requires, which nobody may have published yet; bench's own
+// go.work keeps it out of there.
 func TestWorkspace(t *testing.T) {
 	if mod := readMod(t, root); len(mod.Replace) > 0 {
 		t.Errorf("go.mod replaces %v: go install refuses such a module", mod.Replace)

@@ -136,7 +136,8 @@ func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// change does something to the job that a form names, for the reason that it may give, and goes back to the job's page to say what came of it.
+// change does something to the job that a form names, for the reason that it may give, and goes back to the job's page
+// to say what came of it.
 func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string, why any) (done string, err error)) {
 	f, err := p.form(r)
 	if err != nil {

@@ -71,7 +71,8 @@ func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) 
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	// Each command has its own error. Pipelined returns the first one only, which is Nil where Redis does not know the job.
+	// Each command has its own error. Pipelined returns the first one only, which is Nil where Redis does not know the
+	// job.
 	err := lines.Err()
 	if err == nil && !errors.Is(head.Err(), redis.Nil) {
 		err = head.Err()

@@ -66,8 +66,8 @@ func generationOf(head string) int {
 // errOptions says that all of a head was read but its options.
 var errOptions = errors.New("its options cannot be read")
 
-// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is "until reason"; a
-// build before that one left it empty.
+// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is
+// "until reason"; a build before that one left it empty.
 func readAttempt(line string, generation int) (job.Attempt, error) {
 	f := strings.SplitN(line, " ", 6)
 	if len(f) != 6 {

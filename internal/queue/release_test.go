@@ -122,8 +122,8 @@ func TestReleaseBatch(t *testing.T) {
 	})
 }
 
-// The history says why the handler asked for later and until when, in which generation: where Redis tells it, and where the outbox brings it to SQL.
-// A LATER without a reason says only until when; a RELEASED and a CANCELLED say neither.
+// The history says why the handler asked for later and until when, in which generation: where Redis tells it, and where
+// the outbox brings it to SQL. A LATER without a reason says only until when; a RELEASED and a CANCELLED say neither.
 func TestHistoryTellsLater(t *testing.T) {
 	t.Parallel()
 	t.Attr("proves", "S3-I16 S3-Q5")

@@ -23,8 +23,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// Parts lists what a Go binary was built of, as Go wrote it into the binary: a CycloneDX 1.5 document in JSON. It has neither a time nor a random
-// number, so that the same binary has the same list.
+// Parts lists what a Go binary was built of, as Go wrote it into the binary: a CycloneDX 1.5 document in JSON. It has
+// neither a time nor a random number, so that the same binary has the same list.
 func Parts(binary, version string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

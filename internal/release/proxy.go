@@ -1,5 +1,5 @@
-// Package release makes what a release consists of: static binaries with their checksums and lists of parts, and modules as a Go module proxy
-// serves them. The server never imports it.
+// Package release makes what a release consists of: static binaries with their checksums and lists of parts, and
+// modules as a Go module proxy serves them. The server never imports it.
 package release
 
 import (
@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// PutModule adds a version of the module in a folder to a module proxy's folder, which GOPROXY=file:///... serves. Modules in folders below
-// are left out, as Go leaves them out, and so is what no commit has: folders that begin with a dot, node_modules, bin, data and dist.
+// PutModule adds a version of the module in a folder to a module proxy's folder, which GOPROXY=file:///... serves.
+// Modules in folders below are left out, as Go leaves them out, and so is what no commit has: folders that begin with a
+// dot, node_modules, bin, data and dist.
 func PutModule(proxy, dir, module, version string) error {
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {

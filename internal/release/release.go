@@ -33,8 +33,9 @@ func (t Target) file(version string) string {
 	return name
 }
 
-// Build makes one static binary of the checkout, with the list of its parts beside it (CycloneDX), and returns both files' paths. The same
-// clone, version and Go make the same bytes, wherever the checkout is. (Go writes what it sees of the tags into a binary.)
+// Build makes one static binary of the checkout, with the list of its parts beside it (CycloneDX), and returns both
+// files' paths. The same clone, version and Go make the same bytes, wherever the checkout is. (Go writes what it sees
+// of the tags into a binary.)
 func Build(ctx context.Context, root, out, version string, t Target) (files []string, err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("build %s: %w", t, err)

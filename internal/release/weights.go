@@ -23,8 +23,8 @@ type Weight struct {
 	Direct          bool          // go.mod asks for it by itself
 }
 
-// Weights lists the modules whose packages are in the binary, the standard library first, which has no Bytes. measure compiles everything into an
-// empty build cache and says how long the compilers took.
+// Weights lists the modules whose packages are in the binary, the standard library first, which has no Bytes. measure
+// compiles everything into an empty build cache and says how long the compilers took.
 func Weights(ctx context.Context, root string, measure bool) ([]Weight, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Standard,Module", "./cmd/tierq")
 	cmd.Dir, cmd.Stderr, cmd.Env = root, os.Stderr, flags()

@@ -16,7 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// message is a message of OTLP, which has two forms: protobuf and JSON. Field numbers and names are those of opentelemetry-proto.
+// message is a message of OTLP, which has two forms: protobuf and JSON. Field numbers and names are those of
+// opentelemetry-proto.
 type message []field
 
 // field is one field of a message. What its value is says how it is written:

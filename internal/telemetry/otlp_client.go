@@ -19,9 +19,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// otlpClient sends spans to an OTLP/HTTP endpoint. A batch that may be taken later is sent again, after a pause that grows, for as long as
-// its context lives: the SDK gives it 30 s by default (OTEL_BSP_EXPORT_TIMEOUT). Meanwhile spans wait in the SDK's queue, or are dropped where it
-// is full; no job waits for them.
+// otlpClient sends spans to an OTLP/HTTP endpoint. A batch that may be taken later is sent again, after a pause that
+// grows, for as long as its context lives: the SDK gives it 30 s by default (OTEL_BSP_EXPORT_TIMEOUT). Meanwhile spans
+// wait in the SDK's queue, or are dropped where it is full; no job waits for them.
 type otlpClient struct {
 	collectorSettings
 	client  *http.Client
@@ -193,7 +193,8 @@ type protoValue struct {
 	bytes  []byte
 }
 
-// fieldsOf goes through the fields of a protobuf message, varints and bytes, up to its end or to the first that is neither.
+// fieldsOf goes through the fields of a protobuf message, varints and bytes, up to its end or to the first that is
+// neither.
 func fieldsOf(b []byte) iter.Seq2[int, protoValue] {
 	return func(yield func(int, protoValue) bool) {
 		for len(b) > 0 {

@@ -109,7 +109,8 @@ func TestCollectorsRedirects(t *testing.T) {
 	}
 }
 
-// A collector that says when to come again is believed; one that never takes the batch costs no more than the batch's time, or the exporter's.
+// A collector that says when to come again is believed; one that never takes the batch costs no more than the batch's
+// time, or the exporter's.
 func TestCollectorsPauses(t *testing.T) {
 	s := newScripted(t, func(w http.ResponseWriter) { w.Header().Set("Retry-After", "3600"); w.WriteHeader(503) })
 	c := clientOf(t, s.URL)

@@ -26,8 +26,8 @@ func attackIDs() []string {
 	return list
 }
 
-// checkAttacks holds the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to a run, as checkSeeds does. Every
-// row names tests; where attackedLater allows it, "; later: reason" may follow.
+// checkAttacks holds the table of docs/proof/ATTACKS.md, rows "| A01 | attack | what the server does | TestName |", to
+// a run, as checkSeeds does. Every row names tests; where attackedLater allows it, "; later: reason" may follow.
 func checkAttacks(table string, ran proofs) []string {
 	var list []string
 	all := attackIDs()

@@ -23,9 +23,9 @@ func faultIDs() []string {
 	return list
 }
 
-// checkFaults holds the table of docs/proof/FAULTS.md, rows "| F01 | fault | what happens | TestName |", to a run, as checkSeeds does. A fault that
-// cannot be run here says "not run: reason" instead, and one of which a part cannot "TestName; not run: reason". "TestName (long)" is of the long
-// suite.
+// checkFaults holds the table of docs/proof/FAULTS.md, rows "| F01 | fault | what happens | TestName |", to a run, as
+// checkSeeds does. A fault that cannot be run here says "not run: reason" instead, and one of which a part cannot
+// "TestName; not run: reason". "TestName (long)" is of the long suite.
 func checkFaults(table string, ran proofs, s longSuite) []string {
 	var list []string
 	all := faultIDs()

@@ -37,7 +37,8 @@ func (s longSuite) held(id, names string) (list []string, problems []string) {
 
 var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(.*\n(?:\tt\.Parallel\(\)\n)?(?:\t\w\.Attr\("proves", "([^"]*)"\))?`)
 
-// declared are all tests below a folder in files whose names end so, and the rows that each says it proves, first of all; never nil.
+// declared are all tests below a folder in files whose names end so, and the rows that each says it proves, first of
+// all; never nil.
 func declared(root, suffix string) (map[string][]string, error) {
 	names := map[string][]string{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {

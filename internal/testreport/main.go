@@ -1,6 +1,6 @@
-// Command testreport reads "go test -json" on its standard input and says what the run was worth: the output of what failed,
-// the number of tests per backend, and whether every row of docs/proof/SEEDS.md, docs/proof/FAULTS.md and docs/proof/ATTACKS.md that names a test was proven in
-// this very run.
+// Command testreport reads "go test -json" on its standard input and says what the run was worth: the output of what
+// failed, the number of tests per backend, and whether every row of docs/proof/SEEDS.md, docs/proof/FAULTS.md and
+// docs/proof/ATTACKS.md that names a test was proven in this very run.
 //
 // It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its proof. The last line is
 // "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the exit code is 0.

@@ -41,9 +41,10 @@ func ids() []string {
 	return list
 }
 
-// checkSeeds holds the tables of docs/proof/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last cell names the tests that
-// prove the row, with commas between them. A test that proves a row says so, with t.Attr("proves", "S2-E1"), ran, and passed; a subtest may
-// instead have the row's id in its own part of the name. Where later allows it the cell says "later: issue 7 — reason" instead.
+// checkSeeds holds the tables of docs/proof/SEEDS.md, rows "| S2-E1 | what | here | TestName |", to a run. The last
+// cell names the tests that prove the row, with commas between them. A test that proves a row says so, with
+// t.Attr("proves", "S2-E1"), ran, and passed; a subtest may instead have the row's id in its own part of the name.
+// Where later allows it the cell says "later: issue 7 — reason" instead.
 func checkSeeds(table string, ran proofs) []string {
 	var list []string
 	all := ids()
@@ -127,8 +128,8 @@ func isTest(name string) bool {
 	return slices.ContainsFunc([]string{"Test", "Fuzz", "Example"}, named) && !strings.ContainsAny(name, " \t")
 }
 
-// proves reports whether a test proves a row: it names the row among its own, or is a subtest whose part of the name has the id in it, as S2-E1
-// or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
+// proves reports whether a test proves a row: it names the row among its own, or is a subtest whose part of the name
+// has the id in it, as S2-E1 or S2_E1, not as the beginning of S2-E10, nor T-1 as the end of a word.
 func proves(name string, rows []string, id string) bool {
 	if slices.Contains(rows, id) {
 		return true
@@ -146,8 +147,8 @@ func proves(name string, rows []string, id string) bool {
 	return false
 }
 
-// unknownRows are the rows that a test says it proves, and that there are not. Those of the invariants, S1 to S21 and L1, are in the checker
-// of internal/chaos.
+// unknownRows are the rows that a test says it proves, and that there are not. Those of the invariants, S1 to S21 and
+// L1, are in the checker of internal/chaos.
 func unknownRows(ran proofs) []string {
 	known := slices.Concat(ids(), faultIDs(), attackIDs())
 	var list []string

@@ -128,7 +128,8 @@ func TestSeedsAreAllAskedFor(t *testing.T) {
 	}
 }
 
-// docs/proof/SEEDS.md and docs/proof/FAULTS.md themselves, held to the tests there are: what is wrong in them shows here before everything has run.
+// docs/proof/SEEDS.md and docs/proof/FAULTS.md themselves, held to the tests there are: what is wrong in them shows
+// here before everything has run.
 func TestPages(t *testing.T) {
 	tests, err := declared("../..", "_test.go")
 	if err != nil || len(tests) < 500 {
@@ -175,7 +176,8 @@ func TestOutcomesOverPackages(t *testing.T) {
 	}
 }
 
-// What go test says of an attribute reaches the rows: of the test, of its subtests, and of another package's test of the same name.
+// What go test says of an attribute reaches the rows: of the test, of its subtests, and of another package's test of
+// the same name.
 func TestAttributes(t *testing.T) {
 	r := newRun(io.Discard)
 	r.read(strings.NewReader(stream("start p\nrun p TestX\nproves p TestX S2-E1 F03\nrun p TestX/one\npass p TestX/one\n" +

@@ -87,8 +87,8 @@ type proof struct {
 // proofs are all tests of a run, by name.
 type proofs map[string]proof
 
-// proofs joins the tests of one name over all packages: they passed if each of them did, and prove what any of them proves. A subtest also
-// proves the rows of the test around it.
+// proofs joins the tests of one name over all packages: they passed if each of them did, and prove what any of them
+// proves. A subtest also proves the rows of the test around it.
 func (r *run) proofs() proofs {
 	all := proofs{}
 	for k, t := range r.tests {

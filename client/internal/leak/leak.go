@@ -1,5 +1,5 @@
-// Package leak fails a test binary that leaves goroutines behind. It is for the client's tests. A library for it would be
-// a requirement of the client's module, and so part of the graph of every module that imports the client.
+// Package leak fails a test binary that leaves goroutines behind. It is for the client's tests. A library for it would
+// be a requirement of the client's module, and so part of the graph of every module that imports the client.
 package leak
 
 import (
@@ -24,7 +24,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Wait returns the stacks of the goroutines that still run beside the caller after most; none as soon as all have ended.
+// Wait returns the stacks of the goroutines that still run beside the caller after most; none as soon as all have
+// ended.
 func Wait(most time.Duration) []string {
 	end := time.After(most)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -41,8 +41,8 @@ func (s *site) listen(path, cookie string) (status int, header http.Header, leav
 
 var streams = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// TestFace_StreamsAreBounded takes all places of the pages' streams: who comes then is told when to come again, everybody else is served, and a
-// place that is left is taken anew.
+// TestFace_StreamsAreBounded takes all places of the pages' streams: who comes then is told when to come again,
+// everybody else is served, and a place that is left is taken anew.
 func TestFace_StreamsAreBounded(t *testing.T) {
 	t.Attr("proves", "A24")
 	t.Parallel()

@@ -105,7 +105,8 @@ func inFrontOf(t *testing.T, s *site) (base string) {
 	return server.URL
 }
 
-// TestFace_Markup puts markup wherever somebody can put a text, also who has Redis itself, and looks at it on every page.
+// TestFace_Markup puts markup wherever somebody can put a text, also who has Redis itself, and looks at it on every
+// page.
 func TestFace_Markup(t *testing.T) {
 	t.Attr("proves", "A46")
 	t.Parallel()

@@ -35,7 +35,8 @@ func stayed(t *testing.T, tab user) {
 	}
 }
 
-// TestDashboard_Live looks at numbers, rows and countdowns that move by themselves, and stand still while somebody wants them to.
+// TestDashboard_Live looks at numbers, rows and countdowns that move by themselves, and stand still while somebody
+// wants them to.
 func TestDashboard_Live(t *testing.T) {
 	t.Attr("proves", "S4-W1")
 	t.Parallel()

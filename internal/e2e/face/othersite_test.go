@@ -59,8 +59,9 @@ func (s *site) state() string {
 	return b.String()
 }
 
-// TestFace_AnotherSitesPage opens pages of other origins in the browser of somebody who is logged in, and of one who need not be: another port, whose
-// requests carry the cookie for a browser knows no ports, and another name. They send what they can to whatever changes something.
+// TestFace_AnotherSitesPage opens pages of other origins in the browser of somebody who is logged in, and of one who
+// need not be: another port, whose requests carry the cookie for a browser knows no ports, and another name. They send
+// what they can to whatever changes something.
 func TestFace_AnotherSitesPage(t *testing.T) {
 	t.Attr("proves", "A45")
 	t.Parallel()

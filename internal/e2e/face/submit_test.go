@@ -45,8 +45,8 @@ func arrived(t *testing.T, tab user) string {
 	return id
 }
 
-// choose puts the focus on a list, and types what it shall be, as a keyboard does. A browser takes what comes more than a
-// second after the last key for another word, as it does on a machine that is busy: then all of it is typed again.
+// choose puts the focus on a list, and types what it shall be, as a keyboard does. A browser takes what comes more than
+// a second after the last key for another word, as it does on a machine that is busy: then all of it is typed again.
 func choose(t *testing.T, tab user, selector, word string) {
 	t.Helper()
 	list := fmt.Sprintf("document.querySelector(%q)", selector)

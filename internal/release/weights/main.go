@@ -1,5 +1,5 @@
-// Command weights writes what each library costs into docs/DEPENDENCIES.md: `make weights`. It compiles all of tierq into an empty build cache, which
-// takes some minutes.
+// Command weights writes what each library costs into docs/DEPENDENCIES.md: `make weights`. It compiles all of tierq
+// into an empty build cache, which takes some minutes.
 package main
 
 import (
