@@ -85,7 +85,7 @@ type Job struct {
 	Note            string          `json:"note,omitempty"` // of the result: what to look at more closely
 	TraceID         string          `json:"traceId,omitempty"`
 	History         []Attempt       `json:"history,omitempty"` // oldest first
-	Reasons         []Reason        `json:"reasons,omitempty"` // why it was requeued and cancelled, where somebody said so; not in lists
+	Reasons         []Reason        `json:"reasons,omitempty"` // reasons given for its requeues and cancels; not in lists
 
 	RequeueRequestedAt time.Time `json:"requeueRequestedAt,omitzero"` // of a dead letter: a new life was promised
 	RequeuedAt         time.Time `json:"requeuedAt,omitzero"`         // and has begun
@@ -96,7 +96,7 @@ type Job struct {
 // Decode reads the job's result into v.
 func (j *Job) Decode(v any) error { return decodeResult(j.JobID, j.Result, v) }
 
-// Reason is why somebody cancelled or requeued a job.
+// Reason is the text that a caller gave for a cancel or a requeue.
 type Reason struct {
 	Action     string    `json:"action"`     // cancel or requeue
 	Generation int       `json:"generation"` // the life that was cancelled, or that had failed and got a new one

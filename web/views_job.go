@@ -49,7 +49,7 @@ type Job struct {
 	CanRetry bool   // the caller may requeue it now
 }
 
-// Reason is why somebody cancelled or requeued the job. Action is cancel or requeue.
+// Reason is the text that a caller gave for a cancel or a requeue of the job. Action is cancel or requeue.
 type Reason struct {
 	Action     string
 	Generation int

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A file that the CLI writes has the permissions that the user's umask leaves; one that is replaced keeps its own.
+// The CLI creates files with the permissions that the user's umask leaves. A replaced file keeps its permissions.
 func TestFilesFollowTheUmask(t *testing.T) {
 	f := newFake(t)
 	dir := t.TempDir()

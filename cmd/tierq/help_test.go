@@ -78,7 +78,7 @@ func TestVersionFlag(t *testing.T) {
 	}
 }
 
-// A command that there is not ends with the code of wrong usage, nothing on standard output, and what was meant.
+// An unknown command ends with the code of wrong usage. It prints nothing on standard output, and suggests a command.
 func TestUnknownCommands(t *testing.T) {
 	for args, says := range map[string]string{
 		"srve":                     `unknown command "srve" of tierq: did you mean tierq serve?`,

@@ -17,7 +17,7 @@ const (
 	RequeueAction = "requeue"
 )
 
-// Reason is why somebody cancelled or requeued a job.
+// Reason is the text that a caller gave for a cancel or a requeue.
 type Reason struct {
 	Action     string
 	Generation int       // that was cancelled, or that was dead and got a new life
