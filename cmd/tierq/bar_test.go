@@ -61,7 +61,8 @@ func TestProgressIsQuiet(t *testing.T) {
 		text = "short "
 		p.add(10)
 		wait()
-		if len(out.parts) != 2 || !strings.HasPrefix(out.parts[1], "\rshort 100%") || !strings.HasSuffix(out.parts[1], "       ") {
+		if len(out.parts) != 2 || !strings.HasPrefix(out.parts[1], "\rshort 100%") ||
+			!strings.HasSuffix(out.parts[1], "       ") {
 			t.Errorf("%q does not cover the longer line before it", out.parts)
 		}
 		p.end()

@@ -42,7 +42,10 @@ func TestScheduledSaysWhenItIsDue(t *testing.T) {
 			t.Errorf("%s: %q is not in %+v", args, want, end)
 		}
 	}
-	if end := f.cli(t, world{tty: true}, "watch", pendingID, "--timeout", "1s"); !strings.Contains(end.stderr, "SCHEDULED, due in 2h") {
+	if end := f.cli(t, world{tty: true}, "watch", pendingID, "--timeout", "1s"); !strings.Contains(
+		end.stderr,
+		"SCHEDULED, due in 2h",
+	) {
 		t.Errorf("on a terminal: %q", end.stderr)
 	}
 	var lists strings.Builder

@@ -34,7 +34,8 @@ func TestBannerOfAWorker(t *testing.T) {
 	var b strings.Builder
 	c := config.Config{Workers: 3, Roles: config.Roles{Worker: true}}
 	writeBanner(&b, c, &stores{mode: "external"}, &outgoing{}, "", "", addresses{health: "127.0.0.1:8080"}, "v1.2.3")
-	if text := b.String(); strings.Contains(text, "dashboard") || strings.Contains(text, "curl") || !strings.Contains(text, "health        http://127.0.0.1:8080/readyz\n") {
+	if text := b.String(); strings.Contains(text, "dashboard") || strings.Contains(text, "curl") ||
+		!strings.Contains(text, "health        http://127.0.0.1:8080/readyz\n") {
 		t.Error(b.String())
 	}
 }

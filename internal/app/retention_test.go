@@ -148,7 +148,9 @@ func TestRetentionOfAServer(t *testing.T) {
 	if err := os.MkdirAll(mails, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	lost := job.ID("019a0000-0000-7000-8000-000000000100") // its worker died behind the file, and nobody knows it any more
+	lost := job.ID(
+		"019a0000-0000-7000-8000-000000000100",
+	) // its worker died behind the file, and nobody knows it any more
 	aged := time.Now().AddDate(0, 0, -31)
 	for name, left := range map[string]bool{file(lost): true, filepath.Join(mails, string(lost)+".eml"): true, file(young): false} {
 		if left {
@@ -170,7 +172,8 @@ func TestRetentionOfAServer(t *testing.T) {
 	}
 	a.retain()
 	for id, want := range map[job.ID]int{old: 404, plain: 404, young: 200} {
-		if status, body := a.get("/result/poll?jobId=" + string(id)); status != want || want == 404 && !strings.Contains(body, "JOB_NOT_FOUND") {
+		if status, body := a.get("/result/poll?jobId=" + string(id)); status != want ||
+			want == 404 && !strings.Contains(body, "JOB_NOT_FOUND") {
 			t.Errorf("poll of %s: %d %s, want %d", id, status, body, want)
 		}
 	}
@@ -196,7 +199,8 @@ func TestRetentionOfAServer(t *testing.T) {
 	if _, body := a.get("/admin/consistency"); !strings.Contains(body, "2 old jobs deleted since the start") {
 		t.Error("the doctor does not say what was deleted: " + body)
 	}
-	if _, body := a.get("/api/jobs?status=COMPLETED"); strings.Contains(body, string(old)) || !strings.Contains(body, string(young)) {
+	if _, body := a.get("/api/jobs?status=COMPLETED"); strings.Contains(body, string(old)) ||
+		!strings.Contains(body, string(young)) {
 		t.Error("the list: " + body)
 	}
 }

@@ -29,7 +29,12 @@ func diskSpace(dir string) (free, whole uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	done, _, err := diskFree.Call(uintptr(unsafe.Pointer(name)), uintptr(unsafe.Pointer(&free)), uintptr(unsafe.Pointer(&whole)), 0)
+	done, _, err := diskFree.Call(
+		uintptr(unsafe.Pointer(name)),
+		uintptr(unsafe.Pointer(&free)),
+		uintptr(unsafe.Pointer(&whole)),
+		0,
+	)
 	if done == 0 {
 		return 0, 0, err
 	}

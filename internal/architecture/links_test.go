@@ -90,7 +90,10 @@ func TestLinks(t *testing.T) {
 			t.Errorf("%s: %s", name, broken)
 		}
 	}
-	wrong := map[string]string{"docs/X.md": "[a](GONE.md) [b](API.md#no-such-heading) [c](#there) [d](#gone)\n## There\n", "docs/API.md": "# API"}
+	wrong := map[string]string{
+		"docs/X.md":   "[a](GONE.md) [b](API.md#no-such-heading) [c](#there) [d](#gone)\n## There\n",
+		"docs/API.md": "# API",
+	}
 	if got := brokenLinks("docs/X.md", wrong); len(got) != 3 {
 		t.Errorf("of three broken links these were seen: %q", got)
 	}

@@ -23,7 +23,14 @@ func TestAttemptsTellGenerationAndLater(t *testing.T) {
 		first.Attempt, second.Generation, second.Attempt = 3, 2, 5
 		until := arrival.Add(90*time.Second + time.Millisecond)
 		first.Attempts = []job.Attempt{
-			{Number: 1, Generation: 1, Worker: "w", Outcome: "LATER", Error: "1 of 2 endpoints say SUBMITTED", Until: until},
+			{
+				Number:     1,
+				Generation: 1,
+				Worker:     "w",
+				Outcome:    "LATER",
+				Error:      "1 of 2 endpoints say SUBMITTED",
+				Until:      until,
+			},
 			{Number: 3, Generation: 1, Worker: "w", Outcome: "HANDLER_ERROR", Error: "boom"},
 		}
 		second.Attempts = []job.Attempt{{Number: 4, Generation: 2, Worker: "w", Outcome: "RELEASED"}}
@@ -68,7 +75,14 @@ func TestNotesAreListed(t *testing.T) {
 		for _, listed := range items {
 			found, err := a.Find(t.Context(), listed.ID)
 			if err != nil || listed.Note != notes[listed.ID] || found.Note != listed.Note {
-				t.Errorf("%s: listed %q, found %q, want %q, %v", listed.ID, listed.Note, found.Note, notes[listed.ID], err)
+				t.Errorf(
+					"%s: listed %q, found %q, want %q, %v",
+					listed.ID,
+					listed.Note,
+					found.Note,
+					notes[listed.ID],
+					err,
+				)
 			}
 		}
 	})

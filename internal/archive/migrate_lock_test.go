@@ -38,7 +38,8 @@ func TestMigrateSaysThatItWaits(t *testing.T) {
 		if took := time.Since(began); took < a.turn.patience || took > time.Minute {
 			t.Errorf("after %s: %v", took, err)
 		}
-		if said := log.String(); !strings.Contains(said, "another process migrates") || !strings.Contains(said, "giving_up_in=") {
+		if said := log.String(); !strings.Contains(said, "another process migrates") ||
+			!strings.Contains(said, "giving_up_in=") {
 			t.Errorf("no line says that it waits:\n%s", said)
 		}
 		t.Log(err, "\n", log.String())

@@ -13,7 +13,13 @@ func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation in
 	d := &a.dialect
 	end := d.keepFirst("job_id")
 	if over {
-		end = d.onConflict("job_id, generation") + "reason = " + d.offered("reason") + ", asked_at = " + d.offered("asked_at")
+		end = d.onConflict(
+			"job_id, generation",
+		) + "reason = " + d.offered(
+			"reason",
+		) + ", asked_at = " + d.offered(
+			"asked_at",
+		)
 	}
 	insert := "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) VALUES (?, ?, ?, " + d.now + ") " + end
 	if _, err := a.mark(ctx, insert, []any{string(id), generation, reason}); err != nil {

@@ -51,12 +51,18 @@ func TestReasons(t *testing.T) {
 		second.Generation = 2
 		record(t, w, failed(1), failed(2), failed(4), failed(5))
 		for range 2 {
-			mine, err := a.PromiseRequeue(t.Context(), id(2), 1, job.Request{ID: "request-1", Reason: "the bank is back"})
+			mine, err := a.PromiseRequeue(
+				t.Context(),
+				id(2),
+				1,
+				job.Request{ID: "request-1", Reason: "the bank is back"},
+			)
 			if !mine || err != nil {
 				t.Fatal(mine, err)
 			}
 		}
-		if mine, err := a.PromiseRequeue(t.Context(), id(2), 1, job.Request{ID: "request-2", Reason: "mine"}); mine || err != nil {
+		if mine, err := a.PromiseRequeue(t.Context(), id(2), 1, job.Request{ID: "request-2", Reason: "mine"}); mine ||
+			err != nil {
 			t.Fatal(mine, err)
 		}
 		record(t, w, second)

@@ -73,7 +73,8 @@ func TestDeletionUsesItsIndexes(t *testing.T) {
 					// walks a table that has no more rows than the statement names: it locks nothing beside them.
 					// MySQL walks one of a few rows, whatever the statement names.
 					walks := text == q.oldChanges || plannedRows(step) <= max(len(args), 4)
-					if bad(step) && !walks || strings.Contains(step, "filesort") || strings.Contains(step, "TEMP B-TREE") {
+					if bad(step) && !walks || strings.Contains(step, "filesort") ||
+						strings.Contains(step, "TEMP B-TREE") {
 						t.Errorf("%d rows, %.60s: %s", rows, text, step)
 					}
 				}

@@ -45,7 +45,14 @@ func TestWriterWhileAMillionIsDeleted(t *testing.T) {
 	cancel()
 	group.Wait()
 	t.Logf("the writer alone: %s", alone)
-	t.Logf("while jobs are deleted: %s; %d written, %d deleted in %d steps, the longest %s", beside, written, deleted, steps, longest)
+	t.Logf(
+		"while jobs are deleted: %s; %d written, %d deleted in %d steps, the longest %s",
+		beside,
+		written,
+		deleted,
+		steps,
+		longest,
+	)
 	if deleted < 1000 {
 		t.Errorf("only %d were deleted in %s", deleted, window)
 	}
@@ -71,7 +78,9 @@ func writing(t *testing.T, a *Archive, long time.Duration, from int) (quantiles,
 		for i := range batch {
 			number := from + at*50 + i
 			batch[i] = &job.Outcome{Job: job.Job{
-				ID: job.ID(fmt.Sprintf("%s-7000-8000-%012x", firstID(time.Now(), ""), number<<8)), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed,
+				ID: job.ID(
+					fmt.Sprintf("%s-7000-8000-%012x", firstID(time.Now(), ""), number<<8),
+				), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed,
 				Attempt: 1, ArrivedAt: time.Now(), StartedAt: time.Now(), EndedAt: time.Now(), Result: []byte(`{"stepsRun":1,"elapsedMs":10,"computed":null}`),
 			}}
 		}

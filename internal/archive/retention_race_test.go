@@ -90,7 +90,12 @@ func TestTwoDeleteTheSame(t *testing.T) {
 		close(begin)
 		group.Wait()
 		if outcomes.Load() != 600 || results.Load() != 600 || s.Count(t, "job_outcomes") != 0 {
-			t.Errorf("%d outcomes and %d results were counted, %d are left", outcomes.Load(), results.Load(), s.Count(t, "job_outcomes"))
+			t.Errorf(
+				"%d outcomes and %d results were counted, %d are left",
+				outcomes.Load(),
+				results.Load(),
+				s.Count(t, "job_outcomes"),
+			)
 		}
 	})
 }
@@ -107,7 +112,12 @@ func TestDeletionWaitsForAPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		execute(t, tx, "UPDATE failed_jobs SET requeue_requested_at = CURRENT_TIMESTAMP(6), requeue_request_id = 'r' WHERE job_id = ?", string(id(1)))
+		execute(
+			t,
+			tx,
+			"UPDATE failed_jobs SET requeue_requested_at = CURRENT_TIMESTAMP(6), requeue_request_id = 'r' WHERE job_id = ?",
+			string(id(1)),
+		)
 		before := innodb(t, s, "lock_row_lock_waits")
 		done := make(chan error, 1)
 		go func() {

@@ -69,7 +69,8 @@ func TestOldJobs(t *testing.T) {
 		age(t, s, 100, "job_id IN (?, ?)", string(id(251)), string(id(255)))
 
 		kinds, err := s.Kinds(t.Context())
-		if got := fmt.Sprint(kinds); err != nil || got != "[{PAID COMPLETED} {PUBLIC COMPLETED} {PUBLIC FAILED} {PAID CANCELLED}]" {
+		if got := fmt.Sprint(kinds); err != nil ||
+			got != "[{PAID COMPLETED} {PUBLIC COMPLETED} {PUBLIC FAILED} {PAID CANCELLED}]" {
 			t.Errorf("kinds %v, %v", got, err)
 		}
 		got := numbers(old(t, s.Archive, job.Kind{Tier: job.Paid, Status: job.Completed}, 90))
@@ -111,7 +112,8 @@ func lifeOf(o job.Outcome, generation int) job.Outcome {
 
 func promiseMade(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
-	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: fmt.Sprint("request-", n, generation)}); err != nil || !mine {
+	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: fmt.Sprint("request-", n, generation)}); err != nil ||
+		!mine {
 		t.Fatal(mine, err)
 	}
 }
@@ -128,8 +130,16 @@ const secondIsYoung = "requeued, and completed a short while ago"
 
 // everyNeed has one row per clause of the rule, beside jobs that nothing needs.
 var everyNeed = []needs{
-	{"a result", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, completed(n)) }},
-	{"an open dead letter", true, func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, failed(n)) }},
+	{
+		"a result",
+		true,
+		func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, completed(n)) },
+	},
+	{
+		"an open dead letter",
+		true,
+		func(t *testing.T, _ *archivetest.Store, w *archive.Writer, n int) { record(t, w, failed(n)) },
+	},
 	{"a cancelled job", true, func(t *testing.T, s *archivetest.Store, w *archive.Writer, n int) {
 		if err := s.KeepCancelReason(t.Context(), id(n), 1, "ordered twice", false); err != nil {
 			t.Fatal(err)
@@ -188,8 +198,12 @@ func callbackOf(id job.ID) job.ID { return job.ID(strings.Replace(string(id), "7
 // journalRow puts a row into the journal past its writer, which would not take a job that has ended.
 func journalRow(t *testing.T, s *archivetest.Store, id job.ID) {
 	t.Helper()
-	_, err := s.DB.ExecContext(t.Context(), "INSERT INTO accepted_jobs (job_id, generation, tier, type, owner, priority, max_retries, attempt, retry_count, worker, "+
-		"cancel_requested, run_id, trace_id) VALUES (?, 1, 'PAID', 'SIMULATION', '', 1, 5, 0, 0, '', 0, 'run-1', '')", string(id))
+	_, err := s.DB.ExecContext(
+		t.Context(),
+		"INSERT INTO accepted_jobs (job_id, generation, tier, type, owner, priority, max_retries, attempt, retry_count, worker, "+
+			"cancel_requested, run_id, trace_id) VALUES (?, 1, 'PAID', 'SIMULATION', '', 1, 5, 0, 0, '', 0, 'run-1', '')",
+		string(id),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +212,14 @@ func journalRow(t *testing.T, s *archivetest.Store, id job.ID) {
 func keyRow(t *testing.T, s *archivetest.Store, n int, expires time.Duration) {
 	t.Helper()
 	at := time.Now().UTC().Add(expires).Format("2006-01-02 15:04:05.000000")
-	_, err := s.DB.ExecContext(t.Context(), "INSERT INTO idempotency_keys (idem_key, body, job_id, expires_at) VALUES (?, ?, ?, ?)",
-		fmt.Sprintf("%032x", n), fmt.Sprintf("%032x", n), string(id(n)), at)
+	_, err := s.DB.ExecContext(
+		t.Context(),
+		"INSERT INTO idempotency_keys (idem_key, body, job_id, expires_at) VALUES (?, ?, ?, ?)",
+		fmt.Sprintf("%032x", n),
+		fmt.Sprintf("%032x", n),
+		string(id(n)),
+		at,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,9 +339,21 @@ func TestDeleteChanges(t *testing.T) {
 		now := time.Now().UTC()
 		var log []job.Change
 		for n := range 620 {
-			log = append(log, job.Change{At: now.Add(-100*day + time.Duration(n)*time.Second), Action: "a", Target: fmt.Sprint(n), Outcome: "ok"})
+			log = append(
+				log,
+				job.Change{
+					At:      now.Add(-100*day + time.Duration(n)*time.Second),
+					Action:  "a",
+					Target:  fmt.Sprint(n),
+					Outcome: "ok",
+				},
+			)
 		}
-		log = append(log, job.Change{At: now.Add(-80 * day), Action: "young", Outcome: "ok"}, job.Change{At: now, Action: "new", Outcome: "ok"})
+		log = append(
+			log,
+			job.Change{At: now.Add(-80 * day), Action: "young", Outcome: "ok"},
+			job.Change{At: now, Action: "new", Outcome: "ok"},
+		)
 		if err := s.AddChanges(t.Context(), log); err != nil {
 			t.Fatal(err)
 		}

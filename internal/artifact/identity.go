@@ -36,7 +36,9 @@ const (
 	renewalPause = 30 * time.Second // after a renewal that failed, while the known keys are good
 )
 
-var errNoKeys = errors.New("no credentials for S3: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a shared file, nor a role")
+var errNoKeys = errors.New(
+	"no credentials for S3: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, nor a shared file, nor a role",
+)
 
 // keys are good for at least one more request, or it is an error. Calls wait for each other, each until its ctx ends.
 func (i *identity) keys(ctx context.Context) (keys, error) {
@@ -94,7 +96,8 @@ func (i *identity) find(ctx context.Context) (keys, error) {
 	if i.profile != "" {
 		return i.ofProfile(i.profile)
 	}
-	if k := (keys{id: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"), token: os.Getenv("AWS_SESSION_TOKEN")}); k.id != "" && k.secret != "" {
+	if k := (keys{id: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"), token: os.Getenv("AWS_SESSION_TOKEN")}); k.id != "" &&
+		k.secret != "" {
 		return k, nil
 	}
 	if os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") != "" && os.Getenv("AWS_ROLE_ARN") != "" {
@@ -107,7 +110,8 @@ func (i *identity) find(ctx context.Context) (keys, error) {
 	if k, err := i.ofProfile(name); err == nil || os.Getenv("AWS_PROFILE") != "" {
 		return k, err
 	}
-	if os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" || os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
+	if os.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") != "" ||
+		os.Getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI") != "" {
 		return i.ofContainer(ctx)
 	}
 	if strings.EqualFold(os.Getenv("AWS_EC2_METADATA_DISABLED"), "true") {
@@ -125,8 +129,11 @@ func (i *identity) ofProfile(name string) (keys, error) {
 	p := readProfile(name)
 	k := keys{id: p["aws_access_key_id"], secret: p["aws_secret_access_key"], token: p["aws_session_token"]}
 	if k.id == "" || k.secret == "" {
-		return keys{}, fmt.Errorf("no credentials for S3: the shared files have no aws_access_key_id and aws_secret_access_key for profile %q "+
-			"(profiles of roles, processes and single sign-on are not read)", name)
+		return keys{}, fmt.Errorf(
+			"no credentials for S3: the shared files have no aws_access_key_id and aws_secret_access_key for profile %q "+
+				"(profiles of roles, processes and single sign-on are not read)",
+			name,
+		)
 	}
 	return k, nil
 }
@@ -170,7 +177,9 @@ func readSection(file, section string, all map[string]string) {
 			continue
 		}
 		name, value, ok := strings.Cut(line, "=")
-		if indented := lines.Text() != "" && strings.ContainsRune(" \t", rune(lines.Text()[0])); within && ok && !indented && !strings.ContainsRune("#;", rune(line[0])) {
+		if indented := lines.Text() != "" && strings.ContainsRune(" \t", rune(lines.Text()[0])); within && ok &&
+			!indented &&
+			!strings.ContainsRune("#;", rune(line[0])) {
 			value, _, _ = strings.Cut(strings.TrimSpace(value), " #")
 			all[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 		}

@@ -31,11 +31,21 @@ func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
 		case r.Header.Get("X-Aws-Ec2-Metadata-Token") == "meta" && r.URL.Path == machineKeys:
 			_, _ = io.WriteString(w, "my-role\n")
 		case r.Header.Get("X-Aws-Ec2-Metadata-Token") == "meta" && r.URL.Path == machineKeys+"my-role":
-			fmt.Fprintf(w, `{"Code":"Success","AccessKeyId":"machine%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, n, end)
+			fmt.Fprintf(
+				w,
+				`{"Code":"Success","AccessKeyId":"machine%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`,
+				n,
+				end,
+			)
 		case r.URL.Query().Get("Action") == "AssumeRoleWithWebIdentity" && r.URL.Query().Get("WebIdentityToken") == "a.b.c" && r.URL.Query().Get("RoleArn") == "arn:x":
-			fmt.Fprintf(w, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+			fmt.Fprintf(
+				w,
+				`<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
 				<AccessKeyId>web%d</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>%s</Expiration>
-				</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, n, end)
+				</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`,
+				n,
+				end,
+			)
 		default:
 			w.WriteHeader(http.StatusForbidden)
 		}

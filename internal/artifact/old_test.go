@@ -62,7 +62,8 @@ func TestOldFilesOfAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Sort(old)
-	if len(slices.Compact(old)) != 309 || slices.Contains(old, made(309)) || slices.Contains(old, made(400)) || most > job.MaxBatch {
+	if len(slices.Compact(old)) != 309 || slices.Contains(old, made(309)) || slices.Contains(old, made(400)) ||
+		most > job.MaxBatch {
 		t.Errorf("%d old files, at most %d at once", len(old), most)
 	}
 	for range 2 {

@@ -48,7 +48,9 @@ func (i *identity) ofContainer(ctx context.Context) (keys, error) {
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && !localAgent(u.Hostname()) {
-		return keys{}, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor an address of this machine")
+		return keys{}, errors.New(
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https:// nor an address of this machine",
+		)
 	}
 	client := i.client
 	if u.Scheme != "https" {
@@ -81,8 +83,9 @@ func localAgent(host string) bool {
 		return true
 	}
 	ip, err := netip.ParseAddr(host)
-	return err == nil && (ip.IsLoopback() || ip == netip.MustParseAddr("169.254.170.2") || ip == netip.MustParseAddr("169.254.170.23") ||
-		ip == netip.MustParseAddr("fd00:ec2::23"))
+	return err == nil &&
+		(ip.IsLoopback() || ip == netip.MustParseAddr("169.254.170.2") || ip == netip.MustParseAddr("169.254.170.23") ||
+			ip == netip.MustParseAddr("fd00:ec2::23"))
 }
 
 // ofMachine asks the machine's metadata service, by its second version: a token first.
@@ -149,7 +152,12 @@ func (i *identity) ofWebIdentity(ctx context.Context) (keys, error) {
 		return keys{}, errors.New("the web identity: the answer is not XML")
 	}
 	c := said.Credentials
-	return handedOut{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, Token: c.SessionToken, Expiration: c.Expiration}.keys()
+	return handedOut{
+		AccessKeyID:     c.AccessKeyID,
+		SecretAccessKey: c.SecretAccessKey,
+		Token:           c.SessionToken,
+		Expiration:      c.Expiration,
+	}.keys()
 }
 
 // ask makes one request and gives the answer's text. Its error names neither query nor text: both may be secret.
@@ -181,6 +189,9 @@ func ask(ctx context.Context, client *http.Client, method, address string, heade
 
 // direct is for what is beside this process: no proxy stands between.
 var direct = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{Timeout: machineWait}).DialContext},
+	Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       (&net.Dialer{Timeout: machineWait}).DialContext,
+	},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }

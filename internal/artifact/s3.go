@@ -64,7 +64,8 @@ func (r *refusal) Error() string {
 
 // passes reports whether the same request may succeed a moment later.
 func (r *refusal) passes() bool {
-	return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout || r.status >= 500 && r.status != http.StatusNotImplemented ||
+	return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout ||
+		r.status >= 500 && r.status != http.StatusNotImplemented ||
 		r.code == "RequestTimeout"
 }
 
@@ -121,7 +122,13 @@ func (s *s3) close() error {
 }
 
 // do sends a request until it succeeds, fails for good, or was tried three times. The answer's body must be closed.
-func (s *s3) do(ctx context.Context, method, key string, query url.Values, headers http.Header, body []byte) (*http.Response, error) {
+func (s *s3) do(
+	ctx context.Context,
+	method, key string,
+	query url.Values,
+	headers http.Header,
+	body []byte,
+) (*http.Response, error) {
 	pause := s.pause
 	for try := 1; ; try++ {
 		answer, err := s.once(ctx, method, key, query, headers, body)
@@ -148,7 +155,13 @@ func (s *s3) do(ctx context.Context, method, key string, query url.Values, heade
 	}
 }
 
-func (s *s3) once(ctx context.Context, method, key string, query url.Values, headers http.Header, body []byte) (*http.Response, error) {
+func (s *s3) once(
+	ctx context.Context,
+	method, key string,
+	query url.Values,
+	headers http.Header,
+	body []byte,
+) (*http.Response, error) {
 	k, err := s.identity.keys(ctx)
 	if err != nil {
 		return nil, err
@@ -190,7 +203,8 @@ func refused(answer *http.Response) error {
 	if xml.Unmarshal(text, &said) == nil {
 		no.code, no.message = said.Code, said.Message
 	}
-	if answer.StatusCode/100 == 3 || no.code == "AuthorizationHeaderMalformed" || no.code == "IllegalLocationConstraintException" {
+	if answer.StatusCode/100 == 3 || no.code == "AuthorizationHeaderMalformed" ||
+		no.code == "IllegalLocationConstraintException" {
 		no.region = answer.Header.Get("X-Amz-Bucket-Region")
 	}
 	return no
@@ -212,7 +226,8 @@ func bucketURL(endpoint, region, bucket string, pathStyle bool) (*url.URL, error
 		endpoint = "https://s3." + region + "." + domainOf(region)
 	}
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errors.New("open artifact store: endpoint is a URL like https://host:9000, without credentials")
 	}
 	u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), ""

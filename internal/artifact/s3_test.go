@@ -80,7 +80,10 @@ func answer(status int, code string, headers ...string) func(http.ResponseWriter
 		}
 		w.WriteHeader(status)
 		if code != "" {
-			_, _ = io.WriteString(w, "<?xml version=\"1.0\"?><Error><Code>"+code+"</Code><Message>what happened</Message></Error>")
+			_, _ = io.WriteString(
+				w,
+				"<?xml version=\"1.0\"?><Error><Code>"+code+"</Code><Message>what happened</Message></Error>",
+			)
 		}
 	}
 }
@@ -106,7 +109,9 @@ func TestS3Tries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, n := answers(t, c.answers...)
 			_, err := s.Put(t.Context(), one, "n", "a/b", []byte("text"))
-			if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, job.ErrUnavailable)) || *n != c.tries {
+			if (err == nil) != (c.want == "") ||
+				err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, job.ErrUnavailable)) ||
+				*n != c.tries {
 				t.Errorf("%v after %d requests", err, *n)
 			}
 		})
@@ -129,8 +134,16 @@ func TestS3Layout(t *testing.T) {
 	var got []string
 	_, address := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		got = append(got, r.Method, r.URL.Path, string(text), r.Header.Get("Content-Type"), r.Header.Get("X-Amz-Server-Side-Encryption"),
-			r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"), r.Header.Get("Content-MD5"))
+		got = append(
+			got,
+			r.Method,
+			r.URL.Path,
+			string(text),
+			r.Header.Get("Content-Type"),
+			r.Header.Get("X-Amz-Server-Side-Encryption"),
+			r.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"),
+			r.Header.Get("Content-MD5"),
+		)
 		if !strings.Contains(r.Header.Get("Authorization"), "SignedHeaders=content-md5;") {
 			t.Error("Content-MD5 is not signed")
 		}

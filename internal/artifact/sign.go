@@ -36,7 +36,10 @@ func (k keys) sign(r *http.Request, body [sha256.Size]byte, region string, now t
 		r.Header.Set(tokenName, k.token)
 	}
 	signed, signature := k.signature(r, region)
-	r.Header.Set("Authorization", algorithm+" Credential="+k.id+"/"+scope(r, region)+", SignedHeaders="+signed+", Signature="+signature)
+	r.Header.Set(
+		"Authorization",
+		algorithm+" Credential="+k.id+"/"+scope(r, region)+", SignedHeaders="+signed+", Signature="+signature,
+	)
 }
 
 // signature is the signature of a request that has its date and its body's hash, and which headers it covers.
@@ -61,7 +64,10 @@ func (k keys) signature(r *http.Request, region string) (signed, signature strin
 		r.Method, canonicalPath(r.URL), canonicalQuery(r.URL.Query()), lines.String(), signed, r.Header.Get(bodyHeader),
 	}, "\n")
 	sum := sha256.Sum256([]byte(canonical))
-	text := strings.Join([]string{algorithm, r.Header.Get(dateHeader), scope(r, region), hex.EncodeToString(sum[:])}, "\n")
+	text := strings.Join(
+		[]string{algorithm, r.Header.Get(dateHeader), scope(r, region), hex.EncodeToString(sum[:])},
+		"\n",
+	)
 	key := []byte("AWS4" + k.secret)
 	for part := range strings.SplitSeq(scope(r, region), "/") {
 		key = mac(key, part)

@@ -66,7 +66,8 @@ func TestSignedIsWhatArrives(t *testing.T) {
 			}
 		}
 		_, signature := k.signature(r, "eu-central-1")
-		if !strings.HasSuffix(r.Header.Get("Authorization"), "Signature="+signature) || r.Header.Get("X-Amz-Security-Token") != k.token {
+		if !strings.HasSuffix(r.Header.Get("Authorization"), "Signature="+signature) ||
+			r.Header.Get("X-Amz-Security-Token") != k.token {
 			t.Errorf("%s %s is not signed as it arrives: %s", r.Method, r.URL, r.Header)
 		}
 		if sent, _, _ := strings.Cut(r.RequestURI, "?"); sent != canonicalPath(r.URL) {
@@ -76,7 +77,15 @@ func TestSignedIsWhatArrives(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	credentials(t, k)
-	s := open(t, strings.Replace(address, "prefix=made%2F", "prefix=m%C3%A4rz+%2B+%24%28x%29%2F&ssetype=aws:kms&kmskeyid=arn:aws:kms:x", 1))
+	s := open(
+		t,
+		strings.Replace(
+			address,
+			"prefix=made%2F",
+			"prefix=m%C3%A4rz+%2B+%24%28x%29%2F&ssetype=aws:kms&kmskeyid=arn:aws:kms:x",
+			1,
+		),
+	)
 	put(t.Context(), t, s, one, "n", "a/b", []byte("text"))
 	if err := s.Delete(t.Context(), one); err != nil {
 		t.Error(err)

@@ -156,7 +156,8 @@ func TestHealthOfAWorkerForOthers(t *testing.T) {
 			var body map[string]any
 			err = json.NewDecoder(resp.Body).Decode(&body)
 			_ = resp.Body.Close()
-			if err != nil || resp.StatusCode != http.StatusOK || body["status"] != "UP" || (body["checks"] != nil || body["components"] != nil) != more {
+			if err != nil || resp.StatusCode != http.StatusOK || body["status"] != "UP" ||
+				(body["checks"] != nil || body["components"] != nil) != more {
 				t.Errorf("%s: %d %v, %v", path, resp.StatusCode, body, err)
 			}
 		}

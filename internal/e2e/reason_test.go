@@ -26,7 +26,12 @@ func TestReasonsAreKept(t *testing.T) {
 	}
 	dead := s.submit("paid", `{"payload":{"steps":[{"type":"FAIL"}]},"maxRetries":0}`)
 	c.settled(20*time.Second, dead)
-	wants(t, do(t, http.MethodPost, s.base+"/jobs/"+dead+"/retry", `{"reason":"the bank <is> back"}`), http.StatusAccepted, "")
+	wants(
+		t,
+		do(t, http.MethodPost, s.base+"/jobs/"+dead+"/retry", `{"reason":"the bank <is> back"}`),
+		http.StatusAccepted,
+		"",
+	)
 	testkit.Eventually(t, 20*time.Second, "the second life has failed too", func() (bool, string) {
 		j := get[sdk.Job](t, s.base+"/jobs/"+dead)
 		return j.Generation == 2 && j.Status == sdk.Failed, fmt.Sprint(j.Generation, j.Status)
@@ -38,7 +43,12 @@ func TestReasonsAreKept(t *testing.T) {
 	waits := s.submit("public", "{}")
 	s.await(runs, "PROCESSING", 10*time.Second)
 	wants(t, do(t, http.MethodDelete, s.base+"/api/jobs/"+waits+"?reason=ordered+twice", ""), http.StatusOK, "")
-	wants(t, do(t, http.MethodPost, s.base+"/api/jobs/"+runs+"/cancel", `{"reason":"takes too long"}`), http.StatusAccepted, "")
+	wants(
+		t,
+		do(t, http.MethodPost, s.base+"/api/jobs/"+runs+"/cancel", `{"reason":"takes too long"}`),
+		http.StatusAccepted,
+		"",
+	)
 	for id, want := range map[string]string{waits: "cancel 1 ordered twice. ", runs: "cancel 1 takes too long. "} {
 		if got := why(id); got != want {
 			t.Errorf("at once: %q, want %q", got, want)
@@ -49,7 +59,10 @@ func TestReasonsAreKept(t *testing.T) {
 	if got := why(runs) + why(waits); got != "cancel 1 takes too long. cancel 1 ordered twice. " {
 		t.Errorf("in SQL: %q", got)
 	}
-	if page := do(t, http.MethodGet, s.base+"/poll?jobId="+dead, "", "Accept", "text/html"); !strings.Contains(string(page.body), "the bank &lt;is&gt; back") {
+	if page := do(t, http.MethodGet, s.base+"/poll?jobId="+dead, "", "Accept", "text/html"); !strings.Contains(
+		string(page.body),
+		"the bank &lt;is&gt; back",
+	) {
 		t.Error("the page of the job does not say why, or not escaped")
 	}
 	log := string(do(t, http.MethodGet, s.base+"/admin/audit", "").body)

@@ -34,11 +34,23 @@ var seedExamples = []seedExample{
 	{excerpt: "000-health.txt", method: "GET", path: "/actuator/health", status: 200},
 
 	// The flow chart's shorthand is no JSON: it has names without quotes and an ellipsis.
-	{excerpt: "001-sketch.txt", method: "POST", path: "/jobs", body: `{ type: "SEND_EMAIL", payload: {...} }`, status: 400, code: "INVALID_REQUEST"},
+	{
+		excerpt: "001-sketch.txt",
+		method:  "POST",
+		path:    "/jobs",
+		body:    `{ type: "SEND_EMAIL", payload: {...} }`,
+		status:  400,
+		code:    "INVALID_REQUEST",
+	},
 	{excerpt: "001-endpoints.txt", method: "POST", path: "/jobs", status: 202,
 		body: `{ "type": "SEND_EMAIL", "payload": { "to": "user@example.com", "subject": "...", "body": "..." } }`},
 	{excerpt: "001-endpoints.txt", method: "GET", path: "/jobs/{id}", about: "submitted", status: 200},
-	{excerpt: "001-endpoints.txt", method: "GET", path: "/admin/jobs?status=FAILED&type=SEND_EMAIL&limit=20", status: 200},
+	{
+		excerpt: "001-endpoints.txt",
+		method:  "GET",
+		path:    "/admin/jobs?status=FAILED&type=SEND_EMAIL&limit=20",
+		status:  200,
+	},
 	{excerpt: "001-endpoints.txt", method: "POST", path: "/admin/jobs/{id}/resubmit", about: "dead", status: 202},
 	{excerpt: "001-endpoints.txt", method: "DELETE", path: "/admin/jobs/{id}", about: "waiting", status: 200},
 	{excerpt: "001-health.txt", method: "GET", path: "/actuator/health", status: 200},

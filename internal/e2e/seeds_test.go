@@ -28,7 +28,10 @@ func newSeedServer(t *testing.T) *seedServer {
 	s.tune("UNPAID", map[string]any{"backoff": backoff(3_600_000)})
 	s.tune("PAID", map[string]any{"backoff": backoff(0), "maxProcessingTimeMs": 600_000})
 	const fails = `"payload":{"steps":[{"type":"LOG","message":"hi"},{"type":"FAIL","message":"boom"}]}`
-	s.jobs["completed"] = s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"}}`)
+	s.jobs["completed"] = s.submit(
+		"paid",
+		`{"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"}}`,
+	)
 	s.jobs["dead"] = s.submit("paid", `{`+fails+`,"maxRetries":1}`)
 	s.jobs["retrying"] = s.submit("unpaid", `{`+fails+`,"maxRetries":2}`)
 	s.jobs["scheduled"] = s.submit("paid", `{"delaySeconds":3600}`)
@@ -38,7 +41,10 @@ func newSeedServer(t *testing.T) *seedServer {
 	s.await(s.jobs["retrying"], "SCHEDULED", 20*time.Second)
 	testkit.Eventually(t, 20*time.Second, "the dead letter and the others are in SQL", func() (bool, string) {
 		outcomes := c.outcomes()
-		return outcomes[s.jobs["completed"]] != "" && outcomes[s.jobs["dead"]] != "" && outcomes[s.jobs["cancelled"]] != "", fmt.Sprint(outcomes)
+		return outcomes[s.jobs["completed"]] != "" && outcomes[s.jobs["dead"]] != "" &&
+				outcomes[s.jobs["cancelled"]] != "", fmt.Sprint(
+				outcomes,
+			)
 	})
 	s.jobs["running"] = s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":300000}]}}`)
 	s.await(s.jobs["running"], "PROCESSING", 20*time.Second)
@@ -47,7 +53,12 @@ func newSeedServer(t *testing.T) *seedServer {
 }
 
 // object makes a call that must be answered with this status, and reads the answer.
-func (s *seedServer) object(t *testing.T, status int, method, path, body string, header ...string) (object, http.Header) {
+func (s *seedServer) object(
+	t *testing.T,
+	status int,
+	method, path, body string,
+	header ...string,
+) (object, http.Header) {
 	t.Helper()
 	a := do(t, method, s.base+path, body, header...)
 	var o object
@@ -84,18 +95,43 @@ var seedRows = []struct {
 	holds func(t *testing.T, s *seedServer)
 }{
 	{"S0-E1", func(t *testing.T, s *seedServer) {
-		o, header := s.object(t, 202, "POST", "/jobs", `{"type":"EMAIL","payload":{"to":"user@example.com","subject":"Welcome"}}`)
+		o, header := s.object(
+			t,
+			202,
+			"POST",
+			"/jobs",
+			`{"type":"EMAIL","payload":{"to":"user@example.com","subject":"Welcome"}}`,
+		)
 		has(t, o, map[string]string{"jobId": aUUIDv7, "status": "PENDING"})
 		id := fmt.Sprint(o["jobId"])
 		if header.Get("Location") != "/jobs/"+id {
 			t.Errorf("Location %q", header.Get("Location"))
 		}
 		stored, _ := s.object(t, 200, "GET", "/jobs/"+id, "")
-		has(t, stored, map[string]string{"type": "EMAIL", "status": "PENDING", "tier": "UNPAID", "payload": `map\[subject:Welcome to:user@example.com\]`})
+		has(
+			t,
+			stored,
+			map[string]string{
+				"type":    "EMAIL",
+				"status":  "PENDING",
+				"tier":    "UNPAID",
+				"payload": `map\[subject:Welcome to:user@example.com\]`,
+			},
+		)
 	}},
 	{"S1-E1", func(t *testing.T, s *seedServer) {
-		o, _ := s.object(t, 202, "POST", "/jobs", `{"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"},"tier":"PUBLIC"}`)
-		has(t, o, map[string]string{"jobId": aUUIDv7, "status": "PENDING", "createdAt": aStamp, "traceId": `[0-9a-f]{32}`})
+		o, _ := s.object(
+			t,
+			202,
+			"POST",
+			"/jobs",
+			`{"type":"SEND_EMAIL","payload":{"to":"user@example.com","subject":"s","body":"b"},"tier":"PUBLIC"}`,
+		)
+		has(
+			t,
+			o,
+			map[string]string{"jobId": aUUIDv7, "status": "PENDING", "createdAt": aStamp, "traceId": `[0-9a-f]{32}`},
+		)
 	}},
 	{"S0-E2", func(t *testing.T, s *seedServer) {
 		o, _ := s.object(t, 200, "GET", "/jobs/"+s.jobs["completed"], "")
@@ -123,8 +159,11 @@ var seedRows = []struct {
 			part, _ := components["job"].(object)
 			details, _ := part["details"].(object)
 			pending, _ := details["pendingJobs"].(float64)
-			return o["status"] == "UP" && part["status"] == "UP" && pending >= 1 && details["deadJobs"] == 1.0 && details["activeThreads"] == 1.0 &&
-				details["poolSize"] == 1.0, fmt.Sprint(o)
+			return o["status"] == "UP" && part["status"] == "UP" && pending >= 1 && details["deadJobs"] == 1.0 &&
+					details["activeThreads"] == 1.0 &&
+					details["poolSize"] == 1.0, fmt.Sprint(
+					o,
+				)
 		})
 	}},
 	{"S1-E6", func(t *testing.T, s *seedServer) {
@@ -158,7 +197,10 @@ var seedRows = []struct {
 		})
 	}},
 	{"S0-S1", func(t *testing.T, s *seedServer) {
-		s.finds(t, map[string]string{"PENDING": "pending", "PROCESSING": "running", "SUCCESS": "completed", "DEAD": "dead"})
+		s.finds(
+			t,
+			map[string]string{"PENDING": "pending", "PROCESSING": "running", "SUCCESS": "completed", "DEAD": "dead"},
+		)
 	}},
 	{"S1-S1", func(t *testing.T, s *seedServer) {
 		// FAILED of this seed, a job that is tried again, is RETRYING here; what FAILED finds are the dead.
@@ -174,7 +216,10 @@ var seedRows = []struct {
 		}
 	}},
 	{"S4-S1", func(t *testing.T, s *seedServer) {
-		s.finds(t, map[string]string{"PENDING": "pending", "RUNNING": "running", "COMPLETED": "completed", "FAILED": "dead"})
+		s.finds(
+			t,
+			map[string]string{"PENDING": "pending", "RUNNING": "running", "COMPLETED": "completed", "FAILED": "dead"},
+		)
 	}},
 	{"S4-S2", func(t *testing.T, s *seedServer) {
 		for state, want := range map[string]string{"running": "RUNNING", "completed": "SUCCESS", "dead": "FAILURE FAILURE", "retrying": "FAILURE", "pending": ""} {
@@ -230,7 +275,16 @@ var seedRows = []struct {
 				if state == "running" {
 					finished = null
 				}
-				has(t, attempt, map[string]string{"attempt": fmt.Sprint(i + 1), "startedAt": aStamp, "finishedAt": finished, "worker": ".+"})
+				has(
+					t,
+					attempt,
+					map[string]string{
+						"attempt":    fmt.Sprint(i + 1),
+						"startedAt":  aStamp,
+						"finishedAt": finished,
+						"worker":     ".+",
+					},
+				)
 			}
 		}
 	}},
@@ -253,7 +307,13 @@ var seedRows = []struct {
 	}},
 	{"S4-N7", func(t *testing.T, s *seedServer) {
 		for asked, want := range map[int]int{0: 0, 1: 1, 2: 2, 9: 2} {
-			o, _ := s.object(t, 202, "POST", "/api/jobs", fmt.Sprintf(`{"jobType":"SIMULATION","maxRetryCount":%d}`, asked))
+			o, _ := s.object(
+				t,
+				202,
+				"POST",
+				"/api/jobs",
+				fmt.Sprintf(`{"jobType":"SIMULATION","maxRetryCount":%d}`, asked),
+			)
 			stored, _ := s.object(t, 200, "GET", "/api/jobs/"+fmt.Sprint(o["jobId"]), "")
 			has(t, stored, map[string]string{"maxRetries": fmt.Sprint(want)})
 			if (o["warnings"] != nil) != (asked > want) || asked > want && o["maxRetries"] != float64(want) {
@@ -308,7 +368,11 @@ func (s *seedServer) accepts(t *testing.T, tier string) {
 		t.Errorf("%v, Location %q", o, header.Get("Location"))
 	}
 	polled, _ := s.object(t, 200, "GET", header.Get("Location"), "")
-	has(t, polled["apiResponseData"].(object), map[string]string{"jobTier": strings.ToUpper(tier), "type": "SIMULATION"})
+	has(
+		t,
+		polled["apiResponseData"].(object),
+		map[string]string{"jobTier": strings.ToUpper(tier), "type": "SIMULATION"},
+	)
 }
 
 // finds holds the words of a status filter to the job that each must find, and to the others, which it must not.
@@ -357,10 +421,15 @@ func TestSeedRefusals(t *testing.T) {
 		if err := c.redis.Freeze(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, 30*time.Second, "the gate is closed", func() (bool, string) { // by submits that Redis does not answer
-			a := do(t, http.MethodPost, s.base+"/paid/submit", "")
-			return a.status == http.StatusServiceUnavailable && a.code() == "SYSTEM_UNHEALTHY", string(a.body)
-		})
+		testkit.Eventually(
+			t,
+			30*time.Second,
+			"the gate is closed",
+			func() (bool, string) { // by submits that Redis does not answer
+				a := do(t, http.MethodPost, s.base+"/paid/submit", "")
+				return a.status == http.StatusServiceUnavailable && a.code() == "SYSTEM_UNHEALTHY", string(a.body)
+			},
+		)
 		refused(t, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later.")
 		if err := c.redis.Thaw(); err != nil {
 			t.Fatal(err)

@@ -39,11 +39,15 @@ func TestForwardDocumentUntilManaged(t *testing.T) {
 		t.Fatalf("without the option: %v", got)
 	}
 	r.forget()
-	id := s.submit("public", strings.Replace(documents(r, "slow", "refuses"), `"endpoints"`, `"until":"MANAGED","endpoints"`, 1))
+	id := s.submit(
+		"public",
+		strings.Replace(documents(r, "slow", "refuses"), `"endpoints"`, `"until":"MANAGED","endpoints"`, 1),
+	)
 	s.await(id, "SCHEDULED", 5*time.Second)
 	c.settled(30*time.Second, id)
 	j := get[sdk.Job](t, s.base+"/jobs/"+id)
-	if got := s.forwarded(id); got["slow"] != "MANAGED" || got["refuses"] != "REJECTED" || j.RetryCount != 0 || j.Attempts != 4 {
+	if got := s.forwarded(id); got["slow"] != "MANAGED" || got["refuses"] != "REJECTED" || j.RetryCount != 0 ||
+		j.Attempts != 4 {
 		t.Errorf("%v, %d retries, %d attempts", got, j.RetryCount, j.Attempts)
 	}
 	for name, want := range map[string]int{"slow": 1, "refuses": 1} {
@@ -52,7 +56,9 @@ func TestForwardDocumentUntilManaged(t *testing.T) {
 		}
 	}
 	for i, h := range j.History {
-		waits := h.Outcome == "LATER" && strings.HasPrefix(h.Reason, "1 of 2 endpoints say SUBMITTED: 127.0.0.1") && h.Until.After(h.FinishedAt) && h.Error == ""
+		waits := h.Outcome == "LATER" && strings.HasPrefix(h.Reason, "1 of 2 endpoints say SUBMITTED: 127.0.0.1") &&
+			h.Until.After(h.FinishedAt) &&
+			h.Error == ""
 		if h.Generation != 1 || (i < 3) != waits || i == 3 && (h.Outcome != "SUCCESS" || h.Reason != "") {
 			t.Errorf("attempt %d: %+v", i+1, h)
 		}
@@ -73,11 +79,17 @@ func TestForwardDocumentUntilManaged(t *testing.T) {
 		t.Errorf("the list notes %q, the job %q, want %q", got, j.Note, note)
 	}
 	for _, path := range []string{"/dashboard/jobs?type=FORWARD_DOCUMENT", "/poll?jobId=" + id} {
-		if page := do(t, http.MethodGet, s.base+path, "", "Accept", "text/html"); !strings.Contains(string(page.body), note) {
+		if page := do(t, http.MethodGet, s.base+path, "", "Accept", "text/html"); !strings.Contains(
+			string(page.body),
+			note,
+		) {
 			t.Errorf("%s does not say %q", path, note)
 		}
 	}
-	if page := do(t, http.MethodGet, s.base+"/poll?jobId="+id, "", "Accept", "text/html"); !strings.Contains(string(page.body), "1 of 2 endpoints say SUBMITTED") {
+	if page := do(t, http.MethodGet, s.base+"/poll?jobId="+id, "", "Accept", "text/html"); !strings.Contains(
+		string(page.body),
+		"1 of 2 endpoints say SUBMITTED",
+	) {
 		t.Error("the page of the job does not say whom it waited for")
 	}
 }
@@ -99,7 +111,10 @@ func TestForwardDocumentUntilTooLong(t *testing.T) {
 		}
 	})
 	s := c.start(outward...)
-	id := s.submit("public", strings.Replace(documents(r, "stuck"), `"endpoints"`, `"until":"MANAGED","untilSeconds":2,"endpoints"`, 1))
+	id := s.submit(
+		"public",
+		strings.Replace(documents(r, "stuck"), `"endpoints"`, `"until":"MANAGED","untilSeconds":2,"endpoints"`, 1),
+	)
 	failed := s.await(id, "FAILED", 20*time.Second)
 	if failed.RetryCount != 0 || failed.FailureCause == nil || *failed.FailureCause != "PERMANENT_ERROR" {
 		t.Errorf("%+v", failed)
@@ -112,7 +127,10 @@ func TestForwardDocumentUntilTooLong(t *testing.T) {
 	testkit.Eventually(t, 10*time.Second, "the new life waits too", func() (bool, string) {
 		j := get[sdk.Job](t, s.base+"/jobs/"+id)
 		n := len(j.History)
-		return n > 0 && j.History[n-1].Generation == 2 && j.History[n-1].Outcome == "LATER", string(do(t, http.MethodGet, s.base+"/jobs/"+id, "").body)
+		return n > 0 && j.History[n-1].Generation == 2 &&
+				j.History[n-1].Outcome == "LATER", string(
+				do(t, http.MethodGet, s.base+"/jobs/"+id, "").body,
+			)
 	})
 	if n := len(r.of(http.MethodPost, "/stuck/documents")); n != 1 {
 		t.Errorf("the document was sent %d times", n)

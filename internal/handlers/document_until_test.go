@@ -61,7 +61,9 @@ func TestForwardUntilManaged(t *testing.T) {
 	}
 	d.waited = 10 * time.Hour
 	d.saved = nil
-	if _, err := deliverTo(d, endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})).attempt(); job.Judge(err).Later != 5*time.Minute {
+	if _, err := deliverTo(d, endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})).attempt(); job.Judge(
+		err,
+	).Later != 5*time.Minute {
 		t.Errorf("after ten hours: %v, want 5 m", err)
 	}
 }
@@ -99,7 +101,8 @@ func TestForwardUntilTooLong(t *testing.T) {
 	}
 	d.waited = 90 * time.Second
 	_, err := d.attempt()
-	if v := job.Judge(err); !v.Permanent || !strings.Contains(err.Error(), "1 of 2 endpoints still say SUBMITTED after 1m30s: 127.0.0.1") {
+	if v := job.Judge(err); !v.Permanent ||
+		!strings.Contains(err.Error(), "1 of 2 endpoints still say SUBMITTED after 1m30s: 127.0.0.1") {
 		t.Errorf("at the bound: %v", err)
 	}
 	if n := strings.Count(stuck.heard(), "POST"); n != 1 {
@@ -127,7 +130,8 @@ func TestForwardUntilBusy(t *testing.T) {
 	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
 	waits := endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})
 	_, err := deliver(t, busy, waits).until(0).attempt()
-	if v := job.Judge(err); v.Later != 7*time.Second || !strings.Contains(v.Reason, "TRY_AGAIN_LATER") || !strings.Contains(v.Reason, "SUBMITTED") {
+	if v := job.Judge(err); v.Later != 7*time.Second || !strings.Contains(v.Reason, "TRY_AGAIN_LATER") ||
+		!strings.Contains(v.Reason, "SUBMITTED") {
 		t.Errorf("one is busy, one waits: %+v", v)
 	}
 	down := endpoint(t, &downstream{lookup: always(500, "")})
@@ -186,7 +190,8 @@ func TestForwardNote(t *testing.T) {
 		refuse = append(refuse, endpoint(t, &downstream{lookup: always(400, "")}))
 	}
 	d := deliver(t, append(refuse, takes)...).until(0)
-	if got, err := d.attempt(); err != nil || !strings.HasPrefix(got, "REJECTED") || !strings.HasSuffix(got, "MANAGED") {
+	if got, err := d.attempt(); err != nil || !strings.HasPrefix(got, "REJECTED") ||
+		!strings.HasSuffix(got, "MANAGED") {
 		t.Fatal(got, err)
 	}
 	want := "rejected by 15 of 16 endpoints: 127.0.0.1"

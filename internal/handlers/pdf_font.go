@@ -38,7 +38,8 @@ func readLetters(font []byte) (letters, error) {
 	}
 	for n, record := int(u16(table[2:])), table[4:]; n > 0 && len(record) >= 8; n, record = n-1, record[8:] {
 		platform, encoding, at := u16(record), u16(record[2:]), int(u32(record[4:]))
-		if unicode := platform == 0 || platform == 3 && encoding == 1; unicode && at+14 <= len(table) && u16(table[at:]) == 4 {
+		if unicode := platform == 0 || platform == 3 && encoding == 1; unicode && at+14 <= len(table) &&
+			u16(table[at:]) == 4 {
 			return readFormat4(table[at:])
 		}
 	}

@@ -31,7 +31,8 @@ func TestChangesMaySayWhy(t *testing.T) {
 		}
 		for reason, want := range map[string]string{`"ordered twice"`: "ordered twice", `" a\"b<i> "`: `a"b<i>`, `""`: "", `null`: "", `"` + most + `"`: most} {
 			r.said = nil
-			if rec := r.json(c.method, c.path, body(reason)); rec.Code/100 != 2 || !slices.Equal(r.said, []string{want}) {
+			if rec := r.json(c.method, c.path, body(reason)); rec.Code/100 != 2 ||
+				!slices.Equal(r.said, []string{want}) {
 				t.Errorf("%s %s %.40s: %d %s, said %.60q", c.method, c.path, reason, rec.Code, rec.Body, r.said)
 			}
 		}
@@ -41,7 +42,8 @@ func TestChangesMaySayWhy(t *testing.T) {
 		}
 		query := c.path + "?reason=" + url.QueryEscape("ordered twice & paid")
 		if c.method == "DELETE" {
-			if rec := r.do(c.method, query, ""); rec.Code != 200 || !slices.Equal(r.said, []string{"ordered twice & paid"}) {
+			if rec := r.do(c.method, query, ""); rec.Code != 200 ||
+				!slices.Equal(r.said, []string{"ordered twice & paid"}) {
 				t.Errorf("%s: %d, said %q", query, rec.Code, r.said)
 			}
 			wantProblem(t, r.do(c.method, c.path+"?reason=a%0Ab", ""), 400, "INVALID_REQUEST", "reason")
@@ -65,7 +67,12 @@ func TestReasonsAreLogged(t *testing.T) {
 	r.json("POST", jobKnown+"/retry", `{"reason":"the bank is back"}`)
 	r.json("POST", jobKnown+"/retry", ``)
 	r.json("POST", "/admin/dead/requeue", `{"limit":2,"reason":"all of them"}`)
-	want := []string{`{"answer":"CANCEL","reason":"ordered twice"}`, `{"reason":"the bank is back"}`, ``, `{"matched":3,"requeued":2,"reason":"all of them"}`}
+	want := []string{
+		`{"answer":"CANCEL","reason":"ordered twice"}`,
+		`{"reason":"the bank is back"}`,
+		``,
+		`{"matched":3,"requeued":2,"reason":"all of them"}`,
+	}
 	if got := afters(&r.told); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -88,7 +95,12 @@ func TestGetJob_Reasons(t *testing.T) {
 		t.Error(got)
 	}
 	r.reasons = []job.Reason{
-		{Action: "requeue", Generation: 1, At: aMoment, Text: "the bank is back"}, {Action: "cancel", Generation: 2, At: aMoment, Text: "e3rror <b>"},
+		{
+			Action:     "requeue",
+			Generation: 1,
+			At:         aMoment,
+			Text:       "the bank is back",
+		}, {Action: "cancel", Generation: 2, At: aMoment, Text: "e3rror <b>"},
 	}
 	want := `"reasons":[{"action":"requeue","generation":1,"at":"2026-05-01T11:31:57.961931Z","reason":"the bank is back"},` +
 		`{"action":"cancel","generation":2,"at":"2026-05-01T11:31:57.961931Z","reason":"e3rror <b>"}]`

@@ -66,7 +66,8 @@ func TestCancelBecause_SQLAway(t *testing.T) {
 		l, r, s := given(living(job.Pending, 1), nil)
 		s.down = away
 		_, err := l.CancelBecause(t.Context(), someID, "ordered twice")
-		if !errors.Is(err, job.ErrNotKept) || !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) || r.jobs[someID].Status != job.Pending {
+		if !errors.Is(err, job.ErrNotKept) || !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) ||
+			r.jobs[someID].Status != job.Pending {
 			t.Errorf("%v, and the job is %s", err, r.jobs[someID].Status)
 		}
 		if word, err := l.CancelBecause(t.Context(), someID, ""); word != job.WasCancelled || err != nil {
@@ -80,7 +81,8 @@ func TestCancelBecause_SQLAway(t *testing.T) {
 func TestCancelBecause_CrashBetween(t *testing.T) {
 	l, r, s := given(living(job.Processing, 2), nil)
 	r.down = job.ErrUnavailable
-	if _, err := l.CancelBecause(t.Context(), someID, "Redis is away"); !errors.Is(err, job.ErrUnavailable) || len(s.reasons) != 0 {
+	if _, err := l.CancelBecause(t.Context(), someID, "Redis is away"); !errors.Is(err, job.ErrUnavailable) ||
+		len(s.reasons) != 0 {
 		t.Fatal(err, s.reasons)
 	}
 	r.down = nil
@@ -132,11 +134,13 @@ func TestCancelBecause_LeftReason(t *testing.T) {
 
 func TestCancelBecause_OfTheEnded(t *testing.T) {
 	l, _, s := given(nil, archived(job.Completed, 1))
-	if _, err := l.CancelBecause(t.Context(), someID, "too late"); !errors.Is(err, job.ErrWrongState) || len(s.reasons) != 0 {
+	if _, err := l.CancelBecause(t.Context(), someID, "too late"); !errors.Is(err, job.ErrWrongState) ||
+		len(s.reasons) != 0 {
 		t.Error(err, s.reasons)
 	}
 	l, _, s = given(nil, archived(job.Cancelled, 1))
-	if word, err := l.CancelBecause(t.Context(), someID, "as I said"); word != job.WasCancelled || err != nil || len(s.reasons) != 1 {
+	if word, err := l.CancelBecause(t.Context(), someID, "as I said"); word != job.WasCancelled || err != nil ||
+		len(s.reasons) != 1 {
 		t.Error(word, err, s.reasons)
 	}
 	l, _, _ = given(nil, nil)

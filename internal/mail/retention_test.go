@@ -32,7 +32,14 @@ func TestDeleteOldMail(t *testing.T) {
 		}
 	}
 	young := filepath.Join(folder, string(mailed(2))+".eml")
-	bystanders := []string{"notes.txt", "x.eml", string(mailed(7)), string(mailed(7)) + ".eml.bak", ".hidden", "." + string(mailed(7)) + ".eml"}
+	bystanders := []string{
+		"notes.txt",
+		"x.eml",
+		string(mailed(7)),
+		string(mailed(7)) + ".eml.bak",
+		".hidden",
+		"." + string(mailed(7)) + ".eml",
+	}
 	for _, name := range append([]string{"." + string(mailed(8)) + ".eml.123"}, bystanders...) {
 		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
 			t.Fatal(err)

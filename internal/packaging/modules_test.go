@@ -22,7 +22,9 @@ func goCommand(t *testing.T, dir string, environ []string, args ...string) (stri
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GOWORK=", "GOTOOLCHAIN=local", "GOFLAGS=-modcacherw -trimpath -tags=nomsgpack"), environ...)
+	cmd.Env = append(
+		append(os.Environ(), "GOWORK=", "GOTOOLCHAIN=local", "GOFLAGS=-modcacherw -trimpath -tags=nomsgpack"),
+		environ...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -69,7 +71,14 @@ func TestClientRaisesNothing(t *testing.T) {
 		}
 	}
 	mod += ")\n"
-	writeFiles(t, dir, map[string]string{"go.mod": mod, "main.go": main + ")\n\nfunc main() { client.New(\"http://127.0.0.1:1\").Close() }\n"})
+	writeFiles(
+		t,
+		dir,
+		map[string]string{
+			"go.mod":  mod,
+			"main.go": main + ")\n\nfunc main() { client.New(\"http://127.0.0.1:1\").Close() }\n",
+		},
+	)
 	environ := []string{"GOPROXY=file://" + proxy, "GOSUMDB=off", "GOMODCACHE=" + t.TempDir()}
 	mustGo(t, dir, environ, "mod", "tidy")
 	mustGo(t, dir, environ, "build", "-mod=mod", "-o", filepath.Join(dir, "shop"), ".")
@@ -88,7 +97,8 @@ func TestClientRaisesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustGo(t, dir, environ, "get", sdk+"@v0.2.0")
-	if got, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || !strings.Contains(string(got), "grpc v1.99.0") {
+	if got, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil ||
+		!strings.Contains(string(got), "grpc v1.99.0") {
 		t.Errorf("a client that requires grpc v1.99.0 leaves\n%s%v", got, err)
 	}
 }

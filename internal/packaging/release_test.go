@@ -71,11 +71,14 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	if list.BomFormat != "CycloneDX" || list.Metadata.Component.Name != server || list.Metadata.Component.Version != "v1.98.7" ||
-		parts["std"] != strings.TrimPrefix(runtime.Version(), "go") || parts[sdk] == "" || parts["go.uber.org/goleak"] != "" {
+		parts["std"] != strings.TrimPrefix(runtime.Version(), "go") ||
+		parts[sdk] == "" ||
+		parts["go.uber.org/goleak"] != "" {
 		t.Errorf("%+v", list)
 	}
 	for _, r := range readMod(t, root).Require {
-		if used := strings.Contains("github.com/gin-gonic/gin gorm.io/gorm github.com/redis/go-redis/v9", r.Path); used && parts[r.Path] != r.Version {
+		if used := strings.Contains("github.com/gin-gonic/gin gorm.io/gorm github.com/redis/go-redis/v9", r.Path); used &&
+			parts[r.Path] != r.Version {
 			t.Errorf("%s is %q in the list, %s in go.mod", r.Path, parts[r.Path], r.Version)
 		}
 	}

@@ -33,8 +33,13 @@ func TestWeight(t *testing.T) {
 		}
 		row := "| " + w.Module + " | "
 		_, rest, ok := strings.Cut(string(page), "\n"+row)
-		if cells := strings.Split(rest, " | "); !ok || !strings.HasPrefix(w.Module, server) && w.Module != "std" && cells[1] != strconv.Itoa(w.Packages) {
-			t.Errorf("docs/DEPENDENCIES.md does not know that %s brings %d packages: make weights", w.Module, w.Packages)
+		if cells := strings.Split(rest, " | "); !ok ||
+			!strings.HasPrefix(w.Module, server) && w.Module != "std" && cells[1] != strconv.Itoa(w.Packages) {
+			t.Errorf(
+				"docs/DEPENDENCIES.md does not know that %s brings %d packages: make weights",
+				w.Module,
+				w.Packages,
+			)
 		}
 	}
 	if packages > mostPackages || packages < 100 {

@@ -45,7 +45,12 @@ func (o *oldRows) Kinds(context.Context) (kinds []job.Kind, err error) {
 	return kinds, o.note("kinds")
 }
 
-func (o *oldRows) OldJobs(_ context.Context, k job.Kind, age time.Duration, after job.OldJob) (page []job.OldJob, err error) {
+func (o *oldRows) OldJobs(
+	_ context.Context,
+	k job.Kind,
+	age time.Duration,
+	after job.OldJob,
+) (page []job.OldJob, err error) {
 	for _, j := range o.jobs[k] {
 		if j.RecordedAt.After(after.RecordedAt) && len(page) < job.MaxBatch {
 			page = append(page, j)
@@ -139,7 +144,16 @@ var aged = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 	rows := &oldRows{jobs: map[job.Kind][]job.OldJob{}, needed: map[job.ID]bool{}}
 	for i := range n {
-		rows.jobs[k] = append(rows.jobs[k], job.OldJob{ID: oldID(i, 0), Generation: 1, Type: "REPORT", RecordedAt: aged.Add(time.Duration(i) * time.Second), Rows: 1})
+		rows.jobs[k] = append(
+			rows.jobs[k],
+			job.OldJob{
+				ID:         oldID(i, 0),
+				Generation: 1,
+				Type:       "REPORT",
+				RecordedAt: aged.Add(time.Duration(i) * time.Second),
+				Rows:       1,
+			},
+		)
 	}
 	redis, seen := &knowing{jobs: map[job.ID]bool{}}, &tallied{deleted: map[string]int64{}}
 	r := NewRetention(RetentionOptions{
@@ -159,16 +173,22 @@ func TestRetentionKeepsWhatIsNeeded(t *testing.T) {
 		r, rows, redis, seen := aging(250, paidDone)
 		inRedis, callback, needed := oldID(3, 0), oldID(120, 0), oldID(200, 0)
 		redis.jobs[inRedis], redis.jobs[tellsOf(callback, 1)], rows.needed[needed] = true, true, true
-		foreign := job.OldJob{ID: oldID(900, 7), RecordedAt: aged.Add(time.Hour)} // of a partition that was given up: no Redis can have it
+		foreign := job.OldJob{
+			ID:         oldID(900, 7),
+			RecordedAt: aged.Add(time.Hour),
+		} // of a partition that was given up: no Redis can have it
 		rows.jobs[paidDone] = append(rows.jobs[paidDone], foreign)
 		redis.jobs[foreign.ID] = true
 		if wait := r.runOnce(t.Context()); wait < retentionEvery*8/10 {
 			t.Errorf("all is done, and it comes again in %v", wait)
 		}
-		if left := rows.jobs[paidDone]; len(left) != 3 || left[0].ID != inRedis || left[1].ID != callback || left[2].ID != needed {
+		if left := rows.jobs[paidDone]; len(left) != 3 || left[0].ID != inRedis || left[1].ID != callback ||
+			left[2].ID != needed {
 			t.Errorf("left: %v", left)
 		}
-		if seen.deleted["job_outcomes"] != 248 || seen.deleted["job_attempts"] != 496 || seen.rows["job_outcomes"] != 7 || rows.most > job.MaxBatch {
+		if seen.deleted["job_outcomes"] != 248 || seen.deleted["job_attempts"] != 496 ||
+			seen.rows["job_outcomes"] != 7 ||
+			rows.most > job.MaxBatch {
 			t.Errorf("told: %v, %v; %d jobs at once", seen.deleted, seen.rows, rows.most)
 		}
 		if last, ok := r.Last(); !ok || last.Jobs != 248 || !last.Whole || last.Problem != "" {
@@ -199,7 +219,8 @@ func TestRetentionForEver(t *testing.T) {
 		}
 		r.o.Changes = 0
 		r.runOnce(t.Context())
-		if rows.left() != 1 || strings.Contains(strings.Join(rows.asked, "|"), "FAILED") || strings.Contains(strings.Join(rows.asked, "|"), "changes") {
+		if rows.left() != 1 || strings.Contains(strings.Join(rows.asked, "|"), "FAILED") ||
+			strings.Contains(strings.Join(rows.asked, "|"), "changes") {
 			t.Errorf("%d left; asked %v", rows.left(), rows.asked)
 		}
 	})
@@ -219,7 +240,8 @@ func TestRetentionAfterAnError(t *testing.T) {
 			case "redis":
 				redis.err = errRows
 			}
-			if wait := r.runOnce(t.Context()); wait != retentionSoon || rows.left() != 5 || seen.deleted["job_outcomes"] != 0 {
+			if wait := r.runOnce(t.Context()); wait != retentionSoon || rows.left() != 5 ||
+				seen.deleted["job_outcomes"] != 0 {
 				t.Errorf("%s: again in %v, %d left, told %v", fail, wait, rows.left(), seen.deleted)
 			}
 			if last, _ := r.Last(); last.Whole || last.Problem == "" {
@@ -316,7 +338,11 @@ func TestRetentionRestsAndGoesOn(t *testing.T) {
 			r.runOnce(t.Context())
 		}
 		if looks := strings.Count(strings.Join(rows.asked, "|"), "unneeded"); rows.left() != 100 || looks != 24+1 {
-			t.Errorf("%d left after %d looks: want what Redis knows, each page looked at once, and the first one again when all was done", rows.left(), looks)
+			t.Errorf(
+				"%d left after %d looks: want what Redis knows, each page looked at once, and the first one again when all was done",
+				rows.left(),
+				looks,
+			)
 		}
 	})
 }
@@ -361,7 +387,8 @@ func TestRetentionOfChangesAndFiles(t *testing.T) {
 				t.Errorf("report %+v", last)
 			}
 		}
-		if seen.deleted["changes"] != 1100 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 || rows.left() != 0 {
+		if seen.deleted["changes"] != 1100 || seen.deleted["file mail"] != 3 || seen.deleted["file artifact"] != 4 ||
+			rows.left() != 0 {
 			t.Errorf("told %v; %d jobs left", seen.deleted, rows.left())
 		}
 		r.o.Rows = nil

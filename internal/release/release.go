@@ -15,7 +15,10 @@ import (
 
 // Targets are what a release is built for.
 var Targets = []Target{
-	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
+	{
+		"linux",
+		"amd64",
+	}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
 
 // Target is an operating system and a processor, by Go's names.
@@ -45,9 +48,28 @@ func Build(ctx context.Context, root, out, version string, t Target) (files []st
 		return nil, fmt.Errorf("build %s: %w", t, err)
 	}
 	binary := filepath.Join(out, t.file(version))
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags=nomsgpack", "-ldflags", "-s -w -X main.version="+version, "-o", binary, "./cmd/tierq")
+	cmd := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-trimpath",
+		"-tags=nomsgpack",
+		"-ldflags",
+		"-s -w -X main.version="+version,
+		"-o",
+		binary,
+		"./cmd/tierq",
+	)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.OS, "GOARCH="+t.Arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0")
+	cmd.Env = append(
+		os.Environ(),
+		"CGO_ENABLED=0",
+		"GOOS="+t.OS,
+		"GOARCH="+t.Arch,
+		"GOFLAGS=",
+		"GOAMD64=v1",
+		"GOARM64=v8.0",
+	)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s: %w\n%s", t, err, said)
 	}

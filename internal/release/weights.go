@@ -86,7 +86,15 @@ func compile(ctx context.Context, root string) (map[string]time.Duration, error)
 	}
 	defer os.RemoveAll(dir)
 	graph := filepath.Join(dir, "graph.json")
-	cmd := exec.CommandContext(ctx, "go", "build", "-debug-actiongraph="+graph, "-o", filepath.Join(dir, "tierq"), "./cmd/tierq")
+	cmd := exec.CommandContext(
+		ctx,
+		"go",
+		"build",
+		"-debug-actiongraph="+graph,
+		"-o",
+		filepath.Join(dir, "tierq"),
+		"./cmd/tierq",
+	)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	cmd.Env = append(flags(), "GOCACHE="+filepath.Join(dir, "cache"))
 	if err := cmd.Run(); err != nil {
@@ -117,7 +125,14 @@ func archiveOf(dir, module, version string) string {
 	if !found {
 		return ""
 	}
-	return filepath.Join(filepath.FromSlash(cache), "cache", "download", filepath.FromSlash(escaped), "@v", escape(version)+".zip")
+	return filepath.Join(
+		filepath.FromSlash(cache),
+		"cache",
+		"download",
+		filepath.FromSlash(escaped),
+		"@v",
+		escape(version)+".zip",
+	)
 }
 
 // escape is the module cache's spelling: an exclamation mark and a small letter for each capital.

@@ -138,7 +138,10 @@ func (c *otlpClient) send(ctx context.Context, body []byte) (wait time.Duration,
 		return -1, err
 	case status/100 == 2:
 		return -1, rejected(answer.Header.Get("Content-Type"), text)
-	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+	case status == http.StatusTooManyRequests,
+		status == http.StatusBadGateway,
+		status == http.StatusServiceUnavailable,
+		status == http.StatusGatewayTimeout:
 		return retryAfter(answer.Header.Get("Retry-After")), fmt.Errorf("it answers %s: %s", answer.Status, text)
 	}
 	return -1, fmt.Errorf("it answers %s: %s", answer.Status, text)

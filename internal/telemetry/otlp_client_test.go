@@ -82,7 +82,9 @@ func TestCollectorIsAskedAgain(t *testing.T) {
 	}
 	for _, code := range []int{400, 401, 404, 413, 415, 500, 501} {
 		s := newScripted(t, status(code), status(200))
-		if err := clientOf(t, s.URL).ExportSpans(t.Context(), everything()); err == nil || !strings.Contains(err.Error(), http.StatusText(code)) || len(s.requests) != 1 {
+		if err := clientOf(t, s.URL).ExportSpans(t.Context(), everything()); err == nil ||
+			!strings.Contains(err.Error(), http.StatusText(code)) ||
+			len(s.requests) != 1 {
 			t.Errorf("%d: %v after %d requests", code, err, len(s.requests))
 		}
 	}
@@ -150,8 +152,10 @@ func TestCollectorSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.requests[0]
-	if r.URL.Path != "/v1/traces" || r.Header.Get("api-key") != "a secret" || r.Header.Get("X") != "1=2" || r.Header.Get("Content-Type") != "application/x-protobuf" ||
-		r.Header.Get("User-Agent") != "tierq/1.2.3-test" || r.Header.Get("Content-Encoding") != "gzip" {
+	if r.URL.Path != "/v1/traces" || r.Header.Get("api-key") != "a secret" || r.Header.Get("X") != "1=2" ||
+		r.Header.Get("Content-Type") != "application/x-protobuf" ||
+		r.Header.Get("User-Agent") != "tierq/1.2.3-test" ||
+		r.Header.Get("Content-Encoding") != "gzip" {
 		t.Errorf("%s %v", r.URL, r.Header)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(s.bodies[0]))
@@ -169,7 +173,9 @@ func TestCollectorSettings(t *testing.T) {
 	if err := clientOf(t, s.URL).ExportSpans(t.Context(), everything()); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.requests[1]; r.Header.Get("Content-Type") != "application/json" || r.Header.Get("Content-Encoding") != "" || !json.Valid(s.bodies[1]) {
+	if r := s.requests[1]; r.Header.Get("Content-Type") != "application/json" ||
+		r.Header.Get("Content-Encoding") != "" ||
+		!json.Valid(s.bodies[1]) {
 		t.Errorf("%v %.100s", r.Header, s.bodies[1])
 	}
 

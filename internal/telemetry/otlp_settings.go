@@ -75,7 +75,8 @@ func readHeaders(text string, headers map[string]string) bool {
 		name, value, ok := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) ||
+		if !ok || err != nil || name == "" ||
+			strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) ||
 			strings.ContainsAny(value, "\r\n\x00") {
 			good = false
 			continue

@@ -25,7 +25,12 @@ import (
 // context of a span, local or of another process.
 func spanOf(n byte, remote bool) trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: trace.TraceID{n, 2, 3, 0xff}, SpanID: trace.SpanID{n, 9, 0xfe}, TraceFlags: trace.FlagsSampled, Remote: remote,
+		TraceID: trace.TraceID{
+			n,
+			2,
+			3,
+			0xff,
+		}, SpanID: trace.SpanID{n, 9, 0xfe}, TraceFlags: trace.FlagsSampled, Remote: remote,
 	})
 }
 
@@ -35,13 +40,26 @@ func everything() []sdktrace.ReadOnlySpan {
 		Name: "process paid", SpanContext: spanOf(1, false), Parent: spanOf(2, true), SpanKind: trace.SpanKindConsumer,
 		StartTime: at, EndTime: at.Add(time.Second),
 		Attributes: []attribute.KeyValue{
-			attribute.String("text", "wörld \"x\""), attribute.String("no text", ""), attribute.Bool("yes", true), attribute.Bool("no", false),
-			attribute.Int64("least", math.MinInt64), attribute.Int("zero", 0), attribute.Float64("pi", 3.25), attribute.Float64("inf", math.Inf(-1)),
-			attribute.StringSlice("texts", []string{"a", ""}), attribute.Int64Slice("numbers", []int64{1, -1}), attribute.BoolSlice("bools", []bool{false, true}),
+			attribute.String(
+				"text",
+				"wörld \"x\"",
+			), attribute.String("no text", ""), attribute.Bool("yes", true), attribute.Bool("no", false),
+			attribute.Int64(
+				"least",
+				math.MinInt64,
+			), attribute.Int("zero", 0), attribute.Float64("pi", 3.25), attribute.Float64("inf", math.Inf(-1)),
+			attribute.StringSlice(
+				"texts",
+				[]string{"a", ""},
+			), attribute.Int64Slice("numbers", []int64{1, -1}), attribute.BoolSlice("bools", []bool{false, true}),
 			attribute.Float64Slice("floats", []float64{0, 1.5}), attribute.StringSlice("none", nil),
 		},
-		Events:               []sdktrace.Event{{Name: "seen", Time: at, Attributes: []attribute.KeyValue{attribute.Int("n", 3)}}},
-		Links:                []sdktrace.Link{{SpanContext: spanOf(3, true), Attributes: []attribute.KeyValue{attribute.Int("n", 4)}}},
+		Events: []sdktrace.Event{
+			{Name: "seen", Time: at, Attributes: []attribute.KeyValue{attribute.Int("n", 3)}},
+		},
+		Links: []sdktrace.Link{
+			{SpanContext: spanOf(3, true), Attributes: []attribute.KeyValue{attribute.Int("n", 4)}},
+		},
 		Status:               sdktrace.Status{Code: codes.Error, Description: "HANDLER_ERROR"},
 		DroppedAttributes:    1,
 		DroppedEvents:        2,
@@ -68,10 +86,13 @@ func TestOTLPForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	rs := got.ResourceSpans[0]
-	if len(got.ResourceSpans) != 1 || len(rs.ScopeSpans) != 2 || rs.SchemaUrl != "https://schema" || rs.Resource.Attributes[0].Value.GetStringValue() != "tierq" {
+	if len(got.ResourceSpans) != 1 || len(rs.ScopeSpans) != 2 || rs.SchemaUrl != "https://schema" ||
+		rs.Resource.Attributes[0].Value.GetStringValue() != "tierq" {
 		t.Fatalf("%v", &got)
 	}
-	if s := rs.ScopeSpans[0]; s.Scope.Name != "ours" || s.Scope.Version != "v1" || s.SchemaUrl != "https://scope" || len(s.Spans) != 2 || s.Spans[1].Status.Code != otlp.Status_STATUS_CODE_OK {
+	if s := rs.ScopeSpans[0]; s.Scope.Name != "ours" || s.Scope.Version != "v1" || s.SchemaUrl != "https://scope" ||
+		len(s.Spans) != 2 ||
+		s.Spans[1].Status.Code != otlp.Status_STATUS_CODE_OK {
 		t.Errorf("%v", s)
 	}
 	full := rs.ScopeSpans[0].Spans[0]
@@ -93,12 +114,27 @@ func TestOTLPForms(t *testing.T) {
 	want := &otlp.Span{
 		Name: "process paid", Kind: otlp.Span_SPAN_KIND_CONSUMER, StartTimeUnixNano: 1_800_000_000_123_456_789, EndTimeUnixNano: 1_800_000_001_123_456_789,
 		Attributes: []*common.KeyValue{
-			{Key: "text", Value: text("wörld \"x\"")}, {Key: "no text", Value: text("")}, {Key: "yes", Value: boolean(true)}, {Key: "no", Value: boolean(false)},
-			{Key: "least", Value: number(math.MinInt64)}, {Key: "zero", Value: number(0)}, {Key: "pi", Value: float(3.25)}, {Key: "inf", Value: float(math.Inf(-1))},
+			{
+				Key:   "text",
+				Value: text("wörld \"x\""),
+			}, {Key: "no text", Value: text("")}, {Key: "yes", Value: boolean(true)}, {Key: "no", Value: boolean(false)},
+			{
+				Key:   "least",
+				Value: number(math.MinInt64),
+			}, {Key: "zero", Value: number(0)}, {Key: "pi", Value: float(3.25)}, {Key: "inf", Value: float(math.Inf(-1))},
 			{Key: "texts", Value: list(text("a"), text(""))}, {Key: "numbers", Value: list(number(1), number(-1))},
-			{Key: "bools", Value: list(boolean(false), boolean(true))}, {Key: "floats", Value: list(float(0), float(1.5))}, {Key: "none", Value: list()},
+			{
+				Key:   "bools",
+				Value: list(boolean(false), boolean(true)),
+			}, {Key: "floats", Value: list(float(0), float(1.5))}, {Key: "none", Value: list()},
 		},
-		Events: []*otlp.Span_Event{{Name: "seen", TimeUnixNano: 1_800_000_000_123_456_789, Attributes: []*common.KeyValue{{Key: "n", Value: number(3)}}}},
+		Events: []*otlp.Span_Event{
+			{
+				Name:         "seen",
+				TimeUnixNano: 1_800_000_000_123_456_789,
+				Attributes:   []*common.KeyValue{{Key: "n", Value: number(3)}},
+			},
+		},
 		Links:  []*otlp.Span_Link{{Attributes: []*common.KeyValue{{Key: "n", Value: number(4)}}, Flags: 0x301}},
 		Status: &otlp.Status{Code: otlp.Status_STATUS_CODE_ERROR, Message: "HANDLER_ERROR"}, Flags: 0x301,
 		DroppedAttributesCount: 1, DroppedEventsCount: 2, DroppedLinksCount: 300,
@@ -109,7 +145,9 @@ func TestOTLPForms(t *testing.T) {
 	if !proto.Equal(full, want) {
 		t.Errorf("%v\nwant %v", full, want)
 	}
-	if bare := rs.ScopeSpans[1].Spans[0]; bare.ParentSpanId != nil || bare.Flags != 0x101 || bare.Status.GetCode() != 0 || bare.StartTimeUnixNano != 0 {
+	if bare := rs.ScopeSpans[1].Spans[0]; bare.ParentSpanId != nil || bare.Flags != 0x101 ||
+		bare.Status.GetCode() != 0 ||
+		bare.StartTimeUnixNano != 0 {
 		t.Errorf("%v", bare)
 	}
 

@@ -23,8 +23,12 @@ type retention struct {
 	fileDeleted *prometheus.CounterVec
 }
 
-var sqlRows = describe("tierq_sql_rows", "About how many rows SQL has, by table, as counted at the start and after each "+
-	"deletion, at least once an hour: the same on every instance with the recovery role; use max().", "table")
+var sqlRows = describe(
+	"tierq_sql_rows",
+	"About how many rows SQL has, by table, as counted at the start and after each "+
+		"deletion, at least once an hour: the same on every instance with the recovery role; use max().",
+	"table",
+)
 
 func (a *retention) register(r *prometheus.Registry) {
 	a.deleted = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -17,7 +17,8 @@ func TestRetentionMetrics(t *testing.T) {
 		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		return w.Body.String()
 	}
-	if text := page(); strings.Contains(text, "tierq_sql_rows{") || !strings.Contains(text, `tierq_sql_rows_deleted_total{table="job_results"} 0`) ||
+	if text := page(); strings.Contains(text, "tierq_sql_rows{") ||
+		!strings.Contains(text, `tierq_sql_rows_deleted_total{table="job_results"} 0`) ||
 		!strings.Contains(text, `tierq_files_deleted_total{kind="mail"} 0`) {
 		t.Error("before anything was counted: " + text)
 	}

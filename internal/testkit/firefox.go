@@ -116,13 +116,28 @@ func (f *Firefox) start(bin string) error {
 		return err
 	}
 	var err error
-	f.process, err = LaunchProcess(bin,
+	f.process, err = LaunchProcess(
+		bin,
 		[]string{
 			"HOME=" + f.home, "XDG_CONFIG_HOME=" + f.home, "XDG_CACHE_HOME=" + f.home,
 			"TZ=UTC", "LANG=C.UTF-8", "MOZ_CRASHREPORTER_DISABLE=1",
 		},
-		"--headless", "--no-remote", "--new-instance", "--profile", profile, "--width", "1280", "--height", "900",
-		"--remote-debugging-port", "0", "--remote-allow-origins", firefoxOrigin, "--remote-allow-system-access", "about:blank")
+		"--headless",
+		"--no-remote",
+		"--new-instance",
+		"--profile",
+		profile,
+		"--width",
+		"1280",
+		"--height",
+		"900",
+		"--remote-debugging-port",
+		"0",
+		"--remote-allow-origins",
+		firefoxOrigin,
+		"--remote-allow-system-access",
+		"about:blank",
+	)
 	if err != nil {
 		return err
 	}

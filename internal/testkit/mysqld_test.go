@@ -27,7 +27,8 @@ func TestNamedRedisIsStarted(t *testing.T) {
 		version, err := r.ask("INFO", "server")
 		must(t, err)
 		name, number, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-		if name != "redis" && name != "valkey" || number == "" || !strings.Contains(version.(string), name+"_version:"+number) {
+		if name != "redis" && name != "valkey" || number == "" ||
+			!strings.Contains(version.(string), name+"_version:"+number) {
 			t.Errorf("noted %q of %s", text, version)
 		}
 	})

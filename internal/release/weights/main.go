@@ -58,15 +58,28 @@ func table(all []release.Weight) string {
 	for _, w := range all {
 		sum.Packages, sum.Bytes, sum.CPU = sum.Packages+w.Packages, sum.Bytes+w.Bytes, sum.CPU+w.CPU
 	}
-	fmt.Fprintf(&b, "%d packages, %d MB of module cache, %s CPU seconds of compiling without a build cache, linking apart.\n\n",
-		sum.Packages, sum.Bytes>>20, seconds(sum.CPU))
+	fmt.Fprintf(
+		&b,
+		"%d packages, %d MB of module cache, %s CPU seconds of compiling without a build cache, linking apart.\n\n",
+		sum.Packages,
+		sum.Bytes>>20,
+		seconds(sum.CPU),
+	)
 	b.WriteString("| module | asked for by | packages | MB | CPU s |\n|---|---|---|---|---|\n")
 	for _, w := range all {
 		who := "another"
 		if w.Direct {
 			who = "us"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %d | %.1f | %s |\n", w.Module, who, w.Packages, float64(w.Bytes)/(1<<20), seconds(w.CPU))
+		fmt.Fprintf(
+			&b,
+			"| %s | %s | %d | %.1f | %s |\n",
+			w.Module,
+			who,
+			w.Packages,
+			float64(w.Bytes)/(1<<20),
+			seconds(w.CPU),
+		)
 	}
 	return b.String()
 }
