@@ -37,13 +37,48 @@ var benches = []bench{
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},
 	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench, false},
 	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench, false},
-	{"processes", "1, 2 and 4 API processes, and as many worker processes of 100 slots, on one Redis and one MariaDB", processesBench, false},
-	{"growth", "two Redis beside one: whole lives by scripts, drains; and the order over several partitions", growthBench, false},
-	{"layout", "layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job", layoutBench, false},
-	{"peers", "tierq and its peers on the same work, turn about: docs/speed/BENCH.md says what each measure is", peersBench, false},
-	{"depth", "what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about", depthBench, true},
-	{"mix", "60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: what is held stays flat", mixBench, true},
-	{"dashboard", "5,000 jobs/s of that mix with nobody, one and twenty who look at the dashboard, turn about: what looking costs", dashboardBench, true},
+	{
+		"processes",
+		"1, 2 and 4 API processes, and as many worker processes of 100 slots, on one Redis and one MariaDB",
+		processesBench,
+		false,
+	},
+	{
+		"growth",
+		"two Redis beside one: whole lives by scripts, drains; and the order over several partitions",
+		growthBench,
+		false,
+	},
+	{
+		"layout",
+		"layouts of the job hash, batch 100, AOF everysec: Redis CPU per whole life and bytes per queued job",
+		layoutBench,
+		false,
+	},
+	{
+		"peers",
+		"tierq and its peers on the same work, turn about: docs/speed/BENCH.md says what each measure is",
+		peersBench,
+		false,
+	},
+	{
+		"depth",
+		"what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about",
+		depthBench,
+		true,
+	},
+	{
+		"mix",
+		"60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: what is held stays flat",
+		mixBench,
+		true,
+	},
+	{
+		"dashboard",
+		"5,000 jobs/s of that mix with nobody, one and twenty who look at the dashboard, turn about: what looking costs",
+		dashboardBench,
+		true,
+	},
 }
 
 func main() {

@@ -59,7 +59,13 @@ func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bo
 }
 
 // RequeueDeadBecause is RequeueDead with a reason, which is kept with each of the jobs; "" = none.
-func (c *Client) RequeueDeadBecause(ctx context.Context, f Filter, limit int, dryRun bool, reason string) (Requeued, error) {
+func (c *Client) RequeueDeadBecause(
+	ctx context.Context,
+	f Filter,
+	limit int,
+	dryRun bool,
+	reason string,
+) (Requeued, error) {
 	if err := f.requeueOnly(); err != nil {
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}

@@ -259,10 +259,16 @@ func TestReasons(t *testing.T) {
 	if strings.Contains((*cancels)[1]+(*retries)[1]+(*bulks)[1], "reason") {
 		t.Errorf("without one: %q, %q, %q", (*cancels)[1], (*retries)[1], (*bulks)[1])
 	}
-	answers(s, "GET /jobs/"+unknownID, 200, `{"jobId":"`+unknownID+`","note":"rejected by 1 of 2","reasons":[{"action":"cancel","generation":2,"at":"2026-05-01T11:31:57Z",`+
-		`"reason":"ordered twice"}],"history":[{"attempt":1,"generation":2,"outcome":"LATER","reason":"b says SUBMITTED","until":"2026-05-01T11:31:59Z"}]}`)
+	answers(
+		s,
+		"GET /jobs/"+unknownID,
+		200,
+		`{"jobId":"`+unknownID+`","note":"rejected by 1 of 2","reasons":[{"action":"cancel","generation":2,"at":"2026-05-01T11:31:57Z",`+
+			`"reason":"ordered twice"}],"history":[{"attempt":1,"generation":2,"outcome":"LATER","reason":"b says SUBMITTED","until":"2026-05-01T11:31:59Z"}]}`,
+	)
 	j, err := c.Job(soon(t), unknownID)
-	if err != nil || j.Note != "rejected by 1 of 2" || len(j.Reasons) != 1 || j.Reasons[0].Reason != "ordered twice" || j.Reasons[0].Generation != 2 {
+	if err != nil || j.Note != "rejected by 1 of 2" || len(j.Reasons) != 1 || j.Reasons[0].Reason != "ordered twice" ||
+		j.Reasons[0].Generation != 2 {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if h := j.History; len(h) != 1 || h[0].Generation != 2 || h[0].Reason != "b says SUBMITTED" || h[0].Until.IsZero() {

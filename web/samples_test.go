@@ -108,17 +108,73 @@ func (s samples) snapshot() *Snapshot {
 func (s samples) job() *Job {
 	at := func(ms int) time.Time { return s.now.Add(time.Duration(ms-41000) * time.Millisecond) }
 	return &Job{
-		ID: s.id(1), Generation: 2, Tier: s.text("PAID"), Type: s.text("FORWARD_DOCUMENT"), Status: "FAILED", Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Attempt: 4, RetryCount: 2, MaxRetries: 2, Worker: s.text("node-1"), Owner: s.text("k7"),
-		TraceID: s.text("4bf92f3577b34da6a3ce929d0e0e4736"), CallbackURL: s.text("https://shop.example/hooks"), ArrivedAt: at(0), FirstTriedAt: at(1800), StartedAt: at(22000), EndedAt: at(24100),
-		Cause: s.text("HANDLER_ERROR"), LastError: s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
-		Payload: []byte(s.text(`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},"endpoints":["https://archive.example/v1","https://tax.example"]}`)),
-		Result:  []byte(s.text(`{"endpoints":[{"url":"https://archive.example/v1","status":"SUBMITTED"}]}`)), Why: []string{s.text("3 PAID jobs are ahead")}, Redis: []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
+		ID: s.id(
+			1,
+		), Generation: 2, Tier: s.text("PAID"), Type: s.text("FORWARD_DOCUMENT"), Status: "FAILED", Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Attempt: 4, RetryCount: 2, MaxRetries: 2, Worker: s.text("node-1"), Owner: s.text("k7"),
+		TraceID: s.text(
+			"4bf92f3577b34da6a3ce929d0e0e4736",
+		), CallbackURL: s.text("https://shop.example/hooks"), ArrivedAt: at(0), FirstTriedAt: at(1800), StartedAt: at(22000), EndedAt: at(24100),
+		Cause: s.text(
+			"HANDLER_ERROR",
+		), LastError: s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
+		Payload: []byte(
+			s.text(
+				`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},"endpoints":["https://archive.example/v1","https://tax.example"]}`,
+			),
+		),
+		Result: []byte(
+			s.text(`{"endpoints":[{"url":"https://archive.example/v1","status":"SUBMITTED"}]}`),
+		), Why: []string{s.text("3 PAID jobs are ahead")}, Redis: []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
 		Reasons: []Reason{{"requeue", 1, at(9000), s.text("the bank is back")}},
 		Attempts: []Attempt{
-			{1, s.text("node-2-4711-58aeba3b"), at(1800), at(5100), "FAILURE", "HEARTBEAT_STOPPED", "", 1, "", time.Time{}},
-			{2, s.text("node-1-4711-58aeba3b"), at(9000), at(14400), "FAILURE", s.text("HANDLER_ERROR"), s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), 2, "", time.Time{}},
-			{3, s.text("node-3-4711-58aeba3b"), at(22000), at(24100), "FAILURE", "HANDLER_ERROR", s.text("documents[0]: 503"), 2, "", time.Time{}},
-			{4, s.text("node-3-4711-58aeba3b"), at(23000), at(23100), "LATER", "", "", 2, s.text("1 of 2 endpoints say SUBMITTED: tax.example answered 202"), at(24000)},
+			{
+				1,
+				s.text("node-2-4711-58aeba3b"),
+				at(1800),
+				at(5100),
+				"FAILURE",
+				"HEARTBEAT_STOPPED",
+				"",
+				1,
+				"",
+				time.Time{},
+			},
+			{
+				2,
+				s.text("node-1-4711-58aeba3b"),
+				at(9000),
+				at(14400),
+				"FAILURE",
+				s.text("HANDLER_ERROR"),
+				s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"),
+				2,
+				"",
+				time.Time{},
+			},
+			{
+				3,
+				s.text("node-3-4711-58aeba3b"),
+				at(22000),
+				at(24100),
+				"FAILURE",
+				"HANDLER_ERROR",
+				s.text("documents[0]: 503"),
+				2,
+				"",
+				time.Time{},
+			},
+			{
+				4,
+				s.text("node-3-4711-58aeba3b"),
+				at(23000),
+				at(23100),
+				"LATER",
+				"",
+				"",
+				2,
+				s.text("1 of 2 endpoints say SUBMITTED: tax.example answered 202"),
+				at(24000),
+			},
 		},
 	}
 }
@@ -127,9 +183,15 @@ func (s samples) rows(status string) []JobRow {
 	var rows []JobRow
 	for i := range 14 {
 		r := JobRow{
-			ID: s.id(600 + i*13), Tier: s.text([]string{"PAID", "PUBLIC", "UNPAID", "EXPRESS"}[i%4]), Type: s.text([]string{"SIMULATION", "SEND_EMAIL", "FORWARD_DOCUMENT"}[i%3]), Status: status, Attempt: i%3 + 1,
-			ArrivedAt: s.now.Add(-time.Duration(i*93+200) * time.Second), EndedAt: s.now.Add(-time.Duration(i*93+140) * time.Second), Cause: s.text([]string{"HANDLER_ERROR", "MAX_TIME_EXCEEDED", "HEARTBEAT_STOPPED"}[i%3]),
-			Error: s.text("dial tcp 10.0.3.7:443: connect: connection refused; the endpoint was asked three times"), Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Requeued: i == 3,
+			ID: s.id(
+				600 + i*13,
+			), Tier: s.text([]string{"PAID", "PUBLIC", "UNPAID", "EXPRESS"}[i%4]), Type: s.text([]string{"SIMULATION", "SEND_EMAIL", "FORWARD_DOCUMENT"}[i%3]), Status: status, Attempt: i%3 + 1,
+			ArrivedAt: s.now.Add(
+				-time.Duration(i*93+200) * time.Second,
+			), EndedAt: s.now.Add(-time.Duration(i*93+140) * time.Second), Cause: s.text([]string{"HANDLER_ERROR", "MAX_TIME_EXCEEDED", "HEARTBEAT_STOPPED"}[i%3]),
+			Error: s.text(
+				"dial tcp 10.0.3.7:443: connect: connection refused; the endpoint was asked three times",
+			), Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Requeued: i == 3,
 		}
 		if status == "" {
 			r.Status = []string{"COMPLETED", "PROCESSING", "PENDING", "FAILED", "SCHEDULED", "CANCELLED"}[i%6]

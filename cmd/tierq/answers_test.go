@@ -64,12 +64,30 @@ func whole(id, status string) obj {
 	r := row(id, status)
 	r["generation"], r["news"] = 2, true
 	r["history"] = []obj{
-		{"attempt": 1, "worker": "w1", "startedAt": "2026-05-01T10:00:01Z", "finishedAt": "2026-05-01T10:00:01.25Z", "outcome": "FAILURE", "cause": "HANDLER_ERROR", "error": hostile},
-		{"attempt": 2, "generation": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:02Z", "finishedAt": "2026-05-01T10:00:03Z", "outcome": "LATER",
-			"reason": "1 of 2 endpoints say SUBMITTED: " + hostile, "until": "2026-05-01T10:00:05Z"},
+		{
+			"attempt":    1,
+			"worker":     "w1",
+			"startedAt":  "2026-05-01T10:00:01Z",
+			"finishedAt": "2026-05-01T10:00:01.25Z",
+			"outcome":    "FAILURE",
+			"cause":      "HANDLER_ERROR",
+			"error":      hostile,
+		},
+		{
+			"attempt":    2,
+			"generation": 2,
+			"worker":     "w2",
+			"startedAt":  "2026-05-01T10:00:02Z",
+			"finishedAt": "2026-05-01T10:00:03Z",
+			"outcome":    "LATER",
+			"reason":     "1 of 2 endpoints say SUBMITTED: " + hostile,
+			"until":      "2026-05-01T10:00:05Z",
+		},
 		{"attempt": 3, "generation": 2, "worker": "w2", "startedAt": "2026-05-01T10:00:05Z", "outcome": "RUNNING"},
 	}
-	r["reasons"] = []obj{{"action": "requeue", "generation": 1, "at": "2026-05-01T10:00:01.5Z", "reason": "the bank is back " + hostile}}
+	r["reasons"] = []obj{
+		{"action": "requeue", "generation": 1, "at": "2026-05-01T10:00:01.5Z", "reason": "the bank is back " + hostile},
+	}
 	return r
 }
 

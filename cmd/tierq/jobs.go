@@ -87,7 +87,8 @@ func (p program) jobsListCommand() *cobra.Command {
 		Use: "list", Short: "List jobs: the living first, then the ended, the latest first", Args: noArgs,
 		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
 	}
-	cmd.Flags().StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again")
+	cmd.Flags().
+		StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again")
 	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")
 	cmd.Flags().StringVar(&f.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")
@@ -99,7 +100,9 @@ func (p program) jobsListCommand() *cobra.Command {
 			return err
 		}
 		filter := client.Filter{
-			Status: client.Status(strings.ToUpper(f.status)), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause), TraceID: f.trace,
+			Status: client.Status(
+				strings.ToUpper(f.status),
+			), Tier: tier, Type: f.typ, Cause: strings.ToUpper(f.cause), TraceID: f.trace,
 		}
 		out := newList(s.output, jobName, s.jobColumns()...)
 		return walk(&l, s, out, func(limit int, cursor string) ([]client.Job, string, error) {
@@ -167,7 +170,12 @@ func (s *session) showJob(j *client.Job) error {
 	)
 	for _, r := range j.Reasons {
 		if err == nil {
-			err = s.fields(field{name: strings.ToUpper(r.Action), value: fmt.Sprintf("life %d, %s: %s", r.Generation, s.time(r.At), r.Reason)})
+			err = s.fields(
+				field{
+					name:  strings.ToUpper(r.Action),
+					value: fmt.Sprintf("life %d, %s: %s", r.Generation, s.time(r.At), r.Reason),
+				},
+			)
 		}
 	}
 	if err != nil || len(j.History) == 0 {
@@ -178,7 +186,10 @@ func (s *session) showJob(j *client.Job) error {
 	}
 	l := newList(s.output, func(client.Attempt) string { return "" },
 		column[client.Attempt]{head: "ATTEMPT", cell: func(a client.Attempt) string { return strconv.Itoa(a.Attempt) }},
-		column[client.Attempt]{head: "LIFE", cell: func(a client.Attempt) string { return dash(strings.TrimPrefix(strconv.Itoa(a.Generation), "0")) }},
+		column[client.Attempt]{
+			head: "LIFE",
+			cell: func(a client.Attempt) string { return dash(strings.TrimPrefix(strconv.Itoa(a.Generation), "0")) },
+		},
 		column[client.Attempt]{head: "OUTCOME", cell: func(a client.Attempt) string { return dash(a.Outcome) }},
 		column[client.Attempt]{head: "STARTED", cell: func(a client.Attempt) string { return s.time(a.StartedAt) }},
 		column[client.Attempt]{head: "TOOK", cell: took},

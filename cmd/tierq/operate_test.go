@@ -119,9 +119,29 @@ func TestTiersSet(t *testing.T) {
 // Filters reach the server as it spells them; a limit above a page takes several.
 func TestListFilters(t *testing.T) {
 	f := newFake(t)
-	f.cli(t, world{}, "jobs", "list", "--status", "failed", "--tier", "paid", "--type", "SEND_EMAIL", "--cause", "handler_error", "--trace", "t.1", "--limit", "150", "--cursor", "c1")
+	f.cli(
+		t,
+		world{},
+		"jobs",
+		"list",
+		"--status",
+		"failed",
+		"--tier",
+		"paid",
+		"--type",
+		"SEND_EMAIL",
+		"--cause",
+		"handler_error",
+		"--trace",
+		"t.1",
+		"--limit",
+		"150",
+		"--cursor",
+		"c1",
+	)
 	list := f.requests("GET", "/api/jobs")
-	if len(list) != 2 || list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&traceId=t.1&type=SEND_EMAIL" {
+	if len(list) != 2 ||
+		list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&traceId=t.1&type=SEND_EMAIL" {
 		t.Errorf("%v", list)
 	}
 	f.cli(t, world{}, "dead", "list", "--before", "24h", "--after", "2026-04-01T00:00:00Z", "--limit", "1")

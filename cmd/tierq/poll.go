@@ -80,11 +80,25 @@ func (s *session) showPoll(job client.Poll) error {
 		trace = job.TraceID
 	}
 	return s.fields(
-		field{name: "JOB", value: job.JobID}, status(job.Status), field{name: "TIER", value: string(job.Tier)},
-		field{name: "TYPE", value: job.Type}, field{name: "RETRIES", value: retries(job.RetryCount, job.MaxRetries)},
-		field{name: "ARRIVED", value: s.time(job.ArrivedAt)}, field{name: "DUE", value: s.moment(job.RunAt)}, field{name: "STARTED", value: s.moment(job.FirstTriedAt)},
-		field{name: "ENDED", value: s.moment(job.CompletedAt)}, field{name: "POSITION", value: position(&job)},
-		field{name: "CAUSE", value: job.FailureCause}, field{name: "ERROR", value: job.LastError}, rawField("RESULT", job.Result),
+		field{name: "JOB", value: job.JobID},
+		status(job.Status),
+		field{name: "TIER", value: string(job.Tier)},
+		field{name: "TYPE", value: job.Type},
+		field{name: "RETRIES", value: retries(job.RetryCount, job.MaxRetries)},
+		field{
+			name:  "ARRIVED",
+			value: s.time(job.ArrivedAt),
+		},
+		field{name: "DUE", value: s.moment(job.RunAt)},
+		field{name: "STARTED", value: s.moment(job.FirstTriedAt)},
+		field{name: "ENDED", value: s.moment(job.CompletedAt)},
+		field{name: "POSITION", value: position(&job)},
+		field{
+			name:  "CAUSE",
+			value: job.FailureCause,
+		},
+		field{name: "ERROR", value: job.LastError},
+		rawField("RESULT", job.Result),
 		field{name: "TRACE", value: trace},
 	)
 }

@@ -13,7 +13,15 @@ type addresses struct{ api, ops, health string }
 
 // writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
 // what a restart keeps.
-func writeBanner(w io.Writer, c config.Config, s *stores, out *outgoing, callers, key string, at addresses, version string) {
+func writeBanner(
+	w io.Writer,
+	c config.Config,
+	s *stores,
+	out *outgoing,
+	callers, key string,
+	at addresses,
+	version string,
+) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  tierq %s, %s mode\n\n", version, s.mode)
 	if at.api != "" {

@@ -194,7 +194,12 @@ func outboxCheck(jobs, limit int64) httpapi.AuditCheck {
 
 func quarantineCheck(n int64) httpapi.AuditCheck {
 	if n > 0 {
-		return check("quarantine", warning, fmt.Sprintf("%d set aside", n), "look at each: docs/operations/TROUBLESHOOTING.md, The audit")
+		return check(
+			"quarantine",
+			warning,
+			fmt.Sprintf("%d set aside", n),
+			"look at each: docs/operations/TROUBLESHOOTING.md, The audit",
+		)
 	}
 	return check("quarantine", fine, "empty", "")
 }

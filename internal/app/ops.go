@@ -32,7 +32,14 @@ func (v *server) wireHealth() {
 	if c.Roles.API || c.OpsAddr == c.Addr && v.ops != nil && !strings.HasSuffix(c.Addr, ":0") {
 		return
 	}
-	deps := httpapi.Deps{Ready: v.ready, Overview: v.overview(), HealthOnly: true, Insecure: c.Insecure, TrustedProxies: c.Proxies(), Log: v.log}
+	deps := httpapi.Deps{
+		Ready:          v.ready,
+		Overview:       v.overview(),
+		HealthOnly:     true,
+		Insecure:       c.Insecure,
+		TrustedProxies: c.Proxies(),
+		Log:            v.log,
+	}
 	if v.healthForOthers() {
 		deps.Doors, deps.Insecure, deps.OneWord = v.doors, true, true
 	}

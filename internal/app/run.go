@@ -60,7 +60,16 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
 	callers, key := server.callers()
-	writeBanner(o.Out, c, s, out, callers, key, addresses{address(server.http), address(server.ops), address(server.health)}, o.Version)
+	writeBanner(
+		o.Out,
+		c,
+		s,
+		out,
+		callers,
+		key,
+		addresses{address(server.http), address(server.ops), address(server.health)},
+		o.Version,
+	)
 
 	var broken error
 	select {

@@ -69,7 +69,12 @@ var table = []room{
 	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
 	{dir: "internal/worker", rooms: []string{job, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, failpoint}},
-	{dir: "internal/handlers", rooms: []string{job, failpoint}, libs: []string{fpdf, goText}, inTests: []string{pdfReader, goImage}},
+	{
+		dir:     "internal/handlers",
+		rooms:   []string{job, failpoint},
+		libs:    []string{fpdf, goText},
+		inTests: []string{pdfReader, goImage},
+	},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},

@@ -46,7 +46,8 @@ func TestPromiseAnswerLost(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := behind(t, 3)
 		proxy.DropReply("request-1") // the id is not in the text that is prepared, only where it is executed
-		if mine, err := s.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); mine || !lost(err) || proxy.Cuts() != 1 {
+		if mine, err := s.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); mine || !lost(err) ||
+			proxy.Cuts() != 1 {
 			t.Fatalf("%v, %v after %d cuts", mine, err, proxy.Cuts())
 		}
 		if row := s.Row(t, "failed_jobs WHERE job_id = ?", string(id(0))); row["requeue_request_id"] != "request-1" {
@@ -61,10 +62,14 @@ func TestPromiseAnswerLost(t *testing.T) {
 
 		both := []job.DeadLetter{{Job: job.Job{ID: id(1), Generation: 1}}, {Job: job.Job{ID: id(2), Generation: 1}}}
 		proxy.DropReply("request-3")
-		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); mine != nil || !lost(err) || proxy.Cuts() != 2 {
+		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); mine != nil || !lost(err) ||
+			proxy.Cuts() != 2 {
 			t.Fatalf("%v, %v after %d cuts", mine, err, proxy.Cuts())
 		}
-		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); err != nil || len(mine) != 2 || !mine[0] || !mine[1] {
+		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); err != nil ||
+			len(mine) != 2 ||
+			!mine[0] ||
+			!mine[1] {
 			t.Errorf("asked again: %v, %v", mine, err)
 		}
 	})
@@ -105,7 +110,8 @@ func TestPromiseNotMade(t *testing.T) {
 		}
 		cfg.User, cfg.Passwd = "nobody", "wrong"
 		stranger := archivetest.Open(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
-		if _, err := stranger.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); !refused(err) || !errors.Is(err, job.ErrDenied) {
+		if _, err := stranger.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); !refused(err) ||
+			!errors.Is(err, job.ErrDenied) {
 			t.Errorf("a stranger: %v", err)
 		}
 		if !promise(t, s.Archive, 0, 1, "request-2") {

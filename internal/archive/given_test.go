@@ -29,8 +29,23 @@ func failed(n int) job.Outcome {
 	o.Status, o.Result, o.Tier, o.Worker = job.Failed, nil, job.Public, "host:2"
 	o.Cause, o.LastError = job.HeartbeatStopped, "process 7 💀 died"
 	o.Attempts = []job.Attempt{
-		{Number: 1, Generation: 1, Worker: "host:1", StartedAt: arrival.Add(time.Second), FinishedAt: arrival.Add(1500 * time.Millisecond), Outcome: "HANDLER_ERROR", Error: "boom"},
-		{Number: 3, Generation: 1, Worker: "host:2", StartedAt: arrival.Add(2 * time.Second), FinishedAt: arrival.Add(3 * time.Second), Outcome: "HEARTBEAT_STOPPED"},
+		{
+			Number:     1,
+			Generation: 1,
+			Worker:     "host:1",
+			StartedAt:  arrival.Add(time.Second),
+			FinishedAt: arrival.Add(1500 * time.Millisecond),
+			Outcome:    "HANDLER_ERROR",
+			Error:      "boom",
+		},
+		{
+			Number:     3,
+			Generation: 1,
+			Worker:     "host:2",
+			StartedAt:  arrival.Add(2 * time.Second),
+			FinishedAt: arrival.Add(3 * time.Second),
+			Outcome:    "HEARTBEAT_STOPPED",
+		},
 	}
 	return o
 }

@@ -167,8 +167,22 @@ func TestAttempts(t *testing.T) {
 		first, second := failed(1), failed(1)
 		second.Generation, second.Attempt, second.LastError = 2, 5, "the second life's"
 		second.Attempts = []job.Attempt{
-			{Number: 4, Generation: 2, Worker: "host:4", StartedAt: arrival.Add(time.Hour), FinishedAt: arrival.Add(61 * time.Minute), Outcome: "RELEASED"},
-			{Number: 5, Generation: 2, Worker: "host:5", StartedAt: arrival.Add(2 * time.Hour), Outcome: "MAX_TIME_EXCEEDED", Error: "the second life's"},
+			{
+				Number:     4,
+				Generation: 2,
+				Worker:     "host:4",
+				StartedAt:  arrival.Add(time.Hour),
+				FinishedAt: arrival.Add(61 * time.Minute),
+				Outcome:    "RELEASED",
+			},
+			{
+				Number:     5,
+				Generation: 2,
+				Worker:     "host:5",
+				StartedAt:  arrival.Add(2 * time.Hour),
+				Outcome:    "MAX_TIME_EXCEEDED",
+				Error:      "the second life's",
+			},
 		}
 		record(t, w, first, second, failed(2), completed(3))
 		got, err := a.Attempts(t.Context(), id(1))

@@ -54,9 +54,24 @@ func tallyPart(byID string, elapsed func(since, until string) string) string {
 	head := func(s job.Status) string {
 		return "SELECT k.tier, k.type, '" + string(s) + "' AS outcome, COUNT(*) AS jobs, "
 	}
-	return head(job.Completed) + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) + "FROM job_results k" + between + groups +
-		" UNION ALL " + head(job.Failed) + noRuns + fmt.Sprintf(tallyWaits, wait) + "FROM failed_jobs k" + between + tallyLast + groups +
-		" UNION ALL " + head(job.Cancelled) + noRuns + noWaits + "FROM job_outcomes k" + byID + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
+	return head(
+		job.Completed,
+	) + fmt.Sprintf(
+		tallyRuns,
+		run,
+	) + fmt.Sprintf(
+		tallyWaits,
+		wait,
+	) + "FROM job_results k" + between + groups +
+		" UNION ALL " + head(
+		job.Failed,
+	) + noRuns + fmt.Sprintf(
+		tallyWaits,
+		wait,
+	) + "FROM failed_jobs k" + between + tallyLast + groups +
+		" UNION ALL " + head(
+		job.Cancelled,
+	) + noRuns + noWaits + "FROM job_outcomes k" + byID + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
 }
 
 // tallyRow is what one part found; times are milliseconds.

@@ -17,15 +17,35 @@ func elsewhere() []Attack {
 			why: "no measurement over a network is a verdict; TestOnePathForEveryKey tries the comparison's path"},
 		{ID: "A23", What: "a PDF of a million pages, images that unpack to gigabytes",
 			why: "it is the worker that is attacked; TestPDFRefuses tries it"},
-		{ID: "A28", What: "the operators' listener from another machine", why: "it needs a second listener; TestOps_WhoGetsIn tries it"},
+		{
+			ID:   "A28",
+			What: "the operators' listener from another machine",
+			why:  "it needs a second listener; TestOps_WhoGetsIn tries it",
+		},
 		{ID: "A31", What: "many keys from one address, one key from many",
 			why: "it needs settings and proxies; TestRates_OfAnAddress tries it"},
-		{ID: "A37", What: "redirects into the network", why: "it needs a server outside of it; TestRedirectsIntoTheHouse tries it"},
+		{
+			ID:   "A37",
+			What: "redirects into the network",
+			why:  "it needs a server outside of it; TestRedirectsIntoTheHouse tries it",
+		},
 		{ID: "A48", What: "stores with a wrong certificate", why: "it needs other stores; TestTLSToTheStores tries it"},
 		{ID: "A49", What: "no administrator's key, an empty or malformed one", try: badAdminKeys},
-		{ID: "A52", What: "a webhook's answer without end", why: "it needs a server outside; TestHostileAnswers tries it"},
-		{ID: "A53", What: "a mail server that talks without end", why: "it needs that mail server; TestEndlessReplies tries it"},
-		{ID: "A64", What: "every text that ever broke a parser", why: "`make fuzz`, and every run of the tests; TestCorporaBelongToTargets sees that they are run"},
+		{
+			ID:   "A52",
+			What: "a webhook's answer without end",
+			why:  "it needs a server outside; TestHostileAnswers tries it",
+		},
+		{
+			ID:   "A53",
+			What: "a mail server that talks without end",
+			why:  "it needs that mail server; TestEndlessReplies tries it",
+		},
+		{
+			ID:   "A64",
+			What: "every text that ever broke a parser",
+			why:  "`make fuzz`, and every run of the tests; TestCorporaBelongToTargets sees that they are run",
+		},
 	}
 }
 

@@ -83,7 +83,10 @@ func Callback(o job.Outcome) []byte {
 // it is submitted again, the answer is DUPLICATE. It runs in the tier of the job it tells about, and belongs to the same owner and trace.
 func CallbackSubmission(o job.Outcome) job.Submission {
 	return job.Submission{
-		ID: CallbackID(o.ID, o.Generation), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
+		ID: CallbackID(
+			o.ID,
+			o.Generation,
+		), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
 		Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID}, Promised: true,
 	}
 }

@@ -120,14 +120,21 @@ func (d *delivery) attempt() (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	run := job.Run{ID: theJob, Attempt: 1, FirstTriedAt: firstTried, StartedAt: firstTried.Add(d.waited), Saved: d.saved, Save: func(ctx context.Context, text []byte) error {
-		d.saves++
-		if d.save != nil {
-			return d.save(ctx, text)
-		}
-		d.saved = slices.Clone(text)
-		return nil
-	}}
+	run := job.Run{
+		ID:           theJob,
+		Attempt:      1,
+		FirstTriedAt: firstTried,
+		StartedAt:    firstTried.Add(d.waited),
+		Saved:        d.saved,
+		Save: func(ctx context.Context, text []byte) error {
+			d.saves++
+			if d.save != nil {
+				return d.save(ctx, text)
+			}
+			d.saved = slices.Clone(text)
+			return nil
+		},
+	}
 	result, err := d.types.Run(job.WithRun(d.t.Context(), run), "FORWARD_DOCUMENT", payload)
 	if err != nil {
 		return "", err

@@ -47,7 +47,8 @@ func (j *jobChange) setReason(v jsontext.Value) (err error) {
 
 // readReason takes the reason of a change: one line of text. An empty one is none, as a form sends it.
 func readReason(value string) (string, error) {
-	if !utf8.ValidString(value) || utf8.RuneCountInString(value) > job.MaxReason || strings.ContainsFunc(value, unicode.IsControl) {
+	if !utf8.ValidString(value) || utf8.RuneCountInString(value) > job.MaxReason ||
+		strings.ContainsFunc(value, unicode.IsControl) {
 		return "", reason("must be one line of at most " + strconv.Itoa(job.MaxReason) + " characters")
 	}
 	return strings.TrimSpace(value), nil

@@ -62,7 +62,14 @@ func TestDeadPage(t *testing.T) {
 func TestDead(t *testing.T) {
 	t.Attr("proves", "S2-G9")
 	r := newRooms(t)
-	want := job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", TraceID: "trace-1", From: aMoment.Truncate(time.Second), To: aMoment.Truncate(time.Second).Add(time.Hour)}
+	want := job.Filter{
+		Tier:    job.Paid,
+		Cause:   job.HandlerError,
+		Type:    "A",
+		TraceID: "trace-1",
+		From:    aMoment.Truncate(time.Second),
+		To:      aMoment.Truncate(time.Second).Add(time.Hour),
+	}
 	r.dead = func(f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
 		if !reflect.DeepEqual(f, want) || cursor != "c1" || limit != 50 {
 			t.Errorf("%+v %q %d", f, cursor, limit)
@@ -71,8 +78,15 @@ func TestDead(t *testing.T) {
 		d.RequestedAt = aMoment
 		return []job.DeadLetter{d}, "c2", nil
 	}
-	rec := r.do("GET", "/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&traceId=trace-1&from=2026-05-01T11:31:57Z&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50", "")
-	if s := rec.Body.String(); rec.Code != 200 || !strings.Contains(s, `"requeueRequestedAt":"2026-05-01T11:31:57.961931Z","requeuedAt":null`) || !strings.Contains(s, `"next":"c2"`) || strings.Contains(s, "payload") {
+	rec := r.do(
+		"GET",
+		"/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&traceId=trace-1&from=2026-05-01T11:31:57Z&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50",
+		"",
+	)
+	if s := rec.Body.String(); rec.Code != 200 ||
+		!strings.Contains(s, `"requeueRequestedAt":"2026-05-01T11:31:57.961931Z","requeuedAt":null`) ||
+		!strings.Contains(s, `"next":"c2"`) ||
+		strings.Contains(s, "payload") {
 		t.Errorf("%d %s", rec.Code, s)
 	}
 	r.dead = func(job.Filter, string, int) ([]job.DeadLetter, string, error) {

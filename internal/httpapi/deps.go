@@ -54,7 +54,13 @@ type Requeuer interface {
 	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull, job.ErrQuota.
 	RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error
 	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
-	RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool, reason string) (matched, requeued int, err error)
+	RequeueDead(
+		ctx context.Context,
+		f job.Filter,
+		limit int,
+		dryRun bool,
+		reason string,
+	) (matched, requeued int, err error)
 }
 
 // Waiter waits for jobs to change.

@@ -65,7 +65,11 @@ var table = []struct {
 	{job.ErrChanged, changed, ""},
 	{job.ErrNoArtifact, notFound, ""},
 	{job.ErrNoKey, notFound, "there is no such key"},
-	{job.ErrNotKept, systemUnhealthy, "SQL does not answer, so that the reason cannot be kept, and nothing was changed: without a reason it needs no SQL"},
+	{
+		job.ErrNotKept,
+		systemUnhealthy,
+		"SQL does not answer, so that the reason cannot be kept, and nothing was changed: without a reason it needs no SQL",
+	},
 	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
 	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
 }

@@ -33,7 +33,13 @@ func history(j *job.Job, stored []job.Attempt) []attemptBody {
 	if n := len(stored); j.Attempt == 0 || n > 0 && stored[n-1].Number >= j.Attempt {
 		return all
 	}
-	last := attemptBody{Attempt: j.Attempt, Generation: known(j.Generation), Worker: orNull(j.Worker), StartedAt: when(j.StartedAt), FinishedAt: when(j.EndedAt)}
+	last := attemptBody{
+		Attempt:    j.Attempt,
+		Generation: known(j.Generation),
+		Worker:     orNull(j.Worker),
+		StartedAt:  when(j.StartedAt),
+		FinishedAt: when(j.EndedAt),
+	}
 	switch j.Status.Shown() {
 	case job.Processing:
 		last.Outcome, last.FinishedAt = "RUNNING", nil

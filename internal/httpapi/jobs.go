@@ -54,8 +54,12 @@ func rowOf(j *job.Job) jobRow {
 	return jobRow{
 		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount, Attempts: j.Attempt,
 		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
-		CompletedAt: when(j.EndedAt), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
-		RunAt: dueAt(j), CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+		CompletedAt: when(
+			j.EndedAt,
+		), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
+		RunAt: dueAt(
+			j,
+		), CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
 		Note: orNull(j.Note),
 	}
 }

@@ -256,7 +256,12 @@ func TestAPIJobs_RetriesAreLowered(t *testing.T) {
 	t.Attr("proves", "S4-N7")
 	const accepted = `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"`
 	lowered := func(asked, has int) string {
-		return fmt.Sprintf(`,"maxRetries":%d,"warnings":[{"field":"maxRetryCount","reason":"is %d, more than the tier allows: the job has %d"}]}`, has, asked, has)
+		return fmt.Sprintf(
+			`,"maxRetries":%d,"warnings":[{"field":"maxRetryCount","reason":"is %d, more than the tier allows: the job has %d"}]}`,
+			has,
+			asked,
+			has,
+		)
 	}
 	for body, want := range map[string]struct {
 		retries int
@@ -282,7 +287,13 @@ func TestAPIJobs_RetriesAreLowered(t *testing.T) {
 		return job.Accepted{ID: knownID, Replayed: true}, nil
 	}
 	ask := func(n int) job.Submission {
-		rec := r.json("POST", "/api/jobs", fmt.Sprintf(`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":%d}`, n), "Idempotency-Key", "k")
+		rec := r.json(
+			"POST",
+			"/api/jobs",
+			fmt.Sprintf(`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":%d}`, n),
+			"Idempotency-Key",
+			"k",
+		)
 		wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-0"`+lowered(n, 1))
 		return r.submitted[len(r.submitted)-1]
 	}

@@ -182,7 +182,8 @@ func TestHealthListener(t *testing.T) {
 	} {
 		for path, part := range map[string]string{"/livez": "", "/readyz?verbose": `"checks"`, "/actuator/health": `"components"`} {
 			rec := ask(c.h, path, c.role)
-			if shows := part != "" && strings.Contains(rec.Body.String(), part); rec.Code != 200 || shows != (c.parts && part != "") {
+			if shows := part != "" && strings.Contains(rec.Body.String(), part); rec.Code != 200 ||
+				shows != (c.parts && part != "") {
 				t.Errorf("%s, %s: %d %s", name, path, rec.Code, rec.Body)
 			}
 		}

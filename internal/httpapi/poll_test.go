@@ -96,7 +96,10 @@ func showsNoMore(t *testing.T, j job.Job) {
 		t.Errorf("%s: %s", j.Status, text)
 	}
 	for name := range body.Data {
-		if !strings.Contains(" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt runAt position etaSeconds result failureCause lastError traceId ", " "+name+" ") {
+		if !strings.Contains(
+			" jobId currentJobStatus jobTier type retryCount maxRetries arrivedAt firstTriedAt completedAt runAt position etaSeconds result failureCause lastError traceId ",
+			" "+name+" ",
+		) {
 			t.Errorf("shows %s", name)
 		}
 	}

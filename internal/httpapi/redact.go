@@ -45,7 +45,8 @@ func (a *api) veil(c *gin.Context, j *job.Job) {
 		return
 	}
 	j.Payload, j.Result = redact(j.Payload, names), redact(j.Result, names)
-	if j.Note != "" && slices.ContainsFunc(names, func(n string) bool { return n == everything || strings.EqualFold(n, "note") }) {
+	if j.Note != "" &&
+		slices.ContainsFunc(names, func(n string) bool { return n == everything || strings.EqualFold(n, "note") }) {
 		j.Note = veiled
 	}
 	if !slices.Contains(names, everything) {

@@ -98,7 +98,11 @@ func (r *rooms) secretly(typ string) {
 	}
 	r.find = func(job.ID) (job.Job, error) { return j, nil }
 	r.attempts = []job.Attempt{
-		{Number: 1, Outcome: "HANDLER_ERROR", Error: "no such mailbox: e3rror"}, {Number: 2, Outcome: "LATER", Error: "e3rror says wait", Until: aMoment},
+		{
+			Number:  1,
+			Outcome: "HANDLER_ERROR",
+			Error:   "no such mailbox: e3rror",
+		}, {Number: 2, Outcome: "LATER", Error: "e3rror says wait", Until: aMoment},
 	}
 	r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return []job.Job{j}, "", nil }
 	r.letters = []job.DeadLetter{{Job: j}}

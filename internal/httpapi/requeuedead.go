@@ -107,7 +107,13 @@ func (a *api) requeueDead(c *gin.Context) error {
 	if asked.limit == 0 {
 		return invalid("limit", "is missing: how many at most, 1 to "+strconv.Itoa(maxRequeue))
 	}
-	matched, requeued, err := a.Requeue.RequeueDead(c.Request.Context(), asked.Filter, asked.limit, asked.dryRun, asked.reason)
+	matched, requeued, err := a.Requeue.RequeueDead(
+		c.Request.Context(),
+		asked.Filter,
+		asked.limit,
+		asked.dryRun,
+		asked.reason,
+	)
 	if !asked.dryRun {
 		a.requeuedDead(c, &asked, matched, requeued, err)
 	}

@@ -168,7 +168,13 @@ func (a *api) send(c *gin.Context, s job.Submission) (receipt, error) {
 	if err != nil {
 		return receipt{}, a.overQuota(err, &s)
 	}
-	r := receipt{Accepted: accepted, status: firstStatus(&s), retries: s.MaxRetries, trace: s.TraceID, in: a.Submit.Hint(s.Tier)}
+	r := receipt{
+		Accepted: accepted,
+		status:   firstStatus(&s),
+		retries:  s.MaxRetries,
+		trace:    s.TraceID,
+		in:       a.Submit.Hint(s.Tier),
+	}
 	switch {
 	case accepted.Replayed:
 		first := a.asItIs(ctx, accepted.ID)

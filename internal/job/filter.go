@@ -20,7 +20,8 @@ type Filter struct {
 // Takes says whether a job passes everything but From and To.
 func (f Filter) Takes(j *Job) bool {
 	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) && (f.Tier == "" || f.Tier == j.Tier) &&
-		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) && (f.TraceID == "" || f.TraceID == j.TraceID) &&
+		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) &&
+		(f.TraceID == "" || f.TraceID == j.TraceID) &&
 		(f.Owner == nil || *f.Owner == j.Owner)
 }
 

@@ -22,7 +22,13 @@ var errEnough = errors.New("enough")
 // Options.Rate. matched is how many the filter takes at the beginning, counted to a bound; with dryRun that is all it does. requeued counts promises: what Redis
 // cannot take now comes later. What stops it half-way (ctx, a store) is an error only if nothing is known to be requeued; a partial
 // result is an answer. After job.ErrAmbiguous some may have been promised.
-func (l *Ledger) RequeueDead(ctx context.Context, f job.Filter, limit int, dryRun bool, reason string) (matched, requeued int, err error) {
+func (l *Ledger) RequeueDead(
+	ctx context.Context,
+	f job.Filter,
+	limit int,
+	dryRun bool,
+	reason string,
+) (matched, requeued int, err error) {
 	if limit < 1 || limit > MaxBulk {
 		return 0, 0, fmt.Errorf("bulk requeue: limit %d is not in 1..%d", limit, MaxBulk)
 	}
@@ -33,7 +39,12 @@ func (l *Ledger) RequeueDead(ctx context.Context, f job.Filter, limit int, dryRu
 	// Twice what the rate asks for, and a while for the stores: a hanging one does not hold it for ever.
 	ctx, cancel := context.WithTimeout(ctx, bulkSlack+2*time.Duration(min(limit, int(count)))*time.Second/time.Duration(l.Rate))
 	defer cancel()
-	b := bulk{ledger: l, request: job.Request{ID: requestKey(rand.Text()), Reason: reason}, size: l.pace.burst(), left: limit}
+	b := bulk{
+		ledger:  l,
+		request: job.Request{ID: requestKey(rand.Text()), Reason: reason},
+		size:    l.pace.burst(),
+		left:    limit,
+	}
 	err = l.Letters.EachDead(ctx, f, func(d job.DeadLetter) error { return b.add(ctx, d) })
 	if err == nil {
 		err = b.flush(ctx)

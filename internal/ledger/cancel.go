@@ -63,7 +63,11 @@ func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) 
 	if j.Generation <= 1 && !j.CancelRequested && status != job.Cancelled && status != job.Failed {
 		return nil, nil
 	}
-	noted, err := within(ctx, archivePatience, func(ctx context.Context) ([]job.Reason, error) { return l.Options.Reasons.Reasons(ctx, j.ID) })
+	noted, err := within(
+		ctx,
+		archivePatience,
+		func(ctx context.Context) ([]job.Reason, error) { return l.Options.Reasons.Reasons(ctx, j.ID) },
+	)
 	if err != nil {
 		return nil, fmt.Errorf("reasons: %w", err)
 	}

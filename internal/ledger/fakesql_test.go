@@ -129,7 +129,10 @@ func (s *fakeSQL) promise(id job.ID, generation int, request job.Request) bool {
 	}
 	s.requests[id] = append(s.requests[id], request.ID)
 	if request.Reason != "" {
-		s.reasons = append(s.reasons, job.Reason{Action: job.RequeueAction, Generation: generation, Text: request.Reason, Outcome: job.Failed})
+		s.reasons = append(
+			s.reasons,
+			job.Reason{Action: job.RequeueAction, Generation: generation, Text: request.Reason, Outcome: job.Failed},
+		)
 	}
 	return true
 }
@@ -199,7 +202,10 @@ func (s *fakeSQL) KeepCancelReason(ctx context.Context, _ job.ID, generation int
 	if err := s.call(ctx, "reason"); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(s.reasons, func(r job.Reason) bool { return r.Action == job.CancelAction && r.Generation == generation })
+	at := slices.IndexFunc(
+		s.reasons,
+		func(r job.Reason) bool { return r.Action == job.CancelAction && r.Generation == generation },
+	)
 	switch {
 	case at < 0:
 		s.reasons = append(s.reasons, job.Reason{Action: job.CancelAction, Generation: generation, Text: reason})

@@ -52,7 +52,9 @@ func given(redis map[job.ID]job.Job, sql map[job.ID]job.DeadLetter) (*Ledger, *f
 	s := &fakeSQL{rows: sql, attempts: map[job.ID][]job.Attempt{}, runs: map[job.ID]string{}}
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
-	return New(Options{Live: r, Mover: r, Archive: s, Letters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2}), r, s
+	return New(
+		Options{Live: r, Mover: r, Archive: s, Letters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2},
+	), r, s
 }
 
 func is(id job.ID, status job.Status, generation int) job.Job {

@@ -33,8 +33,16 @@ var decisions = []web.Decision{
 var documents = []web.Link{
 	{Text: "The API", Href: "/docs", About: "every address, to read and to try"},
 	{Text: "openapi.yaml", Href: "/openapi.yaml", About: "the same for machines"},
-	{Text: "Architecture", Href: repository + "docs/ARCHITECTURE.md", About: "the rooms and how a job passes through them"},
-	{Text: "Operations", Href: repository + "docs/operations/TROUBLESHOOTING.md", About: "running it: settings, failures, upgrades"},
+	{
+		Text:  "Architecture",
+		Href:  repository + "docs/ARCHITECTURE.md",
+		About: "the rooms and how a job passes through them",
+	},
+	{
+		Text:  "Operations",
+		Href:  repository + "docs/operations/TROUBLESHOOTING.md",
+		About: "running it: settings, failures, upgrades",
+	},
 	{Text: "Security", Href: repository + "docs/SECURITY.md", About: "keys, roles, limits"},
 	{Text: "Dependencies", Href: repository + "docs/DEPENDENCIES.md", About: "what else the binary is made of, and why"},
 	{Text: "Proof", Href: repository + "docs/proof/PROOF.md", About: "how it was tried to lose a job"},

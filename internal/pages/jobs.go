@@ -49,7 +49,9 @@ func (p *Pages) getJobs(w http.ResponseWriter, r *http.Request) {
 func asked(q url.Values) web.Query {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
 	return web.Query{
-		ID: get("id"), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Trace: get("trace"), Text: get("text"),
+		ID: get(
+			"id",
+		), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Trace: get("trace"), Text: get("text"),
 		From: get("from"), To: get("to"),
 	}
 }

@@ -35,11 +35,20 @@ func TestJobs_AreFiltered(t *testing.T) {
 		`href="/dashboard/jobs?cause=HANDLER_ERROR&amp;cursor=c2&amp;status=FAILED&amp;tier=PAID&amp;type=MY_OWN"`)
 	lacks(t, w, "<script>alert", "<img src=x")
 
-	waits := strings.NewReplacer(`"FAILED"`, `"SCHEDULED"`, `"runAt":null`, `"runAt":"2026-11-22T20:15:00.000000Z","retryCount":1`).Replace(opsJobs("c2", "boom"))
+	waits := strings.NewReplacer(`"FAILED"`, `"SCHEDULED"`, `"runAt":null`, `"runAt":"2026-11-22T20:15:00.000000Z","retryCount":1`).
+		Replace(opsJobs("c2", "boom"))
 	o.says("GET /api/jobs", 200, waits)
 	w = o.open(t, "/dashboard/jobs?status=RETRYING&trace=t.1", nil)
 	o.did(t, "GET /api/jobs?limit=50&status=RETRYING&traceId=t.1")
-	holds(t, w, 200, "<option selected>RETRYING</option>", `name="trace" value="t.1"`, "due <time", `href="/dashboard/jobs?cursor=c2&amp;status=RETRYING&amp;trace=t.1"`)
+	holds(
+		t,
+		w,
+		200,
+		"<option selected>RETRYING</option>",
+		`name="trace" value="t.1"`,
+		"due <time",
+		`href="/dashboard/jobs?cursor=c2&amp;status=RETRYING&amp;trace=t.1"`,
+	)
 	o.says("GET /api/jobs/"+opsID, 200, strings.TrimSuffix(strings.TrimPrefix(waits, `{"items":[`), `],"next":"c2"}`))
 	holds(t, o.open(t, "/dashboard/jobs?status=RETRYING&id="+opsID, nil), 200, `href="/poll?jobId=`+opsID+`"`)
 

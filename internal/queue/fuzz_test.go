@@ -64,7 +64,8 @@ func FuzzReadAttempt(f *testing.F) {
 		if a.Outcome == "LATER" { // "until reason"
 			_, want, _ = strings.Cut(want, " ")
 		}
-		if a.Error != want || a.Generation != 7 || a.Worker != parts[4] || a.Outcome != parts[3] || strings.Contains(a.Worker+a.Outcome, " ") {
+		if a.Error != want || a.Generation != 7 || a.Worker != parts[4] || a.Outcome != parts[3] ||
+			strings.Contains(a.Worker+a.Outcome, " ") {
 			t.Errorf("read as %+v", a)
 		}
 	}, "1 1777635117961 1777635118961 HANDLER_ERROR w1 boom and more", "3 0 0 CRASHED w - ",

@@ -70,7 +70,9 @@ func TestList(t *testing.T) {
 		got, err := e.Fail(t.Context(), waits.ID.Partition(), []job.Failure{failure(waits, time.Hour)})
 		ends(t, got, err, job.OK)
 		statuses[waits.ID] = job.Scheduled
-		if got := all(t, e, job.Filter{Status: job.Scheduled, Retrying: true}, 7); len(got) != 1 || got[0].ID != waits.ID || got[0].RunAt.IsZero() {
+		if got := all(t, e, job.Filter{Status: job.Scheduled, Retrying: true}, 7); len(got) != 1 ||
+			got[0].ID != waits.ID ||
+			got[0].RunAt.IsZero() {
 			t.Errorf("tried again later: %+v", got)
 		}
 		for _, limit := range []int{1, 7, 100} {

@@ -38,7 +38,11 @@ func TestReleaseLater(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Public)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: "3 of 4 say wait"}})
+		got, err := e.Release(
+			t.Context(),
+			0,
+			[]job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: "3 of 4 say wait"}},
+		)
 		ends(t, got, err, job.OK)
 		j, err := e.Find(t.Context(), l.ID)
 		if err != nil {
@@ -152,8 +156,21 @@ func TestHistoryTellsLater(t *testing.T) {
 		ends(t, over, err, job.WasCancelled)
 
 		want := []job.Attempt{
-			{Number: 1, Generation: 1, FinishedAt: told[0].At, Outcome: "LATER", Error: reason, Until: told[0].At.Add(90 * time.Second)},
-			{Number: 2, Generation: 1, FinishedAt: silent[0].At, Outcome: "LATER", Until: silent[0].At.Add(time.Minute)},
+			{
+				Number:     1,
+				Generation: 1,
+				FinishedAt: told[0].At,
+				Outcome:    "LATER",
+				Error:      reason,
+				Until:      told[0].At.Add(90 * time.Second),
+			},
+			{
+				Number:     2,
+				Generation: 1,
+				FinishedAt: silent[0].At,
+				Outcome:    "LATER",
+				Until:      silent[0].At.Add(time.Minute),
+			},
 			{Number: 3, Generation: 1, FinishedAt: drained[0].At, Outcome: "RELEASED"},
 			{Number: 4, Generation: 1, FinishedAt: over[0].At, Outcome: "CANCELLED"},
 		}

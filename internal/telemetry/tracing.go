@@ -89,7 +89,11 @@ func (t *Tracing) Start(ctx context.Context) error {
 	if err != nil {
 		t.log.Warn("part of the environment's resource attributes is not readable", "err", err)
 	}
-	t.exporter = &exporter{SpanExporter: newOTLPClient(readCollectorSettings(t.endpoint, t.log), t.version), log: t.log, hidden: t.hidden}
+	t.exporter = &exporter{
+		SpanExporter: newOTLPClient(readCollectorSettings(t.endpoint, t.log), t.version),
+		log:          t.log,
+		hidden:       t.hidden,
+	}
 	t.provider = sdktrace.NewTracerProvider(
 		sdktrace.WithBatcher(t.exporter), sdktrace.WithResource(about), sdktrace.WithIDGenerator(idsOfJobs{}))
 	t.tracer.Store(&tracer{t.provider.Tracer("github.com/tierq/tierq", trace.WithInstrumentationVersion(t.version))})

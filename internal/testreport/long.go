@@ -35,7 +35,9 @@ func (s longSuite) held(id, names string) (list []string, problems []string) {
 	return list, problems
 }
 
-var function = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w+)\(.*\n(?:\tt\.Parallel\(\)\n)?(?:\t\w\.Attr\("proves", "([^"]*)"\))?`)
+var function = regexp.MustCompile(
+	`(?m)^func ((?:Test|Fuzz|Example)\w+)\(.*\n(?:\tt\.Parallel\(\)\n)?(?:\t\w\.Attr\("proves", "([^"]*)"\))?`,
+)
 
 // declared are all tests below a folder in files whose names end so, and the rows that each says it proves, first of
 // all; never nil.

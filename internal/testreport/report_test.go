@@ -36,7 +36,10 @@ func stream(short string) string {
 }
 
 // everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the attacks is proven.
-var everyBackend = "start s\nrun s " + proving + "\nproves s " + proving + " " + strings.Join(everyRow(), " ") + "\npass s " + proving + "\npass s" + `
+var everyBackend = "start s\nrun s " + proving + "\nproves s " + proving + " " + strings.Join(
+	everyRow(),
+	" ",
+) + "\npass s " + proving + "\npass s" + `
 start q
 run q TestQ
 run q TestQ/miniredis

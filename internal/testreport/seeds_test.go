@@ -43,7 +43,9 @@ func TestSeeds(t *testing.T) {
 		"TestSubmit": ended(pass, "S2-E1"), "TestSubmit/S2-E2": ended(pass), "TestTen": ended(pass, "S2-E10"),
 		"TestTen/S2-E10": ended(pass), "TestBoth": ended(pass, "S2-E3", "S2-E4"), "TestDrain": ended(pass, "T-2"),
 		"TestBad": ended(fail, "S2-E5"), "TestSkipped": ended(skip, "S2-E5"), "TestLeft": ended(running, "S2-E5"),
-		"TestMute": ended(pass), "TestTwo": ended(pass, "S2-E3"), "TestRows/S0_T1": ended(pass), "TestLAST/LAST_1": ended(pass),
+		"TestMute": ended(
+			pass,
+		), "TestTwo": ended(pass, "S2-E3"), "TestRows/S0_T1": ended(pass), "TestLAST/LAST_1": ended(pass),
 		"TestMany": ended(pass, "S2-P14"), "TestNamed_S2_E1": ended(pass), proving: ended(pass, everyRow()...),
 	}
 	for name, tc := range map[string]struct {
@@ -192,5 +194,9 @@ func TestAttributes(t *testing.T) {
 
 func TestUnknownRows(t *testing.T) {
 	wants(t, unknownRows(proofs{"TestX": ended(pass, "S2-E1", "F03", "A01", "T-10", "S13", "L1")}), "")
-	wants(t, unknownRows(proofs{"TestX": ended(pass, "S2-E99"), "TestX/y": ended(pass, "S2-E99")}), "TestX proves S2-E99, which is no row")
+	wants(
+		t,
+		unknownRows(proofs{"TestX": ended(pass, "S2-E99"), "TestX/y": ended(pass, "S2-E99")}),
+		"TestX proves S2-E99, which is no row",
+	)
 }

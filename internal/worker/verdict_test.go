@@ -30,8 +30,12 @@ func TestFailed(t *testing.T) {
 		{"later, whatever ended", job.Later(time.Hour), job.ErrDraining, ending{kind: release, delay: time.Hour}},
 		{"later, for a reason", fmt.Errorf("busy: %w", job.LaterBecause(time.Hour, "2 of 3 say SUBMITTED")), nil,
 			ending{kind: release, delay: time.Hour, text: "2 of 3 say SUBMITTED"}},
-		{"a reason is cut to size, and made text", job.LaterBecause(time.Hour, strings.Repeat("a", 511)+"\u20ac and more\xff"), nil,
-			ending{kind: release, delay: time.Hour, text: strings.Repeat("a", 511)}},
+		{
+			"a reason is cut to size, and made text",
+			job.LaterBecause(time.Hour, strings.Repeat("a", 511)+"\u20ac and more\xff"),
+			nil,
+			ending{kind: release, delay: time.Hour, text: strings.Repeat("a", 511)},
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -50,7 +50,10 @@ func fresh(t *testing.T, tab *testkit.Tab) {
 	t.Helper()
 	testkit.Eventually(t, alive, "it is live, and does not say that it is old", func() (bool, string) {
 		var now string
-		tab.Eval(`document.getElementById("live-text").textContent + ", hidden: " + document.getElementById("stale").hidden`, &now)
+		tab.Eval(
+			`document.getElementById("live-text").textContent + ", hidden: " + document.getElementById("stale").hidden`,
+			&now,
+		)
 		return now == "live, hidden: true", now
 	})
 }

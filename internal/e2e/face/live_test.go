@@ -147,7 +147,10 @@ func TestDashboard_Charts(t *testing.T) {
 			tab.Eval(fmt.Sprintf(drawn, `["#chart-rate", "paid"]`), &rate)
 			tab.Eval(fmt.Sprintf(drawn, `["#chart-wait", "paid"]`), &wait)
 			var picture string
-			tab.Eval(`document.querySelector("#chart-rate canvas")?.toDataURL() ?? ""`, &picture) // none before the first figures
+			tab.Eval(
+				`document.querySelector("#chart-rate canvas")?.toDataURL() ?? ""`,
+				&picture,
+			) // none before the first figures
 			for other, of := range seen {
 				if of == picture {
 					return false, "as " + other
