@@ -57,8 +57,7 @@ func (p *point) act() {
 	case kill:
 		Kill()
 	case stop:
-		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		<-time.After(100 * time.Millisecond) // the signal is on its way; what follows is for after the standstill
+		standStill()
 	case sleep:
 		<-time.After(p.pause)
 	}

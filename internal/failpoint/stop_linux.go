@@ -1,0 +1,17 @@
+//go:build failpoint
+
+package failpoint
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// standStill sends SIGSTOP to the thread it runs on: the kernel stops that thread before the call returns, and every
+// other thread with it. A signal to the process goes to its first thread, which a busy machine may wake much later.
+func standStill() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	_ = syscall.Tgkill(os.Getpid(), syscall.Gettid(), syscall.SIGSTOP)
+}
