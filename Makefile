@@ -22,8 +22,8 @@ REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
 TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
-# What takes longest begins first: its outages are waited for while the rest is run.
-LONGEST := $(if $(filter ./...,$(OURS)),./internal/e2e ./internal/e2e/face)
+# What takes longest begins first: the outages of e2e are waited for while the rest is run.
+LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
 # The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
 # through. After an interrupt bench goes on to its own end, a minute or two.
 WITH_BENCH := $(filter ./... ./bench ./bench/...,$(PKG))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
-	"regexp"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ func TestClean(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	o := Undisturbed()
-	o.Seed, o.Jobs, o.Over, o.MaxSleep = 1, 1000, 3*time.Second, 5*time.Millisecond
+	o.Seed, o.Jobs, o.Over, o.MaxSleep = 1, 600, 2*time.Second, 5*time.Millisecond
 	report, err := Run(ctx, o)
 	if err != nil {
 		t.Fatal(err)
@@ -130,17 +129,4 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%q: %v", name, r.Violations)
 		}
 	}
-}
-
-// The checker objects to servers with a seeded bug. All of them are in the long suite; these are the ones that need faults and are found soon.
-func TestMutations(t *testing.T) {
-	t.Parallel()
-	var told bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-	defer cancel()
-	err := Mutations(ctx, &told, regexp.MustCompile(tried))
-	if err != nil {
-		t.Error(err)
-	}
-	t.Log("\n" + told.String())
 }

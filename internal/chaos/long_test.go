@@ -2,4 +2,23 @@
 
 package chaos
 
-const tried = "."
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// The checker objects to every server with a seeded bug; that each bug can be seeded is shown by the short suite.
+func TestMutations(t *testing.T) {
+	t.Parallel()
+	var told bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	err := Mutations(ctx, &told, regexp.MustCompile("."))
+	if err != nil {
+		t.Error(err)
+	}
+	t.Log("\n" + told.String())
+}

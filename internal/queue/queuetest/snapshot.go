@@ -153,17 +153,26 @@ func (s Snapshot) Shape() []string {
 // Diff says what two texts of lines do not have in common.
 func Diff(before, after []string) []string {
 	var diff []string
+	was, is := setOf(before), setOf(after)
 	for _, line := range before {
-		if !slices.Contains(after, line) {
+		if !is[line] {
 			diff = append(diff, "- "+line)
 		}
 	}
 	for _, line := range after {
-		if !slices.Contains(before, line) {
+		if !was[line] {
 			diff = append(diff, "+ "+line)
 		}
 	}
 	return diff
+}
+
+func setOf(lines []string) map[string]bool {
+	set := make(map[string]bool, len(lines))
+	for _, line := range lines {
+		set[line] = true
+	}
+	return set
 }
 
 // State is a job's status as the hash has it: a new one's is not spelled out.

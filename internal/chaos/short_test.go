@@ -1,5 +1,0 @@
-//go:build !long
-
-package chaos
-
-const tried = "two-look|acknowledge before"
