@@ -17,7 +17,10 @@ func TestDead_AreListed(t *testing.T) {
 	holds(t, w, 200, "<b>2</b> dead letters", `name="one" value="`+opsID+`"`, "Requeue all 2", `href="/admin/dead/export"`, `name="tier" value=""`)
 	lacks(t, w, "<script>alert", "Older")
 
-	// Where there are more pages, somebody counts.
+	o.says("GET /admin/dead", 200, opsJobs("", "alone"))
+	holds(t, o.open(t, "/dashboard/dead", nil), 200, "<b>1</b> dead letter<")
+
+	// Where there are more pages, the server counts.
 	o.says("GET /admin/dead", 200, opsJobs("c1", "x"))
 	o.says("GET /jobs/dead", 200, `{"items":[],"page":0,"size":1,"total":1204}`)
 	holds(t, o.open(t, "/dashboard/dead", nil), 200, "<b>1,204</b> dead letters", `href="/dashboard/dead?cursor=c1"`)

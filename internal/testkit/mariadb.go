@@ -71,13 +71,8 @@ func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, erro
 		return nil, err
 	}
 	s.command = func() *exec.Cmd {
-		return exec.Command(bin, slices.Concat(baseArgs(data), []string{
-			"--port=" + strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--log-error=" + s.log(),
-			// Relative to the data: a path under a deep temporary folder would be too long for a socket.
-			"--socket=s.sock", "--pid-file=mariadb.pid",
-			"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M", "--innodb-buffer-pool-load-at-startup=0",
-			"--innodb-buffer-pool-dump-at-shutdown=0", "--max-connections=500", "--skip-log-bin", "--performance-schema=off",
-			"--character-set-server=utf8mb4",
+		return exec.Command(bin, slices.Concat(baseArgs(data), s.sqlArgs(), []string{
+			"--pid-file=mariadb.pid", "--skip-log-bin", "--performance-schema=off",
 		}, args)...)
 	}
 	s.ready = func(int) error { return mariadbIs(s.Addr(), data) }
@@ -86,6 +81,17 @@ func tryMariaDB(bin, install string, copied bool, args []string) (*MariaDB, erro
 		return nil, err
 	}
 	return &MariaDB{server: s}, nil
+}
+
+// sqlArgs is what every SQL server of the tests is started with: durable, small, and heard on 127.0.0.1 only.
+func (s *server) sqlArgs() []string {
+	return []string{
+		"--port=" + strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--log-error=" + s.log(),
+		// Relative to the data: a path under a deep temporary folder would be too long for a socket.
+		"--socket=s.sock", "--skip-name-resolve", "--character-set-server=utf8mb4", "--max-connections=500",
+		"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M",
+		"--innodb-buffer-pool-load-at-startup=0", "--innodb-buffer-pool-dump-at-shutdown=0",
+	}
 }
 
 // baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the server.

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 )
 
@@ -65,12 +64,8 @@ func tryMySQL(bin, template string, args []string) (*MariaDB, error) {
 		return nil, fmt.Errorf("tmpdir of mysqld: %w", err)
 	}
 	s.command = func() *exec.Cmd {
-		return exec.Command(bin, slices.Concat(mysqlArgs(data), []string{
-			"--port=" + strconv.Itoa(s.port), "--bind-address=127.0.0.1", "--mysqlx=OFF", "--log-error=" + s.log(),
-			// Relative to the data: a path under a deep temporary folder would be too long for a socket.
-			"--socket=s.sock", "--pid-file=mysqld.pid", "--skip-name-resolve",
-			"--innodb-flush-log-at-trx-commit=1", "--innodb-buffer-pool-size=32M", "--innodb-buffer-pool-load-at-startup=0",
-			"--innodb-buffer-pool-dump-at-shutdown=0", "--max-connections=500", "--character-set-server=utf8mb4",
+		return exec.Command(bin, slices.Concat(mysqlArgs(data), s.sqlArgs(), []string{
+			"--pid-file=mysqld.pid", "--mysqlx=OFF",
 		}, args)...)
 	}
 	s.ready = func(int) error { return mariadbIs(s.Addr(), data) }
