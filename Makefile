@@ -25,10 +25,13 @@ OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(P
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
 # The tests of bench run beside the others, for both wait for most of their time; what they say follows when both are
-# through. After an interrupt bench goes on to its own end, a minute or two.
+# through. They are a group of processes of their own, so that an interrupt ends them with the rest.
 WITH_BENCH := $(filter ./... ./bench ./bench/...,$(PKG))
-TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),go -C bench $(TEST) ./... >"$$said" & bench=$$!;) \
-	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),wait "$$bench" || bad=1; cat "$$said";) rm -f "$$said"; exit $$bad; }
+BENCH_STARTS := set -m; go -C bench $(TEST) ./... >"$$said" & bench=$$!; set +m; \
+	trap 'kill -- -"$$bench"; rm -f "$$said"; exit 130' INT TERM;
+BENCH_ENDS := wait "$$bench" || bad=1; cat "$$said";
+TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
+	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),$(BENCH_ENDS)) rm -f "$$said"; exit $$bad; }
 
 .PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release weights tidy fmt clean
 
