@@ -11,7 +11,8 @@ import (
 )
 
 // Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended for good, if SQL has
-// their outcome; any other may have moved, which is the store's error.
+// their outcome; any other may have moved, which is the store's error. With Options.Outbox it waits for an end's row in
+// SQL, a second at most, and shows a job without one as it was before its end.
 func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := l.live(ctx, id)
 	switch {
@@ -26,6 +27,8 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 		return l.final(ctx, id, err)
 	case err != nil:
 		return j, err
+	case l.Outbox != nil && j.Status.Ended():
+		return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.stored(ctx, j) })
 	case j.Status == job.Completed && j.Result == nil:
 		return l.archived(ctx, id)
 	case j.Status == job.Failed:
