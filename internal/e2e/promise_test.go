@@ -111,31 +111,29 @@ func TestRetryIsNotToldAsFailed(t *testing.T) {
 	for _, how := range losses {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			testkit.KnownRed(t, "after a retry's 202 and a loss of Redis, polls say FAILED for some seconds", func(t testing.TB) {
-				s, id, file := promisedThenLost(t, how, func(*server, string) {})
-				if p := s.poll(id); p.Status == "FAILED" {
-					t.Errorf("a poll says FAILED")
-				}
-				watch := testkit.StartProcess(t, testkit.BuildTierq(t, "failpoint"), []string{"TIERQ_URL=" + s.base}, "watch", id)
-				api := sdk.New(s.base)
-				defer api.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				if _, err := api.Wait(ctx, id); errors.As(err, new(*sdk.JobFailedError)) {
-					t.Errorf("client.Wait says FAILED")
-				} else if err != nil {
-					t.Errorf("client.Wait: %v", err)
-				}
-				if code, err := watch.WaitExit(ctx); err != nil {
-					t.Errorf("tierq watch: %v", err)
-				} else if code != 0 {
-					t.Errorf("tierq watch says FAILED: exit %d", code)
-				}
-				s.await(id, "COMPLETED", 30*time.Second)
-				if _, marks := executions(t, file); len(marks[id]) != 2 {
-					t.Errorf("its second life: %v", marks[id])
-				}
-			}, "says FAILED")
+			s, id, file := promisedThenLost(t, how, func(*server, string) {})
+			if p := s.poll(id); p.Status == "FAILED" {
+				t.Errorf("a poll says FAILED")
+			}
+			watch := testkit.StartProcess(t, testkit.BuildTierq(t, "failpoint"), []string{"TIERQ_URL=" + s.base}, "watch", id)
+			api := sdk.New(s.base)
+			defer api.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if _, err := api.Wait(ctx, id); errors.As(err, new(*sdk.JobFailedError)) {
+				t.Errorf("client.Wait says FAILED")
+			} else if err != nil {
+				t.Errorf("client.Wait: %v", err)
+			}
+			if code, err := watch.WaitExit(ctx); err != nil {
+				t.Errorf("tierq watch: %v", err)
+			} else if code != 0 {
+				t.Errorf("tierq watch says FAILED: exit %d", code)
+			}
+			s.await(id, "COMPLETED", 30*time.Second)
+			if _, marks := executions(t, file); len(marks[id]) != 2 {
+				t.Errorf("its second life: %v", marks[id])
+			}
 		})
 	}
 }
