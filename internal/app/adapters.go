@@ -40,13 +40,22 @@ type recorder struct {
 	wake func()
 }
 
-// Offer tells who waits here before it is written.
+// Offer tells those who wait at the hub before the outcome is written, if there is a hub.
 func (r recorder) Offer(o job.Outcome) bool {
-	r.hub.Ended(&o.Job)
+	if r.hub != nil {
+		r.hub.Ended(&o.Job)
+	}
 	return r.Writer.Offer(o)
 }
 
 func (r recorder) Wake() { r.wake() }
+
+// outbox is the ledger's view of the way to SQL; the writer and the drainer are made after the ledger.
+type outbox struct{ v *server }
+
+func (o outbox) Written() <-chan struct{} { return o.v.writer.Written() }
+
+func (o outbox) Wake() { o.v.drainer.Wake() }
 
 // door is admission, counted.
 type door struct {

@@ -52,6 +52,9 @@ func (v *server) wireQueue() {
 		Reasons: v.stores.archive, Plans: v.plans,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
+	if c.Embedded() {
+		o.Outbox = outbox{v}
+	}
 	if c.Journaled() {
 		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
 			KeepKeys: v.stores.keys(c.IdempotencyTTL), Priority: v.priority, RunID: v.queue.KnownRun, Observe: v.gate.ObserveJournal, Log: v.log,
@@ -103,11 +106,15 @@ func (v *server) wireWork() {
 		v.gate.OnOpen(loop.Wake)
 	}
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
+	told := recorder{Writer: v.writer, hub: v.hub, wake: v.drainer.Wake}
+	if c.Embedded() {
+		told.hub = nil // whoever waits is told once SQL has the end: the hub reads it through the ledger
+	}
 	v.pool = worker.New(worker.Config{
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
-	}, v.work(), v.queue, v.queue, recorder{Writer: v.writer, hub: v.hub, wake: v.drainer.Wake})
+	}, v.work(), v.queue, v.queue, told)
 	if c.Roles.API {
 		v.wireAPI()
 	}

@@ -136,6 +136,8 @@ func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]endin
 		w.stats.batches.Add(1)
 	}
 	w.mu.Lock()
+	close(w.next)
+	w.next = make(chan struct{})
 	if len(w.refused.rows) > 0 {
 		for _, e := range batch {
 			w.refused.remove(keyOf(&e.Outcome))

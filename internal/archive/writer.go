@@ -53,6 +53,7 @@ type Writer struct {
 	done     chan struct{} // nil before Start
 	wake     chan struct{} // something came, or Stop
 	written  chan []settled
+	next     chan struct{} // closed and replaced whenever SQL has another batch
 
 	stats counts
 }
@@ -85,7 +86,10 @@ func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 	if o.Log == nil {
 		o.Log = a.log
 	}
-	return &Writer{archive: a, acks: acks, opts: o, log: o.Log, wake: make(chan struct{}, 1), written: make(chan []settled, 1)}
+	return &Writer{
+		archive: a, acks: acks, opts: o, log: o.Log, wake: make(chan struct{}, 1), written: make(chan []settled, 1),
+		next: make(chan struct{}),
+	}
 }
 
 // Start begins to write, until Stop; it does not end with ctx.
@@ -212,6 +216,13 @@ func (w *Writer) ring() {
 	case w.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Written returns a channel that is closed when SQL has the next batch of outcomes.
+func (w *Writer) Written() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next
 }
 
 // Stats reads the counts.

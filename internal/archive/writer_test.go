@@ -233,3 +233,32 @@ func TestRecordLeavesNothingBehind(t *testing.T) {
 		}
 	})
 }
+
+// Who waits for a row asks for the channel, looks, and looks again when it is closed: then SQL has one batch more.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		w := archive.NewWriter(s.Archive, &redis{}, archive.WriterOptions{})
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			written := w.Written()
+			select {
+			case <-written:
+				t.Fatal("closed before anything was written")
+			default:
+			}
+			w.Offer(completed(n + 1))
+			select {
+			case <-written:
+			case <-time.After(20 * time.Second):
+				t.Fatal("not closed")
+			}
+			if rows := s.Count(t, "job_outcomes"); rows != n+1 {
+				t.Errorf("closed with %d rows, want %d", rows, n+1)
+			}
+		}
+		stop(t, w)
+	})
+}

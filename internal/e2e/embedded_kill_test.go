@@ -140,13 +140,13 @@ func TestEmbeddedStopKeepsPlaces(t *testing.T) {
 
 // embedded is a server whose data folder outlives it.
 type embedded struct {
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	env    []string
 	server *server
 }
 
-func newEmbedded(t *testing.T, env ...string) *embedded {
+func newEmbedded(t testing.TB, env ...string) *embedded {
 	return &embedded{t: t, dir: t.TempDir(), env: env}
 }
 

@@ -32,7 +32,7 @@ func growUpTo(t *testing.T, pid int, size string) error {
 }
 
 // aof is the file that Redis appends to.
-func aof(t *testing.T, r *testkit.Redis) string {
+func aof(t testing.TB, r *testkit.Redis) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(r.Dir(), "appendonlydir", "*.incr.aof"))
 	if err != nil || len(files) != 1 {

@@ -97,6 +97,9 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	case job.Ended:
 		state := &job.StateError{Reason: "it has ended"}
 		if j, err := l.Find(ctx, id); err == nil {
+			if !j.Status.Ended() {
+				return "", fmt.Errorf("cancel %s: %w", id, errBetween)
+			}
 			state.Status = j.Status.Shown()
 		}
 		return "", fmt.Errorf("cancel %s: %w", id, state)
@@ -106,6 +109,9 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: unexpected word %q", id, words[0])
 }
 
+// errBetween is the answer about a job whose end, or whose promised next life, is on its way to the other store.
+var errBetween = fmt.Errorf("%w: it is between two states, ask again", job.ErrUnavailable)
+
 // cancelled answers for a job that Redis has forgotten.
 func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	j, err := l.archived(ctx, id)
@@ -114,6 +120,8 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 		return "", fmt.Errorf("cancel %s: %w", id, err)
 	case j.Status == job.Cancelled:
 		return job.WasCancelled, nil
+	case l.promised(ctx, j).Generation > j.Generation:
+		return "", fmt.Errorf("cancel %s: %w", id, errBetween)
 	}
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})
 }

@@ -26,6 +26,8 @@ func TestCancel(t *testing.T) {
 		{"failed", living(job.NeedDiscard, 1), nil, nil, nil, "", job.ErrWrongState},
 		{"forgotten, completed", nil, nil, archived(job.Completed, 1), nil, "", job.ErrWrongState},
 		{"forgotten, failed", nil, nil, archived(job.Failed, 1), nil, "", job.ErrWrongState},
+		{"forgotten, failed, and promised another life", nil, nil, promised(archived(job.Failed, 1)), nil, "", job.ErrUnavailable},
+		{"failed, and promised another life", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil, "", job.ErrUnavailable},
 		{"forgotten, cancelled", nil, nil, archived(job.Cancelled, 1), nil, job.WasCancelled, nil},
 		{"forgotten, SQL down", nil, nil, nil, job.ErrUnavailable, "", job.ErrUnavailable},
 		{"unknown", nil, nil, nil, nil, "", job.ErrNotFound},
@@ -115,5 +117,41 @@ func TestCancel_LostByRedis(t *testing.T) {
 	}
 	if err := l.Requeue(t.Context(), testID(9), job.Request{}); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("requeue of nobody's: %v", err)
+	}
+}
+
+// The cancel of a requeued job is in the journal, with the whole job: when Redis has lost both, the job comes back
+// CANCELLED, also when the promise of the requeue is kept again before the journal is compared.
+func TestCancel_OfARequeuedJob(t *testing.T) {
+	for name, lost := range map[string]bool{"Redis has it": false, "Redis lost it": true} {
+		t.Run(name, func(t *testing.T) {
+			l, r, j := journaled(0)
+			r.jobs[someID] = is(someID, job.Pending, 2)
+			if word, err := l.Cancel(t.Context(), someID); word != job.WasCancelled || err != nil {
+				t.Fatalf("%q, %v", word, err)
+			}
+			row, there := j.rows[someID]
+			if !there || row.Generation != 2 || !row.CancelRequested || row.RunID != "" || string(row.Payload) != `{}` {
+				t.Fatalf("the journal has %+v", row)
+			}
+			if lost {
+				delete(r.jobs, someID)
+			}
+			letter := archived(job.Failed, 1)[someID]
+			if kept, err := l.Keep(t.Context(), []job.DeadLetter{letter}); err != nil || !kept[0] {
+				t.Fatalf("%v, %v", kept, err)
+			}
+			if now := r.jobs[someID]; now.Status != job.Cancelled || now.Generation != 2 {
+				t.Errorf("%s in generation %d", now.Status, now.Generation)
+			}
+		})
+	}
+	l, r, j := journaled(0)
+	r.jobs[someID] = is(someID, job.Pending, 1)
+	if _, err := l.Cancel(t.Context(), someID); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.rows) != 0 || len(j.cancelling) != 1 { // the submit has written the row
+		t.Errorf("of a first generation: %d rows, noted %v", len(j.rows), j.cancelling)
 	}
 }

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
 // Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended for good, if SQL has
-// their outcome; any other may have moved, which is the store's error.
+// their outcome; any other may have moved, which is the store's error. With Options.Outbox it waits for an end's row in
+// SQL, a second at most, and shows a job without one as it was before its end.
 func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := l.live(ctx, id)
 	switch {
@@ -21,15 +23,24 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 			// Redis lost it and gets it back soon.
 			return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
 		}
+		if err == nil {
+			j = l.promised(ctx, j)
+		}
 		return j, err
 	case outage(err):
 		return l.final(ctx, id, err)
 	case err != nil:
 		return j, err
+	case l.Outbox != nil && j.Status.Ended():
+		j, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.stored(ctx, j) })
+		if err == nil {
+			j = l.promised(ctx, j)
+		}
+		return j, err
 	case j.Status == job.Completed && j.Result == nil:
 		return l.archived(ctx, id)
 	case j.Status == job.Failed:
-		return l.later(ctx, j), nil
+		return l.promised(ctx, l.later(ctx, j)), nil
 	case j.Status == job.Completed || j.Status == job.Cancelled:
 		j.Cause, j.LastError = "", "" // of an earlier attempt; the history has them. SQL's answer has none either
 	}
@@ -79,6 +90,24 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 		return archived
 	}
 	return j
+}
+
+// promised is the life that was promised to a job in place of the FAILED one that the stores still show: whoever was
+// answered that the job is requeued is not told FAILED again, also when Redis lost the new life or has not got it yet.
+func (l *Ledger) promised(ctx context.Context, j job.Job) job.Job {
+	if j.Status != job.Failed {
+		return j
+	}
+	d, err := within(ctx, archivePatience, func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, j.ID) })
+	if err != nil || d.Generation != j.Generation || d.Open() {
+		return j
+	}
+	next := d.Job
+	next.Generation++
+	next.Status, next.RetryCount, next.ArrivedAt = job.Pending, 0, d.RequestedAt
+	next.FirstTriedAt, next.StartedAt, next.EndedAt = time.Time{}, time.Time{}, time.Time{}
+	next.Cause, next.LastError, next.Worker = "", "", ""
+	return next
 }
 
 // final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or cancelled one, or a dead

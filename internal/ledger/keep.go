@@ -39,7 +39,11 @@ func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []boo
 	for p, batch := range job.Batches(ready, id, weight) {
 		// Known before the script: a Redis that forgets what the script did has another one afterwards, and the mark shows it.
 		run := l.Mover.KnownRun(p)
-		alive, err := l.revive(ctx, p, batch)
+		var alive []job.DeadLetter
+		err := l.restoreCancelled(ctx, p, batch)
+		if err == nil {
+			alive, err = l.revive(ctx, p, batch)
+		}
 		if err == nil && len(alive) > 0 {
 			failpoint.Hit("requeue.after", alive[0].ID)
 			_, err = twice(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
@@ -105,6 +109,31 @@ func (l *Ledger) served(d *job.DeadLetter) bool {
 	}
 	l.Log.Warn("a dead letter cannot be requeued: its tier has no plan, or its partition is not ours", "job_id", d.ID, "tier", string(d.Tier))
 	return false
+}
+
+// restoreCancelled gives back, as CANCELLED, those next generations whose cancel is in the journal. Redis may have lost
+// them, and the script of a requeue would make them anew without the cancel.
+func (l *Ledger) restoreCancelled(ctx context.Context, partition int, letters []job.DeadLetter) error {
+	if l.Journal == nil {
+		return nil
+	}
+	ids, next := make([]job.ID, len(letters)), make(map[job.ID]int, len(letters))
+	for i := range letters {
+		ids[i] = letters[i].ID
+		next[ids[i]] = letters[i].Generation + 1
+	}
+	rows, err := within(ctx, archivePatience, func(ctx context.Context) ([]job.Living, error) {
+		return l.Journal.LivingOf(ctx, ids)
+	})
+	if err != nil {
+		return fmt.Errorf("requeue: %w", err)
+	}
+	rows = slices.DeleteFunc(rows, func(r job.Living) bool { return !r.CancelRequested || r.Generation != next[r.ID] })
+	if len(rows) == 0 {
+		return nil
+	}
+	_, _, err = l.restore(ctx, partition, rows)
+	return err
 }
 
 // revive runs the script over one batch and returns the letters whose next generation exists now.

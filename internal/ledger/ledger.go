@@ -103,8 +103,8 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Rate and
-// Log are required, and Journal and Restorer come together or not at all.
+// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Outbox,
+// Rate and Log are required, and Journal and Restorer come together or not at all.
 type Options struct {
 	Live       Store // Redis
 	Mover      Mover
@@ -116,6 +116,7 @@ type Options struct {
 	Plans      Plans
 	Journal    Journal
 	Restorer   Restorer
+	Outbox     Outbox // not nil: Redis dies with this process, so an end is told once SQL has it
 	Partitions int
 	Rate       int // dead letters that bulk requeues give a new life per second, all of this process together; default 1000
 	Log        *slog.Logger

@@ -50,6 +50,9 @@ func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit in
 	}
 	if source == inLive {
 		items, next, err = page(ctx, l.Live, f, place, limit)
+		if l.Outbox != nil {
+			items = l.onlyStored(ctx, f, items)
+		}
 		switch {
 		case err != nil:
 			return nil, "", err

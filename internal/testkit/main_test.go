@@ -12,7 +12,7 @@ import (
 
 // TestMain is also the test process that dies, when the tests run it as a child.
 func TestMain(m *testing.M) {
-	if os.Getenv("TESTKIT_CHILD") != "" {
+	if os.Getenv("TESTKIT_CHILD") == "dying" {
 		dyingTestProcess()
 	}
 	goleak.VerifyTestMain(Main(m))

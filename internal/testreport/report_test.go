@@ -8,7 +8,7 @@ import (
 )
 
 // stream is the output of go test -json in short: "start p", "pass p TestX", "output p TestX text", "fail p",
-// "proves p TestX S2-E1 F03", one per line.
+// "proves p TestX S2-E1 F03", "known-red p TestX why", one per line.
 func stream(short string) string {
 	var b strings.Builder
 	for line := range strings.Lines(short) {
@@ -20,8 +20,8 @@ func stream(short string) string {
 		if len(words) > 2 && words[2] != "-" {
 			e["Test"] = words[2]
 		}
-		if words[0] == "proves" {
-			e["Action"], e["Key"], e["Value"] = "attr", "proves", strings.Join(words[3:], " ")
+		if words[0] == "proves" || words[0] == "known-red" {
+			e["Action"], e["Key"], e["Value"] = "attr", words[0], strings.Join(words[3:], " ")
 		} else if len(words) > 3 {
 			e["Output"] = strings.Join(words[3:], " ") + "\n"
 		}
@@ -152,6 +152,53 @@ func TestFailures(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A known-red test that is red is listed with its reason, and is no pass. One that fails is a failure like any other.
+func TestKnownRed(t *testing.T) {
+	in := everyBackend + "start b\nrun b TestB\nrun b TestB/x\nknown-red b TestB/x jobs run twice\noutput b TestB/x boo\n" +
+		"pass b TestB/x\npass b TestB\nrun b TestC\nknown-red b TestC mails are lost\n"
+	for name, tc := range map[string]struct {
+		in         string
+		code       int
+		want, last string
+		without    string
+	}{
+		"red": {
+			in: in + "pass b TestC\npass b", last: "6 passed, 0 failed",
+			want: "made an ordinary test:\n  b TestB/x: jobs run twice\n  b TestC: mails are lost\nknown defects             2\n",
+		},
+		"mended": {
+			in: in + "output b TestC no longer red\nfail b TestC\nfail b", code: 1, last: "6 passed, 1 failed",
+			want: "ordinary test:\n  b TestB/x: jobs run twice\nknown defects             1\n", without: "mails are lost",
+		},
+		"red once of twice": {
+			in:   in + "fail b TestC\nrun b TestC\nknown-red b TestC mails are lost\npass b TestC\nfail b",
+			code: 1, last: "6 passed, 1 failed", want: "known defects             1\n", without: "mails are lost",
+		},
+		"none": {in: everyBackend, last: "6 passed, 0 failed", without: "nown defects"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, all, last := runReport(stream(tc.in), nil)
+			if code != tc.code || last != tc.last || !strings.Contains(all, tc.want) {
+				t.Errorf("code %d, last line %q, or no %q in\n%s", code, last, tc.want, all)
+			}
+			if tc.without != "" && strings.Contains(all, tc.without) {
+				t.Errorf("%q in\n%s", tc.without, all)
+			}
+		})
+	}
+}
+
+// A test that is known to be red proves no row.
+func TestKnownRedProvesNothing(t *testing.T) {
+	page := faultTable(map[string]string{"F01": row("F01", "TestB")})
+	in := "start b\nrun b TestB\nproves b TestB F01\nknown-red b TestB mails are lost\npass b TestB\npass b"
+	var out strings.Builder
+	code := report(strings.NewReader(stream(everyBackend+in)), &out, &pages{seeds: table(nil), faults: page, attacks: attackTable(nil)})
+	if code != 1 || !strings.Contains(out.String(), "FAIL: F01: TestB did not pass\n") {
+		t.Errorf("code %d\n%s", code, out.String())
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	pass    = "pass"
 	fail    = "fail"
 	skip    = "skip"
+	red     = "known-red" // a test of a known defect that is still there: it passed, and proves nothing
 )
 
 type result struct {
@@ -37,6 +38,7 @@ type result struct {
 	parent   bool     // has subtests: its outcome is theirs, unless it failed by itself
 	badChild bool     // a subtest failed, and is counted there
 	rows     []string // that it says it proves
+	redWhy   string   // of a known-red test: which defect it shows
 	output   strings.Builder
 }
 
@@ -120,8 +122,11 @@ func (r *run) takeTest(e event) {
 	}
 	switch e.Action {
 	case "attr":
-		if e.Key == "proves" {
+		switch e.Key {
+		case "proves":
 			t.rows = append(t.rows, strings.Fields(e.Value)...)
+		case "known-red":
+			t.redWhy = e.Value
 		}
 	case "output":
 		t.output.WriteString(e.Output)
@@ -130,6 +135,9 @@ func (r *run) takeTest(e event) {
 	case pass, skip:
 		if t.outcome != fail { // with -count above 1 a test ends more than once: one failure counts
 			t.outcome = e.Action
+		}
+		if t.outcome == pass && t.redWhy != "" {
+			t.outcome = red
 		}
 		t.output.Reset()
 	}

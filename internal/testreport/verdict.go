@@ -10,16 +10,33 @@ import (
 var backends = []string{"miniredis", "redis", "sqlite", "mariadb"}
 
 // count counts leaves: a test with subtests counts only if it failed by itself.
-func (r *run) count() (passed, failed int) {
+func (r *run) count() (passed, failed, knownRed int) {
 	for _, t := range r.tests {
 		switch {
+		case t.outcome == red:
+			knownRed++
 		case t.outcome == pass && !t.parent:
 			passed++
 		case t.outcome == fail && !t.badChild:
 			failed++
 		}
 	}
-	return passed, failed
+	return passed, failed, knownRed
+}
+
+// printKnownRed lists the defects that are known and not mended, each with the test that shows it.
+func (r *run) printKnownRed(out io.Writer, count int) {
+	if count == 0 {
+		return
+	}
+	fmt.Fprintln(out, "Known defects that are not mended yet. The test of each fails as expected, and counts neither as passed nor")
+	fmt.Fprintln(out, "as failed; once its defect is mended the run fails until it is made an ordinary test:")
+	for _, k := range r.order {
+		if t := r.tests[k]; t.outcome == red {
+			fmt.Fprintf(out, "  %s %s: %s\n", k.pkg, k.test, t.redWhy)
+		}
+	}
+	fmt.Fprintf(out, "%-20s %6d\n", "known defects", count)
 }
 
 // problems is what is wrong with the run besides the tests that failed.

@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// twoLives is the body of a job that fails for good, and succeeds in its next life once file can be written.
+func twoLives(t testing.TB) (body, file string, mend func()) {
+	dir := filepath.Join(t.TempDir(), "later")
+	file = filepath.Join(dir, "runs")
+	return strings.TrimSuffix(counting(file, 0), "}") + `,"maxRetries":0}`, file, func() {
+		t.Helper()
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// retries asks for another life of a FAILED job and waits until it is PENDING.
+func (s *server) retries(id string) {
+	s.t.Helper()
+	testkit.Eventually(s.t, 20*time.Second, "it is requeued", func() (bool, string) {
+		a := do(s.t, http.MethodPost, s.base+"/jobs/"+id+"/retry", "")
+		return a.status == http.StatusAccepted, string(a.body) // its failure may be on its way to SQL
+	})
+	s.await(id, "PENDING", 20*time.Second)
+}
+
+// promisedThenLost has a job retried, and then Redis lose everything: with its embedded server, or by a FLUSHALL with
+// the journal on. between is called while the job waits for its second life, no worker being there for it. The server
+// that comes after runs it.
+func promisedThenLost(t testing.TB, how string, between func(s *server, id string)) (s *server, id, file string) {
+	body, file, mend := twoLives(t)
+	if how == "embedded, killed" {
+		// The second outcome that SQL gets is a bystander's. The writer then sleeps, and SQL hears of nothing more.
+		e := newEmbedded(t, "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=record.after=sleep:1m@2")
+		e.start()
+		id = e.server.submit("public", body)
+		e.server.await(id, "FAILED", 20*time.Second)
+		mend()
+		busy := e.server.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":40000}]}}`)
+		e.server.await(busy, "PROCESSING", 20*time.Second)
+		e.server.retries(id)
+		e.server.cancels(e.server.submit("paid", `{"delaySeconds":3600}`))
+		e.server.waitFor("failpoint record.after hit", 20*time.Second)
+		between(e.server, id)
+		if err := e.server.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		e.env = []string{"TIERQ_WORKERS=2"}
+		e.start()
+		return e.server, id, file
+	}
+	c := newCluster(t)
+	api := c.start("TIERQ_ROLES=api", "TIERQ_JOURNAL=on")
+	worker := c.start("TIERQ_ROLES=worker,recovery", "TIERQ_JOURNAL=on")
+	id = api.submit("public", body)
+	c.settled(20*time.Second, id)
+	worker.terminate(20 * time.Second)
+	mend()
+	api.retries(id)
+	between(api, id)
+	if err := c.rdb.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return c.start("TIERQ_JOURNAL=on"), id, file
+}
+
+var losses = []string{"embedded, killed", "FLUSHALL"}
+
+// A cancel that was answered holds for a requeued job too: Redis loses both before SQL has the end, and the job does
+// not run.
+func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	for _, how := range losses {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s, id, file := promisedThenLost(t, how, func(s *server, id string) {
+				if a := do(t, http.MethodDelete, s.base+"/admin/jobs/"+id, ""); a.status != http.StatusOK {
+					t.Fatalf("cancel: %d %s", a.status, a.body)
+				}
+			})
+			testkit.Eventually(t, 30*time.Second, "it has ended", func() (bool, string) {
+				_, marks := executions(t, file)
+				status := s.poll(id).Status
+				return len(marks[id]) > 0 || status == "CANCELLED", status
+			})
+			if _, marks := executions(t, file); len(marks[id]) > 0 {
+				t.Fatalf("the cancelled job ran: %v", marks[id])
+			}
+		})
+	}
+}
+
+// From the 202 of a retry on nobody is told FAILED again, also after Redis lost the job's new life.
+func TestRetryIsNotToldAsFailed(t *testing.T) {
+	t.Parallel()
+	for _, how := range losses {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s, id, file := promisedThenLost(t, how, func(*server, string) {})
+			if p := s.poll(id); p.Status == "FAILED" {
+				t.Errorf("a poll says FAILED")
+			}
+			watch := testkit.StartProcess(t, testkit.BuildTierq(t, "failpoint"), []string{"TIERQ_URL=" + s.base}, "watch", id)
+			api := sdk.New(s.base)
+			defer api.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			if _, err := api.Wait(ctx, id); errors.As(err, new(*sdk.JobFailedError)) {
+				t.Errorf("client.Wait says FAILED")
+			} else if err != nil {
+				t.Errorf("client.Wait: %v", err)
+			}
+			if code, err := watch.WaitExit(ctx); err != nil {
+				t.Errorf("tierq watch: %v", err)
+			} else if code != 0 {
+				t.Errorf("tierq watch says FAILED: exit %d", code)
+			}
+			s.await(id, "COMPLETED", 30*time.Second)
+			if _, marks := executions(t, file); len(marks[id]) != 2 {
+				t.Errorf("its second life: %v", marks[id])
+			}
+		})
+	}
+}
+
+// A process stands still between the promise of a requeue and its script. Meanwhile another one keeps the promise, and
+// the new life ends and is forgotten by Redis: when the first goes on, that life does not begin again.
+func TestFinishedLifeDoesNotRunAgain(t *testing.T) {
+	t.Parallel()
+	testkit.KnownRed(t, "a process that stood still between a requeue's promise and its script runs a finished life again",
+		func(t testing.TB) {
+			c := newCluster(t)
+			body, file, mend := twoLives(t)
+			well := c.start("TIERQ_WORKERS=2")
+			stopped := c.start("TIERQ_ROLES=api", "TIERQ_FAILPOINTS=promise.after=stop")
+			id := well.submit("public", body)
+			c.settled(20*time.Second, id)
+			mend()
+			answered := make(chan error, 1)
+			go func() {
+				patient := &http.Client{Timeout: time.Minute}
+				a, err := tryOn(patient, http.MethodPost, stopped.base+"/jobs/"+id+"/retry", "", "Idempotency-Key", "once")
+				if err == nil && a.status != http.StatusAccepted {
+					err = fmt.Errorf("%d %s", a.status, a.body)
+				}
+				answered <- err
+			}()
+			stopped.waitFor("failpoint promise.after hit", 20*time.Second)
+			// The same request again is the same promise, and is kept at once.
+			if a := do(t, http.MethodPost, well.base+"/jobs/"+id+"/retry", "", "Idempotency-Key", "once"); a.status != http.StatusAccepted {
+				t.Fatalf("retry: %d %s", a.status, a.body)
+			}
+			well.await(id, "COMPLETED", 20*time.Second)
+			testkit.Eventually(t, 20*time.Second, "Redis knows that SQL has it", func() (bool, string) {
+				n := c.rdb.ZCard(t.Context(), "{tierq:0}:outbox").Val()
+				return n == 0, fmt.Sprint(n)
+			})
+			if n := c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 1 { // as when the retention is over
+				t.Fatal("Redis did not have it")
+			}
+			if err := stopped.Thaw(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-answered; err != nil {
+				t.Fatal(err)
+			}
+			if n := c.rdb.Exists(t.Context(), "{tierq:0}:job:metadata:"+id).Val(); n != 0 {
+				_, marks := executions(t, file)
+				t.Fatalf("the finished life began again: %v", marks[id])
+			}
+		}, "the finished life began again")
+}
