@@ -23,6 +23,7 @@ type pulse struct {
 	changed func()           // called when Redis began a new life, in any partition; nil = no journal, nobody asks
 	missing func(jobs int64) // called with what Redis does not have any more then
 
+	settings *comparer
 	remember func(ctx context.Context) error // brings SQL the plans that Redis has; it logs its own errors
 
 	runs   []string
@@ -115,6 +116,7 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	workers, err := p.queue.Workers(ctx)
 	if err == nil {
 		v.workers = workers
+		p.settings.compare(workers)
 	}
 	return errors.Join(trouble, err)
 }

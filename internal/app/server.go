@@ -159,6 +159,7 @@ func (v *server) self() *job.WorkerInfo {
 	s := v.pool.Stats()
 	return &job.WorkerInfo{
 		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck, StartedAt: v.began.UTC(),
+		Settings: v.config.Alike(),
 	}
 }
 

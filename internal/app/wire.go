@@ -62,7 +62,7 @@ func (v *server) wireQueue() {
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.pulse = newPulse(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
-	v.pulse.remember = v.tiers.Remember
+	v.pulse.remember, v.pulse.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
 	if v.journal != nil {
 		v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 		v.gate.OnOpen(v.reconciler.Wake)
