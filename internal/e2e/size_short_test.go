@@ -4,6 +4,7 @@ package e2e
 
 // What a commit can afford; size_long_test.go has more.
 const (
-	embeddedKills = 15    // of the loop that kills an embedded server
-	manyJobs      = 3_000 // through three processes, and through the SDK while replies are lost
+	embeddedKills   = 15    // of the loop that kills an embedded server
+	firstStartKills = 12    // of a server's first start, on each database
+	manyJobs        = 3_000 // through three processes, and through the SDK while replies are lost
 )
