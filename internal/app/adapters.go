@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -102,22 +101,17 @@ type streams struct{ *events.Hub }
 
 func (s streams) Stream(lastID string) httpapi.Subscription { return s.Hub.Stream(lastID) }
 
-// plans are read from the book and written through the queue; this process knows a change at once, the others at their next pulse.
+// plans are read from the book and changed in both stores.
 type plans struct {
 	*job.PlanBook
-	queue *queue.Queue
-	log   *slog.Logger
+	*ledger.Tiers
 }
 
-func (p plans) StorePlan(ctx context.Context, plan job.Plan, ifVersion int64) (job.Plan, error) {
-	stored, err := p.queue.StorePlan(ctx, plan, ifVersion)
-	if err != nil {
-		return stored, err
-	}
-	if err := p.queue.LoadPlans(ctx); err != nil {
-		p.log.Warn("a changed plan is stored; this process reads it with its next pulse", "tier", plan.Tier, "err", err)
-	}
-	return stored, nil
+// rememberedPlans reads SQL's plans for a Redis that began anew. It leaves time to go on without them.
+func (v *server) rememberedPlans(ctx context.Context) ([]job.Plan, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return v.stores.archive.Plans(ctx)
 }
 
 // recovered counts a job that a watch took back, by its tier: there are few.

@@ -39,7 +39,8 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	s, sql := a.stores.archive.ReadFacts(ctx)
 	v, c := a.pulse.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
-	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), capacityCheck(v.levels.Filled, int64(c.Capacity)),
+	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), settingsCheck(c.Alike(), v.workers),
+		capacityCheck(v.levels.Filled, int64(c.Capacity)),
 		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.queue.Now()),
 		a.retentionCheck(), diskCheck(c.DataDir))
 }

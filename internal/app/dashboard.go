@@ -40,7 +40,10 @@ func (o *overview) gauges() (web.Snapshot, error) {
 		}
 	}
 	for _, w := range v.workers {
-		s.Workers = append(s.Workers, web.Worker(w))
+		s.Workers = append(s.Workers, web.Worker{
+			Name: w.Name, Host: w.Host, PID: w.PID, Version: w.Version, Slots: w.Slots, Running: w.Running, Stuck: w.Stuck,
+			StartedAt: w.StartedAt, SeenAt: w.SeenAt,
+		})
 	}
 	for _, p := range o.plans.All() {
 		level := v.levels.Tiers[p.Tier]

@@ -136,11 +136,20 @@ func (s sender) Do(ctx context.Context, r handlers.Request) (handlers.Response, 
 	return handlers.Response(answer), err
 }
 
-// files gives the artifacts in the form that the API wants them.
-type files struct{ *artifact.Store }
+// files gives the artifacts in the form that the API wants them: a job's file is its last attempt's.
+type files struct {
+	*artifact.Store
+	jobs interface {
+		Find(ctx context.Context, id job.ID) (job.Job, error)
+	}
+}
 
 func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64, err error) {
-	r, err := f.Read(ctx, id)
+	j, err := f.jobs.Find(ctx, id)
+	if err != nil && !errors.Is(err, job.ErrNotFound) { // the file may have outlived what is known of its job
+		return nil, "", "", 0, err
+	}
+	r, err := f.Read(ctx, id, j.Attempt)
 	if err != nil {
 		return nil, "", "", 0, err
 	}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,10 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 		Gate:     o.gateState(),
 		Outbox:   httpapi.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
 		Workers:  v.workers, DrainPerSecond: o.queue.Rate(), Watches: []httpapi.WatchStats{},
+	}
+	s.Workers = slices.Clone(s.Workers)
+	for i := range s.Workers {
+		s.Workers[i].Settings = nil // for other processes, not for users
 	}
 	if s.Workers == nil {
 		s.Workers = []job.WorkerInfo{}

@@ -22,10 +22,14 @@ type pulse struct {
 	heard   func(view)
 	changed func()           // called when Redis began a new life, in any partition; nil = no journal, nobody asks
 	missing func(jobs int64) // called with what Redis does not have any more then
-	runs    []string
-	anew    bool // it began a new life, and what it has left was not read yet
-	log     *slog.Logger
-	failed  bool
+
+	settings *comparer
+	remember func(ctx context.Context) error // brings SQL the plans that Redis has; it logs its own errors
+
+	runs   []string
+	anew   bool // it began a new life, and what it has left was not read yet
+	log    *slog.Logger
+	failed bool
 }
 
 // view is the whole as it was last seen. A pulse that failed leaves the view as it was, with ok false.
@@ -63,6 +67,7 @@ func (p *pulse) runOnce(ctx context.Context) time.Duration {
 		p.log.Warn("cannot read plans and levels; going on with the last known", "err", err)
 	}
 	p.failed = err != nil
+	_ = p.remember(ctx)
 	return pulseEvery
 }
 
@@ -111,6 +116,7 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 	workers, err := p.queue.Workers(ctx)
 	if err == nil {
 		v.workers = workers
+		p.settings.compare(workers)
 	}
 	return errors.Join(trouble, err)
 }

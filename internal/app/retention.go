@@ -115,7 +115,7 @@ func (l leftFiles) delete(ctx context.Context) (deleted int64, err error) {
 			}
 		}
 		for _, id := range unknown {
-			if err := artifact.Remove(l.dir, id); err != nil {
+			if err := artifact.Remove(ctx, l.dir, id); err != nil {
 				return err
 			}
 			deleted++

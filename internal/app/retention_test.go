@@ -143,7 +143,7 @@ func TestRetentionOfAServer(t *testing.T) {
 		a.age(id, 31)
 	}
 	a.age(young, 29)
-	file := func(id job.ID) string { return filepath.Join(a.dir, "artifacts", string(id[34:]), string(id)) }
+	file := func(id job.ID) string { return filepath.Join(a.dir, "artifacts", string(id[34:]), string(id)+".1") }
 	mails := filepath.Join(a.dir, "mail")
 	if err := os.MkdirAll(mails, 0o700); err != nil {
 		t.Fatal(err)

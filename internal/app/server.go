@@ -46,6 +46,7 @@ type server struct {
 	stats   *telemetry.Stats
 	tracing *telemetry.Tracing
 	ledger  *ledger.Ledger
+	tiers   *ledger.Tiers
 	writer  *archive.Writer
 	journal *archive.Journal // nil: none is kept, and there is no reconciler
 	claims  rest             // of an embedded server
@@ -158,6 +159,7 @@ func (v *server) self() *job.WorkerInfo {
 	s := v.pool.Stats()
 	return &job.WorkerInfo{
 		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck, StartedAt: v.began.UTC(),
+		Settings: v.config.Alike(),
 	}
 }
 
@@ -170,6 +172,9 @@ func (v *server) prepare(ctx context.Context) error {
 	group.Go(func() { redis = v.waitFor(ctx, "REDIS_URL", v.prepareRedis) })
 	group.Wait()
 	if err := errors.Join(sql, redis); err != nil {
+		return err
+	}
+	if err := v.waitFor(ctx, "REDIS_URL", v.preparePlans); err != nil {
 		return err
 	}
 	if v.stores.mode == "embedded" {
@@ -212,13 +217,21 @@ func (v *server) prepareSQL(ctx context.Context) error {
 func (v *server) prepareRedis(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := v.pulse.read(call); err != nil {
+	if _, err := v.queue.ReadClock(call); err != nil {
 		return err
 	}
-	if v.stores.mode == "embedded" {
-		return nil
+	if err := v.queue.CheckSetup(call); err != nil || v.stores.mode == "embedded" {
+		return err
 	}
 	return checkDurability(call, v.queue, v.log)
+}
+
+// preparePlans takes the first view of the whole. A Redis that began anew gets its plans back from SQL in this step,
+// before any job needs them: so both stores are there by now.
+func (v *server) preparePlans(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return v.pulse.read(call)
 }
 
 // wakeUp gives the embedded server what the last process left, before anybody asks for it.

@@ -39,6 +39,7 @@ func (v *server) wireQueue() {
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
 		KeepEnded: c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
+		RememberedPlans: v.rememberedPlans,
 		Observe: func(script string, partition int, took time.Duration, err error) {
 			if script != "rate" { // it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
 				v.gate.Observe(partition, err)
@@ -62,7 +63,9 @@ func (v *server) wireQueue() {
 		o.Journal, o.Restorer = journal{v.stores.archive, v.journal}, v.queue
 	}
 	v.ledger = ledger.New(o)
+	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.pulse = newPulse(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
+	v.pulse.remember, v.pulse.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
 	if v.journal != nil {
 		v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 		v.gate.OnOpen(v.reconciler.Wake)
@@ -150,7 +153,7 @@ func (v *server) wireAPI() {
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
+		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, Doors: v.doors, Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}

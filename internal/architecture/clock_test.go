@@ -54,6 +54,7 @@ var readers = map[string]string{
 	"internal/httpapi/readbatch.go":         "span: a read deadline",
 	"internal/httpapi/sse.go":               "span: write deadlines",
 	"internal/ledger/bulk.go":               "span: pace",
+	"internal/ledger/tiers.go":              "span: the rest after SQL refused the plans",
 	"internal/mail/compose.go":              "other: Date of a mail",
 	"internal/outbound/outbound.go":         "other: the timestamp that a webhook's signature covers",
 	"internal/queue/clock.go":               "span since Redis' time was read; before the first reading Now is the host's",

@@ -161,6 +161,14 @@ type changeRow struct {
 	TraceID    string    `gorm:"type:varchar(100);not null"`
 }
 
+// planRow is a tier's plan. Plan is JSON.
+type planRow struct {
+	Tier      string    `gorm:"type:varchar(31);primaryKey"`
+	Version   int64     `gorm:"type:bigint;not null"`
+	Plan      string    `gorm:"type:text;not null"`
+	ChangedAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
+}
+
 func (outcomeRow) TableName() string      { return "job_outcomes" }
 func (resultRow) TableName() string       { return "job_results" }
 func (failedRow) TableName() string       { return "failed_jobs" }
@@ -170,3 +178,4 @@ func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
 func (apiKeyRow) TableName() string       { return "api_keys" }
 func (changeRow) TableName() string       { return "changes" }
+func (planRow) TableName() string         { return "plans" }

@@ -32,7 +32,10 @@ func TestModelsFitTheSchema(t *testing.T) {
 			if err := a.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			for _, model := range []any{&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &cancelReasonRow{}, &keyRow{}, &apiKeyRow{}, &changeRow{}} {
+			for _, model := range []any{
+				&outcomeRow{}, &resultRow{}, &failedRow{}, &attemptRow{}, &acceptedRow{}, &cancelReasonRow{}, &keyRow{},
+				&apiKeyRow{}, &changeRow{}, &planRow{},
+			} {
 				want, table := declared(t, a.write, model)
 				if diff := cmp.Diff(want, migrated(t, a.write, model)); diff != "" {
 					t.Errorf("%s (-model +schema):\n%s", table, diff)

@@ -1,4 +1,5 @@
-// Package artifact keeps the files that jobs make, one per job: in a folder, or in an S3 bucket.
+// Package artifact keeps the files that jobs make, one per attempt of a job, in a folder or in an S3 bucket. An attempt
+// whose lease was lost may still be writing when its successor has written: so each has a file of its own.
 package artifact
 
 import (
@@ -6,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -36,6 +39,8 @@ type bucket interface {
 	get(ctx context.Context, key string) (io.ReadCloser, int64, error)
 	// delete removes a file; one that is not there is no error.
 	delete(ctx context.Context, key string) error
+	// list returns the keys that begin so; more says that there may be others.
+	list(ctx context.Context, prefix string) (keys []string, more bool, err error)
 	close() error
 }
 
@@ -64,10 +69,13 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// Put stores a job's file, in place of an earlier one, and returns its size in bytes. When it returns an error the earlier file, if
-// there was one, is still whole. The name loses what could mislead, see cleanName.
-func (s *Store) Put(ctx context.Context, id job.ID, name, contentType string, body []byte) (int64, error) {
-	key, err := keyOf(id)
+// Put stores the file of one attempt of a job, in place of an earlier one of that attempt, and returns its size in
+// bytes. When it returns an error the earlier file, if there was one, is still whole. The name loses what could mislead,
+// see cleanName.
+func (s *Store) Put(
+	ctx context.Context, id job.ID, attempt int, name, contentType string, body []byte,
+) (int64, error) {
+	key, err := keyOf(id, attempt)
 	if err != nil {
 		return 0, fmt.Errorf("store artifact: %w", err)
 	}
@@ -87,9 +95,18 @@ func (s *Store) Put(ctx context.Context, id job.ID, name, contentType string, bo
 	return size, nil
 }
 
-// Read opens a job's file. It returns job.ErrNoArtifact if there is none.
-func (s *Store) Read(ctx context.Context, id job.ID) (*Reader, error) {
-	key, err := keyOf(id)
+// Read opens the file of one attempt of a job, or, if that attempt has none, the job's file of a version that had one
+// file per job. It returns job.ErrNoArtifact if there is neither.
+func (s *Store) Read(ctx context.Context, id job.ID, attempt int) (*Reader, error) {
+	r, err := s.read(ctx, id, attempt)
+	if attempt > 0 && errors.Is(err, job.ErrNoArtifact) {
+		return s.read(ctx, id, 0)
+	}
+	return r, err
+}
+
+func (s *Store) read(ctx context.Context, id job.ID, attempt int) (*Reader, error) {
+	key, err := keyOf(id, attempt)
 	if err != nil {
 		return nil, fmt.Errorf("read artifact: %w", job.ErrNoArtifact)
 	}
@@ -127,16 +144,33 @@ func why(call context.Context, err error) error {
 	return err
 }
 
-// Delete removes a job's file. One that is not there is no error.
+// Delete removes the files of all attempts of a job. If there are none, that is no error.
 func (s *Store) Delete(ctx context.Context, id job.ID) error {
-	key, err := keyOf(id)
+	prefix, err := keyOf(id, 0)
 	if err != nil {
 		return fmt.Errorf("delete artifact: %w", err)
 	}
 	call, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	if err := s.bucket.delete(call, key); err != nil {
+	if err := deleteAll(call, s.bucket, prefix); err != nil {
 		return failed(ctx, "delete artifact", err)
+	}
+	return nil
+}
+
+// deleteAll removes the files whose keys begin so.
+func deleteAll(ctx context.Context, b bucket, prefix string) error {
+	for more := true; more; {
+		var keys []string
+		var err error
+		if keys, more, err = b.list(ctx, prefix); err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := b.delete(ctx, key); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -169,13 +203,29 @@ func (b *body) Close() error {
 	return b.blob.Close()
 }
 
-// keyOf is the file's place: by the id's end, which is random, so that no folder grows too large.
-func keyOf(id job.ID) (string, error) {
+// keyOf is the place of an attempt's file: by the id's end, which is random, so that no folder grows too large. The key
+// of attempt 0 is the one that all files of the job begin with, and that of a version that had one file per job.
+func keyOf(id job.ID, attempt int) (string, error) {
 	id, err := job.ParseID(string(id))
 	if err != nil {
 		return "", err
 	}
-	return string(id[34:]) + "/" + string(id), nil
+	key := string(id[34:]) + "/" + string(id)
+	if attempt > 0 {
+		key += "." + strconv.Itoa(attempt)
+	}
+	return key, nil
+}
+
+// jobOf is the job whose file has this name.
+func jobOf(name string) (id job.ID, ok bool) {
+	name, attempt, numbered := strings.Cut(name, ".")
+	id, err := job.ParseID(name)
+	if err != nil {
+		return "", false
+	}
+	n, err := strconv.Atoi(attempt)
+	return id, !numbered || err == nil && n > 0 && strconv.Itoa(n) == attempt
 }
 
 func failed(ctx context.Context, verb string, err error) error {

@@ -38,7 +38,7 @@ func TestPutRead(t *testing.T) {
 		if err := s.Delete(t.Context(), one); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrNoArtifact) {
+		if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrNoArtifact) {
 			t.Errorf("a deleted file: %v", err)
 		}
 		if err := s.Delete(t.Context(), one); err != nil {
@@ -53,10 +53,10 @@ func TestPutRead(t *testing.T) {
 func TestBadIDs(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		for _, id := range []job.ID{"", "x", "../../../../../../../../etc/passwd/0", "019de340-01fe-7a58-be69-567cd7d6b7d4/"} {
-			if _, err := s.Put(t.Context(), id, "n", "a/b", nil); !errors.Is(err, job.ErrBadID) {
+			if _, err := s.Put(t.Context(), id, 1, "n", "a/b", nil); !errors.Is(err, job.ErrBadID) {
 				t.Errorf("put %q: %v", id, err)
 			}
-			if _, err := s.Read(t.Context(), id); !errors.Is(err, job.ErrNoArtifact) {
+			if _, err := s.Read(t.Context(), id, 1); !errors.Is(err, job.ErrNoArtifact) {
 				t.Errorf("read %q: %v", id, err)
 			}
 			if err := s.Delete(t.Context(), id); !errors.Is(err, job.ErrBadID) {
@@ -68,7 +68,7 @@ func TestBadIDs(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		if _, err := s.Put(t.Context(), one, "n", "a/b", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "the most is") {
+		if _, err := s.Put(t.Context(), one, 1, "n", "a/b", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "the most is") {
 			t.Errorf("Put = %v", err)
 		}
 	})
@@ -80,7 +80,7 @@ func TestPutAllOrNothing(t *testing.T) {
 		put(t.Context(), t, s, one, "a.pdf", "application/pdf", []byte("the first"))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(job.ErrDraining)
-		_, err := s.Put(ctx, one, "b.pdf", "application/pdf", []byte("the second"))
+		_, err := s.Put(ctx, one, 1, "b.pdf", "application/pdf", []byte("the second"))
 		if !errors.Is(err, job.ErrDraining) || errors.Is(err, job.ErrUnavailable) {
 			t.Errorf("Put = %v, want the cause", err)
 		}
@@ -99,7 +99,7 @@ func TestPutIsAtomic(t *testing.T) {
 		for _, text := range texts {
 			writers.Go(func() {
 				for range 20 {
-					if _, err := s.Put(t.Context(), one, "n", "a/b", text); err != nil {
+					if _, err := s.Put(t.Context(), one, 1, "n", "a/b", text); err != nil {
 						t.Error(err)
 					}
 				}
@@ -125,9 +125,9 @@ func TestS3Outages(t *testing.T) {
 				t.Errorf("%s: %v", verb, err)
 			}
 		}
-		_, err := s.Put(t.Context(), one, "n", "a/b", []byte("text"))
+		_, err := s.Put(t.Context(), one, 1, "n", "a/b", []byte("text"))
 		check("put", err)
-		_, err = s.Read(t.Context(), one)
+		_, err = s.Read(t.Context(), one, 1)
 		check("read", err)
 		check("check", s.Check(t.Context()))
 	}
@@ -149,7 +149,7 @@ func TestDeadline(t *testing.T) {
 	s.patience = 50 * time.Millisecond
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Read(t.Context(), one)
+		_, err := s.Read(t.Context(), one, 1)
 		done <- err
 	}()
 	select {
@@ -183,7 +183,7 @@ func TestRead_PatienceIsForEachPiece(t *testing.T) {
 	s := open(t, address)
 	put(t.Context(), t, s, one, "n", "a/b", text)
 	s.patience = time.Second
-	r, err := s.Read(t.Context(), one)
+	r, err := s.Read(t.Context(), one, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRead_PatienceIsForEachPiece(t *testing.T) {
 	}
 
 	silent.Store(true)
-	r, err = s.Read(t.Context(), one)
+	r, err = s.Read(t.Context(), one, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

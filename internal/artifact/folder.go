@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"runtime"
+	"strings"
 )
 
 // directory keeps files in a folder, each in a subfolder that its key names. It opens the folder anew for each call: a
@@ -116,6 +117,28 @@ func (f directory) delete(_ context.Context, key string) error {
 	}
 	defer root.Close()
 	return ignoreAbsent(root.Remove(key))
+}
+
+// list reads one of the subfolders. Its many files of other jobs are passed over by their names.
+func (f directory) list(_ context.Context, prefix string) (keys []string, more bool, err error) {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer root.Close()
+	below, begin := path.Split(prefix)
+	folder, err := root.Open(path.Clean(below))
+	if err != nil {
+		return nil, false, ignoreAbsent(err)
+	}
+	defer folder.Close()
+	names, err := folder.Readdirnames(-1)
+	for _, name := range names {
+		if strings.HasPrefix(name, begin) {
+			keys = append(keys, below+name)
+		}
+	}
+	return keys, false, err
 }
 
 func (directory) close() error { return nil }

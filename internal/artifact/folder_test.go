@@ -41,7 +41,7 @@ func TestFolderModes(t *testing.T) {
 // A file that is not as it was written is an error, never another file's text or half of its own.
 func TestDamagedFiles(t *testing.T) {
 	s, dir := folder(t)
-	file := filepath.Join(dir, string(one[34:]), string(one))
+	file := filepath.Join(dir, string(one[34:]), string(one)+".1")
 	for name, text := range map[string]string{
 		"empty": "", "cut in its first line": `{"name":"a.p`,
 		"cut":               `{"name":"a","contentType":"a/b","size":4}` + "\ntex",
@@ -53,7 +53,7 @@ func TestDamagedFiles(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+			if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrUnavailable) {
 				t.Errorf("Read = %v", err)
 			}
 		})
@@ -68,19 +68,19 @@ func TestFolderGone(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file in its place
 		t.Fatal(err)
 	}
-	if _, err := s.Put(t.Context(), one, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := s.Put(t.Context(), one, 1, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Put = %v", err)
 	}
-	if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Read = %v", err)
 	}
 }
 
-// Files are where earlier versions kept them, and nothing else is there.
+// Files are where earlier versions kept them, with the attempt at the name's end, and nothing else is there.
 func TestFolderLayout(t *testing.T) {
 	s, dir := folder(t)
 	put(t.Context(), t, s, one, "a.csv", "text/csv", []byte("a;b"))
-	text, err := os.ReadFile(filepath.Join(dir, "d4", string(one)))
+	text, err := os.ReadFile(filepath.Join(dir, "d4", string(one)+".1"))
 	if err != nil || string(text) != `{"name":"a.csv","contentType":"text/csv","size":3}`+"\na;b" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -96,10 +96,10 @@ func TestFolderHasNoWayOut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(outside, string(one)), []byte(`{"name":"a","contentType":"a/b","size":4}`+"\ntext"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Put(t.Context(), other, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := s.Put(t.Context(), other, 1, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Put = %v", err)
 	}
-	if r, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+	if r, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Read = %v, %v", r, err)
 	}
 	if err := s.Delete(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
@@ -118,13 +118,13 @@ func TestFolderHasNoWayOut(t *testing.T) {
 // A put that fails leaves neither a new file nor a part of one.
 func TestFolderPutFails(t *testing.T) {
 	s, dir := folder(t)
-	if err := os.MkdirAll(filepath.Join(dir, "d4", string(one)), 0o700); err != nil { // a rename over a folder fails
+	if err := os.MkdirAll(filepath.Join(dir, "d4", string(one)+".1"), 0o700); err != nil { // a rename over a folder fails
 		t.Fatal(err)
 	}
-	if _, err := s.Put(t.Context(), one, "a", "a/b", []byte("text")); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := s.Put(t.Context(), one, 1, "a", "a/b", []byte("text")); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Put = %v", err)
 	}
-	if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) {
+	if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("Read of a folder = %v", err)
 	}
 	if names, err := os.ReadDir(filepath.Join(dir, "d4")); err != nil || len(names) != 1 {
@@ -138,7 +138,7 @@ func TestFolderAwayAndBack(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Read(t.Context(), one); !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrNoArtifact) {
+	if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrNoArtifact) {
 		t.Errorf("Read = %v", err)
 	}
 	if err := s.Check(t.Context()); !errors.Is(err, job.ErrUnavailable) {

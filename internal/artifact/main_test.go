@@ -101,7 +101,7 @@ func each(t *testing.T, test func(t *testing.T, s *Store)) {
 
 func put(ctx context.Context, t *testing.T, s *Store, id job.ID, name, contentType string, text []byte) {
 	t.Helper()
-	size, err := s.Put(ctx, id, name, contentType, text)
+	size, err := s.Put(ctx, id, 1, name, contentType, text)
 	if err != nil || size != int64(len(text)) {
 		t.Fatalf("Put = %d, %v, want %d bytes", size, err, len(text))
 	}
@@ -109,7 +109,7 @@ func put(ctx context.Context, t *testing.T, s *Store, id job.ID, name, contentTy
 
 func read(t *testing.T, s *Store, id job.ID) (*Reader, []byte) {
 	t.Helper()
-	r, err := s.Read(t.Context(), id)
+	r, err := s.Read(t.Context(), id, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +53,8 @@ func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids [
 			if err := removeLeftover(part, e); err != nil {
 				return err
 			}
-			id, err := job.ParseID(e.Name())
-			if err != nil || !e.Type().IsRegular() || string(id[34:]) != filepath.Base(part) {
+			id, ours := jobOf(e.Name())
+			if !ours || !e.Type().IsRegular() || string(id[34:]) != filepath.Base(part) {
 				continue
 			}
 			info, err := e.Info()
@@ -64,6 +65,8 @@ func eachOldOf(ctx context.Context, part string, before time.Time, do func(ids [
 				old = append(old, id)
 			}
 		}
+		slices.Sort(old)
+		old = slices.Compact(old) // a job may have files of several attempts
 		if len(old) > 0 {
 			if err := do(old); err != nil {
 				return err
@@ -90,11 +93,12 @@ func removeLeftover(part string, e fs.DirEntry) error {
 	return ignoreAbsent(err)
 }
 
-// Remove deletes a job's file from a folder that EachOld walks. One that is not there is no error.
-func Remove(dir string, id job.ID) error {
-	key, err := keyOf(id)
+// Remove deletes the files of all attempts of a job from a folder that EachOld walks. If there are none, that is no
+// error.
+func Remove(ctx context.Context, dir string, id job.ID) error {
+	prefix, err := keyOf(id, 0)
 	if err == nil {
-		err = os.Remove(filepath.Join(dir, filepath.FromSlash(key)))
+		err = deleteAll(ctx, directory{dir: dir}, prefix)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove artifact: %w", err)

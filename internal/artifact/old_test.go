@@ -26,7 +26,7 @@ func TestOldFilesOfAFolder(t *testing.T) {
 	defer s.Close()
 	made := func(n int) job.ID { return job.ID(fmt.Sprintf("019a0000-0000-7000-8000-%010x%02x", n, n%3)) }
 	for n := range 310 {
-		if _, err := s.Put(t.Context(), made(n), "a.txt", "text/plain", []byte("a")); err != nil {
+		if _, err := s.Put(t.Context(), made(n), 1, "a.txt", "text/plain", []byte("a")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,7 +39,7 @@ func TestOldFilesOfAFolder(t *testing.T) {
 	}
 	at := time.Now().Add(-100 * 24 * time.Hour)
 	for n := range 309 {
-		key, err := keyOf(made(n))
+		key, err := keyOf(made(n), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,14 +67,14 @@ func TestOldFilesOfAFolder(t *testing.T) {
 		t.Errorf("%d old files, at most %d at once", len(old), most)
 	}
 	for range 2 {
-		if err := Remove(dir, made(1)); err != nil {
+		if err := Remove(t.Context(), dir, made(1)); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Read(t.Context(), made(1)); err == nil {
+	if _, err := s.Read(t.Context(), made(1), 1); err == nil {
 		t.Error("what was removed is read")
 	}
-	if r, err := s.Read(t.Context(), made(2)); err != nil {
+	if r, err := s.Read(t.Context(), made(2), 1); err != nil {
 		t.Error(err)
 	} else {
 		_ = r.Close()

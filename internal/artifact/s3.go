@@ -17,12 +17,13 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // s3 keeps files in a bucket of S3, or of what speaks like it, with four signed requests and no more: PUT, GET and
-// DELETE of an object, and one list that says whether the bucket is there.
+// DELETE of an object, and the list of those that begin alike, which also says whether the bucket is there.
 type s3 struct {
 	base     *url.URL // of the bucket, without a slash at its end
 	region   string
@@ -70,15 +71,47 @@ func (r *refusal) passes() bool {
 }
 
 func (s *s3) check(ctx context.Context) error {
-	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}}
-	if s.prefix != "" {
-		query.Set("prefix", s.prefix)
-	}
-	answer, err := s.do(ctx, http.MethodGet, "", query, nil, nil)
+	answer, err := s.find(ctx, s.prefix, 1)
 	if err != nil {
 		return err
 	}
 	return drain(answer)
+}
+
+// listed is how many keys one answer names at most, so that it stays well below maxAnswer.
+const listed = 50
+
+func (s *s3) list(ctx context.Context, prefix string) (keys []string, more bool, err error) {
+	answer, err := s.find(ctx, s.prefix+prefix, listed)
+	if err != nil {
+		return nil, false, err
+	}
+	defer answer.Body.Close()
+	var said struct {
+		XMLName     xml.Name `xml:"ListBucketResult"`
+		IsTruncated bool
+		Contents    []struct{ Key string }
+	}
+	if err := xml.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&said); err != nil {
+		return nil, false, fmt.Errorf("read the list: %w", err)
+	}
+	for _, c := range said.Contents {
+		key, ours := strings.CutPrefix(c.Key, s.prefix)
+		if !ours || !strings.HasPrefix(key, prefix) {
+			return nil, false, fmt.Errorf("read the list: it has %q, which does not begin as was asked", c.Key)
+		}
+		keys = append(keys, key)
+	}
+	return keys, said.IsTruncated && len(keys) > 0, nil
+}
+
+// find asks for the first objects whose keys begin so.
+func (s *s3) find(ctx context.Context, prefix string, most int) (*http.Response, error) {
+	query := url.Values{"list-type": {"2"}, "max-keys": {strconv.Itoa(most)}}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	return s.do(ctx, http.MethodGet, "", query, nil, nil)
 }
 
 func (s *s3) put(ctx context.Context, key string, head, body []byte) error {

@@ -108,7 +108,7 @@ func TestS3Tries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n := answers(t, c.answers...)
-			_, err := s.Put(t.Context(), one, "n", "a/b", []byte("text"))
+			_, err := s.Put(t.Context(), one, 1, "n", "a/b", []byte("text"))
 			if (err == nil) != (c.want == "") ||
 				err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, job.ErrUnavailable)) ||
 				*n != c.tries {
@@ -122,13 +122,13 @@ func TestS3Tries(t *testing.T) {
 func TestS3AbsentIsSaid(t *testing.T) {
 	for code, want := range map[string]error{"NoSuchKey": job.ErrNoArtifact, "NoSuchBucket": job.ErrUnavailable, "": job.ErrUnavailable} {
 		s, _ := answers(t, answer(404, code))
-		if _, err := s.Read(t.Context(), one); !errors.Is(err, want) {
+		if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, want) {
 			t.Errorf("%q: %v", code, err)
 		}
 	}
 }
 
-// Files are where earlier versions kept them.
+// Files are where earlier versions kept them, with the attempt at the key's end.
 func TestS3Layout(t *testing.T) {
 	credentials(t, keys{id: "key", secret: "secret"})
 	var got []string
@@ -152,7 +152,7 @@ func TestS3Layout(t *testing.T) {
 	text := `{"name":"a.csv","contentType":"text/csv","size":3}` + "\na;b"
 	sum := md5.Sum([]byte(text))
 	want := []string{
-		"PUT", "/files/made/d4/" + string(one), text, "application/octet-stream", "aws:kms", "k1",
+		"PUT", "/files/made/d4/" + string(one) + ".1", text, "application/octet-stream", "aws:kms", "k1",
 		base64.StdEncoding.EncodeToString(sum[:]),
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

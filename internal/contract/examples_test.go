@@ -97,7 +97,9 @@ func (nothing) Do(context.Context, handlers.Request) (handlers.Response, error) 
 func (nothing) Send(context.Context, handlers.Message) (handlers.Delivery, error) {
 	return handlers.Delivery{}, io.EOF
 }
-func (nothing) Put(context.Context, job.ID, string, string, []byte) (int64, error) { return 0, io.EOF }
+func (nothing) Put(context.Context, job.ID, int, string, string, []byte) (int64, error) {
+	return 0, io.EOF
+}
 func (nothing) Tally(context.Context, *string, time.Time, time.Time) ([]job.Tally, error) {
 	return nil, io.EOF
 }

@@ -185,12 +185,13 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 		"wrong MySQL password":     {"MYSQL_DSN=" + strings.Split(user, ":")[0] + ":wrong@" + rest, "MYSQL_DSN"},
 		"no such database":         {"MYSQL_DSN=" + c.dsn + "_nowhere", "MYSQL_DSN"},
 		"another set-up F59":       {"TIERQ_CAPACITY=77", "TIERQ_CAPACITY"},
+		"another journal F59":      {"TIERQ_JOURNAL=on", "TIERQ_JOURNAL is on here and off in Redis"},
 		"a policy that evicts F23": {"REDIS_URL=" + evicting.URL(), "set maxmemory-policy noeviction"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := *c
 			c.t = t
-			if name == "another set-up F59" {
+			if strings.HasSuffix(name, "F59") {
 				c.start()
 			}
 			c.refused(tc.env, tc.says)

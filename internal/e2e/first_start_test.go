@@ -15,9 +15,6 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// firstStartKills is how many first starts are killed, at moments spread over what a whole one takes.
-const firstStartKills = 24
-
 // A first start is killed after it has made the table of versions and before the table's first row. The next start goes
 // on and serves.
 func TestFirstStartKilledAtTheVersions(t *testing.T) {
@@ -41,7 +38,9 @@ func TestFirstStartKilledAtTheVersions(t *testing.T) {
 	}
 }
 
-// A first start is killed at any moment, again and again, each time on a fresh database. Every next start serves.
+// A first start is killed at a random moment, again and again, each time on a fresh database. Every next start serves a
+// job. Half of the moments are spread over what a whole first start takes. The others fall into the migrations: behind
+// the latest moment that left no table, and before the earliest that left all of them.
 func TestFirstStartKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, killed := range firstStarts(t) {
@@ -54,16 +53,32 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
+			all, none := f.left(), "no table of versions"
 			left := map[string]int{}
+			first, last := time.Duration(0), whole
 			for n := range firstStartKills {
 				f := killed(t)
 				p := testkit.StartProcess(t, f.bin, f.env, "serve")
-				<-time.After(time.Duration((float64(n) + rand.Float64()) / firstStartKills * float64(whole)))
+				const spread = firstStartKills / 2
+				moment := first + time.Duration(rand.Float64()*float64(last-first))
+				if n < spread {
+					moment = time.Duration((float64(n) + rand.Float64()) / spread * float64(whole))
+				}
+				<-time.After(moment)
 				if err := p.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				left[f.left()]++
+				state := f.left()
+				left[state]++
+				switch {
+				case state == none && moment < last:
+					first = max(first, moment)
+				case state == all && moment > first:
+					last = min(last, moment)
+				}
+				t.Logf("killed after %s, it left %s", moment, state) // what a failure below is about
 				s := startServer(t, f.bin, f.env...)
+				s.await(s.submit("paid", "{}"), "COMPLETED", 20*time.Second)
 				if err := s.Kill(); err != nil {
 					t.Fatal(err)
 				}

@@ -3,6 +3,7 @@
 package e2e
 
 const (
-	embeddedKills = 50
-	manyJobs      = 10_000
+	embeddedKills   = 50
+	firstStartKills = 100
+	manyJobs        = 10_000
 )

@@ -11,9 +11,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Artifacts keeps the file a job made, in place of an earlier one of the same job, whole or not at all, and returns its size in bytes.
+// Artifacts keeps the file that an attempt of a job made, in place of an earlier one of that attempt, whole or not at
+// all, and returns its size in bytes.
 type Artifacts interface {
-	Put(ctx context.Context, id job.ID, name, contentType string, body []byte) (int64, error)
+	Put(ctx context.Context, id job.ID, attempt int, name, contentType string, body []byte) (int64, error)
 }
 
 // Document is the payload of a GENERATE_PDF job. Its table comes after the paragraphs.
@@ -62,17 +63,17 @@ func generate(ctx context.Context, a Artifacts, d Document) (Made, error) {
 	if err != nil {
 		return Made{}, err
 	}
-	return keep(ctx, a, run.ID, fileName(d.Title)+".pdf", pdfType, body)
+	return keep(ctx, a, run, fileName(d.Title)+".pdf", pdfType, body)
 }
 
 var errNoRun = errors.New("no job runs in this context")
 
-func keep(ctx context.Context, a Artifacts, id job.ID, name, contentType string, body []byte) (Made, error) {
-	size, err := a.Put(ctx, id, name, contentType, body)
+func keep(ctx context.Context, a Artifacts, run job.Run, name, contentType string, body []byte) (Made, error) {
+	size, err := a.Put(ctx, run.ID, run.Attempt, name, contentType, body)
 	if err != nil {
 		return Made{}, fmt.Errorf("keep %s: %w", name, err)
 	}
-	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: "/jobs/" + string(id) + "/artifact"}}, nil
+	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: "/jobs/" + string(run.ID) + "/artifact"}}, nil
 }
 
 // fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80 bytes.

@@ -21,22 +21,25 @@ const docID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // minted 2026-05-0
 // shelf keeps the last file that was put there.
 type shelf struct {
 	id                job.ID
+	attempt           int
 	name, contentType string
 	body              []byte
 	err               error
 }
 
-func (s *shelf) Put(_ context.Context, id job.ID, name, contentType string, body []byte) (int64, error) {
+func (s *shelf) Put(
+	_ context.Context, id job.ID, attempt int, name, contentType string, body []byte,
+) (int64, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	s.id, s.name, s.contentType, s.body = id, name, contentType, body
+	s.id, s.attempt, s.name, s.contentType, s.body = id, attempt, name, contentType, body
 	return int64(len(body)), nil
 }
 
 // make runs a job of a type that makes files.
 func (s *shelf) make(ctx context.Context, typ string, payload []byte, t Tallies) (Made, error) {
-	return s.makeAs(ctx, job.Run{ID: docID}, typ, payload, t)
+	return s.makeAs(ctx, job.Run{ID: docID, Attempt: 3}, typ, payload, t)
 }
 
 func (s *shelf) makeAs(ctx context.Context, run job.Run, typ string, payload []byte, t Tallies) (Made, error) {
@@ -116,7 +119,8 @@ func TestGeneratePDF(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Artifact{Name: "Überweisung-7-Łódź.pdf", ContentType: "application/pdf", Bytes: int64(len(s.body)), URL: "/jobs/" + string(docID) + "/artifact"}
-	if made.Artifact != want || s.id != docID || s.name != want.Name || s.contentType != want.ContentType {
+	if made.Artifact != want || s.id != docID || s.attempt != 3 || s.name != want.Name ||
+		s.contentType != want.ContentType {
 		t.Errorf("result %+v, stored %s %q %q, want %+v", made, s.id, s.name, s.contentType, want)
 	}
 	r, pages := opened(t, s.body)

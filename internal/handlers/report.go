@@ -102,13 +102,13 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 		if err != nil {
 			return Made{}, fmt.Errorf("write the CSV: %w", err)
 		}
-		return keep(ctx, a, run.ID, name+".csv", "text/csv; charset=utf-8", body)
+		return keep(ctx, a, run, name+".csv", "text/csv; charset=utf-8", body)
 	}
 	body, err := render(ctx, reportDocument(tallies, jobsOf(run), from, to), born(run.ID))
 	if err != nil {
 		return Made{}, err
 	}
-	return keep(ctx, a, run.ID, name+".pdf", pdfType, body)
+	return keep(ctx, a, run, name+".pdf", pdfType, body)
 }
 
 // ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor everybody's jobs: it counts

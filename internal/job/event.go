@@ -23,4 +23,7 @@ type WorkerInfo struct {
 	Stuck     int       `json:"stuck"`
 	StartedAt time.Time `json:"startedAt"`
 	SeenAt    time.Time `json:"seenAt"` // Redis' clock
+
+	// Settings are those of its settings that should be alike on all processes, as config.Alike gives them.
+	Settings map[string]string `json:"settings,omitempty"`
 }

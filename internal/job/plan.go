@@ -20,7 +20,7 @@ const (
 	Public Tier = "PUBLIC"
 )
 
-// Plan is what a tier promises. Plans live in Redis; every process reads them once a second.
+// Plan is what a tier promises. Every process reads the plans from Redis once a second; SQL remembers them.
 type Plan struct {
 	Tier              Tier
 	Priority          int // 1 is served first; at most 899, so that a score stays exact in a double

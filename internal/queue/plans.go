@@ -13,18 +13,21 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// LoadPlans reads the plans from Redis into the book. Plans that Redis never had are stored there first, the seed's, and so are those that
-// this process served and Redis has lost, their names perhaps too: a tier does not vanish under its jobs. A plan that cannot be served is
-// an error and leaves the book as it was.
+// LoadPlans reads the plans from Redis into the book. Plans that Redis lost, or has in an older version than it had,
+// are stored there first: as this process served them, as SQL remembers them, or, where Redis has no plans and nobody
+// remembers any, the seed's. Their names may be lost too: a tier does not vanish under its jobs. A plan that cannot be
+// served is an error and leaves the book as it was.
 func (q *Queue) LoadPlans(ctx context.Context) error {
 	for range 3 { // Redis may lose everything between any two steps, and another process may store its own first
 		plans, missing, err := q.readPlans(ctx)
 		if err != nil {
 			return err
 		}
-		served := len(q.plans.All()) > 0
-		lost := q.lost(plans)
-		if len(lost) == 0 || !missing && !served {
+		lost, err := q.lost(ctx, plans, missing)
+		if err != nil {
+			return fmt.Errorf("plans: %w", err)
+		}
+		if len(lost) == 0 {
 			q.plans.Set(plans)
 			return nil
 		}
@@ -34,6 +37,10 @@ func (q *Queue) LoadPlans(ctx context.Context) error {
 	}
 	return fmt.Errorf("plans: %w: they vanish as soon as they are stored", job.ErrUnavailable)
 }
+
+// DoubtPlans makes the next LoadPlans compare Redis' plans with SQL's: Redis may have lost a change that this process
+// has not seen.
+func (q *Queue) DoubtPlans() { q.planDoubt.Store(true) }
 
 // readPlans says missing if there are no plans at all or one that is named is not there.
 func (q *Queue) readPlans(ctx context.Context) (plans []job.Plan, missing bool, err error) {
@@ -59,15 +66,42 @@ func (q *Queue) readPlans(ctx context.Context) (plans []job.Plan, missing bool, 
 	return plans, missing || names == "", nil
 }
 
-// lost are the plans to store again: those this process knows, or else the seed's, that Redis did not answer.
-func (q *Queue) lost(found []job.Plan) []job.Plan {
+// lost are the plans to store again: those that this process or SQL knows, and that Redis did not answer, or only in an
+// older version.
+func (q *Queue) lost(ctx context.Context, found []job.Plan, missing bool) ([]job.Plan, error) {
 	known := q.plans.All()
-	if len(known) == 0 {
-		known = job.DefaultPlans()
+	first := len(known) == 0
+	if q.opts.RememberedPlans != nil && (first || len(behind(found, known)) > 0 || q.planDoubt.Load()) {
+		q.planDoubt.Store(false)
+		remembered, err := q.opts.RememberedPlans(ctx)
+		switch {
+		case err == nil:
+			known = newest(known, remembered)
+		case first: // the seed's plans must not take the place of those that SQL has
+			return nil, err
+		default: // what this process knows must do until SQL answers
+			q.planDoubt.Store(true)
+		}
 	}
-	return slices.DeleteFunc(known, func(p job.Plan) bool {
-		return slices.ContainsFunc(found, func(f job.Plan) bool { return f.Tier == p.Tier })
+	if first && missing {
+		known = newest(known, job.DefaultPlans())
+	}
+	return behind(found, known), nil
+}
+
+// behind are those of the known plans that are not among the found ones, or only in an older version.
+func behind(found, known []job.Plan) []job.Plan {
+	return slices.DeleteFunc(slices.Clone(known), func(p job.Plan) bool {
+		return slices.ContainsFunc(found, func(f job.Plan) bool { return f.Tier == p.Tier && f.Version >= p.Version })
 	})
+}
+
+// newest takes each tier's newest plan from two lists; of two that are as new, the first list's.
+func newest(plans, others []job.Plan) []job.Plan {
+	all := behind(plans, others)
+	return append(all, slices.DeleteFunc(slices.Clone(plans), func(p job.Plan) bool {
+		return slices.ContainsFunc(all, func(o job.Plan) bool { return o.Tier == p.Tier })
+	})...)
 }
 
 // AnyVersion lets StorePlan replace whatever is there; a version of 0 wants that no plan is there.
@@ -114,9 +148,13 @@ func (q *Queue) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan
 	}
 }
 
-// restorePlans writes plans and their names in one step, again from the start if another process wrote in between: no name gets lost. A plan
-// that is there stays.
+// restorePlans writes plans and their names in one step, again from the start if another process wrote in between: no
+// name gets lost. A plan that Redis has in this version, or in a later one, stays.
 func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
+	watched := []string{configKey}
+	for _, p := range plans {
+		watched = append(watched, planKey(p.Tier))
+	}
 	for {
 		err := q.redis.Main.Watch(ctx, func(tx *redis.Tx) error {
 			names, err := tx.HGet(ctx, configKey, "tiers").Result()
@@ -125,11 +163,11 @@ func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 			}
 			tiers, write := strings.Fields(names), []job.Plan{}
 			for _, p := range plans {
-				there, err := tx.Exists(ctx, planKey(p.Tier)).Result()
-				if err != nil {
+				there, err := tx.HGet(ctx, planKey(p.Tier), "version").Int64()
+				if err != nil && !errors.Is(err, redis.Nil) {
 					return fmt.Errorf("look for %s: %w", p.Tier, err)
 				}
-				if there == 0 {
+				if err != nil || there < p.Version {
 					write = append(write, p)
 				}
 				if !slices.Contains(tiers, string(p.Tier)) {
@@ -144,7 +182,7 @@ func (q *Queue) restorePlans(ctx context.Context, plans []job.Plan) error {
 				return nil
 			})
 			return err
-		}, configKey)
+		}, watched...)
 		switch {
 		case err == nil:
 			return nil

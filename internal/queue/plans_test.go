@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -139,6 +140,79 @@ func TestPlansStoredAtOnce(t *testing.T) {
 		if p, ok := e.Plans.Plan(job.Paid); ok {
 			same(t, "an operator's plan", p.MaxRetries, 9)
 		}
+	})
+}
+
+// A process that starts after Redis lost its plans gives Redis those that SQL remembers, and the seed's only where SQL
+// remembers none. While SQL does not answer it stores nothing.
+func TestPlansRemembered(t *testing.T) {
+	t.Attr("proves", "F52")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		var remembered []job.Plan
+		var away error
+		asked := 0
+		process := func() (*queue.Queue, *job.PlanBook) {
+			o, book := e.Options, &job.PlanBook{}
+			o.RememberedPlans = func(context.Context) ([]job.Plan, error) {
+				asked++
+				return remembered, away
+			}
+			return queue.New(e.Clients, book, o), book
+		}
+		load := func(q *queue.Queue) {
+			t.Helper()
+			if err := q.LoadPlans(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		version := func(tier string) string { return e.Redis.HGet(t.Context(), planKeys+tier, "version").Val() }
+		paid := job.DefaultPlans()[0]
+		paid.MaxRetries, paid.Version = 9, 3
+		gold := paid
+		gold.Tier, gold.Priority = "GOLD", 4
+		e.Flush(t)
+		remembered, away = []job.Plan{paid, gold}, job.ErrUnavailable
+		q, book := process()
+		if err := q.LoadPlans(t.Context()); !errors.Is(err, job.ErrUnavailable) || len(book.All()) > 0 || version("PAID") != "" {
+			t.Errorf("SQL is away: %v, the book has %v, Redis has version %q", err, book.All(), version("PAID"))
+		}
+		away = nil
+		load(q)
+		want := append(job.DefaultPlans()[1:], paid, gold)
+		book2 := &job.PlanBook{}
+		book2.Set(want)
+		if got := book.All(); !reflect.DeepEqual(got, book2.All()) {
+			t.Errorf("served %+v, want %+v", got, want)
+		}
+		before := asked
+		load(q)
+		same(t, "questions while nothing is amiss", asked, before)
+
+		// Another process, of an older version say, stored the seed's first: the later version is right.
+		e.Flush(t)
+		load(queue.New(e.Clients, &job.PlanBook{}, e.Options))
+		same(t, "the seed's version", version("PAID"), "1")
+		load(q)
+		same(t, "the later version", version("PAID"), "3")
+
+		// Redis went back to before a change that this process never served.
+		remembered[0].Version = 4
+		load(q)
+		same(t, "without a doubt", version("PAID"), "3")
+		q.DoubtPlans()
+		away = job.ErrUnavailable
+		load(q)
+		same(t, "while SQL is away", version("PAID"), "3")
+		away = nil
+		load(q)
+		same(t, "in doubt", version("PAID"), "4")
+
+		// SQL is behind: what Redis has stays.
+		e.Redis.HSet(t.Context(), planKeys+"PAID", "version", 6)
+		fresh, _ := process()
+		load(fresh)
+		same(t, "a version that SQL has not", version("PAID"), "6")
 	})
 }
 

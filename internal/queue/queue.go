@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit and HeartbeatInterval are the cluster's:
-// CheckSetup refuses to start a process whose values differ.
+// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit, HeartbeatInterval and Journal are
+// the cluster's: CheckSetup refuses to start a process whose values differ.
 type Options struct {
 	Nonce             string // this process' name in tokens: no spaces, no colon at its end
 	Partitions        int
@@ -30,6 +30,9 @@ type Options struct {
 	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
 	Log     *slog.Logger // hears of what cannot be read; may be nil
+
+	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
+	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
 }
 
 // Queue is safe for concurrent use.
@@ -42,6 +45,8 @@ type Queue struct {
 	pace    pace
 	runs    []atomic.Pointer[life] // RunIDs, as last read
 	sealing atomic.Pointer[seal]
+
+	planDoubt atomic.Bool // LoadPlans asks SQL too
 
 	settling time.Duration // of a life
 

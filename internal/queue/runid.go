@@ -83,6 +83,9 @@ func (q *Queue) noteRun(partition int, id string) {
 	if id == "" || l != nil && l.id == id {
 		return
 	}
+	if l != nil {
+		q.DoubtPlans() // they may be on the server that began anew
+	}
 	q.runs[partition].Store(&life{id: id, before: q.KnownRun(partition), since: time.Now()})
 }
 

@@ -27,6 +27,7 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		{"capacity", "TIERQ_CAPACITY", strconv.Itoa(q.opts.Capacity)},
 		{"scheduledLimit", "TIERQ_SCHEDULED_LIMIT", strconv.Itoa(q.opts.ScheduledLimit)},
 		{"heartbeatMs", "TIERQ_HEARTBEAT_INTERVAL", ms(q.opts.HeartbeatInterval)},
+		{"journal", "TIERQ_JOURNAL", map[bool]string{true: "on", false: "off"}[q.opts.Journal]},
 	}
 	var stored *redis.MapStringStringCmd
 	// In one step: of two processes that start at once, one stores all of its values and the other none.

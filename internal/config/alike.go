@@ -1,0 +1,36 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+)
+
+// alike are the settings that should be the same on all processes of a cluster: each acts by its own, on what all of
+// them share. (Those without which the processes would break each other's data are compared in Redis, see
+// queue.CheckSetup.)
+var alike = []string{
+	"TIERQ_RETENTION", "TIERQ_FAILED_RETENTION", "TIERQ_KEEP_ENDED", "TIERQ_SQL_RETENTION", "TIERQ_IDEMPOTENCY_TTL",
+	"TIERQ_BLOB_URL", "TIERQ_WEBHOOK_SECRET",
+}
+
+// Alike is the values of the settings that should be the same on all processes, by name, for others to compare with
+// theirs. It shows no password; of a secret it has a fingerprint.
+func (c Config) Alike() map[string]string {
+	values := make(map[string]string, len(alike))
+	for _, s := range table {
+		if !slices.Contains(alike, s.Name) {
+			continue
+		}
+		value := c.shown(s)
+		if value == hidden {
+			sum := sha256.Sum256([]byte(s.Name + "=" + c.WebhookSecret))
+			value = "set, fingerprint " + hex.EncodeToString(sum[:4])
+		}
+		if value == "" {
+			value = "unset"
+		}
+		values[s.Name] = value
+	}
+	return values
+}

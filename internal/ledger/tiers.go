@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// LivePlans are the plans in Redis. Every process serves those, and reads them into its book once a second.
+type LivePlans interface {
+	// LoadPlans reads the plans into the book. Before that it gives back to Redis the plans that Redis lost.
+	LoadPlans(ctx context.Context) error
+	// DoubtPlans makes the next LoadPlans look into SQL, too.
+	DoubtPlans()
+	// StorePlan stores a plan with the version after seen, and returns it so. It returns job.ErrChanged if Redis has
+	// another version than seen.
+	StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error)
+}
+
+// PlanTable is the plans in SQL, which outlive Redis.
+type PlanTable interface {
+	// Plans reads all plans.
+	Plans(ctx context.Context) ([]job.Plan, error)
+	// ReplacePlan stores a plan in place of an older version if then, called before the commit, returns nil.
+	ReplacePlan(ctx context.Context, p job.Plan, then func(ctx context.Context) error) error
+	// KeepPlans stores plans as Redis has them, but for those of which SQL has a later version.
+	KeepPlans(ctx context.Context, plans []job.Plan) error
+}
+
+// PlanBook is the plans as this process last read them from Redis.
+type PlanBook interface {
+	Plan(t job.Tier) (job.Plan, bool)
+	All() []job.Plan
+}
+
+// Tiers changes the tiers' plans in both stores. Redis decides which plan is served, SQL remembers it: of two versions
+// of a plan the later one is right, and of two texts of one version Redis' is. It is safe for concurrent use.
+type Tiers struct {
+	redis LivePlans
+	sql   PlanTable
+	book  PlanBook
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	inSQL  map[job.Tier]job.Plan // as last read or written; nil = not read yet
+	next   time.Time             // SQL is not asked again before
+	failed bool
+}
+
+// NewTiers makes the one that changes plans. book is the one that redis loads the plans into.
+func NewTiers(redis LivePlans, sql PlanTable, book PlanBook, log *slog.Logger) *Tiers {
+	return &Tiers{redis: redis, sql: sql, book: book, log: log}
+}
+
+// AnyVersion lets StorePlan replace whatever version is there.
+const AnyVersion = -1
+
+const (
+	planTries    = 10               // of a change that meets other changes
+	rememberRest = 10 * time.Second // after SQL failed to keep plans
+)
+
+// StorePlan stores a plan in both stores, or in none, and returns it with its new version. seen is the version that it
+// must replace: 0 = there must be none, AnyVersion = any. It returns job.ErrChanged if there is another version, and
+// job.ErrUnavailable if a store does not answer: then nothing was stored. After job.ErrAmbiguous the plan may have been
+// stored, in Redis alone perhaps, from where SQL gets it a moment later.
+func (t *Tiers) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error) {
+	for range planTries {
+		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) { return nil, t.redis.LoadPlans(ctx) })
+		if err != nil {
+			return p, unread(err)
+		}
+		is, _ := t.book.Plan(p.Tier)
+		if seen != AnyVersion && seen != is.Version {
+			return p, fmt.Errorf("%w: plan %s has version %d", job.ErrChanged, p.Tier, is.Version)
+		}
+		p.Version = is.Version + 1
+		_, err = within(ctx, actPatience, func(ctx context.Context) (any, error) {
+			return nil, t.sql.ReplacePlan(ctx, p, func(ctx context.Context) error {
+				_, err := t.redis.StorePlan(ctx, p, is.Version)
+				return err
+			})
+		})
+		if err == nil {
+			t.stored(ctx, p)
+			return p, nil
+		}
+		if !errors.Is(err, job.ErrChanged) || seen != AnyVersion {
+			return p, err
+		}
+		t.redis.DoubtPlans() // SQL may have a change that Redis lost
+	}
+	return p, fmt.Errorf("store plan %s: %w: other changes of it are in the way", p.Tier, job.ErrUnavailable)
+}
+
+// stored reads a plan that was just stored into this process' book: others read it with their next look.
+func (t *Tiers) stored(ctx context.Context, p job.Plan) {
+	t.mu.Lock()
+	if t.inSQL != nil {
+		t.inSQL[p.Tier] = p
+	}
+	t.mu.Unlock()
+	if err := t.redis.LoadPlans(ctx); err != nil {
+		t.log.Warn("a changed plan is stored; this process serves it a moment later", "tier", p.Tier, "err", err)
+	}
+}
+
+// Remember brings SQL what Redis has and SQL has not: changes by a process of an older version or by hand, and what a
+// lost answer left open. While nothing changes it asks neither store. Its error was logged.
+func (t *Tiers) Remember(ctx context.Context) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	plans := t.book.All()
+	if t.remembers(plans) || time.Now().Before(t.next) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, archivePatience)
+	defer cancel()
+	err := t.remember(ctx, plans)
+	if err != nil {
+		t.next = time.Now().Add(rememberRest)
+		if !t.failed && ctx.Err() == nil {
+			t.log.Warn("SQL does not have the tiers' plans as Redis has them; trying again",
+				"err", err, "next_in", rememberRest)
+		}
+	}
+	t.failed = err != nil
+	return err
+}
+
+func (t *Tiers) remembers(plans []job.Plan) bool {
+	for _, p := range plans {
+		if is, ok := t.inSQL[p.Tier]; !ok || !reflect.DeepEqual(is, p) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Tiers) remember(ctx context.Context, plans []job.Plan) error {
+	stored, err := t.sql.Plans(ctx)
+	if err != nil {
+		return err
+	}
+	inSQL := make(map[job.Tier]job.Plan, len(stored))
+	for _, p := range stored {
+		inSQL[p.Tier] = p
+	}
+	var keep []job.Plan
+	for _, p := range plans {
+		switch is, ok := inSQL[p.Tier]; {
+		case ok && is.Version > p.Version: // just changed; or Redis lost the change
+			t.redis.DoubtPlans()
+		case !ok || !reflect.DeepEqual(is, p):
+			keep = append(keep, p)
+		}
+	}
+	if len(keep) > 0 {
+		if err := t.sql.KeepPlans(ctx, keep); err != nil {
+			return err
+		}
+	}
+	for _, p := range keep {
+		inSQL[p.Tier] = p
+	}
+	t.inSQL = inSQL
+	return nil
+}
