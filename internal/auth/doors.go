@@ -34,10 +34,8 @@ const (
 // header is a stranger's, or on an open server anybody's; one with a key on a server that has none is wrong as any other.
 func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
 	o := &d.opts
-	if o.AddressRate > 0 {
-		if a := o.Limiter.Take(ctx, "address:"+network(from), float64(o.AddressRate), o.AddressRate, 1); a.RetryIn > 0 {
-			return job.Caller{}, &job.RateError{In: a.RetryIn}
-		}
+	if err := d.CountAddress(ctx, from); err != nil {
+		return job.Caller{}, err
 	}
 	caller := job.Caller{Address: from}
 	if len(authorization) == 0 {
@@ -58,6 +56,18 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 	}
 	caller.Key = key
 	return caller, nil
+}
+
+// CountAddress takes a request from the rate of an address; Enter does so by itself. The error is a *job.RateError.
+func (d *Doors) CountAddress(ctx context.Context, from netip.Addr) error {
+	rate := d.opts.AddressRate
+	if rate <= 0 {
+		return nil
+	}
+	if a := d.opts.Limiter.Take(ctx, "address:"+network(from), float64(rate), rate, 1); a.RetryIn > 0 {
+		return &job.RateError{In: a.RetryIn}
+	}
+	return nil
 }
 
 var publicOnly = []job.Tier{job.Public}

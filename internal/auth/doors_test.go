@@ -136,6 +136,18 @@ func TestAddressRate(t *testing.T) {
 		if _, err := enter(t, d, one, next); err != nil {
 			t.Errorf("the next /64: %v", err)
 		}
+		// What needs no key counts as well, and is refused as what needs one.
+		third, refused := netip.MustParseAddr("2001:db8:1:4::1"), 0
+		for range 20 {
+			if err := d.CountAddress(t.Context(), third); errors.Is(err, job.ErrRateLimited) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := enter(t, d, one, third); refused != 10 || !errors.Is(err, job.ErrRateLimited) {
+			t.Errorf("of 20 requests without a key %d were refused, then one with a key: %v", refused, err)
+		}
 		// A batch's entries count here as they do for a key's rate.
 		key := job.Caller{Address: next}
 		if a := d.SpendMore(t.Context(), &key, 8); a.RetryIn > 0 {

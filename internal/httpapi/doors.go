@@ -14,6 +14,9 @@ type Doors interface {
 	// job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were wrong too often, or that ask too
 	// much. A request without the header is a stranger's, or on an open server anybody's.
 	Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error)
+	// CountAddress takes a request from the rate of an address that nobody asked for a key: a job.ErrRateLimited, with
+	// RetryIn, from addresses that ask too much. Enter has counted its request already.
+	CountAddress(ctx context.Context, from netip.Addr) error
 	// Spend takes n requests from the caller's rate: Allowance.RetryIn > 0 = it refuses them all.
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
