@@ -37,6 +37,7 @@ type server struct {
 	outgoing *outgoing
 	plans    *job.PlanBook
 	registry *job.Registry
+	types    offered // of the registry, to submits
 
 	gate    *admission.Gate
 	queue   *queue.Queue
@@ -88,7 +89,9 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 	if err := v.wireDoors(); err != nil {
 		return nil, err
 	}
-	v.wireRegistry(o)
+	if err := v.wireRegistry(o); err != nil {
+		return nil, err
+	}
 	v.wireWork()
 	v.order()
 	return v, nil

@@ -72,13 +72,17 @@ func (v *server) wireQueue() {
 }
 
 // wireRegistry registers every job type this process runs, and checks at submit.
-func (v *server) wireRegistry(o Options) {
+func (v *server) wireRegistry(o Options) (err error) {
 	v.registry = job.NewRegistry()
 	handlers.Register(v.registry)
 	v.outgoing.register(v.registry, v.stores.archive)
 	if o.Handlers != nil {
 		o.Handlers(v.registry)
 	}
+	if v.config.Roles.API {
+		v.types, err = offer(v.registry, v.config.TypesOn())
+	}
+	return err
 }
 
 // wireWork makes what runs jobs, brings them back, and brings their endings to SQL.
@@ -143,7 +147,7 @@ func (v *server) wireAPI() {
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
+		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.queue, v.log}, Artifacts: files{v.outgoing.files}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, Doors: v.doors, Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}

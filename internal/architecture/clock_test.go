@@ -41,6 +41,7 @@ var readers = map[string]string{
 	"internal/sandbox/manager.go":           "span: how long a box is idle, and the pace of plays",
 	"internal/auth/lane.go":                 "span: how long a refusal that Redis told stands",
 	"internal/auth/limiter.go":              "span: the same; rates by this process' own count while Redis is away",
+	"internal/handlers/compute.go":          "span: how long a slice took, to rest as long",
 	"internal/handlers/document_forward.go": "other: an HTTP Retry-After may be a date",
 	"internal/handlers/report.go":           "other: a report without an end goes up to now",
 	"internal/handlers/simulation.go":       "span: elapsedMs",
