@@ -16,7 +16,7 @@ const (
 	maxSteps      = 100
 	maxWaitMs     = 3_600_000
 	maxIterations = 500_000 // of all COMPUTE steps together
-	maxMessage    = 1024 // bytes
+	maxMessage    = 1024    // bytes
 )
 
 // Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep of 10 ms.
