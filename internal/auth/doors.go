@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/netip"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -14,13 +15,19 @@ type DoorsOptions struct {
 	Limiter       *Limiter
 	AddressRate   int // requests a second that one address may make; 0 = any number
 	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
+
+	Idempotency     int           // Idempotency-Keys of one API key that stand at once; 0 = any number
+	KeepIdempotency time.Duration // how long each of them stands
 }
 
 // Doors say who comes in.
-type Doors struct{ opts DoorsOptions }
+type Doors struct {
+	opts  DoorsOptions
+	stock stock
+}
 
-// NewDoors makes them; they hold nothing of their own.
-func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o} }
+// NewDoors makes them.
+func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o, stock: stock{left: map[string]int{}}} }
 
 // Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right one always passes: 256
 // random bits are not guessed, so there is nothing to stop by locking an address, and behind one address there may be a thousand callers.

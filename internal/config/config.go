@@ -36,7 +36,8 @@ type Config struct {
 
 	SQLRetention string `env:"TIERQ_SQL_RETENTION" envDefault:"90d" doc:"how long SQL keeps what ended: an age such as 36h, 90d, 2w or 1y (at least 24h; 0: for ever), then, with commas between them, others for results, dead, cancelled, changes (the log of changes) and mails (.eml files), and for those of one tier: 90d,dead=1y,PUBLIC.results=7d; unset: 90d, or what Redis keeps if that is longer; a job's history and file go with its outcome"`
 
-	IdempotencyTTL time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"24h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
+	IdempotencyTTL   time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"1h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
+	IdempotencyLimit int           `env:"TIERQ_IDEMPOTENCY_LIMIT" envDefault:"4000000" min:"0" max:"1000000000" why:"they live in Redis' memory, and with the journal in SQL" doc:"Idempotency-Keys of one API key that stand at once: so many submits may bring one, and so many per TIERQ_IDEMPOTENCY_TTL from then on; beyond that 429; 0: any number"`
 
 	Journal bool `env:"TIERQ_JOURNAL" envDefault:"off" doc:"on: a 202 means that SQL has the job too, so that a Redis which loses it gets it back; SQL being down then closes the gate; on every process or on none; embedded mode: always on"`
 

@@ -21,6 +21,9 @@ type Doors interface {
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
 	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// SpendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once:
+	// Allowance.RetryIn > 0 = it refuses them all.
+	SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// Open says whether there are no keys, so that everybody may do everything.
 	Open() bool
 }

@@ -42,6 +42,9 @@ type doors struct {
 
 	counted []netip.Addr // by CountAddress
 	refused error        // what CountAddress answers
+
+	keyed    []int         // SpendIdempotency was asked for
+	keysLeft job.Allowance // and answers this
 }
 
 func (d *doors) Enter(_ context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
@@ -56,6 +59,11 @@ func (d *doors) CountAddress(_ context.Context, from netip.Addr) error {
 	defer d.mu.Unlock()
 	d.counted = append(d.counted, from)
 	return d.refused
+}
+
+func (d *doors) SpendIdempotency(_ context.Context, _ *job.Caller, n int) job.Allowance {
+	d.keyed = append(d.keyed, n)
+	return d.keysLeft
 }
 
 func (d *doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
