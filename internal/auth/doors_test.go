@@ -220,3 +220,36 @@ func TestSpend(t *testing.T) {
 		}
 	})
 }
+
+// A costly request takes of each rate at most half of what may be asked at once, the request itself among it.
+func TestSpendCostly(t *testing.T) {
+	t.Attr("proves", "A29")
+	for name, c := range map[string]struct {
+		options DoorsOptions
+		key     job.Key
+	}{
+		"a key's rate":      {DoorsOptions{}, job.Key{Rate: 1, Burst: 20}},
+		"an address' rate":  {DoorsOptions{AddressRate: 100}, job.Key{}},
+		"fewer than half":   {DoorsOptions{}, job.Key{Rate: 36, Burst: 400}},
+		"one at once is so": {DoorsOptions{}, job.Key{Rate: 0.1, Burst: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inDoors(t, c.options, func(t *testing.T, d *Doors, made *desk) {
+				c.key.Name, c.key.Role = "lists", job.RoleSubmit
+				_, header := aKnown(t, made, c.key)
+				lists := func() bool {
+					caller, err := enter(t, d, header, somewhere)
+					return err == nil && d.Spend(t.Context(), &caller, 1).RetryIn <= 0 &&
+						d.SpendCostly(t.Context(), &caller, 180).RetryIn <= 0
+				}
+				if !lists() || !lists() || lists() {
+					t.Error("not just two lists pass at once")
+				}
+				within(11 * time.Second) // with what the refused one took
+				if !lists() {
+					t.Error("eleven seconds later none passes")
+				}
+			})
+		})
+	}
+}

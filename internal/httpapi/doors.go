@@ -21,6 +21,9 @@ type Doors interface {
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
 	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// SpendCostly takes what a request that costs as much as n costs beside the one that was spent, of the address' rate
+	// too: of a rate at most half of what may be asked at once, so that it passes at some time.
+	SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once:
 	// Allowance.RetryIn > 0 = it refuses them all.
 	SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance

@@ -43,6 +43,9 @@ type doors struct {
 	counted []netip.Addr // by CountAddress
 	refused error        // what CountAddress answers
 
+	costly     []int         // SpendCostly was asked for
+	costlyLeft job.Allowance // and answers this
+
 	keyed    []int         // SpendIdempotency was asked for
 	keysLeft job.Allowance // and answers this
 }
@@ -59,6 +62,11 @@ func (d *doors) CountAddress(_ context.Context, from netip.Addr) error {
 	defer d.mu.Unlock()
 	d.counted = append(d.counted, from)
 	return d.refused
+}
+
+func (d *doors) SpendCostly(_ context.Context, _ *job.Caller, n int) job.Allowance {
+	d.costly = append(d.costly, n)
+	return d.costlyLeft
 }
 
 func (d *doors) SpendIdempotency(_ context.Context, _ *job.Caller, n int) job.Allowance {

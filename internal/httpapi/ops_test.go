@@ -30,6 +30,8 @@ func (byRole) SpendIdempotency(context.Context, *job.Caller, int) job.Allowance 
 	return job.Allowance{}
 }
 
+func (byRole) SpendCostly(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
+
 func (byRole) CountAddress(context.Context, netip.Addr) error { return nil }
 
 func (byRole) SpendMore(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
