@@ -57,6 +57,9 @@ type server struct {
 	health  *httpapi.Server // nil with the api role, which serves the same on that address
 	ops     *httpapi.Server // nil without an address of its own
 
+	sqlAlive *sharedLook[struct{}] // whether SQL answers, for all health checks
+	letters  *sharedLook[int64]    // how many dead letters there are, for the same
+
 	keyring *auth.Keyring
 	limiter *auth.Limiter
 	doors   *auth.Doors

@@ -65,7 +65,9 @@ func (v *server) wireQueue() {
 		v.gate.OnOpen(v.reconciler.Wake)
 		v.pulse.changed = v.reconciler.Wake
 	}
-	v.ready = &readiness{gate: v.gate, archive: v.stores.archive, accepts: c.Roles.API}
+	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) { return struct{}{}, v.stores.archive.Ping(ctx) })
+	v.letters = deadLetters(v.stores.archive, v.sqlAlive)
+	v.ready = &readiness{gate: v.gate, sql: v.sqlAlive, sqlDown: v.stores.archive.Down, accepts: c.Roles.API}
 	if c.Roles.Worker {
 		v.ready.pool = func() worker.Stats { return v.pool.Stats() }
 	}
@@ -170,7 +172,7 @@ func (v *server) wireAPI() {
 
 func (v *server) overview() *overview {
 	o := &overview{
-		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, archive: v.stores.archive, stats: v.stats,
+		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, letters: v.letters, stats: v.stats,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

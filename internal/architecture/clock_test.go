@@ -20,6 +20,7 @@ import (
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
 	"internal/admission/probe.go":           "span: the same",
+	"internal/app/sharedlook.go":            "span: how long a health check's look is good for",
 	"internal/app/dashboard.go":             "span: how long a part of a snapshot is kept",
 	"internal/app/embedded.go":              "span: drives the embedded server's TTLs",
 	"internal/app/keystore.go":              "other: the expiry of a key that is made without a server",
