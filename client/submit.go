@@ -18,7 +18,7 @@ type Submission struct {
 	Type    string // the server's default is SIMULATION
 	Payload any    // anything encoding/json takes; a json.RawMessage is sent as it is; nil = none
 
-	// IdempotencyKey makes the job one of a kind for 24 h: the same key and job again is the first one's job, another job under it is
+	// IdempotencyKey makes the job one of a kind for an hour, unless the server says otherwise: the same key and job again is the first one's job, another job under it is
 	// ErrMismatch. Visible ASCII, at most 255. "" = a random one: safe against lost answers, not against submitting anew.
 	IdempotencyKey string
 
@@ -32,7 +32,7 @@ type Submission struct {
 // SubmitOption sets what Submit's arguments do not.
 type SubmitOption func(*Submission)
 
-// IdempotencyKey makes the job one of a kind for 24 h: see Submission.
+// IdempotencyKey makes the job one of a kind for a while: see Submission.
 func IdempotencyKey(key string) SubmitOption { return func(s *Submission) { s.IdempotencyKey = key } }
 
 // MaxRetries lowers the number of retries below the tier's.

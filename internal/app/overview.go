@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tierq/tierq/internal/admission"
@@ -32,9 +31,7 @@ type overview struct {
 	capacity  int
 	journaled bool
 
-	mu      sync.Mutex
-	dead    int64 // dead letters, as counted then
-	counted time.Time
+	letters *sharedLook[int64] // how many dead letters there are
 }
 
 // statsWindow is what counts, rates and percentiles are of.
@@ -145,8 +142,6 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 
 // Health is the answer of /actuator/health. SQL down alone only degrades.
 func (o *overview) Health(ctx context.Context) httpapi.Health {
-	ctx, cancel := context.WithTimeout(ctx, healthBound)
-	defer cancel()
 	h := httpapi.Health{Status: "UP"}
 	up := func(c *httpapi.Component, ok bool, otherwise, detail, whole string) {
 		if c.Status = "UP"; !ok {
@@ -156,7 +151,7 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 			}
 		}
 	}
-	dead, err := o.deadLetters(ctx)
+	dead, err := o.letters.look(ctx)
 	up(&h.Components.DB, err == nil, "DOWN", "outcomes wait in Redis until it is back", "DEGRADED")
 	gate := o.gateState()
 	up(&h.Components.Gate, gate.Open, "OUT_OF_SERVICE", gate.Reason, "OUT_OF_SERVICE")
@@ -182,21 +177,27 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 }
 
 // deadLetters counts them, or asks SQL only whether it is there: counting many takes time, so a count is good for a while.
-func (o *overview) deadLetters(ctx context.Context) (int64, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if time.Since(o.counted) < countEvery {
-		return o.dead, o.archive.Ping(ctx)
-	}
-	n, err := o.archive.CountDead(ctx, job.Filter{})
-	if err == nil {
-		o.dead, o.counted = n, time.Now()
-	}
-	return n, err
+// One call of it comes after the other.
+func deadLetters(a *archive.Archive, alive *sharedLook[struct{}]) *sharedLook[int64] {
+	var (
+		dead    int64 // as counted then
+		counted time.Time
+	)
+	return newSharedLook(func(ctx context.Context) (int64, error) {
+		if !counted.IsZero() && time.Since(counted) < countEvery {
+			_, err := alive.look(ctx)
+			return dead, err
+		}
+		n, err := a.CountDead(ctx, job.Filter{})
+		if err == nil {
+			dead, counted = n, time.Now()
+		}
+		return n, err
+	})
 }
 
 // countEvery is how long a count of dead letters is good for.
 const countEvery = 5 * time.Second
 
-// healthBound is the longest that a health check waits for SQL.
+// healthBound is the longest that a call of a health check may take.
 const healthBound = 500 * time.Millisecond

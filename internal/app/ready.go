@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/httpapi"
@@ -15,13 +14,11 @@ import (
 // readiness says whether this process should get requests: it has migrated (or it would not serve), it does not drain, its gate is open.
 // SQL down alone only degrades it: work, polls and submits go on (with the journal it closes the gate).
 type readiness struct {
-	gate    *admission.Gate
-	archive interface {
-		Ping(ctx context.Context) error
-		Down() bool
-	}
-	pool     func() worker.Stats // nil: this process runs no jobs
-	accepts  bool                // it has the api role
+	gate     *admission.Gate
+	sql      *sharedLook[struct{}] // whether it answers
+	sqlDown  func() bool           // it takes no rows
+	pool     func() worker.Stats   // nil: this process runs no jobs
+	accepts  bool                  // it has the api role
 	draining atomic.Bool
 }
 
@@ -33,12 +30,10 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 	check := func(name, status, detail string) {
 		report.Checks = append(report.Checks, httpapi.Check{Name: name, Status: status, Detail: detail})
 	}
-	ping, cancel := context.WithTimeout(ctx, 500*time.Millisecond) // a health check waits for nobody
-	defer cancel()
-	if err := r.archive.Ping(ping); err != nil {
+	if _, err := r.sql.look(ctx); err != nil {
 		report.Status = "DEGRADED"
 		check("sql", "DOWN", "outcomes wait in Redis until it is back")
-	} else if r.archive.Down() {
+	} else if r.sqlDown() {
 		report.Status = "DEGRADED"
 		check("sql", "DOWN", "it answers, and takes no rows: outcomes wait in Redis")
 	} else {

@@ -56,6 +56,9 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		return err
 	}
 	o.Log.Info("started", "mode", s.mode, "seconds", fmt.Sprintf("%.2f", time.Since(began).Seconds()), "version", o.Version, "worker", server.nonce)
+	if text := server.typesWarning(); text != "" {
+		o.Log.Warn(text)
+	}
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}

@@ -37,6 +37,7 @@ type server struct {
 	outgoing *outgoing
 	plans    *job.PlanBook
 	registry *job.Registry
+	types    offered // of the registry, to submits
 
 	gate    *admission.Gate
 	queue   *queue.Queue
@@ -56,6 +57,9 @@ type server struct {
 	door    *door
 	health  *httpapi.Server // nil with the api role, which serves the same on that address
 	ops     *httpapi.Server // nil without an address of its own
+
+	sqlAlive *sharedLook[struct{}] // whether SQL answers, for all health checks
+	letters  *sharedLook[int64]    // how many dead letters there are, for the same
 
 	keyring *auth.Keyring
 	limiter *auth.Limiter
@@ -89,7 +93,9 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 	if err := v.wireDoors(); err != nil {
 		return nil, err
 	}
-	v.wireRegistry(o)
+	if err := v.wireRegistry(o); err != nil {
+		return nil, err
+	}
 	v.wireWork()
 	v.order()
 	return v, nil

@@ -71,20 +71,26 @@ func (v *server) wireQueue() {
 		v.gate.OnOpen(v.reconciler.Wake)
 		v.pulse.changed = v.reconciler.Wake
 	}
-	v.ready = &readiness{gate: v.gate, archive: v.stores.archive, accepts: c.Roles.API}
+	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) { return struct{}{}, v.stores.archive.Ping(ctx) })
+	v.letters = deadLetters(v.stores.archive, v.sqlAlive)
+	v.ready = &readiness{gate: v.gate, sql: v.sqlAlive, sqlDown: v.stores.archive.Down, accepts: c.Roles.API}
 	if c.Roles.Worker {
 		v.ready.pool = func() worker.Stats { return v.pool.Stats() }
 	}
 }
 
 // wireRegistry registers every job type this process runs, and checks at submit.
-func (v *server) wireRegistry(o Options) {
+func (v *server) wireRegistry(o Options) (err error) {
 	v.registry = job.NewRegistry()
 	handlers.Register(v.registry)
 	v.outgoing.register(v.registry, v.stores.archive)
 	if o.Handlers != nil {
 		o.Handlers(v.registry)
 	}
+	if v.config.Roles.API {
+		v.types, err = offer(v.registry, v.config.TypesOn())
+	}
+	return err
 }
 
 // wireWork makes what runs jobs, brings them back, and brings their endings to SQL.
@@ -153,7 +159,7 @@ func (v *server) wireAPI() {
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger, v.metrics}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
-		Ready: v.ready, Types: v.registry, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
+		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger}, Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, Extra: extra, Doors: v.doors, Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
 		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
 	}
@@ -176,7 +182,7 @@ func (v *server) wireAPI() {
 
 func (v *server) overview() *overview {
 	o := &overview{
-		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, archive: v.stores.archive, stats: v.stats,
+		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, letters: v.letters, stats: v.stats,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

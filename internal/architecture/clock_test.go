@@ -20,6 +20,7 @@ import (
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
 	"internal/admission/probe.go":           "span: the same",
+	"internal/app/sharedlook.go":            "span: how long a health check's look is good for",
 	"internal/app/dashboard.go":             "span: how long a part of a snapshot is kept",
 	"internal/app/embedded.go":              "span: drives the embedded server's TTLs",
 	"internal/app/keystore.go":              "other: the expiry of a key that is made without a server",
@@ -41,6 +42,7 @@ var readers = map[string]string{
 	"internal/sandbox/manager.go":           "span: how long a box is idle, and the pace of plays",
 	"internal/auth/lane.go":                 "span: how long a refusal that Redis told stands",
 	"internal/auth/limiter.go":              "span: the same; rates by this process' own count while Redis is away",
+	"internal/handlers/compute.go":          "span: how long a slice took, to rest as long",
 	"internal/handlers/document_forward.go": "other: an HTTP Retry-After may be a date",
 	"internal/handlers/report.go":           "other: a report without an end goes up to now",
 	"internal/handlers/simulation.go":       "span: elapsedMs",

@@ -16,7 +16,7 @@ type JournalOptions struct {
 	Limit      int           // rows that wait; 8,192
 	LimitBytes int           // 64 MiB
 	Timeout    time.Duration // of one transaction, its repeats after deadlocks included; 1 s, because a submit waits for it
-	KeepKeys   time.Duration // how long an Idempotency-Key stands for its job; 24 h
+	KeepKeys   time.Duration // how long an Idempotency-Key stands for its job; 1 h
 	Log        *slog.Logger
 
 	// Priority is that of a tier, for the row of a claimed job that has none yet; nil = 0.
@@ -73,7 +73,7 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 		o.Timeout = time.Second
 	}
 	if o.KeepKeys <= 0 {
-		o.KeepKeys = 24 * time.Hour
+		o.KeepKeys = time.Hour
 	}
 	if o.Log == nil {
 		o.Log = a.log

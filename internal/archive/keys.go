@@ -74,13 +74,14 @@ func (a *Archive) Keys(ctx context.Context, after string, limit int) ([]job.KeyK
 }
 
 // keysAtOnce is how many expired keys one call of DropKeys removes.
-const keysAtOnce = 10_000
+const keysAtOnce = 5_000
 
-// DropKeys removes Idempotency-Keys that have expired, at most 10,000, and says how many.
-func (a *Archive) DropKeys(ctx context.Context) (dropped int64, err error) {
+// DropKeys removes Idempotency-Keys that have expired, at most 5,000, in transactions of a batch each. It says how many
+// it removed, and whether there may be more.
+func (a *Archive) DropKeys(ctx context.Context) (dropped int64, more bool, err error) {
 	var expired []string
 	if err := a.read.WithContext(ctx).Raw(expiredKeys(a.dialect), keysAtOnce).Scan(&expired).Error; err != nil {
-		return 0, unavailable("read expired keys", err)
+		return 0, false, unavailable("read expired keys", err)
 	}
 	slices.SortFunc(expired, strings.Compare)
 	drop := a.dialect.deleteFrom("idempotency_keys") + " WHERE idem_key IN " + marks(maxBatch) + " AND expires_at <= " + a.dialect.now
@@ -98,9 +99,9 @@ func (a *Archive) DropKeys(ctx context.Context) (dropped int64, err error) {
 			return err
 		})
 		if err != nil {
-			return dropped, unavailable("drop expired keys", err)
+			return dropped, false, unavailable("drop expired keys", err)
 		}
 		dropped += n
 	}
-	return dropped, nil
+	return dropped, len(expired) == keysAtOnce, nil
 }

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,9 +57,9 @@ func TestKeys(t *testing.T) {
 		if err != nil || len(kept) != 1 || kept[0].ID != id(5) || kept[0].Idempotency != other.Idempotency {
 			t.Errorf("%+v, %v", kept, err)
 		}
-		dropped, err := s.DropKeys(t.Context())
-		if n := s.Count(t, "idempotency_keys"); n != 1 || dropped != 1 || err != nil {
-			t.Errorf("%d dropped, %d left, %v", dropped, n, err)
+		dropped, more, err := s.DropKeys(t.Context())
+		if n := s.Count(t, "idempotency_keys"); n != 1 || dropped != 1 || more || err != nil {
+			t.Errorf("%d dropped, %d left, more: %v, %v", dropped, n, more, err)
 		}
 	})
 }
@@ -117,6 +118,37 @@ func TestClaimBringsTheKey(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2), lease(3, 1, 1)}))
 		if n := s.Count(t, "idempotency_keys"); n != 0 {
 			t.Errorf("%d keys were written again", n)
+		}
+	})
+}
+
+// A call drops 5,000 expired keys and says that there are more; keys that still stand stay.
+func TestDropKeys_InSteps(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		const expired, standing = 5_003, 7
+		var rows []string
+		for i := range expired + standing {
+			until := "2026-01-01 00:00:00.000000"
+			if i >= expired {
+				until = "2999-01-01 00:00:00.000000"
+			}
+			rows = append(rows, fmt.Sprintf("('%032d', '%032d', '%s', '%s')", i, i, id(i), until))
+		}
+		for part := range slices.Chunk(rows, 1000) {
+			execute(t, s.DB, "INSERT INTO idempotency_keys (idem_key, body, job_id, expires_at) VALUES "+strings.Join(part, ","))
+		}
+		for _, want := range []struct {
+			dropped int64
+			more    bool
+		}{{5000, true}, {3, false}, {0, false}} {
+			dropped, more, err := s.DropKeys(t.Context())
+			if dropped != want.dropped || more != want.more || err != nil {
+				t.Errorf("%d dropped, more: %v, %v; want %+v", dropped, more, err, want)
+			}
+		}
+		if n := s.Count(t, "idempotency_keys"); n != standing {
+			t.Errorf("%d are left, %d stand", n, standing)
 		}
 	})
 }

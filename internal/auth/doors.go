@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/netip"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -14,13 +15,19 @@ type DoorsOptions struct {
 	Limiter       *Limiter
 	AddressRate   int // requests a second that one address may make; 0 = any number
 	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
+
+	Idempotency     int           // Idempotency-Keys of one API key that stand at once; 0 = any number
+	KeepIdempotency time.Duration // how long each of them stands
 }
 
 // Doors say who comes in.
-type Doors struct{ opts DoorsOptions }
+type Doors struct {
+	opts  DoorsOptions
+	stock stock
+}
 
-// NewDoors makes them; they hold nothing of their own.
-func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o} }
+// NewDoors makes them.
+func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o, stock: stock{left: map[string]int{}}} }
 
 // Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right one always passes: 256
 // random bits are not guessed, so there is nothing to stop by locking an address, and behind one address there may be a thousand callers.
@@ -34,10 +41,8 @@ const (
 // header is a stranger's, or on an open server anybody's; one with a key on a server that has none is wrong as any other.
 func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
 	o := &d.opts
-	if o.AddressRate > 0 {
-		if a := o.Limiter.Take(ctx, "address:"+network(from), float64(o.AddressRate), o.AddressRate, 1); a.RetryIn > 0 {
-			return job.Caller{}, &job.RateError{In: a.RetryIn}
-		}
+	if err := d.CountAddress(ctx, from); err != nil {
+		return job.Caller{}, err
 	}
 	caller := job.Caller{Address: from}
 	if len(authorization) == 0 {
@@ -58,6 +63,18 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 	}
 	caller.Key = key
 	return caller, nil
+}
+
+// CountAddress takes a request from the rate of an address; Enter does so by itself. The error is a *job.RateError.
+func (d *Doors) CountAddress(ctx context.Context, from netip.Addr) error {
+	rate := d.opts.AddressRate
+	if rate <= 0 {
+		return nil
+	}
+	if a := d.opts.Limiter.Take(ctx, "address:"+network(from), float64(rate), rate, 1); a.RetryIn > 0 {
+		return &job.RateError{In: a.RetryIn}
+	}
+	return nil
 }
 
 var publicOnly = []job.Tier{job.Public}
@@ -84,6 +101,18 @@ func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowan
 		}
 	}
 	return d.Spend(ctx, c, n)
+}
+
+// SpendCostly takes what a request that costs as much as n costs beside the one that was spent: of each rate at most half
+// of its burst, so that the request passes at some time also while its caller asks for other things.
+func (d *Doors) SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance {
+	more := func(burst int) int { return max(min(n, burst/2)-1, 0) }
+	if rate := d.opts.AddressRate; rate > 0 {
+		if a := d.opts.Limiter.Take(ctx, "address:"+network(c.Address), float64(rate), rate, more(rate)); a.RetryIn > 0 {
+			return a
+		}
+	}
+	return d.Spend(ctx, c, more(burst(&c.Key)))
 }
 
 // burst is how many requests a key may make at once.

@@ -136,6 +136,18 @@ func TestAddressRate(t *testing.T) {
 		if _, err := enter(t, d, one, next); err != nil {
 			t.Errorf("the next /64: %v", err)
 		}
+		// What needs no key counts as well, and is refused as what needs one.
+		third, refused := netip.MustParseAddr("2001:db8:1:4::1"), 0
+		for range 20 {
+			if err := d.CountAddress(t.Context(), third); errors.Is(err, job.ErrRateLimited) {
+				refused++
+			} else if err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := enter(t, d, one, third); refused != 10 || !errors.Is(err, job.ErrRateLimited) {
+			t.Errorf("of 20 requests without a key %d were refused, then one with a key: %v", refused, err)
+		}
 		// A batch's entries count here as they do for a key's rate.
 		key := job.Caller{Address: next}
 		if a := d.SpendMore(t.Context(), &key, 8); a.RetryIn > 0 {
@@ -207,4 +219,37 @@ func TestSpend(t *testing.T) {
 			t.Errorf("another address: %+v", a)
 		}
 	})
+}
+
+// A costly request takes of each rate at most half of what may be asked at once, the request itself among it.
+func TestSpendCostly(t *testing.T) {
+	t.Attr("proves", "A29")
+	for name, c := range map[string]struct {
+		options DoorsOptions
+		key     job.Key
+	}{
+		"a key's rate":      {DoorsOptions{}, job.Key{Rate: 1, Burst: 20}},
+		"an address' rate":  {DoorsOptions{AddressRate: 100}, job.Key{}},
+		"fewer than half":   {DoorsOptions{}, job.Key{Rate: 36, Burst: 400}},
+		"one at once is so": {DoorsOptions{}, job.Key{Rate: 0.1, Burst: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inDoors(t, c.options, func(t *testing.T, d *Doors, made *desk) {
+				c.key.Name, c.key.Role = "lists", job.RoleSubmit
+				_, header := aKnown(t, made, c.key)
+				lists := func() bool {
+					caller, err := enter(t, d, header, somewhere)
+					return err == nil && d.Spend(t.Context(), &caller, 1).RetryIn <= 0 &&
+						d.SpendCostly(t.Context(), &caller, 180).RetryIn <= 0
+				}
+				if !lists() || !lists() || lists() {
+					t.Error("not just two lists pass at once")
+				}
+				within(11 * time.Second) // with what the refused one took
+				if !lists() {
+					t.Error("eleven seconds later none passes")
+				}
+			})
+		})
+	}
 }

@@ -36,7 +36,8 @@ type Config struct {
 
 	SQLRetention string `env:"TIERQ_SQL_RETENTION" envDefault:"90d" doc:"how long SQL keeps what ended: an age such as 36h, 90d, 2w or 1y (at least 24h; 0: for ever), then, with commas between them, others for results, dead, cancelled, changes (the log of changes) and mails (.eml files), and for those of one tier: 90d,dead=1y,PUBLIC.results=7d; unset: 90d, or what Redis keeps if that is longer; a job's history and file go with its outcome"`
 
-	IdempotencyTTL time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"24h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
+	IdempotencyTTL   time.Duration `env:"TIERQ_IDEMPOTENCY_TTL" envDefault:"1h" min:"1m" max:"168h" why:"a key takes about 270 bytes of Redis' memory, and a client that repeats does so soon" doc:"how long an Idempotency-Key stands for its job; embedded mode: 10 minutes at most"`
+	IdempotencyLimit int           `env:"TIERQ_IDEMPOTENCY_LIMIT" envDefault:"4000000" min:"0" max:"1000000000" why:"they live in Redis' memory, and with the journal in SQL" doc:"Idempotency-Keys of one API key that stand at once: so many submits may bring one, and so many per TIERQ_IDEMPOTENCY_TTL from then on; beyond that 429; 0: any number"`
 
 	Journal bool `env:"TIERQ_JOURNAL" envDefault:"off" doc:"on: a 202 means that SQL has the job too, so that a Redis which loses it gets it back; SQL being down then closes the gate; on every process or on none; embedded mode: always on"`
 
@@ -51,7 +52,8 @@ type Config struct {
 	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: without API keys too, TIERQ_ADDR and TIERQ_OPS_ADDR may be reached from other machines, by everybody"`
 	AdminKey       string `env:"TIERQ_ADMIN_KEY" secret:"yes" doc:"tq_<id>_<secret>, as tierq keys generate prints one: an admin key that needs no store, to make the others with"`
 	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
-	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys; 0: any number"`
+	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys and without one: pages, their files and the API description count too, health does not; 0: any number"`
+	Types          string `env:"TIERQ_TYPES" doc:"job types that submits may name, such as SEND_EMAIL,SEND_WEBHOOK; all: every type that this server runs; unset: every type too, and where there are API keys a warning at each start"`
 	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: nobody's"`
 	Redact         string `env:"TIERQ_REDACT" envDefault:"SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body" doc:"members of payloads and results that read-only keys do not see: TYPE:member,member with spaces between the types; TYPE:* hides all; none: nothing is hidden"`
 	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`

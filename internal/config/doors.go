@@ -39,6 +39,18 @@ func (c Config) Proxies() []netip.Prefix {
 	return networks
 }
 
+// TypesOn are the job types of TIERQ_TYPES that submits may name; nil = every type.
+func (c Config) TypesOn() []string {
+	if c.Types == "" || c.Types == "all" {
+		return nil
+	}
+	var types []string
+	for one := range strings.SplitSeq(c.Types, ",") {
+		types = append(types, strings.TrimSpace(one))
+	}
+	return types
+}
+
 // Redacted are the members of payloads and results that read-only keys do not see, by job type; "*" = all.
 func (c Config) Redacted() map[string][]string {
 	types, _ := parseRedact(c.Redact) // Load has seen it
@@ -75,6 +87,11 @@ func (l *loader) checkDoors(c Config) {
 	}
 	if _, err := parseRedact(c.Redact); err != nil && !l.bad["TIERQ_REDACT"] {
 		l.problem("TIERQ_REDACT", err.Error())
+	}
+	for _, typ := range c.TypesOn() {
+		if !redactedType.MatchString(typ) && !l.bad["TIERQ_TYPES"] {
+			l.problem("TIERQ_TYPES", fmt.Sprintf("%q is no job type: write SEND_EMAIL,SEND_WEBHOOK, or all", typ))
+		}
 	}
 	if c.CAFile != "" && !l.bad["TIERQ_CA_FILE"] {
 		if err := readAuthorities(c.CAFile); err != nil {

@@ -88,6 +88,8 @@ func TestDoorProblems(t *testing.T) {
 		"TIERQ_TRUSTED_PROXIES=10.0.0.1":             "is no network",
 		"TIERQ_TRUSTED_PROXIES=10.0.0.0/8,0.0.0.0/0": "is everybody",
 		"TIERQ_TRUSTED_PROXIES=::/0":                 "is everybody",
+		"TIERQ_TYPES=SEND_EMAIL,all":                 "is no job type",
+		"TIERQ_TYPES=SEND_EMAIL,":                    "is no job type",
 		"TIERQ_ADDRESS_RATE=-1":                      "must be 0 to 1000000",
 		"TIERQ_ANONYMOUS_RATE=x":                     "is not a whole number",
 		"TIERQ_CONNECTIONS=15":                       "must be 16 to 1000000",

@@ -182,7 +182,10 @@ func (s *server) elsewhere() {
 		paths = append(paths, p.Path)
 	}
 	for _, path := range paths {
-		s.want(200, "GET", path, "")
+		tag := s.want(200, "GET", path, "").header.Get("ETag")
+		if tag != "" {
+			s.want(304, "GET", path, "", "If-None-Match", tag)
+		}
 	}
 	s.want(200, "GET", "/metrics", "", "Accept", "application/openmetrics-text; version=1.0.0")
 }

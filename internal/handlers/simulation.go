@@ -15,8 +15,8 @@ import (
 const (
 	maxSteps      = 100
 	maxWaitMs     = 3_600_000
-	maxIterations = 100_000_000
-	maxMessage    = 1024 // bytes
+	maxIterations = 500_000 // of all COMPUTE steps together
+	maxMessage    = 1024    // bytes
 )
 
 // Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep of 10 ms.
@@ -42,8 +42,9 @@ type Simulated struct {
 
 // simulation is one run: chain is the hash that the COMPUTE steps carry on.
 type simulation struct {
-	chain    [sha256.Size]byte
-	computed bool
+	chain     [sha256.Size]byte
+	computed  bool
+	processor *processor
 }
 
 type kind struct {
@@ -67,7 +68,7 @@ func simulate(ctx context.Context, in Simulation) (Simulated, error) {
 		nap := int64(10)
 		steps = []Step{{Type: "SLEEP", DurationMs: &nap}}
 	}
-	var run simulation
+	run := simulation{processor: ownProcessor}
 	var out Simulated
 	for i, s := range steps {
 		if err := kinds[s.Type].run(&run, ctx, s); err != nil {
@@ -84,8 +85,10 @@ func simulate(ctx context.Context, in Simulation) (Simulated, error) {
 }
 
 // wait lets ms pass, or returns the cause for which ctx ended.
-func wait(ctx context.Context, ms int64) error {
-	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
+func wait(ctx context.Context, ms int64) error { return pause(ctx, time.Duration(ms)*time.Millisecond) }
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
@@ -93,18 +96,6 @@ func wait(ctx context.Context, ms int64) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// compute hashes its own hash, so that the processor has real work that no compiler can shorten.
-func (r *simulation) compute(ctx context.Context, s Step) error {
-	r.computed = true
-	for i := range *s.Iterations {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		r.chain = sha256.Sum256(r.chain[:])
-	}
-	return nil
 }
 
 func logStep(_ *simulation, ctx context.Context, s Step) error {

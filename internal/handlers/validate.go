@@ -16,8 +16,17 @@ func (s *Simulation) Validate() error {
 		return &job.PayloadError{Field: "payload.steps", Reason: fmt.Sprintf("has %d steps, the most is %d", len(s.Steps), maxSteps)}
 	}
 	var wrong []error
+	var iterations int64
 	for i := range s.Steps {
-		wrong = append(wrong, s.Steps[i].check(i)...)
+		bad := s.Steps[i].check(i)
+		if n := s.Steps[i].Iterations; n != nil && len(bad) == 0 { // at most maxIterations each: the sum cannot overflow
+			iterations += *n
+		}
+		wrong = append(wrong, bad...)
+	}
+	if iterations > maxIterations {
+		reason := fmt.Sprintf("ask for %d iterations of COMPUTE together, the most is %d", iterations, maxIterations)
+		wrong = append(wrong, &job.PayloadError{Field: "payload.steps", Reason: reason})
 	}
 	return errors.Join(wrong...)
 }

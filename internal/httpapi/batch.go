@@ -50,6 +50,9 @@ func (a *api) submitBatch(c *gin.Context) error {
 	for i, text := range entries {
 		b.take(i, text, plan)
 	}
+	if err := a.spendIdempotency(c, b.keyed()); err != nil {
+		return err
+	}
 	if err := b.send(plan.Tier); err != nil {
 		return err
 	}
@@ -81,6 +84,16 @@ func (b *batch) take(i int, text []byte, plan job.Plan) {
 		return
 	}
 	b.submissions, b.entry = append(b.submissions, s), append(b.entry, i)
+}
+
+// keyed counts the submissions that bring an Idempotency-Key.
+func (b *batch) keyed() (n int) {
+	for i := range b.submissions {
+		if b.submissions[i].Idempotency.Key != "" {
+			n++
+		}
+	}
+	return n
 }
 
 func (b *batch) submissionOf(text []byte, plan job.Plan) (job.Submission, error) {

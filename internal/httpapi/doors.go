@@ -14,10 +14,19 @@ type Doors interface {
 	// job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were wrong too often, or that ask too
 	// much. A request without the header is a stranger's, or on an open server anybody's.
 	Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error)
+	// CountAddress takes a request from the rate of an address that nobody asked for a key: a job.ErrRateLimited, with
+	// RetryIn, from addresses that ask too much. Enter has counted its request already.
+	CountAddress(ctx context.Context, from netip.Addr) error
 	// Spend takes n requests from the caller's rate: Allowance.RetryIn > 0 = it refuses them all.
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
 	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// SpendCostly takes what a request that costs as much as n costs beside the one that was spent, of the address' rate
+	// too: of a rate at most half of what may be asked at once, so that it passes at some time.
+	SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance
+	// SpendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once:
+	// Allowance.RetryIn > 0 = it refuses them all.
+	SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// Open says whether there are no keys, so that everybody may do everything.
 	Open() bool
 }

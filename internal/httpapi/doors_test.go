@@ -39,6 +39,15 @@ type doors struct {
 	shown  [][]string
 	from   []netip.Addr
 	spent  int
+
+	counted []netip.Addr // by CountAddress
+	refused error        // what CountAddress answers
+
+	costly     []int         // SpendCostly was asked for
+	costlyLeft job.Allowance // and answers this
+
+	keyed    []int         // SpendIdempotency was asked for
+	keysLeft job.Allowance // and answers this
 }
 
 func (d *doors) Enter(_ context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
@@ -46,6 +55,23 @@ func (d *doors) Enter(_ context.Context, authorization []string, from netip.Addr
 	defer d.mu.Unlock()
 	d.shown, d.from = append(d.shown, authorization), append(d.from, from)
 	return d.caller, d.err
+}
+
+func (d *doors) CountAddress(_ context.Context, from netip.Addr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counted = append(d.counted, from)
+	return d.refused
+}
+
+func (d *doors) SpendCostly(_ context.Context, _ *job.Caller, n int) job.Allowance {
+	d.costly = append(d.costly, n)
+	return d.costlyLeft
+}
+
+func (d *doors) SpendIdempotency(_ context.Context, _ *job.Caller, n int) job.Allowance {
+	d.keyed = append(d.keyed, n)
+	return d.keysLeft
 }
 
 func (d *doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {

@@ -132,10 +132,10 @@ func (a *api) routes() []route {
 
 	get("/api/stats", ForOperators, within(operation, a.stats))
 	get("/api/stats/series", ForOperators, within(operation, seriesRoute(a.Charts, a.Plans, a.Now)))
-	get("/api/me", ForEverybody, a.me)
-	get("/actuator/health", ForEverybody, a.health)
-	get("/livez", ForEverybody, a.livez)
-	get("/readyz", ForEverybody, a.readyz)
+	get("/api/me", Uncounted, a.me)
+	get("/actuator/health", Uncounted, a.health)
+	get("/livez", Uncounted, a.livez)
+	get("/readyz", Uncounted, a.readyz)
 	return all
 }
 

@@ -122,6 +122,9 @@ func (a *api) list(c *gin.Context) error {
 	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {
 		return err
 	}
+	if err := a.spendList(c); err != nil {
+		return err
+	}
 	own(c, &q.Filter)
 	jobs, next, err := a.Jobs.List(c.Request.Context(), q.Filter, q.cursor, q.limit)
 	if err != nil {

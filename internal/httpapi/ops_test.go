@@ -26,6 +26,14 @@ func (byRole) Enter(_ context.Context, authorization []string, _ netip.Addr) (jo
 	return job.Caller{Key: job.Key{ID: "aaaaaaaaaaaaaaaa", Role: role}}, nil
 }
 
+func (byRole) SpendIdempotency(context.Context, *job.Caller, int) job.Allowance {
+	return job.Allowance{}
+}
+
+func (byRole) SpendCostly(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
+
+func (byRole) CountAddress(context.Context, netip.Addr) error { return nil }
+
 func (byRole) SpendMore(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
 func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance     { return job.Allowance{} }
 func (byRole) Open() bool                                                { return false }

@@ -54,6 +54,9 @@ func (a *api) lost(known *addresses) func(*gin.Context) error {
 		if a.Lost == nil || !errors.Is(err, errNoRoute) || !reads || !strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
 			return err
 		}
+		if err := a.countAddress(c.Request); err != nil {
+			return err
+		}
 		a.Lost.ServeHTTP(c.Writer, c.Request)
 		c.Writer.WriteHeaderNow() // else the engine takes it for unanswered
 		return nil

@@ -55,7 +55,13 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 		if err := a.origin(c.Request); err != nil {
 			return err
 		}
-		if p == ForEverybody {
+		switch p {
+		case Uncounted:
+			return f(c)
+		case ForEverybody:
+			if err := a.countAddress(c.Request); err != nil {
+				return err
+			}
 			return f(c)
 		}
 		v := visits.Get().(*visit)
@@ -79,6 +85,14 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 		}
 		return f(c)
 	}
+}
+
+// countAddress takes a request from the rate of its address: a *job.RateError where the address asks too much.
+func (a *api) countAddress(r *http.Request) error {
+	if a.Doors == nil {
+		return nil
+	}
+	return a.Doors.CountAddress(r.Context(), a.address(r))
 }
 
 // open says whether there are no keys, so that everybody may do everything.

@@ -8,7 +8,8 @@ type Permission int
 // The permissions. Which jobs a caller sees, and to which tiers he submits, is asked behind them.
 const (
 	forNobody      Permission = iota // none was said: nobody gets in, not even to an open server
-	ForEverybody                     // needs no key, and looks at none
+	ForEverybody                     // needs no key, and looks at none; counts against the rate of its address
+	Uncounted                        // needs no key either; for health, and for handlers that ask for the caller themselves
 	ForSubmits                       // to submit jobs, with a key
 	ForTierSubmits                   // to submit jobs to the tier of the path: where strangers may submit, they do it here
 	ForOwners                        // to look at one job
@@ -21,7 +22,7 @@ const (
 // allows says whether a caller has the permission.
 func (p Permission) allows(c *job.Caller) bool {
 	switch p {
-	case ForEverybody:
+	case ForEverybody, Uncounted:
 		return true
 	case ForSubmits:
 		return c.Submits() && !anonymous(c)

@@ -40,6 +40,38 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)), retry: left.RetryIn + period(left)}
 }
 
+// listCost is what a page of a list counts as: it may look at a thousand living jobs, which takes as much of Redis' time as
+// 180 submits.
+const listCost = 180
+
+// spendList takes what a page of a list costs more than another request.
+func (a *api) spendList(c *gin.Context) error {
+	left := a.spent(c, listCost, Doors.SpendCostly)
+	if left.RetryIn <= 0 {
+		return nil
+	}
+	detail := fmt.Sprintf("a page of a list counts as %d requests, or as half of those at once, and you may make %s", listCost, pace(left))
+	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn + period(left)}
+}
+
+// spendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once. It is asked
+// last before a submit, so that a refused one takes none; a repeat, which leaves no new key behind, counts too.
+func (a *api) spendIdempotency(c *gin.Context, n int) error {
+	if n == 0 || a.Doors == nil {
+		return nil
+	}
+	left := a.Doors.SpendIdempotency(c.Request.Context(), callerOf(c), n)
+	if left.RetryIn <= 0 {
+		return nil
+	}
+	detail := fmt.Sprintf("%d submits with an Idempotency-Key are more than stand at once for one API key, %d: come again later, "+
+		"or submit without it what may run twice", n, left.Burst)
+	if n > left.Burst {
+		return &problem{kind: payloadTooLarge, detail: detail}
+	}
+	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn}
+}
+
 // Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would otherwise have the machine busy
 // with refusing him. The more of them wait, the longer, so that about a thousand refusals leave in a second; one more than holdMost does not wait.
 // Callers who were refused together do not hear of it together: they would come back together, and whoever else asks just then would wait for them.

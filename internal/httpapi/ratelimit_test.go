@@ -28,6 +28,14 @@ func (d *turnstile) Enter(context.Context, []string, netip.Addr) (job.Caller, er
 	return d.caller, nil
 }
 
+func (*turnstile) SpendIdempotency(context.Context, *job.Caller, int) job.Allowance {
+	return job.Allowance{}
+}
+
+func (*turnstile) SpendCostly(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
+
+func (*turnstile) CountAddress(context.Context, netip.Addr) error { return nil }
+
 func (d *turnstile) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	return d.Spend(ctx, c, n)
 }

@@ -79,7 +79,11 @@ func (a *api) asks(c *gin.Context, shape *submitBody, plan func(*asked) (job.Pla
 	if err != nil {
 		return job.Submission{}, err
 	}
-	return a.submission(callerOf(c), asked, p, traceOf(c))
+	s, err := a.submission(callerOf(c), asked, p, traceOf(c))
+	if err == nil && s.Idempotency.Key != "" {
+		err = a.spendIdempotency(c, 1)
+	}
+	return s, err
 }
 
 // submission holds what is asked for to its caller, its plan, its type and the clock.

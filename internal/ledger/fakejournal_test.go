@@ -23,6 +23,7 @@ type fakeJournal struct {
 	noting     func()        // with a cancel
 	swept      []job.ID      // where sweeps began
 	asked      []string      // the runs whose rows were read
+	expired    int           // keys; DropKeys deletes one at a time
 	down       error
 }
 
@@ -74,7 +75,15 @@ func (j *fakeJournal) Keys(_ context.Context, after string, limit int) (page []j
 	return page, j.down
 }
 
-func (j *fakeJournal) DropKeys(context.Context) (int64, error) { return 0, j.down }
+func (j *fakeJournal) DropKeys(context.Context) (int64, bool, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.down != nil || j.expired == 0 {
+		return 0, false, j.down
+	}
+	j.expired--
+	return 1, j.expired > 0, nil
+}
 
 func (j *fakeJournal) Journaled(_ context.Context, id job.ID) (job.Job, error) {
 	if r, ok := j.rows[id]; ok && !j.ended[id] {

@@ -74,7 +74,7 @@ type Plans interface {
 
 // Journal is the accept journal: a row for each living job. Runs are the runs of Redis that rows name; Lost are those of one of them whose jobs have
 // not ended, by id, beginning behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
-// the Idempotency-Keys that still stand, by key; DropKeys deletes those that do not. Journaled is a living job as its row has it, job.ErrNotFound without one.
+// the Idempotency-Keys that still stand, by key; DropKeys deletes some of those that do not, and says whether there are more. Journaled is a living job as its row has it, job.ErrNotFound without one.
 // LivingOf reads rows of jobs that have not ended. Known says which jobs have a row or an outcome. Accept adds rows, AcceptKeys keys of jobs that
 // have one or the other. Cancelling notes that a job is to end CANCELLED, if it has a row.
 type Journal interface {
@@ -83,7 +83,7 @@ type Journal interface {
 	Found(ctx context.Context, ids []job.ID, runID string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
-	DropKeys(ctx context.Context) (int64, error)
+	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
 	LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error)
 	Known(ctx context.Context, ids []job.ID) ([]bool, error)

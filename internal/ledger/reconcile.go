@@ -15,11 +15,14 @@ const (
 	reconcileLease = 30 * time.Second // renewed with each page
 	// sweepPages bounds what one Reconcile looks at for rows that outlived their jobs; the next one goes on from there.
 	sweepPages = 20
+	// dropRounds bounds how many calls of DropKeys one Reconcile makes: what Redis forgot must not wait for a long sweep.
+	dropRounds = 20
 )
 
 // Reconcile gives back to Redis what the journal has and it forgot: jobs, with their arrival, generation and retries, and Idempotency-Keys. What is
 // there is left as it is. Each partition is compared with the life of its own server; one that does not answer holds up no other, and is
-// an error in the end. It says how many jobs were missing, and with done false that another process is at it. Several processes may call it at
+// an error in the end. It says how many jobs were missing, and with done false that another process is at it, or that
+// more keys have expired than one call deletes. Several processes may call it at
 // once, each one call at a time; while nothing is missing it is a cheap read. Requeued lives without a row are Recall's.
 func (l *Ledger) Reconcile(ctx context.Context) (restored int, done bool, err error) {
 	if l.Journal == nil {
@@ -43,10 +46,11 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, done bool, err er
 	if restored > 0 {
 		l.Log.Warn("jobs were given back to Redis from the journal", "jobs", restored)
 	}
-	if err = errors.Join(unread, failed, unasked, err, l.sweep(ctx)); err != nil {
+	swept, unswept := l.sweep(ctx)
+	if err = errors.Join(unread, failed, unasked, err, unswept); err != nil {
 		return restored, false, fmt.Errorf("reconcile: %w", err)
 	}
-	return restored, true, nil
+	return restored, swept, nil
 }
 
 func (l *Ledger) mine(ctx context.Context) (bool, error) {
@@ -164,20 +168,29 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 	return errors.Join(append(problems, err)...)
 }
 
-// sweep deletes rows that came in after their job's outcome: another process had ended it by then.
-func (l *Ledger) sweep(ctx context.Context) error {
+// sweep deletes rows that came in after their job's outcome: another process had ended it by then. It also deletes
+// Idempotency-Keys that have expired; whole says that it came to the end of these.
+func (l *Ledger) sweep(ctx context.Context) (whole bool, err error) {
 	for range sweepPages {
 		next, err := within(ctx, listPatience, func(ctx context.Context) (job.ID, error) {
 			next, _, err := l.Journal.Sweep(ctx, l.swept, reconcilePage)
 			return next, err
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if l.swept = next; next == "" {
 			break
 		}
 	}
-	_, err := within(ctx, listPatience, l.Journal.DropKeys)
-	return err
+	for range dropRounds {
+		more, err := within(ctx, listPatience, func(ctx context.Context) (bool, error) {
+			_, more, err := l.Journal.DropKeys(ctx)
+			return more, err
+		})
+		if err != nil || !more {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }

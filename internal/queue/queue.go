@@ -23,7 +23,7 @@ type Options struct {
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
-	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 24 h if not positive
+	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 1 h if not positive
 	KeepEnded         int           // ended jobs Redis keeps at most, roughly
 	Journal           bool          // SQL has accepted jobs and their keys too: see MarkKeys
 	Embedded          bool          // the server lives in this process, and is as old as it
@@ -65,7 +65,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.KeepKeys <= 0 {
-		o.KeepKeys = 24 * time.Hour
+		o.KeepKeys = time.Hour
 	}
 	q := &Queue{opts: o, plans: plans, redis: c, channels: map[string]string{}, clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1)), counted: make([]atomic.Pointer[counts], max(o.Partitions, 1))}
 	for _, channel := range []string{eventsChannel, alarmsChannel} {

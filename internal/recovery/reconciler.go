@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Reconciling gives back to Redis what it forgot, as far as the journal has it. done false: another process is at it.
+// Reconciling gives back to Redis what it forgot, as far as the journal has it. done false: another process is at it, or
+// there is more to sweep than one call does.
 type Reconciling interface {
 	Reconcile(ctx context.Context) (restored int, done bool, err error)
 }
 
 const (
 	reconcileEvery = time.Minute
-	reconcileSoon  = 5 * time.Second // after an error, or while another process is at it
+	reconcileSoon  = 5 * time.Second // after an error, or while it is not done
 	reconcileBound = 10 * time.Minute
 )
 

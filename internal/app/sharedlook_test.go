@@ -1,0 +1,104 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// However many ask, the store is asked once per 250 ms, and they all hear its answer, an error too.
+func TestSharedLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asks, broken := 0, error(nil)
+		s := newSharedLook(func(ctx context.Context) (int, error) {
+			asks++
+			select { // a store takes its time
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return asks, broken
+		})
+		all := func(want int, wantErr error) {
+			t.Helper()
+			var group sync.WaitGroup
+			for range 100 {
+				group.Go(func() {
+					if n, err := s.look(t.Context()); n != want || !errors.Is(err, wantErr) {
+						t.Errorf("%d, %v; want %d, %v", n, err, want, wantErr)
+					}
+				})
+			}
+			group.Wait()
+		}
+		all(1, nil)
+		all(1, nil)
+		<-time.After(lookAge - time.Millisecond)
+		all(1, nil)
+		<-time.After(time.Millisecond)
+		broken = context.DeadlineExceeded
+		all(2, context.DeadlineExceeded)
+		all(2, context.DeadlineExceeded)
+
+		// A caller who leaves ends nobody else's look, and hears of his leaving.
+		<-time.After(lookAge)
+		broken = nil
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := s.look(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("who left hears %v", err)
+		}
+		all(3, nil)
+	})
+}
+
+// Health checks by the hundred cost a store's command per 250 ms, and /livez costs none.
+func TestHealthChecksShareTheirLooks(t *testing.T) {
+	t.Attr("proves", "A31")
+	t.Parallel()
+	a := newAging(t)
+	var pings, counts atomic.Int64
+	count := func(n *atomic.Int64) { n.Add(1) }
+	ping, letters := a.server.sqlAlive.ask, a.server.letters.ask
+	a.server.sqlAlive.ask = func(ctx context.Context) (struct{}, error) { count(&pings); return ping(ctx) }
+	a.server.letters.ask = func(ctx context.Context) (int64, error) { count(&counts); return letters(ctx) }
+	get := func(path string) {
+		r, err := http.Get(a.base + path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _ = r.Body.Close(); r.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", path, r.StatusCode)
+		}
+	}
+	for range 20 {
+		get("/livez")
+	}
+	if pings.Load()+counts.Load() != 0 {
+		t.Errorf("/livez asked a store %d times", pings.Load()+counts.Load())
+	}
+	began := time.Now()
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			for range 25 {
+				get("/readyz")
+				get("/actuator/health")
+			}
+		})
+	}
+	group.Wait()
+	// An ask begins at least lookAge after the answer of the one before it.
+	most := 1 + int64(time.Since(began)/lookAge)
+	for name, n := range map[string]int64{"pings": pings.Load(), "counts of dead letters": counts.Load()} {
+		if n < 1 || n > most {
+			t.Errorf("400 health checks made %d %s, where %d may be", n, name, most)
+		}
+	}
+}
