@@ -35,6 +35,8 @@ type Options struct {
 	UserAgent string         // "" = tierq
 	Secrets   [][]byte       // messages are signed with each of them, see ParseSecrets; none = not signed
 
+	// Interfaces lists this machine's addresses, which are not called unless Allow has them; nil = the system's list.
+	Interfaces func() ([]net.Addr, error)
 	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its own.
 	Span func(context.Context) (traceID, spanID string, ok bool)
 }
@@ -78,6 +80,9 @@ func New(opt Options) *Client {
 		opt.UserAgent = "tierq"
 	}
 	c := &Client{opt: opt, guard: newGuard(opt.Allow)}
+	if opt.Interfaces != nil {
+		c.guard.interfaces = opt.Interfaces
+	}
 	c.dialer = &net.Dialer{Timeout: dialTimeout, ControlContext: c.guard.control}
 	c.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -100,8 +105,11 @@ func New(opt Options) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if the guard refuses;
-// the context's cause, if it ended; *CallError for everything else, worth a repeat. Their texts name the host, never the URL.
+// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if the guard
+// refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth a repeat. Their
+// texts name the host, never the URL. A name that is not called is told in the words of a name that there is not, and is
+// repeated as that one is: else whoever submits jobs could learn which names an internal network has. The job's log says
+// which it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {
@@ -125,7 +133,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	case ctx.Err() != nil:
 		return Response{}, fmt.Errorf("call %s: %w", u.Hostname(), context.Cause(ctx))
 	}
-	return Response{}, failure(u.Hostname(), err)
+	return Response{}, failure(ctx, u.Hostname(), err)
 }
 
 func (c *Client) header(ctx context.Context, r Request) http.Header {
