@@ -54,6 +54,7 @@ type NewKey struct {
 type MadeKey struct {
 	Text string `json:"key"`
 	Key
+	Webhook *WebhookKeys `json:"webhook,omitempty"` // for its receivers; nil = it submits nothing, or the server has none
 }
 
 // Keys lists the API keys in the order they were made, those that were revoked too.

@@ -64,7 +64,8 @@ type Config struct {
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`
 	BlobURL       string `env:"TIERQ_BLOB_URL" doc:"where the files that jobs make are kept: file:///folder or s3://bucket?region=...; unset: under TIERQ_DATA_DIR"`
-	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs webhooks and callbacks; several with spaces between them while one is replaced; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode sends them unsigned"`
+	WebhookMaster string `env:"TIERQ_WEBHOOK_MASTER" secret:"yes" doc:"whmaster_<base64>: each API key's own secret and key pair, which sign its webhooks and callbacks, are derived from it; for no receiver; the same on every process; several with spaces between them while one is replaced, the new one first; unset: embedded mode makes one under TIERQ_DATA_DIR, external mode has none"`
+	WebhookSecret string `env:"TIERQ_WEBHOOK_SECRET" secret:"yes" doc:"whsec_<base64>: signs everybody's webhooks and callbacks beside TIERQ_WEBHOOK_MASTER, for receivers that share it from before; each of them can forge every message, so unset it once all verify with a key's own; unset: embedded mode takes webhook-secret under TIERQ_DATA_DIR if a version before left one"`
 	EgressAllow   string `env:"TIERQ_EGRESS_ALLOW" doc:"networks such as 10.1.0.0/16 that webhooks, callbacks and forwarding may reach although they are private, with commas between them"`
 	RequeueRate   int    `env:"TIERQ_REQUEUE_RATE" envDefault:"500" min:"1" max:"100000" why:"a bulk requeue must not push everybody else aside" doc:"dead letters per second that a bulk requeue brings back"`
 	OTLPEndpoint  string `env:"OTEL_EXPORTER_OTLP_ENDPOINT" doc:"URL of an OpenTelemetry collector (OTLP over HTTP); unset: no traces are sent"`

@@ -33,7 +33,7 @@ type Options struct {
 	Timeout   time.Duration  // of a whole call, from the lookup to the last byte; 0 = 15 s
 	MaxBody   int64          // bytes read of an answer's body; 0 = 64 KiB
 	UserAgent string         // "" = tierq
-	Secrets   [][]byte       // messages are signed with each of them, see ParseSecrets; none = not signed
+	Signer    Signer         // of messages; the zero Signer signs none
 
 	// Interfaces lists this machine's addresses, which are not called unless Allow has them; nil = the system's list.
 	Interfaces func() ([]net.Addr, error)
@@ -50,6 +50,7 @@ type Request struct {
 	Timeout   time.Duration // of the whole call; 0 = the client's
 	MessageID string        // makes it a Standard Webhooks message of this id, the same at each repeat; "" = none
 	TraceID   string        // of the job; "" = none
+	Owner     string        // of the job: who signs a message; "" = none
 }
 
 // Response is an answer, whatever its status.
@@ -147,7 +148,7 @@ func (c *Client) header(ctx context.Context, r Request) http.Header {
 		h.Set("X-Trace-Id", r.TraceID)
 	}
 	if r.MessageID != "" {
-		sign(h, c.opt.Secrets, r.MessageID, time.Now(), r.Body)
+		c.opt.Signer.sign(h, r.Owner, r.MessageID, time.Now(), r.Body)
 	}
 	return h
 }
