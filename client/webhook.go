@@ -32,8 +32,9 @@ type WebhookVerifier struct {
 	now     func() time.Time
 }
 
-// NewWebhookVerifier takes what /api/me shows a key: secrets (whsec_...) or public keys (whpk_...). Several are for receivers
-// of several keys, and for the time in which one is replaced: one of them is enough. The error does not repeat them.
+// NewWebhookVerifier takes what /api/me shows a key: secrets (whsec_...) or public keys (whpk_...). Several are for
+// receivers of several keys, and for the time in which one is replaced: one of them is enough. The error does not
+// repeat them.
 func NewWebhookVerifier(keys ...string) (*WebhookVerifier, error) {
 	v := &WebhookVerifier{now: time.Now}
 	for _, text := range keys {
@@ -49,8 +50,9 @@ func NewWebhookVerifier(keys ...string) (*WebhookVerifier, error) {
 			raw, err = base64.StdEncoding.DecodeString(public)
 			v.keys = append(v.keys, raw)
 		}
-		if err != nil || isSecret && len(raw) < 24 || isPublic && len(raw) != ed25519.PublicKeySize || !isSecret && !isPublic {
-			return nil, errors.New("a key of webhooks is whsec_ and the base64 of 24 bytes or more, or whpk_ and that of 32 bytes")
+		short := isSecret && len(raw) < 24 || isPublic && len(raw) != ed25519.PublicKeySize
+		if err != nil || short || !isSecret && !isPublic {
+			return nil, errors.New("a key of webhooks is whsec_ or whpk_, and base64")
 		}
 	}
 	if len(keys) == 0 {
@@ -62,8 +64,8 @@ func NewWebhookVerifier(keys ...string) (*WebhookVerifier, error) {
 // webhookAge is how old a message may be, and how far ahead of this machine's clock.
 const webhookAge = 5 * time.Minute
 
-// Verify returns a message's id, or ErrBadSignature. body is the request's, as it came. A message may come twice: remember the
-// id, which is the same at each try.
+// Verify returns a message's id, or ErrBadSignature. body is the request's, as it came. A message may come twice:
+// remember the id, which is the same at each try.
 func (v *WebhookVerifier) Verify(h http.Header, body []byte) (id string, err error) {
 	id, stamp := h.Get("Webhook-Id"), h.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -91,7 +93,10 @@ func (v *WebhookVerifier) signs(version string, signed, signature []byte) bool {
 			return hmac.Equal(mac.Sum(nil), signature)
 		})
 	case "v1a":
-		return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, signed, signature) })
+		return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool {
+			return ed25519.Verify(key, signed,
+				signature)
+		})
 	}
 	return false
 }
@@ -107,7 +112,7 @@ type JobEnded struct {
 type EndedJob struct {
 	JobID        string          `json:"jobId"`
 	Generation   int             `json:"generation"` // a requeued job that ends again is another event
-	Owner        string          `json:"owner"`      // the id of the key that submitted it; "" = none, or an older server
+	Owner        string          `json:"owner"`      // the id of the key that submitted it; "" = none
 	Status       Status          `json:"status"`
 	Tier         Tier            `json:"tier"`
 	Type         string          `json:"type"`
@@ -122,8 +127,8 @@ type EndedJob struct {
 	TraceID      string          `json:"traceId"`
 }
 
-// JobEnded verifies a callback and reads it. A message whose id is not that of its event is ErrBadSignature: a SEND_WEBHOOK job
-// has any body signed, but under another id.
+// JobEnded verifies a callback and reads it. A message whose id is not that of its event is ErrBadSignature: a
+// SEND_WEBHOOK job has any body signed, but under another id.
 func (v *WebhookVerifier) JobEnded(h http.Header, body []byte) (JobEnded, error) {
 	id, err := v.Verify(h, body)
 	if err != nil {

@@ -44,14 +44,17 @@ func TestWebhookVerifier(t *testing.T) {
 		{"its secret", verifier(at, secret), header(v1), string(body), true},
 		{"its public key", verifier(at, public), header(v1a), string(body), true},
 		{"among others", verifier(at, secret, public), header("v2,x v1,AAAA " + v1a), string(body), true},
-		{"several headers", verifier(at, public), http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {"1614265330"}, "Webhook-Signature": {v1, v1a}}, string(body), true},
+		{"several headers", verifier(at, public), http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {"1614265330"},
+			"Webhook-Signature": {v1, v1a}}, string(body), true},
 		{"late", verifier(at.Add(299*time.Second), secret), header(v1), string(body), true},
 		{"too late", verifier(at.Add(301*time.Second), secret), header(v1), string(body), false},
 		{"from the future", verifier(at.Add(-301*time.Second), secret), header(v1), string(body), false},
 		{"another body", verifier(at, secret, public), header(v1 + " " + v1a), string(body) + " ", false},
 		{"no signature", verifier(at, secret, public), header(""), string(body), false},
-		{"the public key as a secret", verifier(at, "whsec_"+strings.TrimPrefix(public, "whpk_")), header(v1a), string(body), false},
-		{"a signature of the other version", verifier(at, secret, public), header("v1" + v1a[3:] + " v1a" + v1[2:]), string(body), false},
+		{"the public key as a secret", verifier(at, "whsec_"+strings.TrimPrefix(public, "whpk_")), header(v1a),
+			string(body), false},
+		{"a signature of the other version", verifier(at, secret, public), header("v1" + v1a[3:] + " v1a" + v1[2:]),
+			string(body), false},
 		{"no headers", verifier(at, secret), http.Header{}, string(body), false},
 	} {
 		got, err := c.v.Verify(c.h, []byte(c.body))
@@ -59,7 +62,8 @@ func TestWebhookVerifier(t *testing.T) {
 			t.Errorf("%s: %q, %v", c.name, got, err)
 		}
 	}
-	for _, wrong := range [][]string{{}, {""}, {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {"whsec_MfKQ"}, {"whpk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {secret, "whsk_AAAA"}} {
+	for _, wrong := range [][]string{{}, {""}, {"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {"whsec_MfKQ"},
+		{"whpk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, {secret, "whsk_AAAA"}} {
 		if _, err := NewWebhookVerifier(wrong...); err == nil || strings.Contains(err.Error(), "MfKQ") {
 			t.Errorf("%q: %v", wrong, err)
 		}
@@ -80,10 +84,12 @@ func TestWebhookVerifier_JobEnded(t *testing.T) {
 		stamp := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte(id + "." + stamp + "." + body))
-		return http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {stamp}, "Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+		return http.Header{"Webhook-Id": {id}, "Webhook-Timestamp": {stamp},
+			"Webhook-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
 	}
 	e, err := v.JobEnded(header("j_2", body), []byte(body))
-	if err != nil || e.Type != "job.failed" || e.Data.Owner != "aaaaaaaaaaaaaaaa" || e.Data.Status != Failed || e.Data.LastError != "boom" ||
+	if err != nil || e.Type != "job.failed" || e.Data.Owner != "aaaaaaaaaaaaaaaa" || e.Data.Status != Failed ||
+		e.Data.LastError != "boom" ||
 		e.Data.FailedAt.IsZero() || !e.Data.CompletedAt.IsZero() {
 		t.Errorf("%+v, %v", e, err)
 	}
@@ -92,7 +98,8 @@ func TestWebhookVerifier_JobEnded(t *testing.T) {
 			t.Errorf("under the id %s: %v", id, err)
 		}
 	}
-	if _, err := v.JobEnded(header("j_2", "no event"), []byte("no event")); err == nil || errors.Is(err, ErrBadSignature) {
+	if _, err := v.JobEnded(header("j_2", "no event"), []byte("no event")); err == nil || errors.Is(err,
+		ErrBadSignature) {
 		t.Errorf("no event: %v", err)
 	}
 	if _, err := v.JobEnded(http.Header{}, []byte(body)); !errors.Is(err, ErrBadSignature) {

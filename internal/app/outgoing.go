@@ -78,8 +78,9 @@ func (o *outgoing) close() error {
 	return o.files.Close()
 }
 
-// signer is what messages are signed with. Embedded mode makes a master of its own, once; several processes need a common
-// one, which only an operator can give them. The secret that all receivers share is of versions before: none is made.
+// signer is what messages are signed with. Embedded mode makes a master of its own, once; several processes need a
+// common one, which only an operator can give them. The secret that all receivers share is of versions before: none is
+// made.
 func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer, err error) {
 	master, shared := c.WebhookMaster, c.WebhookSecret
 	if master == "" && embedded {
@@ -105,7 +106,7 @@ func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer
 	case master == "" && shared == "":
 		log.Warn("webhooks and callbacks are sent unsigned: set TIERQ_WEBHOOK_MASTER")
 	case master == "":
-		log.Warn("every receiver of webhooks can forge those of all API keys, for all share TIERQ_WEBHOOK_SECRET: set TIERQ_WEBHOOK_MASTER")
+		log.Warn("every receiver of webhooks can forge those of all API keys: set TIERQ_WEBHOOK_MASTER")
 	}
 	return s, nil
 }

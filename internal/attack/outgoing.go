@@ -99,7 +99,8 @@ func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 
 // lured asks for calls to one URL; late says that its job may be accepted, and is given up at the call.
 func (t *Target) lured(ctx context.Context, x *trial, u string, late bool) {
-	refused, notOne, says := []string{"422 INVALID_PAYLOAD"}, []string{"400 INVALID_REQUEST"}, "it has no address that is called"
+	refused, notOne, says := []string{"422 INVALID_PAYLOAD"}, []string{"400 INVALID_REQUEST"},
+		"it has no address that is called"
 	if at, err := url.Parse(u); err == nil && late && !leadsHere(ctx, at.Hostname()) {
 		says = "" // it leads nowhere, or elsewhere
 	}
@@ -124,8 +125,8 @@ func leadsHere(ctx context.Context, host string) bool {
 	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() })
 }
 
-// failed wants that a job, if it was accepted, fails, and that its error says so much; "" = anything. A name that is not called
-// is told from a connection that was not taken.
+// failed wants that a job, if it was accepted, fails, and that its error says so much; "" = anything. A name that is
+// not called is told from a connection that was not taken.
 func (t *Target) failed(ctx context.Context, x *trial, what string, a answer, says string) {
 	if a.status != 202 {
 		return

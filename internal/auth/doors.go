@@ -49,7 +49,8 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 			caller.Open = true
 		case o.AnonymousRate > 0:
 			caller.Key = job.Key{
-				Role: job.RoleSubmit, Tiers: publicOnly, Types: o.AnonymousTypes, Rate: float64(o.AnonymousRate), Burst: o.AnonymousRate,
+				Role: job.RoleSubmit, Tiers: publicOnly, Types: o.AnonymousTypes, Rate: float64(o.AnonymousRate),
+				Burst: o.AnonymousRate,
 			}
 		}
 		return caller, nil
@@ -67,9 +68,9 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 
 var publicOnly = []job.Tier{job.Public}
 
-// Spend takes n requests from the caller's rate: that of his key, or without one that of his address, and of all strangers
-// together. Allowance.RetryIn > 0 = it refuses them all. What an address has no rate left for takes nothing from the
-// strangers' common rate: one address alone does not use that up.
+// Spend takes n requests from the caller's rate: that of his key, or without one that of his address, and of all
+// strangers together. Allowance.RetryIn > 0 = it refuses them all. What an address has no rate left for takes nothing
+// from the strangers' common rate: one address alone does not use that up.
 func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if !(c.Key.Rate > 0) {
 		return job.Allowance{}

@@ -147,7 +147,8 @@ func TestAddressRate(t *testing.T) {
 	})
 }
 
-// All strangers together have a rate too. What one address is refused for its own takes nothing from it, and keys have no part in it.
+// All strangers together have a rate too. What one address is refused for its own takes nothing from it, and keys have
+// no part in it.
 func TestStrangersRate(t *testing.T) {
 	t.Attr("proves", "A31")
 	o := DoorsOptions{AnonymousRate: 5, AnonymousTotal: 12, AnonymousTypes: []string{"SIMULATION"}}

@@ -187,7 +187,8 @@ func (l *loader) checkOutgoing(c Config) {
 	}
 }
 
-// checkMasters looks at what keys' webhook secrets are derived from. A receiver's secret among them would tell it all others.
+// checkMasters looks at what keys' webhook secrets are derived from. A receiver's secret among them would tell it all
+// others.
 func (l *loader) checkMasters(c Config) {
 	for one := range strings.FieldsSeq(c.WebhookMaster) {
 		text, ok := strings.CutPrefix(one, "whmaster_")
@@ -195,9 +196,11 @@ func (l *loader) checkMasters(c Config) {
 		switch {
 		case l.bad["TIERQ_WEBHOOK_MASTER"]:
 		case !ok || err != nil || len(key) < 32 || len(key) > 64:
-			l.problem("TIERQ_WEBHOOK_MASTER", "must be whmaster_ and 32 to 64 bytes in base64: write whmaster_$(openssl rand -base64 32)")
+			l.problem("TIERQ_WEBHOOK_MASTER",
+				"must be whmaster_ and 32 to 64 bytes in base64: write whmaster_$(openssl rand -base64 32)")
 		case slices.Contains(strings.Fields(c.WebhookSecret), "whsec_"+text):
-			l.problem("TIERQ_WEBHOOK_MASTER", "is TIERQ_WEBHOOK_SECRET, which receivers have: they could sign in every key's name; write another")
+			l.problem("TIERQ_WEBHOOK_MASTER",
+				"is TIERQ_WEBHOOK_SECRET, which receivers have: they could sign in every key's name; write another")
 		}
 	}
 }

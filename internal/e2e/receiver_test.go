@@ -10,7 +10,8 @@ import (
 )
 
 // outward are the settings of a server that may call a test's receivers, and signs what it sends.
-var outward = []string{"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_WEBHOOK_SECRET=" + secret, "TIERQ_WEBHOOK_MASTER=" + master}
+var outward = []string{"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_WEBHOOK_SECRET=" + secret,
+	"TIERQ_WEBHOOK_MASTER=" + master}
 
 const (
 	master = "whmaster_dGllcnEncyBlbmQtdG8tZW5kIHRlc3RzLCAzMiBieXRlcyE="

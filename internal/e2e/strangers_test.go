@@ -25,12 +25,13 @@ func reachesOut(to string) map[string]string {
 func guarded(t *testing.T, env ...string) *server {
 	t.Helper()
 	return startServer(t, testkit.BuildTierq(t), append([]string{
-		"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_ADMIN_KEY=" + theAdmin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8",
+		"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_ADMIN_KEY=" + theAdmin,
+		"TIERQ_EGRESS_ALLOW=127.0.0.0/8",
 	}, env...)...)
 }
 
-// A stranger's job reaches nobody outside, unless the operator named its type: by default the server is no relay for strangers' mail, and signs
-// no messages of theirs.
+// A stranger's job reaches nobody outside, unless the operator named its type: by default the server is no relay for
+// strangers' mail, and signs no messages of theirs.
 func TestStrangers_ReachNobody(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()
@@ -38,7 +39,8 @@ func TestStrangers_ReachNobody(t *testing.T) {
 	s := guarded(t, "TIERQ_ANONYMOUS_RATE=1000")
 	for what, body := range reachesOut(r.URL) {
 		wants(t, s.ask("public", body), http.StatusForbidden, "FORBIDDEN")
-		if a := s.asks("", http.MethodPost, "/public/submit/batch", "["+body+"]"); a.status == http.StatusAccepted && !strings.Contains(string(a.body), `"FORBIDDEN"`) {
+		if a := s.asks("", http.MethodPost, "/public/submit/batch", "["+body+"]"); a.status == http.StatusAccepted &&
+			!strings.Contains(string(a.body), `"FORBIDDEN"`) {
 			t.Errorf("%s in a batch: %d %s", what, a.status, a.body)
 		}
 	}

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// A read-only key sees whom the server calls, but not the path and the query, which may be all that opens an address: not in
-// jobs, polls, streams, lists, exports and pages, and whatever TIERQ_REDACT says. The submitter and an admin see it whole.
+// A read-only key sees whom the server calls, but not the path and the query, which may be all that opens an address:
+// not in jobs, polls, streams, lists, exports and pages, and whatever TIERQ_REDACT says. The submitter and an admin see
+// it whole.
 func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 	t.Attr("proves", "A11")
 	t.Parallel()
@@ -30,7 +31,8 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 			fine, gone := r.URL+"/fine/"+token, r.URL+"/gone/"+token
 			whole := map[string]bool{}
 			for _, body := range []string{
-				fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":"%s?key=%s"},"callbackUrl":"%[1]s?key=%[2]s"}`, fine, token),
+				fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":"%s?key=%s"},"callbackUrl":"%[1]s?key=%[2]s"}`,
+					fine, token),
 				fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, gone),
 				fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]}}`, fine),
 				fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]},"callbackUrl":%q}`, gone, gone),
@@ -49,9 +51,11 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 			for _, id := range anID.FindAllString(all, -1) { // the callbacks' own jobs too
 				whole[id] = true
 			}
-			paths := []string{"/admin/jobs?limit=100", "/api/jobs?limit=100", "/jobs/dead", "/admin/dead", "/admin/dead/export", "/admin/audit", "/dashboard", "/dashboard/jobs"}
+			paths := []string{"/admin/jobs?limit=100", "/api/jobs?limit=100", "/jobs/dead", "/admin/dead",
+				"/admin/dead/export", "/admin/audit", "/dashboard", "/dashboard/jobs"}
 			for id := range whole {
-				paths = append(paths, "/jobs/"+id, "/api/jobs/"+id, "/result/poll?jobId="+id, "/api/jobs/"+id+"/why", "/poll?jobId="+id)
+				paths = append(paths, "/jobs/"+id, "/api/jobs/"+id, "/result/poll?jobId="+id, "/api/jobs/"+id+"/why",
+					"/poll?jobId="+id)
 			}
 			seen, origins := 0, 0
 			for _, path := range paths {
@@ -67,7 +71,8 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 			if seen < 10 || origins < 10 {
 				t.Errorf("an admin sees the addresses at %d places, a read-only key their hosts at %d", seen, origins)
 			}
-			if events := endedStreams(t, s, reader.Key, whole); strings.Contains(events, token) || !strings.Contains(events, "SEND_WEBHOOK") {
+			if events := endedStreams(t, s, reader.Key, whole); strings.Contains(events, token) ||
+				!strings.Contains(events, "SEND_WEBHOOK") {
 				t.Errorf("streams: %s", events)
 			}
 		})

@@ -47,8 +47,9 @@ func signedBy(t *testing.T, c call, secrets map[string]string) (names []string) 
 	return names
 }
 
-// Each key has a secret of its own, so a receiver that has one forges nothing in another's name, and a public key that forges
-// nothing at all. Receivers from before, which share the server's secret, go on; strangers' messages they take from nobody.
+// Each key has a secret of its own, so a receiver that has one forges nothing in another's name, and a public key that
+// forges nothing at all. Receivers from before, which share the server's secret, go on; strangers' messages they take
+// from nobody.
 func TestWebhookSecretsOfKeys(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()
@@ -91,7 +92,8 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 		body := fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}%s}`, r.URL+"/"+name, more)
 		return accepted(t, s.asks(keys[name].Key, http.MethodPost, "/public/submit", body))
 	}
-	ids := map[string]string{"ada": send("ada", ""), "bob": send("bob", fmt.Sprintf(`,"callbackUrl":%q`, r.URL+"/bobs-callback")), "": send("", "")}
+	ids := map[string]string{"ada": send("ada", ""), "bob": send("bob", fmt.Sprintf(`,"callbackUrl":%q`,
+		r.URL+"/bobs-callback")), "": send("", "")}
 	wanted := map[string]int{"/ada": 2, "/bob": 1, "/bobs-callback": 1, "/": 1}
 	testkit.Eventually(t, 20*time.Second, "all calls", func() (bool, string) {
 		n := 0
@@ -100,7 +102,8 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 		}
 		return n == 5, fmt.Sprint(n)
 	})
-	for path, want := range map[string]string{"/ada": "[ada shared]", "/bob": "[bob shared]", "/bobs-callback": "[bob shared]", "/": "[]"} {
+	for path, want := range map[string]string{"/ada": "[ada shared]", "/bob": "[bob shared]",
+		"/bobs-callback": "[bob shared]", "/": "[]"} {
 		for i, c := range r.of(http.MethodPost, path) {
 			if got := fmt.Sprint(signedBy(t, c, secrets)); got != want {
 				t.Errorf("call %d of %s is signed by %s, want %s: %v", i, path, got, want, c.header)
@@ -120,7 +123,8 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 	}
 	callback := r.of(http.MethodPost, "/bobs-callback")[0]
 	event, err := verifiers["bob"].JobEnded(callback.header, callback.body)
-	if err != nil || event.Data.Owner != keys["bob"].ID || event.Data.JobID != ids["bob"] || event.Type != "job.completed" {
+	if err != nil || event.Data.Owner != keys["bob"].ID || event.Data.JobID != ids["bob"] ||
+		event.Type != "job.completed" {
 		t.Errorf("%+v, %v", event, err)
 	}
 
@@ -134,7 +138,10 @@ func TestWebhookSecretsOfKeys(t *testing.T) {
 	r.forget()
 	s = guarded(t, env...)
 	send("bob", "")
-	testkit.Eventually(t, 20*time.Second, "bob's call", func() (bool, string) { return len(r.heard()) == 1, fmt.Sprint(len(r.heard())) })
+	testkit.Eventually(t, 20*time.Second, "bob's call", func() (bool, string) {
+		return len(r.heard()) == 1,
+			fmt.Sprint(len(r.heard()))
+	})
 	if got := fmt.Sprint(signedBy(t, r.heard()[0], secrets)); got != "[bob]" {
 		t.Errorf("without the shared secret it is signed by %s", got)
 	}

@@ -62,7 +62,8 @@ func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{
 		JobID: o.ID, Generation: o.Generation, Status: o.Status.Shown(), Tier: o.Tier, Type: o.Type,
-		RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: stamp(o.ArrivedAt), CompletedAt: at, TraceID: orNull(o.TraceID), Owner: orNull(o.Owner),
+		RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: stamp(o.ArrivedAt), CompletedAt: at,
+		TraceID: orNull(o.TraceID), Owner: orNull(o.Owner),
 	}}
 	if at != nil {
 		e.Timestamp = *at

@@ -54,7 +54,8 @@ func TestCallback(t *testing.T) {
 				"jobId": string(theJob), "generation": 2.0, "status": "FAILED", "tier": "PUBLIC", "type": "SIMULATION", "retryCount": 1.0,
 				"maxRetries": 1.0,
 				"arrivedAt":  "2026-05-01T11:00:00.000000Z", "completedAt": nil, "failedAt": "2026-05-01T11:00:01.005000Z", "result": nil,
-				"failureCause": "HANDLER_ERROR", "lastError": "boom \uFFFD", "traceId": "the-trace", "owner": "the-owner",
+				"failureCause": "HANDLER_ERROR", "lastError": "boom \uFFFD", "traceId": "the-trace",
+				"owner": "the-owner",
 			},
 		}
 		if id != string(theJob)+"_2" || url != "https://example.com/done?a=b&c" || !reflect.DeepEqual(e, want) {

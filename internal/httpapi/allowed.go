@@ -26,7 +26,8 @@ func mayTier(c *gin.Context, tier job.Tier) error {
 func mayType(caller *job.Caller, typ string) error {
 	switch {
 	case !caller.MayType(typ) && anonymous(caller):
-		return &problem{kind: forbidden, detail: "without a key only jobs of type " + list(caller.Key.Types) + " are taken"}
+		return &problem{kind: forbidden, detail: "without a key only jobs of type " + list(caller.Key.Types) +
+			" are taken"}
 	case !caller.MayType(typ):
 		return &problem{kind: forbidden, detail: "this key submits jobs of type " + list(caller.Key.Types) + " only"}
 	case typ == reportType && anonymous(caller):
@@ -43,7 +44,8 @@ func mayCallBack(caller *job.Caller) error {
 	case anonymous(caller):
 		return &problem{kind: forbidden, detail: "without a key no callbackUrl is taken"}
 	}
-	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + callbackType + " is not among its types, " + list(caller.Key.Types)}
+	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + callbackType +
+		" is not among its types, " + list(caller.Key.Types)}
 }
 
 func list[T ~string](names []T) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it; so is
-// Webhook, which the key itself reads in /api/me too.
+// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it; so
+// is Webhook, which the key itself reads in /api/me too.
 type keyBody struct {
 	Key        string     `json:"key,omitzero"`
 	ID         string     `json:"id"`

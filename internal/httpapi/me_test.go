@@ -52,17 +52,20 @@ func TestMe(t *testing.T) {
 	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")
 }
 
-// Who submits with a key is shown what his receivers verify with, and so is everybody at an open server; strangers are not.
+// Who submits with a key is shown what his receivers verify with, and so is everybody at an open server; strangers are
+// not.
 func TestMe_Webhook(t *testing.T) {
 	t.Attr("proves", "A60")
 	for kind, owner := range map[string]string{
-		"stranger": "none", "anonymous": "none", "submit": mine, "read-only": "none", "admin": mine, "worker": "none", "open": "",
+		"stranger": "none", "anonymous": "none", "submit": mine, "read-only": "none", "admin": mine, "worker": "none",
+		"open": "",
 	} {
 		r := newRooms(t)
 		r.deps.WebhookKeys = webhookKeysOf
 		r.behind(callers[kind])
 		secret, public := webhookKeysOf(owner)
-		got, want := r.do("GET", "/api/me", "").Body.String(), `"webhook":{"secret":"`+secret+`","publicKey":"`+public+`"}`
+		got, want := r.do("GET", "/api/me", "").Body.String(),
+			`"webhook":{"secret":"`+secret+`","publicKey":"`+public+`"}`
 		if strings.Contains(got, want) != (owner != "none") || strings.Contains(got, `"webhook"`) != (owner != "none") {
 			t.Errorf("%s: %s", kind, got)
 		}

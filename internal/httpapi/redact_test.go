@@ -150,7 +150,8 @@ var lookedAt = []string{
 func TestRedact_OfCallbacks(t *testing.T) {
 	t.Attr("proves", "A11")
 	for hidden, want := range map[string]map[string]bool{
-		"MAIL": {"s3cret": false, "t0ken": false, "example.com": true}, "": {"s3cret": true, "t0ken": false, "example.com": true},
+		"MAIL": {"s3cret": false, "t0ken": false, "example.com": true}, "": {"s3cret": true, "t0ken": false,
+			"example.com": true},
 	} {
 		r := newRooms(t)
 		if hidden != "" {

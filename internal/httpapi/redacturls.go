@@ -16,8 +16,8 @@ import (
 // callingTypes are the job types whose payloads and results name addresses that the server calls.
 var callingTypes = []string{callbackType, "SEND_WEBHOOK", "FORWARD_DOCUMENT"}
 
-// veilURLs leaves a read-only caller the scheme and the host of each address that a job calls. The path and the query may be
-// all that opens the address, so they are hidden whatever TIERQ_REDACT says.
+// veilURLs leaves a read-only caller the scheme and the host of each address that a job calls. The path and the query
+// may be all that opens the address, so they are hidden whatever TIERQ_REDACT says.
 func veilURLs(j *job.Job) {
 	if j.CallbackURL != "" && j.CallbackURL != veiled {
 		j.CallbackURL = originOf(j.CallbackURL)
@@ -36,8 +36,8 @@ func originOf(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// originsOnly cuts every address in a text that is JSON: each string that is called url, or stands in a list called endpoints,
-// at whatever depth. All else stays byte for byte as it was. A text that is not JSON is hidden whole.
+// originsOnly cuts every address in a text that is JSON: each string that is called url, or stands in a list called
+// endpoints, at whatever depth. All else stays byte for byte as it was. A text that is not JSON is hidden whole.
 func originsOnly(text []byte) []byte {
 	if len(text) == 0 {
 		return text
@@ -61,7 +61,8 @@ func originsOnly(text []byte) []byte {
 		if in, length := d.StackIndex(d.StackDepth()); in == '{' && length%2 == 1 || !isAddress(d.StackPointer()) {
 			continue // it is a name, or no address
 		}
-		shown, _ := jsontext.AppendQuote(nil, originOf(string(unquoted(value)))) // of a text that was read it cannot fail
+		// A text that was read is quoted without an error.
+		shown, _ := jsontext.AppendQuote(nil, originOf(string(unquoted(value))))
 		end := d.InputOffset()
 		out = append(append(out, text[copied:end-int64(len(value))]...), shown...)
 		copied = end

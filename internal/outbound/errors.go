@@ -34,20 +34,27 @@ func (e *CallError) Error() string { return "call " + e.Host + ": " + e.Reason }
 // Unwrap is what the network said.
 func (e *CallError) Unwrap() error { return e.err }
 
-// noAddress is what a caller reads of a name, be it that there is no such name, or that it leads where nothing is called.
+// noAddress is what a caller reads of a name, be it that there is no such name, or that it leads where nothing is
+// called.
 const noAddress = "it has no address that is called"
 
-// failure turns what the transport said into a RefusedError or a CallError, and logs what the caller must not read in them.
+// failure turns what the transport said into a RefusedError or a CallError, and logs what the caller must not read in
+// them.
 func failure(ctx context.Context, host string, err error) error {
 	var lookup *net.DNSError
-	named := net.ParseIP(host) == nil
 	switch {
 	case errors.Is(err, errPort):
 		return job.Permanent(&RefusedError{Host: host, Reason: "it " + errPort.Error()})
-	case !named && isRefused(err):
-		return job.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
-	case isRefused(err):
-		job.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the name "+refusal(err).Error(), "address", addressOf(err))
+	case errors.Is(err, errAddress), errors.Is(err, errOwn):
+		why := errAddress
+		if errors.Is(err, errOwn) {
+			why = errOwn
+		}
+		job.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the host "+why.Error(), "address",
+			addressOf(err))
+		if net.ParseIP(host) != nil { // the caller wrote the address: there is nothing to learn
+			return job.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
+		}
 		return &CallError{Host: host, Reason: noAddress, err: err}
 	case errors.As(err, &lookup):
 		why := "the name could not be looked up"
@@ -58,16 +65,6 @@ func failure(ctx context.Context, host string, err error) error {
 		return &CallError{Host: host, Reason: noAddress, err: err}
 	}
 	return &CallError{Host: host, Reason: reason(err), err: err}
-}
-
-func isRefused(err error) bool { return errors.Is(err, errAddress) || errors.Is(err, errOwn) }
-
-// refusal is which of the guard's errors an error is.
-func refusal(err error) error {
-	if errors.Is(err, errOwn) {
-		return errOwn
-	}
-	return errAddress
 }
 
 // addressOf is the address that was not called.

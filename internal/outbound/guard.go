@@ -123,8 +123,9 @@ func (g guard) control(_ context.Context, network, address string, _ syscall.Raw
 	return err
 }
 
-// isOwn says whether an address is one of this machine's, which may be public ones. The system is asked at each dial: it may
-// get and lose addresses while the process runs. An address that only a router in front of this machine has is not among them.
+// isOwn says whether an address is one of this machine's, which may be public ones. The system is asked at each dial:
+// it may get and lose addresses while the process runs. An address that only a router in front of this machine has is
+// not among them.
 func (g guard) isOwn(addr netip.Addr) (bool, error) {
 	all, err := g.interfaces()
 	if err != nil {

@@ -106,11 +106,11 @@ func New(opt Options) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if the guard
-// refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth a repeat. Their
-// texts name the host, never the URL. A name that is not called is told in the words of a name that there is not, and is
-// repeated as that one is: else whoever submits jobs could learn which names an internal network has. The job's log says
-// which it was.
+// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if
+// the guard refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth
+// a repeat. Their texts name the host, never the URL. A name that is not called is told in the words of a name that
+// there is not, and is repeated as that one is: else whoever submits jobs could learn which names an internal network
+// has. The job's log says which it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A server with a public address of its own is not called there either, by whichever name or spelling: its API, and whatever
-// else listens, would take the call for one from outside. The addresses are those of the moment. An operator may allow them.
+// A server with a public address of its own is not called there either, by whichever name or spelling: its API, and
+// whatever else listens, would take the call for one from outside. The addresses are those of the moment. An operator
+// may allow them.
 func TestOwnAddresses(t *testing.T) {
 	t.Attr("proves", "A32 A36")
 	t.Parallel()
@@ -32,11 +33,13 @@ func TestOwnAddresses(t *testing.T) {
 		}
 		return append(all, &net.UnixAddr{}), nil
 	}
-	dns := &names{answers: map[string][]string{"me.example": {"93.184.216.34"}, "me6.example": {"2606:4700::1"}, "next.example": {"93.184.216.35"}}}
+	dns := &names{answers: map[string][]string{"me.example": {"93.184.216.34"}, "me6.example": {"2606:4700::1"},
+		"next.example": {"93.184.216.35"}}}
 	c := client(t, Options{Interfaces: interfaces})
 	dns.serve(t, c)
 	reached := c.watchDials()
-	for _, url := range []string{"http://93.184.216.34/", "https://93.184.216.34/", "http://[2606:4700::1]/", "http://[2606:4700:0::1]/"} {
+	for _, url := range []string{"http://93.184.216.34/", "https://93.184.216.34/", "http://[2606:4700::1]/",
+		"http://[2606:4700:0::1]/"} {
 		if c.CheckURL(url) != nil {
 			continue // another spelling: refused before
 		}
@@ -67,7 +70,8 @@ func TestOwnAddresses(t *testing.T) {
 	}
 
 	has = []string{"93.184.216.34/24"}
-	allowed := client(t, Options{Interfaces: interfaces, Allow: []netip.Prefix{netip.MustParsePrefix("93.184.216.34/32")}})
+	allowed := client(t, Options{Interfaces: interfaces,
+		Allow: []netip.Prefix{netip.MustParsePrefix("93.184.216.34/32")}})
 	dns.serve(t, allowed)
 	reached = allowed.watchDials()
 	_, _ = get(t, allowed, "http://me.example:9000/")
@@ -89,22 +93,25 @@ func TestOwnAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// Whoever guesses names of an internal network reads the same of one that is there and of one that is not: the same words, and
-// as many tries.
+// Whoever guesses names of an internal network reads the same of one that is there and of one that is not: the same
+// words, and as many tries.
 func TestScannersLearnNothing(t *testing.T) {
 	t.Attr("proves", "A36 A47")
 	t.Parallel()
 	dns := &names{answers: map[string][]string{
-		"db.corp.example": {"10.0.0.7"}, "meta.corp.example": {"169.254.169.254"}, "six.corp.example": {"fd00::7"}, "empty.corp.example": {""},
+		"db.corp.example": {"10.0.0.7"}, "meta.corp.example": {"169.254.169.254"}, "six.corp.example": {"fd00::7"},
+		"empty.corp.example": {""},
 	}}
 	for what, allow := range map[string][]netip.Prefix{"nothing allowed": nil, "something else allowed": elsewhere} {
 		c := client(t, Options{Allow: allow})
 		dns.serve(t, c)
 		reached := c.watchDials()
 		for _, scheme := range []string{"http", "https"} {
-			for _, host := range []string{"db.corp.example", "meta.corp.example", "six.corp.example", "empty.corp.example", "nobody.corp.example"} {
+			for _, host := range []string{"db.corp.example", "meta.corp.example", "six.corp.example",
+				"empty.corp.example", "nobody.corp.example"} {
 				_, err := get(t, c, scheme+"://"+host+"/")
-				if err == nil || err.Error() != "call "+host+": it has no address that is called" || job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
+				if err == nil || err.Error() != "call "+host+": it has no address that is called" ||
+					job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
 					t.Errorf("%s, %s: %v, %+v", what, host, err, job.Judge(err))
 				}
 			}

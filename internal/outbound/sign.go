@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ParseSecrets reads TIERQ_WEBHOOK_SECRET, which all receivers share: one secret, or several with spaces between them. While a secret is being replaced, messages
-// carry a signature of the new one and of the old one.
+// ParseSecrets reads TIERQ_WEBHOOK_SECRET, which all receivers share: one secret, or several with spaces between them.
+// While a secret is being replaced, messages carry a signature of the new one and of the old one.
 func ParseSecrets(text string) ([][]byte, error) {
 	var all [][]byte
 	for _, s := range strings.Fields(text) {

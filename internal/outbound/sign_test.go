@@ -121,8 +121,8 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// Each owner's messages verify with his keys and nobody else's, whichever of the masters made them; the shared secret stands
-// beside them for receivers of before, but not under what may be a stranger's message.
+// Each owner's messages verify with his keys and nobody else's, whichever of the masters made them; the shared secret
+// stands beside them for receivers of before, but not under what may be a stranger's message.
 func TestSigner(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()
@@ -150,7 +150,8 @@ func TestSigner(t *testing.T) {
 		for _, one := range strings.Fields(h.Get("Webhook-Signature")) {
 			version, signature, _ := strings.Cut(one, ",")
 			raw, err := base64.StdEncoding.DecodeString(signature)
-			if version == "v1a" && err == nil && ed25519.Verify(key, []byte("m."+h.Get("Webhook-Timestamp")+"."+string(body)), raw) {
+			if version == "v1a" && err == nil && ed25519.Verify(key,
+				[]byte("m."+h.Get("Webhook-Timestamp")+"."+string(body)), raw) {
 				n++
 			}
 		}
@@ -165,7 +166,8 @@ func TestSigner(t *testing.T) {
 			for _, s := range []Signer{newer, older, both} {
 				secret, key := s.Keys(other)
 				if own := other == owner; verifies(h, secret) != own || public(h, key) == 1 != own {
-					t.Errorf("a message of %q with the keys of %q: %v, %d", owner, other, verifies(h, secret), public(h, key))
+					t.Errorf("a message of %q with the keys of %q: %v, %d", owner, other, verifies(h, secret), public(h,
+						key))
 				}
 			}
 		}
@@ -197,7 +199,8 @@ func masterText(n int) string {
 
 func TestParseMasters(t *testing.T) {
 	for _, wrong := range []string{
-		"whmaster_", secretText(32), "whmaster_" + strings.TrimPrefix(secretText(31), "whsec_"), "whmaster_" + strings.TrimPrefix(secretText(65), "whsec_"),
+		"whmaster_", secretText(32), "whmaster_" + strings.TrimPrefix(secretText(31), "whsec_"),
+		"whmaster_" + strings.TrimPrefix(secretText(65), "whsec_"),
 		masterText(1) + ",", masterText(1) + " fKQ9",
 	} {
 		if _, err := ParseMasters(wrong); err == nil || strings.Contains(err.Error(), "fKQ9") {

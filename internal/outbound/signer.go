@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair of his own, derived
-// from a master that no receiver has: a receiver that verifies one owner's messages can forge nobody else's.
+// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair of his own,
+// derived from a master that no receiver has: a receiver that verifies one owner's messages can forge nobody else's.
 type Signer struct {
-	// Masters are what owners' keys are derived from; several while one is being replaced, the new one first. None = no owner
-	// has keys.
+	// Masters are what owners' keys are derived from; several while one is being replaced, the new one first. None = no
+	// owner has keys.
 	Masters [][]byte
 	// Shared signs every owner's messages, for receivers that were given it before owners had keys.
 	Shared [][]byte
@@ -29,7 +29,8 @@ const (
 	pairInfo   = "tierq webhook v1a "
 )
 
-// ParseMasters reads TIERQ_WEBHOOK_MASTER: one master, or several with spaces between them. The error does not repeat them.
+// ParseMasters reads TIERQ_WEBHOOK_MASTER: one master, or several with spaces between them. The error does not repeat
+// them.
 func ParseMasters(text string) ([][]byte, error) {
 	var all [][]byte
 	for s := range strings.FieldsSeq(text) {
@@ -58,14 +59,15 @@ func pairOf(master []byte, owner string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(derive(master, pairInfo+owner))
 }
 
-// Keys are what an owner's receivers verify with, in the form of Standard Webhooks: a secret, whsec_, that also signs, and a
-// public key, whpk_, that does not. Of several masters they are the first one's; "" without a master.
+// Keys are what an owner's receivers verify with, in the form of Standard Webhooks: a secret, whsec_, that also signs,
+// and a public key, whpk_, that does not. Of several masters they are the first one's; "" without a master.
 func (s *Signer) Keys(owner string) (secret, public string) {
 	if len(s.Masters) == 0 {
 		return "", ""
 	}
 	pair, _ := pairOf(s.Masters[0], owner).Public().(ed25519.PublicKey) // of an ed25519.PrivateKey it is one
-	return "whsec_" + base64.StdEncoding.EncodeToString(secretOf(s.Masters[0], owner)), "whpk_" + base64.StdEncoding.EncodeToString(pair)
+	return "whsec_" + base64.StdEncoding.EncodeToString(secretOf(s.Masters[0], owner)),
+		"whpk_" + base64.StdEncoding.EncodeToString(pair)
 }
 
 // sign sets the three headers of a message; without anything to sign with there is no signature.
