@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/tierq/tierq/client"
@@ -133,4 +136,31 @@ func ExampleError() {
 		fmt.Println("mend the request:", e.Fields)
 	}
 	// Output: come again in 30s
+}
+
+// A receiver verifies with the public key that /api/me shows, which can sign nothing, and remembers which events it has
+// had.
+func ExampleWebhookVerifier() {
+	verifier, err := client.NewWebhookVerifier("whpk_6kpsY+KcUgq+9VB7Ey7F+ZVHdq6+vnuSQh7qaRRG0iw=")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	hook := func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		event, err := verifier.JobEnded(r.Header, body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnauthorized)
+			return
+		}
+		fmt.Println(event.Data.JobID, event.Data.Status) // once for each Webhook-Id
+	}
+	answer := httptest.NewRecorder()
+	hook(answer, httptest.NewRequest(http.MethodPost, "/hook", strings.NewReader(`{"type":"job.completed"}`)))
+	fmt.Println(answer.Code, strings.TrimSpace(answer.Body.String()))
+	// Output: 401 the message is not signed by a key of this receiver
 }

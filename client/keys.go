@@ -54,6 +54,8 @@ type NewKey struct {
 type MadeKey struct {
 	Text string `json:"key"`
 	Key
+	// Webhook is for its receivers; nil = the key submits nothing, or the server has no TIERQ_WEBHOOK_MASTER.
+	Webhook *WebhookKeys `json:"webhook,omitempty"`
 }
 
 // Keys lists the API keys in the order they were made, those that were revoked too.

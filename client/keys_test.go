@@ -29,9 +29,11 @@ func TestKeys(t *testing.T) {
 	if err != nil || len(keys) != 1 || !reflect.DeepEqual(keys[0], want) {
 		t.Errorf("%+v, %v", keys, err)
 	}
-	asked := answers(s, "POST /admin/keys", 201, `{"key":"tq_x",`+aKey)
+	asked := answers(s, "POST /admin/keys", 201,
+		`{"key":"tq_x","webhook":{"secret":"whsec_x","publicKey":"whpk_x"},`+aKey)
 	made, err := c.CreateKey(soon(t), NewKey{Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Rate: 2.5, InFlight: 7, ExpiresAt: time.Unix(0, 0).UTC()})
-	if err != nil || made.Text != "tq_x" || made.ID != aKeyID {
+	if err != nil || made.Text != "tq_x" || made.ID != aKeyID || made.Webhook == nil ||
+		*made.Webhook != (WebhookKeys{"whsec_x", "whpk_x"}) {
 		t.Errorf("%+v, %v", made, err)
 	}
 	rotated := answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_y",`+aKey)

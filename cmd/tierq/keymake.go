@@ -100,11 +100,18 @@ func (s *session) showMade(k client.MadeKey) error {
 	case !s.readable():
 		return s.document(k)
 	}
-	err := s.fields(
-		field{name: "KEY", value: k.Text}, field{name: "ID", value: k.ID}, field{name: "NAME", value: k.Name}, field{name: "ROLE", value: string(k.Role)},
-		field{name: "TIERS", value: names(k.Tiers)}, field{name: "TYPES", value: names(k.Types)}, field{name: "LIMITS", value: limits(&k.Key)},
-		field{name: "EXPIRES", value: s.moment(k.ExpiresAt)},
-	)
+	fields := []field{
+		{name: "KEY", value: k.Text}, {name: "ID", value: k.ID}, {name: "NAME", value: k.Name}, {name: "ROLE",
+			value: string(k.Role)},
+		{name: "TIERS", value: names(k.Tiers)}, {name: "TYPES", value: names(k.Types)}, {name: "LIMITS",
+			value: limits(&k.Key)},
+		{name: "EXPIRES", value: s.moment(k.ExpiresAt)},
+	}
+	if k.Webhook != nil {
+		fields = append(fields, field{name: "WEBHOOK SECRET", value: k.Webhook.Secret},
+			field{name: "WEBHOOK PUBLIC KEY", value: k.Webhook.PublicKey})
+	}
+	err := s.fields(fields...)
 	s.say("Keep the key now: it is not shown again.")
 	return err
 }

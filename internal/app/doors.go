@@ -18,8 +18,9 @@ func (v *server) wireDoors() (err error) {
 	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
 	v.doors = auth.NewDoors(auth.DoorsOptions{
-		Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate,
+		Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate,
 		Idempotency: c.IdempotencyLimit, KeepIdempotency: v.stores.keys(c.IdempotencyTTL),
+		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
 	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})

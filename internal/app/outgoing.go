@@ -26,10 +26,11 @@ import (
 
 // outgoing is what leaves the process: mail, calls, files.
 type outgoing struct {
-	mail  mail.Sender
-	calls *outbound.Client
-	files *artifact.Store
-	notes []string // for the banner
+	mail   mail.Sender
+	calls  *outbound.Client
+	signer outbound.Signer
+	files  *artifact.Store
+	notes  []string // for the banner
 }
 
 func openOutgoing(ctx context.Context, c config.Config, embedded bool, version string, log *slog.Logger) (*outgoing, error) {
@@ -53,12 +54,12 @@ func openOutgoing(ctx context.Context, c config.Config, embedded bool, version s
 	if o.files, err = artifact.Open(ctx, where); err != nil {
 		return nil, fmt.Errorf("TIERQ_BLOB_URL: %w", err)
 	}
-	secrets, err := webhookSecrets(c, embedded, log)
+	o.signer, err = signer(c, embedded, log)
 	if err != nil {
 		return nil, errors.Join(err, o.files.Close())
 	}
 	o.calls = outbound.New(outbound.Options{
-		Allow: c.Egress(), UserAgent: "tierq/" + version, Secrets: secrets, Span: telemetry.SpanContext,
+		Allow: c.Egress(), UserAgent: "tierq/" + version, Signer: o.signer, Span: telemetry.SpanContext,
 	})
 	o.notes = []string{"mail          " + o.mail.Describe(), "files of jobs " + o.files.Describe()}
 	check, cancel := context.WithTimeout(ctx, checkBound)
@@ -77,42 +78,52 @@ func (o *outgoing) close() error {
 	return o.files.Close()
 }
 
-// webhookSecrets are what messages are signed with. Embedded mode makes a secret of its own, once; several processes need a common one, which
-// only an operator can give them.
-func webhookSecrets(c config.Config, embedded bool, log *slog.Logger) ([][]byte, error) {
-	text := c.WebhookSecret
-	if text == "" && embedded {
-		file := filepath.Join(c.DataDir, "webhook-secret")
-		made, err := secretFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+// signer is what messages are signed with. Embedded mode makes a master of its own, once; several processes need a
+// common one, which only an operator can give them. The secret that all receivers share is of versions before: none is
+// made.
+func signer(c config.Config, embedded bool, log *slog.Logger) (s outbound.Signer, err error) {
+	master, shared := c.WebhookMaster, c.WebhookSecret
+	if master == "" && embedded {
+		if master, err = masterFile(filepath.Join(c.DataDir, "webhook-master")); err != nil {
+			return s, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 		}
-		text = made
 	}
-	if text == "" {
-		log.Warn("webhooks and callbacks are sent unsigned: set TIERQ_WEBHOOK_SECRET")
-		return nil, nil
+	if shared == "" && embedded {
+		text, err := os.ReadFile(filepath.Join(c.DataDir, "webhook-secret"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return s, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
+		}
+		shared = strings.TrimSpace(string(text))
 	}
-	secrets, err := outbound.ParseSecrets(text)
-	if err != nil {
-		return nil, fmt.Errorf("TIERQ_WEBHOOK_SECRET: %w", err)
+	if s.Masters, err = outbound.ParseMasters(master); err != nil {
+		return s, fmt.Errorf("TIERQ_WEBHOOK_MASTER: %w", err)
 	}
-	return secrets, nil
+	if s.Shared, err = outbound.ParseSecrets(shared); err != nil {
+		return s, fmt.Errorf("TIERQ_WEBHOOK_SECRET: %w", err)
+	}
+	s.Strangers = c.AnonymousRate > 0
+	switch {
+	case master == "" && shared == "":
+		log.Warn("webhooks and callbacks are sent unsigned: set TIERQ_WEBHOOK_MASTER")
+	case master == "":
+		log.Warn("every receiver of webhooks can forge those of all API keys: set TIERQ_WEBHOOK_MASTER")
+	}
+	return s, nil
 }
 
-// secretFile reads a secret, or makes one if the file is not there.
-func secretFile(file string) (string, error) {
+// masterFile reads a master, or makes one if the file is not there.
+func masterFile(file string) (string, error) {
 	text, err := os.ReadFile(file)
-	if err == nil {
-		return strings.TrimSpace(string(text)), nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	switch master := strings.TrimSpace(string(text)); {
+	case err == nil && master != "": // an empty one is of a start that was killed
+		return master, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails, says crypto/rand
-	secret := "whsec_" + base64.StdEncoding.EncodeToString(key)
-	return secret, os.WriteFile(file, []byte(secret+"\n"), 0o600)
+	master := "whmaster_" + base64.StdEncoding.EncodeToString(key)
+	return master, os.WriteFile(file, []byte(master+"\n"), 0o600)
 }
 
 // register adds the job types that reach out of the process.

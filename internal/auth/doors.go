@@ -18,6 +18,8 @@ type DoorsOptions struct {
 
 	Idempotency     int           // Idempotency-Keys of one API key that stand at once; 0 = any number
 	KeepIdempotency time.Duration // how long each of them stands
+	AnonymousTotal  int           // requests a second that all addresses together may make without a key; 0 = any number
+	AnonymousTypes  []string      // of jobs that may be submitted without a key; none = all
 }
 
 // Doors say who comes in.
@@ -50,7 +52,10 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 		case o.Keyring.Open():
 			caller.Open = true
 		case o.AnonymousRate > 0:
-			caller.Key = job.Key{Role: job.RoleSubmit, Tiers: publicOnly, Rate: float64(o.AnonymousRate), Burst: o.AnonymousRate}
+			caller.Key = job.Key{
+				Role: job.RoleSubmit, Tiers: publicOnly, Types: o.AnonymousTypes, Rate: float64(o.AnonymousRate),
+				Burst: o.AnonymousRate,
+			}
 		}
 		return caller, nil
 	}
@@ -79,17 +84,23 @@ func (d *Doors) CountAddress(ctx context.Context, from netip.Addr) error {
 
 var publicOnly = []job.Tier{job.Public}
 
-// Spend takes n requests from the caller's rate: that of his key, or without one that of his address. Allowance.RetryIn > 0 = it refuses
-// them all.
+// Spend takes n requests from the caller's rate: that of his key, or without one that of his address, and of all
+// strangers together. Allowance.RetryIn > 0 = it refuses them all. What an address has no rate left for takes nothing
+// from the strangers' common rate: one address alone does not use that up.
 func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if !(c.Key.Rate > 0) {
 		return job.Allowance{}
 	}
-	bucket := "key:" + c.Key.ID
-	if c.Key.ID == "" {
-		bucket = "anonymous:" + network(c.Address)
+	if c.Key.ID != "" {
+		return d.opts.Limiter.Take(ctx, "key:"+c.Key.ID, c.Key.Rate, burst(&c.Key), n)
 	}
-	return d.opts.Limiter.Take(ctx, bucket, c.Key.Rate, burst(&c.Key), n)
+	own := d.opts.Limiter.Take(ctx, "anonymous:"+network(c.Address), c.Key.Rate, burst(&c.Key), n)
+	if total := d.opts.AnonymousTotal; total > 0 && own.RetryIn <= 0 {
+		if all := d.opts.Limiter.Take(ctx, "strangers", float64(total), total, n); all.RetryIn > 0 {
+			return all
+		}
+	}
+	return own
 }
 
 // SpendMore takes what a batch of n more entries costs beside the request that brought it: of its address' rate as well, which Enter took one

@@ -159,6 +159,45 @@ func TestAddressRate(t *testing.T) {
 	})
 }
 
+// All strangers together have a rate too. What one address is refused for its own takes nothing from it, and keys have
+// no part in it.
+func TestStrangersRate(t *testing.T) {
+	t.Attr("proves", "A31")
+	o := DoorsOptions{AnonymousRate: 5, AnonymousTotal: 12, AnonymousTypes: []string{"SIMULATION"}}
+	inDoors(t, o, func(t *testing.T, d *Doors, made *desk) {
+		_, key := aKnown(t, made, job.Key{Role: job.RoleSubmit, Rate: 50, Burst: 50})
+		spend := func(header []string, from netip.Addr, n int) (passed int) {
+			for range n {
+				c, err := enter(t, d, header, from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a := d.Spend(t.Context(), &c, 1); a.RetryIn <= 0 {
+					passed++
+				}
+			}
+			return passed
+		}
+		third := netip.MustParseAddr("192.0.2.9")
+		if n := spend(nil, somewhere, 100); n != 5 {
+			t.Errorf("of one address' 100 requests %d passed", n)
+		}
+		if n := spend(nil, elsewhere, 5); n != 5 {
+			t.Errorf("of another's 5 requests %d passed", n)
+		}
+		if n := spend(nil, third, 5); n != 2 {
+			t.Errorf("of a third one's 5 requests %d passed, and 12 may of all", n)
+		}
+		if n := spend(key, third, 50); n != 50 {
+			t.Errorf("of a key's 50 requests %d passed", n)
+		}
+		c, _ := enter(t, d, nil, third)
+		if !c.MayType("SIMULATION") || c.MayType("SEND_EMAIL") || c.MayType("CALLBACK") {
+			t.Errorf("a stranger submits %v", c.Key.Types)
+		}
+	})
+}
+
 func TestNetworks(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",

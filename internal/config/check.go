@@ -181,8 +181,27 @@ func (l *loader) checkOutgoing(c Config) {
 			l.problem("TIERQ_WEBHOOK_SECRET", "must be whsec_ and 24 to 64 bytes in base64: write whsec_$(openssl rand -base64 32)")
 		}
 	}
+	l.checkMasters(c)
 	if _, err := parseNetworks(c.EgressAllow); err != nil && !l.bad["TIERQ_EGRESS_ALLOW"] {
 		l.problem("TIERQ_EGRESS_ALLOW", err.Error())
+	}
+}
+
+// checkMasters looks at what keys' webhook secrets are derived from. A receiver's secret among them would tell it all
+// others.
+func (l *loader) checkMasters(c Config) {
+	for one := range strings.FieldsSeq(c.WebhookMaster) {
+		text, ok := strings.CutPrefix(one, "whmaster_")
+		key, err := base64.StdEncoding.DecodeString(text)
+		switch {
+		case l.bad["TIERQ_WEBHOOK_MASTER"]:
+		case !ok || err != nil || len(key) < 32 || len(key) > 64:
+			l.problem("TIERQ_WEBHOOK_MASTER",
+				"must be whmaster_ and 32 to 64 bytes in base64: write whmaster_$(openssl rand -base64 32)")
+		case slices.Contains(strings.Fields(c.WebhookSecret), "whsec_"+text):
+			l.problem("TIERQ_WEBHOOK_MASTER",
+				"is TIERQ_WEBHOOK_SECRET, which receivers have: they could sign in every key's name; write another")
+		}
 	}
 }
 

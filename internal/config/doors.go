@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -51,6 +52,34 @@ func (c Config) TypesOn() []string {
 	return types
 }
 
+// StrangersTypes are the job types of TIERQ_ANONYMOUS_TYPES.
+func (c Config) StrangersTypes() []string {
+	types, _ := parseTypes(c.AnonymousTypes) // Load has seen them
+	return types
+}
+
+// StrangersRate is how many requests a second all strangers together may make.
+func (c Config) StrangersRate() int {
+	if c.AnonymousTotal > 0 {
+		return c.AnonymousTotal
+	}
+	return 10 * c.AnonymousRate
+}
+
+// parseTypes reads names of job types with commas between them, at least one.
+func parseTypes(text string) (types []string, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		one = strings.TrimSpace(one)
+		if !redactedType.MatchString(one) {
+			return nil, fmt.Errorf("%q is no job type: write names such as SIMULATION,GENERATE_PDF", one)
+		}
+		if !slices.Contains(types, one) {
+			types = append(types, one)
+		}
+	}
+	return types, nil
+}
+
 // Redacted are the members of payloads and results that read-only keys do not see, by job type; "*" = all.
 func (c Config) Redacted() map[string][]string {
 	types, _ := parseRedact(c.Redact) // Load has seen it
@@ -84,6 +113,9 @@ func (l *loader) checkDoors(c Config) {
 				l.problem("TIERQ_TRUSTED_PROXIES", n.String()+" is everybody: anyone could say where he calls from")
 			}
 		}
+	}
+	if _, err := parseTypes(c.AnonymousTypes); err != nil && !l.bad["TIERQ_ANONYMOUS_TYPES"] {
+		l.problem("TIERQ_ANONYMOUS_TYPES", err.Error())
 	}
 	if _, err := parseRedact(c.Redact); err != nil && !l.bad["TIERQ_REDACT"] {
 		l.problem("TIERQ_REDACT", err.Error())

@@ -92,6 +92,9 @@ func TestDoorProblems(t *testing.T) {
 		"TIERQ_TYPES=SEND_EMAIL,":                    "is no job type",
 		"TIERQ_ADDRESS_RATE=-1":                      "must be 0 to 1000000",
 		"TIERQ_ANONYMOUS_RATE=x":                     "is not a whole number",
+		"TIERQ_ANONYMOUS_TYPES=email":                "is no job type",
+		"TIERQ_ANONYMOUS_TYPES=A,,B":                 "is no job type",
+		"TIERQ_ANONYMOUS_TOTAL=-1":                   "must be 0 to 1000000",
 		"TIERQ_CONNECTIONS=15":                       "must be 16 to 1000000",
 		"TIERQ_H2C=maybe":                            "neither on nor off",
 		"TIERQ_CA_FILE=/nowhere/at/all":              "cannot be read",
@@ -106,6 +109,21 @@ func TestDoorProblems(t *testing.T) {
 	c, problems := load(t, "TIERQ_CA_FILE="+write(t, authority(t)), "TIERQ_TRUSTED_PROXIES=10.1.2.3/16, fd00::/8", "TIERQ_H2C=on")
 	if problems != nil || fmt.Sprint(c.Proxies()) != "[10.1.0.0/16 fd00::/8]" || !strings.Contains(c.String(), "TIERQ_H2C=on\n") {
 		t.Errorf("%q, %v, %s", problems, c.Proxies(), c)
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	for settings, want := range map[string]string{
+		"":                          "[SIMULATION GENERATE_PDF] 0",
+		"TIERQ_ANONYMOUS_RATE=3":    "[SIMULATION GENERATE_PDF] 30",
+		"TIERQ_ANONYMOUS_TYPES=A":   "[A] 0",
+		"TIERQ_ANONYMOUS_TYPES=A,A": "[A] 0",
+		"TIERQ_ANONYMOUS_RATE=3 TIERQ_ANONYMOUS_TOTAL=4 TIERQ_ANONYMOUS_TYPES=A,CALLBACK": "[A CALLBACK] 4",
+	} {
+		c, problems := load(t, strings.Fields(settings)...)
+		if got := fmt.Sprint(c.StrangersTypes(), c.StrangersRate()); problems != nil || got != want {
+			t.Errorf("%s: %s, %q, want %s", settings, got, problems, want)
+		}
 	}
 }
 

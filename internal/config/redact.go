@@ -144,7 +144,7 @@ func hasPassword(name, text string) bool {
 	if text == "" {
 		return false
 	}
-	if name == "TIERQ_WEBHOOK_SECRET" || name == "TIERQ_ADMIN_KEY" {
+	if name == "TIERQ_WEBHOOK_SECRET" || name == "TIERQ_WEBHOOK_MASTER" || name == "TIERQ_ADMIN_KEY" {
 		return true
 	}
 	if name == "MYSQL_DSN" {

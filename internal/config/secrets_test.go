@@ -44,7 +44,9 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 	for i := range max(len(redisURLs), len(dsns)) {
 		redis, mysql := redisURLs[i%len(redisURLs)], dsns[i%len(dsns)]
-		c := Config{RedisURL: redis, MySQLDSN: mysql, SMTPURL: "smtp://u:sesame@h:587?from=a", WebhookSecret: "whsec_sesame", AdminKey: "tq_sesame", BlobURL: "s3://b?secret=sesame",
+		c := Config{RedisURL: redis, MySQLDSN: mysql, SMTPURL: "smtp://u:sesame@h:587?from=a",
+			WebhookSecret: "whsec_sesame", WebhookMaster: "whmaster_sesame", AdminKey: "tq_sesame",
+			BlobURL:      "s3://b?secret=sesame",
 			OTLPEndpoint: "https://u:sesame@collector/sesame?x=sesame"}
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 			check(format, fmt.Sprintf(format, c))
@@ -54,7 +56,9 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		check("the log", log.String())
 
 		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x", "TIERQ_REDIS_URL=redis://:sesame@h",
-			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame", "TIERQ_ADMIN_KEY=tq_sesame_sesame", "TIERQ_BLOB_URL=s3//u:sesame@b", "OTEL_EXPORTER_OTLP_ENDPOINT=https//collector/sesame"}
+			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame", "TIERQ_WEBHOOK_MASTER=sesame",
+			"TIERQ_ADMIN_KEY=tq_sesame_sesame", "TIERQ_BLOB_URL=s3//u:sesame@b",
+			"OTEL_EXPORTER_OTLP_ENDPOINT=https//collector/sesame"}
 		_, err := Load(environ, "", nil)
 		check("Load", err.Error())
 		_, err = Load(nil, write(t, strings.Join(environ, "\n")), nil)

@@ -47,7 +47,7 @@ func TestRates(t *testing.T) {
 	t.Attr("proves", "A06 A31 A42 S1-P11 S2-P14")
 	t.Parallel()
 	c := newCluster(t)
-	env := []string{"TIERQ_ROLES=api", "TIERQ_ANONYMOUS_RATE=1"}
+	env := []string{"TIERQ_ROLES=api", "TIERQ_ANONYMOUS_RATE=1", "TIERQ_ANONYMOUS_TOTAL=1000000"}
 	a, b := c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.1/32")...), c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.0/8")...)
 	direct := c.start(env...)
 	boss := a.makeKey("", http.MethodPost, "/admin/keys", adminKey)

@@ -10,9 +10,13 @@ import (
 )
 
 // outward are the settings of a server that may call a test's receivers, and signs what it sends.
-var outward = []string{"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_WEBHOOK_SECRET=" + secret}
+var outward = []string{"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_WEBHOOK_SECRET=" + secret,
+	"TIERQ_WEBHOOK_MASTER=" + master}
 
-const secret = "whsec_dGllcnEncyBlbmQtdG8tZW5kIHRlc3RzLCAyOCBieXRlcw=="
+const (
+	master = "whmaster_dGllcnEncyBlbmQtdG8tZW5kIHRlc3RzLCAzMiBieXRlcyE="
+	secret = "whsec_dGllcnEncyBlbmQtdG8tZW5kIHRlc3RzLCAyOCBieXRlcw=="
+)
 
 // call is a request that a receiver got.
 type call struct {

@@ -34,8 +34,9 @@ var calling = []struct{ name, body string }{
 	{"FORWARD_DOCUMENT", `{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":["%s"]}}`},
 }
 
-// A URL that leads into the house is refused at submit, in every place where a job has one. What is not written in it, its resolved address
-// shows when it is called: the job is given up for good. A proxy is in the environment, and nothing connects, to it or to the house.
+// A URL that leads into the house is refused at submit, in every place where a job has one. What is not written in it,
+// its resolved address shows when it is called, and is told in the words of a name that there is not: only the log says
+// which it was. A proxy is in the environment, and nothing connects, to it or to the house.
 func TestURLsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A32 A33 A34 A35 A36 A37 A38 A39 A40 A41")
 	t.Parallel()
@@ -62,23 +63,31 @@ func TestURLsIntoTheHouse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	givenUp := func(s *server, url string) {
+	givenUp := func(s *server, url, cause, says string) {
 		t.Helper()
 		for _, in := range calling[1:] {
-			id := s.submit("paid", fmt.Sprintf(in.body, url+"/s3cret"))
+			id := s.submit("paid", strings.Replace(fmt.Sprintf(in.body, url+"/s3cret"), `{"type"`,
+				`{"maxRetries":0,"type"`, 1))
 			p := s.await(id, "FAILED", 20*time.Second)
 			said := lastError.FindStringSubmatch(string(do(t, http.MethodGet, s.base+"/jobs/"+id, "").body))
-			if p.FailureCause == nil || *p.FailureCause != "PERMANENT_ERROR" || p.RetryCount != 0 || said == nil || strings.Contains(said[1], "s3cret") {
+			if p.FailureCause == nil || *p.FailureCause != cause || p.RetryCount != 0 || said == nil ||
+				!strings.Contains(said[1], says) || strings.Contains(said[1], "s3cret") {
 				t.Errorf("%s to %s: %+v, %q", in.name, url, p, said)
 			}
 			t.Logf("evidence: %s to %s: %q", in.name, strings.ReplaceAll(url, port, "PORT"), said[1:])
 		}
 	}
 	loose := startServer(t, bin, settings("TIERQ_EGRESS_ALLOW=198.18.77.0/24")...)
-	givenUp(loose, "http://localhost:"+port)
+	const unsaid = "it has no address that is called"
+	givenUp(loose, "http://localhost:"+port, "HANDLER_ERROR", unsaid)
+	if log := loose.Output(); strings.Count(log,
+		`"why":"the host leads to an address that is not called"`) != len(calling)-1 {
+		t.Errorf("the log does not say why: %s", log)
+	}
+	givenUp(loose, "http://nobody.invalid:"+port, "HANDLER_ERROR", unsaid)
 	if all, err := net.LookupHost(own); err == nil {
 		t.Logf("evidence: this machine calls itself %v", all)
-		givenUp(loose, "http://"+own+":"+port)
+		givenUp(loose, "http://"+own+":"+port, "HANDLER_ERROR", unsaid)
 	}
 
 	// One address of the house is allowed, and redirects to the next.
@@ -87,7 +96,7 @@ func TestURLsIntoTheHouse(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
 	astray := startServer(t, bin, settings("TIERQ_EGRESS_ALLOW=127.0.0.1/32")...)
-	givenUp(astray, outside.URL)
+	givenUp(astray, outside.URL, "PERMANENT_ERROR", "307")
 	if len(outside.heard()) < len(calling)-1 {
 		t.Errorf("%d calls", len(outside.heard()))
 	}

@@ -52,6 +52,7 @@ type eventData struct {
 	FailureCause *job.Cause      `json:"failureCause"`
 	LastError    *string         `json:"lastError"`
 	TraceID      *string         `json:"traceId"`
+	Owner        *string         `json:"owner"` // the id of the key that submitted it
 }
 
 // Callback is the payload of the CALLBACK job that tells o.CallbackURL about o, a job that is COMPLETED or FAILED. The same outcome makes
@@ -61,7 +62,8 @@ func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{
 		JobID: o.ID, Generation: o.Generation, Status: o.Status.Shown(), Tier: o.Tier, Type: o.Type,
-		RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: stamp(o.ArrivedAt), CompletedAt: at, TraceID: orNull(o.TraceID),
+		RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: stamp(o.ArrivedAt), CompletedAt: at,
+		TraceID: orNull(o.TraceID), Owner: orNull(o.Owner),
 	}}
 	if at != nil {
 		e.Timestamp = *at

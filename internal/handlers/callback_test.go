@@ -55,6 +55,7 @@ func TestCallback(t *testing.T) {
 				"maxRetries": 1.0,
 				"arrivedAt":  "2026-05-01T11:00:00.000000Z", "completedAt": nil, "failedAt": "2026-05-01T11:00:01.005000Z", "result": nil,
 				"failureCause": "HANDLER_ERROR", "lastError": "boom \uFFFD", "traceId": "the-trace",
+				"owner": "the-owner",
 			},
 		}
 		if id != string(theJob)+"_2" || url != "https://example.com/done?a=b&c" || !reflect.DeepEqual(e, want) {

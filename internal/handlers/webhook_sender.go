@@ -31,6 +31,7 @@ type Request struct {
 	Timeout   time.Duration // of the whole call; 0 = the sender's
 	MessageID string        // makes it a signed message of this id, the same at each repeat; "" = none
 	TraceID   string
+	Owner     string // of the job: who signs a message; "" = none
 }
 
 // Response is a Sender's answer.
@@ -76,7 +77,7 @@ func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	r.Header.Set("X-Job-Attempt", strconv.Itoa(run.Attempt))
-	r.Method, r.TraceID = http.MethodPost, run.TraceID
+	r.Method, r.TraceID, r.Owner = http.MethodPost, run.TraceID, run.Owner
 	answer, err := o.send.Do(ctx, r)
 	if err != nil {
 		return answer, err

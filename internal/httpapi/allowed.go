@@ -25,12 +25,27 @@ func mayTier(c *gin.Context, tier job.Tier) error {
 // mayType refuses a caller who may not submit jobs of a type.
 func mayType(caller *job.Caller, typ string) error {
 	switch {
+	case !caller.MayType(typ) && anonymous(caller):
+		return &problem{kind: forbidden, detail: "without a key only jobs of type " + list(caller.Key.Types) +
+			" are taken"}
 	case !caller.MayType(typ):
 		return &problem{kind: forbidden, detail: "this key submits jobs of type " + list(caller.Key.Types) + " only"}
 	case typ == reportType && anonymous(caller):
 		return &problem{kind: forbidden, detail: "a " + reportType + " counts its submitter's jobs: submit it with a key"}
 	}
 	return nil
+}
+
+// mayCallBack refuses a caller who may not have his jobs' ends told to an address: that is a job of the type CALLBACK.
+func mayCallBack(caller *job.Caller) error {
+	switch {
+	case caller.MayType(callbackType):
+		return nil
+	case anonymous(caller):
+		return &problem{kind: forbidden, detail: "without a key no callbackUrl is taken"}
+	}
+	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + callbackType +
+		" is not among its types, " + list(caller.Key.Types)}
 }
 
 func list[T ~string](names []T) string {

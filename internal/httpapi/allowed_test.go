@@ -126,8 +126,20 @@ func TestAllowed_Strangers(t *testing.T) {
 	wantProblem(t, r.json("POST", "/paid/submit", "{}"), 401, "UNAUTHORIZED")
 	wantProblem(t, r.json("POST", "/paid/submit/batch", "[{}]"), 401, "UNAUTHORIZED")
 	wantProblem(t, r.json("POST", "/jobs", `{"type":"PAIR","tier":"PUBLIC"}`), 401, "UNAUTHORIZED")
+	bound := callers["anonymous"]
+	bound.Key.Types = []string{"SIMULATION"}
+	r.behind(bound)
+	for _, body := range []string{`{"type":"PAIR","payload":{"A":1}}`, `{"type":"SEND_EMAIL"}`, `{"type":"CALLBACK"}`} {
+		says := wantProblem(t, r.json("POST", "/public/submit", body), 403, "FORBIDDEN")
+		if says["detail"] != "without a key only jobs of type SIMULATION are taken" {
+			t.Errorf("%s: %v", body, says)
+		}
+	}
 	if r.submitted != nil {
 		t.Errorf("%v", r.submitted)
+	}
+	if rec := r.json("POST", "/public/submit", "{}"); rec.Code != 202 {
+		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 }
 

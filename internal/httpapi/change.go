@@ -142,7 +142,7 @@ func (a *api) requeue(c *gin.Context) error {
 }
 
 // requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that
-// nobody owns may be of any), his tier's share of the capacity and his quota.
+// nobody owns may be of any), his tier's share of the capacity and his quota. A callbackUrl counts as a type too.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)
@@ -151,6 +151,11 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	}
 	if err == nil {
 		err = mayType(caller, j.Type)
+	}
+	if err == nil && j.Type != callbackType && mayCallBack(caller) != nil {
+		if j, _, err = a.Jobs.Whole(c.Request.Context(), j); err == nil && j.CallbackURL != "" {
+			err = mayCallBack(caller)
+		}
 	}
 	if err != nil {
 		return err

@@ -159,6 +159,9 @@ type Deps struct {
 
 	// CheckURL says why a callbackUrl is not taken, in words for its sender; nil = none is taken.
 	CheckURL func(url string) error
+	// WebhookKeys are what the receivers of an owner's messages verify with: a secret and a public key, "" without one.
+	// Optional: without it no caller is shown any.
+	WebhookKeys func(owner string) (secret, public string)
 	// Trace begins the span of a submit below the caller's; end hears the job's id. Optional.
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
 	// Metrics serves /metrics, and the profiles of /debug/pprof come with it; nil = neither is here.

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it.
+// keyBody is an API key on the wire. Key is its text, and is there only in the answer to the request that made it; so
+// is Webhook, which the key itself reads in /api/me too.
 type keyBody struct {
 	Key        string     `json:"key,omitzero"`
 	ID         string     `json:"id"`
@@ -27,6 +28,8 @@ type keyBody struct {
 	ExpiresAt  *string    `json:"expiresAt"`
 	RevokedAt  *string    `json:"revokedAt"`
 	LastUsedAt *string    `json:"lastUsedAt"`
+
+	Webhook *webhookBody `json:"webhook,omitempty"`
 }
 
 func keyOf(k *job.Key) keyBody {
@@ -87,7 +90,7 @@ func (a *api) createKey(c *gin.Context) error {
 	if err != nil {
 		return keyError(inDoubt(err, "The key may or may not have been made, and its text is lost: list the keys, revoke it if it is there, and make another."))
 	}
-	shown.Key = text
+	shown.Key, shown.Webhook = text, a.webhookOf(&job.Caller{Key: made})
 	return write(c, http.StatusCreated, &shown)
 }
 
@@ -116,7 +119,7 @@ func (a *api) rotateKey(c *gin.Context) error {
 			"long as it would have, if you do not rotate the key once more before."))
 	}
 	shown := keyOf(&k)
-	shown.Key = text
+	shown.Key, shown.Webhook = text, a.webhookOf(&job.Caller{Key: k})
 	return write(c, http.StatusOK, &shown)
 }
 

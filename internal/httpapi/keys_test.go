@@ -135,11 +135,13 @@ func TestKeys_Revoke(t *testing.T) {
 func TestKeys_TheTextIsShownOnce(t *testing.T) {
 	t.Attr("proves", "A47")
 	r := newRooms(t)
+	r.deps.WebhookKeys = webhookKeysOf
+	webhookSecret, _ := webhookKeysOf(knownKey)
 	r.behind(callers["admin"])
 	first := r.json("POST", "/admin/keys", `{"name":"x","role":"submit"}`)
 	second := r.json("POST", "/admin/keys/"+knownKey+"/rotate", "")
 	for _, rec := range []string{first.Body.String(), second.Body.String()} {
-		if strings.Count(rec, keyText) != 1 {
+		if strings.Count(rec, keyText) != 1 || !strings.Contains(rec, `"webhook":{"secret":"`+webhookSecret+`",`) {
 			t.Errorf("not shown: %s", rec)
 		}
 	}
@@ -155,7 +157,7 @@ func TestKeys_TheTextIsShownOnce(t *testing.T) {
 	changes := r.do("GET", "/admin/audit", "")
 	secret := keyText[len("tq_"+knownKey+"_"):]
 	for where, text := range map[string]string{"list": list.Body.String(), "changes": changes.Body.String(), "log": r.log.String(), "in doubt": inDoubt.Body.String()} {
-		if strings.Contains(text, secret) {
+		if strings.Contains(text, secret) || strings.Contains(text, "whsec_") {
 			t.Errorf("the secret is in the %s: %s", where, text)
 		}
 	}

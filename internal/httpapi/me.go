@@ -21,6 +21,26 @@ type meBody struct {
 	Secure   bool      `json:"secure"` // he came over TLS
 	Tiers    []meTier  `json:"tiers"`  // he may submit to, best first
 	Types    []string  `json:"types"`  // of jobs that he may submit
+
+	Webhook *webhookBody `json:"webhook,omitempty"` // of who submits with a key, or to an open server
+}
+
+// webhookBody is what the receivers of a key's webhooks and callbacks verify with.
+type webhookBody struct {
+	Secret    string `json:"secret"`
+	PublicKey string `json:"publicKey"`
+}
+
+// webhookOf is nil for a key that submits nothing, and where no key has a secret of its own.
+func (a *api) webhookOf(caller *job.Caller) *webhookBody {
+	if a.WebhookKeys == nil || !caller.Submits() || anonymous(caller) {
+		return nil
+	}
+	secret, public := a.WebhookKeys(caller.Owner())
+	if secret == "" {
+		return nil
+	}
+	return &webhookBody{secret, public}
 }
 
 // meTier is what who submits to a tier may know of it.
@@ -44,6 +64,7 @@ func (a *api) me(c *gin.Context) error {
 		body.Name, body.Role = orNull(key.Name), orNull(key.Role)
 	}
 	body.Tiers, body.Types = a.tiersOf(&caller), a.typesOf(&caller)
+	body.Webhook = a.webhookOf(&caller)
 	return write(c, http.StatusOK, &body)
 }
 

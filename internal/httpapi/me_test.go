@@ -52,6 +52,38 @@ func TestMe(t *testing.T) {
 	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")
 }
 
+// Who submits with a key is shown what his receivers verify with, and so is everybody at an open server; strangers are
+// not.
+func TestMe_Webhook(t *testing.T) {
+	t.Attr("proves", "A60")
+	for kind, owner := range map[string]string{
+		"stranger": "none", "anonymous": "none", "submit": mine, "read-only": "none", "admin": mine, "worker": "none",
+		"open": "",
+	} {
+		r := newRooms(t)
+		r.deps.WebhookKeys = webhookKeysOf
+		r.behind(callers[kind])
+		secret, public := webhookKeysOf(owner)
+		got, want := r.do("GET", "/api/me", "").Body.String(),
+			`"webhook":{"secret":"`+secret+`","publicKey":"`+public+`"}`
+		if strings.Contains(got, want) != (owner != "none") || strings.Contains(got, `"webhook"`) != (owner != "none") {
+			t.Errorf("%s: %s", kind, got)
+		}
+	}
+	r := newRooms(t)
+	r.deps.WebhookKeys = func(string) (string, string) { return "", "" }
+	r.behind(callers["submit"])
+	if got := r.do("GET", "/api/me", "").Body.String(); strings.Contains(got, "webhook") {
+		t.Errorf("without a master: %s", got)
+	}
+}
+
+// webhookKeysOf has the form of what a key's receivers verify with.
+func webhookKeysOf(owner string) (secret, public string) {
+	text := owner + strings.Repeat("A", 43-len(owner)) + "="
+	return "whsec_" + text, "whpk_" + text
+}
+
 // Whether a caller came over TLS is for this server to say, or for a proxy that it trusts.
 func TestMe_Secure(t *testing.T) {
 	t.Attr("proves", "A42")

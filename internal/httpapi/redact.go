@@ -34,12 +34,16 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 // callbackType tells of another job's end: its payload has that job's result and error text, whatever type that job has, and where to tell it.
 const callbackType = "CALLBACK"
 
-// ofCallbacks is what is taken out of callbacks where anything is hidden at all and nothing is said of them.
-var ofCallbacks = []string{"url", "event"}
+// ofCallbacks is what is taken out of callbacks where anything is hidden at all and nothing is said of them. Of their
+// address everybody sees the host, see veilURLs.
+var ofCallbacks = []string{"event"}
 
 // veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback the submitter's, and both
 // may say anything: they go with everything else, but not with some members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
+	if callerOf(c).Key.Role == job.RoleReadOnly {
+		veilURLs(j)
+	}
 	names := a.veilFor(c, j.Type)
 	if names == nil {
 		return

@@ -94,6 +94,11 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	if err := mayType(caller, asked.typ); err != nil {
 		return s, err
 	}
+	if asked.callback != "" {
+		if err := mayCallBack(caller); err != nil {
+			return s, err
+		}
+	}
 	if err := a.check(asked, plan); err != nil {
 		return s, err
 	}

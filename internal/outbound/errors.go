@@ -34,28 +34,53 @@ func (e *CallError) Error() string { return "call " + e.Host + ": " + e.Reason }
 // Unwrap is what the network said.
 func (e *CallError) Unwrap() error { return e.err }
 
-// failure turns what the transport said into a RefusedError or a CallError.
-func failure(host string, err error) error {
-	if errors.Is(err, errAddress) || errors.Is(err, errPort) {
-		reason := errAddress
-		if errors.Is(err, errPort) {
-			reason = errPort
+// noAddress is what a caller reads of a name, be it that there is no such name, or that it leads where nothing is
+// called.
+const noAddress = "it has no address that is called"
+
+// failure turns what the transport said into a RefusedError or a CallError, and logs what the caller must not read in
+// them.
+func failure(ctx context.Context, host string, err error) error {
+	var lookup *net.DNSError
+	switch {
+	case errors.Is(err, errPort):
+		return job.Permanent(&RefusedError{Host: host, Reason: "it " + errPort.Error()})
+	case errors.Is(err, errAddress), errors.Is(err, errOwn):
+		why := errAddress
+		if errors.Is(err, errOwn) {
+			why = errOwn
 		}
-		return job.Permanent(&RefusedError{Host: host, Reason: "it " + reason.Error()})
+		job.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the host "+why.Error(), "address",
+			addressOf(err))
+		if net.ParseIP(host) != nil { // the caller wrote the address: there is nothing to learn
+			return job.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
+		}
+		return &CallError{Host: host, Reason: noAddress, err: err}
+	case errors.As(err, &lookup):
+		why := "the name could not be looked up"
+		if lookup.IsNotFound {
+			why = "there is no such name"
+		}
+		job.Logger(ctx).InfoContext(ctx, "a call was not made", "why", why)
+		return &CallError{Host: host, Reason: noAddress, err: err}
 	}
 	return &CallError{Host: host, Reason: reason(err), err: err}
 }
 
+// addressOf is the address that was not called.
+func addressOf(err error) string {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Addr != nil {
+		return dial.Addr.String()
+	}
+	return ""
+}
+
 func reason(err error) string {
-	var lookup *net.DNSError
 	var timeout net.Error
 	var certificate *tls.CertificateVerificationError
 	var notTLS tls.RecordHeaderError
 	switch {
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return "no such host"
-	case errors.As(err, &lookup):
-		return "the name could not be looked up"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no whole answer in time"
 	case errors.Is(err, syscall.ECONNREFUSED):

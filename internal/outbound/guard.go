@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,10 +52,13 @@ func prefixes(texts ...string) []netip.Prefix {
 }
 
 // guard decides which addresses and ports are called.
-type guard struct{ allow []netip.Prefix }
+type guard struct {
+	allow      []netip.Prefix
+	interfaces func() ([]net.Addr, error) // the addresses of this machine, at the moment
+}
 
 func newGuard(allow []netip.Prefix) guard {
-	g := guard{}
+	g := guard{interfaces: net.InterfaceAddrs}
 	for _, p := range allow {
 		if p.Addr().Is4In6() && p.Bits() >= 96 {
 			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -65,6 +70,7 @@ func newGuard(allow []netip.Prefix) guard {
 
 var (
 	errAddress = errors.New("leads to an address that is not called")
+	errOwn     = errors.New("leads to this machine")
 	errPort    = errors.New("has a port other than 80 and 443")
 	errName    = errors.New("has a host name that is kept for a machine itself, or for a network's own")
 )
@@ -76,13 +82,16 @@ func ownName(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "internal" || strings.HasSuffix(host, ".internal")
 }
 
+// allowed says whether the operator opened an address.
+func (g guard) allowed(addr netip.Addr) bool {
+	return slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
 // check is nil for an address and port that may be called.
 func (g guard) check(addr netip.Addr, port uint16) error {
 	addr = addr.Unmap()
-	for _, p := range g.allow {
-		if p.Contains(addr) {
-			return nil
-		}
+	if g.allowed(addr) {
+		return nil
 	}
 	if addr.Is6() && !globalUnicast.Contains(addr) { // nor does it contain addresses with a zone
 		return errAddress
@@ -104,7 +113,30 @@ func (g guard) control(_ context.Context, network, address string, _ syscall.Raw
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return errAddress
 	}
-	return g.check(at.Addr(), at.Port())
+	if err := g.check(at.Addr(), at.Port()); err != nil || g.allowed(at.Addr().Unmap()) {
+		return err
+	}
+	own, err := g.isOwn(at.Addr())
+	if err == nil && own {
+		err = errOwn
+	}
+	return err
+}
+
+// isOwn says whether an address is one of this machine's, which may be public ones. The system is asked at each dial:
+// it may get and lose addresses while the process runs. An address that only a router in front of this machine has is
+// not among them.
+func (g guard) isOwn(addr netip.Addr) (bool, error) {
+	all, err := g.interfaces()
+	if err != nil {
+		return false, fmt.Errorf("list this machine's addresses: %w", err)
+	}
+	for _, a := range all {
+		if network, ok := a.(*net.IPNet); ok && network.IP.Equal(net.IP(addr.AsSlice())) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as they are in it, open

@@ -116,7 +116,7 @@ func TestNames(t *testing.T) {
 	dns.serve(t, c)
 	for _, host := range []string{"private.example", "metadata.google.internal", "all.example", "localhost"} {
 		_, err := get(t, c, "http://"+host+"/")
-		refused(t, host, err)
+		notCalled(t, host, err)
 		if err != nil && (!strings.Contains(err.Error(), host) || strings.ContainsAny(err.Error(), "0123456789")) {
 			t.Errorf("%s: the error %q should name the host, not its address", host, err)
 		}
@@ -128,10 +128,8 @@ func TestNames(t *testing.T) {
 	if got := reached(); len(got) != 1 || got[0] != "93.184.216.34:80" {
 		t.Errorf("of a name with a private and a public address %v were called", got)
 	}
-	var failed *CallError
-	if _, err := get(t, c, "http://nobody.example/"); !errors.As(err, &failed) || failed.Reason != "no such host" || job.Judge(err).Permanent {
-		t.Errorf("a name that is not there: %v", err)
-	}
+	_, err := get(t, c, "http://nobody.example/")
+	notCalled(t, "a name that is not there", err)
 }
 
 // watchDials keeps connections from being made, and tells what the guard let through.
@@ -163,7 +161,7 @@ func TestNoProxy(t *testing.T) {
 	dns.serve(t, c)
 	for _, scheme := range []string{"http", "https"} {
 		_, err := get(t, c, scheme+"://private.example/")
-		refused(t, "by way of a proxy, "+scheme, err)
+		notCalled(t, "by way of a proxy, "+scheme, err)
 	}
 }
 
@@ -174,7 +172,7 @@ func TestLoopback(t *testing.T) {
 	_, err := get(t, client(t, Options{}), r.URL)
 	refused(t, "nothing allowed", err)
 	_, err = get(t, client(t, Options{Allow: elsewhere}), strings.Replace(r.URL, "127.0.0.1", "localhost", 1))
-	refused(t, "another net allowed", err)
+	notCalled(t, "another net allowed", err)
 	if n := r.hits.Load(); n > 0 {
 		t.Fatalf("called %d times", n)
 	}

@@ -75,3 +75,22 @@ func refused(t *testing.T, what string, err error) {
 		t.Errorf("%s: %v, want a permanent refusal", what, err)
 	}
 }
+
+// notCalled fails the test unless err is what is said of a name without an address that is called.
+func notCalled(t *testing.T, what string, err error) {
+	t.Helper()
+	var failed *CallError
+	if !errors.As(err, &failed) || failed.Reason != noAddress || job.Judge(err).Permanent {
+		t.Errorf("%s: %v, want %q", what, err, noAddress)
+	}
+}
+
+// keptOut fails the test unless a URL was refused as what is written in it, or its name was not called.
+func keptOut(t *testing.T, c *Client, what, url string, err error) {
+	t.Helper()
+	if c.CheckURL(url) != nil {
+		refused(t, what, err)
+		return
+	}
+	notCalled(t, what, err)
+}

@@ -33,8 +33,10 @@ type Options struct {
 	Timeout   time.Duration  // of a whole call, from the lookup to the last byte; 0 = 15 s
 	MaxBody   int64          // bytes read of an answer's body; 0 = 64 KiB
 	UserAgent string         // "" = tierq
-	Secrets   [][]byte       // messages are signed with each of them, see ParseSecrets; none = not signed
+	Signer    Signer         // of messages; the zero Signer signs none
 
+	// Interfaces lists this machine's addresses, which are not called unless Allow has them; nil = the system's list.
+	Interfaces func() ([]net.Addr, error)
 	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its own.
 	Span func(context.Context) (traceID, spanID string, ok bool)
 }
@@ -48,6 +50,7 @@ type Request struct {
 	Timeout   time.Duration // of the whole call; 0 = the client's
 	MessageID string        // makes it a Standard Webhooks message of this id, the same at each repeat; "" = none
 	TraceID   string        // of the job; "" = none
+	Owner     string        // of the job: who signs a message; "" = none
 }
 
 // Response is an answer, whatever its status.
@@ -78,6 +81,9 @@ func New(opt Options) *Client {
 		opt.UserAgent = "tierq"
 	}
 	c := &Client{opt: opt, guard: newGuard(opt.Allow)}
+	if opt.Interfaces != nil {
+		c.guard.interfaces = opt.Interfaces
+	}
 	c.dialer = &net.Dialer{Timeout: dialTimeout, ControlContext: c.guard.control}
 	c.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -100,8 +106,11 @@ func New(opt Options) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if the guard refuses;
-// the context's cause, if it ended; *CallError for everything else, worth a repeat. Their texts name the host, never the URL.
+// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if
+// the guard refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth
+// a repeat. Their texts name the host, never the URL. A name that is not called is told in the words of a name that
+// there is not, and is repeated as that one is: else whoever submits jobs could learn which names an internal network
+// has. The job's log says which it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {
@@ -125,7 +134,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	case ctx.Err() != nil:
 		return Response{}, fmt.Errorf("call %s: %w", u.Hostname(), context.Cause(ctx))
 	}
-	return Response{}, failure(u.Hostname(), err)
+	return Response{}, failure(ctx, u.Hostname(), err)
 }
 
 func (c *Client) header(ctx context.Context, r Request) http.Header {
@@ -139,7 +148,7 @@ func (c *Client) header(ctx context.Context, r Request) http.Header {
 		h.Set("X-Trace-Id", r.TraceID)
 	}
 	if r.MessageID != "" {
-		sign(h, c.opt.Secrets, r.MessageID, time.Now(), r.Body)
+		c.opt.Signer.sign(h, r.Owner, r.MessageID, time.Now(), r.Body)
 	}
 	return h
 }

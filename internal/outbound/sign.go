@@ -5,14 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// ParseSecrets reads TIERQ_WEBHOOK_SECRET: one secret, or several with spaces between them. While a secret is being replaced, messages
-// carry a signature of the new one and of the old one.
+// ParseSecrets reads TIERQ_WEBHOOK_SECRET, which all receivers share: one secret, or several with spaces between them.
+// While a secret is being replaced, messages carry a signature of the new one and of the old one.
 func ParseSecrets(text string) ([][]byte, error) {
 	var all [][]byte
 	for _, s := range strings.Fields(text) {
@@ -39,21 +38,14 @@ func ParseSecret(s string) ([]byte, error) {
 // must have none in it.
 func Sign(secret []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
-	mac.Write(body)
+	mac.Write(signed(id, at, body))
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// sign sets the three headers of a message; without a secret there is no signature.
-func sign(h http.Header, secrets [][]byte, id string, at time.Time, body []byte) {
-	h.Set("Webhook-Id", id)
-	h.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	h.Del("Webhook-Signature")
-	signatures := make([]string, len(secrets))
-	for i, s := range secrets {
-		signatures[i] = Sign(s, id, at, body)
-	}
-	if len(signatures) > 0 {
-		h.Set("Webhook-Signature", strings.Join(signatures, " "))
-	}
+// signed is what is signed of a message.
+func signed(id string, at time.Time, body []byte) []byte {
+	return append([]byte(id+"."+stamp(at)+"."), body...)
 }
+
+// stamp is the time of a message as its header has it.
+func stamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }

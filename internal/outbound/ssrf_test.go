@@ -96,7 +96,7 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 			where = "by its address"
 		}
 		_, err := get(t, loose, written)
-		refused(t, row.what+" "+written, err)
+		keptOut(t, loose, row.what+" "+written, written, err)
 		if where == "by its address" { // the name's own port, so that nothing but the name is looked at
 			written = strings.Replace(written, ":"+house.port, "", 1)
 			if strict.CheckURL(written) != nil {
@@ -104,7 +104,7 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 			}
 		}
 		_, err = get(t, strict, written)
-		refused(t, row.what+" "+written, err)
+		keptOut(t, strict, row.what+" "+written, written, err)
 		table += fmt.Sprintf("%s  %-28s %-46q refused %s\n", row.id, row.what, row.url, where)
 	}
 	if n := house.arrivals(t) + arrivals(t, proxy); n > 0 {
@@ -137,7 +137,7 @@ func TestRebinding(t *testing.T) {
 		}
 		for _, port := range []string{"80", house.port} {
 			_, err = get(t, c, "http://"+name+":"+port+"/")
-			refused(t, name+", later", err)
+			notCalled(t, name+", later", err)
 		}
 		if got := reached()[before:]; len(got) != 1 {
 			t.Errorf("%s: reached %v", name, got)

@@ -234,7 +234,7 @@ func TestSubmit_WhatTheCallerMay(t *testing.T) {
 	}{
 		"an admin":   {s, []string{"PAID", "UNPAID", "PUBLIC"}, every},
 		"a shop":     {shop, []string{"PAID", "UNPAID"}, []string{"SIMULATION", "SEND_EMAIL"}},
-		"no key":     {s.as(""), []string{"PUBLIC"}, []string{"SIMULATION", "SEND_EMAIL", "SEND_WEBHOOK", "GENERATE_PDF", "FORWARD_DOCUMENT"}},
+		"no key":     {s.as(""), []string{"PUBLIC"}, []string{"SIMULATION", "GENERATE_PDF"}},
 		"looks only": {s.as(s.newKey(`"role":"read-only"`)), []string{"PAID", "UNPAID", "PUBLIC"}, every},
 	} {
 		a := c.who.ask(http.MethodGet, "/submit", "")

@@ -1,0 +1,94 @@
+package outbound
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair of his own,
+// derived from a master that no receiver has: a receiver that verifies one owner's messages can forge nobody else's.
+type Signer struct {
+	// Masters are what owners' keys are derived from; several while one is being replaced, the new one first. None = no
+	// owner has keys.
+	Masters [][]byte
+	// Shared signs every owner's messages, for receivers that were given it before owners had keys.
+	Shared [][]byte
+	// Strangers says that jobs without an owner may be strangers': Shared signs none of theirs.
+	Strangers bool
+}
+
+// The names of what is derived from a master, before the owner's. An owner is the id of an API key, or "" without one.
+const (
+	secretInfo = "tierq webhook v1 "
+	pairInfo   = "tierq webhook v1a "
+)
+
+// ParseMasters reads TIERQ_WEBHOOK_MASTER: one master, or several with spaces between them. The error does not repeat
+// them.
+func ParseMasters(text string) ([][]byte, error) {
+	var all [][]byte
+	for s := range strings.FieldsSeq(text) {
+		encoded, prefixed := strings.CutPrefix(s, "whmaster_")
+		master, err := base64.StdEncoding.DecodeString(encoded)
+		if !prefixed || err != nil || len(master) < 32 || len(master) > 64 {
+			return nil, errors.New("a webhook master is whmaster_ and the base64 of 32 to 64 bytes")
+		}
+		all = append(all, master)
+	}
+	return all, nil
+}
+
+// derive makes 32 bytes of a master: other ones for another name, and none of them tells the master or another one.
+func derive(master []byte, name string) []byte {
+	key, err := hkdf.Key(sha256.New, master, nil, name, 32)
+	if err != nil {
+		panic("outbound: " + err.Error()) // 32 bytes are within every bound of HKDF
+	}
+	return key
+}
+
+func secretOf(master []byte, owner string) []byte { return derive(master, secretInfo+owner) }
+
+func pairOf(master []byte, owner string) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(derive(master, pairInfo+owner))
+}
+
+// Keys are what an owner's receivers verify with, in the form of Standard Webhooks: a secret, whsec_, that also signs,
+// and a public key, whpk_, that does not. Of several masters they are the first one's; "" without a master.
+func (s *Signer) Keys(owner string) (secret, public string) {
+	if len(s.Masters) == 0 {
+		return "", ""
+	}
+	pair, _ := pairOf(s.Masters[0], owner).Public().(ed25519.PublicKey) // of an ed25519.PrivateKey it is one
+	return "whsec_" + base64.StdEncoding.EncodeToString(secretOf(s.Masters[0], owner)),
+		"whpk_" + base64.StdEncoding.EncodeToString(pair)
+}
+
+// sign sets the three headers of a message; without anything to sign with there is no signature.
+func (s *Signer) sign(h http.Header, owner, id string, at time.Time, body []byte) {
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", stamp(at))
+	h.Del("Webhook-Signature")
+	var signatures []string
+	for _, master := range s.Masters {
+		signatures = append(signatures, Sign(secretOf(master, owner), id, at, body))
+	}
+	if owner != "" || !s.Strangers {
+		for _, secret := range s.Shared {
+			signatures = append(signatures, Sign(secret, id, at, body))
+		}
+	}
+	for _, master := range s.Masters {
+		signature := ed25519.Sign(pairOf(master, owner), signed(id, at, body))
+		signatures = append(signatures, "v1a,"+base64.StdEncoding.EncodeToString(signature))
+	}
+	if len(signatures) > 0 {
+		h.Set("Webhook-Signature", strings.Join(signatures, " "))
+	}
+}
