@@ -69,6 +69,8 @@ func parse(args []string) (a asked, err error) {
 	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
+	embedded := flags.Bool("embedded", false, "one server with its stores in itself, killed again and again")
+	red := flags.String("known-red", "", "a regular expression: which of the walks that are known to be red are made all the same; . = all")
 	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations, by name")
 	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
 	quiet := flags.Bool("quiet", false, "only the table")
@@ -76,10 +78,18 @@ func parse(args []string) (a asked, err error) {
 	if err := flags.Parse(args); err != nil {
 		return a, err
 	}
-	if flags.NArg() > 0 || *long && *clean {
-		return a, errors.New("there are no arguments beside the flags, and a run is long or clean")
+	if flags.NArg() > 0 || *long && *clean || *embedded && (*clean || *journal) {
+		return a, errors.New("there are no arguments beside the flags, a run is long or clean, and an embedded one is neither clean nor without a journal")
 	}
 	switch {
+	case *embedded:
+		a.Options = chaos.Inside()
+		if *long {
+			*over = cmp.Or(*over, 30*time.Minute)
+		}
+		if *over > 0 && *jobs == 0 {
+			a.Jobs = chaos.JobsFor(*over)
+		}
 	case *long:
 		a.Options = chaos.Long()
 	case *clean:
@@ -98,6 +108,11 @@ func parse(args []string) (a asked, err error) {
 	if *only != "" {
 		if a.Only, err = regexp.Compile(*only); err != nil {
 			return a, fmt.Errorf("-only: %w", err)
+		}
+	}
+	if *red != "" {
+		if a.KnownRed, err = regexp.Compile(*red); err != nil {
+			return a, fmt.Errorf("-known-red: %w", err)
 		}
 	}
 	if !*quiet {
