@@ -2,4 +2,9 @@
 
 package chaos
 
+import "time"
+
 const tried = "."
+
+// insideFor is how long TestEmbedded has faults.
+const insideFor = 120 * time.Second

@@ -2,4 +2,9 @@
 
 package chaos
 
+import "time"
+
 const tried = "two-look|acknowledge before"
+
+// insideFor is how long TestEmbedded has faults.
+const insideFor = 6 * time.Second

@@ -80,9 +80,10 @@ type Fault struct {
 
 // Keeps says which answers a server keeps to although its Redis forgot them: SQL has them.
 type Keeps struct {
-	Ends    bool // an end that a poll showed
-	Lives   bool // a generation that a poll showed
-	Cancels bool // a cancel that was answered with 2xx
+	Ends     bool // an end that a poll showed
+	Lives    bool // a generation that a poll showed
+	Cancels  bool // a cancel that was answered with 2xx
+	Attempts bool // the number of every attempt whose handler began
 }
 
 // Outcome is a row of job_outcomes, with the rows that belong to it.

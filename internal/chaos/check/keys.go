@@ -44,7 +44,7 @@ func (b *book) expiry(all []*submit) {
 			b.say("S13", s.Key, "the Idempotency-Key %s is refused at %s, and no job was accepted under it", s.Once, clock(s.Answered))
 		case first.fate == Fail:
 			first = s
-		case refused && s.Sent.After(first.answered().Add(b.KeyLife+keySlack)):
+		case refused && s.Sent.After(b.keyBegins(first).Add(b.KeyLife+keySlack)):
 			b.say("S13", s.Key, "the Idempotency-Key %s still stands for its job, %s after that was answered; it lasts %s", s.Once,
 				s.Sent.Sub(first.answered()).Round(time.Millisecond), b.KeyLife)
 		case s.fate == OK && s.answered().Before(first.Sent.Add(b.KeyLife-keySlack)):
@@ -59,3 +59,21 @@ func (b *book) expiry(all []*submit) {
 		}
 	}
 }
+
+// keyBegins is the latest time from which a key may count: when its submit was answered or, if Redis lost the job before
+// that had ended, when the job was given back. A job that is given back brings its key along, for the whole time.
+func (b *book) keyBegins(s *submit) time.Time {
+	begins := s.answered()
+	for _, id := range s.named {
+		_, last := b.jobs[id].span()
+		for i := range b.amnesia {
+			if f := &b.amnesia[i]; f.overlaps(s.Sent, last) && f.To.Add(back).After(begins) {
+				begins = f.To.Add(back)
+			}
+		}
+	}
+	return begins
+}
+
+// back is how long after a loss of Redis its jobs are given back.
+const back = 5 * time.Second
