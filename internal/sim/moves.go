@@ -24,9 +24,10 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			status = job.Scheduled
 		}
 		first := s.once[fmt.Sprint(partition, key)]
+		forgotten := s.jobs[id] != nil && s.jobs[id].forgotten
 		want := job.OK
 		switch {
-		case s.jobs[id] != nil, key != "" && first != nil && first.Key == string(id):
+		case s.jobs[id] != nil && !(forgotten && late), key != "" && first != nil && first.Key == string(id):
 			want = job.Duplicate
 		case key != "" && first != nil && first.Body == body:
 			want = job.Replay
@@ -36,7 +37,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			want = job.Late
 		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
 			want = job.Quota
-		case s.filled(partition, status) >= limit:
+		case s.filled(partition, status, argv[4]) >= limit:
 			want = job.Full
 		}
 		if job.Word(word) != want {
@@ -50,21 +51,17 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planOf(kind[0]), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			id: id, tier: planOf(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
 		}
 		if key != "" {
-			s.once[fmt.Sprint(partition, key)] = &job.Idempotency{Key: string(id), Body: body}
+			s.once[fmt.Sprint(partition, key)] = &kept{job.Idempotency{Key: string(id), Body: body}, s.w.plan.keepKeys}
 		}
 	}
 }
 
-func planOf(tier string) job.Plan {
-	for _, p := range tiers() {
-		if string(p.Tier) == tier {
-			return p
-		}
-	}
-	return job.Plan{}
+// planOf is what a job keeps of its plan, by a submit's words: tier priority limit delay_ms max_retries quota.
+func planOf(kind []string) job.Plan {
+	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
 }
 
 func number(text string) int64 {
@@ -141,6 +138,9 @@ func (s *shadow) claimedOne(p *process, argv, t []string) {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, t[3], counts, t[4])
 	}
 	plan := slices.Index(argv, string(k.tier.Tier))
+	if plan < 0 {
+		plan = slices.Index(argv, "*") // a process that does not know the tier yet
+	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{
 		token: argv[0] + ":" + argv[1], attempt: k.attempt, holder: p, counts: counts, beaten: now,
