@@ -13,8 +13,9 @@ import (
 // limitBound is by when a full Redis has given away what it owes, while its limit stays.
 const limitBound = 60 * time.Second
 
-// limitStays: no memory is left and nothing is evicted, until all that had ended before is in SQL and acknowledged. Jobs
-// with a callback are among it. What is left after the bound is a broken promise; only then the limit is lifted.
+// limitStays: Redis has more than its limit allows and evicts nothing, until all that had ended before is in SQL and
+// acknowledged. Jobs with a callback are among it. What is left after the bound is a broken promise; only then the limit
+// is lifted.
 func limitStays(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	return w.redisErrors(ctx, "OOM", func() error {
@@ -23,7 +24,7 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 			return err
 		}
 		l := check.Limit{From: time.Now(), Bound: limitBound}
-		if err := w.rdb.ConfigSet(calm, "maxmemory", strconv.Itoa(used)).Err(); err != nil {
+		if err := w.rdb.ConfigSet(calm, "maxmemory", strconv.Itoa(used*7/10)).Err(); err != nil {
 			return fmt.Errorf("set maxmemory: %w", err)
 		}
 		hold(ctx, 10*time.Second) // what ends meanwhile is owed too

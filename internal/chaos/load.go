@@ -134,7 +134,7 @@ func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evid
 	}
 	report.Fact("embedded, journal", "%t, %t", c.Embedded, c.Journal || c.Embedded)
 	report.Fact("first starts killed", "%d", len(w.Starts))
-	report.Fact("plans changed or added", "%d", len(c.put))
+	report.Fact("plans changed or added, retention", "%d, %s", len(c.put), c.Retention)
 	report.Fact("keys used again", "%d before their time, %d after it", c.load.Soon.Load(), c.load.Later.Load())
 	report.Fact("requeued jobs cancelled", "%d", c.load.Again.Load())
 	report.Fact("partitions, capacity", "%d, %d", c.Partitions, c.Capacity)

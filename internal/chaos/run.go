@@ -39,7 +39,8 @@ type Options struct {
 
 	Partitions int           // 0: the seed says
 	Capacity   int           // 0: the seed says
-	Retention  time.Duration // of ended jobs in Redis; the seed says whether it is 1 min or, where that is walked, none
+	Retention  time.Duration // of ended jobs in Redis; 0 = 1 min
+	KeepNone   bool          // a retention of 0; where that is walked, the seed may say so too
 
 	Mix      *client.Mix   // of the jobs; nil = something of everything
 	MaxSleep time.Duration // of a job; 0 = 100 ms
@@ -79,8 +80,8 @@ func (o *Options) draw() {
 	if o.Embedded {
 		partitions = 1
 	}
-	o.Partitions, o.Capacity, o.Retention = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity), time.Minute
-	if o.walks(noRetention) && dice.IntN(3) == 0 {
+	o.Partitions, o.Capacity, o.Retention = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity), cmp.Or(o.Retention, time.Minute)
+	if o.KeepNone || o.walks(noRetention) && dice.IntN(3) == 0 {
 		o.Retention = 0
 	}
 }

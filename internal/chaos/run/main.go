@@ -67,6 +67,7 @@ func parse(args []string) (a asked, err error) {
 	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
 	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
 	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
+	retention := flags.Duration("retention", -1, "TIERQ_RETENTION and TIERQ_FAILED_RETENTION; else 1m, and 0 in one run of three that walks there")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
 	embedded := flags.Bool("embedded", false, "one server with its stores in itself, killed again and again")
@@ -98,6 +99,9 @@ func parse(args []string) (a asked, err error) {
 		a.Options = chaos.Short()
 	}
 	a.Seed, a.Journal, a.Binary, a.Partitions, a.Capacity = *seed, *journal, *binary, cmp.Or(*partitions, a.Partitions), cmp.Or(*capacity, a.Capacity)
+	if *retention >= 0 {
+		a.Retention, a.KeepNone = *retention, *retention == 0
+	}
 	if *over > 0 {
 		a.Over, a.Kills, a.Kinds, a.Accepted = *over, 0, 0, 0
 	}
