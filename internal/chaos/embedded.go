@@ -48,6 +48,36 @@ func openFile(file string) (*sql.DB, error) {
 	return sql.Open("sqlite3", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
+// killedWhileLocked: another program holds SQLite's lock, so that nothing is written, and the process is killed before the
+// lock is free. What ended meanwhile was in memory only.
+func killedWhileLocked(ctx context.Context, w *wound) (evidence string, err error) {
+	calm := context.WithoutCancel(ctx)
+	db, err := sql.Open("sqlite3", "file:"+w.sqlite()+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return "", fmt.Errorf("open SQLite: %w", err)
+	}
+	defer db.Close()
+	lock, err := db.Conn(calm)
+	if err != nil {
+		return "", fmt.Errorf("open SQLite: %w", err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(calm, "BEGIN IMMEDIATE"); err != nil {
+		return "the lock was taken: " + err.Error(), errMissed
+	}
+	began := time.Now()
+	hold(ctx, w.between(300*time.Millisecond, 2*time.Second))
+	if evidence, err = w.kill(w.s); err != nil {
+		return "", err
+	}
+	evidence += fmt.Sprintf(", after %s without a write", w.from.Sub(began).Round(10*time.Millisecond))
+	w.land(check.Fault{Kind: "F39", What: "SQLite locked", Target: "mysql", From: began, To: time.Now(), Evidence: "by another program", Repeats: true})
+	if _, err := lock.ExecContext(calm, "ROLLBACK"); err != nil {
+		return "", fmt.Errorf("free SQLite: %w", err)
+	}
+	return evidence, w.s.start(calm)
+}
+
 // programs are what says its version in the table.
 func (c *cluster) programs() [][]string {
 	if c.Embedded {
