@@ -24,7 +24,7 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 			return err
 		}
 		l := check.Limit{From: time.Now(), Bound: limitBound}
-		if err := w.rdb.ConfigSet(calm, "maxmemory", strconv.Itoa(used*7/10)).Err(); err != nil {
+		if err := w.rdb.ConfigSet(calm, "maxmemory", strconv.Itoa(used/2)).Err(); err != nil {
 			return fmt.Errorf("set maxmemory: %w", err)
 		}
 		hold(ctx, 10*time.Second) // what ends meanwhile is owed too

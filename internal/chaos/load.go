@@ -25,6 +25,9 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	if c.Mix != nil {
 		mix = *c.Mix
 	}
+	if c.walks(standingLimit) && !c.Embedded {
+		mix.Call = max(mix.Call, 0.3) // what a full Redis owes are callbacks above all
+	}
 	o := client.Options{
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
 		MaxSleep: c.MaxSleep, KeyLife: keyLife, Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",

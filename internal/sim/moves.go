@@ -24,10 +24,9 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			status = job.Scheduled
 		}
 		first := s.once[fmt.Sprint(partition, key)]
-		forgotten := s.jobs[id] != nil && s.jobs[id].forgotten
 		want := job.OK
 		switch {
-		case s.jobs[id] != nil && !(forgotten && late), key != "" && first != nil && first.Key == string(id):
+		case s.jobs[id] != nil && !(late && s.jobs[id].forgotten), key != "" && first != nil && first.Key == string(id):
 			want = job.Duplicate
 		case key != "" && first != nil && first.Body == body:
 			want = job.Replay
@@ -37,7 +36,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			want = job.Late
 		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
 			want = job.Quota
-		case s.filled(partition, status, argv[4]) >= limit:
+		case s.filled(partition, status) >= limit:
 			want = job.Full
 		}
 		if job.Word(word) != want {
@@ -51,7 +50,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planOf(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
 		}
 		if key != "" {
 			s.once[fmt.Sprint(partition, key)] = &kept{job.Idempotency{Key: string(id), Body: body}, s.w.plan.keepKeys}
@@ -59,9 +58,13 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 	}
 }
 
-// planOf is what a job keeps of its plan, by a submit's words: tier priority limit delay_ms max_retries quota.
-func planOf(kind []string) job.Plan {
-	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
+func planOf(tier string) job.Plan {
+	for _, p := range append(tiers(), added) {
+		if string(p.Tier) == tier {
+			return p
+		}
+	}
+	return job.Plan{}
 }
 
 func number(text string) int64 {

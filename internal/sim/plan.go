@@ -98,7 +98,7 @@ func newPlan(seed uint64) plan {
 	p.jobs(r)
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
-	p.walks(rand.New(rand.NewPCG(seed, 5)))
+	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	if p.calm {
 		return p
 	}

@@ -172,15 +172,12 @@ func (s *shadow) living(partition int, owner string) (n int) {
 
 // filled is how much of a partition's limit is taken by jobs never claimed: the tiers fill it one after the other, the smallest share first, and
 // each at most to its share.
-func (s *shadow) filled(partition int, status job.Status, shares string) (sum int) {
+func (s *shadow) filled(partition int, status job.Status) (sum int) {
 	n := map[job.Tier]int{}
 	for _, k := range s.jobs {
 		if k.status == status && !k.tried && k.id.Partition() == partition {
 			n[k.tier.Tier]++
 		}
-	}
-	if s.w.plan.changes() {
-		return fillUp(n, status, shares)
 	}
 	plans := tiers()
 	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })

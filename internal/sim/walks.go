@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -59,9 +58,10 @@ func (p *plan) repeats(r *rand.Rand, jobs []order) {
 }
 
 // newPlans changes what the tiers are, twice, and adds one, in which jobs are submitted while some
-// processes have not heard of it.
+// processes have not heard of it. There is room for all: processes that disagree about a share would refuse other jobs.
 func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 	all, at, n := tiers(), ticks(r, 5, 40), 0
+	p.capacity = 1000
 	for range 2 {
 		for i := range all {
 			all[i].MaxRetries, all[i].Share = r.IntN(4), 20+r.IntN(81)
@@ -99,9 +99,9 @@ func (p *plan) lateOrders(r *rand.Rand, jobs []order) {
 	}
 }
 
-// changes says whether plans change in this run.
-func (p *plan) changes() bool {
-	return slices.ContainsFunc(p.orders, func(o order) bool { return o.what == "plans" })
+// planKept is what a job keeps of its plan, by a submit's words: tier priority limit delay_ms max_retries quota.
+func planKept(kind []string) job.Plan {
+	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
 }
 
 // change lets every process hear of new plans, one after the other, as they do when each looks once a second.
@@ -141,25 +141,6 @@ func (s *shadow) passed(d time.Duration) {
 			k.forgotten, k.ending = true, ""
 		}
 	}
-}
-
-// fillUp is filled by the shares that the process named which asked: processes that have heard of a plan and others that
-// have not may disagree. Jobs of a tier that it did not name count first.
-func fillUp(n map[job.Tier]int, status job.Status, shares string) (sum int) {
-	words, column := strings.Fields(shares), 1
-	if status == job.Scheduled {
-		column = 2
-	}
-	for _, of := range n {
-		sum += of
-	}
-	for i := 0; i < len(words); i += 3 {
-		sum -= n[job.Tier(words[i])]
-	}
-	for i := 0; i < len(words); i += 3 {
-		sum = max(sum, min(sum+n[job.Tier(words[i])], int(number(words[i+column]))))
-	}
-	return sum
 }
 
 const outOfMemory = refusal("OOM command not allowed when used memory > 'maxmemory'.")
