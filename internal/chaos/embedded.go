@@ -19,8 +19,8 @@ import (
 // Inside is what fits into a test run of an embedded server.
 func Inside() Options {
 	return Options{
-		Embedded: true, Servers: 1, Jobs: 500, Accepted: 400, Over: 20 * time.Second, Kills: 5, Kinds: 5, Gap: 1500 * time.Millisecond,
-		MaxSleep: 300 * time.Millisecond, Repair: true,
+		Embedded: true, Servers: 1, Jobs: 500, Accepted: 400, Over: 20 * time.Second, Kills: 5, Kinds: 5,
+		Gap: 1500 * time.Millisecond, MaxSleep: 300 * time.Millisecond, Repair: true,
 	}
 }
 
@@ -48,8 +48,8 @@ func openFile(file string) (*sql.DB, error) {
 	return sql.Open("sqlite3", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
-// killedWhileLocked: another program holds SQLite's lock, so that nothing is written, and the process is killed before the
-// lock is free. What ended meanwhile was in memory only.
+// killedWhileLocked: another program holds SQLite's lock, so that nothing is written, and the process is killed before
+// the lock is free. What ended meanwhile was in memory only.
 func killedWhileLocked(ctx context.Context, w *wound) (evidence string, err error) {
 	calm := context.WithoutCancel(ctx)
 	db, err := sql.Open("sqlite3", "file:"+w.sqlite()+"?_pragma=busy_timeout(5000)")
@@ -71,7 +71,10 @@ func killedWhileLocked(ctx context.Context, w *wound) (evidence string, err erro
 		return "", err
 	}
 	evidence += fmt.Sprintf(", after %s without a write", w.from.Sub(began).Round(10*time.Millisecond))
-	w.land(check.Fault{Kind: "F39", What: "SQLite locked", Target: "mysql", From: began, To: time.Now(), Evidence: "by another program", Repeats: true})
+	w.land(check.Fault{
+		Kind: "F39", What: "SQLite locked", Target: "mysql", From: began, To: time.Now(), Evidence: "by another program",
+		Repeats: true,
+	})
 	if _, err := lock.ExecContext(calm, "ROLLBACK"); err != nil {
 		return "", fmt.Errorf("free SQLite: %w", err)
 	}
@@ -87,7 +90,7 @@ func (c *cluster) programs() [][]string {
 }
 
 // firstStarts starts the first server on the empty database. Before that, it kills first starts, as often as the seed
-// says: one at the moment between the table of versions and its first row, the others at any. The next start has to go on.
+// says: one at the moment between the table of versions and its first row, the others at any. The next start goes on.
 func (c *cluster) firstStarts(ctx context.Context) error {
 	dice, kills := rand.New(rand.NewPCG(c.Seed, 800)), 0
 	if !c.Clean {

@@ -14,8 +14,8 @@ import (
 const limitBound = 60 * time.Second
 
 // limitStays: Redis has more than its limit allows and evicts nothing, until all that had ended before is in SQL and
-// acknowledged, also when the faults are over meanwhile. Jobs with a callback are among it. What is left after the bound
-// is a broken promise; only then the limit is lifted.
+// acknowledged, also when the faults are over meanwhile. Jobs with a callback are among it. What is left after the
+// bound is a broken promise; only then the limit is lifted.
 func limitStays(ctx context.Context, w *wound) (string, error) {
 	calm := context.WithoutCancel(ctx)
 	return w.redisErrors(ctx, "OOM", func() error {
@@ -29,7 +29,8 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 		}
 		hold(calm, 10*time.Second) // what ends meanwhile is owed too
 		owed, err := w.owed(calm)
-		for l.Left = "nothing looked at"; l.Left != "" && time.Since(l.From) < limitBound && hold(calm, 100*time.Millisecond); {
+		l.Left = "an outbox that was not looked at"
+		for l.Left != "" && time.Since(l.From) < limitBound && hold(calm, 100*time.Millisecond) {
 			if err != nil {
 				owed, err = w.owed(calm)
 				continue
@@ -37,7 +38,8 @@ func limitStays(ctx context.Context, w *wound) (string, error) {
 			l.Left = w.stillOwed(calm, owed)
 		}
 		l.To = time.Now()
-		w.say("F22  a limit stayed for %s; of %d outcomes then in the outbox, left: %q", l.To.Sub(l.From).Round(time.Millisecond), len(owed), l.Left)
+		w.say("F22  a limit stayed for %s; of %d outcomes then in the outbox, left: %q",
+			l.To.Sub(l.From).Round(time.Millisecond), len(owed), l.Left)
 		if err := w.rdb.ConfigSet(calm, "maxmemory", "0").Err(); err != nil {
 			return fmt.Errorf("set maxmemory: %w", err)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Plans change while everything runs: an operator puts them through some server, and all servers show them from then on.
+// Plans change while everything runs: an operator puts them through some server, and all servers show them from then
+// on.
 
 // planBody is a plan as the API has it.
 type planBody struct {
@@ -86,7 +87,8 @@ func (w *wound) putPlan(ctx context.Context, p *job.Plan) (string, error) {
 		base := w.bases()[w.rng.IntN(len(w.servers))]
 		w.tookPlan(p.Tier, put{body, false})
 		var err error
-		if status, err = w.ask(ctx, base, http.MethodPut, "/admin/tiers/"+string(p.Tier), w.admin, body, nil); err == nil && status < 300 {
+		status, err = w.ask(ctx, base, http.MethodPut, "/admin/tiers/"+string(p.Tier), w.admin, body, nil)
+		if err == nil && status < 300 {
 			w.tookPlan(p.Tier, put{body, true})
 			return fmt.Sprintf("%s is %s now", p.Tier, body), nil
 		}
@@ -112,7 +114,8 @@ func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 	for _, p := range plans() {
 		body, status := bodyOf(&p), 0
 		var err error
-		for end := time.Now().Add(10 * time.Second); status != http.StatusOK && time.Now().Before(end); hold(ctx, 20*time.Millisecond) {
+		end := time.Now().Add(10 * time.Second)
+		for ; status != http.StatusOK && time.Now().Before(end); hold(ctx, 20*time.Millisecond) {
 			if _, dead := s.died(); dead {
 				return nil // of a job or a point: it is started again
 			}

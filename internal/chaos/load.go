@@ -30,7 +30,8 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	}
 	o := client.Options{
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
-		MaxSleep: c.MaxSleep, KeyLife: keyLife, Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
+		MaxSleep: c.MaxSleep, KeyLife: keyLife,
+		Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
 	if c.Clean {
 		o.Rate /= refusals

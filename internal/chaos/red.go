@@ -28,7 +28,7 @@ var knownRed = []struct {
 }{
 	{embeddedEnds, "an embedded server shows an end before SQLite has it, and takes it back after a kill"},
 	{embeddedLives, "after a kill an embedded server shows the dead generation until the requeue's promise is kept"},
-	{lostCancels, "after a loss of Redis, or a kill of an embedded server, a requeued job runs although its cancel was answered 200"},
+	{lostCancels, "after a loss of Redis, or a kill of an embedded server, a requeued job runs despite a cancel's 200"},
 	{requeuesTold, "after a requeue's 202 polls show FAILED until the promise is kept"},
 	{standingLimit, "a full Redis refuses the CALLBACK jobs that the acknowledge waits for, and frees nothing"},
 	{lostPlans, "plans live in Redis alone: a loss of it, or a restart of an embedded server, brings the defaults back"},

@@ -80,7 +80,8 @@ func (o *Options) draw() {
 	if o.Embedded {
 		partitions = 1
 	}
-	o.Partitions, o.Capacity, o.Retention = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity), cmp.Or(o.Retention, time.Minute)
+	o.Partitions, o.Capacity = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity)
+	o.Retention = cmp.Or(o.Retention, time.Minute)
 	if o.KeepNone || o.walks(noRetention) && dice.IntN(3) == 0 {
 		o.Retention = 0
 	}

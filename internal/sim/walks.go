@@ -14,7 +14,8 @@ import (
 
 // added is the plan of the tier that comes while everything runs.
 var added = job.Plan{
-	Tier: "ADDED", Priority: 4, MaxRetries: 1, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second, Share: 40, Version: 1,
+	Tier: "ADDED", Priority: 4, MaxRetries: 1, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
+	Share: 40, Version: 1,
 }
 
 const (
@@ -28,7 +29,9 @@ func (p *plan) walks(r *rand.Rand) {
 	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
 	for _, o := range p.orders {
 		if o.what == "requeue" && r.IntN(2) == 0 {
-			p.orders = append(p.orders, order{at: o.at + ticks(r, 1, 20), what: "cancel", again: true, process: r.IntN(len(p.slots)), id: o.id})
+			p.orders = append(p.orders, order{
+				at: o.at + ticks(r, 1, 20), what: "cancel", again: true, process: r.IntN(len(p.slots)), id: o.id,
+			})
 		}
 	}
 	if r.IntN(3) == 0 {
@@ -150,8 +153,8 @@ func (w *World) isFull() bool {
 	return w.plan.full > 0 && w.lifted.IsZero() && time.Since(w.began) >= w.plan.full
 }
 
-// drained lifts the limit of a full Redis when everything that had ended is in SQL and acknowledged, and nothing else can
-// go on. That has to be so a while after the weather has cleared.
+// drained lifts the limit of a full Redis when everything that had ended is in SQL and acknowledged, and nothing else
+// can go on. That has to be so a while after the weather has cleared.
 func (w *World) drained() {
 	if !w.isFull() || !w.healed() {
 		return

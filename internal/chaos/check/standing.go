@@ -35,7 +35,8 @@ type Limit struct {
 func drainedUnderLimits(w Witness) (all []Violation) {
 	for _, l := range w.Limits {
 		if l.Left != "" {
-			all = append(all, Violation{"L8", "redis", fmt.Sprintf("%s after the limit of %s was set there is still %s", l.Bound, clock(l.From), l.Left)})
+			what := fmt.Sprintf("%s after the limit of %s was set there is still %s", l.Bound, clock(l.From), l.Left)
+			all = append(all, Violation{"L8", "redis", what})
 		}
 	}
 	return all
@@ -52,8 +53,9 @@ type Start struct {
 func started(w Witness) (all []Violation) {
 	for _, s := range w.Starts {
 		if s.Failed != "" {
-			all = append(all, Violation{"L9", "server", fmt.Sprintf("killed at %s in its first start (%s), it does not start again: %s",
-				clock(s.Killed), s.Left, s.Failed)})
+			what := fmt.Sprintf("killed at %s in its first start (%s), it does not start again: %s",
+				clock(s.Killed), s.Left, s.Failed)
+			all = append(all, Violation{"L9", "server", what})
 		}
 	}
 	return all

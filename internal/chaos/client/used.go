@@ -30,7 +30,8 @@ func (u *usedKeys) add(k usedKey) {
 	}
 }
 
-// take takes a key of a caller out: the oldest one if that was answered before a time, else a young one half of the time.
+// take takes a key of a caller out: the oldest one if that was answered before a time, else a young one half of the
+// time.
 func (u *usedKeys) take(key int, expired time.Time, dice *rand.Rand) (once string, late bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

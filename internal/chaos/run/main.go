@@ -67,11 +67,11 @@ func parse(args []string) (a asked, err error) {
 	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
 	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
 	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
-	retention := flags.Duration("retention", -1, "TIERQ_RETENTION and TIERQ_FAILED_RETENTION; else 1m, and 0 in one run of three that walks there")
+	retention := flags.Duration("retention", -1, "TIERQ_RETENTION and TIERQ_FAILED_RETENTION; else 1m, and 0 now and then")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
 	embedded := flags.Bool("embedded", false, "one server with its stores in itself, killed again and again")
-	red := flags.String("known-red", "", "a regular expression: which of the walks that are known to be red are made all the same; . = all")
+	red := flags.String("known-red", "", "a regular expression: which known red walks are made all the same; . = all")
 	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations, by name")
 	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
 	quiet := flags.Bool("quiet", false, "only the table")
@@ -80,7 +80,7 @@ func parse(args []string) (a asked, err error) {
 		return a, err
 	}
 	if flags.NArg() > 0 || *long && *clean || *embedded && (*clean || *journal) {
-		return a, errors.New("there are no arguments beside the flags, a run is long or clean, and an embedded one is neither clean nor without a journal")
+		return a, errors.New("no arguments beside the flags; -long excludes -clean; -embedded excludes -clean and -journal")
 	}
 	switch {
 	case *embedded:
