@@ -175,7 +175,7 @@ func TestJudge(t *testing.T) {
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), mutationsFor)
 	defer cancel()
 	err := Mutations(ctx, &told, regexp.MustCompile(tried))
 	if err != nil {
