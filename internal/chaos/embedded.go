@@ -24,6 +24,10 @@ func Inside() Options {
 	}
 }
 
+// InsideGap is the mean time between two faults of a longer run. A server that is killed each time before its watches
+// have looked twice takes no job back: within two minutes one of its lives has to be long enough.
+const InsideGap = 6 * time.Second
+
 // insideRate is how many jobs a second an embedded server is given, as long as it is asked for no other number.
 const insideRate = 25
 

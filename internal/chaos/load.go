@@ -101,7 +101,8 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	for tier := range c.put {
 		if _, first := e.Plans[tier]; !first {
 			p := addedPlan
-			p.Tier, e.Plans[tier] = tier, addedPlan
+			p.Tier = tier
+			e.Plans[tier] = p
 		}
 	}
 	e.KeyLife, e.TellsRequeues = keyLife, c.walks(requeuesTold)

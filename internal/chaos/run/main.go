@@ -88,8 +88,8 @@ func parse(args []string) (a asked, err error) {
 		if *long {
 			*over = cmp.Or(*over, 30*time.Minute)
 		}
-		if *over > 0 && *jobs == 0 {
-			a.Jobs = chaos.JobsFor(*over)
+		if *over > 0 {
+			a.Gap, a.Jobs = chaos.InsideGap, chaos.JobsFor(*over)
 		}
 	case *long:
 		a.Options = chaos.Long()
