@@ -177,7 +177,7 @@ func TestMutations(t *testing.T) {
 	var told bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), mutationsFor)
 	defer cancel()
-	err := Mutations(ctx, &told, regexp.MustCompile(tried))
+	err := Mutations(ctx, &told, regexp.MustCompile(tried), nil)
 	if err != nil {
 		t.Error(err)
 	}

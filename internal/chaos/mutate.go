@@ -34,8 +34,9 @@ type caught struct {
 }
 
 // Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it until the checker objects.
-// It prints the table. A bug that stays hidden is an error.
-func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp) error {
+// It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to be red are left out but for
+// those that red names.
+func Mutations(ctx context.Context, out io.Writer, only, red *regexp.Regexp) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -53,7 +54,8 @@ func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp) error {
 		if only != nil && !only.MatchString(mutations[i].name) {
 			continue
 		}
-		if w := mutations[i].walk; w != "" && !(&Options{}).walks(w) {
+		mutations[i].red = red
+		if w := mutations[i].walk; w != "" && !(&Options{KnownRed: red}).walks(w) {
 			fmt.Fprintf(out, "%s: not looked for, known red: %s\n", mutations[i].name, w)
 			continue
 		}

@@ -44,7 +44,7 @@ func work(ctx context.Context, args []string) (broken bool, err error) {
 		return false, err
 	}
 	if a.mutations {
-		return false, chaos.Mutations(ctx, os.Stdout, a.Only)
+		return false, chaos.Mutations(ctx, os.Stdout, a.Only, a.KnownRed)
 	}
 	report, err := chaos.Run(ctx, a.Options)
 	if err != nil {
