@@ -102,13 +102,13 @@ func (c *cluster) tookPlan(t job.Tier, p put) {
 	c.put[t] = p
 }
 
-// bringPlans gives a started embedded server the plans of the run: the first one always, the later ones only as long as
-// embedded servers are known to forget them.
+// bringPlans gives a started server the plans of the run: the first one, or, as long as servers are known to forget
+// plans, every embedded one. Those of the others are in Redis then.
 func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 	c.notes.Lock()
 	brought := len(c.put) > 0
 	c.notes.Unlock()
-	if !c.Embedded || brought && c.walks(lostPlans) {
+	if forgets := !c.walks(lostPlans); forgets && !c.Embedded || !forgets && brought {
 		return nil
 	}
 	for _, p := range plans() {
