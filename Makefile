@@ -61,7 +61,7 @@ bench: ## measure throughput, latency, CPU and bytes per job, beside other queue
 	.ci/provide bench
 	go -C bench run . $(ARGS)
 
-chaos: ## break servers and stores under load and say which promises held; ARGS="-long", "-clean", "-mutations", "-seed 7", ...
+chaos: ## break servers and stores under load and say which promises held; ARGS="-long", "-embedded -for 30m", "-clean", "-mutations", ...
 	.ci/provide
 	go run ./internal/chaos/run $(ARGS)
 

@@ -126,7 +126,8 @@ var table = []room{
 	},
 	{
 		dir: "internal/chaos", testOnly: true,
-		rooms: []string{job, "lua", "internal/queue", "internal/queue/queuetest", testkit}, libs: []string{goRedis, mysql},
+		rooms:   []string{job, "lua", "internal/queue", "internal/queue/queuetest", testkit},
+		libs:    []string{goRedis, mysql, sqlite},
 		inTests: []string{"internal/archive/archivetest"},
 	},
 	{

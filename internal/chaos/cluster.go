@@ -36,6 +36,7 @@ type cluster struct {
 	rdb     *redis.Client // to Redis itself
 	db      *sql.DB       // to MariaDB itself, as root
 	servers []*server
+	load    *client.Load
 
 	admin     string // the operator's key
 	keys      []client.Key
@@ -53,6 +54,7 @@ type cluster struct {
 	beside check.Witness
 	kills  int
 	counts map[string]*tally // by kind
+	put    map[job.Tier]put  // plans that were changed or added, as the servers answered
 	born   map[string]int    // processes that gave up starting, by their last words
 	full   int               // submits that found no room
 	broken error             // the first thing that went wrong with the run itself
@@ -70,7 +72,7 @@ func plans() []job.Plan {
 
 // startCluster starts the stores, stores the plans, and starts the servers.
 func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
-	c = &cluster{Options: o, counts: map[string]*tally{}, born: map[string]int{}}
+	c = &cluster{Options: o, counts: map[string]*tally{}, born: map[string]int{}, put: map[job.Tier]put{}}
 	defer func() {
 		if err != nil {
 			c.stop()
@@ -82,18 +84,10 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 	if err = errors.Join(c.mintAdmin(), c.listen(ctx)); err != nil {
 		return c, err
 	}
-	// Rewrites of the AOF would move the tail that a fault wants to cut.
-	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
-		return c, err
+	if !o.Embedded {
+		err = c.startStores(ctx)
 	}
-	c.rdb = redis.NewClient(&redis.Options{Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true, DisableIdentity: true})
-	if err = c.storePlans(ctx); err != nil {
-		return c, err
-	}
-	if c.mariadb, err = testkit.StartMariaDB(); err != nil {
-		return c, err
-	}
-	if err = c.openSQL(ctx); err != nil {
+	if err != nil {
 		return c, err
 	}
 	for n := range o.Servers {
@@ -103,10 +97,41 @@ func startCluster(ctx context.Context, o Options) (c *cluster, err error) {
 		}
 		c.servers = append(c.servers, s)
 	}
-	if err = c.each(func(s *server) error { return s.start(ctx) }); err != nil {
+	if err = c.firstStarts(ctx); err != nil {
+		return c, err
+	}
+	rest := func(s *server) error {
+		if s.n == 0 {
+			return nil
+		}
+		return s.start(ctx)
+	}
+	if err = c.each(rest); err != nil {
+		return c, err
+	}
+	if o.Embedded {
+		err = c.openSQLite(ctx)
+	}
+	if err != nil {
 		return c, err
 	}
 	return c, c.makeKeys(ctx)
+}
+
+// startStores starts Redis and MariaDB, and stores the plans.
+func (c *cluster) startStores(ctx context.Context) (err error) {
+	// Rewrites of the AOF would move the tail that a fault wants to cut.
+	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
+		return err
+	}
+	c.rdb = redis.NewClient(&redis.Options{Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true, DisableIdentity: true})
+	if err = c.storePlans(ctx); err != nil {
+		return err
+	}
+	if c.mariadb, err = testkit.StartMariaDB(); err != nil {
+		return err
+	}
+	return c.openSQL(ctx)
 }
 
 func (c *cluster) openSQL(ctx context.Context) error {
@@ -139,8 +164,12 @@ func (c *cluster) openSQL(ctx context.Context) error {
 	return nil
 }
 
-// storePlans writes the plans as the servers do, while none runs.
+// storePlans writes the plans as the servers do, while none runs. It does so only as long as servers are known to forget
+// plans with Redis; else an operator puts them once, and they stay.
 func (c *cluster) storePlans(ctx context.Context) error {
+	if c.walks(lostPlans) {
+		return nil
+	}
 	names := ""
 	for _, p := range plans() {
 		names += string(p.Tier) + " "

@@ -4,6 +4,8 @@
 //	cluster.go, server.go  what is broken: everything is a child of this process and dies with it
 //	kinds.go               the faults by name, and which of them may run when
 //	faults_*.go            one short function per fault, each returns the evidence that it landed
+//	embedded.go            a server that has its stores in itself, and first starts that are killed
+//	red.go                 where chaos does not walk, because a promise is known to be broken there
 //	lane.go                who breaks what when, from a seed
 //	doors.go, looks.go     API keys and the receiver of callbacks; looks at the living Redis, and passes of the servers' own audit
 //	run.go                 load and faults together, rest, evidence, verdict

@@ -162,6 +162,11 @@ func frozen(low, high time.Duration) func(context.Context, *wound) (string, erro
 
 // frozenAtPoint: the process stops itself between SQL's commit and the acknowledge, and others have to carry on.
 func frozenAtPoint(point string) func(context.Context, *wound) (string, error) {
+	return frozenFor(point, 6*time.Second)
+}
+
+// frozenFor: the process stops itself at a point and goes on after a time.
+func frozenFor(point string, long time.Duration) func(context.Context, *wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		if err := w.replace(ctx, fmt.Sprintf("%s=stop@%d", point, 1+w.rng.IntN(3))); err != nil {
 			return "", err
@@ -173,7 +178,7 @@ func frozenAtPoint(point string) func(context.Context, *wound) (string, error) {
 			return "nobody passed " + point, orMissed(w.replace(context.WithoutCancel(ctx), ""))
 		}
 		w.from = time.Now()
-		hold(ctx, 6*time.Second)
+		hold(ctx, long)
 		return hit.FindString(p.Output()), p.Thaw()
 	}
 }

@@ -9,7 +9,7 @@ import (
 // The faults, by the numbers of RELIABILITY.md. A lane draws from one of these lists.
 
 // ofServers are the faults of one server and of its connections.
-func ofServers() []kind {
+func (c *cluster) ofServers() []kind {
 	all := []kind{
 		{id: "F01", what: "kill -9 of a server", weight: 8, repeats: true, inject: killed},
 		{id: "F02", what: "killed between claim and handler", repeats: true, inject: atPoint("claim.after")},
@@ -32,6 +32,10 @@ func ofServers() []kind {
 		{id: "F31", what: "reset in the middle of what goes to SQL", inject: cutStatement},
 		{id: "F40", what: "cut in COMMIT", inject: lostCommit},
 	}
+	if c.walks(stalledRequeue) {
+		all = append(all, kind{id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true,
+			inject: frozenFor("promise.after", 75*time.Second)})
+	}
 	for _, s := range scripts {
 		all = append(all, kind{id: "F27", what: "replies of " + s.name + " lost", inject: lostReplies(s.name)})
 	}
@@ -39,7 +43,7 @@ func ofServers() []kind {
 }
 
 // ofRedis are the faults that all servers see at once. Those that make it forget run with the journal only.
-func ofRedis(journal bool) []kind {
+func (c *cluster) ofRedis() []kind {
 	all := []kind{
 		{id: "F13", what: "Redis frozen for 1 s", inject: redisStopped(time.Second, 1)},
 		{id: "F13", what: "Redis frozen for 5 s", inject: redisStopped(5*time.Second, 1)},
@@ -53,7 +57,10 @@ func ofRedis(journal bool) []kind {
 		{id: "F52", what: "a plan deleted", inject: planDeleted},
 		{id: "F56", what: "Redis flaps, 1 s on and 1 s off", inject: redisStopped(time.Second, 4)},
 	}
-	if !journal {
+	if c.walks(standingLimit) {
+		all = append(all, kind{id: "F22", what: "maxmemory reached, and it stays", inject: limitStays})
+	}
+	if !c.Journal {
 		return all
 	}
 	forget := func(id, what string, inject func(context.Context, *wound) (string, error)) kind {
@@ -81,11 +88,39 @@ func ofSQL() []kind {
 }
 
 // ofTheHouse are the faults that no single server or store has.
-func ofTheHouse() []kind {
-	return []kind{
-		{id: "F08", what: "kill -9 of all servers", repeats: true, inject: allKilled},
+func (c *cluster) ofTheHouse() []kind {
+	all := []kind{
 		{id: "F46", what: "a job that kills its process", weight: 2, repeats: true, inject: poisoned},
 		{id: "F47", what: "a job that ignores its context", inject: hanging},
 		{id: "F55", what: "clients hang up", inject: hungUp},
+	}
+	if !c.Embedded {
+		all = append(all, kind{id: "F08", what: "kill -9 of all servers", repeats: true, inject: allKilled})
+	}
+	if c.walks(lostPlans) || !c.Embedded && !c.Journal {
+		all = append(all,
+			kind{id: "F52", what: "a plan changed", inject: planChanged},
+			kind{id: "F52", what: "a tier added", inject: tierAdded})
+	}
+	return all
+}
+
+// ofEmbedded are the faults of a server that has its stores in itself. Its Redis goes with every process.
+func ofEmbedded() []kind {
+	return []kind{
+		{id: "F01", what: "kill -9 of a server", weight: 8, repeats: true, inject: killed},
+		{id: "F02", what: "killed between claim and handler", repeats: true, inject: atPoint("claim.after")},
+		{id: "F03", what: "killed between handler and complete", repeats: true, inject: atPoint("handler.after")},
+		{id: "F04", what: "killed between complete and SQL", repeats: true, inject: atPoint("complete.after")},
+		{id: "F05", what: "killed between SQL and acknowledge", repeats: true, inject: atPoint("record.after")},
+		{id: "F07", what: "killed between a requeue's promise and its script", repeats: true,
+			inject: atPoint("promise.after")},
+		{id: "F07", what: "killed between a requeue's script and its mark", repeats: true, inject: atPoint("requeue.after")},
+		{id: "F07", what: "killed when the journal's rows are written", repeats: true, inject: atPoint("journal.after")},
+		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
+		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
+		{id: "F10", what: "a server frozen for longer than its leases", repeats: true, inject: frozen(5*time.Second, 7*time.Second)},
+		{id: "F11", what: "a server frozen for half its leases", inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
+		{id: "F39", what: "killed while SQLite was locked", weight: 3, repeats: true, inject: killedWhileLocked},
 	}
 }

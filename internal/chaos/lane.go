@@ -162,6 +162,13 @@ func (c *cluster) stillborn(output string) {
 }
 
 func (c *cluster) land(f check.Fault) {
+	f.Keeps = check.Keeps{
+		Ends: c.Embedded && c.walks(embeddedEnds), Lives: c.Embedded && c.walks(embeddedLives),
+		Cancels: c.walks(lostCancels), Attempts: c.Embedded,
+	}
+	if c.Embedded && (f.Kills > 0 || f.Kind == "F09") {
+		f.ForgetsAcked = true // its Redis went with it
+	}
 	c.say("%-4s %s: %s", f.Kind, f.What, f.Evidence)
 	c.notes.Lock()
 	defer c.notes.Unlock()

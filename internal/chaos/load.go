@@ -25,9 +25,13 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	if c.Mix != nil {
 		mix = *c.Mix
 	}
+	if c.walks(standingLimit) && !c.Embedded {
+		mix.Call = max(mix.Call, 0.3) // what a full Redis owes are callbacks above all
+	}
 	o := client.Options{
 		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
-		MaxSleep: c.MaxSleep, Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
+		MaxSleep: c.MaxSleep, KeyLife: keyLife,
+		Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
 	if c.Clean {
 		o.Rate /= refusals
@@ -61,6 +65,9 @@ func (c *cluster) rest(ctx context.Context, load *client.Load) (e check.Evidence
 	if err := c.collect(ctx, load, &e); err != nil {
 		return e, w, err
 	}
+	if err := c.lookAtPlans(ctx); err != nil {
+		return e, w, err
+	}
 	if c.Repair { // the stores were read before: a pass changes what it finds wrong
 		c.pass(ctx, c.servers[0])
 	}
@@ -76,7 +83,9 @@ func (c *cluster) witness(ctx context.Context, load *client.Load) (w check.Witne
 	}
 	c.notes.Lock()
 	defer c.notes.Unlock()
-	w.Looks, w.Passes, w.Stops = slices.Clone(c.beside.Looks), slices.Clone(c.beside.Passes), slices.Clone(c.beside.Stops)
+	b := &c.beside
+	w.Looks, w.Passes, w.Stops = slices.Clone(b.Looks), slices.Clone(b.Passes), slices.Clone(b.Stops)
+	w.Plans, w.Limits, w.Starts = slices.Clone(b.Plans), slices.Clone(b.Limits), slices.Clone(b.Starts)
 	return w, nil
 }
 
@@ -89,16 +98,27 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 	for _, p := range plans() {
 		e.Plans[p.Tier] = p
 	}
+	for tier := range c.put {
+		if _, first := e.Plans[tier]; !first {
+			p := addedPlan
+			p.Tier = tier
+			e.Plans[tier] = p
+		}
+	}
+	e.KeyLife, e.TellsRequeues = keyLife, c.walks(requeuesTold)
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}
-	if err := client.ReadSQL(ctx, c.db, c.Journal, e); err != nil {
+	if err := client.ReadSQL(ctx, c.db, c.Journal || c.Embedded, e); err != nil {
 		return err
 	}
 	if c.Clean {
 		if err := client.ReadMetrics(ctx, c.bases(), c.admin, e); err != nil {
 			return err
 		}
+	}
+	if c.Embedded {
+		return nil
 	}
 	return client.ReadRedis(ctx, c.rdb, c.Partitions, e)
 }
@@ -107,14 +127,21 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evidence, w *check.Witness, took time.Duration) {
 	report.Fact("seed", "%d", c.Seed)
 	report.Fact("took", "%s, with %d servers", took.Round(time.Second), c.Servers)
-	for _, program := range [][]string{{"redis-server", "--version"}, {"mariadbd", "--version"}} {
+	for _, program := range c.programs() {
 		out, err := exec.CommandContext(ctx, program[0], program[1:]...).Output()
 		if err != nil {
 			out = []byte("unknown: " + err.Error()) // not in PATH; it was found elsewhere
 		}
 		report.Fact(program[0], "%s", strings.TrimSpace(firstLine(string(out))))
 	}
-	report.Fact("journal", "%t", c.Journal)
+	for _, line := range c.leftOut() {
+		report.Fact("not walked, known red", "%s", line)
+	}
+	report.Fact("embedded, journal", "%t, %t", c.Embedded, c.Journal || c.Embedded)
+	report.Fact("first starts killed", "%d", len(w.Starts))
+	report.Fact("plans changed or added, retention", "%d, %s", len(c.put), c.Retention)
+	report.Fact("keys used again", "%d before their time, %d after it", c.load.Soon.Load(), c.load.Later.Load())
+	report.Fact("requeued jobs cancelled", "%d", c.load.Again.Load())
 	report.Fact("partitions, capacity", "%d, %d", c.Partitions, c.Capacity)
 	codes := map[string]int{}
 	for i := range e.Ops {

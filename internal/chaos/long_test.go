@@ -10,13 +10,16 @@ import (
 	"time"
 )
 
+// insideFor is how long TestEmbedded has faults.
+const insideFor = 120 * time.Second
+
 // The checker objects to every server with a seeded bug; that each bug can be seeded is shown by the short suite.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	var told bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
-	err := Mutations(ctx, &told, regexp.MustCompile("."))
+	err := Mutations(ctx, &told, regexp.MustCompile("."), nil)
 	if err != nil {
 		t.Error(err)
 	}

@@ -34,8 +34,9 @@ type caught struct {
 }
 
 // Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it until the checker objects.
-// It prints the table. A bug that stays hidden is an error.
-func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp) error {
+// It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to be red are left out but for
+// those that red names.
+func Mutations(ctx context.Context, out io.Writer, only, red *regexp.Regexp) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -45,11 +46,17 @@ func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp) error {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	mutations := slices.Concat(mutations, mutationsOfWalks)
 	rows := make([]caught, len(mutations))
 	var group sync.WaitGroup
 	two := make(chan struct{}, 2) // at a time: each is a whole cluster
 	for i := range mutations {
 		if only != nil && !only.MatchString(mutations[i].name) {
+			continue
+		}
+		mutations[i].red = red
+		if w := mutations[i].walk; w != "" && !(&Options{KnownRed: red}).walks(w) {
+			fmt.Fprintf(out, "%s: not looked for, known red: %s\n", mutations[i].name, w)
 			continue
 		}
 		group.Go(func() {
@@ -110,7 +117,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	began := time.Now()
 	rounds := rounds
 	var others []check.Violation // that are no catch
-	if m.name == control {
+	if m.isControl() {
 		rounds = 1
 	}
 	for c.runs = 1; c.runs <= rounds; c.runs++ {
@@ -122,7 +129,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 			c.err = err
 			return c
 		}
-		if len(report.Violations) > 0 && m.name == control {
+		if len(report.Violations) > 0 && m.isControl() {
 			c.err = fmt.Errorf("the tree as it is: %s", report.Violations[0])
 			return c
 		}
@@ -133,7 +140,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 		others = append(others, report.Violations...)
 	}
 	c.runs--
-	if m.name != control {
+	if !m.isControl() {
 		c.err = fmt.Errorf("none of %s objected; others: %q", m.want, names(others))
 	}
 	return c

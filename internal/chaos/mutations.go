@@ -18,6 +18,9 @@ type mutation struct {
 	mix     func(*client.Mix)
 	sleep   time.Duration // the longest job
 	over    time.Duration // how long faults come; 0 = 8 s
+	inside  bool          // of an embedded server
+	walk    walk          // where it shows; while that is known to be red, the bug is not looked for
+	red     *regexp.Regexp
 }
 
 // edit replaces a text that stands exactly once in a file of the tree.
@@ -162,10 +165,16 @@ var mutations = []mutation{
 // control is no bug at all: the same runs over the tree as it is, and nobody may object.
 const control = "none (the tree as it is)"
 
+func (m *mutation) isControl() bool { return len(m.edits) == 0 }
+
 // options are those of a run that looks for one bug.
 func (m *mutation) options(seed uint64) Options {
 	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond, Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true,
-		Journal: m.journal, Partitions: 1, Capacity: roomy}
+		Journal: m.journal, Embedded: m.inside, KnownRed: m.red,
+		KeepNone: m.walk == noRetention, Partitions: 1, Capacity: roomy}
+	if m.inside {
+		o.Servers, o.Gap = 1, 2*time.Second
+	}
 	o.Jobs = int(70 * o.Over.Seconds())
 	o.Only = regexp.MustCompile(`^$`)
 	if m.only != "" {

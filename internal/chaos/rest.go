@@ -85,7 +85,7 @@ func (c *cluster) awaitRest(ctx context.Context, within time.Duration) (time.Tim
 
 func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 	left := ""
-	for _, set := range []string{"queue", "scheduled", "beats", "maxtimes", "outbox"} {
+	for _, set := range c.sets() {
 		n, err := c.size(ctx, set)
 		if err != nil {
 			return "", err
@@ -95,7 +95,7 @@ func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 		}
 	}
 	queries := map[string]string{"promised requeues": "SELECT COUNT(*) FROM failed_jobs WHERE requeue_requested_at IS NOT NULL AND requeued_at IS NULL"}
-	if c.Journal {
+	if c.Journal || c.Embedded {
 		queries["rows in the journal"] = "SELECT COUNT(*) FROM accepted_jobs"
 	}
 	for what, query := range queries {
@@ -108,6 +108,14 @@ func (c *cluster) onTheWay(ctx context.Context) (string, error) {
 		}
 	}
 	return left, nil
+}
+
+// sets are those of Redis that are empty at rest. An embedded server's cannot be looked at.
+func (c *cluster) sets() []string {
+	if c.Embedded {
+		return nil
+	}
+	return []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
 }
 
 // size is how many jobs are in a set, in all partitions.

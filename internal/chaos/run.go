@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -26,16 +27,20 @@ type Options struct {
 	Kills    int           // processes to kill at least; behind schedule, the next fault of a server is a kill
 	Kinds    int           // kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
 	Gap      time.Duration // the mean time between two faults of one server; stores have twice that
+	Embedded bool          // one server, which has its stores in itself
 	Journal  bool          // TIERQ_JOURNAL=on, and with it the faults after which Redis forgets
 	Clean    bool          // no faults at all
 	Repair   bool          // the servers are asked for passes of their audit
 	Only     *regexp.Regexp
-	Binary   string    // tierq with failpoints; "" = it is built
-	Verbose  io.Writer // a line per fault; nil = none
-	Forget   bool      // remove the logs whatever happened
+	Binary   string         // tierq with failpoints; "" = it is built
+	Verbose  io.Writer      // a line per fault; nil = none
+	Forget   bool           // remove the logs whatever happened
+	KnownRed *regexp.Regexp // which of the walks that are known to be red are made all the same; nil = none
 
-	Partitions int // 0: the seed says
-	Capacity   int // 0: the seed says
+	Partitions int           // 0: the seed says
+	Capacity   int           // 0: the seed says
+	Retention  time.Duration // of ended jobs in Redis; 0 = 1 min
+	KeepNone   bool          // a retention of 0; where that is walked, the seed may say so too
 
 	Mix      *client.Mix   // of the jobs; nil = something of everything
 	MaxSleep time.Duration // of a job; 0 = 100 ms
@@ -72,7 +77,14 @@ func (o *Options) draw() {
 	if dice.IntN(4) == 0 {
 		capacity = tight
 	}
+	if o.Embedded {
+		partitions = 1
+	}
 	o.Partitions, o.Capacity = cmp.Or(o.Partitions, partitions), cmp.Or(o.Capacity, capacity)
+	o.Retention = cmp.Or(o.Retention, time.Minute)
+	if o.KeepNone || o.walks(noRetention) && dice.IntN(3) == 0 {
+		o.Retention = 0
+	}
 }
 
 // restBound is when everything has to be at rest after the last fault: a crash is found within the times of DESIGN, an outcome that its process
@@ -88,7 +100,15 @@ func Run(ctx context.Context, o Options) (report check.Report, err error) {
 		}
 	}
 	o.draw()
+	for _, line := range o.leftOut() {
+		fmt.Fprintf(o.out(), "not walked, known red: %s\n", line)
+	}
 	c, err := startCluster(ctx, o)
+	if errors.Is(err, errBricked) {
+		report.Violations = check.CheckWitness(check.Evidence{}, c.beside)
+		_ = os.RemoveAll(c.dir) // the violation says what there is to know
+		return report, nil
+	}
 	if err != nil {
 		return report, err
 	}
@@ -120,6 +140,7 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 	defer abort()
 	c.abort, c.began = abort, time.Now()
 	load, err := c.newLoad()
+	c.load = load
 	if err != nil {
 		return e, w, err
 	}
@@ -131,7 +152,9 @@ func (c *cluster) work(ctx context.Context) (e check.Evidence, w check.Witness, 
 			c.awaitEnough(breaking)
 			calm()
 		})
-		lanes.Go(func() { c.looks(breaking) })
+		if !c.Embedded { // its Redis is inside the process
+			lanes.Go(func() { c.looks(breaking) })
+		}
 		if c.Repair {
 			lanes.Go(func() { c.passes(breaking) })
 		}
@@ -175,12 +198,17 @@ func (c *cluster) lanes() []*lane {
 		return append(all, &l)
 	}
 	var all []*lane
-	for _, s := range c.servers {
-		all = add(all, fmt.Sprint("server ", s.n), ofServers(), lane{s: s, lock: &s.lock, gap: c.Gap})
+	if c.Embedded {
+		s := c.servers[0]
+		all = add(all, "the server", ofEmbedded(), lane{s: s, lock: &s.lock, gap: c.Gap})
+		return add(all, "the house", c.ofTheHouse(), lane{lock: &sync.Mutex{}, gap: 3 * c.Gap})
 	}
-	all = add(all, "Redis", ofRedis(c.Journal), lane{target: "redis", lock: &sync.Mutex{}, gap: 2 * c.Gap})
+	for _, s := range c.servers {
+		all = add(all, fmt.Sprint("server ", s.n), c.ofServers(), lane{s: s, lock: &s.lock, gap: c.Gap})
+	}
+	all = add(all, "Redis", c.ofRedis(), lane{target: "redis", lock: &sync.Mutex{}, gap: 2 * c.Gap})
 	all = add(all, "MariaDB", ofSQL(), lane{target: "mysql", lock: &sync.Mutex{}, gap: 2 * c.Gap})
-	return add(all, "the house", ofTheHouse(), lane{lock: &sync.Mutex{}, gap: 3 * c.Gap})
+	return add(all, "the house", c.ofTheHouse(), lane{lock: &sync.Mutex{}, gap: 3 * c.Gap})
 }
 
 // awaitEnough returns when the faults are to end: after Over, or later if too few have landed by then.

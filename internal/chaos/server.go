@@ -39,6 +39,9 @@ func (c *cluster) newServer(n int) (*server, error) {
 	if s.port, err = testkit.TakePort(); err != nil {
 		return nil, err
 	}
+	if c.Embedded {
+		return s, nil
+	}
 	if s.redis, err = testkit.StartProxy(c.redis.Addr()); err != nil {
 		return nil, err
 	}
@@ -60,16 +63,7 @@ const badSettings = 2
 // start starts a process and returns when it serves. Env is added to the settings. A process that gives up is started again, as a supervisor
 // would: the table says how often, and what it said last.
 func (s *server) start(ctx context.Context, env ...string) error {
-	settings := append([]string{
-		"REDIS_URL=" + s.redis.URL(), "MYSQL_DSN=" + user + "@tcp(" + s.sql.Addr() + ")/" + database + s.c.sqlParams(),
-		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"), "TIERQ_EGRESS_ALLOW=127.0.0.0/8",
-		"TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_WORKERS=8", "TIERQ_RETENTION=1m", "TIERQ_FAILED_RETENTION=1m",
-		"TIERQ_LOG_FORMAT=text", "TIERQ_ADMIN_KEY_FILE=" + s.c.adminFile(),
-		"TIERQ_PARTITIONS=" + strconv.Itoa(s.c.Partitions), "TIERQ_CAPACITY=" + strconv.Itoa(s.c.Capacity),
-	}, env...)
-	if s.c.Journal {
-		settings = append(settings, "TIERQ_JOURNAL=on")
-	}
+	settings := append(s.settings(), env...)
 	boot, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
 	for {
@@ -80,7 +74,7 @@ func (s *server) start(ctx context.Context, env ...string) error {
 		err = p.WaitOutput(boot, "this process")
 		switch {
 		case err == nil:
-			return nil
+			return s.c.bringPlans(ctx, s)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !p.Exited():
@@ -97,6 +91,25 @@ func (s *server) start(ctx context.Context, env ...string) error {
 			return fmt.Errorf("server %d does not start: %w", s.n, err)
 		}
 	}
+}
+
+// settings are the environment of this server's processes.
+func (s *server) settings() []string {
+	all := []string{
+		"TIERQ_ADDR=127.0.0.1:" + strconv.Itoa(s.port), "TIERQ_DATA_DIR=" + filepath.Join(s.c.dir, "data"),
+		"TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_HEARTBEAT_INTERVAL=100ms", "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_WORKERS=8",
+		"TIERQ_RETENTION=" + s.c.Retention.String(), "TIERQ_FAILED_RETENTION=" + s.c.Retention.String(),
+		"TIERQ_IDEMPOTENCY_TTL=" + keyLife.String(), "TIERQ_LOG_FORMAT=text", "TIERQ_ADMIN_KEY_FILE=" + s.c.adminFile(),
+		"TIERQ_PARTITIONS=" + strconv.Itoa(s.c.Partitions), "TIERQ_CAPACITY=" + strconv.Itoa(s.c.Capacity),
+	}
+	if s.c.Embedded {
+		return all
+	}
+	if s.c.Journal {
+		all = append(all, "TIERQ_JOURNAL=on")
+	}
+	return append(all, "REDIS_URL="+s.redis.URL(),
+		"MYSQL_DSN="+user+"@tcp("+s.sql.Addr()+")/"+database+s.c.sqlParams())
 }
 
 func (s *server) launch(settings []string) (*testkit.Process, error) {
@@ -203,6 +216,8 @@ func (s *server) stop() {
 		s.keepLog(p)
 	}
 	s.watching.Wait()
-	s.redis.Close()
-	s.sql.Close()
+	if s.redis != nil {
+		s.redis.Close()
+		s.sql.Close()
+	}
 }

@@ -22,7 +22,10 @@ func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) 
 	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys))
 	for i := range batch {
 		l := &batch[i]
-		holder, started, cancelled := "", l.StartedAt, ""
+		holder, started, arrived, cancelled := "", l.StartedAt, l.ArrivedAt, ""
+		if arrived.IsZero() {
+			arrived = l.FirstTriedAt // zero too: it arrives now
+		}
 		if l.Running() {
 			holder = l.Worker
 			if holder == "" {
@@ -34,7 +37,7 @@ func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) 
 		if l.CancelRequested {
 			cancelled = string(job.Cancelled)
 		}
-		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(l.ArrivedAt),
+		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(arrived),
 			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt), stamp(l.RunAt),
 			holder, stamp(started), l.Idempotency.Key, l.Idempotency.Body, cancelled)
 	}

@@ -86,6 +86,28 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// A job that a server owes has a row before it is in Redis, so the row has no arrival. If it was tried meanwhile, it is
+// given back with the time of its first try: a job never arrives after it was tried.
+func TestRestoreArrivalOfTheOwed(t *testing.T) {
+	t.Attr("proves", "F17")
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		owed, untried := queuetest.NewID(0), queuetest.NewID(0)
+		unstamped := func(l *job.Living) { l.ArrivedAt = time.Time{} }
+		began := time.Now().Add(-time.Minute)
+		restore(t, e, []job.Living{living(owed, tried, unstamped), living(untried, unstamped)}, job.OK, job.OK)
+		f, err := e.Find(t.Context(), owed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "arrival of the tried", f.ArrivedAt, f.FirstTriedAt)
+		same(t, "first try", f.FirstTriedAt, arrival.Add(time.Second))
+		if f, err = e.Find(t.Context(), untried); err != nil || f.ArrivedAt.Before(began) {
+			t.Errorf("the untried arrived at %s: %v", f.ArrivedAt, err)
+		}
+	})
+}
+
 // The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are spent ends.
 func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Attr("proves", "F46")

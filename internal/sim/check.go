@@ -18,7 +18,7 @@ var sets = []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
 
 // rests says whether nothing is left to do.
 func (w *World) rests() bool {
-	if !w.healed() || len(w.ghosts) > 0 || len(w.restarts) > 0 {
+	if !w.healed() || w.isFull() || len(w.ghosts) > 0 || len(w.restarts) > 0 {
 		return false
 	}
 	for _, c := range w.clients {

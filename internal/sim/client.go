@@ -41,6 +41,8 @@ func (c *client) run() {
 			c.id = c.world.sql.dead(c.id)
 		case c.running:
 			c.id = c.world.shadow.running(c.id)
+		case c.again:
+			c.id = c.world.shadow.again(c.id)
 		}
 	})
 	if p == nil {
@@ -56,6 +58,8 @@ func (c *client) run() {
 		c.audit(p)
 	case "poll":
 		c.poll()
+	case "plans":
+		c.change()
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}
@@ -83,7 +87,7 @@ func told(err error) fate {
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
 	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner, Quota: o.quota, Idempotency: o.once}
-	for _, p := range tiers() {
+	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries
 		}

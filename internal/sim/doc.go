@@ -8,6 +8,7 @@
 //	gate.go       every call of every process stops at the gate, and the scheduler lets one through at a time
 //	scheduler.go  which one, when, and with what fate; when time passes; when all is over
 //	fates.go      what may befall a single call, and the ghosts of calls that come late or twice
+//	walks.go      what only some seeds do: plans that change, keys that expire, jobs that are forgotten, a full Redis
 //	storms.go     the faults that are not a single call's: crashes, drains, partitions, stalls, outages
 //	store.go      the embedded server and its scripts, called directly
 //	hook.go       go-redis on one side, the gate on the other

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -138,7 +139,7 @@ func (s *shadow) cancel(argv, texts []string) {
 		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/4])
 		want := job.Empty
 		switch {
-		case k == nil:
+		case k == nil, k.forgotten:
 		case k.status == job.Cancelled:
 			want = job.WasCancelled
 		case k.status.Ended():
@@ -185,8 +186,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		}
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
-			id: k.id, tier: k.tier, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
+			id: k.id, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
 			attempt: max(k.attempt, int(number(argv[i+2]))), starts: k.starts,
+			tier: job.Plan{Tier: job.Tier(argv[i+3]), Priority: int(number(argv[i+4])), MaxRetries: int(number(argv[i+5]))},
 		}
 	}
 }
@@ -211,7 +213,7 @@ func (s *shadow) acknowledge(argv, texts []string) {
 		if _, there := s.w.sql.outcomes[life{k.id, k.generation}]; !there {
 			s.wrong("S1", "%s: acknowledged, and SQL does not have it", k)
 		}
-		k.acked, k.status = true, job.Status(said[2])
+		k.acked, k.status, k.left = true, job.Status(said[2]), time.Duration(number(said[3]))*time.Millisecond
 	}
 }
 

@@ -55,6 +55,11 @@ func (w *World) timeout(c *call) {
 // decide lets a call meet its fate.
 func (w *World) decide(c *call) {
 	what := ""
+	if w.isFull() && (c.name == "submit" || c.name == "requeue") {
+		w.fault("full")
+		w.answer(c, nil, outOfMemory, "full")
+		return
+	}
 	if c.name == "claim" && !c.proc.connected {
 		c.proc.connected = true
 		w.answer(c, nil, errDial, "not connected yet") // its time would be the tickers'; what is repeated comes on the grid
@@ -74,7 +79,7 @@ func (w *World) decide(c *call) {
 		c.answer <- answer{err: refusal("NOSCRIPT No matching script.")}
 	case "refused":
 		words := []refusal{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
-			"OOM command not allowed when used memory > 'maxmemory'.", "MISCONF Redis is configured to save RDB snapshots"}
+			outOfMemory, "MISCONF Redis is configured to save RDB snapshots"}
 		w.answer(c, nil, words[w.rng.IntN(len(words))], what)
 	case "unreachable", "SQL refused":
 		w.answer(c, nil, errDial, what)

@@ -26,7 +26,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		first := s.once[fmt.Sprint(partition, key)]
 		want := job.OK
 		switch {
-		case s.jobs[id] != nil, key != "" && first != nil && first.Key == string(id):
+		case s.jobs[id] != nil && !(late && s.jobs[id].forgotten), key != "" && first != nil && first.Key == string(id):
 			want = job.Duplicate
 		case key != "" && first != nil && first.Body == body:
 			want = job.Replay
@@ -50,16 +50,16 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planOf(kind[0]), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
 		}
 		if key != "" {
-			s.once[fmt.Sprint(partition, key)] = &job.Idempotency{Key: string(id), Body: body}
+			s.once[fmt.Sprint(partition, key)] = &kept{job.Idempotency{Key: string(id), Body: body}, s.w.plan.keepKeys}
 		}
 	}
 }
 
 func planOf(tier string) job.Plan {
-	for _, p := range tiers() {
+	for _, p := range append(tiers(), added) {
 		if string(p.Tier) == tier {
 			return p
 		}
@@ -141,6 +141,9 @@ func (s *shadow) claimedOne(p *process, argv, t []string) {
 		s.wrong("S4 S5 S15", "%s: claimed with %q, not %q, and the checkpoint %q", k, t[3], counts, t[4])
 	}
 	plan := slices.Index(argv, string(k.tier.Tier))
+	if plan < 0 {
+		plan = slices.Index(argv, "*") // a process that does not know the tier yet
+	}
 	k.status, k.tried, k.ending, k.save = job.Processing, true, "", 0
 	k.lease = &lease{
 		token: argv[0] + ":" + argv[1], attempt: k.attempt, holder: p, counts: counts, beaten: now,

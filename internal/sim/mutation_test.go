@@ -45,6 +45,12 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"take removes", "take_outbox", "bulk('ZADD', outbox, again)", ""},
 	{"acknowledge the living", "acknowledge", "and waits[id]", ""},
 	{"audit frets about the living", "audit", "if not over and m[7] then", "if not over then"},
+	{"cancel forgets later lives", "cancel", "redis.call('HSET', key, 'cancel', '1')",
+		"if generation == '1' then redis.call('HSET', key, 'cancel', '1') end"},
+	{"submit keeps a key for ever", "submit", "body, 'PX', keep)", "body)"},
+	{"submit keeps a key too short", "submit", "body, 'PX', keep)", "body, 'PX', '1000')"},
+	{"requeue trusts what Redis forgot", "requeue", "text(math.max(attempt, tonumber(m[3] or 0)))", "text(tonumber(m[3] or 0))"},
+	{"claim knows no tier without a plan", "claim", "plans[m.tier] or plans['*']", "plans[m.tier]"},
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 
@@ -63,6 +69,10 @@ func TestMutations(t *testing.T) {
 	t.Run("acknowledged before SQL has it", func(t *testing.T) {
 		t.Parallel()
 		hunt(t, Options{AckFirst: true})
+	})
+	t.Run("an acknowledge waits for a full Redis", func(t *testing.T) {
+		t.Parallel()
+		hunt(t, Options{OwesFirst: true})
 	})
 }
 

@@ -40,6 +40,9 @@ type plan struct {
 	rates      map[string]float64
 	storms     []storm
 	heal       time.Duration // when the weather clears
+	keepKeys   time.Duration // of Idempotency-Keys
+	retention  time.Duration // of ended jobs, however they ended
+	full       time.Duration // from when Redis has no memory for anything new, until all else rests; 0 = never
 	orders     []order
 }
 
@@ -53,7 +56,7 @@ type storm struct {
 // order is what a client asks for.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, requeue, poll, audit
+	what    string // submit, cancel, requeue, poll, audit, plans
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -64,6 +67,8 @@ type order struct {
 	request string
 	tries   int           // of a submit whose answer does not come; how often a poll asks
 	running bool          // a cancel of a job that runs, if one does
+	again   bool          // a cancel of a job in a later life, if there is one
+	tiers   []job.Plan    // those that all processes serve from now on, each a little later than the other
 	pause   time.Duration // between two polls
 }
 
@@ -93,6 +98,7 @@ func newPlan(seed uint64) plan {
 	p.jobs(r)
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
+	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	if p.calm {
 		return p
 	}

@@ -39,6 +39,7 @@ type process struct {
 	pool    *worker.Pool
 	drainer *recovery.Drainer
 	writer  *writer
+	plans   *job.PlanBook
 	ledger  *ledger.Ledger
 	parts   []service // in the order they start
 
@@ -67,11 +68,12 @@ func newProcess(w *World, slot int) *process {
 	p.client = newClient(p.redis)
 	log := slog.New(slog.DiscardHandler)
 	plans := &job.PlanBook{}
-	plans.Set(tiers())
+	plans.Set(w.tiers)
+	p.plans = plans
 	partitions := w.plan.partitions
 	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client, Rate: p.client}, plans, queue.Options{
 		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
-		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, Log: log,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention, KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Log: log,
 	})
 	p.writer = newWriter(p)
 	sql := archive{p}
@@ -84,7 +86,7 @@ func newProcess(w *World, slot int) *process {
 		between = w.Between(p.queue)
 	}
 	p.pool = worker.New(worker.Config{
-		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1 << 10, DrainTimeout: 2 * time.Second,
+		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1 << 10, DrainTimeout: 2*time.Second + 3*offBeat,
 		Registry: w.registry(p), Plans: plans, Log: log, Nonce: p.nonce,
 	}, between, between, p.queue, p.writer)
 	p.parts = []service{p.writer}

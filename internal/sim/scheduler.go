@@ -21,12 +21,14 @@ func (w *World) play() {
 		}
 		w.busy = 0
 		w.punctual()
+		w.drained()
 		if w.rests() {
 			w.check(true)
 			return
 		}
 		if now := time.Now(); now.Sub(w.forgets) >= time.Second {
 			w.store.mini.FastForward(now.Sub(w.forgets))
+			w.shadow.passed(now.Sub(w.forgets))
 			w.forgets = now
 		}
 		if time.Since(w.began) > w.plan.heal+restFor {

@@ -42,6 +42,8 @@ type known struct {
 	save                 int
 	costs                int // attempts of this generation that were not given back
 	starts               map[int]bool
+	left                 time.Duration     // until Redis forgets it; 0 = it does not, or has
+	forgotten            bool              // by Redis, in its time
 	laters               map[string]string // attempt -> what its history must say of a LATER: until when, and why
 }
 
@@ -56,9 +58,15 @@ func (k *known) String() string {
 type shadow struct {
 	w      *World
 	jobs   map[job.ID]*known
-	clock  map[int]int64               // the last arrival, by partition
-	claims map[string]*claimed         // by nonce and partition
-	once   map[string]*job.Idempotency // by partition and key; Key is the job's id here
+	clock  map[int]int64       // the last arrival, by partition
+	claims map[string]*claimed // by nonce and partition
+	once   map[string]*kept    // by partition and key
+}
+
+// kept is what an Idempotency-Key stands for; Key is the job's id here.
+type kept struct {
+	job.Idempotency
+	left time.Duration
 }
 
 type claimed struct {

@@ -16,6 +16,7 @@ import (
 type Options struct {
 	Mutate    map[string]string   // scripts by name, broken on purpose
 	AckFirst  bool                // acknowledge before the SQL commit: another seeded bug
+	OwesFirst bool                // acknowledge only what a full Redis would have taken a callback for: a third one
 	Between   func(Leases) Leases // what stands between each pool and its queue: more of them; nil = nothing
 	OwnEngine bool                // scripts run as the embedded server runs them: the same, and slower
 	Trace     bool                // keep every line
@@ -56,6 +57,8 @@ type World struct {
 	storms    []storm // still to come
 	stalled   time.Time
 	sqlDown   time.Time
+	lifted    time.Time  // when the limit of a full Redis was lifted; zero = it stays, or there is none
+	tiers     []job.Plan // that a new process serves
 	ackFirst  bool
 
 	report  Report
@@ -70,10 +73,10 @@ func Run(seed uint64, o Options) Report {
 	w := &World{
 		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
 		sql: &database{outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}}, ackFirst: o.AckFirst,
-		hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
+		tiers: tiers(), hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
 	}
 	w.storms = w.plan.storms
-	w.shadow = &shadow{w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, once: map[string]*job.Idempotency{}}
+	w.shadow = &shadow{w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, once: map[string]*kept{}}
 	var err error
 	if w.store, err = newStore(o.OwnEngine); err != nil {
 		w.fail("start", "%v", err)

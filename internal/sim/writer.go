@@ -58,7 +58,12 @@ func (w *writer) Record(ctx context.Context, batch []job.Outcome) error {
 		})
 		return err
 	}
-	acknowledge := func() error { return w.acknowledge(ctx, batch) }
+	acknowledge := func() error {
+		if w.process.world.OwesFirst && w.process.world.isFull() {
+			return fmt.Errorf("callback: %w", job.ErrUnavailable)
+		}
+		return w.acknowledge(ctx, batch)
+	}
 	if w.process.world.ackFirst {
 		commit, acknowledge = acknowledge, commit
 	}

@@ -53,7 +53,7 @@ func boundedAttempts(b *book) {
 func fencing(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
-		if len(j.runs) == 0 && !j.wrote() || b.forgotWithin(j) {
+		if len(j.runs) == 0 && !j.wrote() || b.forgotWithin(j) && !b.keepsAttempts {
 			continue
 		}
 		highest := 0 // of the generations before

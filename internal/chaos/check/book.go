@@ -18,9 +18,11 @@ type book struct {
 	submits []*submit // in the order they were first sent
 	byKey   map[string]*submit
 	byTrace map[string][]*submit
-	amnesia []Fault       // those that made Redis forget
-	twice   map[life]bool // generations that ended in two ways
-	report  Report
+	amnesia []Fault // those that made Redis forget
+	// keepsAttempts: no such fault made the servers forget the number of an attempt.
+	keepsAttempts bool
+	twice         map[life]bool // generations that ended in two ways
+	report        Report
 }
 
 // submit is what a client asked for under one key, once or several times.
@@ -58,6 +60,7 @@ func newBook(e Evidence) *book {
 			b.amnesia = append(b.amnesia, f)
 		}
 	}
+	b.keepsAttempts = !slices.ContainsFunc(b.amnesia, func(f Fault) bool { return !f.Keeps.Attempts })
 	b.readOps()
 	for i := range e.Runs {
 		j := b.job(e.Runs[i].ID)

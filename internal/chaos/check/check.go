@@ -70,8 +70,9 @@ type invariant func(*book)
 
 // The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness: CheckWitness.
 var invariants = []invariant{
-	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal, idempotentSubmit, explained, oneAtATime,
-	takenForDead, timeOrder, pollsMonotone, lastLook, payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
+	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal, idempotentSubmit, keysExpire,
+	explained, oneAtATime, takenForDead, timeOrder, pollsMonotone, requeuesTold, lastLook,
+	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }
 
 // Check holds a run to the invariants. The evidence is not changed.

@@ -37,6 +37,7 @@ type Op struct {
 	// What the payload asks for: so many first attempts do not end well, so many first ones kill their process, all may overrun their time.
 	Fails, Crashes int
 	Hangs          bool
+	Generation     int // of a requeue: the dead generation; 0 = unknown
 }
 
 // Poll is one answer about a job.
@@ -74,6 +75,15 @@ type Fault struct {
 	Kills    int // processes that it killed; Target, if it is one of them, was gone at From
 	// Repeats: it may be the reason that a job whose lease overlaps it is run again. ForgetsAcked: Redis may have forgotten what it had answered.
 	Repeats, ForgetsAcked bool
+	Keeps                 Keeps // what survives although Redis forgot it
+}
+
+// Keeps says which answers a server keeps to although its Redis forgot them: SQL has them.
+type Keeps struct {
+	Ends     bool // an end that a poll showed
+	Lives    bool // a generation that a poll showed
+	Cancels  bool // a cancel that was answered with 2xx
+	Attempts bool // the number of every attempt whose handler began
 }
 
 // Outcome is a row of job_outcomes, with the rows that belong to it.
@@ -118,4 +128,8 @@ type Evidence struct {
 	Quiet    time.Time     // when the last fault was over
 	Rested   time.Time     // when everything had come to rest; zero = it did not
 	Bound    time.Duration // by when it had to
+	// KeyLife is how long an Idempotency-Key stands for its job; 0 = nothing says when a key expires.
+	KeyLife time.Duration
+	// TellsRequeues: once a requeue was answered with 202, no poll may show the dead generation.
+	TellsRequeues bool
 }

@@ -2,6 +2,8 @@ package check
 
 import (
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -18,14 +20,16 @@ func terminalIsFinal(b *book) {
 			if p.HTTP != http.StatusOK {
 				continue
 			}
-			if end := ends[p.Generation]; end != nil && end.By != p.By && end.Status != p.Status && p.Sent.After(end.At) && !b.forgot(end.Sent, p.At) {
+			if end := ends[p.Generation]; end != nil && end.By != p.By && end.Status != p.Status && p.Sent.After(end.At) &&
+				!b.lost(end.Sent, p.At, keptEnds) {
 				if p.Status.Ended() {
 					b.endedTwice(id, p.Generation)
 				}
 				b.say("S12", id, "generation %d: %s told %s, later %s told %s", p.Generation, end.Status, end.By, p.Status, p.By)
 				break
 			}
-			if newest != nil && p.Generation < newest.Generation && newest.By != p.By && p.Sent.After(newest.At) && !b.forgot(newest.Sent, p.At) {
+			if newest != nil && p.Generation < newest.Generation && newest.By != p.By && p.Sent.After(newest.At) &&
+				!b.lost(newest.Sent, p.At, keptLives) {
 				b.say("S12", id, "%s saw generation %d, later %s saw generation %d", newest.By, newest.Generation, p.By, p.Generation)
 				break
 			}
@@ -37,7 +41,7 @@ func terminalIsFinal(b *book) {
 			}
 		}
 		for g, end := range ends {
-			if o := j.outcome(g); o != nil && o.Outcome != end.Status && !b.forgotBetween(j, g, end.Sent, end.At) {
+			if o := j.outcome(g); o != nil && o.Outcome != end.Status && !b.forgotBetween(j, g, end.Sent, end.At, keptEnds) {
 				b.endedTwice(id, g)
 				b.say("S12", id, "generation %d was shown as %s, its outcome is %s", g, end.Status, o.Outcome)
 			}
@@ -61,10 +65,40 @@ func (b *book) keptCancels(j *entry) {
 		}
 	}
 	for _, op := range j.cancels {
-		if op.Fate == OK && !b.forgotBetween(j, 0, op.Sent, op.Answered) {
+		if op.Fate == OK && !b.cancelExcused(j, op) {
 			b.say("S12", j.id, "a cancel was answered %d at %s, and no generation is CANCELLED: the last is %s", op.Status, clock(op.Answered),
 				j.outcomes[len(j.outcomes)-1].Outcome)
 			return
+		}
+	}
+}
+
+// cancelExcused says whether a Redis that forgot may be why a job went on after its cancel was answered. Where cancels
+// are kept, that is so only for a job that had ended before the cancel was sent, and that Redis showed alive again.
+func (b *book) cancelExcused(j *entry, op *Op) bool {
+	last := j.outcomes[len(j.outcomes)-1].EndedAt
+	return b.forgotBetween(j, 0, op.Sent, op.Answered, keptCancel) ||
+		last.Before(op.Sent) && b.forgotBetween(j, 0, op.Sent, op.Answered, func(Keeps) bool { return false })
+}
+
+// requeuesTold is the part of S16 about requeues: once a requeue was answered with 202, no poll shows the dead
+// generation any more.
+func requeuesTold(b *book) {
+	if !b.TellsRequeues {
+		return
+	}
+	for _, id := range b.order {
+		j := b.jobs[id]
+		for _, op := range j.requeues {
+			i := slices.IndexFunc(j.polls, func(p *Poll) bool {
+				return p.HTTP == http.StatusOK && p.Sent.After(op.Answered) && p.Generation <= op.Generation
+			})
+			if op.Fate == OK && op.Generation > 0 && i >= 0 {
+				b.say("S16", id, "its requeue was answered with %d at %s, and %s later %s was told %s of generation %d", op.Status,
+					clock(op.Answered), j.polls[i].Sent.Sub(op.Answered).Round(time.Millisecond), j.polls[i].By, j.polls[i].Status,
+					j.polls[i].Generation)
+				break
+			}
 		}
 	}
 }
@@ -113,8 +147,9 @@ func pollsMonotone(b *book) {
 			if p.HTTP != http.StatusOK {
 				continue
 			}
-			if before != nil && (p.Generation < before.Generation || p.Generation == before.Generation && before.Status.Ended() && p.Status != before.Status) &&
-				!b.forgot(before.Sent, p.At) {
+			if before != nil && (p.Generation < before.Generation && !b.lost(before.Sent, p.At, keptLives) ||
+				p.Generation == before.Generation && before.Status.Ended() && p.Status != before.Status &&
+					!b.lost(before.Sent, p.At, keptEnds)) {
 				b.say("S16", id, "%s saw %s of generation %d, then %s of generation %d", p.By, before.Status, before.Generation, p.Status, p.Generation)
 				break
 			}

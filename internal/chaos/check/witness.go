@@ -18,6 +18,9 @@ type Witness struct {
 	Looks     []Look
 	Passes    []Pass
 	Stops     []Stop
+	Plans     []PlanSeen
+	Limits    []Limit
+	Starts    []Start
 }
 
 // Asked is what a client asked for beside the job itself.
@@ -83,9 +86,10 @@ type Stop struct {
 }
 
 // CheckWitness holds a run to what the witness is about: S17, S21 (who asked to be called is called), the delays (S15), the exit of who was asked to
-// stop (L7), and S6 to S11 in the midst of the run.
+// stop (L7), S6 to S11 in the midst of the run, plans (S22), limits that stay (L8) and first starts (L9).
 func CheckWitness(e Evidence, w Witness) []Violation {
-	return slices.Concat(ownership(e, w), toldOfEnds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w))
+	return slices.Concat(ownership(e, w), toldOfEnds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
+		plansKept(w), drainedUnderLimits(w), started(w))
 }
 
 // keys are the names of the submits that jobs came of, as far as the clients were told, the handlers wrote them down, or the trace id says.

@@ -46,6 +46,9 @@ func witnessed() (Evidence, Witness) {
 		},
 		Looks:  []Look{{From: at(5), To: at(5.1)}, {From: at(100.5), To: at(100.6), Wrong: []string{"1 in quarantine"}, Over: []string{"too many"}}, {From: at(110), To: at(111), Over: []string{"too many"}}},
 		Passes: []Pass{{From: at(5), To: at(6), Whole: true}, {From: at(110), To: at(111), Found: []Found{{Result: job.Repaired, Kind: "lost", Count: 3}}}},
+		Plans:  []PlanSeen{{Tier: "PAID", Want: "a", Seen: "a"}},
+		Limits: []Limit{{From: at(1), To: at(20), Bound: time.Minute}},
+		Starts: []Start{{Killed: at(1), Left: "1 versions"}},
 		Stops:  []Stop{{PID: "10", At: at(5), Took: 3 * time.Second}, {PID: "11", At: at(51), Took: 20 * time.Second}},
 	}
 	for i := range e.Outcomes {
@@ -118,6 +121,18 @@ var seedsOfWitness = []struct {
 	{"S9", "the audit mended a counter, although Redis forgot", func(_ *Evidence, w *Witness) { w.Passes[1].Found[0].Kind = "counter" }},
 	{"S6", "the audit set a job aside", func(_ *Evidence, w *Witness) {
 		w.Passes[0].Found = []Found{{Result: job.Quarantined, Kind: "no_job", Count: 1}}
+	}},
+	{"S22", "a plan that was changed back", func(_ *Evidence, w *Witness) {
+		w.Plans = append(w.Plans, PlanSeen{Tier: "PAID", Want: "a", Seen: "b"})
+	}},
+	{"S22", "an added tier that is gone", func(_ *Evidence, w *Witness) {
+		w.Plans = append(w.Plans, PlanSeen{Tier: "GOLD", Want: "a"})
+	}},
+	{"L8", "a full Redis that keeps what it owes", func(_ *Evidence, w *Witness) {
+		w.Limits = append(w.Limits, Limit{From: at(1), Bound: time.Minute, Left: "3 of 5 outcomes in the outbox"})
+	}},
+	{"L9", "a server that does not start on what a killed one left", func(_ *Evidence, w *Witness) {
+		w.Starts = append(w.Starts, Start{Killed: at(1), Left: "1 versions", Failed: "exit 1"})
 	}},
 	{"L7", "it did not stop", func(_ *Evidence, w *Witness) { w.Stops[0].Took = 12 * time.Second }},
 }

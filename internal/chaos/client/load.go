@@ -25,11 +25,14 @@ type Mix struct {
 	Later   float64 // gives itself back once
 	Hang    float64 // runs for HangFor, whatever it is told
 	Call    float64 // names Receiver as its callbackUrl
+	Reuse   float64 // of the submits under an Idempotency-Key: the key is that of an earlier job, young or expired
+	Undo    float64 // of the requeues that were promised: the new life is cancelled soon after
 }
 
 // DefaultMix has something of everything.
 func DefaultMix() Mix {
-	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03, Call: 0.05}
+	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03, Call: 0.05,
+		Reuse: 0.2, Undo: 0.3}
 }
 
 // Options are what a load needs. The zero values of the last ones stand for something sensible.
@@ -49,6 +52,7 @@ type Options struct {
 	Submitters int // 8
 	Pollers    int // 4
 	Tiers      []job.Tier
+	KeyLife    time.Duration // how long the servers keep an Idempotency-Key; 0 = no key is used for another job
 	MaxSleep   time.Duration // of a job: 100 ms
 	MaxDelay   time.Duration // before a job: 2 s
 	HangFor    time.Duration // 5 s
@@ -67,6 +71,11 @@ type Load struct {
 	left    atomic.Int64 // jobs still to be submitted
 	numbers atomic.Int64
 	known   known
+	used    usedKeys
+	tiers   sync.Mutex // guards Tiers, which may grow
+
+	Soon, Later atomic.Int64 // keys used again before they expired, and after it
+	Again       atomic.Int64 // cancels of requeued jobs that were answered with 2xx
 }
 
 // New makes a load. It opens the history's file.
@@ -170,20 +179,38 @@ func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 
 // requeue asks until it is answered, under one name: however often it is asked, it is one new life.
 func (l *Load) requeue(ctx context.Context, id job.ID, generation int, dice *rand.Rand) {
-	op := check.Op{Kind: "requeue", ID: id, Once: fmt.Sprintf("%s-%d", id, generation)}
+	op := check.Op{Kind: "requeue", ID: id, Generation: generation, Once: fmt.Sprintf("%s-%d", id, generation)}
 	for range 5 {
 		l.change(ctx, l.base(dice), http.MethodPost, "/admin/jobs/"+string(id)+"/resubmit", l.Admin, &op)
 		if op.Fate != check.Unknown || !wait(ctx, time.Duration(dice.IntN(1000))*time.Millisecond) {
-			return
+			break
 		}
+	}
+	if op.Fate == check.OK && dice.Float64() < l.Mix.Undo && l.cancel(ctx, id, dice) == check.OK {
+		l.Again.Add(1)
 	}
 }
 
 // cancel asks once, after a while.
-func (l *Load) cancel(ctx context.Context, id job.ID, dice *rand.Rand) {
+func (l *Load) cancel(ctx context.Context, id job.ID, dice *rand.Rand) check.Fate {
+	op := check.Op{Kind: "cancel", ID: id}
 	if wait(ctx, time.Duration(dice.IntN(300))*time.Millisecond) {
-		l.change(ctx, l.base(dice), http.MethodDelete, "/api/jobs/"+string(id), l.key(l.known.key(id)), &check.Op{Kind: "cancel", ID: id})
+		l.change(ctx, l.base(dice), http.MethodDelete, "/api/jobs/"+string(id), l.key(l.known.key(id)), &op)
 	}
+	return op.Fate
+}
+
+// AddTier has jobs submitted in one more tier from now on.
+func (l *Load) AddTier(t job.Tier) {
+	l.tiers.Lock()
+	defer l.tiers.Unlock()
+	l.Tiers = append(l.Tiers, t)
+}
+
+func (l *Load) tier(dice *rand.Rand) job.Tier {
+	l.tiers.Lock()
+	defer l.tiers.Unlock()
+	return l.Tiers[dice.IntN(len(l.Tiers))]
 }
 
 // wait lets d pass and says whether ctx still goes on.

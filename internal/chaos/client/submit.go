@@ -43,7 +43,7 @@ func (l *Load) submitter(ctx context.Context, dice *rand.Rand) {
 			return
 		}
 		wishes := make([]wish, n)
-		tier, key := l.Tiers[dice.IntN(len(l.Tiers))], dice.IntN(max(len(l.Keys), 1))
+		tier, key := l.tier(dice), dice.IntN(max(len(l.Keys), 1))
 		for i := range wishes {
 			wishes[i] = l.wish(tier, key, dice)
 		}
@@ -110,7 +110,7 @@ func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 		w.body.Delay = w.op.Delay.Seconds()
 	}
 	if is(l.Mix.Once) {
-		w.op.Once = "once-" + p.Key
+		w.op.Once = l.once(p.Key, key, dice)
 	}
 	asked := check.Asked{Call: l.Receiver != "" && is(l.Mix.Call)}
 	if asked.Call {
@@ -139,6 +139,9 @@ func (l *Load) follow(ctx context.Context, w *wish, dice *rand.Rand) {
 		return
 	}
 	l.known.add(w.op.ID, w.key)
+	if w.op.Once != "" && w.op.Fate == check.OK && l.KeyLife > 0 {
+		l.used.add(usedKey{w.op.Once, w.key, w.op.Answered})
+	}
 	if w.op.Once != "" && dice.Float64() < l.Mix.Again {
 		l.submit(ctx, l.base(dice), &wish{op: w.op, body: w.body, key: w.key})
 	}

@@ -44,7 +44,7 @@ func work(ctx context.Context, args []string) (broken bool, err error) {
 		return false, err
 	}
 	if a.mutations {
-		return false, chaos.Mutations(ctx, os.Stdout, a.Only)
+		return false, chaos.Mutations(ctx, os.Stdout, a.Only, a.KnownRed)
 	}
 	report, err := chaos.Run(ctx, a.Options)
 	if err != nil {
@@ -67,8 +67,11 @@ func parse(args []string) (a asked, err error) {
 	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
 	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
 	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
+	retention := flags.Duration("retention", -1, "TIERQ_RETENTION and TIERQ_FAILED_RETENTION; else 1m, and 0 now and then")
 	kills := flags.Int("kills", 0, "how many processes are killed at least")
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
+	embedded := flags.Bool("embedded", false, "one server with its stores in itself, killed again and again")
+	red := flags.String("known-red", "", "a regular expression: which known red walks are made all the same; . = all")
 	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations, by name")
 	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
 	quiet := flags.Bool("quiet", false, "only the table")
@@ -76,10 +79,18 @@ func parse(args []string) (a asked, err error) {
 	if err := flags.Parse(args); err != nil {
 		return a, err
 	}
-	if flags.NArg() > 0 || *long && *clean {
-		return a, errors.New("there are no arguments beside the flags, and a run is long or clean")
+	if flags.NArg() > 0 || *long && *clean || *embedded && (*clean || *journal) {
+		return a, errors.New("no arguments beside the flags; -long excludes -clean; -embedded excludes -clean and -journal")
 	}
 	switch {
+	case *embedded:
+		a.Options = chaos.Inside()
+		if *long {
+			*over = cmp.Or(*over, 30*time.Minute)
+		}
+		if *over > 0 {
+			a.Gap, a.Jobs = chaos.InsideGap, chaos.JobsFor(*over)
+		}
 	case *long:
 		a.Options = chaos.Long()
 	case *clean:
@@ -88,6 +99,9 @@ func parse(args []string) (a asked, err error) {
 		a.Options = chaos.Short()
 	}
 	a.Seed, a.Journal, a.Binary, a.Partitions, a.Capacity = *seed, *journal, *binary, cmp.Or(*partitions, a.Partitions), cmp.Or(*capacity, a.Capacity)
+	if *retention >= 0 {
+		a.Retention, a.KeepNone = *retention, *retention == 0
+	}
 	if *over > 0 {
 		a.Over, a.Kills, a.Kinds, a.Accepted = *over, 0, 0, 0
 	}
@@ -98,6 +112,11 @@ func parse(args []string) (a asked, err error) {
 	if *only != "" {
 		if a.Only, err = regexp.Compile(*only); err != nil {
 			return a, fmt.Errorf("-only: %w", err)
+		}
+	}
+	if *red != "" {
+		if a.KnownRed, err = regexp.Compile(*red); err != nil {
+			return a, fmt.Errorf("-known-red: %w", err)
 		}
 	}
 	if !*quiet {

@@ -1,0 +1,157 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/check"
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Plans change while everything runs: an operator puts them through some server, and all servers show them from then
+// on.
+
+// planBody is a plan as the API has it.
+type planBody struct {
+	Priority            int             `json:"priority"`
+	MaxRetries          int             `json:"maxRetries"`
+	HeartbeatTimeoutMs  int64           `json:"heartbeatTimeoutMs"`
+	MaxProcessingTimeMs int64           `json:"maxProcessingTimeMs"`
+	Share               int             `json:"share"`
+	Backoff             backoffBody     `json:"backoff"`
+	TypeBackoff         json.RawMessage `json:"typeBackoff,omitempty"`
+}
+
+type backoffBody struct {
+	BaseMs int64   `json:"baseMs"`
+	Factor float64 `json:"factor"`
+	CapMs  int64   `json:"capMs"`
+	Jitter float64 `json:"jitter"`
+}
+
+// put is a plan that a server has taken, or may have taken.
+type put struct {
+	body string
+	sure bool
+}
+
+func bodyOf(p *job.Plan) string {
+	text, _ := json.Marshal(planBody{ // numbers only: it cannot fail
+		Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
+		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share,
+		Backoff: backoffBody{p.Backoff.Base.Milliseconds(), p.Backoff.Factor, p.Backoff.Cap.Milliseconds(), p.Backoff.Jitter},
+	})
+	return string(text)
+}
+
+// addedPlan is that of every tier that a fault adds.
+var addedPlan = job.Plan{
+	Priority: 4, MaxRetries: 1, HeartbeatTimeout: 1200 * time.Millisecond, MaxProcessingTime: 2 * time.Second, Share: 50,
+	Backoff: job.Backoff{Base: 100 * time.Millisecond, Factor: 2, Cap: time.Second, Jitter: 0.2},
+}
+
+// planChanged: a tier that was there from the start gets another share or other retries.
+func planChanged(ctx context.Context, w *wound) (string, error) {
+	all := plans()
+	p := all[w.rng.IntN(len(all))]
+	if p.Tier == job.Paid { // the limits of the looks are the largest share's
+		p.MaxRetries += w.rng.IntN(3)
+	} else {
+		p.Share -= w.rng.IntN(20)
+	}
+	return w.putPlan(ctx, &p)
+}
+
+// tierAdded: a new tier, in which the clients submit from then on.
+func tierAdded(ctx context.Context, w *wound) (string, error) {
+	p := addedPlan
+	w.notes.Lock()
+	p.Tier = job.Tier(fmt.Sprintf("ADDED_%d", len(w.put)))
+	w.notes.Unlock()
+	p.Priority += w.rng.IntN(5)
+	evidence, err := w.putPlan(ctx, &p)
+	if err == nil {
+		w.load.AddTier(p.Tier)
+	}
+	return evidence, err
+}
+
+// putPlan asks the servers until one has answered. An answer that is lost may be of a plan that was taken.
+func (w *wound) putPlan(ctx context.Context, p *job.Plan) (string, error) {
+	w.target = ""
+	body, status := bodyOf(p), 0
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end) && hold(ctx, 200*time.Millisecond); {
+		base := w.bases()[w.rng.IntN(len(w.servers))]
+		w.tookPlan(p.Tier, put{body, false})
+		var err error
+		status, err = w.ask(ctx, base, http.MethodPut, "/admin/tiers/"+string(p.Tier), w.admin, body, nil)
+		if err == nil && status < 300 {
+			w.tookPlan(p.Tier, put{body, true})
+			return fmt.Sprintf("%s is %s now", p.Tier, body), nil
+		}
+	}
+	return fmt.Sprintf("%s was answered %d", p.Tier, status), errMissed
+}
+
+func (c *cluster) tookPlan(t job.Tier, p put) {
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	c.put[t] = p
+}
+
+// bringPlans gives a started server the plans of the run: the first one, or, as long as servers are known to forget
+// plans, every embedded one. Those of the others are in Redis then.
+func (c *cluster) bringPlans(ctx context.Context, s *server) error {
+	c.notes.Lock()
+	brought := len(c.put) > 0
+	c.notes.Unlock()
+	if forgets := !c.walks(lostPlans); forgets && !c.Embedded || !forgets && brought {
+		return nil
+	}
+	for _, p := range plans() {
+		body, status := bodyOf(&p), 0
+		var err error
+		end := time.Now().Add(10 * time.Second)
+		for ; status != http.StatusOK && time.Now().Before(end); hold(ctx, 20*time.Millisecond) {
+			if _, dead := s.died(); dead {
+				return nil // of a job or a point: it is started again
+			}
+			status, err = c.ask(ctx, s.base(), http.MethodPut, "/admin/tiers/"+string(p.Tier), c.admin, body, nil)
+		}
+		if status != http.StatusOK {
+			if _, dead := s.died(); dead {
+				return nil
+			}
+			return fmt.Errorf("server %d: put the plan of %s: %d %w", s.n, p.Tier, status, err)
+		}
+		c.tookPlan(p.Tier, put{body, true})
+	}
+	return nil
+}
+
+// lookAtPlans asks every server for every plan that was put.
+func (c *cluster) lookAtPlans(ctx context.Context) error {
+	for tier, p := range c.put {
+		if !p.sure {
+			continue
+		}
+		for _, s := range c.servers {
+			seen := check.PlanSeen{At: time.Now(), Server: fmt.Sprint("server ", s.n), Tier: string(tier), Want: p.body}
+			var body planBody
+			status, err := c.ask(ctx, s.base(), http.MethodGet, "/admin/tiers/"+string(tier), c.admin, "", &body)
+			switch {
+			case err != nil || status >= http.StatusInternalServerError:
+				return fmt.Errorf("look at the plan of %s: %d %w", tier, status, err)
+			case status == http.StatusOK:
+				body.TypeBackoff = nil
+				text, _ := json.Marshal(body) // it was read a line ago
+				seen.Seen = string(text)
+			}
+			c.beside.Plans = append(c.beside.Plans, seen)
+		}
+	}
+	return nil
+}

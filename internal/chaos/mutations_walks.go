@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/client"
+)
+
+// mutationsOfWalks are bugs that show only where a walk leads.
+var mutationsOfWalks = []mutation{
+	{name: control + ", embedded", inside: true, only: "F0|F10|F46", sleep: 500 * time.Millisecond},
+	{
+		name:   "embedded: nothing is given back",
+		want:   "S1",
+		inside: true,
+		only:   "F01",
+		edits:  []edit{{"internal/ledger/reconcile.go", `if run != "" && slices.Contains(present, run) {`, "if true {"}},
+	},
+	{
+		name:   "embedded: an attempt is not written before its handler begins",
+		want:   "S5",
+		inside: true,
+		only:   "F01",
+		sleep:  1500 * time.Millisecond,
+		edits:  []edit{{"internal/app/journal.go", "err = j.journal.Claimed(ctx, reply.Leases)", "err = nil"}},
+	},
+	{
+		name:   "embedded: the tried arrive after their first try",
+		want:   "S15",
+		inside: true,
+		only:   "F01",
+		over:   12 * time.Second,
+		mix:    func(m *client.Mix) { m.Call = 0.9 },
+		edits:  []edit{{"internal/queue/restore.go", "arrived = l.FirstTriedAt", "arrived = l.ArrivedAt"}},
+	},
+	{
+		name:  "a cancel of a requeued job is forgotten",
+		want:  "S12",
+		sleep: 1500 * time.Millisecond,
+		mix:   func(m *client.Mix) { m.Fail, m.Requeue, m.Undo = 0.5, 1, 1 },
+		edits: []edit{{"lua/cancel.lua", "redis.call('HSET', key, 'cancel', '1')",
+			"if generation == '1' then redis.call('HSET', key, 'cancel', '1') end"}},
+	},
+	{
+		name:  "an Idempotency-Key expires too soon",
+		want:  "S13",
+		mix:   func(m *client.Mix) { m.Once, m.Reuse = 0.9, 0.5 },
+		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', keep)", "id .. ' ' .. body, 'PX', '1000')"}},
+	},
+	{
+		name:  "an Idempotency-Key never expires",
+		want:  "S13",
+		over:  80 * time.Second,
+		mix:   func(m *client.Mix) { m.Once, m.Reuse = 0.9, 0.5 },
+		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', keep)", "id .. ' ' .. body)"}},
+	},
+	{
+		name: "a changed plan is not stored",
+		want: "S22",
+		only: "F52 a",
+		edits: []edit{{"internal/queue/plans.go", "pipe.HSet(ctx, planKey(p.Tier), planFields(p))\n				if tiers",
+			"if version == 0 {\n					pipe.HSet(ctx, planKey(p.Tier), planFields(p))\n				}\n				if tiers"}},
+	},
+	{
+		name:  "a killed first start is not gone on with",
+		want:  "L9",
+		edits: []edit{{"internal/archive/migrate.go", "return store.Insert(ctx, db, database.InsertRequest{Version: 0})", "return nil"}},
+	},
+	{
+		name:  "a full Redis does not drain",
+		want:  "L8",
+		walk:  standingLimit,
+		only:  "F22 maxmemory reached, and it stays",
+		over:  20 * time.Second,
+		edits: []edit{{"lua/take_outbox.lua", "bulk('ZREM', outbox, taken) -- removing first: a full Redis must still drain\n", ""}},
+	},
+	{
+		name:  "polls do not ask SQL",
+		want:  "S16",
+		walk:  noRetention,
+		edits: []edit{{"internal/ledger/find.go", "		j, err := l.archived(ctx, id)\n		if errors", "		if errors"}},
+	},
+}

@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Walks that only some seeds make: cancels of requeued jobs, keys that expire, jobs that Redis forgets while they are
+// asked for, plans that change and tiers that are added, and a Redis that is full until nothing else is left to do.
+
+// added is the plan of the tier that comes while everything runs.
+var added = job.Plan{
+	Tier: "ADDED", Priority: 4, MaxRetries: 1, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
+	Share: 40, Version: 1,
+}
+
+const (
+	fullBound = time.Minute     // by when a full Redis has given away all that had ended
+	shortKeys = 3 * time.Second // the life of an Idempotency-Key that expires within a run
+)
+
+// walks draws which of them a seed makes.
+func (p *plan) walks(r *rand.Rand) {
+	p.keepKeys, p.retention = 24*time.Hour, time.Hour
+	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
+	for _, o := range p.orders {
+		if o.what == "requeue" && r.IntN(2) == 0 {
+			p.orders = append(p.orders, order{
+				at: o.at + ticks(r, 1, 20), what: "cancel", again: true, process: r.IntN(len(p.slots)), id: o.id,
+			})
+		}
+	}
+	if r.IntN(3) == 0 {
+		p.keepKeys = shortKeys
+		p.repeats(r, jobs)
+	}
+	if r.IntN(3) == 0 {
+		p.newPlans(r, jobs)
+	}
+	if r.IntN(8) == 0 {
+		p.lateOrders(r, jobs)
+	}
+	if r.IntN(6) == 0 {
+		p.full = ticks(r, 10, 60)
+	}
+}
+
+// repeats submits more jobs under the keys that the seed uses, or gives it one, before and after those expire.
+func (p *plan) repeats(r *rand.Rand, jobs []order) {
+	for i := range 2 + r.IntN(4) {
+		o := jobs[r.IntN(len(jobs))]
+		o.id = job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", 0x100+i, 0x100+i, o.id.Partition()))
+		o.once = job.Idempotency{Key: fmt.Sprintf("%032x", o.id.Partition()), Body: fmt.Sprintf("%032x", r.IntN(2))}
+		o.at, o.tries = ticks(r, 1, 120), 3
+		p.orders = append(p.orders, o)
+	}
+}
+
+// newPlans changes what the tiers are, twice, and adds one, in which jobs are submitted while some
+// processes have not heard of it. There is room for all: processes that disagree about a share would refuse other jobs.
+func (p *plan) newPlans(r *rand.Rand, jobs []order) {
+	all, at, n := tiers(), ticks(r, 5, 40), 0
+	p.capacity = 1000
+	for range 2 {
+		for i := range all {
+			all[i].MaxRetries, all[i].Share = r.IntN(4), 20+r.IntN(81)
+			all[i].HeartbeatTimeout += ticks(r, 0, 5)
+			all[i].Version++
+		}
+		if len(all) < 4 {
+			all = append(all, added)
+		}
+		change := order{at: at, what: "plans", tiers: slices.Clone(all), pause: ticks(r, 1, 8)}
+		p.orders = append(p.orders, change)
+		for range 4 + r.IntN(4) {
+			o := jobs[r.IntN(len(jobs))]
+			n++
+			o.id = job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", 0x200+n, 0x200+n, o.id.Partition()))
+			o.at, o.once, o.delay, o.tries = at+ticks(r, 2, 9), job.Idempotency{}, 0, 2
+			if o.process = r.IntN(len(p.slots)); o.process == 0 {
+				o.tier = added.Tier // the first process knows it by now
+			}
+			p.orders = append(p.orders, o)
+		}
+		at += ticks(r, 10, 40)
+	}
+}
+
+// lateOrders polls, requeues and cancels jobs that Redis forgets meanwhile; the weather stays as it is until then.
+func (p *plan) lateOrders(r *rand.Rand, jobs []order) {
+	p.retention, p.heal = time.Minute, 90*time.Second
+	for i := range 3 + r.IntN(4) {
+		of, at, slot := jobs[r.IntN(len(jobs))], ticks(r, 550, 850), r.IntN(len(p.slots))
+		p.orders = append(p.orders,
+			order{at: at, what: "poll", process: slot, id: of.id, tries: 3, pause: ticks(r, 2, 12)},
+			order{at: at, what: "requeue", process: slot, id: of.id, request: fmt.Sprint("late", i)},
+			order{at: at + ticks(r, 0, 30), what: "cancel", again: r.IntN(2) == 0, process: slot, id: of.id})
+	}
+}
+
+// planKept is what a job keeps of its plan, by a submit's words: tier priority limit delay_ms max_retries quota.
+func planKept(kind []string) job.Plan {
+	return job.Plan{Tier: job.Tier(kind[0]), Priority: int(number(kind[1])), MaxRetries: int(number(kind[4]))}
+}
+
+// change lets every process hear of new plans, one after the other, as they do when each looks once a second.
+func (c *client) change() {
+	c.step("plans", func() { c.world.tiers = c.tiers })
+	for slot := range c.world.plan.slots {
+		<-time.After(c.pause)
+		c.step("heard of plans", func() { c.world.processes[slot].plans.Set(c.tiers) })
+	}
+}
+
+// again is a job in a later life that has not ended, the one given if it is such or if none is.
+func (s *shadow) again(id job.ID) job.ID {
+	found := id
+	for _, k := range s.jobs {
+		if k.generation > 1 && !k.status.Ended() && (k.id == id || found == id || k.id < found) {
+			if found = k.id; found == id {
+				return id
+			}
+		}
+	}
+	return found
+}
+
+// passed is told how much time the store was told of: what expires does so then.
+func (s *shadow) passed(d time.Duration) {
+	for key, once := range s.once {
+		if once.left -= d; once.left <= 0 {
+			delete(s.once, key)
+		}
+	}
+	for _, k := range s.jobs {
+		if k.left <= 0 {
+			continue
+		}
+		if k.left -= d; k.left <= 0 {
+			k.forgotten, k.ending = true, ""
+		}
+	}
+}
+
+const outOfMemory = refusal("OOM command not allowed when used memory > 'maxmemory'.")
+
+// isFull says whether Redis has no memory for anything new now.
+func (w *World) isFull() bool {
+	return w.plan.full > 0 && w.lifted.IsZero() && time.Since(w.began) >= w.plan.full
+}
+
+// drained lifts the limit of a full Redis when everything that had ended is in SQL and acknowledged, and nothing else
+// can go on. That has to be so a while after the weather has cleared.
+func (w *World) drained() {
+	if !w.isFull() || !w.healed() {
+		return
+	}
+	for p := range w.plan.partitions {
+		if key := fmt.Sprintf("{tierq:%d}:outbox", p); w.store.mini.Exists(key) {
+			if time.Since(w.began) > w.plan.heal+fullBound {
+				w.fail("L8", "Redis is full, and %s is not given away: %s", key, w.restless())
+			}
+			return
+		}
+	}
+	w.note("lifted")
+	w.lifted = time.Now()
+}
