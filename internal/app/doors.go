@@ -2,7 +2,10 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/tierq/tierq/internal/auth"
@@ -17,10 +20,28 @@ func (v *server) wireDoors() (err error) {
 		return err
 	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
-	v.doors = auth.NewDoors(auth.DoorsOptions{Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate})
+	v.sessions = auth.NewSessions(auth.SessionsOptions{
+		Store: v.queue, Keyring: v.keyring, Now: v.queue.Now, Instance: v.instance(),
+	})
+	v.doors = auth.NewDoors(auth.DoorsOptions{Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})
 	return nil
+}
+
+// instance names this server among those on its host: by the data that its cluster shares, or for an embedded server,
+// whose Redis is another one after each start, by its folder.
+func (v *server) instance() func() string {
+	if v.stores.mode != "embedded" {
+		return v.queue.Instance
+	}
+	folder, err := filepath.Abs(v.config.DataDir)
+	if err != nil {
+		folder = v.config.DataDir
+	}
+	sum := sha256.Sum256([]byte(folder))
+	name := hex.EncodeToString(sum[:4])
+	return func() string { return name }
 }
 
 // listens says whether this process answers more to those who show a key, so that it must know the keys.

@@ -56,11 +56,12 @@ type server struct {
 	health  *httpapi.Server // nil with the api role, which serves the same on that address
 	ops     *httpapi.Server // nil without an address of its own
 
-	keyring *auth.Keyring
-	limiter *auth.Limiter
-	doors   *auth.Doors
-	keys    *auth.Keys
-	changes *auth.Changes
+	keyring  *auth.Keyring
+	sessions *auth.Sessions
+	limiter  *auth.Limiter
+	doors    *auth.Doors
+	keys     *auth.Keys
+	changes  *auth.Changes
 
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter

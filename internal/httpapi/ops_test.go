@@ -18,7 +18,7 @@ import (
 // byRole is a door whose keys are the names of roles.
 type byRole struct{}
 
-func (byRole) Enter(_ context.Context, authorization []string, _ netip.Addr) (job.Caller, error) {
+func (byRole) Enter(_ context.Context, authorization []string, _ string, _ netip.Addr) (job.Caller, error) {
 	if len(authorization) == 0 {
 		return job.Caller{}, nil
 	}
@@ -29,6 +29,7 @@ func (byRole) Enter(_ context.Context, authorization []string, _ netip.Addr) (jo
 func (byRole) SpendMore(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
 func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance     { return job.Allowance{} }
 func (byRole) Open() bool                                                { return false }
+func (byRole) CookieName(secure bool) string                             { return cookieName(secure) }
 
 var figures = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tierq_up 1\n") })
 

@@ -84,13 +84,14 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 // open says whether there are no keys, so that everybody may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
-// caller finds out who makes a request. A key is taken from the header Authorization, or from a browser's cookie, and from nowhere else.
+// caller finds out who makes a request. A key is taken from the header Authorization, a session from a browser's cookie, and neither from anywhere else.
 func (a *api) caller(r *http.Request) (job.Caller, error) {
 	from := a.address(r)
 	if a.Doors == nil {
 		return job.Caller{Open: true, Address: from}, nil
 	}
-	return a.Doors.Enter(r.Context(), a.shown(r), from)
+	authorization, session := a.shown(r)
+	return a.Doors.Enter(r.Context(), authorization, session, from)
 }
 
 // still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and servers that were open. No
@@ -106,7 +107,7 @@ func (a *api) insider(r *http.Request) bool {
 	if a.open() {
 		return !a.OneWord
 	}
-	if len(a.shown(r)) == 0 {
+	if authorization, session := a.shown(r); len(authorization) == 0 && session == "" {
 		return false
 	}
 	caller, err := a.caller(r)
@@ -117,7 +118,7 @@ func (a *api) insider(r *http.Request) bool {
 var crossOrigin http.CrossOriginProtection
 
 // origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for no answer lets another
-// site's page read it, and a cookie that comes from there is no key, see shown. An open server must also beware of a site whose name leads to this
+// site's page read it, and a cookie that comes from there is no session, see shown. An open server must also beware of a site whose name leads to this
 // machine: its pages are of the same origin to the browser.
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
