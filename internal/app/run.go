@@ -59,6 +59,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
+	first := server.firstKey(ctx)
 	callers, key := server.callers()
 	writeBanner(
 		o.Out,
@@ -67,6 +68,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		out,
 		callers,
 		key,
+		first,
 		addresses{address(server.http), address(server.ops), address(server.health)},
 		o.Version,
 	)

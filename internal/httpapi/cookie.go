@@ -41,7 +41,13 @@ func ownPage(r *http.Request) bool {
 		mode := r.Header.Get("Sec-Fetch-Mode")
 		return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (mode == "navigate" || mode == "")
 	}
+	return sameOrigin(r)
+}
+
+// sameOrigin says whether a request comes from a page of this very server, or from none. A GET is looked at as closely as
+// what changes something.
+func sameOrigin(r *http.Request) bool {
 	strict := *r
-	strict.Method = http.MethodPost // a GET is looked at as closely
+	strict.Method = http.MethodPost
 	return crossOrigin.Check(&strict) == nil
 }

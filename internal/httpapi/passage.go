@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -130,9 +131,23 @@ func (a *api) origin(r *http.Request) error {
 	return nil
 }
 
+// proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded- is
+// theirs as well.
+var proxyHeaders = []string{
+	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip", "Forwarded",
+	"Proxy-Connection", "True-Client-Ip", "Via", "X-Appengine-User-Ip", "X-Azure-Clientip", "X-Client-Ip",
+	"X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Host", "X-Proxyuser-Ip",
+	"X-Real-Ip",
+}
+
 // forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole world.
 func forwarded(h http.Header) bool {
-	return len(h["X-Forwarded-For"])+len(h["Forwarded"])+len(h["X-Real-Ip"])+len(h["Via"]) > 0
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the resolver knows may mean
