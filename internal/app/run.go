@@ -32,6 +32,9 @@ const notice = time.Second
 func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
 	queue.LogTo(o.Log)
+	if c.Exposed != "" {
+		o.Log.Warn("every user of this machine may read a file with a secret: chmod 600 it", "files", c.Exposed)
+	}
 	stores, err := openStores(c, o.Log)
 	if err != nil {
 		return err

@@ -69,6 +69,9 @@ type Config struct {
 
 	LogLevel  slog.Level `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat string     `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
+
+	// Exposed names the NAME_FILE settings whose file other users of this machine may read; "" = none. Load looks.
+	Exposed string
 }
 
 // Roles is what a process does.
