@@ -286,7 +286,9 @@ func TestComposeMySQLUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _, _ = db.ExecContext(context.Background(), "DROP USER 'compose_tierq'@'%', 'compose_schema'@'%'") })
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DROP USER 'compose_tierq'@'%', 'compose_schema'@'%'")
+	})
 	dsn := testkit.SharedMariaDB(t)
 	address := dsn[strings.LastIndexByte(dsn, '@') : strings.LastIndexByte(dsn, '/')+1]
 	for user, password := range map[string]string{"compose_tierq": "p@ss/word:1", "compose_schema": `it's \ one`} {
