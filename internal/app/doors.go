@@ -27,7 +27,10 @@ func (v *server) wireDoors() (err error) {
 	v.sessions = auth.NewSessions(auth.SessionsOptions{
 		Store: v.queue, Keyring: v.keyring, Now: v.queue.Now, Instance: v.instance(),
 	})
-	v.doors = auth.NewDoors(auth.DoorsOptions{Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate})
+	v.doors = auth.NewDoors(auth.DoorsOptions{
+		Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate,
+		AnonymousRate: c.AnonymousRate,
+	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})
 	return nil
@@ -59,12 +62,13 @@ func (v *server) healthForOthers() bool {
 	return !v.config.Roles.API && !config.Loopback(v.config.Addr)
 }
 
-// shut says whether this server asks for keys before there is one: where the stores are shared, unless that was asked for.
+// shut says whether this server asks for keys before there is one: where the stores are shared, unless that was asked
+// for.
 func (v *server) shut() bool { return v.stores.mode == "external" && !v.config.Insecure }
 
-// firstKey makes an admin's key for a server that asks for keys while there are none, and returns its text: nobody could
-// come in else. Of several processes that start at once one makes it. "" means that there was nothing to do, or that it
-// failed, which the log says.
+// firstKey makes an admin's key for a server that asks for keys while there are none, and returns its text: nobody
+// could come in else. Of several processes that start at once one makes it. "" means that there was nothing to do, or
+// that it failed, which the log says.
 func (v *server) firstKey(ctx context.Context) (text string) {
 	if !v.config.Roles.API || !v.shut() || v.config.AdminKey != "" || v.keyring.Made() > 0 {
 		return ""

@@ -71,8 +71,8 @@ func (a *Archive) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey
 	return a.APIKey(ctx, k.ID)
 }
 
-// AddFirstAPIKey stores a key if there is none, revoked ones count too. Of several processes that offer a key at once one
-// is told that its key was added. After job.ErrAmbiguous the key may be there.
+// AddFirstAPIKey stores a key if there is none, revoked ones count too. Of several processes that offer a key at once
+// one is told that its key was added. After job.ErrAmbiguous the key may be there.
 func (a *Archive) AddFirstAPIKey(ctx context.Context, k job.StoredKey) (added bool, err error) {
 	const verb = "add the first API key"
 	insert, args, err := a.keyInsert(k)
@@ -106,7 +106,8 @@ func (a *Archive) keyInsert(k job.StoredKey) (insert string, args []any, err err
 	if err != nil {
 		return "", nil, err
 	}
-	insert = "INSERT INTO api_keys (id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
+	insert = "INSERT INTO api_keys " +
+		"(id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.dialect.now + ", ?, ?, 1)"
 	return insert, []any{
 		k.ID, k.Name, string(k.Role), string(tiers), string(types), k.Rate, k.Burst, k.InFlight, k.Hash[:], k.CreatedBy,

@@ -31,10 +31,10 @@ const (
 )
 
 // Enter says who calls: authorization is the request's Authorization header, all its values; session is what a browser
-// that logged in shows, and counts where that header is missing. An error is job.ErrUnauthorized, one for all that can be
-// wrong with a key or a session, a *job.RateError, from an address that asks too much or was wrong too often, or for a
-// session job.ErrUnavailable, where nothing can say whether it is one. A request with neither is a stranger's, or on an
-// open server anybody's; one with a key on a server that has none is wrong as any other.
+// that logged in shows, and counts where that header is missing. An error is job.ErrUnauthorized, one for all that can
+// be wrong with a key or a session, a *job.RateError, from an address that asks too much or was wrong too often, or for
+// a session job.ErrUnavailable, where nothing can say whether it is one. A request with neither is a stranger's, or on
+// an open server anybody's; one with a key on a server that has none is wrong as any other.
 func (d *Doors) Enter(
 	ctx context.Context,
 	authorization []string,

@@ -89,8 +89,8 @@ func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, last
 	return text, sessionTime, nil
 }
 
-// Authenticate says whose session a text is. ok is false for one that is none any more, or whose key opens nothing. While
-// the store is away it answers for the sessions that it knows; the error is the store's, for the others.
+// Authenticate says whose session a text is. ok is false for one that is none any more, or whose key opens nothing.
+// While the store is away it answers for the sessions that it knows; the error is the store's, for the others.
 func (s *Sessions) Authenticate(ctx context.Context, text string) (key job.Key, ok bool, err error) {
 	id, ok := parseSession(text)
 	if !ok {

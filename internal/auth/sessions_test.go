@@ -56,7 +56,8 @@ func (s *sessionShelf) EndSession(_ context.Context, keyID string, hashes ...str
 	return s.err
 }
 
-// atTheDesk runs a test in virtual time with a key, the sessions of one process, and those of another on the same store.
+// atTheDesk runs a test in virtual time with a key, the sessions of one process, and those of another on the same
+// store.
 func atTheDesk(t *testing.T, test func(t *testing.T, d *desk, id, key string, s, second *Sessions, kept *sessionShelf)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "")
@@ -180,8 +181,8 @@ func TestSessions_Rotation(t *testing.T) {
 	})
 }
 
-// While the store is away a process answers for the sessions that it knows, and does not call others wrong. Nobody waits
-// for a store that has just not answered.
+// While the store is away a process answers for the sessions that it knows, and does not call others wrong. Nobody
+// waits for a store that has just not answered.
 func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 	atTheDesk(t, func(t *testing.T, _ *desk, id, key string, s, second *Sessions, kept *sessionShelf) {
 		text := begin(t, s, key)

@@ -21,7 +21,8 @@ func (s *server) made(a answer) (id, key string) {
 // session is the cookie of a browser that logs in with a key. The page is not in the description.
 func (s *server) session(key string) string {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+"/login", strings.NewReader(url.Values{"key": {key}}.Encode()))
+	form := strings.NewReader(url.Values{"key": {key}}.Encode())
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+"/login", form)
 	if err != nil {
 		s.t.Fatal(err)
 	}

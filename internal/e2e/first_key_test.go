@@ -13,15 +13,16 @@ import (
 
 var aWholeKey = regexp.MustCompile(`tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}`)
 
-// Several processes of a cluster have their first start at once, without a key and without a word about it: none of them
-// is open, one of them prints an admin's key, and their logs do not have it.
+// Several processes of a cluster have their first start at once, without a key and without a word about it: none of
+// them is open, one of them prints an admin's key, and their logs do not have it.
 func TestFirstStartPrintsAKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	t.Parallel()
 	c := newCluster(t)
 	bare := func(roles string) *server {
 		return &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{
-			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_ROLES=" + roles,
+			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+			"TIERQ_ROLES=" + roles,
 		}, "serve")}
 	}
 	up := func(s *server) string {
@@ -68,7 +69,8 @@ func TestFirstStartPrintsAKey(t *testing.T) {
 	if err := json.Unmarshal(list.body, &made); err != nil || len(made.Items) != 1 || made.Items[0].Role != "admin" {
 		t.Errorf("%v: %s", err, list.body)
 	}
-	if changes := servers[0].asks(printed[0], http.MethodGet, "/admin/audit", ""); !strings.Contains(string(changes.body), "key.create") {
+	changes := servers[0].asks(printed[0], http.MethodGet, "/admin/audit", "")
+	if !strings.Contains(string(changes.body), "key.create") {
 		t.Errorf("the log of changes: %s", changes.body)
 	}
 	again := bare("api")
@@ -91,10 +93,11 @@ func TestExternalIsOpenOnRequestOnly(t *testing.T) {
 	wants(t, given.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusUnauthorized, "UNAUTHORIZED")
 	wants(t, given.asks(root, http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
 	open := c.start("TIERQ_INSECURE=on", "TIERQ_ROLES=api")
-	if aWholeKey.MatchString(open.Output()) || !strings.Contains(open.Output(), "open: everybody on this machine may do everything") {
+	if text := open.Output(); aWholeKey.MatchString(text) || !strings.Contains(text, "open: everybody on this machine") {
 		t.Errorf("the banner:\n%s", open.Output())
 	}
 	wants(t, open.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
-	own := startServer(t, c.bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir()) // embedded, and on this machine only
+	// An embedded server, on this machine only.
+	own := startServer(t, c.bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir())
 	wants(t, own.asks("", http.MethodGet, "/jobs/dead", ""), http.StatusOK, "")
 }

@@ -14,8 +14,8 @@ func (a *api) shown(r *http.Request) (authorization []string, session string) {
 	return nil, sessionIn(r, a.Doors.CookieName(a.secure(r)))
 }
 
-// sessionIn is the session that a request has in the cookie of this name; "" for a text that cannot be one, and for one of
-// two: a neighbour's site may have set it.
+// sessionIn is the session that a request has in the cookie of this name; "" for a text that cannot be one, and for one
+// of two: a neighbour's site may have set it.
 func sessionIn(r *http.Request, name string) string {
 	all := r.CookiesNamed(name)
 	if len(all) != 1 || all[0].Quoted || len(all[0].Value) > maxSessionText {
@@ -23,7 +23,8 @@ func sessionIn(r *http.Request, name string) string {
 	}
 	text := all[0].Value
 	for i := range len(text) {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' && c != '.' {
+		c := text[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' && c != '.' {
 			return ""
 		}
 	}
@@ -44,8 +45,8 @@ func ownPage(r *http.Request) bool {
 	return sameOrigin(r)
 }
 
-// sameOrigin says whether a request comes from a page of this very server, or from none. A GET is looked at as closely as
-// what changes something.
+// sameOrigin says whether a request comes from a page of this very server, or from none. A GET is looked at as closely
+// as what changes something.
 func sameOrigin(r *http.Request) bool {
 	strict := *r
 	strict.Method = http.MethodPost

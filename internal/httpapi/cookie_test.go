@@ -90,8 +90,8 @@ func TestCookie_IsASession(t *testing.T) {
 	}
 }
 
-// What a session opens is what its key opens: the wrong one is refused in the same words. One that nothing can look up now
-// is no wrong one.
+// What a session opens is what its key opens: the wrong one is refused in the same words. One that nothing can look up
+// now is no wrong one.
 func TestCookie_AWrongOne(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	r := newRooms(t)

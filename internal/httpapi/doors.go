@@ -11,10 +11,10 @@ import (
 // Doors says who comes in.
 type Doors interface {
 	// Enter says who calls: authorization is the request's Authorization header, all its values; session is what a
-	// browser that logged in shows, and counts where that header is missing. Whatever is wrong with either, the error is
-	// job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were wrong too
-	// often, or that ask too much; job.ErrUnavailable means that nothing can say whether a session is one. A request with
-	// neither is a stranger's, or on an open server anybody's.
+	// browser that logged in shows, and counts where that header is missing. Whatever is wrong with either, the error
+	// is job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were
+	// wrong too often, or that ask too much; job.ErrUnavailable means that nothing can say whether a session is one. A
+	// request with neither is a stranger's, or on an open server anybody's.
 	Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error)
 	// CookieName is the name of the cookie in which a browser shows its session, over TLS or not.
 	CookieName(secure bool) string

@@ -85,7 +85,8 @@ func (a *api) pass(p Permission, f func(*gin.Context) error) func(*gin.Context) 
 // open says whether there are no keys, so that everybody may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
-// caller finds out who makes a request. A key is taken from the header Authorization, a session from a browser's cookie, and neither from anywhere else.
+// caller finds out who makes a request. A key is taken from the header Authorization, a session from a browser's
+// cookie, and neither from anywhere else.
 func (a *api) caller(r *http.Request) (job.Caller, error) {
 	from := a.address(r)
 	if a.Doors == nil {
@@ -118,9 +119,9 @@ func (a *api) insider(r *http.Request) bool {
 // crossOrigin refuses what a browser sends for a page of another site, but for reading.
 var crossOrigin http.CrossOriginProtection
 
-// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for no answer lets another
-// site's page read it, and a cookie that comes from there is no session, see shown. An open server must also beware of a site whose name leads to this
-// machine: its pages are of the same origin to the browser.
+// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for
+// no answer lets another site's page read it, and a cookie that comes from there is no session, see shown. An open
+// server must also beware of a site whose name leads to this machine: its pages are of the same origin to the browser.
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
 		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
@@ -131,8 +132,8 @@ func (a *api) origin(r *http.Request) error {
 	return nil
 }
 
-// proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded- is
-// theirs as well.
+// proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded-
+// is theirs as well.
 var proxyHeaders = []string{
 	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip", "Forwarded",
 	"Proxy-Connection", "True-Client-Ip", "Via", "X-Appengine-User-Ip", "X-Azure-Clientip", "X-Client-Ip",

@@ -241,7 +241,8 @@ func configOf(t *testing.T, addr, name string) string {
 	return lines.Text()
 }
 
-// The users that the compose file's MySQL gets are those of docs/SECURITY.md, with the passwords that the processes show.
+// The users that the compose file's MySQL gets are those of docs/SECURITY.md, with the passwords that the processes
+// show.
 func TestComposeMySQLUsers(t *testing.T) {
 	p := compose(t)
 	s := p.Services["mysql"]

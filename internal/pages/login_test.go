@@ -50,7 +50,8 @@ func TestLogin_ASessionAndNoKey(t *testing.T) {
 	}
 }
 
-// The cookie of an earlier version, which held the key, is no login: the page asks for one, and the login takes it away.
+// The cookie of an earlier version, which held the key, is no login: the page asks for one, and the login takes it
+// away.
 func TestLogin_TheCookieOfAnEarlierVersion(t *testing.T) {
 	f := newFace(t, strangerMe).say("with a key", ok(annMe))
 	s := f.do("POST", "/login", key(aKey, "/"), "Cookie", "tierq_key="+aKey).leads("/")

@@ -169,8 +169,8 @@ func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble stri
 	return "", say("some_requeued", why, int64(good), int64(len(ids))), nil
 }
 
-// reason is the code of a refusal, for the page that the browser goes back to. What needs a page of its own, a login above
-// all, is an error still.
+// reason is the code of a refusal, for the page that the browser goes back to. What needs a page of its own, a login
+// above all, is an error still.
 func (p *Pages) reason(r *http.Request, err error) (string, error) {
 	if refusedWith(err, http.StatusUnauthorized) || errors.Is(err, r.Context().Err()) {
 		return "", err

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// What a form did is told by the page that it leads to. The address names it by a code of this file, so that no link can
-// put words of its own on a page: "requeued.2", "some_requeued.1.3.INVALID_STATE_TRANSITION". Behind the code stand as
-// many numbers as its text has, and the API's code of a refusal where it gives a reason.
+// What a form did is told by the page that it leads to. The address names it by a code of this file, so that no link
+// can put words of its own on a page: "requeued.2", "some_requeued.1.3.INVALID_STATE_TRANSITION". Behind the code stand
+// as many numbers as its text has, and the API's code of a refusal where it gives a reason.
 
 // formText is a text with room for numbers and, last, a reason.
 type formText struct {

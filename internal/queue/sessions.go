@@ -15,9 +15,9 @@ import (
 // MaxSessions is how many sessions one API key has at most: another one ends those that end soonest.
 const MaxSessions = 100
 
-// AddSession keeps the session with this hash until then. It removes those of the key that have ended, and of the others
-// as many as are beyond MaxSessions. The sessions of a key are given the same time, so that the newest one is the last to
-// end. Doing it twice changes nothing.
+// AddSession keeps the session with this hash until then. It removes those of the key that have ended, and of the
+// others as many as are beyond MaxSessions. The sessions of a key are given the same time, so that the newest one is
+// the last to end. Doing it twice changes nothing.
 func (q *Queue) AddSession(ctx context.Context, keyID, hash string, until time.Time) error {
 	key := sessionsKey(keyID)
 	now := q.Now()
