@@ -21,8 +21,8 @@ COPY --from=build /out/tierq /tierq
 COPY --from=build --chown=65532:65532 /out/data /data
 COPY --from=build --chown=65532:65532 /out/tmp /tmp
 USER 65532:65532
-# Inside a container loopback reaches nobody. The server still refuses to start until there is an API key (TIERQ_ADMIN_KEY_FILE, or one in
-# its store), or TIERQ_INSECURE=on says that the network around it is trusted.
+# Inside a container loopback reaches nobody. With REDIS_URL and MYSQL_DSN the server asks for API keys and prints the first one; embedded it
+# refuses to start until there is one (TIERQ_ADMIN_KEY_FILE), or TIERQ_INSECURE=on says that the network around it is trusted.
 ENV TIERQ_ADDR=0.0.0.0:8080 \
     TIERQ_DATA_DIR=/data
 VOLUME /data

@@ -19,7 +19,7 @@ import (
 const (
 	bullmqWorkers = 64
 	bullmqNode    = 20 // the oldest that its Redis driver runs on
-	bullmqMissing = "BullMQ needs Node %d or newer and the libraries of bench/bullmq; type: .ci/provide bench, or (cd bench/bullmq && npm ci)"
+	bullmqMissing = "BullMQ needs Node %d or newer and the libraries of bench/bullmq; type: .ci/provide bench, or (cd bench/bullmq && npm ci --ignore-scripts)"
 )
 
 // bullmq drives BullMQ on the lab's Redis, through a node program that takes one command per line and answers with its own clock's figures.

@@ -12,13 +12,13 @@ import (
 type addresses struct{ api, ops, health string }
 
 // writeBanner says what a user wants to know first: the dashboard, a job to try and the API; then where the data is and
-// what a restart keeps.
+// what a restart keeps. first is the text of a key that was just made; "" = none was.
 func writeBanner(
 	w io.Writer,
 	c config.Config,
 	s *stores,
 	out *outgoing,
-	callers, key string,
+	callers, key, first string,
 	at addresses,
 	version string,
 ) {
@@ -34,6 +34,10 @@ func writeBanner(
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	fmt.Fprintf(&b, "  a restart     keeps %s\n", s.survives)
+	if first != "" {
+		fmt.Fprintf(&b, "  first key     %s\n", first)
+		fmt.Fprintf(&b, "                an admin's, shown this once: keep it, and make others with it (tierq keys create)\n")
+	}
 	var roles []string
 	for _, r := range []struct {
 		on   bool

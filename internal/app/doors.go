@@ -2,29 +2,54 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/auth"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/job"
 )
 
 // wireDoors makes what knows the callers. Keys expire by Redis' clock, as this process last read it.
 func (v *server) wireDoors() (err error) {
 	c := v.config
-	v.keyring, err = auth.NewKeyring(auth.KeyringOptions{Store: v.stores.archive, Admin: c.AdminKey, Now: v.queue.Now, Log: v.log})
+	v.keyring, err = auth.NewKeyring(auth.KeyringOptions{
+		Store: v.stores.archive, Admin: c.AdminKey, Shut: v.shut(), Now: v.queue.Now, Log: v.log,
+	})
 	if err != nil {
 		return err
 	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
+	v.sessions = auth.NewSessions(auth.SessionsOptions{
+		Store: v.queue, Keyring: v.keyring, Now: v.queue.Now, Instance: v.instance(),
+	})
 	v.doors = auth.NewDoors(auth.DoorsOptions{
-		Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate,
+		Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate,
 		Idempotency: c.IdempotencyLimit, KeepIdempotency: v.stores.keys(c.IdempotencyTTL),
 		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
 	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})
 	return nil
+}
+
+// instance names this server among those on its host: by the data that its cluster shares, or for an embedded server,
+// whose Redis is another one after each start, by its folder.
+func (v *server) instance() func() string {
+	if v.stores.mode != "embedded" {
+		return v.queue.Instance
+	}
+	folder, err := filepath.Abs(v.config.DataDir)
+	if err != nil {
+		folder = v.config.DataDir
+	}
+	sum := sha256.Sum256([]byte(folder))
+	name := hex.EncodeToString(sum[:4])
+	return func() string { return name }
 }
 
 // listens says whether this process answers more to those who show a key, so that it must know the keys.
@@ -36,6 +61,40 @@ func (v *server) admits() bool { return v.config.Roles.API || v.config.OpsAddr !
 // healthForOthers says whether this process serves its health, and nothing else, where other machines reach it.
 func (v *server) healthForOthers() bool {
 	return !v.config.Roles.API && !config.Loopback(v.config.Addr)
+}
+
+// shut says whether this server asks for keys before there is one: where the stores are shared, unless that was asked
+// for.
+func (v *server) shut() bool { return v.stores.mode == "external" && !v.config.Insecure }
+
+// firstKey makes an admin's key for a server that asks for keys while there are none, and returns its text: nobody
+// could come in else. Of several processes that start at once one makes it. "" means that there was nothing to do, or
+// that it failed, which the log says.
+func (v *server) firstKey(ctx context.Context) (text string) {
+	if !v.config.Roles.API || !v.shut() || v.config.AdminKey != "" || v.keyring.Made() > 0 {
+		return ""
+	}
+	id, secret, text := auth.Mint()
+	key := job.StoredKey{Key: job.Key{ID: id, Name: "first start", Role: job.RoleAdmin}, Hash: auth.Hash(secret)}
+	call, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	added, err := v.stores.archive.AddFirstAPIKey(call, key)
+	if err != nil {
+		v.log.Error("no admin key was made, so nobody can come in: start again, or use tierq keys create --store", "err", err)
+		return ""
+	}
+	if err := v.keyring.Load(call); err != nil {
+		v.log.Warn("the keys are read again in a second", "err", err)
+	}
+	if !added {
+		return ""
+	}
+	v.log.Info("the first admin key was made; the banner shows it, once", "key_id", id)
+	made := job.Change{At: v.queue.Now(), Action: "key.create", Target: id, After: shown(&key.Key), Outcome: "done"}
+	if err := v.stores.archive.AddChanges(call, []job.Change{made}); err != nil {
+		v.log.Warn("the key was made, but the log of changes does not say so", "key_id", id, "err", err)
+	}
+	return text
 }
 
 // checkDoors refuses to let everybody on the network do everything, unless that is what was asked for. It needs the keys.

@@ -26,7 +26,8 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 		demo = walkthrough{v.boxes}
 	}
 	v.face = pages.New(pages.Options{
-		Demo: demo, API: api, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode), Version: v.version, Now: v.queue.Now, Log: v.log,
+		Demo: demo, API: api, Sessions: v.sessions, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode),
+		Version: v.version, Now: v.queue.Now, Log: v.log,
 	})
 	var list []httpapi.Page
 	for _, p := range v.face.All() {

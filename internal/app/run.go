@@ -32,6 +32,9 @@ const notice = time.Second
 func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
 	queue.LogTo(o.Log)
+	if c.Exposed != "" {
+		o.Log.Warn("every user of this machine may read a file with a secret: chmod 600 it", "files", c.Exposed)
+	}
 	stores, err := openStores(c, o.Log)
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	if c.Roles.Worker {
 		o.Log.Info("starting workers", "slots", c.Workers)
 	}
+	first := server.firstKey(ctx)
 	callers, key := server.callers()
 	writeBanner(
 		o.Out,
@@ -70,6 +74,7 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 		out,
 		callers,
 		key,
+		first,
 		addresses{address(server.http), address(server.ops), address(server.health)},
 		o.Version,
 	)

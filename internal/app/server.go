@@ -61,11 +61,12 @@ type server struct {
 	sqlAlive *sharedLook[struct{}] // whether SQL answers, for all health checks
 	letters  *sharedLook[int64]    // how many dead letters there are, for the same
 
-	keyring *auth.Keyring
-	limiter *auth.Limiter
-	doors   *auth.Doors
-	keys    *auth.Keys
-	changes *auth.Changes
+	keyring  *auth.Keyring
+	sessions *auth.Sessions
+	limiter  *auth.Limiter
+	doors    *auth.Doors
+	keys     *auth.Keys
+	changes  *auth.Changes
 
 	crashed, stuck *recovery.Watch
 	promoter       *recovery.Promoter

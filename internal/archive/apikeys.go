@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -60,22 +61,58 @@ func (a *Archive) APIKeysVersion(ctx context.Context) (version int64, err error)
 
 // AddAPIKey stores a new key and returns it as it is stored. After job.ErrAmbiguous it may be there.
 func (a *Archive) AddAPIKey(ctx context.Context, k job.StoredKey) (job.StoredKey, error) {
-	tiers, err := json.Marshal(orEmpty(k.Tiers))
+	insert, args, err := a.keyInsert(k)
 	if err != nil {
 		return k, fmt.Errorf("add an API key: %w", err)
 	}
-	types, err := json.Marshal(orEmpty(k.Types))
-	if err != nil {
-		return k, fmt.Errorf("add an API key: %w", err)
-	}
-	insert := "INSERT INTO api_keys (id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.dialect.now + ", ?, ?, 1)"
-	_, err = a.changeKey(ctx, "add an API key", insert, k.ID, k.Name, string(k.Role), string(tiers), string(types), k.Rate, k.Burst, k.InFlight,
-		k.Hash[:], k.CreatedBy, orNull(k.ExpiresAt))
-	if err != nil {
+	if _, err = a.changeKey(ctx, "add an API key", insert, args...); err != nil {
 		return k, err
 	}
 	return a.APIKey(ctx, k.ID)
+}
+
+// AddFirstAPIKey stores a key if there is none, revoked ones count too. Of several processes that offer a key at once
+// one is told that its key was added. After job.ErrAmbiguous the key may be there.
+func (a *Archive) AddFirstAPIKey(ctx context.Context, k job.StoredKey) (added bool, err error) {
+	const verb = "add the first API key"
+	insert, args, err := a.keyInsert(k)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", verb, err)
+	}
+	err = a.dialect.exclusive(ctx, a.turn, func(*sql.DB) error {
+		var made int64
+		if err := a.write.WithContext(ctx).Raw("SELECT COUNT(*) FROM api_keys").Scan(&made).Error; err != nil || made > 0 {
+			return err
+		}
+		_, err := a.mark(ctx, insert, args)
+		added = err == nil
+		return err
+	})
+	switch {
+	case err == nil:
+		return added, nil
+	case a.unmade(err):
+		return false, unavailable(verb, err)
+	}
+	return false, ambiguous(verb, err)
+}
+
+func (a *Archive) keyInsert(k job.StoredKey) (insert string, args []any, err error) {
+	tiers, err := json.Marshal(orEmpty(k.Tiers))
+	if err != nil {
+		return "", nil, err
+	}
+	types, err := json.Marshal(orEmpty(k.Types))
+	if err != nil {
+		return "", nil, err
+	}
+	insert = "INSERT INTO api_keys " +
+		"(id, name, role, tiers, types, rate, burst, in_flight, hash, created_at, created_by, expires_at, version) " +
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " + a.dialect.now + ", ?, ?, 1)"
+	return insert, []any{
+		k.ID, k.Name, string(k.Role), string(tiers), string(types), k.Rate, k.Burst, k.InFlight, k.Hash[:], k.CreatedBy,
+		orNull(k.ExpiresAt),
+	}, nil
 }
 
 // RotateAPIKey gives a key another secret; the one it had opens until oldUntil, one before that no more. It returns job.ErrNoKey for a key

@@ -194,3 +194,38 @@ func TestAPIKeysWithoutSQL(t *testing.T) {
 		}
 	}
 }
+
+// Of several processes that offer a first key at once, one is told that its key was added, and no other key is there. A
+// key that is there, be it a revoked one, is the first.
+func TestAddFirstAPIKey(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		const processes = 4
+		added := make(chan bool, processes)
+		for n := range processes {
+			go func() {
+				mine, err := s.AddFirstAPIKey(t.Context(), aKey(n))
+				if err != nil {
+					t.Error(err)
+				}
+				added <- mine
+			}()
+		}
+		count := 0
+		for range processes {
+			if <-added {
+				count++
+			}
+		}
+		keys, err := s.APIKeys(t.Context())
+		if count != 1 || len(keys) != 1 || err != nil {
+			t.Fatalf("%d were told that theirs was added; %d keys, %v", count, len(keys), err)
+		}
+		if _, err := s.RevokeAPIKey(t.Context(), keys[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if mine, err := s.AddFirstAPIKey(t.Context(), aKey(9)); mine || err != nil {
+			t.Errorf("beside a revoked key: %v, %v", mine, err)
+		}
+	})
+}

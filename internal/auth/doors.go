@@ -12,6 +12,7 @@ import (
 // DoorsOptions are what Doors need.
 type DoorsOptions struct {
 	Keyring       *Keyring
+	Sessions      *Sessions
 	Limiter       *Limiter
 	AddressRate   int // requests a second that one address may make; 0 = any number
 	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
@@ -38,16 +39,23 @@ const (
 	wrongPerSecond = 1
 )
 
-// Enter says who calls: authorization is the request's Authorization header, all its values. An error is job.ErrUnauthorized, one for all
-// that can be wrong with a key, or a *job.RateError, from an address that asks too much or was wrong too often. A request without the
-// header is a stranger's, or on an open server anybody's; one with a key on a server that has none is wrong as any other.
-func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
+// Enter says who calls: authorization is the request's Authorization header, all its values; session is what a browser
+// that logged in shows, and counts where that header is missing. An error is job.ErrUnauthorized, one for all that can
+// be wrong with a key or a session, a *job.RateError, from an address that asks too much or was wrong too often, or for
+// a session job.ErrUnavailable, where nothing can say whether it is one. A request with neither is a stranger's, or on
+// an open server anybody's; one with a key on a server that has none is wrong as any other.
+func (d *Doors) Enter(
+	ctx context.Context,
+	authorization []string,
+	session string,
+	from netip.Addr,
+) (job.Caller, error) {
 	o := &d.opts
 	if err := d.CountAddress(ctx, from); err != nil {
 		return job.Caller{}, err
 	}
 	caller := job.Caller{Address: from}
-	if len(authorization) == 0 {
+	if len(authorization) == 0 && session == "" {
 		switch {
 		case o.Keyring.Open():
 			caller.Open = true
@@ -59,7 +67,10 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 		}
 		return caller, nil
 	}
-	key, ok := o.Keyring.Authenticate(authorization)
+	key, ok, err := d.authenticate(ctx, authorization, session)
+	if err != nil {
+		return job.Caller{}, err
+	}
 	if !ok {
 		if a := o.Limiter.Take(ctx, "failure:"+network(from), wrongPerSecond, wrongAtOnce, 1); a.RetryIn > 0 {
 			return job.Caller{}, &job.RateError{In: a.RetryIn}
@@ -81,6 +92,17 @@ func (d *Doors) CountAddress(ctx context.Context, from netip.Addr) error {
 	}
 	return nil
 }
+
+func (d *Doors) authenticate(ctx context.Context, authorization []string, session string) (job.Key, bool, error) {
+	if len(authorization) == 0 {
+		return d.opts.Sessions.Authenticate(ctx, session)
+	}
+	key, ok := d.opts.Keyring.Authenticate(authorization)
+	return key, ok, nil
+}
+
+// CookieName is the name of the cookie in which a browser shows its session.
+func (d *Doors) CookieName(secure bool) string { return d.opts.Sessions.CookieName(secure) }
 
 var publicOnly = []job.Tier{job.Public}
 

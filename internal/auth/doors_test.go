@@ -38,7 +38,7 @@ func aKnown(t *testing.T, made *desk, k job.Key) (id string, header []string) {
 
 func enter(t *testing.T, d *Doors, header []string, from netip.Addr) (job.Caller, error) {
 	t.Helper()
-	return d.Enter(t.Context(), header, from)
+	return d.Enter(t.Context(), header, "", from)
 }
 
 func TestEnter(t *testing.T) {

@@ -26,6 +26,7 @@ type KeyStore interface {
 type KeyringOptions struct {
 	Store KeyStore
 	Admin string           // the text of a key that no store knows; "" = none
+	Shut  bool             // Open is false also before the first key
 	Now   func() time.Time // by which keys expire
 	Log   *slog.Logger
 
@@ -50,7 +51,7 @@ type Keyring struct {
 	admin  *holding // nil = none
 	nobody *holding // stands in for a key that is not there, so that the look takes as long
 	ring   atomic.Pointer[ring]
-	closed atomic.Bool // a key was seen: this server is never open again
+	closed atomic.Bool // this server is never open again: a key was seen, or KeyringOptions.Shut says so
 
 	loop    *loop
 	mu      sync.Mutex // guards what follows, and the look at the store
@@ -85,6 +86,7 @@ func NewKeyring(o KeyringOptions) (*Keyring, error) {
 	_, secret, _ := Mint()
 	k := &Keyring{opts: o, log: o.Log, nobody: newHolding(job.StoredKey{Hash: Hash(secret)}, nil)}
 	k.ring.Store(&ring{})
+	k.closed.Store(o.Shut)
 	if o.Admin != "" {
 		id, secret, ok := Parse(o.Admin)
 		if !ok {
@@ -135,8 +137,8 @@ func (k *Keyring) Load(ctx context.Context) error {
 	return nil
 }
 
-// Open says whether no key was ever made, so that everybody may do everything. Once there was one this is false for good, whatever becomes
-// of the key or of the store.
+// Open says whether no key was ever made, so that everybody may do everything. Once there was one, and with
+// KeyringOptions.Shut from the start, this is false for good, whatever becomes of the key or of the store.
 func (k *Keyring) Open() bool { return !k.closed.Load() }
 
 // Made is how many keys the store has, those that open nothing any more too.

@@ -49,7 +49,7 @@ type Config struct {
 
 	DrainTimeout time.Duration `env:"TIERQ_DRAIN_TIMEOUT" envDefault:"30s" min:"0s" max:"1h" why:"whoever stops the process waits for it" doc:"how long a stopping process lets running jobs finish before it gives them back"`
 
-	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: without API keys too, TIERQ_ADDR and TIERQ_OPS_ADDR may be reached from other machines, by everybody"`
+	Insecure       bool   `env:"TIERQ_INSECURE" envDefault:"off" doc:"on: a server without API keys is open, in external mode too, and TIERQ_ADDR and TIERQ_OPS_ADDR may be reached from other machines, by everybody"`
 	AdminKey       string `env:"TIERQ_ADMIN_KEY" secret:"yes" doc:"tq_<id>_<secret>, as tierq keys generate prints one: an admin key that needs no store, to make the others with"`
 	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
 	AnonymousTypes string `env:"TIERQ_ANONYMOUS_TYPES" envDefault:"SIMULATION,GENERATE_PDF" doc:"job types that may be submitted without a key where TIERQ_ANONYMOUS_RATE lets strangers submit, with commas between them; CALLBACK lets them name a callbackUrl. Types that send mail or call out make the server a relay for strangers"`
@@ -74,6 +74,9 @@ type Config struct {
 
 	LogLevel  slog.Level `env:"TIERQ_LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	LogFormat string     `env:"TIERQ_LOG_FORMAT" doc:"text or json; unset: text on a terminal, json elsewhere"`
+
+	// Exposed names the NAME_FILE settings whose file other users of this machine may read; "" = none. Load looks.
+	Exposed string
 }
 
 // Roles is what a process does.

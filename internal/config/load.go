@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"runtime"
 	"sort"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ type loader struct {
 	values   map[string]value
 	problems []string
 	bad      map[string]bool
+	exposed  []string // NAME_FILE=path
 }
 
 // Load reads the settings. environ is in the form of os.Environ; dotenv is the path of a .env file ("" = none; a file that
@@ -43,6 +46,7 @@ func Load(environ []string, dotenv string, flags map[string]string) (Config, err
 
 	var c Config
 	l.parse(&c)
+	c.Exposed = strings.Join(l.exposed, ", ")
 	l.checkBounds(c)
 	l.checkStores(c)
 	l.checkAddr(c)
@@ -185,7 +189,20 @@ func (l *loader) readSecretFiles() {
 			l.bad[s.Name] = true
 		}
 		l.values[s.Name] = value{trimmed, file}
+		if exposed(path) {
+			l.exposed = append(l.exposed, file+"="+path)
+		}
 	}
+}
+
+// exposed says whether every user of this machine may read a file. Of the files below /run/secrets a container's
+// runtime has chosen the modes, and nobody else is there to read them. Windows has no such modes.
+func exposed(path string) bool {
+	if runtime.GOOS == "windows" || strings.HasPrefix(filepath.Clean(path), "/run/secrets/") {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 }
 
 // parse fills c. What cannot be parsed is reported and left at zero.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -139,5 +141,31 @@ func TestPasswordsOnTheCommandLine(t *testing.T) {
 	c, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://h:1", "MYSQL_DSN_FILE": write(t, "u:sesame@tcp(h:1)/d")})
 	if err != nil || c.MySQLDSN == "" {
 		t.Errorf("without a password: %v", err)
+	}
+}
+
+// A file with a secret that every user of the machine may read is named, and no other.
+func TestExposedFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o660: false, 0o644: true, 0o604: true, 0o444: true} {
+		path := file(fmt.Sprintf("%o.key", mode), mode)
+		c, problems := load(t, "TIERQ_ADMIN_KEY_FILE="+path)
+		named := c.Exposed == "TIERQ_ADMIN_KEY_FILE="+path
+		if problems != nil || named != want || !want && c.Exposed != "" {
+			t.Errorf("%o: %q, %v", mode, c.Exposed, problems)
+		}
+	}
+	if c, _ := load(t, "TIERQ_ADMIN_KEY=tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"); c.Exposed != "" {
+		t.Errorf("without a file: %q", c.Exposed)
 	}
 }

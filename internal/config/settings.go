@@ -33,6 +33,9 @@ func readTable() []Setting {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name := f.Tag.Get("env")
+		if name == "" {
+			continue
+		}
 		all = append(all, Setting{
 			Name:    name,
 			Flag:    strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "TIERQ_"), "_", "-")),
@@ -81,8 +84,12 @@ const exampleTail = `
 
 # The database of the mysql service.
 MYSQL_DATABASE=traffic_control_service_db
-# The password of its root user. No default: compose refuses to start without one.
+# The passwords of its root user, of the user that the server works with, and of the one that may change tables; and
+# that of Redis. No defaults: compose refuses to start without one. Letters and digits only: they become parts of URLs.
 MYSQL_ROOT_PASSWORD=
+MYSQL_TIERQ_PASSWORD=
+MYSQL_SCHEMA_PASSWORD=
+REDIS_PASSWORD=
 `
 
 // Example is the text of .env.example: every setting with its default, all of them commented out.

@@ -51,6 +51,7 @@ func (s *spread) start(env ...string) *server {
 	s.t.Helper()
 	return startServer(s.t, s.bin, append([]string{
 		"REDIS_URL=" + s.nodes.URL(), "MYSQL_DSN=" + s.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s", "TIERQ_DATA_DIR=" + s.t.TempDir(),
+		"TIERQ_INSECURE=on",
 		fmt.Sprint("TIERQ_PARTITIONS=", sixth),
 	}, env...)...)
 }

@@ -91,6 +91,7 @@ func (c *cluster) start(env ...string) *server {
 	c.t.Helper()
 	return startServer(c.t, c.bin, append([]string{
 		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s", "TIERQ_DATA_DIR=" + c.t.TempDir(),
+		"TIERQ_INSECURE=on",
 	}, env...)...)
 }
 

@@ -203,7 +203,10 @@ func TestStartSaysWhatIsWrong(t *testing.T) {
 func (c *cluster) refused(env, says string) {
 	c.t.Helper()
 	began := time.Now()
-	p := testkit.StartProcess(c.t, c.bin, []string{"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + c.t.TempDir(), env}, "serve")
+	p := testkit.StartProcess(c.t, c.bin, []string{
+		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + c.t.TempDir(),
+		"TIERQ_INSECURE=on", env,
+	}, "serve")
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
 	if code, err := p.WaitExit(ctx); err != nil || code != 1 || !strings.Contains(p.Output(), says) {

@@ -76,6 +76,7 @@ func newFleet(t *testing.T, stores replicated, partitions int, journal bool) *fl
 	t.Cleanup(func() { _ = f.db.Close() })
 	for range 2 {
 		f.servers = append(f.servers, startServer(t, f.bin, "REDIS_URL="+stores.URL(), "MYSQL_DSN="+f.dsn, "TIERQ_ADDR=127.0.0.1:0",
+			"TIERQ_INSECURE=on",
 			"TIERQ_DATA_DIR="+t.TempDir(), fmt.Sprint("TIERQ_PARTITIONS=", partitions), "TIERQ_WORKERS=4", map[bool]string{true: "TIERQ_JOURNAL=on", false: "TIERQ_JOURNAL=off"}[journal]))
 	}
 	return f

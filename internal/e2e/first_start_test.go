@@ -99,7 +99,7 @@ func TestFirstStartsAtOnceThenRolling(t *testing.T) {
 	servers := make([]*server, 3)
 	for i := range servers {
 		servers[i] = &server{t: t, Process: testkit.StartProcess(t, c.bin, []string{
-			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn,
+			"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_INSECURE=on",
 			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
 		}, "serve")}
 	}
@@ -152,7 +152,7 @@ func firstStarts(t *testing.T) map[string]func(t *testing.T) firstStart {
 		"redis and mariadb": func(t *testing.T) firstStart {
 			dsn := testkit.SharedMariaDB(t)
 			env := []string{
-				"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn,
+				"REDIS_URL=" + testkit.SharedRedisDB(t), "MYSQL_DSN=" + dsn, "TIERQ_INSECURE=on",
 				"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
 			}
 			return firstStart{bin, env, func() string { return versionsIn(t, "mysql", dsn) }}

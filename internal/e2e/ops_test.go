@@ -52,7 +52,7 @@ func TestOpsPlaces(t *testing.T) {
 	boss := api.makeKey("", http.MethodPost, "/admin/keys", adminKey).Key
 	reader := api.makeKey(boss, http.MethodPost, "/admin/keys", `{"name":"prometheus","role":"read-only"}`).Key
 	ci := api.makeKey(boss, http.MethodPost, "/admin/keys", submitKey).Key
-	split := c.start("TIERQ_ROLES=api", "TIERQ_OPS_ADDR=127.0.0.1:0")
+	split := c.start("TIERQ_ROLES=api", "TIERQ_OPS_ADDR=127.0.0.1:0", "TIERQ_INSECURE=off")
 	worker := c.start("TIERQ_ROLES=worker", "TIERQ_OPS_ADDR=0.0.0.0:0")
 	const metrics, profiles, heap = "/metrics", "/debug/pprof/", "/debug/pprof/heap"
 	for name, place := range map[string]struct {

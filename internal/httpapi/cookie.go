@@ -1,48 +1,38 @@
 package httpapi
 
-import (
-	"net/http"
-	"strings"
-)
+import "net/http"
 
-// keyCookie is where a browser that logged in keeps its key. The page /login sets it: HttpOnly, SameSite=Strict, and Secure where it came over TLS.
-const keyCookie = "tierq_key"
-
-// shown is the key that a request shows, as the header Authorization has it: this header, all its values; else, of a browser that logged in, its
-// cookie; nil if neither is there.
-func (a *api) shown(r *http.Request) []string {
+// shown is what a request shows of its caller: the header Authorization, all its values; else, of a browser that logged
+// in, the session in its cookie; nothing if neither is there.
+func (a *api) shown(r *http.Request) (authorization []string, session string) {
 	if header := r.Header["Authorization"]; len(header) > 0 {
-		return header
+		return header, ""
 	}
 	if len(r.Header["Cookie"]) == 0 || a.open() || !ownPage(r) {
-		return nil // browsers know no ports: an open server may be sent the cookie of another one on this machine
+		return nil, ""
 	}
-	if key, ok := keyIn(r); ok {
-		return []string{"Bearer " + key}
-	}
-	return nil
+	return nil, sessionIn(r, a.Doors.CookieName(a.secure(r)))
 }
 
-// keyIn is the key that a request has in its cookie. What cannot be one, and one of two, is none: a neighbour's site may have set it.
-func keyIn(r *http.Request) (key string, ok bool) {
-	all := r.CookiesNamed(keyCookie)
-	if len(all) != 1 || all[0].Quoted {
-		return "", false
+// sessionIn is the session that a request has in the cookie of this name; "" for a text that cannot be one, and for one
+// of two: a neighbour's site may have set it.
+func sessionIn(r *http.Request, name string) string {
+	all := r.CookiesNamed(name)
+	if len(all) != 1 || all[0].Quoted || len(all[0].Value) > maxSessionText {
+		return ""
 	}
-	key = all[0].Value
-	if len(key) > maxKeyText || !strings.HasPrefix(key, "tq_") {
-		return "", false
-	}
-	for i := range len(key) {
-		if c := key[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' {
-			return "", false
+	text := all[0].Value
+	for i := range len(text) {
+		c := text[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '-' && c != '.' {
+			return ""
 		}
 	}
-	return key, true
+	return text
 }
 
-// maxKeyText is longer than any key.
-const maxKeyText = 128
+// maxSessionText is longer than any session.
+const maxSessionText = 128
 
 // ownPage says whether a request comes from a page of this server, or from nobody's: typed in, or not from a browser. A browser sends the cookie by
 // itself, and SameSite=Strict does not keep it from pages of the same site, such as those of another port: of theirs only links are followed, and
@@ -52,7 +42,13 @@ func ownPage(r *http.Request) bool {
 		mode := r.Header.Get("Sec-Fetch-Mode")
 		return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (mode == "navigate" || mode == "")
 	}
+	return sameOrigin(r)
+}
+
+// sameOrigin says whether a request comes from a page of this very server, or from none. A GET is looked at as closely
+// as what changes something.
+func sameOrigin(r *http.Request) bool {
 	strict := *r
-	strict.Method = http.MethodPost // a GET is looked at as closely
+	strict.Method = http.MethodPost
 	return crossOrigin.Check(&strict) == nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +15,9 @@ import (
 
 const (
 	aKey     = "tq_aaaaaaaaaaaaaaaa_secret-1"
-	aSession = "tierq_key=" + aKey
+	aLogin   = "aaaaaaaaaaaaaaaa.secret-1"
+	aSession = "tierq_session_ours=" + aLogin
+	overTLS  = "__Host-" + aSession
 )
 
 // wantShown is what the doors were shown with the last request.
@@ -25,43 +28,45 @@ func (d *doors) wantShown(t *testing.T, what string, want []string) {
 	}
 }
 
-// The cookie of a browser that logged in is a key, where the page that asks is ours or nobody's.
-func TestCookie_IsAKey(t *testing.T) {
+// The cookie of a browser that logged in is its session, where the page that asks is ours or was typed in.
+func TestCookie_IsASession(t *testing.T) {
 	t.Attr("proves", "A05 A45")
-	ours := []string{"Bearer " + aKey}
+	ours := []string{"session " + aLogin}
 	for name, c := range map[string]struct {
 		headers []string
 		get     []string
 		changes bool // a POST gets as far as to be asked for a key, and has it
 	}{
-		"no browser":                 {[]string{"Cookie", aSession}, ours, true},
-		"beside others":              {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
-		"in a line of its own":       {[]string{"Cookie", "theme=dark", "Cookie", aSession}, ours, true},
-		"our own page":               {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, ours, true},
-		"typed in":                   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, ours, true},
-		"an old browser, our page":   {[]string{"Cookie", aSession, "Origin", "http://example.com"}, ours, true},
-		"a link on another port":     {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, ours, false},
-		"what our page asks then":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site"}, ours, false},
-		"a script on another port":   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, nil, false},
-		"an image on another port":   {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}, nil, false},
-		"another site":               {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, nil, false},
-		"another site, old browser":  {[]string{"Cookie", aSession, "Origin", "https://evil.example"}, nil, false},
-		"another port, old browser":  {[]string{"Cookie", aSession, "Origin", "http://example.com:9999"}, nil, false},
-		"a sandboxed page":           {[]string{"Cookie", aSession, "Origin", "null"}, nil, false},
-		"a word nobody knows":        {[]string{"Cookie", aSession, "Sec-Fetch-Site", "Same-Origin"}, nil, false},
-		"the header goes first":      {[]string{"Cookie", aSession, "Authorization", "Bearer x"}, []string{"Bearer x"}, true},
-		"though it is empty":         {[]string{"Cookie", aSession, "Authorization", ""}, []string{""}, true},
-		"twice":                      {[]string{"Cookie", aSession + "; " + aSession}, nil, true},
-		"twice, in two lines":        {[]string{"Cookie", aSession, "Cookie", "tierq_key=tq_other"}, nil, true},
-		"quoted":                     {[]string{"Cookie", `tierq_key="` + aKey + `"`}, nil, true},
-		"not a key":                  {[]string{"Cookie", "tierq_key=hunter2"}, nil, true},
-		"empty":                      {[]string{"Cookie", "tierq_key="}, nil, true},
-		"with a scheme":              {[]string{"Cookie", "tierq_key=Bearer " + aKey}, nil, true},
-		"escaped":                    {[]string{"Cookie", "tierq_key=tq%5Faaaaaaaaaaaaaaaa"}, nil, true},
-		"with a comma":               {[]string{"Cookie", aSession + ",x"}, nil, true},
-		"too long":                   {[]string{"Cookie", "tierq_key=tq_" + strings.Repeat("a", 8<<10)}, nil, true},
-		"under another name":         {[]string{"Cookie", "tierq_Key=" + aKey + "; key=" + aKey + "; __Host-tierq_key=" + aKey}, nil, true},
-		"in a header of other names": {[]string{"X-Cookie", aSession, "Cookie2", aSession}, nil, true},
+		"no browser":                  {[]string{"Cookie", aSession}, ours, true},
+		"beside others":               {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
+		"in a line of its own":        {[]string{"Cookie", "theme=dark", "Cookie", aSession}, ours, true},
+		"our own page":                {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, ours, true},
+		"typed in":                    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, ours, true},
+		"an old browser, our page":    {[]string{"Cookie", aSession, "Origin", "http://example.com"}, ours, true},
+		"a link on another port":      {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, ours, false},
+		"what our page asks then":     {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site"}, ours, false},
+		"a script on another port":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, nil, false},
+		"an image on another port":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}, nil, false},
+		"another site":                {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, nil, false},
+		"another site, old browser":   {[]string{"Cookie", aSession, "Origin", "https://evil.example"}, nil, false},
+		"another port, old browser":   {[]string{"Cookie", aSession, "Origin", "http://example.com:9999"}, nil, false},
+		"a sandboxed page":            {[]string{"Cookie", aSession, "Origin", "null"}, nil, false},
+		"a word nobody knows":         {[]string{"Cookie", aSession, "Sec-Fetch-Site", "Same-Origin"}, nil, false},
+		"the header goes first":       {[]string{"Cookie", aSession, "Authorization", "Bearer x"}, []string{"Bearer x"}, true},
+		"though it is empty":          {[]string{"Cookie", aSession, "Authorization", ""}, []string{""}, true},
+		"twice":                       {[]string{"Cookie", aSession + "; " + aSession}, nil, true},
+		"twice, in two lines":         {[]string{"Cookie", aSession, "Cookie", "tierq_session_ours=other"}, nil, true},
+		"quoted":                      {[]string{"Cookie", `tierq_session_ours="` + aLogin + `"`}, nil, true},
+		"a key, as of older versions": {[]string{"Cookie", "tierq_key=" + aKey}, nil, true},
+		"empty":                       {[]string{"Cookie", "tierq_session_ours="}, nil, true},
+		"with a scheme":               {[]string{"Cookie", "tierq_session_ours=Bearer " + aLogin}, nil, true},
+		"escaped":                     {[]string{"Cookie", "tierq_session_ours=aaaaaaaaaaaaaaaa%2Esecret"}, nil, true},
+		"with a comma":                {[]string{"Cookie", aSession + ",x"}, nil, true},
+		"too long":                    {[]string{"Cookie", "tierq_session_ours=" + strings.Repeat("a", 8<<10)}, nil, true},
+		"of another server":           {[]string{"Cookie", "tierq_session_theirs=" + aLogin}, nil, true},
+		"under another name":          {[]string{"Cookie", "tierq_Session_ours=" + aLogin + "; session=" + aLogin}, nil, true},
+		"of TLS, without it":          {[]string{"Cookie", overTLS}, nil, true},
+		"in a header of other names":  {[]string{"X-Cookie", aSession, "Cookie2", aSession}, nil, true},
 	} {
 		r := newRooms(t)
 		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return nil, "", nil }
@@ -85,7 +90,8 @@ func TestCookie_IsAKey(t *testing.T) {
 	}
 }
 
-// What a cookie opens is what its key opens: the wrong one is refused in the same words, and held against its address as often.
+// What a session opens is what its key opens: the wrong one is refused in the same words. One that nothing can look up
+// now is no wrong one.
 func TestCookie_AWrongOne(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	r := newRooms(t)
@@ -95,13 +101,27 @@ func TestCookie_AWrongOne(t *testing.T) {
 	rec := r.post("{}", "Cookie", aSession, "X-Trace-Id", "same")
 	byCookie := wantProblem(t, rec, 401, "UNAUTHORIZED")
 	wantHeader(t, rec, "WWW-Authenticate", "Bearer")
-	if byHeader["detail"] != byCookie["detail"] || !slices.Equal(d.shown[0], d.shown[1]) {
+	if byHeader["detail"] != byCookie["detail"] || !slices.Equal(d.shown[1], []string{"session " + aLogin}) {
 		t.Errorf("%v and %v; the doors were shown %q", byHeader, byCookie, d.shown)
 	}
 	d.err = &refusalFor{job.ErrRateLimited, 1500 * time.Millisecond}
 	rec = r.do("GET", "/api/me", "", "Cookie", aSession)
 	wantProblem(t, rec, 429, "RATE_LIMITED")
 	wantHeader(t, rec, "Retry-After", "2")
+	d.err = job.ErrUnavailable
+	wantProblem(t, r.do("GET", "/api/me", "", "Cookie", aSession), 503, "SYSTEM_UNHEALTHY")
+}
+
+// Over TLS a session is in a cookie that no other host of the domain can set, and in no other.
+func TestCookie_OverTLS(t *testing.T) {
+	t.Attr("proves", "A05")
+	for cookie, want := range map[string][]string{overTLS: {"session " + aLogin}, aSession: nil, aSession + "; " + overTLS: {"session " + aLogin}} {
+		r := newRooms(t)
+		r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest calls from there
+		d := r.behind(callers["admin"])
+		r.do("GET", "/api/me", "", "Cookie", cookie, "X-Forwarded-Proto", "https")
+		d.wantShown(t, cookie, want)
+	}
 }
 
 // An open server does not look at it: browsers know no ports, and it may be another server's on this machine.
@@ -122,7 +142,7 @@ func TestCookie_Health(t *testing.T) {
 		told    bool
 	}{
 		"ours":      {[]string{"Cookie", aSession}, true},
-		"malformed": {[]string{"Cookie", "tierq_key=x"}, false},
+		"malformed": {[]string{"Cookie", "tierq_session_ours=x y"}, false},
 		"elsewhere": {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site"}, false},
 	} {
 		r := newRooms(t)
@@ -156,17 +176,18 @@ func TestCookie_AnotherSitesForm(t *testing.T) {
 	}
 }
 
-var keyShaped = regexp.MustCompile(`^tq_[A-Za-z0-9_-]{0,125}$`)
+var sessionShaped = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// A header Cookie, whatever is in it: a key comes out of it to the letter, or none.
+// A header Cookie, whatever is in it: a session comes out of it to the letter, or none.
 func FuzzCookie(f *testing.F) {
 	f.Attr("proves", "A05")
+	const name = "tierq_session_ours"
 	fuzz.Text(f, func(t *testing.T, text string) {
 		r := &http.Request{Method: "GET", Header: http.Header{"Cookie": {text}}}
-		key, ok := keyIn(r)
-		if ok != keyShaped.MatchString(key) || !strings.Contains(text, key) || ok && !strings.Contains(text, keyCookie) {
-			t.Errorf("%q: %q, %v", text, key, ok)
+		session := sessionIn(r, name)
+		if session != "" && (!sessionShaped.MatchString(session) || !strings.Contains(text, name+"="+session)) {
+			t.Errorf("%q: %q", text, session)
 		}
-	}, aSession, "theme=dark; "+aSession, aSession+"; "+aSession, `tierq_key="`+aKey+`"`, "tierq_key=", "tierq_key", "=tierq_key", "tierq_key = "+aKey, "tierq_key=tq_\x00",
-		"tierq_key=tq_é", ";;; "+aSession+";", "tierq_key=tq_a b")
+	}, aSession, "theme=dark; "+aSession, aSession+"; "+aSession, name+`="`+aLogin+`"`, name+"=", name, "="+name, name+" = "+aLogin, name+"=a\x00",
+		name+"=aé", ";;; "+aSession+";", name+"=a b", "__Host-"+aSession, "tierq_key="+aKey)
 }

@@ -10,10 +10,14 @@ import (
 
 // Doors says who comes in.
 type Doors interface {
-	// Enter says who calls: authorization is the request's Authorization header, all its values. Whatever is wrong with a key, the error is
-	// job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were wrong too often, or that ask too
-	// much. A request without the header is a stranger's, or on an open server anybody's.
-	Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error)
+	// Enter says who calls: authorization is the request's Authorization header, all its values; session is what a
+	// browser that logged in shows, and counts where that header is missing. Whatever is wrong with either, the error
+	// is job.ErrUnauthorized and takes as long; a job.ErrRateLimited, with RetryIn, comes from addresses that were
+	// wrong too often, or that ask too much; job.ErrUnavailable means that nothing can say whether a session is one. A
+	// request with neither is a stranger's, or on an open server anybody's.
+	Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error)
+	// CookieName is the name of the cookie in which a browser shows its session, over TLS or not.
+	CookieName(secure bool) string
 	// CountAddress takes a request from the rate of an address that nobody asked for a key: a job.ErrRateLimited, with
 	// RetryIn, from addresses that ask too much. Enter has counted its request already.
 	CountAddress(ctx context.Context, from netip.Addr) error

@@ -50,10 +50,14 @@ type doors struct {
 	keysLeft job.Allowance // and answers this
 }
 
-func (d *doors) Enter(_ context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
+func (d *doors) Enter(_ context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.shown, d.from = append(d.shown, authorization), append(d.from, from)
+	shown := authorization
+	if session != "" {
+		shown = append([]string{"session " + session}, authorization...)
+	}
+	d.shown, d.from = append(d.shown, shown), append(d.from, from)
 	return d.caller, d.err
 }
 
@@ -72,6 +76,16 @@ func (d *doors) SpendCostly(_ context.Context, _ *job.Caller, n int) job.Allowan
 func (d *doors) SpendIdempotency(_ context.Context, _ *job.Caller, n int) job.Allowance {
 	d.keyed = append(d.keyed, n)
 	return d.keysLeft
+}
+
+func (d *doors) CookieName(secure bool) string { return cookieName(secure) }
+
+// cookieName is that of all doors of these tests.
+func cookieName(secure bool) string {
+	if secure {
+		return "__Host-tierq_session_ours"
+	}
+	return "tierq_session_ours"
 }
 
 func (d *doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {

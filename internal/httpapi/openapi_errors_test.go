@@ -95,6 +95,11 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 		}
 		return r.json(method, at, body)
 	}
+	if path == "/api/me" || method == "GET" && strings.HasPrefix(path, "/admin/tiers") { // they ask no store; who looks up a session does
+		r := newRooms(t)
+		r.behind(callers["admin"]).err = job.ErrUnavailable
+		return r.json(method, at, body)
+	}
 	r := allFailing(t, job.ErrUnavailable)
 	a := &api{Deps: r.deps.withDefaults(), bodyLimit: 1000 + bodyMargin}
 	a.batches.Store(batchMemory)

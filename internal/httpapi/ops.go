@@ -15,8 +15,19 @@ func (a *api) opsRoutes() []route {
 	}
 	return []route{
 		{http.MethodGet, "/metrics", ForOperators, serving(a.Metrics), true},
-		{http.MethodGet, profilePath, ForAdmins, a.profiles, true},
-		{http.MethodGet, profilePath + ":name", ForAdmins, a.profile, true},
+		{http.MethodGet, profilePath, ForAdmins, fromOwnPage(a.profiles), true},
+		{http.MethodGet, profilePath + ":name", ForAdmins, fromOwnPage(a.profile), true},
+	}
+}
+
+// fromOwnPage refuses what a page of another site has a browser ask for, also where it only reads: a profile costs this
+// process time, and a listener on loopback asks nobody for a key.
+func fromOwnPage(f func(*gin.Context) error) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		if !sameOrigin(c.Request) {
+			return &problem{kind: forbidden, detail: "a page of another site may not do this"}
+		}
+		return f(c)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // byRole is a door whose keys are the names of roles.
 type byRole struct{}
 
-func (byRole) Enter(_ context.Context, authorization []string, _ netip.Addr) (job.Caller, error) {
+func (byRole) Enter(_ context.Context, authorization []string, _ string, _ netip.Addr) (job.Caller, error) {
 	if len(authorization) == 0 {
 		return job.Caller{}, nil
 	}
@@ -37,6 +37,7 @@ func (byRole) CountAddress(context.Context, netip.Addr) error { return nil }
 func (byRole) SpendMore(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
 func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance     { return job.Allowance{} }
 func (byRole) Open() bool                                                { return false }
+func (byRole) CookieName(secure bool) string                             { return cookieName(secure) }
 
 var figures = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tierq_up 1\n") })
 
@@ -169,6 +170,44 @@ func TestOps_ALongProfile(t *testing.T) {
 		t.Errorf("two at once: %d and %d", first, second)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// A page of another site has no profile taken and no list of them made, be the listener one that asks nobody for a key.
+func TestOps_OtherSites(t *testing.T) {
+	t.Attr("proves", "A50")
+	own := newRooms(t).deps
+	own.Metrics, own.HealthOnly, own.Doors, own.Insecure = figures, true, nil, false
+	withKeys := own
+	withKeys.Doors = byRole{}
+	for name, deps := range map[string]Deps{"on loopback": own, "with keys": withKeys} {
+		h := NewHandler(deps)
+		get := func(path string, headers ...string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+			r.Header.Set("Authorization", "Bearer admin")
+			for i := 0; i < len(headers); i += 2 {
+				r.Header.Set(headers[i], headers[i+1])
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w
+		}
+		for _, path := range []string{aList, aHeap, "/debug/pprof/trace?seconds=1"} {
+			for _, headers := range [][]string{
+				{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+				{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+				{"Origin", "http://localhost:9999"},
+			} {
+				if w := get(path, headers...); w.Code != 403 {
+					t.Errorf("%s: %s with %q: %d", name, path, headers, w.Code)
+				}
+			}
+		}
+		for _, headers := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://localhost"}} {
+			if w := get(aHeap, headers...); w.Code != 200 {
+				t.Errorf("%s: with %q: %d %s", name, headers, w.Code, w.Body)
+			}
+		}
+	}
 }
 
 // A process without the api role serves its health where an API would, and nothing else. Where other machines reach

@@ -41,7 +41,7 @@ func paged(t *testing.T, change func(*Deps)) *rooms {
 		h.Set("Content-Type", "text/html")
 		h.Set("Cache-Control", "public, immutable")
 		h.Set("Content-Length", "7")
-		h.Set("Set-Cookie", "tierq_key=tq_x")
+		h.Set("Set-Cookie", "tierq_session_ours=x")
 		panic("hunter2")
 	})
 	r.deps.Pages = []Page{
@@ -315,7 +315,7 @@ func TestPages_StreamEndsWithTheKey(t *testing.T) {
 				t.Errorf("%s: %d after %s: %q", name, rec.Code, took, rec.Body)
 			}
 			for _, shown := range d.shown {
-				if name != "closed" && !slices.Equal(shown, []string{"Bearer " + aKey}) {
+				if name != "closed" && !slices.Equal(shown, []string{"session " + aLogin}) {
 					t.Errorf("%s: the doors were shown %q", name, d.shown)
 				}
 			}
@@ -341,6 +341,6 @@ func TestPages_AskAsTheirCaller(t *testing.T) {
 		if rec := r.do("GET", "/poll", "", "Cookie", aSession); rec.Code != status {
 			t.Errorf("%s: %d %s", kind, rec.Code, rec.Body)
 		}
-		d.wantShown(t, kind, []string{"Bearer " + aKey})
+		d.wantShown(t, kind, []string{"session " + aLogin})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -98,13 +99,15 @@ func (a *api) countAddress(r *http.Request) error {
 // open says whether there are no keys, so that everybody may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
-// caller finds out who makes a request. A key is taken from the header Authorization, or from a browser's cookie, and from nowhere else.
+// caller finds out who makes a request. A key is taken from the header Authorization, a session from a browser's
+// cookie, and neither from anywhere else.
 func (a *api) caller(r *http.Request) (job.Caller, error) {
 	from := a.address(r)
 	if a.Doors == nil {
 		return job.Caller{Open: true, Address: from}, nil
 	}
-	return a.Doors.Enter(r.Context(), a.shown(r), from)
+	authorization, session := a.shown(r)
+	return a.Doors.Enter(r.Context(), authorization, session, from)
 }
 
 // still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and servers that were open. No
@@ -120,7 +123,7 @@ func (a *api) insider(r *http.Request) bool {
 	if a.open() {
 		return !a.OneWord
 	}
-	if len(a.shown(r)) == 0 {
+	if authorization, session := a.shown(r); len(authorization) == 0 && session == "" {
 		return false
 	}
 	caller, err := a.caller(r)
@@ -130,9 +133,9 @@ func (a *api) insider(r *http.Request) bool {
 // crossOrigin refuses what a browser sends for a page of another site, but for reading.
 var crossOrigin http.CrossOriginProtection
 
-// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for no answer lets another
-// site's page read it, and a cookie that comes from there is no key, see shown. An open server must also beware of a site whose name leads to this
-// machine: its pages are of the same origin to the browser.
+// origin refuses what another site's page lets a browser send. Reading needs no such refusal while there are keys, for
+// no answer lets another site's page read it, and a cookie that comes from there is no session, see shown. An open
+// server must also beware of a site whose name leads to this machine: its pages are of the same origin to the browser.
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
 		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
@@ -143,9 +146,23 @@ func (a *api) origin(r *http.Request) error {
 	return nil
 }
 
+// proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded-
+// is theirs as well.
+var proxyHeaders = []string{
+	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip", "Forwarded",
+	"Proxy-Connection", "True-Client-Ip", "Via", "X-Appengine-User-Ip", "X-Azure-Clientip", "X-Client-Ip",
+	"X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Host", "X-Proxyuser-Ip",
+	"X-Real-Ip",
+}
+
 // forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole world.
 func forwarded(h http.Header) bool {
-	return len(h["X-Forwarded-For"])+len(h["Forwarded"])+len(h["X-Real-Ip"])+len(h["Via"]) > 0
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the resolver knows may mean

@@ -24,7 +24,7 @@ type turnstile struct {
 	spent  []int
 }
 
-func (d *turnstile) Enter(context.Context, []string, netip.Addr) (job.Caller, error) {
+func (d *turnstile) Enter(context.Context, []string, string, netip.Addr) (job.Caller, error) {
 	return d.caller, nil
 }
 
@@ -37,6 +37,7 @@ func (*turnstile) SpendCostly(context.Context, *job.Caller, int) job.Allowance {
 }
 
 func (*turnstile) CountAddress(context.Context, netip.Addr) error { return nil }
+func (d *turnstile) CookieName(secure bool) string                { return cookieName(secure) }
 
 func (d *turnstile) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	return d.Spend(ctx, c, n)

@@ -157,8 +157,8 @@ func (r *rooms) from(address, path string) *httptest.ResponseRecorder {
 // addressed are doors whose caller comes from somewhere.
 type addressed struct{ *doors }
 
-func (d addressed) Enter(ctx context.Context, authorization []string, from netip.Addr) (job.Caller, error) {
-	caller, err := d.doors.Enter(ctx, authorization, from)
+func (d addressed) Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error) {
+	caller, err := d.doors.Enter(ctx, authorization, session, from)
 	caller.Address = from
 	return caller, err
 }

@@ -3,10 +3,14 @@ package packaging
 
 import (
 	"bufio"
+	"context"
+	"database/sql"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +35,10 @@ func loadCompose(t *testing.T, environ ...string) (*types.Project, error) {
 }
 
 // dotenv is the .env of somebody who did what the head of docker-compose.yml says.
-var dotenv = []string{"MYSQL_ROOT_PASSWORD=p@ss/word:1", "MYSQL_DATABASE=traffic_control_service_db"}
+var dotenv = []string{
+	"MYSQL_ROOT_PASSWORD=ro@t:1", "MYSQL_TIERQ_PASSWORD=p@ss/word:1", "MYSQL_SCHEMA_PASSWORD=it's \\ one", "REDIS_PASSWORD=a1b2c3",
+	"MYSQL_DATABASE=traffic_control_service_db",
+}
 
 func compose(t *testing.T) *types.Project {
 	t.Helper()
@@ -45,10 +52,10 @@ func compose(t *testing.T) *types.Project {
 func TestComposeServices(t *testing.T) {
 	t.Attr("proves", "S2-C2 S2-N16")
 	p := compose(t)
-	if names := p.ServiceNames(); !slices.Equal(names, []string{"mysql", "redis", "server"}) {
+	if names := p.ServiceNames(); !slices.Equal(names, []string{"mysql", "redis", "schema", "server"}) {
 		t.Fatalf("services %q", names)
 	}
-	for name, data := range map[string]string{"server": "/data", "redis": "/data", "mysql": "/var/lib/mysql"} {
+	for name, data := range map[string]string{"server": "/data", "schema": "/data", "redis": "/data", "mysql": "/var/lib/mysql"} {
 		s := p.Services[name]
 		if s.HealthCheck == nil || len(s.HealthCheck.Test) < 2 || s.HealthCheck.StartPeriod == nil {
 			t.Errorf("%s has no health check with a start period", name)
@@ -65,18 +72,19 @@ func TestComposeServices(t *testing.T) {
 		}
 	}
 	needs := p.Services["server"].DependsOn
-	for _, name := range []string{"redis", "mysql"} {
+	for _, name := range []string{"redis", "mysql", "schema"} {
 		if needs[name].Condition != types.ServiceConditionHealthy {
 			t.Errorf("the server does not wait for %s to be healthy", name)
 		}
 	}
 }
 
+// The server is published on loopback, and nothing else is published at all.
 func TestComposeIsOnLoopbackOnly(t *testing.T) {
 	t.Attr("proves", "S2-N15")
 	for name, s := range compose(t).Services {
-		if len(s.Ports) == 0 {
-			t.Errorf("%s is not published", name)
+		if published := len(s.Ports) > 0; published != (name == "server") {
+			t.Errorf("%s is published: %v", name, s.Ports)
 		}
 		for _, port := range s.Ports {
 			if ip := net.ParseIP(port.HostIP); ip == nil || !ip.IsLoopback() {
@@ -113,10 +121,10 @@ func TestComposeServerSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "root:p@ss/word:1@tcp(mysql:3306)/traffic_control_service_db"; c.MySQLDSN != want {
+	if want := "tierq:p@ss/word:1@tcp(mysql:3306)/traffic_control_service_db"; c.MySQLDSN != want {
 		t.Errorf("MYSQL_DSN=%s, want %s", c.MySQLDSN, want)
 	}
-	if c.Embedded() || c.RedisURL != "redis://redis:6379/0" || c.Insecure || c.AdminKey == "" || !strings.HasPrefix(c.Addr, "0.0.0.0:") {
+	if c.Embedded() || c.RedisURL != "redis://:a1b2c3@redis:6379/0" || c.Insecure || c.AdminKey == "" || !strings.HasPrefix(c.Addr, "0.0.0.0:") {
 		t.Errorf("settings\n%v", c)
 	}
 	if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= c.DrainTimeout {
@@ -184,9 +192,11 @@ func TestComposeRefusesToStartWithoutPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uses := strings.Count(string(text), "${MYSQL_ROOT_PASSWORD")
-	if strict := strings.Count(string(text), "${MYSQL_ROOT_PASSWORD:?"); uses != 2 || strict != uses {
-		t.Errorf("%d uses of MYSQL_ROOT_PASSWORD, %d of them without a default; want 2 and 2", uses, strict)
+	for name, want := range map[string]int{"MYSQL_ROOT_PASSWORD": 1, "MYSQL_TIERQ_PASSWORD": 2, "MYSQL_SCHEMA_PASSWORD": 2, "REDIS_PASSWORD": 4} {
+		uses := strings.Count(string(text), "${"+name)
+		if strict := strings.Count(string(text), "${"+name+":?"); uses != want || strict != uses {
+			t.Errorf("%d uses of %s, %d of them without a default; want %d and as many", uses, name, strict, want)
+		}
 	}
 }
 
@@ -197,7 +207,11 @@ func TestComposeRedisStarts(t *testing.T) {
 	if len(command) == 0 || command[0] != "redis-server" {
 		t.Fatalf("command %q", command)
 	}
-	redis := testkit.NewRedis(t, command[1:]...)
+	password := slices.Index(command, "--requirepass") // of which testkit's own client knows nothing
+	if password < 0 || command[password+1] != "a1b2c3" {
+		t.Fatalf("Redis asks for no password: %q", command)
+	}
+	redis := testkit.NewRedis(t, slices.Delete(slices.Clone(command[1:]), password-1, password+1)...)
 	for name, want := range map[string]string{
 		"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "hash-max-listpack-value": "1024",
 	} {
@@ -225,4 +239,67 @@ func configOf(t *testing.T, addr, name string) string {
 		}
 	}
 	return lines.Text()
+}
+
+// The users that the compose file's MySQL gets are those of docs/SECURITY.md, with the passwords that the processes
+// show.
+func TestComposeMySQLUsers(t *testing.T) {
+	p := compose(t)
+	s := p.Services["mysql"]
+	if len(s.Configs) != 1 || !strings.HasPrefix(s.Configs[0].Target, "/docker-entrypoint-initdb.d/") || !strings.HasSuffix(p.Configs[s.Configs[0].Source].File, "deploy/mysql/users.sh") {
+		t.Fatalf("%+v, %+v", s.Configs, p.Configs)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", `docker_process_sql() { cat; }; . ../../deploy/mysql/users.sh`)
+	for name, value := range s.Environment {
+		cmd.Env = append(cmd.Env, name+"="+*value)
+	}
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(root + "/docs/SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sql\n(.*?)```").FindSubmatch(page)
+	if block == nil {
+		t.Fatal("docs/SECURITY.md has no rights for SQL")
+	}
+	granted := strings.ReplaceAll(string(out), "`traffic_control_service_db`", "tierq")
+	for line := range strings.Lines(string(block[1])) {
+		if strings.HasPrefix(line, "GRANT") && !strings.Contains(granted, line) {
+			t.Errorf("the script lacks %s", line)
+		}
+	}
+	if n := strings.Count(granted, "GRANT"); n != 2 {
+		t.Errorf("%d grants:\n%s", n, granted)
+	}
+
+	db, err := sql.Open("mysql", testkit.SharedMariaDB(t)+"?multiStatements=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	unique := strings.NewReplacer("'tierq'", "'compose_tierq'", "'tierq_schema'", "'compose_schema'")
+	for range 2 { // by hand once more
+		if _, err := db.ExecContext(t.Context(), unique.Replace(string(out))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		_, _ = db.ExecContext(context.Background(), "DROP USER 'compose_tierq'@'%', 'compose_schema'@'%'")
+	})
+	dsn := testkit.SharedMariaDB(t)
+	address := dsn[strings.LastIndexByte(dsn, '@') : strings.LastIndexByte(dsn, '/')+1]
+	for user, password := range map[string]string{"compose_tierq": "p@ss/word:1", "compose_schema": `it's \ one`} {
+		conn, err := sql.Open("mysql", user+":"+password+address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.PingContext(t.Context()); err != nil {
+			t.Errorf("%s: %v", user, err)
+		}
+		_ = conn.Close()
+	}
 }

@@ -35,6 +35,9 @@ type apiError struct {
 
 func (e *apiError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Detail) }
 
+// code is the API's code; INTERNAL for an answer that had none.
+func (e *apiError) code() string { return cmp.Or(e.Code, "INTERNAL") }
+
 // refusedWith says whether an error is a refusal with one of these statuses.
 func refusedWith(err error, statuses ...int) bool {
 	e, ok := errors.AsType[*apiError](err)

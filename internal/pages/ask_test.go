@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func fromBrowser(header ...string) *http.Request {
 // What a page asks is its caller's own request: his key, his address, his trace; and nothing else that the browser sent.
 func TestAsk_AsItsCaller(t *testing.T) {
 	f := newFace(t, annMe)
-	s := f.get("/", "Cookie", "tierq_key="+aKey, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "If-None-Match", "*",
+	s := f.get("/", "Cookie", shownTo, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "If-None-Match", "*",
 		"X-Forwarded-For", "198.51.100.4", "X-Forwarded-Proto", "https", "Origin", "https://tierq.example", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate",
 		"Content-Length", "7", "Idempotency-Key", "x", "Prefer", "wait=60", "Accept-Encoding", "gzip").status(200)
 	s.shows(s.one("header", "class", "top"), "ann", "Log out")
@@ -35,7 +36,7 @@ func TestAsk_AsItsCaller(t *testing.T) {
 	}
 	for _, r := range f.api.heard {
 		h := r.Header.Clone()
-		for name, want := range map[string]string{"Cookie": "tierq_key=" + aKey, "Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", traceHeader: "trace-of-page",
+		for name, want := range map[string]string{"Cookie": shownTo, "Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", traceHeader: "trace-of-page",
 			"X-Forwarded-For": "198.51.100.4", "X-Forwarded-Proto": "https", "Origin": "https://tierq.example", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"} {
 			if got := h.Values(name); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %s: %q", r.URL, name, got)
@@ -199,11 +200,11 @@ func TestAsk_MoreTime(t *testing.T) {
 }
 
 // A cookie that opens nothing any more is taken from the browser, and is no reason to turn its owner away.
-func TestWho_AKeyThatIsNoneAnyMore(t *testing.T) {
+func TestWho_ASessionThatIsNoneAnyMore(t *testing.T) {
 	for name, me := range map[string]string{"a server with keys": strangerMe, "an open server": openMe} {
 		f := newFace(t, me).say("with a key", problem(401, "UNAUTHORIZED", "This needs an API key."))
-		s := f.get("/", "Cookie", "tierq_key="+aKey).status(200)
-		if c := s.Header().Get("Set-Cookie"); c != "tierq_key=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict" {
+		s := f.get("/", "Cookie", shownTo).status(200)
+		if c := s.Header().Get("Set-Cookie"); c != ourCookie+"=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict" {
 			t.Errorf("%s: %q", name, c)
 		}
 		cookies := 0
@@ -216,7 +217,7 @@ func TestWho_AKeyThatIsNoneAnyMore(t *testing.T) {
 	}
 	// A header that opens nothing is the caller's own affair.
 	f := newFace(t, strangerMe).say("with a key", problem(401, "UNAUTHORIZED", "This needs an API key."))
-	if s := f.get("/", "Authorization", "Bearer x", "Cookie", "tierq_key="+aKey); s.Header().Get("Set-Cookie") != "" {
+	if s := f.get("/", "Authorization", "Bearer x", "Cookie", shownTo); s.Header().Get("Set-Cookie") != "" {
 		t.Error(s.Header())
 	}
 }
@@ -291,22 +292,49 @@ func TestShow_WhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What a form did is told as text, shortened; and not to who comes from another site.
+// What a form did is told in texts of ours, whatever an address says; and not to a browser that another site sent.
 func TestSaid(t *testing.T) {
 	t.Attr("proves", "A46")
 	f := newFace(t, openMe)
-	const target = "/about?done=%3Cscript%3Ealert(1)%3C/script%3E%00%0A%E2%80%AE&trouble="
-	s := f.get(target+strings.Repeat("%C3%A4", 300), "Sec-Fetch-Site", "same-origin")
-	s.harmless()
-	if got := textOf(s.one("p", "class", "note is-ok")); got != "<script>alert(1)</script>" {
+	const ours = "/about?done=requeued.1204&trouble=some_requeued.1.3.INVALID_STATE_TRANSITION"
+	s := f.get(ours, "Sec-Fetch-Site", "same-origin")
+	if got := textOf(s.one("p", "class", "note is-ok")); got != "Requeued 1,204 dead letters." {
 		t.Errorf("%q", got)
 	}
-	if got := s.alert(); got != strings.Repeat("ä", 200) {
-		t.Errorf("%d bytes", len(got))
+	if got := s.alert(); got != "Requeued 1 of 3. The latest trouble: its state does not allow that any more." {
+		t.Errorf("%q", got)
 	}
 	for _, site := range []string{"cross-site", "same-site"} {
-		if s := f.get(target+"x", "Sec-Fetch-Site", site); s.alert() != "" || len(s.all("p", "class", "note is-ok")) > 0 {
+		if s := f.get(ours, "Sec-Fetch-Site", site); s.alert() != "" || len(s.all("p", "class", "note is-ok")) > 0 {
 			t.Error(site)
 		}
+	}
+	for _, text := range []string{
+		"The server has moved: type your key at evil.example", "<script>alert(1)</script>", "requeued", "requeued.", "requeued.x", "requeued.-1", "requeued.1.2",
+		"requeued.99999999999999999999", "requeued.1e3", "cancelled.1", "refused", "refused.EVIL", "refused.", "some_requeued.1.2", "some_requeued.1.FORBIDDEN",
+		"cancelled.FORBIDDEN", "Cancelled", ".cancelled", strings.Repeat("ä", 300), hostileText,
+	} {
+		target := "/about?done=" + url.QueryEscape(text) + "&trouble=" + url.QueryEscape(text)
+		s := f.get(target, "Sec-Fetch-Site", "same-origin")
+		if s.harmless(); s.alert() != "" || len(s.all("p", "class", "note is-ok")) > 0 {
+			t.Errorf("%q is shown: %s", text, textOf(s.main()))
+		}
+	}
+}
+
+// Every text that a form of ours may say has its code, and every code its text.
+func TestSaid_EveryCode(t *testing.T) {
+	for code, text := range formTexts {
+		for reason := range reasons {
+			if !text.reason {
+				reason = ""
+			}
+			if got := saidText(say(code, reason, make([]int64, text.numbers)...)); got == "" || strings.Contains(got, "%!") {
+				t.Errorf("%s, %s: %q", code, reason, got)
+			}
+		}
+	}
+	if got := saidText(say("refused", "ANOTHER_CODE")); !strings.Contains(got, reasons["INTERNAL"]) {
+		t.Errorf("a code without a text: %q", got)
 	}
 }

@@ -92,11 +92,11 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 
 	// What is wrong with one does not keep the others.
 	o.refuses("POST /jobs/"+opsID+"/retry", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: the job is PENDING")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble", "It was not requeued: the job is PENDING")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: its state does not allow that")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble", "It was not requeued: its state does not allow that")
 	// What is wrong with the server ends it.
 	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store that")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store does not answer")
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
 	// A key that was revoked meanwhile.
 	o.says("POST /jobs/"+opsID+"/retry", 202, `{}`)
@@ -155,9 +155,9 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	o.says("POST /admin/dead/requeue", 200, `{"matched":1300,"requeued":90}`)
 	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "Requeued 90 of 1,204")
 	o.refuses("POST /admin/dead/requeue", 504, "OUTCOME_UNKNOWN", "Some of the dead letters may get a new life")
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "may get a new life")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "it may or may not have been done")
 	o.refuses("POST /admin/dead/requeue", 403, "FORBIDDEN", "the role read-only may not do this")
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "may not do this")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "the key does not open this")
 
 	filter.Del("confirmed")
 	holds(t, o.open(t, "/dashboard/dead/requeue", filter), 403, "may not do this")

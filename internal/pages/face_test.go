@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -138,6 +139,7 @@ type face struct {
 	t      *testing.T
 	api    *stub
 	pages  *Pages
+	logins *logins
 	played walkthrough
 	at     map[string]http.Handler
 }
@@ -147,11 +149,51 @@ func newFace(t *testing.T, me string) *face {
 	f := &face{t: t, at: map[string]http.Handler{}, api: &stub{says: map[string]reply{
 		"GET /api/me": ok(me), "GET /readyz": ok(readyUp), "GET /actuator/health": ok(allUp), "GET /admin/tiers": ok(threeTier), "GET /api/stats": ok(someStats),
 	}}}
-	f.pages = New(Options{API: f.api, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0", Demo: &f.played, Now: func() time.Time { return noon }})
+	f.logins = &logins{}
+	f.pages = New(Options{API: f.api, Sessions: f.logins, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0", Demo: &f.played, Now: func() time.Time { return noon }})
 	for _, page := range f.pages.All() {
 		f.at[page.Method+" "+page.Path] = page.Handler
 	}
 	return f
+}
+
+// logins are sessions in the test's hand.
+type logins struct {
+	mu     sync.Mutex
+	begun  []string // the keys
+	ended  []string
+	err    error
+	endErr error
+}
+
+const (
+	aSession  = "aaaabbbbccccdddd.0123456789abcdefghijklmnopqrstuvwxyz0123456"
+	ourCookie = "tierq_session_ours"
+	shownTo   = ourCookie + "=" + aSession
+)
+
+func (l *logins) Begin(_ context.Context, key string) (string, time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return "", 0, l.err
+	}
+	l.begun = append(l.begun, key)
+	return aSession, 12 * time.Hour, nil
+}
+
+func (l *logins) End(_ context.Context, text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = append(l.ended, text)
+	return l.endErr
+}
+
+func (l *logins) CookieName(secure bool) string {
+	if secure {
+		return "__Host-" + ourCookie
+	}
+	return ourCookie
 }
 
 func (f *face) say(address string, r reply) *face {

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"unicode"
 )
 
 const (
@@ -70,27 +68,7 @@ func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 	return values, nil
 }
 
-const mostSaid = 200 // characters of what a form did
-
-// said is what the last form did, as the address it led to tells. A link on another site's page tells nothing.
-func said(r *http.Request, name string) string {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "cross-site", "same-site":
-		return ""
-	}
-	text := strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return -1
-		}
-		return c
-	}, r.URL.Query().Get(name))
-	if all := []rune(text); len(all) > mostSaid {
-		text = string(all[:mostSaid])
-	}
-	return text
-}
-
-// back sends the browser from a form to a page, to tell there what was done, or else the trouble.
+// back sends the browser from a form to a page, to tell there what was done, or else the trouble: messages of say.
 func (p *Pages) back(w http.ResponseWriter, path string, query url.Values, done, trouble string) {
 	q := url.Values{}
 	maps.Copy(q, query)

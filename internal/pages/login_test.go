@@ -3,18 +3,22 @@ package pages
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/html"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
-const cookieOfAnn = "tierq_key=" + aKey + "; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"
+const cookieOfAnn = shownTo + "; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"
 
 func key(text, next string) url.Values { return url.Values{"key": {text}, "next": {next}} }
 
-// A right key becomes a cookie that no script reads and no other site sends.
-func TestLogin(t *testing.T) {
+// A right key becomes a session that no script reads and no other site sends; the key itself stays out of the browser.
+func TestLogin_ASessionAndNoKey(t *testing.T) {
+	t.Attr("proves", "A05")
 	f := newFace(t, strangerMe).say("with a key", ok(annMe))
 	s := f.do("POST", "/login", key(" "+aKey+"\n", "/dashboard/dead?tier=PAID")).leads("/dashboard/dead?tier=PAID")
 	if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != cookieOfAnn {
@@ -24,21 +28,58 @@ func TestLogin(t *testing.T) {
 	if last := asked[len(asked)-1]; last.Header.Get("Authorization") != "Bearer "+aKey {
 		t.Error(last.Header)
 	}
+	if !slices.Equal(f.logins.begun, []string{aKey}) || len(f.logins.ended) > 0 {
+		t.Errorf("begun with %q, ended %q", f.logins.begun, f.logins.ended)
+	}
 	f.say("with a key", ok(strings.Replace(annMe, `"secure":false`, `"secure":true`, 1)))
-	if got := f.do("POST", "/login", key(aKey, "")).leads("/").Header().Get("Set-Cookie"); got != strings.Replace(cookieOfAnn, "; SameSite", "; Secure; SameSite", 1) {
+	want := "__Host-" + strings.Replace(cookieOfAnn, "; SameSite", "; Secure; SameSite", 1)
+	if got := f.do("POST", "/login", key(aKey, "")).leads("/").Header().Get("Set-Cookie"); got != want {
 		t.Errorf("over TLS: %q", got)
 	}
-	// The key that was typed counts, not the one that the browser has.
+	// The key that was typed counts, not the session that the browser has: that one ends.
 	f = newFace(t, strangerMe).say("with a key", ok(annMe))
-	f.do("POST", "/login", key(aKey, "/"), "Cookie", "tierq_key=tq_other").leads("/")
+	f.do("POST", "/login", key(aKey, "/"), "Cookie", ourCookie+"=other").leads("/")
 	shown := 0
 	for _, r := range f.api.heard {
 		if r.Header.Get("Authorization") == "Bearer "+aKey {
 			shown++
 		}
 	}
-	if shown != 1 {
-		t.Errorf("the key was shown %d times", shown)
+	if shown != 1 || !slices.Equal(f.logins.ended, []string{"other"}) {
+		t.Errorf("the key was shown %d times, ended %q", shown, f.logins.ended)
+	}
+}
+
+// The cookie of an earlier version, which held the key, is no login: the page asks for one, and the login takes it
+// away.
+func TestLogin_TheCookieOfAnEarlierVersion(t *testing.T) {
+	f := newFace(t, strangerMe).say("with a key", ok(annMe))
+	s := f.do("POST", "/login", key(aKey, "/"), "Cookie", "tierq_key="+aKey).leads("/")
+	want := []string{"tierq_key=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict", cookieOfAnn}
+	if got := s.Header()["Set-Cookie"]; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if len(f.logins.ended) > 0 {
+		t.Errorf("ended %q", f.logins.ended)
+	}
+}
+
+// A right key whose session cannot be kept is told so, and one that ended meanwhile as any wrong one.
+func TestLogin_NoSession(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		alert  string
+	}{
+		"away":    {job.ErrUnavailable, 503, "no session can be kept now"},
+		"revoked": {job.ErrUnauthorized, 401, "That key opens nothing here"},
+	} {
+		f := newFace(t, strangerMe).say("with a key", ok(annMe))
+		f.logins.err = c.err
+		s := f.do("POST", "/login", key(aKey, "/dashboard"), "Cookie", shownTo).status(c.status)
+		if !strings.Contains(s.alert(), c.alert) || len(s.Header()["Set-Cookie"]) > 0 || len(f.logins.ended) > 0 {
+			t.Errorf("%s: %q, %q, ended %q", name, s.alert(), s.Header()["Set-Cookie"], f.logins.ended)
+		}
 	}
 }
 
@@ -102,13 +143,13 @@ func TestLogin_ALinkFromAnotherSite(t *testing.T) {
 			t.Errorf("%q: %q", site, got)
 		}
 	}
-	f.get("/login?next=/dashboard", "Sec-Fetch-Site", "same-origin", "Cookie", "tierq_key="+aKey).leads("/dashboard")
+	f.get("/login?next=/dashboard", "Sec-Fetch-Site", "same-origin", "Cookie", shownTo).leads("/dashboard")
 }
 
 // Who is logged in is told so, and can go on, or log in with another key.
 func TestLogin_Already(t *testing.T) {
 	f := newFace(t, annMe)
-	s := f.get("/login", "Cookie", "tierq_key="+aKey).status(200)
+	s := f.get("/login", "Cookie", shownTo).status(200)
 	s.shows(s.main(), "You are logged in already, with the key ann of the role admin. Go on , or log in with another one.")
 	if to, _ := attribute(s.link("Go on"), "href"); to != "/" {
 		t.Errorf("on to %q", to)
@@ -146,15 +187,29 @@ func TestLogin_LeadsBack(t *testing.T) {
 	}
 }
 
+// A logout ends the session in the store and takes it off the browser; where the store does not answer, it says so.
 func TestLogout(t *testing.T) {
+	secureMe := strings.Replace(annMe, `"secure":false`, `"secure":true`, 1)
 	for me, want := range map[string]string{
-		annMe: "tierq_key=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
-		strings.Replace(annMe, `"secure":false`, `"secure":true`, 1): "tierq_key=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict",
+		annMe:    ourCookie + "=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
+		secureMe: "__Host-" + ourCookie + "=; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict",
 	} {
-		s := newFace(t, me).do("POST", "/logout", url.Values{}, "Cookie", "tierq_key="+aKey).leads("/")
+		f := newFace(t, me)
+		name, _, _ := strings.Cut(want, "=")
+		s := f.do("POST", "/logout", url.Values{}, "Cookie", name+"="+aSession).leads("/")
+		if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != want || !slices.Equal(f.logins.ended, []string{aSession}) {
+			t.Errorf("%q, ended %q", got, f.logins.ended)
+		}
+		f.logins.endErr = job.ErrUnavailable
+		s = f.do("POST", "/logout", url.Values{}, "Cookie", name+"="+aSession).leads("/?trouble=logout_half")
 		if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != want {
 			t.Errorf("%q", got)
 		}
+	}
+	f := newFace(t, strangerMe)
+	s := f.do("POST", "/logout", url.Values{}, "Cookie", "tierq_key="+aKey).leads("/")
+	if got := s.Header()["Set-Cookie"]; len(got) != 2 || !strings.HasPrefix(got[0], "tierq_key=;") || len(f.logins.ended) > 0 {
+		t.Errorf("the cookie of an earlier version: %q", got)
 	}
 }
 

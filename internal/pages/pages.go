@@ -17,14 +17,15 @@ import (
 
 // Options are what the pages need.
 type Options struct {
-	API     http.Handler // answers every request of the pages, as their caller
-	Set     *web.Set
-	Hub     *Hub             // the dashboard's stream; nil = none
-	Mode    string           // EMBEDDED, EXTERNAL
-	Version string           // of the server
-	Demo    Walkthrough      // nil = /demo is not served
-	Now     func() time.Time // Redis' clock: ages are counted from it
-	Log     *slog.Logger     // optional
+	API      http.Handler // answers every request of the pages, as their caller
+	Sessions Sessions
+	Set      *web.Set
+	Hub      *Hub             // the dashboard's stream; nil = none
+	Mode     string           // EMBEDDED, EXTERNAL
+	Version  string           // of the server
+	Demo     Walkthrough      // nil = /demo is not served
+	Now      func() time.Time // Redis' clock: ages are counted from it
+	Log      *slog.Logger     // optional
 }
 
 // Pages are the pages' addresses. They hold nothing of their own: every page is read anew.
@@ -142,8 +143,7 @@ type caller struct {
 
 const mePath = "/api/me"
 
-// who is who looks; a stranger if the API cannot tell. A cookie whose key opens nothing any more is taken away: an open server, which refuses any
-// key, would refuse its owner for it.
+// who is who looks; a stranger if the API cannot tell. A session that opens nothing any more is taken away.
 func (p *Pages) who(r *http.Request) caller {
 	v := visitOf(r)
 	if v != nil && v.me != nil {
@@ -151,10 +151,10 @@ func (p *Pages) who(r *http.Request) caller {
 	}
 	var me caller
 	err := p.ask(r, http.MethodGet, mePath, nil, &me)
-	if v != nil && refusedWith(err, http.StatusUnauthorized) && len(r.Header["Authorization"]) == 0 && hasCookie(r) {
+	if v != nil && refusedWith(err, http.StatusUnauthorized) && len(r.Header["Authorization"]) == 0 && len(p.sessionsOf(r)) > 0 {
 		v.stranger = true
 		err = p.ask(r, http.MethodGet, mePath, nil, &me)
-		http.SetCookie(v.w, keyCookie("", me.Secure || r.TLS != nil))
+		p.setSession(v.w, me.Secure || r.TLS != nil, "", 0)
 	}
 	if err != nil {
 		p.o.Log.DebugContext(r.Context(), "nobody says who looks", "err", err)

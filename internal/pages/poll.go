@@ -119,9 +119,9 @@ func (p *Pages) postCancel(w http.ResponseWriter, r *http.Request) {
 		var c client.Cancellation
 		err := p.ask(r, http.MethodPost, "/api/jobs/"+id+"/cancel", why, &c)
 		if c.Requested {
-			return "Its worker was told. It ends CANCELLED, whatever it still does.", err
+			return say("cancel_asked", ""), err
 		}
-		return "The job is cancelled.", err
+		return say("cancelled", ""), err
 	})
 }
 
@@ -132,7 +132,7 @@ func (p *Pages) postRequeue(w http.ResponseWriter, r *http.Request) {
 		if err == nil {
 			p.tellRequeue(r, id, "gave it a new life")
 		}
-		return "The job gets a new life: fresh retries, a new arrival.", err
+		return say("job_requeued", ""), err
 	})
 }
 
@@ -162,6 +162,6 @@ func (p *Pages) change(w http.ResponseWriter, r *http.Request, do func(id string
 	case refusedWith(err, http.StatusUnauthorized):
 		p.toLogin(w, r, "/poll?"+query.Encode())
 	default:
-		p.back(w, "/poll", query, "", p.refusalIn(r, err).Detail)
+		p.back(w, "/poll", query, "", say("refused", p.refusalIn(r, err).code()))
 	}
 }

@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -56,12 +55,12 @@ func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
 			if p.confirmAll(w, r, &q) {
 				return
 			}
-			trouble = "No dead letter passes this filter any more: nothing was requeued."
+			trouble = say("none_passes", "")
 			break
 		}
 		done, trouble, err = p.requeueConfirmed(r, &q, expected)
 	default:
-		trouble = "Nothing was chosen, and nothing was requeued."
+		trouble = say("nothing_chosen", "")
 	}
 	if err != nil {
 		p.fail(w, r, err)
@@ -115,15 +114,15 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (done, trouble string, err error) {
 	result, err := p.requeueAll(r, q, expected, false)
 	if err != nil {
-		trouble, err = p.inWords(r, err)
-		return "", trouble, err
+		reason, err := p.reason(r, err)
+		return "", say("refused", reason), err
 	}
-	done = "Requeued " + letterCount(result.Requeued) + "."
+	done = say("requeued", "", result.Requeued)
 	if result.Requeued > 0 {
 		p.tellRequeue(r, "", "requeued "+letterCount(result.Requeued))
 	}
 	if result.Requeued < min(int64(expected), result.Matched) {
-		return "", fmt.Sprintf("Requeued %s of %s; the rest is still here. Send it again for those.", thousands(result.Requeued), thousands(int64(expected))), nil
+		return "", say("rest_here", "", result.Requeued, int64(expected)), nil
 	}
 	return done, "", nil
 }
@@ -134,15 +133,15 @@ func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble stri
 	ids = slices.Compact(ids)
 	switch {
 	case len(ids) == 0:
-		return "", "No dead letter was selected: nothing was requeued.", nil
+		return "", say("none_selected", ""), nil
 	case len(ids) > mostChosen:
-		return "", fmt.Sprintf("%d were selected, at most %d are taken at once: nothing was requeued.", len(ids), mostChosen), nil
+		return "", say("too_many", "", int64(len(ids))), nil
 	}
 	good, why := 0, ""
 	for _, text := range ids {
 		id, bad := job.ParseID(text)
 		if bad != nil {
-			why = "that is not a job id"
+			why = "JOB_NOT_FOUND"
 			continue
 		}
 		err := p.ask(r, http.MethodPost, "/jobs/"+string(id)+"/retry", nil, nil)
@@ -151,31 +150,32 @@ func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble stri
 			p.tellRequeue(r, string(id), "gave it a new life")
 			continue
 		}
-		said, bad := p.inWords(r, err)
+		reason, bad := p.reason(r, err)
 		if bad != nil && good == 0 {
 			return "", "", bad
 		}
-		if why = cmp.Or(said, "the key does not open this any more"); !refusedWith(err, http.StatusNotFound, http.StatusConflict) {
+		if why = cmp.Or(reason, "UNAUTHORIZED"); !refusedWith(err, http.StatusNotFound, http.StatusConflict) {
 			break
 		}
 	}
 	switch {
 	case why == "" && good == 1:
-		return "It gets a new life.", "", nil
+		return say("one_requeued", ""), "", nil
 	case why == "":
-		return "Requeued " + letterCount(int64(good)) + ".", "", nil
+		return say("requeued", "", int64(good)), "", nil
 	case len(ids) == 1:
-		return "", "It was not requeued: " + why, nil
+		return "", say("not_requeued", why), nil
 	}
-	return "", fmt.Sprintf("Requeued %d of %d. The latest trouble: %s", good, len(ids), why), nil
+	return "", say("some_requeued", why, int64(good), int64(len(ids))), nil
 }
 
-// inWords is a refusal in words for the page that the browser goes back to. What needs a page of its own, a login above all, is an error still.
-func (p *Pages) inWords(r *http.Request, err error) (string, error) {
+// reason is the code of a refusal, for the page that the browser goes back to. What needs a page of its own, a login
+// above all, is an error still.
+func (p *Pages) reason(r *http.Request, err error) (string, error) {
 	if refusedWith(err, http.StatusUnauthorized) || errors.Is(err, r.Context().Err()) {
 		return "", err
 	}
-	return p.refusalIn(r, err).Detail, nil
+	return p.refusalIn(r, err).code(), nil
 }
 
 func letterCount(n int64) string {

@@ -94,7 +94,7 @@ func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierVie
 	var stored client.Plan
 	err := p.ask(with(r, "If-Match", before.ETag()), http.MethodPut, "/admin/tiers/"+string(before.Tier), wanted, &stored)
 	if err == nil {
-		p.back(w, tiersPath, nil, fmt.Sprintf("%s is stored as version %d.", before.Tier, stored.Version), "")
+		p.back(w, tiersPath, nil, say("plan_stored", "", stored.Version), "")
 		return
 	}
 	refusal, ok := errors.AsType[*apiError](err)

@@ -63,7 +63,7 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	o.says("PUT /admin/tiers/PAID", 200, opsPlan(4))
 	form.Set("confirmed", "yes")
 	w = o.open(t, "/dashboard/tiers/PAID", form)
-	goes(t, w, "/dashboard/tiers", "done", "PAID is stored as version 4.")
+	goes(t, w, "/dashboard/tiers", "done", "The plan is stored as version 4.")
 	o.did(t, "GET /admin/tiers/PAID", `PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,"share":90,`+
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }

@@ -101,4 +101,6 @@ func statsKey(resolution string, bucket int64) string {
 	return "{tierq}:stats:" + resolution + ":" + strconv.FormatInt(bucket, 10)
 }
 
+func sessionsKey(keyID string) string { return "{tierq}:sessions:" + keyID }
+
 func planKey(t job.Tier) string { return configKey + ":tier:" + string(t) }

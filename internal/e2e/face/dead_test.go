@@ -140,7 +140,7 @@ func TestTiers_AChange(t *testing.T) {
 		t.Errorf("stored before anybody said so: %+v", p)
 	}
 	tab.Click(`button[name="confirmed"]`)
-	tab.WaitText(".note", "PUBLIC is stored as version 2.", alive)
+	tab.WaitText(".note", "The plan is stored as version 2.", alive)
 	tab.WaitText(".t-public", "55 %", alive)
 	if p := plan(); p.Version != 2 || p.MaxRetries != 7 {
 		t.Errorf("stored: %+v", p)

@@ -161,7 +161,7 @@ func TestFace_Markup(t *testing.T) {
 	// Addresses, and forms that are refused.
 	at := url.QueryEscape(markup)
 	for path, selector := range map[string]string{
-		"/?done=" + url.QueryEscape(tag) + "&trouble=" + url.QueryEscape(tag): ".note",
+		"/?done=" + url.QueryEscape(tag) + "&trouble=" + url.QueryEscape(tag): "",
 		"/poll?jobId=" + at:                                                            "#jobId",
 		"/poll?jobId=" + url.QueryEscape(tag):                                          "#jobId",
 		"/dashboard/jobs?text=" + at + "&id=" + at:                                     "#q-text",
@@ -171,9 +171,9 @@ func TestFace_Markup(t *testing.T) {
 		"/dashboard/dead?tier=UNPAID":                                                  ".err1",
 		"/submit?type=" + at + "&tier=" + at + "&payload=" + at:                        "",
 		"/login?next=" + url.QueryEscape(script):                                       "",
-		"/dashboard/tiers/" + url.PathEscape(tag) + "?trouble=" + url.QueryEscape(tag): ".note",
-		"/demo?done=" + url.QueryEscape(tag):                                           ".note",
-		"/about?done=" + url.QueryEscape(tag):                                          ".note",
+		"/dashboard/tiers/" + url.PathEscape(tag) + "?trouble=" + url.QueryEscape(tag): "",
+		"/demo?done=" + url.QueryEscape(tag):                                           "",
+		"/about?done=" + url.QueryEscape(tag):                                          "",
 		"/" + url.PathEscape(tag):                                                      "",
 	} {
 		tab.Open(base + path)

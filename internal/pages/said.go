@@ -1,0 +1,124 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// What a form did is told by the page that it leads to. The address names it by a code of this file, so that no link
+// can put words of its own on a page: "requeued.2", "some_requeued.1.3.INVALID_STATE_TRANSITION". Behind the code stand
+// as many numbers as its text has, and the API's code of a refusal where it gives a reason.
+
+// formText is a text with room for numbers and, last, a reason.
+type formText struct {
+	numbers int
+	reason  bool
+	text    func(n []int64, reason string) string
+}
+
+// plainly is a message without numbers and reason.
+func plainly(text string) formText {
+	return formText{text: func([]int64, string) string { return text }}
+}
+
+var formTexts = map[string]formText{
+	"cancelled":    plainly("The job is cancelled."),
+	"cancel_asked": plainly("Its worker was told. It ends CANCELLED, whatever it still does."),
+	"job_requeued": plainly("The job gets a new life: fresh retries, a new arrival."),
+	"one_requeued": plainly("It gets a new life."),
+	"requeued": {numbers: 1, text: func(n []int64, _ string) string {
+		return "Requeued " + letterCount(n[0]) + "."
+	}},
+	"plan_stored": {numbers: 1, text: func(n []int64, _ string) string {
+		return fmt.Sprintf("The plan is stored as version %d.", n[0])
+	}},
+
+	"nothing_chosen": plainly("Nothing was chosen, and nothing was requeued."),
+	"none_selected":  plainly("No dead letter was selected: nothing was requeued."),
+	"none_passes":    plainly("No dead letter passes this filter any more: nothing was requeued."),
+	"too_many": {numbers: 1, text: func(n []int64, _ string) string {
+		return fmt.Sprintf("%d were selected, at most %d are taken at once: nothing was requeued.", n[0], mostChosen)
+	}},
+	"rest_here": {numbers: 2, text: func(n []int64, _ string) string {
+		return "Requeued " + thousands(n[0]) + " of " + thousands(n[1]) + "; the rest is still here. Send it again for those."
+	}},
+	"not_requeued": {reason: true, text: func(_ []int64, reason string) string {
+		return "It was not requeued: " + reason
+	}},
+	"some_requeued": {numbers: 2, reason: true, text: func(n []int64, reason string) string {
+		return fmt.Sprintf("Requeued %d of %d. The latest trouble: %s", n[0], n[1], reason)
+	}},
+	"refused": {reason: true, text: func(_ []int64, reason string) string {
+		return "That was refused: " + reason
+	}},
+	"logout_half": plainly("This browser has forgotten its session, but the session itself could not be ended: Redis does " +
+		"not answer. It ends within 12 hours; revoke the key to end it at once."),
+}
+
+// reasons are the API's refusals in a few words. A code that is not here is told as INTERNAL.
+var reasons = map[string]string{
+	"INVALID_REQUEST":          "the request is not valid.",
+	"UNAUTHORIZED":             "the key does not open this any more.",
+	"FORBIDDEN":                "the key does not open this.",
+	"JOB_NOT_FOUND":            "there is no job with this id.",
+	"INVALID_STATE_TRANSITION": "its state does not allow that any more.",
+	"RATE_LIMITED":             "too many requests; try again in a while.",
+	"QUEUE_FULL":               "the queue is full; try again in a while.",
+	"SYSTEM_UNHEALTHY":         "a store does not answer now; try again in a while.",
+	"OUTCOME_UNKNOWN":          "the answer was lost, so it may or may not have been done: look before you send it again.",
+	"INTERNAL":                 "something went wrong inside; its cause is in the server's log.",
+}
+
+// say is a message for an address. Reason, the API's code of a refusal, is "" for messages without one.
+func say(code, reason string, numbers ...int64) string {
+	var b strings.Builder
+	b.WriteString(code)
+	for _, n := range numbers {
+		b.WriteString("." + strconv.FormatInt(n, 10))
+	}
+	if reason != "" {
+		if reasons[reason] == "" {
+			reason = "INTERNAL"
+		}
+		b.WriteString("." + reason)
+	}
+	return b.String()
+}
+
+// saidText is the text of a message; "" for what no form of ours says.
+func saidText(said string) string {
+	parts := strings.Split(said, ".")
+	m, known := formTexts[parts[0]]
+	if !known {
+		return ""
+	}
+	parts = parts[1:]
+	reason := ""
+	if m.reason && len(parts) > 0 {
+		reason = reasons[parts[len(parts)-1]]
+		parts = parts[:len(parts)-1]
+	}
+	if len(parts) != m.numbers || m.reason != (reason != "") {
+		return ""
+	}
+	numbers := make([]int64, len(parts))
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 31)
+		if err != nil {
+			return ""
+		}
+		numbers[i] = int64(n)
+	}
+	return m.text(numbers, reason)
+}
+
+// said is what the last form did, as the address it led to tells. A link on another site's page tells nothing.
+func said(r *http.Request, name string) string {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return ""
+	}
+	return saidText(r.URL.Query().Get(name))
+}
