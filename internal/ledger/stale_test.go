@@ -17,7 +17,9 @@ func TestRequeue_StoodStill(t *testing.T) {
 		call    string // of SQL, behind which it stands still
 		requeue func(ctx context.Context, l *Ledger) error
 	}{
-		"one": {"promise", func(ctx context.Context, l *Ledger) error { return l.Requeue(ctx, someID, job.Request{ID: "mine"}) }},
+		"one": {"promise", func(ctx context.Context, l *Ledger) error {
+			return l.Requeue(ctx, someID, job.Request{ID: "mine"})
+		}},
 		"many": {"promises", func(ctx context.Context, l *Ledger) error {
 			_, _, err := l.RequeueDead(ctx, job.Filter{}, 10, false, "")
 			return err
