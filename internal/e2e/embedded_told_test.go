@@ -43,9 +43,8 @@ func TestEmbeddedEndsStand(t *testing.T) {
 	for n := range kills {
 		way := ways[n%len(ways)]
 		id := e.server.submit("paid", way.body)
-		testkit.Eventually(t, 20*time.Second, fmt.Sprintf("%s tells that %s is %s", way.name, id, way.end), func() (bool, string) {
-			return way.told(e.server, id), ""
-		})
+		what := fmt.Sprintf("%s tells that %s is %s", way.name, id, way.end)
+		testkit.Eventually(t, 20*time.Second, what, func() (bool, string) { return way.told(e.server, id), "" })
 		if err := e.server.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 // been offered to it again. The slow line to SQL stands for more keys than a test has time for.
 func TestKeyedSubmitsAfterARestartOfRedis(t *testing.T) {
 	t.Parallel()
-	testkit.KnownRed(t, "with the journal on, a restart of Redis refuses keyed submits until all keys were given back", func(t testing.TB) {
+	why := "with the journal on, a restart of Redis refuses keyed submits until all keys were given back"
+	testkit.KnownRed(t, why, func(t testing.TB) {
 		c := newCluster(t)
 		cfg, err := mysql.ParseDSN(c.dsn)
 		if err != nil {

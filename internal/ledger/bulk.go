@@ -91,6 +91,8 @@ func (b *bulk) flush(ctx context.Context) error {
 	if err := b.ledger.pace.wait(ctx, len(b.batch)); err != nil {
 		return err
 	}
+	fresh, stale := context.WithTimeout(context.WithoutCancel(ctx), 2*listPatience+letterFresh) // see requeue
+	defer stale()
 	made, err := twice(ctx, listPatience, func(ctx context.Context) ([]bool, error) {
 		return b.ledger.Promises.PromiseRequeues(ctx, b.batch, b.request)
 	})
@@ -106,7 +108,7 @@ func (b *bulk) flush(ctx context.Context) error {
 	b.left -= len(promised)
 	b.batch = b.batch[:0]
 	// What was promised is given now or later, whether or not the caller still waits.
-	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*keepPatience)
+	keep, cancel := context.WithTimeout(fresh, 2*keepPatience)
 	defer cancel()
 	if _, err := b.ledger.Keep(keep, promised); err != nil {
 		return err

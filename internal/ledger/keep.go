@@ -13,6 +13,7 @@ import (
 
 const (
 	keepPatience = 2 * time.Second // for a caller who waits while a promise is kept
+	letterFresh  = 5 * time.Second // between a letter's reading and the script; older promises are the requeuer's to keep
 	lateTries    = 3               // a call that came late is sent again with the time that Redis then told
 )
 
@@ -20,7 +21,8 @@ var errWords = errors.New("another number of words than entries")
 
 // Keep gives dead letters whose requeue was promised their new life, and marks it. It says of each whether its promise is kept; one that is
 // not is kept at a later call: its old generation still lives, its tier has no plan, or a store did not answer, which alone is an error. It may
-// be called twice, and by several processes at once: the script looks at the job again, and makes each generation once.
+// be called twice, and by several processes at once: the script looks at the job again, and makes each generation once,
+// as long as Redis knows it. So ctx ends soon after the letters were read: later that life may be over and forgotten.
 func (l *Ledger) Keep(ctx context.Context, letters []job.DeadLetter) (kept []bool, err error) {
 	kept = make([]bool, len(letters))
 	at := make(map[job.ID]int, len(letters))
@@ -139,6 +141,9 @@ func (l *Ledger) restoreCancelled(ctx context.Context, partition int, letters []
 // revive runs the script over one batch and returns the letters whose next generation exists now.
 func (l *Ledger) revive(ctx context.Context, partition int, letters []job.DeadLetter) (alive []job.DeadLetter, err error) {
 	for range lateTries {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("requeue: %w", err)
+		}
 		next := make([]job.Job, len(letters))
 		for i := range letters {
 			next[i] = letters[i].Job

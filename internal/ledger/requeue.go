@@ -36,6 +36,10 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
 	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason}
+	// The promise stands once it is made: keeping it is not the caller's to break off. But a process that stood still
+	// since it read the letter keeps nothing: the new life may have ended, and Redis may have forgotten it.
+	fresh, stale := context.WithTimeout(context.WithoutCancel(ctx), letterFresh)
+	defer stale()
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request.ID)
@@ -65,10 +69,9 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 	if !d.RequeuedAt.IsZero() {
 		return nil // this very request, and its promise was kept
 	}
-	// The promise stands: what follows is not the caller's to break off, and its failure only delays the job.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepPatience)
+	keep, cancel := context.WithTimeout(fresh, keepPatience)
 	defer cancel()
-	if kept, err := l.Keep(ctx, []job.DeadLetter{d}); err != nil || !kept[0] {
+	if kept, err := l.Keep(keep, []job.DeadLetter{d}); err != nil || !kept[0] {
 		l.Log.Warn("a promised requeue comes later", "job_id", id, "err", err)
 	}
 	return nil

@@ -62,26 +62,12 @@ func (r *Requeuer) runOnce(ctx context.Context) time.Duration {
 // keep goes through the promises once. Those that cannot be kept yet stay the oldest, so each page is longer by as many as stayed: they hold
 // up nobody behind them. An error ends the run after its page.
 func (r *Requeuer) keep(ctx context.Context) (total int, err error) {
-	type life struct {
-		id         job.ID
-		generation int
-	}
 	stayed := map[life]bool{}
 	for range maxPages {
-		page, err := r.page(ctx, job.MaxBatch+len(stayed))
-		if err != nil {
+		letters, kept, err := r.round(ctx, stayed)
+		if len(letters) == 0 {
 			return total, err
 		}
-		letters := page[:0:0]
-		for i := range page {
-			if !stayed[life{page[i].ID, page[i].Generation}] {
-				letters = append(letters, page[i])
-			}
-		}
-		if len(letters) == 0 {
-			return total, nil
-		}
-		kept, err := r.fulfil(ctx, letters)
 		for i := range letters {
 			if i < len(kept) && kept[i] {
 				total++
@@ -94,6 +80,32 @@ func (r *Requeuer) keep(ctx context.Context) (total int, err error) {
 		}
 	}
 	return total, nil
+}
+
+// life is one generation of a job.
+type life struct {
+	id         job.ID
+	generation int
+}
+
+// round reads a page of promises, without those that stayed, and keeps them. Both have one bound: a process that stood
+// still between the two keeps nothing that may be over and forgotten by now.
+func (r *Requeuer) round(ctx context.Context, stayed map[life]bool) (letters []job.DeadLetter, kept []bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+recordTimeout)
+	defer cancel()
+	page, err := r.page(ctx, job.MaxBatch+len(stayed))
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range page {
+		if !stayed[life{page[i].ID, page[i].Generation}] {
+			letters = append(letters, page[i])
+		}
+	}
+	if len(letters) > 0 {
+		kept, err = r.fulfil(ctx, letters)
+	}
+	return letters, kept, err
 }
 
 func (r *Requeuer) recall(ctx context.Context) error {

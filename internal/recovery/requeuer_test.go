@@ -20,6 +20,8 @@ type promises struct {
 	told   []job.ID
 	lost   []job.DeadLetter // what Recall promises again
 	torn   error            // of Recall
+	still  time.Duration    // the process stands still after a page was read
+	late   bool             // Keep was asked when its time was over
 }
 
 func (p *promises) Recall(context.Context) error {
@@ -34,11 +36,13 @@ func (p *promises) Promised(_ context.Context, olderThan time.Duration, limit in
 		return nil, fmt.Errorf("asked for %s", olderThan)
 	}
 	p.limits = append(p.limits, limit)
+	defer func() { <-time.After(p.still) }()
 	return slices.Clone(p.open[:min(limit, len(p.open))]), nil
 }
 
-func (p *promises) Keep(_ context.Context, letters []job.DeadLetter) ([]bool, error) {
+func (p *promises) Keep(ctx context.Context, letters []job.DeadLetter) ([]bool, error) {
 	kept := make([]bool, len(letters))
+	p.late = p.late || ctx.Err() != nil
 	for i, d := range letters {
 		p.told = append(p.told, d.ID)
 		kept[i] = p.down == nil && !p.stuck[d.ID]
@@ -145,5 +149,19 @@ func TestRequeuer_Recalls(t *testing.T) {
 	p.torn = nil
 	if r.runOnce(t.Context()); len(p.told) != 3 || len(p.open) != 0 {
 		t.Errorf("told %v, %d open", p.told, len(p.open))
+	}
+}
+
+// What was read before the process stood still is not kept any more: Keep finds its time over.
+func TestRequeuer_StoodStill(t *testing.T) {
+	for _, still := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			p := promisesOf(1)
+			p.still = still
+			NewRequeuer(p, p, quiet).runOnce(t.Context())
+			if len(p.told) != 1 || p.late != (still > 0) {
+				t.Errorf("after %s: told %v, late: %v", still, p.told, p.late)
+			}
+		})
 	}
 }

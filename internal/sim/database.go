@@ -33,6 +33,12 @@ func (d *database) latest(id job.ID) (last job.Outcome, ok bool) {
 	return last, ok
 }
 
+// promised says whether a life ended as a dead letter that somebody has asked to requeue.
+func (d *database) promised(l life) bool {
+	letter := d.letters[l]
+	return letter != nil && !letter.Open()
+}
+
 // dead is a job with a dead letter that nobody has asked for; if there is none, the one given.
 func (d *database) dead(id job.ID) job.ID {
 	found := id

@@ -24,13 +24,14 @@ func (c *client) poll() {
 			return // it is over
 		}
 		j, err := p.ledger.Find(context.Background(), c.id)
-		c.step("polled", func() { c.world.shadow.polled(&before, c.id, &j, err) })
+		c.step("polled", func() { c.world.shadow.polled(&before, c.id, &j, err, c.world.sql.promised) })
 		<-time.After(c.pause)
 	}
 }
 
 // polled: a job that is there is found, its generation never falls, an end stays an end, and is none before it has come.
-func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error) {
+// A generation that Redis has not made yet is shown as PENDING, from its promise on.
+func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, promised func(life) bool) {
 	k := s.jobs[id]
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -48,6 +49,9 @@ func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error) {
 		return
 	}
 	shown := j.Status.Shown()
+	if j.Generation == k.generation+1 && shown == job.Pending && promised(life{id, k.generation}) {
+		return
+	}
 	switch {
 	case j.Generation < before.generation || j.Generation > k.generation:
 		s.wrong("S16", "%s: a poll shows generation %d; it had %d before", k, j.Generation, before.generation)

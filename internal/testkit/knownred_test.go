@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,19 +19,25 @@ func TestKnownRedVerdicts(t *testing.T) {
 		body func(testing.TB)
 		want string // part of the complaint; "" = red as expected
 	}{
-		"Error":            {func(t testing.TB) { t.Error("job 1:", symptom) }, ""},
-		"Errorf":           {func(t testing.TB) { t.Errorf("job %d: it %s", 1, "ran twice") }, ""},
-		"Fatal":            {func(t testing.TB) { t.Fatal(symptom); panic("Fatal came back") }, ""},
-		"Fatalf":           {func(t testing.TB) { t.Fatalf("%s", symptom); panic("Fatalf came back") }, ""},
-		"in a cleanup":     {func(t testing.TB) { t.Cleanup(func() { t.Fatal(symptom) }) }, ""},
-		"passes":           {func(testing.TB) {}, "no longer red: take it off the list"},
-		"another text":     {func(t testing.TB) { t.Fatal("no redis-server") }, `"no redis-server" does not contain "it ran twice"`},
-		"both":             {func(t testing.TB) { t.Error(symptom); t.Error("and a leak") }, `"and a leak" does not contain`},
-		"another cleanup":  {func(t testing.TB) { t.Cleanup(func() { t.Error("a leak") }); t.Fatal(symptom) }, `"a leak" does not contain`},
-		"Fail":             {func(t testing.TB) { t.Fail() }, "red without a text"},
-		"FailNow":          {func(t testing.TB) { t.FailNow(); panic("FailNow came back") }, "red without a text"},
-		"panics":           {func(testing.TB) { panic(symptom) }, "it panicked: it ran twice\ngoroutine "},
-		"panics later":     {func(t testing.TB) { t.Error(symptom); var s []int; s[0]++ }, "it panicked: runtime error: index out of range"},
+		"Error":        {func(t testing.TB) { t.Error("job 1:", symptom) }, ""},
+		"Errorf":       {func(t testing.TB) { t.Errorf("job %d: it %s", 1, "ran twice") }, ""},
+		"Fatal":        {func(t testing.TB) { t.Fatal(symptom); panic("Fatal came back") }, ""},
+		"Fatalf":       {func(t testing.TB) { t.Fatalf("%s", symptom); panic("Fatalf came back") }, ""},
+		"in a cleanup": {func(t testing.TB) { t.Cleanup(func() { t.Fatal(symptom) }) }, ""},
+		"passes":       {func(testing.TB) {}, "no longer red: take it off the list"},
+		"another text": {func(t testing.TB) { t.Fatal("no redis") }, `"no redis" does not contain "it ran twice"`},
+		"both":         {func(t testing.TB) { t.Error(symptom); t.Error("and a leak") }, `"and a leak" does not contain`},
+		"another cleanup": {func(t testing.TB) {
+			t.Cleanup(func() { t.Error("a leak") })
+			t.Fatal(symptom)
+		}, `"a leak" does not contain`},
+		"Fail":    {func(t testing.TB) { t.Fail() }, "red without a text"},
+		"FailNow": {func(t testing.TB) { t.FailNow(); panic("FailNow came back") }, "red without a text"},
+		"panics":  {func(testing.TB) { panic(symptom) }, "it panicked: it ran twice\ngoroutine "},
+		"panics later": {func(t testing.TB) {
+			t.Error(symptom)
+			panic(errors.New("out of range"))
+		}, "it panicked: out of range"},
 		"cleanup panics":   {func(t testing.TB) { t.Cleanup(func() { panic("boo") }); t.Fatal(symptom) }, "it panicked: boo"},
 		"skips":            {func(t testing.TB) { t.Skip("no", symptom) }, "it was skipped: no"},
 		"ends without any": {func(testing.TB) { runtime.Goexit() }, "it ended its goroutine without a failure"},
