@@ -56,6 +56,8 @@ func (c *client) run() {
 		c.audit(p)
 	case "poll":
 		c.poll()
+	case "forget":
+		c.forget(p)
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}

@@ -138,7 +138,7 @@ func (s *shadow) cancel(argv, texts []string) {
 		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/4])
 		want := job.Empty
 		switch {
-		case k == nil:
+		case k == nil, k.forgotten:
 		case k.status == job.Cancelled:
 			want = job.WasCancelled
 		case k.status.Ended():

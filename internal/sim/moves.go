@@ -26,7 +26,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		first := s.once[fmt.Sprint(partition, key)]
 		want := job.OK
 		switch {
-		case s.jobs[id] != nil, key != "" && first != nil && first.Key == string(id):
+		case s.jobs[id] != nil && !(late && s.jobs[id].forgotten), key != "" && first != nil && first.Key == string(id):
 			want = job.Duplicate
 		case key != "" && first != nil && first.Body == body:
 			want = job.Replay

@@ -45,6 +45,8 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"take removes", "take_outbox", "bulk('ZADD', outbox, again)", ""},
 	{"acknowledge the living", "acknowledge", "and waits[id]", ""},
 	{"audit frets about the living", "audit", "if not over and m[7] then", "if not over then"},
+	{"forget what ended a moment ago", "forget", "and now - ended >= young", ""},
+	{"forget what SQL does not have", "forget", "elseif ttl >= 0 and not waits[id] then", "else"},
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 

@@ -36,6 +36,8 @@ type known struct {
 	first                int64 // ms, of its first claim; 0 = none yet
 	attempt, retries     int
 	tried, cancel, acked bool
+	ended                int64 // ms; 0 = it lives
+	forgotten            bool
 	lease                *lease // the last claim's; its holder may be a zombie
 	ending               string // the last ending accepted: kind, token, attempt, word
 	saved                []byte
@@ -98,7 +100,10 @@ func (s *shadow) heard(c *call, reply any) {
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)
+	case "forget":
+		s.forgot(argv, texts)
 	}
+	s.noteEnds()
 }
 
 // laters: a line about a LATER says until when it was, and why.
