@@ -47,7 +47,7 @@ func heavy(t *testing.T) {
 
 // cluster is one Redis, one database, and the servers that share them.
 type cluster struct {
-	t     *testing.T
+	t     testing.TB
 	redis *testkit.Redis
 	dsn   string
 	db    *sql.DB
@@ -57,11 +57,11 @@ type cluster struct {
 }
 
 // newCluster starts a Redis of its own (tests kill it) and takes a fresh database on the shared MariaDB.
-func newCluster(t *testing.T) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
+func newCluster(t testing.TB) *cluster { return clusterWith(t, testkit.SharedMariaDB(t)) }
 
-func clusterWith(t *testing.T, dsn string) *cluster { return clusterOn(t, testkit.NewRedis(t), dsn) }
+func clusterWith(t testing.TB, dsn string) *cluster { return clusterOn(t, testkit.NewRedis(t), dsn) }
 
-func clusterOn(t *testing.T, r *testkit.Redis, dsn string) *cluster {
+func clusterOn(t testing.TB, r *testkit.Redis, dsn string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, redis: r, dsn: dsn, bin: testkit.BuildTierq(t, "failpoint")}
 	o, err := redis.ParseURL(c.redis.URL())

@@ -69,7 +69,7 @@ func (h *hammer) run(s *server, stop <-chan struct{}, clients int, tier, body st
 	}
 }
 
-func (h *hammer) check(t *testing.T) {
+func (h *hammer) check(t testing.TB) {
 	t.Helper()
 	if h.worst > bound {
 		t.Errorf("a submit was answered only after %s", h.worst)

@@ -32,7 +32,7 @@ type receiver struct {
 }
 
 // newReceiver answers with answer, which hears how many calls of this method and path there were before. nil means 200 to all.
-func newReceiver(t *testing.T, answer func(w http.ResponseWriter, c call, before int)) *receiver {
+func newReceiver(t testing.TB, answer func(w http.ResponseWriter, c call, before int)) *receiver {
 	t.Helper()
 	r := &receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
