@@ -115,14 +115,15 @@ func TestFullRedisRecordsTheOthers(t *testing.T) {
 func TestFullRedisForgetsTheEnded(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
-	const batch, hold, goal = 200, 1 << 20, 3000 // an ended job takes 1 KiB and more: its result has its key
+	const batch, hold, goal = 100, 3 << 19, 2000 // an ended job takes 1 KiB and more: its result has its key
 	c := newCluster(t)
 	s := c.start("TIERQ_WORKERS=64")
 	entries := make([]string, batch)
 	for i := range entries {
 		entries[i] = fmt.Sprintf(`{"type":"CHAOS","payload":{"key":"%0700d","file":%q}}`, i, t.TempDir()+"/runs")
 	}
-	c.limitMemory(c.usedMemory() + hold)
+	limit := c.usedMemory() + hold
+	c.limitMemory(limit)
 	var ids []string
 	for len(ids) < goal {
 		testkit.Eventually(t, 20*time.Second, "a batch is taken in", func() (bool, string) {
@@ -147,6 +148,13 @@ func TestFullRedisForgetsTheEnded(t *testing.T) {
 			return queued+runs+c.outbox() == 0, fmt.Sprintf("%d queued, %d run, %d in the outbox", queued, runs, c.outbox())
 		})
 		c.ageEnds(10 * time.Minute)
+		testkit.Eventually(t, 20*time.Second, "a fifth of the memory is free", func() (bool, string) {
+			used := c.usedMemory()
+			return used < limit/100*81, fmt.Sprintf("after %d jobs: %d bytes of %d", len(ids), used, limit)
+		})
+	}
+	if strings.Contains(s.Output(), "gate closed") {
+		t.Error("submits were refused")
 	}
 	first := ids[0]
 	if n := c.rdb.Exists(t.Context(), "{tierq:0}:job:metadata:"+first).Val(); n != 0 {

@@ -23,7 +23,7 @@ const (
 	forgetFrom  = 80 // percent of a server's memory: a fifth is left for what comes while the forgetter works
 	forgetUntil = 70
 	forgetPart  = 4    // a round forgets the oldest of so many parts
-	forgetRest  = 10   // looks that a server is left alone after a round that found nothing to forget
+	forgetRest  = 3    // looks that a server is left alone after a round that found nothing to forget
 	sampleSteps = 200  // of a walk at most, to learn how old the ended jobs are
 	sampleEnds  = 5000 // ends that are enough for that: Redis walks in an order that has nothing to do with age
 	leastPause  = time.Millisecond
