@@ -21,7 +21,8 @@ import (
 // callback is sent.
 func TestFullRedisWithCallbacks(t *testing.T) {
 	t.Parallel()
-	knownRed(t, "a job is acknowledged only when its CALLBACK job is submitted, which a full Redis refuses", fullRedisWithCallbacks)
+	const why = "a job is acknowledged only when its CALLBACK job is submitted, which a full Redis refuses"
+	knownRed(t, why, fullRedisWithCallbacks)
 }
 
 // knownRed stands for testkit.KnownRed.
@@ -46,7 +47,8 @@ func fullRedisWithCallbacks(t testing.TB) {
 	s := c.start(append(outward, "TIERQ_WORKERS=64")...)
 	entries := make([]string, jobs)
 	for i := range entries {
-		entries[i] = fmt.Sprintf(`{"type":"CHAOS","payload":{"key":"%d","file":%q,"sleepMs":2500,"fail":1,"pad":%q},"maxRetries":0,"callbackUrl":%q}`,
+		entries[i] = fmt.Sprintf(
+			`{"type":"CHAOS","payload":{"key":"%d","file":%q,"sleepMs":2500,"fail":1,"pad":%q},"maxRetries":0,"callbackUrl":%q}`,
 			i, t.TempDir()+"/runs", strings.Repeat("x", pad), r.URL)
 	}
 	s.batch("paid", "application/json", entries)
@@ -70,13 +72,11 @@ func TestFullRedisRecordsTheOthers(t *testing.T) {
 	const stuck, others = 1000, 20
 	c := newCluster(t)
 	s := c.start(append(outward, "TIERQ_WORKERS=64")...)
-	job := func(delay int, more string) string {
-		return fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0,"delaySeconds":%d%s}`, delay, more)
-	}
+	const fails = `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0,"delaySeconds":%d%s}`
 	submit := func(n, delay int, more string) (ids []string) {
 		entries := make([]string, n)
 		for i := range entries {
-			entries[i] = job(delay, more)
+			entries[i] = fmt.Sprintf(fails, delay, more)
 		}
 		all, _ := s.batch("paid", "application/json", entries)
 		for _, e := range all {
@@ -110,8 +110,8 @@ func TestFullRedisRecordsTheOthers(t *testing.T) {
 	}
 }
 
-// A Redis takes in several times the jobs that its limit holds at once, one batch after the other: those that ended give
-// their memory back long before their retention is over, and are answered for by SQL.
+// A Redis takes in twice the jobs that its limit holds, one batch after the other: those that ended give their memory
+// back long before their retention is over, and SQL answers for them.
 func TestFullRedisForgetsTheEnded(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()

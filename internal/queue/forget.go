@@ -37,7 +37,8 @@ func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
 	return all, nil
 }
 
-// readMemory reads what INFO says. Redis does not count the buffers of its replicas and its append-only file against the limit.
+// readMemory reads what INFO says. Redis does not count the buffers of its replicas and its append-only file against
+// the limit.
 func readMemory(info string) (m job.ServerMemory) {
 	fields := map[string]int64{}
 	for line := range strings.Lines(info) {
@@ -49,7 +50,8 @@ func readMemory(info string) (m job.ServerMemory) {
 }
 
 // ForgetStep makes one step of a walk over the jobs of a server, from a cursor on (0 begins a walk). It forgets the
-// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and tells when the others ended; 0 forgets none.
+// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and tells when the others ended; 0 forgets
+// none.
 // A job that ended within job.LeastMemory is neither forgotten nor told of.
 func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error) {
 	order, _, err := q.inOrder(ctx)

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// Only a job that ended long enough ago, and whose outcome SQL has, may be forgotten, and only if it ended early enough.
+// Only a job that ended long enough ago, and whose outcome SQL has, may be forgotten, and only if it ended early
+// enough.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

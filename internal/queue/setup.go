@@ -108,8 +108,8 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 	return Durability{}, classify("durability", err)
 }
 
-// listpack is the setting of Redis up to which length of its fields a hash stays compact.
-const listpack = "hash-max-listpack-value"
+// listpack is the setting of Redis up to which length of its fields a hash stays compact, ziplist its name in Redis 6.2.
+const listpack, ziplist = "hash-max-listpack-value", "hash-max-ziplist-value"
 
 // CompactHash is what hash-max-listpack-value must be at least, in bytes, for an ended job to stay compact: its head,
 // with an owner, a trace and options, and most results are shorter.
@@ -136,7 +136,8 @@ func (d Durability) orWorse(e Durability) Durability {
 func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability, error) {
 	var d Durability
 	settings := map[string]string{}
-	for _, name := range []string{"appendonly", "appendfsync", "save", "maxmemory-policy", listpack, "hash-max-ziplist-value"} {
+	names := []string{"appendonly", "appendfsync", "save", "maxmemory-policy", listpack, ziplist}
+	for _, name := range names {
 		got, err := server.ConfigGet(ctx, name).Result()
 		if replied(err) {
 			return durabilityOfInfo(ctx, server)
@@ -147,7 +148,7 @@ func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability
 		settings[name] = got[name]
 	}
 	d.Known = true
-	d.Listpack, _ = strconv.Atoi(cmp.Or(settings[listpack], settings["hash-max-ziplist-value"])) // Redis 6.2 knows the older name
+	d.Listpack, _ = strconv.Atoi(cmp.Or(settings[listpack], settings[ziplist]))
 	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "", settings["maxmemory-policy"]
 	if info, err := server.Info(ctx, "server").Result(); err == nil {
 		for line := range strings.Lines(info) {

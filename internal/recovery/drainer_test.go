@@ -118,7 +118,8 @@ func TestDrainer_BacksOffWhileSQLIsDown(t *testing.T) {
 	}
 }
 
-// Outcomes whose callback cannot be submitted keep nobody behind them from SQL; the drainer comes again later all the same.
+// Outcomes whose callback cannot be submitted keep no other outcome from SQL. The drainer comes again later all the
+// same.
 func TestDrainer_GoesOnPastCallbacks(t *testing.T) {
 	t.Attr("proves", "F22")
 	left := 20

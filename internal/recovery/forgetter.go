@@ -113,7 +113,8 @@ func (f *Forgetter) sweep(
 	now = m
 	look := func() {
 		servers, unread := f.memory(ctx)
-		if at := slices.IndexFunc(servers, func(s job.ServerMemory) bool { return s.Server == m.Server }); unread == nil && at >= 0 {
+		at := slices.IndexFunc(servers, func(s job.ServerMemory) bool { return s.Server == m.Server })
+		if unread == nil && at >= 0 {
 			now = servers[at]
 		}
 	}
@@ -167,8 +168,8 @@ func (f *Forgetter) tell(m job.ServerMemory) {
 
 func (f *Forgetter) lament(m job.ServerMemory) {
 	if time.Since(f.warn) >= time.Minute {
-		f.log.Warn("Redis is short of memory, and no ended job is left that may be forgotten; raise maxmemory, or submits are "+
-			"refused when it is full", "used", m.Used, "maxmemory", m.Max, "redis", m.Server)
+		f.log.Warn("Redis is short of memory, and no ended job is left that may be forgotten; raise maxmemory, or "+
+			"submits are refused when it is full", "used", m.Used, "maxmemory", m.Max, "redis", m.Server)
 		f.warn = time.Now()
 	}
 }

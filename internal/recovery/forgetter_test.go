@@ -29,7 +29,9 @@ func (r *fullRedis) Memory(context.Context) (all []job.ServerMemory, err error) 
 	return all, nil
 }
 
-func (r *fullRedis) ForgetStep(_ context.Context, server string, cursor uint64, before int64) (s job.ForgetStep, err error) {
+func (r *fullRedis) ForgetStep(
+	_ context.Context, server string, cursor uint64, before int64,
+) (s job.ForgetStep, err error) {
 	if cursor == 0 {
 		r.walked = append(r.walked, server)
 	}
