@@ -37,6 +37,8 @@ var (
 	TakeOutbox string
 	//go:embed acknowledge.lua
 	Acknowledge string
+	//go:embed forget.lua
+	Forget string
 	//go:embed audit.lua
 	Audit string
 	//go:embed recount.lua

@@ -13,7 +13,7 @@ var scripts = map[string]string{
 	"prelude": lua.Prelude,
 	"submit":  lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
 	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore, "take_outbox": lua.TakeOutbox,
-	"acknowledge": lua.Acknowledge, "audit": lua.Audit, "recount": lua.Recount, "rate": lua.Rate,
+	"acknowledge": lua.Acknowledge, "forget": lua.Forget, "audit": lua.Audit, "recount": lua.Recount, "rate": lua.Rate,
 }
 
 func TestEveryFileIsEmbeddedAsItself(t *testing.T) {

@@ -44,8 +44,8 @@ type GateState struct {
 	Closed     []int // the partitions that take no jobs while others do, because their own server fails
 }
 
-// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors, on a full
-// outbox, or when the accept journal fails, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
+// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors, when the
+// store has no memory left, on a full outbox, or when the accept journal fails, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
 // retries and back-off of jobs neither see nor move it. With several partitions, which may live on several servers, each has a gate of its own
 // for the errors: one that is closed refuses nothing for the others. It is safe for concurrent use.
 type Gate struct {
@@ -78,6 +78,7 @@ type facts struct {
 	failures   int
 	threshold  int
 	outboxFull bool
+	noMemory   bool // the store has just refused a call because it is full
 	unkept     bool // the journal does not take what was accepted
 	nextProbe  time.Time
 }
@@ -88,6 +89,7 @@ type verdict int
 const (
 	stay          verdict = iota // as it is
 	closeFailures                // the store fails
+	closeMemory                  // the store is full
 	closeOutbox                  // SQL does not keep up
 	closeJournal                 // SQL does not take the journal's rows
 	probe                        // ask the store; its answer opens
@@ -100,6 +102,8 @@ func judge(f facts, now time.Time) verdict {
 		return stay
 	case f.open && f.failures >= f.threshold:
 		return closeFailures
+	case f.open && f.noMemory:
+		return closeMemory
 	case f.open && f.unkept:
 		return closeJournal
 	case f.open && f.outboxFull:
@@ -213,7 +217,10 @@ func (g *Gate) Observe(partition int, err error) {
 		return
 	}
 	l.facts.failures++
+	// What else succeeds on a full store starts the count again and again: it frees memory, or needs none.
+	l.facts.noMemory = errors.Is(err, job.ErrNoMemory)
 	g.settle(l, time.Now(), err.Error())
+	l.facts.noMemory = false
 }
 
 // SetOutbox tells how much is decided but not yet in SQL. At its limits the gate closes; it counts as full down to 90 % of them.
@@ -251,6 +258,8 @@ func (g *Gate) settle(l *leaf, now time.Time, lastError string) verdict {
 	switch v {
 	case closeFailures:
 		l.reason = fmt.Sprintf("%d consecutive errors of the store", l.facts.failures)
+	case closeMemory:
+		l.reason = "Redis is full: it refuses what adds"
 	case closeJournal:
 		l.reason = "SQL does not take what the accept journal must keep"
 	case closeOutbox:

@@ -111,6 +111,8 @@ func TestGate_Judge(t *testing.T) {
 	}{
 		"healthy":                          {facts{open: true, threshold: 3, failures: 2}, stay},
 		"failing":                          {facts{open: true, threshold: 3, failures: 3}, closeFailures},
+		"no memory":                        {facts{open: true, threshold: 3, noMemory: true}, closeMemory},
+		"no memory, and it just opened":    {facts{open: true, threshold: 3, noMemory: true, changed: now.Add(-time.Second)}, stay},
 		"outbox full":                      {facts{open: true, threshold: 3, outboxFull: true}, closeOutbox},
 		"failing, but it changed just now": {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-time.Second)}, stay},
 		"failing, 2 s after it changed":    {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-dwell)}, closeFailures},
@@ -163,6 +165,32 @@ func TestGate_OpensByAProbe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One refusal for memory closes the gate, whatever succeeds around it; a write that succeeds opens it.
+func TestGate_ClosesOnAFullStore(t *testing.T) {
+	t.Attr("proves", "F22")
+	synctest.Test(t, func(t *testing.T) {
+		full := fmt.Errorf("probe: %w: %w", job.ErrUnavailable, job.ErrNoMemory)
+		s := &store{err: full}
+		g := startGate(t, s, GateOptions{Threshold: 3})
+		g.Observe(0, nil)
+		g.Observe(0, full)
+		g.Observe(0, nil)
+		if st := g.State(); st.Open || st.Reason != "Redis is full: it refuses what adds" {
+			t.Fatalf("%+v", st)
+		}
+		pass(10 * time.Second)
+		if g.Open() {
+			t.Fatal("open, and the store is full")
+		}
+		s.set(nil, false)
+		pass(3 * time.Second)
+		g.Observe(0, nil)
+		if !g.Open() {
+			t.Error("closed, and the store has memory")
+		}
+	})
 }
 
 func TestGate_StaysClosedForTwoSeconds(t *testing.T) {

@@ -60,8 +60,8 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 		status, fix = failing, "point REDIS_URL to the master: a replica refuses writes"
 	case f.Eviction != "" && f.Eviction != "noeviction":
 		status, fix = failing, "set maxmemory-policy noeviction: otherwise Redis deletes jobs to make room"
-	case f.MaxMemory > 0 && f.UsedMemory*10 > f.MaxMemory*9:
-		status, fix = warning, "raise maxmemory: a full Redis refuses submits"
+	case (job.ServerMemory{Used: f.UsedMemory, Max: f.MaxMemory}).Over(80):
+		status, fix = warning, "raise maxmemory: ended jobs are forgotten early, and a full Redis refuses submits"
 	case f.Version == "" || f.Eviction == "":
 		status, fix = warning, "allow INFO and CONFIG GET, or make sure yourself that maxmemory-policy is noeviction"
 	}
@@ -76,9 +76,24 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	}
 	return []httpapi.AuditCheck{
 		check("redis", status, strings.Join(parts, ", "), fix),
+		hashesCheck(f.Durability),
 		check("redis latency", latency, f.Latency.Round(10*time.Microsecond).String()+" per round trip", slow),
 		check("redis clock", clock, f.ClockOffset.Round(time.Millisecond).String()+" ahead of this host's", skew),
 	}
+}
+
+// looseHashes is what it costs that Redis does not keep the hash of a job compact.
+const looseHashes = "an ended job takes 1,030 bytes instead of 490"
+
+func hashesCheck(d queue.Durability) httpapi.AuditCheck {
+	detail := fmt.Sprintf("hash-max-listpack-value %d", d.Listpack)
+	switch {
+	case d.Listpack == 0:
+		return check("redis hashes", fine, "it does not say how compact they are", "")
+	case d.Listpack < queue.CompactHash:
+		return check("redis hashes", warning, detail+": "+looseHashes, "set hash-max-listpack-value 1024 in Redis")
+	}
+	return check("redis hashes", fine, detail, "")
 }
 
 func memory(f queue.Facts) string {

@@ -42,6 +42,10 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 // checkDurability says what Redis keeps through a crash, and refuses a server that would evict jobs to make room.
 func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) error {
 	d, err := q.ReadDurability(ctx)
+	if d.Listpack > 0 && d.Listpack < queue.CompactHash {
+		log.Warn("Redis does not keep jobs compact: "+looseHashes+"; set hash-max-listpack-value 1024",
+			"bytes", d.Listpack)
+	}
 	switch {
 	case err != nil || d.Eviction == "":
 		log.Warn("Redis does not say how it persists and evicts; it must not evict (maxmemory-policy noeviction)", "err", err)

@@ -79,6 +79,7 @@ type server struct {
 	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
+	forgetter      *recovery.Forgetter // nil: Redis is embedded, without a limit
 	retention      *recovery.Retention
 
 	parts []part
@@ -139,6 +140,9 @@ func (v *server) order() {
 		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.requeuer, v.audit}
 		if v.reconciler != nil {
 			loops = append(loops, v.reconciler)
+		}
+		if v.forgetter != nil {
+			loops = append(loops, v.forgetter)
 		}
 		add("recovery", 5*time.Second, loops)
 	}

@@ -111,6 +111,9 @@ func (v *server) wireWork() {
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
 	v.wireAudit()
 	v.wireRetention()
+	if !c.Embedded() {
+		v.forgetter = recovery.NewForgetter(v.queue, log)
+	}
 	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
 		v.gate.OnOpen(loop.Wake)
 	}

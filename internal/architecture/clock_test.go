@@ -66,6 +66,7 @@ var readers = map[string]string{
 	"internal/queue/listen.go":              "span: renewal",
 	"internal/queue/runid.go":               "span: since when a life of Redis is known",
 	"internal/queue/script.go":              "span: how long a script took",
+	"internal/recovery/forgetter.go":        "span: a rest, and how long ago the log was told",
 	"internal/recovery/audit_pass.go":       "span: how long a pass took",
 	"internal/recovery/retention.go":        "span: a run's time, and the rest after a step; rows are old by SQL's clock",
 	"internal/recovery/recovery.go":         "shown: in how long a loop runs again",

@@ -30,17 +30,21 @@ func (w *Writer) announce(ctx context.Context, batch []settled) []settled {
 		return batch
 	}
 	var err error
+	unannounced := 0
 	for part := range slices.Chunk(heard, announceSlice) { // one after the other: a slow SQL must not keep all of them from being told for ever
 		if err == nil {
 			err = w.tell(ctx, part)
 		}
 		if err != nil {
 			w.stats.unannounced.Add(int64(len(part)))
-			w.log.Warn("endings with a callback could not be announced", "jobs", len(part), "err", err)
+			unannounced += len(part)
 			w.acknowledged(part, err)
 			continue
 		}
 		rest = append(rest, part...)
+	}
+	if err != nil {
+		w.log.Warn("endings with a callback could not be announced", "jobs", unannounced, "err", err)
 	}
 	return rest
 }
@@ -56,7 +60,7 @@ func (w *Writer) tell(ctx context.Context, part []settled) error {
 		err = w.opts.Announce(ctx, outcomes)
 	}
 	if err != nil {
-		return fmt.Errorf("announce: %w", err)
+		return fmt.Errorf("announce: %w: %w", job.ErrUnannounced, err)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestAnnounceFails(t *testing.T) {
 		au := &audience{answer: func(context.Context, []job.Outcome) error { return deaf }}
 		w := start(t, a, r, archive.WriterOptions{Announce: au.announce})
 		batch := []job.Outcome{called(completed(1)), completed(2), called(cancelled(3))}
-		if err := w.Record(t.Context(), batch); !errors.Is(err, deaf) {
+		if err := w.Record(t.Context(), batch); !errors.Is(err, deaf) || !errors.Is(err, job.ErrUnannounced) {
 			t.Errorf("%v, want the announcement's error", err)
 		}
 		w.Offer(called(failed(4)))

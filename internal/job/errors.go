@@ -28,8 +28,13 @@ var (
 
 	ErrNotKept = errors.New("the reason cannot be kept now") // of a change that was not made for that
 
+	// ErrUnannounced: SQL has the outcome, but its callback could not be submitted, so Redis keeps it in the outbox.
+	ErrUnannounced = errors.New("the callback could not be submitted")
+
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrNoMemory: the store is full and executes nothing that adds. It comes with ErrUnavailable.
+	ErrNoMemory = errors.New("the store has no memory left")
 	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.
 	ErrDenied = errors.New("the server refuses this user, password or database")
 

@@ -14,10 +14,13 @@ import (
 
 // refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not ours.
 var refusals = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED", "OOM", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED", noMemory, "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
 	"ERR max number of clients reached",
 	"EXECABORT", // of a transaction: one of these was the answer to a part of it
 }
+
+// noMemory is the reply of a server whose maxmemory is reached.
+const noMemory = "OOM"
 
 // denials are those of the refusals that waiting does not mend.
 var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
@@ -38,6 +41,9 @@ func classify(what string, err error) error {
 			if strings.HasPrefix(reply.Error(), r) {
 				if denials[r] {
 					return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrDenied, reply)
+				}
+				if r == noMemory {
+					return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrNoMemory, reply)
 				}
 				return fmt.Errorf("%s: %w: %w", what, job.ErrUnavailable, reply)
 			}

@@ -41,7 +41,8 @@ func TestClassify(t *testing.T) {
 		"a transaction refused": {reply("EXECABORT Transaction discarded because of previous errors."), job.ErrUnavailable},
 		"READONLY":              {reply("READONLY You can't write against a read only replica."), job.ErrUnavailable},
 		"READONLY in a script":  {reply("READONLY You can't write against a read only replica. script: 5f, on @user_script:9."), job.ErrUnavailable},
-		"OOM":                   {reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."), job.ErrUnavailable},
+		"OOM":                   {reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."), errors.Join(job.ErrUnavailable, job.ErrNoMemory)},
+		"OOM, told by its name": {reply("OOM command not allowed when used memory > 'maxmemory'."), errors.Join(job.ErrUnavailable, job.ErrNoMemory)},
 		"MISCONF":               {reply("MISCONF Redis is configured to save RDB snapshots"), job.ErrUnavailable},
 		"CLUSTERDOWN":           {reply("CLUSTERDOWN Hash slot not served"), job.ErrUnavailable},
 		"TRYAGAIN":              {reply("TRYAGAIN Multiple keys request during rehashing of slot"), job.ErrUnavailable},
@@ -64,7 +65,7 @@ func TestClassify(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := queue.Classify("claim", c.err)
-			for _, sentinel := range []error{job.ErrUnavailable, job.ErrAmbiguous} {
+			for _, sentinel := range []error{job.ErrUnavailable, job.ErrAmbiguous, job.ErrNoMemory} {
 				if errors.Is(got, sentinel) != errors.Is(c.want, sentinel) {
 					t.Errorf("%v: is %v", got, sentinel)
 				}

@@ -55,7 +55,7 @@ func (q *Queue) Mutate(name, source, old, changed string) bool {
 
 func (q *Queue) scripts() []*bound {
 	return []*bound{
-		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.restore, &q.takeOutbox, &q.acknowledge, &q.audit, &q.recount, &q.rate,
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
 	}
 }
 
@@ -63,6 +63,7 @@ func (q *Queue) scripts() []*bound {
 var (
 	Classify   = classify
 	TimeToLive = timeToLive
+	ReadMemory = readMemory
 )
 
 // Word reads a script's text.

@@ -204,6 +204,18 @@ func lostReplies() map[string]lostReply {
 				return q.Acknowledge(ctx, 0, []job.Ack{ack(s.leases[0], job.Completed)})
 			},
 			again: func(string) string { return "[EMPTY]" }},
+		"forget": {source: lua.Forget,
+			set: func(t *testing.T, e *queuetest.Env, s *story) {
+				running(t, e, s)
+				e.Finish(t, s.leases[0])
+				e.Drain(t)
+				e.AgeEnd(t, time.Hour, s.ids[0])
+			},
+			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
+				gone, _, err := q.Forget(ctx, 0, []job.ID{s.ids[0]}, math.MaxInt64)
+				return gone, err
+			},
+			again: func(string) string { return "0" }},
 		"audit": {source: lua.Audit,
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)

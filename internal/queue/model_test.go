@@ -62,7 +62,7 @@ type walk struct {
 
 var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail", "release", "later", "expire", "ripen", "look", "look",
-	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit",
+	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
 func (w *walk) step() {
@@ -87,6 +87,8 @@ func (w *walk) step() {
 		w.restore()
 	case "drain":
 		w.drain()
+	case "forget":
+		w.forget()
 	case "audit": // whatever happened, there is nothing to put right
 		w.equal(nil, pass(w.t, w.e.Queue, func(id job.ID) []job.Recorded { return w.sql[id] }), []job.Finding(nil))
 	}
@@ -288,6 +290,33 @@ func (w *walk) drain() {
 		got, err := w.e.Acknowledge(w.t.Context(), 0, []job.Ack{a, a})
 		w.equal(err, got, []job.Word{w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt), w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt)})
 	}
+}
+
+// forget ages the end of a job, or not, and tries to forget it twice.
+func (w *walk) forget() {
+	j := w.anyJob()
+	if j == nil {
+		return
+	}
+	if j.State.Ended() && rapid.Bool().Draw(w.T, "aged") {
+		w.e.AgeEnd(w.t, time.Hour, j.ID)
+		j.Aged = true
+	}
+	var before int64
+	all := rapid.Bool().Draw(w.T, "all")
+	if all {
+		before = w.e.Now(w.t)
+	}
+	got, stayed, err := w.e.Forget(w.t.Context(), 0, []job.ID{j.ID, j.ID}, before)
+	gone, could := w.model.Forget(j, all)
+	want := []int{0, 0}
+	switch {
+	case gone:
+		want[0] = 1
+	case could:
+		want[1] = 2
+	}
+	w.equal(err, []int{got, len(stayed)}, want)
 }
 
 // compare holds every job, the order of the queue and the audit to the model.

@@ -52,8 +52,8 @@ type Queue struct {
 
 	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
-	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, restore, takeOutbox, acknowledge, audit, recount, rate bound
-	reclaim                                                                                                                             map[job.Watch]bound
+	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
+	reclaim                                                                                                                                     map[job.Watch]bound
 }
 
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
@@ -86,6 +86,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.restore = q.bind(restoreScript, nil)
 	q.takeOutbox = q.bind(takeOutboxScript, nil)
 	q.acknowledge = q.bind(acknowledgeScript, nil)
+	q.forget = q.bind(forgetScript, nil)
 	q.audit = q.bind(auditScript, nil)
 	q.recount = q.bind(recountScript, map[string]string{"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck)})
 	q.rate = q.bind(rateScript, nil)

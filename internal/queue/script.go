@@ -42,6 +42,7 @@ var (
 	restoreScript     = newScript("restore", lua.Restore)
 	takeOutboxScript  = newScript("take_outbox", lua.TakeOutbox)
 	acknowledgeScript = newScript("acknowledge", lua.Acknowledge)
+	forgetScript      = newScript("forget", lua.Forget)
 	auditScript       = newScript("audit", lua.Audit)
 	recountScript     = newScript("recount", lua.Recount)
 	rateScript        = newScript("rate", lua.Rate)

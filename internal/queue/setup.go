@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,7 @@ type Durability struct {
 	Eviction string // maxmemory-policy
 	Version  string
 	Server   string // of a cluster, the one that may evict
+	Listpack int    // hash-max-listpack-value in bytes; 0 = the server does not say
 }
 
 // ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a failover. One that would evict
@@ -107,6 +109,13 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 	return Durability{}, classify("durability", err)
 }
 
+// listpack is the setting of Redis up to which length of its fields a hash stays compact, ziplist its name in Redis 6.2.
+const listpack, ziplist = "hash-max-listpack-value", "hash-max-ziplist-value"
+
+// CompactHash is what hash-max-listpack-value must be at least, in bytes, for an ended job to stay compact: its head,
+// with an owner, a trace and options, and most results are shorter.
+const CompactHash = 256
+
 func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
 
 // orWorse is what is left of both.
@@ -118,6 +127,9 @@ func (d Durability) orWorse(e Durability) Durability {
 	if evicts(e.Eviction) && !evicts(d.Eviction) || e.Eviction == "" && d.Eviction == "noeviction" {
 		d.Eviction, d.Server = e.Eviction, e.Server
 	}
+	if e.Listpack > 0 && (d.Listpack == 0 || e.Listpack < d.Listpack) {
+		d.Listpack = e.Listpack
+	}
 	d.Known, d.AOF, d.Save = d.Known && e.Known, d.AOF && e.AOF, d.Save && e.Save
 	return d
 }
@@ -125,7 +137,8 @@ func (d Durability) orWorse(e Durability) Durability {
 func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability, error) {
 	var d Durability
 	settings := map[string]string{}
-	for _, name := range []string{"appendonly", "appendfsync", "save", "maxmemory-policy"} {
+	names := []string{"appendonly", "appendfsync", "save", "maxmemory-policy", listpack, ziplist}
+	for _, name := range names {
 		got, err := server.ConfigGet(ctx, name).Result()
 		if replied(err) {
 			return durabilityOfInfo(ctx, server)
@@ -136,6 +149,7 @@ func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability
 		settings[name] = got[name]
 	}
 	d.Known = true
+	d.Listpack, _ = strconv.Atoi(cmp.Or(settings[listpack], settings[ziplist]))
 	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "", settings["maxmemory-policy"]
 	if info, err := server.Info(ctx, "server").Result(); err == nil {
 		for line := range strings.Lines(info) {

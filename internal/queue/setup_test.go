@@ -67,9 +67,11 @@ func TestDurability(t *testing.T) {
 			t.Fatal(err)
 		}
 		version := d.Version
-		same(t, "durability", d, queue.Durability{Known: true, AOF: true, Fsync: "everysec", Save: true, Eviction: "noeviction", Version: version})
+		same(t, "durability", d, queue.Durability{
+			Known: true, AOF: true, Fsync: "everysec", Save: true, Eviction: "noeviction", Version: version, Listpack: 64,
+		})
 		same(t, "a version", version != "", true)
-		for name, value := range map[string]string{"maxmemory-policy": "allkeys-lru", "appendonly": "no", "save": ""} {
+		for name, value := range map[string]string{"maxmemory-policy": "allkeys-lru", "appendonly": "no", "save": "", "hash-max-listpack-value": "1024"} {
 			if err := e.Redis.ConfigSet(t.Context(), name, value).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +79,9 @@ func TestDurability(t *testing.T) {
 		if d, err = e.ReadDurability(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "durability", d, queue.Durability{Known: true, Fsync: "everysec", Eviction: "allkeys-lru", Version: version})
+		same(t, "durability", d, queue.Durability{
+			Known: true, Fsync: "everysec", Eviction: "allkeys-lru", Version: version, Listpack: 1024,
+		})
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()

@@ -170,6 +170,16 @@ func (s *telling) drain(acknowledge bool) {
 	}
 }
 
+// forget tries to forget every job, or looks which it could.
+func (s *telling) forget(all bool) {
+	var before int64
+	if all {
+		before = s.Env.Now(s.T)
+	}
+	gone, stayed, err := s.Env.Forget(s.Context(), 0, s.ids, before)
+	s.say(fmt.Sprintf("forget, %d could go", len(stayed)), gone, err)
+}
+
 func (s *telling) tell() {
 	s.leases = map[int]job.LeaseRef{}
 	s.submit(2, job.Public, 0)
@@ -262,4 +272,14 @@ func (s *telling) tell() {
 	s.age("suspects:crashed", time.Minute)
 	s.age("beats", time.Hour)
 	s.look(job.Crashed)
+	s.forget(true) // all that is in SQL ended just now
+	for _, id := range s.ids {
+		if h := s.Env.Snapshot(s.T).Jobs[string(id)]; h["ended"] != "" {
+			s.Env.AgeEnd(s.T, time.Hour, id)
+		}
+	}
+	s.forget(false)
+	s.forget(true)
+	s.forget(true)
+	s.requeue(1, 3) // SQL gives it a new life all the same
 }

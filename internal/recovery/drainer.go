@@ -69,7 +69,8 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	return d.wait
 }
 
-// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls.
+// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls. Outcomes whose
+// callback cannot be submitted are no reason to stop: SQL has them, and those behind them may have no callback.
 func (d *Drainer) drain(ctx, calls context.Context) error {
 	var problems []error
 	for p := range d.partitions {
@@ -78,10 +79,11 @@ func (d *Drainer) drain(ctx, calls context.Context) error {
 				return errors.Join(append(problems, ctx.Err())...)
 			}
 			more, err := d.batch(calls, p)
-			if err != nil {
+			passable := errors.Is(err, job.ErrUnannounced)
+			if err != nil && !(passable && errors.Is(errors.Join(problems...), job.ErrUnannounced)) { // once is enough
 				problems = append(problems, err)
 			}
-			if err != nil || !more {
+			if err != nil && !passable || !more {
 				break
 			}
 		}
@@ -105,7 +107,7 @@ func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err erro
 		defer cancel()
 		err = errors.Join(err, d.recorder.Record(record, outcomes))
 	}
-	if err == nil {
+	if err == nil || errors.Is(err, job.ErrUnannounced) {
 		d.takes = mostTakes
 	}
 	return more, err

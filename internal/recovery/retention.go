@@ -354,8 +354,11 @@ func step(old []job.OldJob) int {
 }
 
 // rest waits as long as the work since began took, so that no more than half of the time is worked.
-func rest(ctx context.Context, began time.Time) error {
-	t := time.NewTimer(max(time.Since(began), leastRest))
+func rest(ctx context.Context, began time.Time) error { return restAtLeast(ctx, began, leastRest) }
+
+// restAtLeast is rest with another least time.
+func restAtLeast(ctx context.Context, began time.Time, least time.Duration) error {
+	t := time.NewTimer(max(time.Since(began), least))
 	defer t.Stop()
 	select {
 	case <-t.C:

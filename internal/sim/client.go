@@ -60,6 +60,8 @@ func (c *client) run() {
 		c.poll()
 	case "plans":
 		c.change()
+	case "forget":
+		c.forget(p)
 	case "requeue":
 		c.fate = told(p.ledger.Requeue(context.Background(), c.id, job.Request{ID: c.request}))
 	}

@@ -37,7 +37,7 @@ func (r refusal) RedisError() {}
 var sources = map[string]string{
 	"submit": lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
 	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore, "audit": lua.Audit, "recount": lua.Recount,
-	"take_outbox": lua.TakeOutbox, "acknowledge": lua.Acknowledge,
+	"take_outbox": lua.TakeOutbox, "acknowledge": lua.Acknowledge, "forget": lua.Forget,
 }
 
 var names = func() map[string]string {

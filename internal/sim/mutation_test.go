@@ -51,6 +51,8 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"submit keeps a key too short", "submit", "body, 'PX', keep)", "body, 'PX', '1000')"},
 	{"requeue trusts what Redis forgot", "requeue", "text(math.max(attempt, tonumber(m[3] or 0)))", "text(tonumber(m[3] or 0))"},
 	{"claim knows no tier without a plan", "claim", "plans[m.tier] or plans['*']", "plans[m.tier]"},
+	{"forget what ended a moment ago", "forget", "and now - ended >= young", ""},
+	{"forget what SQL does not have", "forget", "elseif ttl >= 0 and not waits[id] then", "else"},
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 

@@ -56,7 +56,7 @@ type storm struct {
 // order is what a client asks for.
 type order struct {
 	at      time.Duration
-	what    string // submit, cancel, requeue, poll, audit, plans
+	what    string // submit, cancel, requeue, poll, audit, plans, forget
 	process int
 	id      job.ID
 	tier    job.Tier
@@ -99,8 +99,15 @@ func newPlan(seed uint64) plan {
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
+	short := rand.New(rand.NewPCG(seed, 5))
+	p.forgets(short)
 	if p.calm {
 		return p
+	}
+	if late := ticks(short, 1300, 1400); short.IntN(12) == 0 { // and what SQL does not have by then must stay
+		at := ticks(short, 5, 40)
+		p.storms, p.heal = append(p.storms, storm{at: at, length: late, what: "SQL outage"}), at+late
+		p.forgetAt(short, late)
 	}
 	for _, f := range fates {
 		if r.IntN(2) == 0 {
@@ -173,6 +180,28 @@ func (p *plan) others(r *rand.Rand) {
 		p.orders = append(p.orders, order{
 			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9), pause: ticks(r, 2, 12),
 		})
+	}
+}
+
+// forgets draws who forgets ended jobs because memory is short: soon, when none of them may go, and in some seeds when
+// they all may.
+func (p *plan) forgets(r *rand.Rand) {
+	for range r.IntN(3) {
+		p.forgetAt(r, ticks(r, 5, 150))
+	}
+	if r.IntN(12) == 0 {
+		p.forgetAt(r, ticks(r, 1300, 1450))
+	}
+}
+
+// forgetAt forgets at a time, and asks soon after for a job that may be gone then.
+func (p *plan) forgetAt(r *rand.Rand, at time.Duration) {
+	of := p.orders[0]
+	for _, what := range []string{"forget", []string{"cancel", "poll", "requeue"}[r.IntN(3)]} {
+		p.orders = append(p.orders, order{
+			at: at, what: what, process: r.IntN(len(p.slots)), id: of.id, tries: 2, pause: ticks(r, 2, 12), request: "late",
+		})
+		at += ticks(r, 1, 10)
 	}
 }
 

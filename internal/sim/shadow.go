@@ -36,6 +36,7 @@ type known struct {
 	first                int64 // ms, of its first claim; 0 = none yet
 	attempt, retries     int
 	tried, cancel, acked bool
+	ended                int64 // ms; 0 = it lives
 	lease                *lease // the last claim's; its holder may be a zombie
 	ending               string // the last ending accepted: kind, token, attempt, word
 	saved                []byte
@@ -43,7 +44,7 @@ type known struct {
 	costs                int // attempts of this generation that were not given back
 	starts               map[int]bool
 	left                 time.Duration     // until Redis forgets it; 0 = it does not, or has
-	forgotten            bool              // by Redis, in its time
+	forgotten            bool              // by Redis, in its time or because its memory was short
 	laters               map[string]string // attempt -> what its history must say of a LATER: until when, and why
 }
 
@@ -106,7 +107,10 @@ func (s *shadow) heard(c *call, reply any) {
 		}
 	case "acknowledge":
 		s.acknowledge(argv, texts)
+	case "forget":
+		s.forgot(argv, texts)
 	}
+	s.noteEnds()
 }
 
 // laters: a line about a LATER says until when it was, and why.

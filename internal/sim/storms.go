@@ -58,7 +58,9 @@ func (w *World) strike(s storm, now time.Time) {
 	case "stall":
 		w.stalled = until
 	case "SQL outage":
-		w.sqlDown = until
+		if until.After(w.sqlDown) {
+			w.sqlDown = until
+		}
 	}
 	w.fault(s.what)
 }

@@ -197,6 +197,22 @@ func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	}
 }
 
+// AgeEnd moves the times of ended jobs back by d: their end, and what came before it.
+func (e *Env) AgeEnd(t testing.TB, d time.Duration, ids ...job.ID) {
+	t.Helper()
+	for _, id := range ids {
+		for _, field := range []string{"first", "started", "ended"} {
+			there, err := e.Redis.HExists(t.Context(), queue.JobKey(id), field).Result()
+			if err == nil && there {
+				err = e.Redis.HIncrBy(t.Context(), queue.JobKey(id), field, -d.Milliseconds()).Err()
+			}
+			if err != nil {
+				t.Fatalf("age the end of %s: %v", id, err)
+			}
+		}
+	}
+}
+
 func (e *Env) key(set string) string {
 	if strings.HasPrefix(set, "suspects:") {
 		return tag(0) + set

@@ -27,6 +27,7 @@ type ModelJob struct {
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
 	Adopted                           bool // nobody withdraws it
+	Aged                              bool // it ended long ago
 	History                           int  // lines
 	Laters                            int  // those of them that say why, and until when
 	token, ending                     string
@@ -329,4 +330,15 @@ func (m *Model) Acknowledge(j *ModelJob, generation, attempt int) job.Word {
 	}
 	j.InOutbox, j.History, j.Laters, j.State = false, 0, 0, j.State.Shown()
 	return job.OK
+}
+
+// Forget forgets a job that SQL has and that ended long ago, if all is true, and says whether it did, or could have.
+func (m *Model) Forget(j *ModelJob, all bool) (gone, could bool) {
+	if !j.State.Ended() || j.InOutbox || !j.Aged {
+		return false, false
+	}
+	if all {
+		m.Jobs = slices.DeleteFunc(m.Jobs, func(one *ModelJob) bool { return one == j })
+	}
+	return all, true
 }

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// A full Redis whose limit stays, and jobs that each have a callback: what ended gets its memory back, and every
+// callback is sent.
+func TestFullRedisWithCallbacks(t *testing.T) {
+	t.Parallel()
+	const why = "a job is acknowledged only when its CALLBACK job is submitted, which a full Redis refuses"
+	knownRed(t, why, fullRedisWithCallbacks)
+}
+
+// knownRed stands for testkit.KnownRed.
+func knownRed(t *testing.T, why string, body func(t testing.TB)) {
+	t.Helper()
+	r := &failing{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		body(r)
+	}()
+	<-done
+	if !r.failed.Load() {
+		t.Errorf("it passes now, and was known to be red: %s", why)
+	}
+}
+
+func fullRedisWithCallbacks(t testing.TB) {
+	const jobs, pad = 50, 16 << 10
+	c := newCluster(t)
+	r := newReceiver(t, nil)
+	s := c.start(append(outward, "TIERQ_WORKERS=64")...)
+	entries := make([]string, jobs)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(
+			`{"type":"CHAOS","payload":{"key":"%d","file":%q,"sleepMs":2500,"fail":1,"pad":%q},"maxRetries":0,"callbackUrl":%q}`,
+			i, t.TempDir()+"/runs", strings.Repeat("x", pad), r.URL)
+	}
+	s.batch("paid", "application/json", entries)
+	testkit.Eventually(t, 10*time.Second, "all run", func() (bool, string) {
+		n := c.rdb.ZCard(t.Context(), "{tierq:0}:processing:by-heartbeat").Val()
+		return n == jobs, fmt.Sprint(n)
+	})
+	// Below what is used by half of what the payloads take: there is memory again when the dead letters are in SQL.
+	c.limitMemory(c.usedMemory() - jobs*pad/2)
+	testkit.Eventually(t, 7*time.Second, "every callback is sent", func() (bool, string) {
+		n := len(r.heard())
+		return n >= jobs, fmt.Sprintf("%d of %d, %d in the outbox", n, jobs, c.outbox())
+	})
+}
+
+// A full Redis whose limit stays, and callbacks that it refuses: dead letters and cancels without a callback reach SQL
+// all the same, however many outcomes wait for their callback before them.
+func TestFullRedisRecordsTheOthers(t *testing.T) {
+	t.Attr("proves", "F22")
+	t.Parallel()
+	const stuck, others = 1000, 20
+	c := newCluster(t)
+	s := c.start(append(outward, "TIERQ_WORKERS=64")...)
+	const fails = `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0,"delaySeconds":%d%s}`
+	submit := func(n, delay int, more string) (ids []string) {
+		entries := make([]string, n)
+		for i := range entries {
+			entries[i] = fmt.Sprintf(fails, delay, more)
+		}
+		all, _ := s.batch("paid", "application/json", entries)
+		for _, e := range all {
+			ids = append(ids, e.JobID)
+		}
+		return ids
+	}
+	submit(stuck, 2, `,"callbackUrl":"http://127.0.0.1:1/"`)
+	dead, cancelled := submit(others, 4, ""), submit(others, 3600, "")
+	c.limitMemory(1)
+	testkit.Eventually(t, 30*time.Second, "all have run", func() (bool, string) {
+		n := c.outbox()
+		return n >= stuck, fmt.Sprintf("%d in the outbox", n)
+	})
+	for _, id := range cancelled {
+		wants(t, do(t, http.MethodDelete, s.base+"/api/jobs/"+id, ""), http.StatusOK, "")
+	}
+	testkit.Eventually(t, 20*time.Second, "dead letters and cancels are in SQL and acknowledged", func() (bool, string) {
+		all, missing := c.outcomes(), 0
+		for _, id := range append(dead, cancelled...) {
+			if all[id] == "" {
+				missing++
+			}
+		}
+		n := c.outbox()
+		return missing == 0 && n == stuck, fmt.Sprintf("%d are missing, %d in the outbox, %d in SQL", missing, n, len(all))
+	})
+	wants(t, s.ask("paid", `{}`), http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY")
+	if a := do(t, http.MethodGet, s.base+"/readyz", ""); a.status != http.StatusServiceUnavailable {
+		t.Errorf("ready, and Redis is full: %d %s", a.status, a.body)
+	}
+}
+
+// A Redis takes in twice the jobs that its limit holds, one batch after the other: those that ended give their memory
+// back long before their retention is over, and SQL answers for them.
+func TestFullRedisForgetsTheEnded(t *testing.T) {
+	t.Attr("proves", "F22")
+	t.Parallel()
+	const batch, hold, goal = 100, 3 << 19, 2000 // an ended job takes 1 KiB and more: its result has its key
+	c := newCluster(t)
+	s := c.start("TIERQ_WORKERS=64")
+	entries := make([]string, batch)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(`{"type":"CHAOS","payload":{"key":"%0700d","file":%q}}`, i, t.TempDir()+"/runs")
+	}
+	limit := c.usedMemory() + hold
+	c.limitMemory(limit)
+	var ids []string
+	for len(ids) < goal {
+		testkit.Eventually(t, 20*time.Second, "a batch is taken in", func() (bool, string) {
+			a := do(t, http.MethodPost, s.base+"/paid/submit/batch", "["+strings.Join(entries, ",")+"]")
+			var all struct {
+				Data []entry `json:"apiResponseData"`
+			}
+			if err := json.Unmarshal(a.body, &all); err != nil || a.status != http.StatusAccepted {
+				return false, fmt.Sprintf("after %d jobs: %d %.300s", len(ids), a.status, a.body)
+			}
+			before := len(ids)
+			for _, e := range all.Data {
+				if e.JobID != "" && e.ErrorCode == "" {
+					ids = append(ids, e.JobID)
+				}
+			}
+			return len(ids) > before, fmt.Sprintf("after %d jobs: %+v", len(ids), all.Data[0])
+		})
+		testkit.Eventually(t, 20*time.Second, "it has drained", func() (bool, string) {
+			queued := c.rdb.ZCard(t.Context(), "{tierq:0}:main:queue").Val()
+			runs := c.rdb.ZCard(t.Context(), "{tierq:0}:processing:by-heartbeat").Val()
+			return queued+runs+c.outbox() == 0, fmt.Sprintf("%d queued, %d run, %d in the outbox", queued, runs, c.outbox())
+		})
+		c.ageEnds(10 * time.Minute)
+		testkit.Eventually(t, 20*time.Second, "a fifth of the memory is free", func() (bool, string) {
+			used := c.usedMemory()
+			return used < limit/100*81, fmt.Sprintf("after %d jobs: %d bytes of %d", len(ids), used, limit)
+		})
+	}
+	if strings.Contains(s.Output(), "gate closed") {
+		t.Error("submits were refused")
+	}
+	first := ids[0]
+	if n := c.rdb.Exists(t.Context(), "{tierq:0}:job:metadata:"+first).Val(); n != 0 {
+		t.Error("the first job is still in Redis: it was not full")
+	}
+	if p := s.poll(first); p.Status != "COMPLETED" {
+		t.Errorf("a poll of the first job says %s", p.Status)
+	}
+}
+
+// ageEnds moves the times of acknowledged jobs back, also on a full Redis: the script removes before it adds.
+func (c *cluster) ageEnds(d time.Duration) {
+	c.t.Helper()
+	const script = `
+		for _, key in ipairs(KEYS) do
+		  local m = redis.call('HMGET', key, 'first', 'started', 'ended')
+		  if m[3] and redis.call('PTTL', key) >= 0 then
+		    redis.call('HDEL', key, 'first', 'started', 'ended')
+		    for i, field in ipairs({'first', 'started', 'ended'}) do
+		      if m[i] then redis.call('HSET', key, field, string.format('%d', m[i] - ARGV[1])) end
+		    end
+		  end
+		end`
+	keys, err := c.rdb.Keys(c.t.Context(), "{tierq:0}:job:metadata:*").Result()
+	if err == nil && len(keys) > 0 {
+		err = c.rdb.Eval(c.t.Context(), script, keys, d.Milliseconds()).Err()
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		c.t.Fatal(err)
+	}
+}
+
+// usedMemory is what Redis uses now, in bytes.
+func (c *cluster) usedMemory() int {
+	c.t.Helper()
+	info, err := c.rdb.Info(c.t.Context(), "memory").Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	used, err := strconv.Atoi(strings.TrimPrefix(line(info, "used_memory:"), "used_memory:"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return used
+}
+
+func (c *cluster) limitMemory(bytes int) {
+	c.t.Helper()
+	if err := c.rdb.ConfigSet(c.t.Context(), "maxmemory", strconv.Itoa(bytes)).Err(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// failing is a test that only notes that it failed.
+type failing struct {
+	testing.TB
+	failed atomic.Bool
+}
+
+func (f *failing) Fail()                           { f.failed.Store(true) }
+func (f *failing) Failed() bool                    { return f.failed.Load() }
+func (f *failing) Error(args ...any)               { f.Fail(); f.Log(args...) }
+func (f *failing) Errorf(text string, args ...any) { f.Fail(); f.Logf(text, args...) }
+func (f *failing) Fatal(args ...any)               { f.Error(args...); runtime.Goexit() }
+func (f *failing) Fatalf(text string, args ...any) { f.Errorf(text, args...); runtime.Goexit() }
+func (f *failing) FailNow()                        { f.Fail(); runtime.Goexit() }

@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// forgetKeys is how many keys one step of a walk reads at most, roughly.
+const forgetKeys = 500
+
+// Memory reads how much memory each server uses. Of a cluster it reads the servers that have partitions.
+func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
+	order, _, err := q.inOrder(ctx)
+	if err != nil {
+		return nil, classify("memory", err)
+	}
+	all := make([]job.ServerMemory, 0, len(order))
+	for _, server := range order {
+		if q.opts.Embedded {
+			continue // the embedded server has no limit
+		}
+		text, err := server.Info(ctx, "memory").Result()
+		if err != nil && !replied(err) {
+			return nil, classify("memory", err)
+		}
+		m := readMemory(text)
+		m.Server = q.address(server)
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// readMemory reads what INFO says. Redis does not count the buffers of its replicas and its append-only file against
+// the limit.
+func readMemory(info string) (m job.ServerMemory) {
+	fields := map[string]int64{}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		fields[name], _ = strconv.ParseInt(value, 10, 64)
+	}
+	m.Used, m.Max = max(fields["used_memory"]-fields["mem_not_counted_for_evict"], 0), fields["maxmemory"]
+	return m
+}
+
+// ForgetStep makes one step of a walk over the jobs of a server, from a cursor on (0 begins a walk). It forgets the
+// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and tells when the others ended; 0 forgets
+// none.
+// A job that ended within job.LeastMemory is neither forgotten nor told of.
+func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error) {
+	order, _, err := q.inOrder(ctx)
+	if err != nil {
+		return job.ForgetStep{}, classify("forget", err)
+	}
+	at := slices.IndexFunc(order, func(s redis.UniversalClient) bool { return q.address(s) == server })
+	if at < 0 {
+		return job.ForgetStep{}, nil // it left the cluster
+	}
+	keys, next, err := order[at].ScanType(ctx, cursor, "{tierq:*}:"+suffixes["job"]+"*", forgetKeys, "hash").Result()
+	if err != nil {
+		return job.ForgetStep{}, classify("forget", err)
+	}
+	var ids []job.ID
+	for _, key := range keys {
+		partition, suffix := q.splitKey(key)
+		if id := job.ID(strings.TrimPrefix(suffix, suffixes["job"])); partition >= 0 && id.Partition() == partition {
+			ids = append(ids, id)
+		}
+	}
+	step := job.ForgetStep{Next: next}
+	id := func(id *job.ID) job.ID { return *id }
+	for partition, batch := range job.Batches(ids, id, func(*job.ID) int { return 0 }) {
+		gone, stayed, err := q.Forget(ctx, partition, batch, before)
+		if err != nil {
+			return step, err
+		}
+		step.Gone += gone
+		step.Stayed = append(step.Stayed, stayed...)
+	}
+	return step, nil
+}
+
+// Forget forgets those jobs of a partition that SQL has, that ended at before or earlier, and at least job.LeastMemory
+// ago. It counts them, and tells when those ended that are left for before alone.
+func (q *Queue) Forget(
+	ctx context.Context, partition int, ids []job.ID, before int64,
+) (gone int, stayed []int64, err error) {
+	args := []any{before, ms(job.LeastMemory)}
+	for _, id := range ids {
+		args = append(args, string(id))
+	}
+	texts, err := q.texts(ctx, q.redis.Main, q.forget, partition, args)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(texts) != len(ids) {
+		return 0, nil, fmt.Errorf("forget: %d words for %d entries", len(texts), len(ids))
+	}
+	for _, text := range texts {
+		first, ended, _ := strings.Cut(text, " ")
+		word, err := q.forget.word(first)
+		if err != nil {
+			return gone, stayed, err
+		}
+		switch word {
+		case job.OK:
+			gone++
+		case job.Ended:
+			at, err := strconv.ParseInt(ended, 10, 64)
+			if err != nil {
+				return gone, stayed, fmt.Errorf("forget: an end of %q", ended)
+			}
+			stayed = append(stayed, at)
+		}
+	}
+	return gone, stayed, nil
+}
