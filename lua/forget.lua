@@ -3,8 +3,8 @@
 -- ARGV   before young_ms; per job: id
 -- REPLY  per job: OK (gone) | ENDED at (it could go, but ended after before) | BUSY (it stays) | EMPTY (no such job)
 -- TWICE  a job that is gone answers EMPTY
--- before is a time of Redis in ms: a job that ended then or earlier goes. A job stays whatever before says if it lives,
--- if the outbox has it, or if it ended within young_ms: a late copy of its submit, or its holder's repeated report, must
+-- before is a time of Redis in ms: a job that ended then or earlier goes. Whatever before says, a job stays that lives,
+-- that the outbox has, or that ended within young_ms: a late copy of its submit, or its holder's repeated report, must
 -- still find it.
 local outbox, job = unpack(KEYS)
 local before, young = tonumber(ARGV[1]), tonumber(ARGV[2])
