@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// insideFor is how long TestEmbedded has faults.
-const insideFor = 120 * time.Second
-
 // The checker objects to every server with a seeded bug; that each bug can be seeded is shown by the short suite.
 func TestMutations(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ type caught struct {
 // Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it until the checker objects.
 // It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to be red are left out but for
 // those that red names.
-func Mutations(ctx context.Context, out io.Writer, only, red *regexp.Regexp) error {
+func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp, red ...*regexp.Regexp) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func Mutations(ctx context.Context, out io.Writer, only, red *regexp.Regexp) err
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	mutations := slices.Concat(mutations, mutationsOfWalks)
+	mutations := slices.Clone(mutations)
 	rows := make([]caught, len(mutations))
 	var group sync.WaitGroup
 	two := make(chan struct{}, 2) // at a time: each is a whole cluster
@@ -54,8 +54,10 @@ func Mutations(ctx context.Context, out io.Writer, only, red *regexp.Regexp) err
 		if only != nil && !only.MatchString(mutations[i].name) {
 			continue
 		}
-		mutations[i].red = red
-		if w := mutations[i].walk; w != "" && !(&Options{KnownRed: red}).walks(w) {
+		for _, named := range red {
+			mutations[i].red = named
+		}
+		if w := mutations[i].walk; w != "" && !(&Options{KnownRed: mutations[i].red}).walks(w) {
 			fmt.Fprintf(out, "%s: not looked for, known red: %s\n", mutations[i].name, w)
 			continue
 		}
@@ -117,7 +119,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 	began := time.Now()
 	rounds := rounds
 	var others []check.Violation // that are no catch
-	if m.isControl() {
+	if m.name == control {
 		rounds = 1
 	}
 	for c.runs = 1; c.runs <= rounds; c.runs++ {
@@ -129,7 +131,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 			c.err = err
 			return c
 		}
-		if len(report.Violations) > 0 && m.isControl() {
+		if len(report.Violations) > 0 && m.name == control {
 			c.err = fmt.Errorf("the tree as it is: %s", report.Violations[0])
 			return c
 		}
@@ -140,7 +142,7 @@ func (m *mutation) hunt(ctx context.Context, root, dir string) caught {
 		others = append(others, report.Violations...)
 	}
 	c.runs--
-	if !m.isControl() {
+	if m.name != control {
 		c.err = fmt.Errorf("none of %s objected; others: %q", m.want, names(others))
 	}
 	return c

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/chaos/client"
@@ -26,7 +27,10 @@ type mutation struct {
 // edit replaces a text that stands exactly once in a file of the tree.
 type edit struct{ file, old, new string }
 
-var mutations = []mutation{
+var mutations = slices.Concat(mutationsOfFaults, mutationsOfWalks)
+
+// mutationsOfFaults are bugs that the faults show.
+var mutationsOfFaults = []mutation{
 	{name: control, only: "F10|F13|F14|F25|F27 replies of claim|F30|F36|F40|F56", sleep: 1000 * time.Millisecond},
 	{
 		name:  "no token check",
@@ -164,8 +168,6 @@ var mutations = []mutation{
 
 // control is no bug at all: the same runs over the tree as it is, and nobody may object.
 const control = "none (the tree as it is)"
-
-func (m *mutation) isControl() bool { return len(m.edits) == 0 }
 
 // options are those of a run that looks for one bug.
 func (m *mutation) options(seed uint64) Options {

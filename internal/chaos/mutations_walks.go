@@ -8,7 +8,7 @@ import (
 
 // mutationsOfWalks are bugs that show only where a walk leads.
 var mutationsOfWalks = []mutation{
-	{name: control + ", embedded", inside: true, only: "F0|F10|F46", sleep: 500 * time.Millisecond},
+	{name: control, inside: true, only: "F0|F10|F46", sleep: 500 * time.Millisecond},
 	{
 		name:   "embedded: nothing is given back",
 		want:   "S1",

@@ -77,13 +77,13 @@ func promisedThenLost(t testing.TB, how string, between func(s *server, id strin
 	return c.start("TIERQ_JOURNAL=on"), id, file
 }
 
-var losses = []string{"embedded, killed", "FLUSHALL"}
+var promiseLosses = []string{"embedded, killed", "FLUSHALL"}
 
 // A cancel that was answered holds for a requeued job too: Redis loses both before SQL has the end, and the job does
 // not run.
 func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
 	t.Parallel()
-	for _, how := range losses {
+	for _, how := range promiseLosses {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s, id, file := promisedThenLost(t, how, func(s *server, id string) {
@@ -106,7 +106,7 @@ func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
 // From the 202 of a retry on nobody is told FAILED again, also after Redis lost the job's new life.
 func TestRetryIsNotToldAsFailed(t *testing.T) {
 	t.Parallel()
-	for _, how := range losses {
+	for _, how := range promiseLosses {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s, id, file := promisedThenLost(t, how, func(*server, string) {})

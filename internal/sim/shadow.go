@@ -36,7 +36,7 @@ type known struct {
 	first                int64 // ms, of its first claim; 0 = none yet
 	attempt, retries     int
 	tried, cancel, acked bool
-	ended                int64 // ms; 0 = it lives
+	ended                int64  // ms; 0 = it lives
 	lease                *lease // the last claim's; its holder may be a zombie
 	ending               string // the last ending accepted: kind, token, attempt, word
 	saved                []byte

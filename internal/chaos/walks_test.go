@@ -1,0 +1,47 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// An embedded server is killed for some seconds, and no promise is broken but those that are known to be.
+func TestEmbedded(t *testing.T) {
+	t.Attr("proves", "F07")
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	var lines bytes.Buffer
+	o := Inside()
+	o.Seed, o.Verbose, o.Over, o.Jobs = uint64(time.Now().UnixNano()), &lines, insideFor, JobsFor(insideFor)
+	o.Kills, o.Kinds, o.Accepted = int(insideFor/(3*time.Second)), 2, o.Jobs*9/10
+	report, err := Run(ctx, o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, lines.String())
+	}
+	report.Table(&lines)
+	if len(report.Violations) > 0 {
+		t.Errorf("%d promises are broken\n%s", len(report.Violations), lines.String())
+	}
+}
+
+// Every run names what it does not walk, and walks it when it is asked to.
+func TestKnownRed(t *testing.T) {
+	t.Parallel()
+	o, all := Options{}, Options{KnownRed: regexp.MustCompile(".")}
+	if n := len(o.leftOut()); n != len(knownRed) || len(all.leftOut()) != 0 {
+		t.Errorf("%d of %d are left out, and %q where all are asked for", n, len(knownRed), all.leftOut())
+	}
+	one := Options{KnownRed: regexp.MustCompile("^embedded ends$")}
+	for _, red := range knownRed {
+		if o.walks(red.walk) || !all.walks(red.walk) || one.walks(red.walk) != (red.walk == embeddedEnds) {
+			t.Errorf("%s: walked %t, where all are asked for %t", red.walk, o.walks(red.walk), all.walks(red.walk))
+		}
+	}
+	if !o.walks("what nobody knows to be red") {
+		t.Error("a walk that is not known to be red is left out")
+	}
+}
