@@ -74,7 +74,7 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 	if l.lost || missed > ringSize { // all that is known; the page passes over what it has
 		missed = uint64(min(len(h.feed), ringSize))
 	}
-	for _, item := range h.feed[len(h.feed)-int(missed):] { //nolint:gosec // at most ringSize
+	for _, item := range h.feed[len(h.feed)-int(missed):] {
 		text = append(text, item.text...)
 	}
 	l.feed, l.lost = h.told, false
