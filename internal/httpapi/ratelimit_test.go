@@ -32,7 +32,9 @@ func (*turnstile) SpendIdempotency(context.Context, *job.Caller, int) job.Allowa
 	return job.Allowance{}
 }
 
-func (*turnstile) SpendCostly(context.Context, *job.Caller, int) job.Allowance { return job.Allowance{} }
+func (*turnstile) SpendCostly(context.Context, *job.Caller, int) job.Allowance {
+	return job.Allowance{}
+}
 
 func (*turnstile) CountAddress(context.Context, netip.Addr) error { return nil }
 
