@@ -18,8 +18,9 @@ type Submission struct {
 	Type    string // the server's default is SIMULATION
 	Payload any    // anything encoding/json takes; a json.RawMessage is sent as it is; nil = none
 
-	// IdempotencyKey makes the job one of a kind for an hour, unless the server says otherwise: the same key and job again is the first one's job, another job under it is
-	// ErrMismatch. Visible ASCII, at most 255. "" = a random one: safe against lost answers, not against submitting anew.
+	// IdempotencyKey makes the job one of a kind for an hour, unless the server says otherwise: the same key and job
+	// again is the first one's job, another job under it is ErrMismatch. Visible ASCII, at most 255. "" = a random one:
+	// safe against lost answers, not against submitting anew.
 	IdempotencyKey string
 
 	MaxRetries  *int          // may lower the tier's, not raise it; nil = the tier's

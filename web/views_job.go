@@ -80,7 +80,6 @@ func (j *Job) Ended() bool {
 type DemoView struct {
 	Frame
 	Scenarios []Scenario
-	Stranger  bool   // who looks may not play
 	Play      string // address
 	Events    string // address of the stream
 	Slots     int    // of its workers

@@ -133,8 +133,8 @@ const pause = 50 * time.Millisecond
 //	unavailable   not executed                      no proof of the other
 //	else          no proof                          no proof
 //
-// A key holds for a minute at least and a copy for 30 s at most (its not-after), so only a key that runs out in these very
-// seconds could let an open copy of a REPLAY or MISMATCH through: it is then a submit after the key's time.
+// A key holds for a minute at least and a copy for 30 s at most (its not-after), so only a key that runs out in these
+// very seconds could let an open copy of a REPLAY or MISMATCH through: it is then a submit after the key's time.
 func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 	switch word := reply.Word; {
 	case word == job.OK, word == job.Duplicate:

@@ -20,7 +20,8 @@ func offer(r *job.Registry, only []string) (offered, error) {
 	all := r.Types()
 	for _, typ := range only {
 		if !slices.Contains(all, typ) {
-			return offered{}, fmt.Errorf("TIERQ_TYPES: %s is no job type of this server; there are %s", typ, strings.Join(all, ", "))
+			known := strings.Join(all, ", ")
+			return offered{}, fmt.Errorf("TIERQ_TYPES: %s is no job type of this server; there are %s", typ, known)
 		}
 	}
 	return offered{r, only}, nil
@@ -44,8 +45,8 @@ func (o offered) Types() []string {
 	return slices.Compact(on)
 }
 
-// typesWarning is for a server with API keys whose operator has not said which job types are on; "" = there is nothing to
-// say. A server that had keys before there was TIERQ_TYPES goes on with what it had.
+// typesWarning is for a server with API keys whose operator has not said which job types are on; "" = there is nothing
+// to say. A server that had keys before there was TIERQ_TYPES goes on with what it had.
 func (v *server) typesWarning() string {
 	if !v.config.Roles.API || v.config.Types != "" || v.keyring.Open() {
 		return ""

@@ -71,7 +71,9 @@ func (v *server) wireQueue() {
 		v.gate.OnOpen(v.reconciler.Wake)
 		v.pulse.changed = v.reconciler.Wake
 	}
-	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) { return struct{}{}, v.stores.archive.Ping(ctx) })
+	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, v.stores.archive.Ping(ctx)
+	})
 	v.letters = deadLetters(v.stores.archive, v.sqlAlive)
 	v.ready = &readiness{gate: v.gate, sql: v.sqlAlive, sqlDown: v.stores.archive.Down, accepts: c.Roles.API}
 	if c.Roles.Worker {

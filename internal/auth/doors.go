@@ -136,8 +136,8 @@ func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowan
 	return d.Spend(ctx, c, n)
 }
 
-// SpendCostly takes what a request that costs as much as n costs beside the one that was spent: of each rate at most half
-// of its burst, so that the request passes at some time also while its caller asks for other things.
+// SpendCostly takes what a request that costs as much as n costs beside the one that was spent: of each rate at most
+// half of its burst, so that the request passes at some time also while its caller asks for other things.
 func (d *Doors) SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	more := func(burst int) int { return max(min(n, burst/2)-1, 0) }
 	if rate := d.opts.AddressRate; rate > 0 {

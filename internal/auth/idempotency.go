@@ -38,9 +38,9 @@ const (
 )
 
 // SpendIdempotency takes the Idempotency-Keys of n submits from those that an API key may have stand at once, over all
-// processes: the limit at once, and the limit again per time that a key stands. So about the limit stand in the long run,
-// and twice the limit at most. Callers without an API key are not counted: strangers have a rate, and an open server
-// counts nothing. Allowance.RetryIn > 0 = it refuses them all.
+// processes: the limit at once, and the limit again per time that a key stands. So about the limit stand in the long
+// run, and twice the limit at most. Callers without an API key are not counted: strangers have a rate, and an open
+// server counts nothing. Allowance.RetryIn > 0 = it refuses them all.
 func (d *Doors) SpendIdempotency(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	limit := d.opts.Idempotency
 	if limit <= 0 || c.Key.ID == "" || d.opts.KeepIdempotency <= 0 {

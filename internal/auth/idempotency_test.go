@@ -13,7 +13,7 @@ func TestSpendIdempotency(t *testing.T) {
 	t.Attr("proves", "A29")
 	options := DoorsOptions{Idempotency: 10, KeepIdempotency: 100 * time.Second}
 	inDoors(t, options, func(t *testing.T, d *Doors, _ *desk) {
-		other := NewDoors(DoorsOptions{Keyring: d.opts.Keyring, Limiter: d.opts.Limiter, Idempotency: 10, KeepIdempotency: 100 * time.Second})
+		other := NewDoors(d.opts) // another process
 		mine := job.Caller{Key: job.Key{ID: "mine", Role: job.RoleSubmit}}
 		passes := func(d *Doors, c job.Caller, n int) bool { return d.SpendIdempotency(t.Context(), &c, n).RetryIn <= 0 }
 		for i, want := range []struct {
@@ -25,7 +25,9 @@ func TestSpendIdempotency(t *testing.T) {
 				t.Errorf("ask %d, for %d: passes is not %v", i, want.n, want.pass)
 			}
 		}
-		for name, c := range map[string]job.Caller{"another key": {Key: job.Key{ID: "theirs"}}, "open": {Open: true}, "a stranger": {}} {
+		for name, c := range map[string]job.Caller{
+			"another key": {Key: job.Key{ID: "theirs"}}, "open": {Open: true}, "a stranger": {},
+		} {
 			if !passes(d, c, 10) {
 				t.Errorf("%s is refused", name)
 			}

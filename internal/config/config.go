@@ -61,7 +61,7 @@ type Config struct {
 	Connections    int    `env:"TIERQ_CONNECTIONS" envDefault:"8192" min:"16" max:"1000000" why:"each takes a descriptor and about 20 KiB" doc:"connections that a listener holds at once; one more takes the place of the one that was idle longest"`
 	PerAddress     int    `env:"TIERQ_ADDRESS_CONNECTIONS" envDefault:"0" min:"0" max:"1000000" why:"a listener has no more" doc:"connections of a listener that one address may have, of IPv6 a /64; one more takes the place of an idle one of its own, or is closed; a proxy in TIERQ_TRUSTED_PROXIES has as many as it likes; 0: a quarter of TIERQ_CONNECTIONS, and on this machine as many as one likes"`
 	H2C            bool   `env:"TIERQ_H2C" envDefault:"off" doc:"on: TIERQ_ADDR also speaks HTTP/2 without TLS, to clients that begin with it; for a proxy in front"`
-	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, where whoever may use the server plays scenarios on small queues in its memory, eight at a time at most"`
+	Demo           bool   `env:"TIERQ_DEMO" envDefault:"on" doc:"off: no /demo, where everybody plays scenarios on small queues in the memory of a server without API keys, eight at a time at most; where there are keys there is none"`
 	CAFile         string `env:"TIERQ_CA_FILE" doc:"PEM file of authorities that Redis, MySQL and the mail server may be signed by, beside the system's"`
 
 	SMTPURL       string `env:"TIERQ_SMTP_URL" secret:"yes" doc:"smtp://user:password@host:587?from=tierq@example.com (STARTTLS) or smtps://host:465?from=...; unset: mail is written as .eml files under TIERQ_DATA_DIR"`

@@ -55,7 +55,8 @@ func TestHealthOfEveryRole(t *testing.T) {
 			if err := json.Unmarshal(a.body, &health); err != nil || health.Components.Job.Details.PoolSize != slots {
 				t.Errorf("poolSize, want %d: %s", slots, a.body)
 			}
-			for _, path := range []string{"/metrics", "/debug/pprof/", "/api/stats", "/api/jobs", "/jobs/dead", "/admin/tiers", "/docs", "/openapi.yaml", "/", "/api/me"} {
+			for _, path := range []string{"/metrics", "/debug/pprof/", "/api/stats", "/api/jobs", "/jobs/dead", "/admin/tiers", "/docs", "/openapi.yaml", "/",
+				"/api/me", "/demo"} {
 				if a := do(t, http.MethodGet, "http://"+addr+path, ""); (a.status == http.StatusOK) != api {
 					t.Errorf("%s: %d", path, a.status)
 				}

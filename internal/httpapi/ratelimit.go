@@ -40,8 +40,8 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)), retry: left.RetryIn + period(left)}
 }
 
-// listCost is what a page of a list counts as: it may look at a thousand living jobs, which takes as much of Redis' time as
-// 180 submits.
+// listCost is what a page of a list counts as: it may look at a thousand living jobs, which takes as much of Redis'
+// time as 180 submits.
 const listCost = 180
 
 // spendList takes what a page of a list costs more than another request.
@@ -54,8 +54,8 @@ func (a *api) spendList(c *gin.Context) error {
 	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn + period(left)}
 }
 
-// spendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once. It is asked
-// last before a submit, so that a refused one takes none; a repeat, which leaves no new key behind, counts too.
+// spendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once. It is
+// asked last before a submit, so that a refused one takes none; a repeat, which leaves no new key behind, counts too.
 func (a *api) spendIdempotency(c *gin.Context, n int) error {
 	if n == 0 || a.Doors == nil {
 		return nil

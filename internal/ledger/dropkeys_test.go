@@ -2,8 +2,8 @@ package ledger
 
 import "testing"
 
-// Expired Idempotency-Keys are dropped until none is left: within one call as many as it may, then in the next ones, which
-// come soon because this one says that it is not done.
+// Expired Idempotency-Keys are dropped until none is left: within one call as many as it may, then in the next ones,
+// which come soon because this one says that it is not done.
 func TestReconcile_DropsExpiredKeysUntilNoneIsLeft(t *testing.T) {
 	l, _, j := journaled(0)
 	j.expired = 2*dropRounds + 1

@@ -15,7 +15,8 @@ const (
 	reconcileLease = 30 * time.Second // renewed with each page
 	// sweepPages bounds what one Reconcile looks at for rows that outlived their jobs; the next one goes on from there.
 	sweepPages = 20
-	// dropRounds bounds how many calls of DropKeys one Reconcile makes: what Redis forgot must not wait for a long sweep.
+	// dropRounds bounds how many calls of DropKeys one Reconcile makes: what Redis forgot must not wait for a long
+	// sweep.
 	dropRounds = 20
 )
 

@@ -56,6 +56,11 @@ func (p *Pages) demos() []Page {
 }
 
 func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
+	p.who(r) // a cookie that opens nothing any more is found out first
+	if err := p.plays(r); err != nil {
+		p.fail(w, r, err)
+		return
+	}
 	if session(r) == "" {
 		http.SetCookie(w, &http.Cookie{
 			Name: demoCookie, Value: rand.Text(), Path: "/demo", HttpOnly: true, SameSite: http.SameSiteStrictMode,
@@ -64,18 +69,20 @@ func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
 	}
 	v := web.DemoView{Frame: p.frame(r), Scenarios: p.o.Demo.Scenarios(), Play: "/demo/play", Events: "/demo/events"}
 	v.Slots, v.Capacity = p.o.Demo.Stage()
-	v.Stranger = !v.Caller.Open && v.Caller.Name == ""
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Demo(w, v) })
 }
 
-// plays says whether the caller may play: a sandbox costs the server some work, so where there are keys it takes one, of any kind.
+// plays says whether there is a demo: a sandbox costs the server some work and is for trying tierq out, so there is none
+// where there are keys. Each time it asks the API who calls, which counts against the rate of the caller's address.
 func (p *Pages) plays(r *http.Request) error {
 	var me caller
 	if err := p.ask(r, http.MethodGet, mePath, nil, &me); err != nil {
 		return err
 	}
-	if !me.Open && me.Name == "" {
-		return &apiError{Status: http.StatusUnauthorized, Code: "UNAUTHORIZED", Detail: "Playing takes an API key, of any kind."}
+	if !me.Open {
+		return &apiError{
+			Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "A server with API keys has no demo.", TraceID: visitOf(r).trace,
+		}
 	}
 	return nil
 }

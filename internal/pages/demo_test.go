@@ -69,6 +69,7 @@ func (w *walkthrough) tell(n int, closed bool) {
 
 const (
 	demoSession = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	open        = `{"open":true}`
 	strange     = `{"open":false}`
 	keyed       = `{"open":false,"name":"shop","role":"submit","submits":true}`
 )
@@ -80,7 +81,7 @@ func TestDemo_Page(t *testing.T) {
 	if page.Code != 200 || !strings.HasPrefix(cookie, "tierq_demo=") || !strings.Contains(cookie, "Path=/demo; HttpOnly; SameSite=Strict") {
 		t.Errorf("%d, cookie %q", page.Code, cookie)
 	}
-	if !strings.Contains(page.Body.String(), "The &lt;happy&gt; path") || strings.Contains(page.Body.String(), "log in") {
+	if !strings.Contains(page.Body.String(), "The &lt;happy&gt; path") {
 		t.Error(page.Body.String())
 	}
 	if again := f.do("GET", "/demo", nil, "Cookie", "tierq_demo="+demoSession); again.Header().Get("Set-Cookie") != "" {
@@ -89,8 +90,45 @@ func TestDemo_Page(t *testing.T) {
 	if forged := f.do("GET", "/demo", nil, "Cookie", "tierq_demo=../../"+demoSession[6:]); forged.Header().Get("Set-Cookie") == "" {
 		t.Error("a session that is none of ours stays")
 	}
-	if stranger := newFace(t, strange).do("GET", "/demo", nil); !strings.Contains(stranger.Body.String(), `/login?next=%2Fdemo`) || !strings.Contains(stranger.Body.String(), `data-scenario="happy" aria-pressed="false" disabled`) {
-		t.Errorf("a stranger is shown\n%s", stranger.Body.String())
+}
+
+// Where there are keys there is no demo, whatever key is shown: no page, no link to it, no scenario and no stream.
+func TestDemo_WithKeys(t *testing.T) {
+	for name, me := range map[string]string{
+		"a stranger": strange, "a key": keyed,
+		"an admin":       `{"open":false,"name":"boss","role":"admin","admin":true,"operator":true,"submits":true}`,
+		"a worker's key": `{"open":false,"name":"remote","role":"worker"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFace(t, me)
+			cookie := []string{"Cookie", "tierq_demo=" + demoSession}
+			if page := f.do("GET", "/demo", nil, cookie...); page.Code != 404 || strings.Contains(page.Body.String(), "data-scenario") {
+				t.Errorf("the page: %d\n%s", page.Code, page.Body)
+			}
+			if play := f.do("POST", "/demo/play", url.Values{"scenario": {"happy"}}, cookie...); play.Code != 404 || len(f.played.plays) > 0 {
+				t.Errorf("a scenario: %d, played %q", play.Code, f.played.plays)
+			}
+			if stream := f.do("GET", "/demo/events", nil, cookie...); stream.Code != 404 {
+				t.Errorf("the stream: %d", stream.Code)
+			}
+			if about := f.do("GET", "/about", nil); about.Code != 200 || strings.Contains(about.Body.String(), `"/demo"`) {
+				t.Errorf("another page leads to it: %d\n%s", about.Code, about.Body)
+			}
+		})
+	}
+	if about := newFace(t, `{"open":true}`).do("GET", "/about", nil); !strings.Contains(about.Body.String(), `"/demo"`) {
+		t.Error("no page leads to it on an open server")
+	}
+}
+
+// Each part of the demo asks the API who calls, where it counts against the caller's rate: over it nothing is played.
+func TestDemo_CountsAgainstTheRate(t *testing.T) {
+	f := newFace(t, `{"open":true}`).say("GET /api/me", problem(429, "RATE_LIMITED", "too many"))
+	for method, path := range map[string]string{"GET": "/demo", "POST": "/demo/play"} {
+		got := f.do(method, path, url.Values{"scenario": {"happy"}}, "Cookie", "tierq_demo="+demoSession)
+		if asked, _ := f.api.asked("GET", "/api/me"); got.Code != 429 || len(f.played.plays) > 0 || len(asked) == 0 {
+			t.Errorf("%s %s: %d, played %q", method, path, got.Code, f.played.plays)
+		}
 	}
 }
 
@@ -103,14 +141,12 @@ func TestDemo_Play(t *testing.T) {
 		code       string
 		retry      string
 	}{
-		"open":     {`{"open":true}`, demoSession, nil, 204, "", ""},
-		"a key":    {keyed, demoSession, nil, 204, "", ""},
-		"stranger": {strange, demoSession, nil, 401, "UNAUTHORIZED", ""},
-		"session":  {keyed, "", nil, 400, "INVALID_REQUEST", ""},
-		"unknown":  {keyed, demoSession, ErrNoScenario, 404, "NOT_FOUND", ""},
-		"quick":    {keyed, demoSession, ErrTooSoon, 429, "RATE_LIMITED", "1"},
-		"full":     {keyed, demoSession, ErrNoRoom, 503, "SYSTEM_UNHEALTHY", "5"},
-		"broken":   {keyed, demoSession, errors.New("hunter2"), 500, "INTERNAL", ""},
+		"open":    {open, demoSession, nil, 204, "", ""},
+		"session": {open, "", nil, 400, "INVALID_REQUEST", ""},
+		"unknown": {open, demoSession, ErrNoScenario, 404, "NOT_FOUND", ""},
+		"quick":   {open, demoSession, ErrTooSoon, 429, "RATE_LIMITED", "1"},
+		"full":    {open, demoSession, ErrNoRoom, 503, "SYSTEM_UNHEALTHY", "5"},
+		"broken":  {open, demoSession, errors.New("hunter2"), 500, "INTERNAL", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, c.me)
@@ -158,7 +194,7 @@ func demoServer(t *testing.T, f *face) *httptest.Server {
 }
 
 func TestDemo_Events(t *testing.T) {
-	f := newFace(t, keyed)
+	f := newFace(t, open)
 	server := demoServer(t, f)
 	f.played.closed = true
 	if r := watchDemo(t, server, ""); r.StatusCode != 204 {

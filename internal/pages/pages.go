@@ -172,7 +172,7 @@ func (p *Pages) who(r *http.Request) caller {
 func (p *Pages) frame(r *http.Request) web.Frame {
 	me := p.who(r)
 	f := web.Frame{
-		Path: r.URL.Path, Here: whence(r), Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil, Gate: p.gate(r),
+		Path: r.URL.Path, Here: whence(r), Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil && me.Open, Gate: p.gate(r),
 		Caller: web.Caller{Open: me.Open, Name: me.Name, Role: me.Role, Change: me.Admin},
 		Notice: said(r, "done"), Trouble: said(r, "trouble"),
 	}

@@ -1,6 +1,7 @@
 package face
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,27 +117,18 @@ func TestDemo_Player(t *testing.T) {
 	tab.WaitText("#demo[data-shows=happy] #trail", "job.claimed", alive)
 }
 
-// Where there are keys a stranger is told the stories, and plays none.
+// Where there are keys there is no demo, not even for an administrator.
 func TestDemo_WithKeys(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)
-	tab := testkit.StartBrowser(t).Tab(t)
-	tab.Open(s.base + "/demo")
-	tab.WaitText("#caption", "log in with a key of any kind", alive)
-	var disabled int
-	tab.Eval("document.querySelectorAll('[data-scenario]:disabled').length", &disabled)
-	if disabled != 7 {
-		t.Errorf("%d of 7 buttons are off", disabled)
+	for _, key := range []string{"", theAdmin, s.newKey(`"role":"worker"`)} {
+		if a := s.asked(key, "/demo/play"); a.status != http.StatusNotFound {
+			t.Errorf("a scenario: %d %s", a.status, a.body)
+		}
 	}
-	if a := s.asked("", "/demo/play"); a.status != 401 {
-		t.Errorf("a stranger who plays: %d %s", a.status, a.body)
+	if a := s.ask(http.MethodGet, "/demo", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "has no demo") {
+		t.Errorf("the page: %d %s", a.status, a.body)
 	}
-	tab.Click("#caption a")
-	tab.Type("input[name=key]", s.newKey(`"role":"submit","tiers":["PAID"]`))
-	tab.Press("\r")
-	tab.WaitText("#caption", "Choose a scenario", alive)
-	tab.Click("#play") // without a choice it is the first
-	tab.WaitText("#demo[data-shows=happy] #trail", "job.accepted", alive)
 }
 
 // asked posts a form with a key; "" = none.
