@@ -11,11 +11,9 @@ local reply = {}
 
 -- later_bound says which bound of "later" an attempt is beyond; nil = none.
 local function later_bound(first, laters, delay)
-  if most > 0 and laters >= most then return 'later for the ' .. text(laters + 1) .. 'th time, of ' .. text(most) .. ' that are free' end
+  if most > 0 and laters >= most then return 'later more than ' .. text(most) .. ' times' end
   local age = now + delay - tonumber(first or now)
-  if longest > 0 and age > longest then
-    return 'later until ' .. text(math.floor(age / 1000)) .. ' s after the first attempt, of ' .. text(math.floor(longest / 1000)) .. ' s that are free'
-  end
+  if longest > 0 and age > longest then return 'later than ' .. text(math.floor(longest / 1000)) .. ' s after its first attempt' end
   return nil
 end
 

@@ -103,7 +103,8 @@ end
 local held = {} -- owner -> how many of its jobs lived before this call
 local function spent(about, quota)
   local owner = quota and string.match(about, '^%S+ (%S+)')
-  if not owner or owner == '-' then return false end
+  if owner == '-' then owner = stranger(about) end
+  if not owner then return false end
   held[owner] = held[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
   return held[owner] + (owned[owner] or 0) >= quota
 end

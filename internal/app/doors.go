@@ -17,7 +17,10 @@ func (v *server) wireDoors() (err error) {
 		return err
 	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
-	v.doors = auth.NewDoors(auth.DoorsOptions{Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate})
+	v.doors = auth.NewDoors(auth.DoorsOptions{
+		Keyring: v.keyring, Limiter: v.limiter, AddressRate: c.AddressRate, AnonymousRate: c.AnonymousRate,
+		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota,
+	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})
 	return nil

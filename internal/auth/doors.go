@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"net/netip"
 
@@ -14,6 +16,9 @@ type DoorsOptions struct {
 	Limiter       *Limiter
 	AddressRate   int // requests a second that one address may make; 0 = any number
 	AnonymousRate int // requests a second that one address may make without a key, where there are keys; 0 = none
+
+	KeyQuota       int // living jobs of a submit key that has no quota of its own; 0 = any number
+	AnonymousQuota int // living jobs that one address submitted without a key; 0 = any number
 }
 
 // Doors say who comes in.
@@ -45,7 +50,8 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 		case o.Keyring.Open():
 			caller.Open = true
 		case o.AnonymousRate > 0:
-			caller.Key = job.Key{Role: job.RoleSubmit, Tiers: publicOnly, Rate: float64(o.AnonymousRate), Burst: o.AnonymousRate}
+			caller.Key = job.Key{Role: job.RoleSubmit, Tiers: publicOnly, Rate: float64(o.AnonymousRate), Burst: o.AnonymousRate, InFlight: o.AnonymousQuota}
+			caller.From = stranger(from)
 		}
 		return caller, nil
 	}
@@ -56,8 +62,17 @@ func (d *Doors) Enter(ctx context.Context, authorization []string, from netip.Ad
 		}
 		return job.Caller{}, job.ErrUnauthorized
 	}
+	if key.Role == job.RoleSubmit && key.InFlight == 0 {
+		key.InFlight = o.KeyQuota
+	}
 	caller.Key = key
 	return caller, nil
+}
+
+// stranger is whom the jobs of a caller without a key count for: all that come from his network are one.
+func stranger(from netip.Addr) string {
+	sum := sha256.Sum256([]byte("tierq stranger " + network(from)))
+	return "~" + hex.EncodeToString(sum[:8])
 }
 
 var publicOnly = []job.Tier{job.Public}

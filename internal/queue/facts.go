@@ -79,7 +79,7 @@ func (q *Queue) FitMemory(ctx context.Context) error {
 	}
 	var least int64 // 0 = no server has a limit
 	for _, server := range order {
-		info, err := server.InfoMap(ctx).Result()
+		info, err := server.InfoMap(ctx, "memory").Result()
 		if err != nil && !replied(err) {
 			return classify("memory", err)
 		}

@@ -174,7 +174,7 @@ var mutations = []struct {
 
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
-	ids := make([]job.ID, 17)
+	ids := make([]job.ID, 25)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
 	}

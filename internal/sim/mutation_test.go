@@ -33,7 +33,7 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"later beyond its bound spends nothing", "release", "text(retries + 1)", "text(retries)"},
 	{"later beyond its bound goes on", "release", "elseif beyond and retries >= tonumber(max_retries) then", "elseif false then"},
 	{"submit is never late", "submit", "now > not_after", "false"},
-	{"submit gives a time to live", "submit", "      fill('fresh', tier)", "      redis.call('EXPIRE', job .. id, 3) fill('fresh', tier)"},
+	{"submit gives a time to live", "submit", "      fill('fresh', tier, 1)", "      redis.call('EXPIRE', job .. id, 3) fill('fresh', tier, 1)"},
 	{"fail spends no retry", "fail", "text(retries + 1)", "text(retries)"},
 	{"fail counts no end", "fail", "count(tier, 'running', -1)", ""},
 	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', 'fail ' .. word)", ""},

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,8 +96,13 @@ func (a *audit) job(id string) {
 	}
 	if state == job.Pending || state == job.Scheduled || state == job.Processing {
 		a.bytes(head[0], "bytes", len(h["payload"])+len(h["checkpoint"]))
-		if head[6] != "-" {
-			a.owned[head[6]]++
+		owner := head[6]
+		if owner == "-" && len(head) == 9 {
+			o, _ := job.ReadOptions(head[8])
+			owner = cmp.Or(o.From, owner)
+		}
+		if owner != "-" {
+			a.owned[owner]++
 		}
 	}
 	if whole(h["retries"]) > whole(head[2]) {
