@@ -43,7 +43,7 @@ func TestDefaults(t *testing.T) {
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: 24 * time.Hour,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
-		LaterLimit: 100, LaterAge: 7 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
+		LaterLimit: 100, LaterAge: 8 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
 		SQLRetention: "90d", Connections: 8192, Demo: true, Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
 	if c != want {

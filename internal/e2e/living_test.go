@@ -80,7 +80,7 @@ func TestLaterHasAnEnd(t *testing.T) {
 	var attempts int
 	var why string
 	c.row(`SELECT attempts FROM failed_jobs WHERE failure_cause = 'LATER_LIMIT'`, &attempts)
-	c.row(`SELECT error_message FROM failed_jobs WHERE failure_cause = 'LATER_LIMIT'`, &why)
+	c.row(`SELECT last_error FROM failed_jobs WHERE failure_cause = 'LATER_LIMIT'`, &why)
 	if attempts != 5 || !strings.HasPrefix(why, "later more than 3 times: 1 of 1 endpoints say TRY_AGAIN_LATER") {
 		t.Errorf("%d attempts, because %q", attempts, why)
 	}

@@ -1,9 +1,12 @@
 package queue_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -74,7 +77,7 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 		e.PutAll(t, owed)
 		restore(t, e, []job.Living{living(queuetest.NewID(0)), living(queuetest.NewID(0), ran)}, job.OK, job.OK)
 		e.Finish(t, e.Take(t, 18)...)
-		want("PUBLIC after most have ended", job.Public, 20, 8) // one runs, and three rest
+		want("PUBLIC after most have ended", job.Public, 20, 7) // one runs, as does one that was given back, and three rest
 	})
 }
 
@@ -161,5 +164,75 @@ func TestLater_HasBounds(t *testing.T) {
 		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: notYet}})
 		ends(t, got, err, job.Discarded)
 		same(t, "error", e.Drain(t)[0].LastError, "later than 86400 s after its first attempt: "+notYet)
+	})
+}
+
+// The jobs of a stranger count for his network, in all that happens to them; those of others, and of owners, do not.
+func TestQuotaOfStrangers(t *testing.T) {
+	t.Attr("proves", "A29")
+	t.Parallel()
+	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
+		of := func(from, callback string) job.Submission {
+			s := owned("", 2)
+			s.From, s.CallbackURL = from, callback
+			return s
+		}
+		const one, two = "~0123456789abcdef", "~fedcba9876543210"
+		liar := of(one, `https://example.com/?"from":"`+two+`"`)
+		got, err := e.Words(t.Context(), 0, []job.Submission{of(one, ""), liar, of(one, ""), of(two, ""), owned("ann", 1), owned("", 1)})
+		words(t, got, err, job.OK, job.OK, job.Quota, job.OK, job.OK, job.OK)
+		owners(t, e, "three callers", map[string]int64{one: 2, two: 1, "ann": 1})
+		leases := e.Take(t, 5)
+		e.Finish(t, leases[0])
+		e.Kill(t, leases[1])
+		owners(t, e, "two have ended", map[string]int64{two: 1, "ann": 1})
+		for _, o := range e.Drain(t) {
+			if o.Status != job.Failed {
+				continue
+			}
+			next := o.Job
+			next.Generation++
+			if _, err := e.Requeue(t.Context(), 0, []job.Job{next}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		owners(t, e, "one was requeued", map[string]int64{one: 1, two: 1, "ann": 1})
+	})
+}
+
+// The bytes that may live are half of what the smallest server may use, unless the options say how many.
+func TestFitMemory(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		fits := func(what string, want int64) {
+			t.Helper()
+			if err := e.FitMemory(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			same(t, what, e.LivingBytes(), want)
+		}
+		fits("no limit of the server", 1<<30)
+		limited := false // the embedded one has no settings
+		e.Servers(t, func(ctx context.Context, server *redis.Client) error {
+			limited = server.ConfigSet(ctx, "maxmemory", "64mb").Err() == nil
+			return nil
+		})
+		if limited {
+			fits("servers with 64 MiB", 32<<20)
+		}
+		e.Servers(t, func(ctx context.Context, server *redis.Client) error {
+			_ = server.ConfigSet(ctx, "maxmemory", "0").Err()
+			return nil
+		})
+	})
+	queuetest.EachWith(t, func(o *queue.Options) { o.LivingBytes = 12 }, func(t *testing.T, e *queuetest.Env) {
+		if err := e.FitMemory(t.Context()); err != nil || e.LivingBytes() != 12 {
+			t.Errorf("%d bytes, %v", e.LivingBytes(), err)
+		}
+	})
+	queuetest.EachWith(t, func(o *queue.Options) { o.Embedded = true }, func(t *testing.T, e *queuetest.Env) {
+		if err := e.FitMemory(t.Context()); err != nil || e.LivingBytes() != 256<<20 {
+			t.Errorf("%d bytes, %v", e.LivingBytes(), err)
+		}
 	})
 }
