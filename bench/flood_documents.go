@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// The flood of documents: jobs of PUBLIC that are claimed, ask to be run later because their endpoint is busy, and keep their payloads in Redis. It
-// goes on until the living jobs of PUBLIC have their share of a small Redis, and beside the measurement.
+// The flood of documents: jobs of PUBLIC that are claimed, ask to be run later because their endpoint is busy, and keep
+// their payloads in Redis. It goes on until the living jobs of PUBLIC have their share of a small Redis, and beside the
+// measurement.
 const (
 	documentBytes       = 60_000
 	documentConnections = 8
 )
 
-// documentFlood measures what a PAID submit takes, 200 a second of one key, in quiet and once a Redis of 256 MiB has as many documents as it lets in, while
-// their sender tries to send more.
+// documentFlood measures what a PAID submit takes, 200 a second of one key, in quiet and once a Redis of 256 MiB has as
+// many documents as it lets in, while their sender tries to send more.
 func documentFlood(ctx context.Context, l *lab) (figures []figure, err error) {
 	_, env, err := l.fresh(ctx)
 	if err != nil {
@@ -36,7 +37,8 @@ func documentFlood(ctx context.Context, l *lab) (figures []figure, err error) {
 	}
 	defer endpoint.Close()
 	admin := newKey()
-	s, err := l.launch(ctx, "documents", "api,worker,recovery", append(env, "TIERQ_ADMIN_KEY="+admin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"))
+	env = append(env, "TIERQ_ADMIN_KEY="+admin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8")
+	s, err := l.launch(ctx, "documents", "api,worker,recovery", env)
 	if err != nil {
 		return nil, err
 	}
@@ -48,15 +50,15 @@ func documentFlood(ctx context.Context, l *lab) (figures []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	public, err := makeKey(ctx, s.addr, admin, "documents", "PUBLIC", 2*floodRate)
+	public, err := makeKey(ctx, s.addr, admin, "documents", "PUBLIC", floodRate)
 	if err != nil {
 		return nil, err
 	}
-	body := fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"D-1","contentType":"text/plain","body":%q,"endpoints":["http://%s/busy"]}}`,
-		strings.Repeat("x", documentBytes), endpoint.addr)
+	body := fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"D-1","contentType":"text/plain","body":%q,`+
+		`"endpoints":["http://%s/busy"]}}`, strings.Repeat("x", documentBytes), endpoint.addr)
 	f := &flood{
-		addr: s.addr, paid: keyed(s.addr, "paid", paid), times: map[string][]time.Duration{}, sent: map[string]*answers{"documents": {}},
-		connections: documentConnections, public: keyedBody(s.addr, "public", public, body),
+		addr: s.addr, paid: keyed(s.addr, "paid", paid), times: map[string][]time.Duration{},
+		sent: map[string]*answers{"documents": {}}, connections: documentConnections, public: keyedBody(s.addr, "public", public, body),
 	}
 	if _, err := f.steady(ctx, warmUp); err != nil {
 		return nil, err
@@ -128,10 +130,13 @@ func busyEndpoint() (*endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	e := &endpoint{addr: l.Addr().String(), Server: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	busy := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
-	})}}
+	}
+	e := &endpoint{
+		addr: l.Addr().String(), Server: &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(busy)},
+	}
 	go func() { _ = e.Serve(l) }() // until Close
 	return e, nil
 }
