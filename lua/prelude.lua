@@ -34,11 +34,13 @@ local function count(tier, what, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
--- stranger is whom a job without an owner counts for: its options say so of those that came from strangers. JSON escapes what stands inside a text.
+-- stranger is whom a job without an owner counts for: its options say so of those that came from strangers. JSON
+-- escapes what stands inside a text.
 local function stranger(head) return string.match(head, '"from":"(~%x+)"') end
 
 local owned = {} -- owner -> how many more of its jobs live, or fewer
--- live counts a job that begins to live (n = 1) or ceases to (n = -1), and the bytes that it keeps in Redis: for its tier, and for its owner.
+-- live counts a job that begins to live (n = 1) or ceases to (n = -1), and the bytes that it keeps in Redis: for its
+-- tier, and for its owner.
 local function live(tier, head, n, bytes)
   count(tier, 'bytes', n * bytes)
   -- Most are nobody's. Without options " - " stands for the owner only: two plain finds cost a fifth of the match.

@@ -52,7 +52,8 @@ local function look()
 end
 look()
 
--- What a job adds to a limit is added to what is used in full, which is at most too much: only at the limit it is added up again.
+-- What a job adds to a limit is added to what is used in full, which is at most too much: only at the limit it is
+-- added up again.
 local function fill(what, tier, n)
   local f = fills[what][tier]
   if f then f.n = f.n + n end

@@ -95,7 +95,8 @@ func (c Config) Egress() []netip.Prefix {
 	return networks
 }
 
-// Living is how many jobs may be there that have not ended: TIERQ_LIVING_LIMIT, or what the other two limits let one expect.
+// Living is how many jobs may be there that have not ended: TIERQ_LIVING_LIMIT, or what the other two limits let one
+// expect.
 func (c Config) Living() int {
 	if c.LivingLimit > 0 {
 		return c.LivingLimit

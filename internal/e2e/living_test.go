@@ -19,7 +19,8 @@ func busyEndpoint(t *testing.T, seconds int) *receiver {
 	})
 }
 
-// A flood of documents whose endpoint is busy was in no limit: each was claimed, asked to be run later, and kept its payload in Redis until Redis was
+// A flood of documents whose endpoint is busy was in no limit: each was claimed, asked to be run later, and kept its
+// payload in Redis until Redis was
 // full and PAID was refused. Now the living jobs of PUBLIC fill PUBLIC's share, and PAID is admitted.
 func TestFloodOfBusyDocuments(t *testing.T) {
 	t.Attr("proves", "A29")
@@ -66,7 +67,8 @@ func TestFloodOfBusyDocuments(t *testing.T) {
 	})
 }
 
-// A job with one retry whose endpoint is always busy is attempted as often as it may be later for nothing, and then once more for its retry.
+// A job with one retry whose endpoint is always busy is attempted as often as it may be later for nothing, and then
+// once more for its retry.
 func TestLaterHasAnEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -75,7 +75,8 @@ var table = []struct {
 	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
 }
 
-const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), or too many bytes of them"
+const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), " +
+	"or too many bytes of them"
 
 const aStoreIsAway = "a store that this needs does not answer"
 

@@ -101,7 +101,8 @@ type Failure struct {
 }
 
 // GiveBack returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a positive
-// Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it spends a retry, or fails the job.
+// Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it spends a
+// retry, or fails the job.
 type GiveBack struct {
 	LeaseRef
 	Delay  time.Duration

@@ -57,13 +57,15 @@ func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
 	return f, nil
 }
 
-// embeddedBytes is what living jobs may keep in an embedded server, and unlimitedBytes in servers that have no limit of their own.
+// embeddedBytes is what living jobs may keep in an embedded server, and unlimitedBytes in servers that have no limit
+// of their own.
 const (
 	embeddedBytes  = 256 << 20
 	unlimitedBytes = 1 << 30
 )
 
-// FitMemory sets the bytes that living jobs may keep, unless Options have them: half of what the server with the least memory may use. A server
+// FitMemory sets the bytes that living jobs may keep, unless Options have them: half of what the server with the
+// least memory may use. A server
 // that does not tell has no limit.
 func (q *Queue) FitMemory(ctx context.Context) error {
 	if q.opts.LivingBytes > 0 {

@@ -41,7 +41,8 @@ func submits(t *testing.T, e *queuetest.Env, like job.Submission, n int) (accept
 	return accepted, living
 }
 
-// Jobs that were claimed once count for as long as they live: a flood that is later, or retried, fills its own tier's share.
+// Jobs that were claimed once count for as long as they live: a flood that is later, or retried, fills its own tier's
+// share.
 func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -137,7 +138,8 @@ func again(t *testing.T, e *queuetest.Env) job.Word {
 	return got[0].Word
 }
 
-// A job is later for nothing as often, and for as long, as it may; then each time costs a retry, and the last one the job.
+// A job is later for nothing as often, and for as long, as it may; then each time costs a retry, and the last one the
+// job.
 func TestLater_HasBounds(t *testing.T) {
 	t.Parallel()
 	small := func(o *queue.Options) { o.LaterLimit, o.LaterAge = 3, 24*time.Hour }

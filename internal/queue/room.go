@@ -44,7 +44,8 @@ func (q *Queue) Room(ctx context.Context, id job.ID, tier job.Tier, owner string
 // filled is how much of one partition's capacity is taken.
 func (q *Queue) filled(now *counts) int64 { return q.taken(now, "fresh", q.opts.Capacity) }
 
-// taken is how much of one partition's part of a limit is taken: tiers fill it one after the other, the smallest share first, and each at most to
+// taken is how much of one partition's part of a limit is taken: tiers fill it one after the other, the smallest
+// share first, and each at most to
 // its share; those without a plan in front, in full. Nothing counts the living of those: see submit.lua.
 func (q *Queue) taken(now *counts, what string, limit int) int64 {
 	n := func(field string) int64 {

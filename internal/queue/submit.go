@@ -138,8 +138,10 @@ func (q *Queue) share(plan job.Plan, limit int) int {
 	return max(limit*plan.Share/100/q.opts.Partitions, 1)
 }
 
-// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, of those scheduled at submit and of
-// their bytes, of all that live and of their bytes. What a tier has beyond that (jobs that came due, or were requeued) is not counted against the
+// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, of
+// those scheduled at submit and of
+// their bytes, of all that live and of their bytes. What a tier has beyond that (jobs that came due, or were
+// requeued) is not counted against the
 // others.
 func (q *Queue) shares() string {
 	b := make([]byte, 0, 256)

@@ -276,7 +276,8 @@ func (s *telling) tell() {
 	s.limits()
 }
 
-// later is a job that asks for it once more than it may, until it has no retry left; and one that asks for it too long after it began.
+// later is a job that asks for it once more than it may, until it has no retry left; and one that asks for it too
+// long after it began.
 func (s *telling) later() {
 	again := func(number int) {
 		s.write("later", number)
@@ -296,7 +297,8 @@ func (s *telling) later() {
 	s.drain(true)
 }
 
-// limits are met by jobs of a call: of their number, of their bytes, and of those scheduled at submit; what is owed is in none.
+// limits are met by jobs of a call: of their number, of their bytes, and of those scheduled at submit; what is owed
+// is in none.
 func (s *telling) limits() {
 	submit := func(bytes int, delay time.Duration, owed bool, numbers ...int) {
 		var batch []job.Submission

@@ -192,7 +192,8 @@ func (s *shadow) share(p job.Plan, limit int) int {
 	return max(limit*p.Share/100/s.w.plan.partitions, 1)
 }
 
-// filled is how much of a partition's limit is taken by such jobs: the tiers fill it one after the other, the smallest share first, and each at
+// filled is how much of a partition's limit is taken by such jobs: the tiers fill it one after the other, the
+// smallest share first, and each at
 // most to its share.
 func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(*known) int) (sum int) {
 	n := map[job.Tier]int{}

@@ -103,7 +103,8 @@ func one(*ModelJob) int { return 1 }
 
 func alive(j *ModelJob) bool { return !j.State.Ended() }
 
-// filled is how much of a limit is taken by such jobs: the tiers fill it one after the other, the smallest share first, and each at most to its
+// filled is how much of a limit is taken by such jobs: the tiers fill it one after the other, the smallest share
+// first, and each at most to its
 // share.
 func (m *Model) filled(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) int {
 	n, shares := map[job.Tier]int{}, map[job.Tier]int{}
