@@ -31,13 +31,15 @@ func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		return nil, err
 	}
 	admin := newKey()
-	s, err := l.launch(ctx, "flood", "api", append(env, "TIERQ_ADMIN_KEY="+admin))
+	s, err := l.launch(ctx, "flood", "api", append(env, "TIERQ_ADMIN_KEY="+admin, "TIERQ_KEY_QUOTA=0", "TIERQ_LIVING_BYTES=16GiB"))
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		_, stopping := s.stop()
-		err = errors.Join(err, stopping)
+		if s != nil {
+			_, stopping := s.stop()
+			err = errors.Join(err, stopping)
+		}
 	}()
 	keys := map[string]string{}
 	for _, k := range []struct {
@@ -49,7 +51,7 @@ func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		}
 	}
 
-	f := &flood{addr: s.addr, paid: keyed(s.addr, "paid", keys["paid"]), times: map[string][]time.Duration{}}
+	f := &flood{addr: s.addr, connections: floodConnections, paid: keyed(s.addr, "paid", keys["paid"]), times: map[string][]time.Duration{}}
 	n := l.scaled(600, 30)
 	if _, err := f.steady(ctx, warmUp); err != nil {
 		return nil, err
@@ -61,14 +63,22 @@ func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 			}
 		}
 	}
-	return f.figures(), nil
+	figures = f.figures()
+	_, stopping := s.stop()
+	if s = nil; stopping != nil {
+		return nil, stopping
+	}
+	documents, err := documentFlood(ctx, l)
+	return append(figures, documents...), err
 }
 
 type flood struct {
-	addr  string
-	paid  []byte
-	times map[string][]time.Duration
-	sent  map[string]*answers
+	addr        string
+	paid        []byte
+	public      []byte // what the flood sends; nil = jobs that do nothing
+	connections int    // of the flood
+	times       map[string][]time.Duration
+	sent        map[string]*answers
 }
 
 // answers are what the flood got.
@@ -88,8 +98,11 @@ func (f *flood) round(ctx context.Context, part, key string, n int) error {
 	defer stop()
 	began := time.Now()
 	if key != "" {
-		request := keyed(f.addr, "public", key)
-		for range floodConnections {
+		request := f.public
+		if request == nil {
+			request = keyed(f.addr, "public", key)
+		}
+		for range f.connections {
 			group.Go(func() {
 				if err := pour(flooding, f.addr, request, f.sent[part]); err != nil {
 					failed.Store(&err)
@@ -149,7 +162,7 @@ func pour(ctx context.Context, addr string, request []byte, got *answers) error 
 			return err
 		case status == http.StatusAccepted:
 			got.accepted.Add(1)
-		case status == http.StatusTooManyRequests:
+		case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && strings.Contains(body, "QUEUE_FULL"):
 			got.refused.Add(1)
 		default:
 			return fmt.Errorf("the flood was answered %d: %s", status, body)
@@ -173,9 +186,12 @@ func (f *flood) figures() (all []figure) {
 	return all
 }
 
-// keyed is a submit to a tier with a key, as bytes on the wire.
+// keyed is a submit of nothing to a tier with a key, as bytes on the wire.
 func keyed(addr, tier, key string) []byte {
-	body := `{"type":"SIMULATION","payload":` + nothing + `}`
+	return keyedBody(addr, tier, key, `{"type":"SIMULATION","payload":`+nothing+`}`)
+}
+
+func keyedBody(addr, tier, key, body string) []byte {
 	return fmt.Appendf(nil, "POST /%s/submit HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		tier, addr, key, len(body), body)
 }

@@ -9,7 +9,7 @@ var layouts = []layout{
 			"submit": {
 				`local head = kind.head .. about`, ``,
 				`score = score}`, `score = score, retries = max_retries}`,
-				`own(head, 1)`, ``, // nobody's
+				`live(tier, head, 1, #payload)`, `live(tier, '', 1, #payload)`, // nobody's
 				`'head', head, 'payload', payload)`,
 				`'tier', tier, 'generation', '1', 'maxRetries', kind.retries, 'arrivedAt', at, 'score', kind.score, 'type', 'SIMULATION', 'owner', '-',
 				'traceId', about, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,
@@ -22,7 +22,7 @@ var layouts = []layout{
 				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)
 				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
-			"complete":    {`'cancel', 'head')`, `'cancel', 'tier')`, `tier_of(m[6])`, `m[6]`},
+			"complete":    {`'cancel', 'head', 'saved')`, `'cancel', 'tier', 'saved')`, `tier_of(m[6])`, `m[6]`},
 			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`, `string.match(m[1], '^%S+ (%d+)')`, `m[1]`},
 		},
 	},
@@ -41,7 +41,7 @@ var layouts = []layout{
 				local live = table.concat({'PROCESSING', '1', '0', started, started, token}, ' ')`,
 			},
 			"complete": {
-				`local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head')`,
+				`local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'saved')`,
 				`local x = redis.call('HMGET', job .. id, 'live', 'head', 'cancel')
 				local l = lives[x[1]] or read_live(x[1])
 				local m = {l[1], l[2], l[3], l[4], x[3], x[2]}
@@ -80,6 +80,10 @@ var layouts = []layout{
 			"acknowledge": {`redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
+	{name: "h bytes not counted", edits: map[string][]string{
+		"prelude":  {`count(tier, 'bytes', n * bytes)`, ``},
+		"complete": {`bytes_of(job .. id, m[7])`, `0`},
+	}},
 	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard[channel] = redis.call('EXISTS', channel) == 1`, `heard[channel] = true`}}},
 	{name: "g somebody's", about: "SIMULATION abcdefghijklmnop " + traceID},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},

@@ -67,7 +67,8 @@ local function overtake(id, is, m, tier, waits, outcome)
   redis.call('DEL', attempts .. id) -- SQL has those too
   count(tier, waits and 'ready' or 'scheduled', -1)
   if not m[4] then count(tier, waits and 'fresh' or 'delayed', -1) end
-  own(m[1], -1)
+  live(tier, m[1], -1, bytes_of(key, true))
+  if not waits and not m[4] then count(tier, 'delayedbytes', -payload_of(key)) end
   redis.call('HSET', key, 'state', ours[outcome] or outcome, 'ended', at)
   if outcome == 'COMPLETED' then redis.call('HSET', key, 'payload', '') else weigh(payload_of(key)) end
   redis.call('ZADD', outbox, at, id)

@@ -11,7 +11,7 @@ local reply = {}
 for i = 1, #ARGV, 4 do
   local id, wanted, untried, once = ARGV[i], ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3]
   local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt', 'adopted')
+  local m = redis.call('HMGET', key, 'head', 'state', 'first', 'attempt', 'adopted', 'saved')
   local tier, generation, state
   if m[1] then
     tier, generation = parse(m[1])
@@ -37,12 +37,13 @@ for i = 1, #ARGV, 4 do
       redis.call('ZREM', queue, id)
       redis.call('ZREM', scheduled, id)
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
-      own(m[1], -1)
+      live(tier, m[1], -1, bytes_of(key, m[6]))
       redis.call('ZADD', outbox, at, id)
       weigh(payload_of(key))
       tell(events, id, tier, 'CANCELLED', m[4])
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end
+      if not m[3] and state == 'SCHEDULED' then count(tier, 'delayedbytes', -payload_of(key)) end
     end
   end
   if word == 'CANCELLED' and once ~= '' and string.sub(redis.call('GET', idempotency .. once) or '', 1, 36) == id then

@@ -23,7 +23,7 @@ if last[1] == number then
   best = redis.call('ZRANGE', queue, '0', '0')[1]
   for id in string.gmatch(last[2], '%S+') do
     local m = redis.call('HMGET', job .. id, 'head', 'payload', 'attempt', 'retries', 'first', 'started', 'state', 'token', 'checkpoint', 'due')
-    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6], m[9], m[5] == m[6] and m[10]) end
+    if m[7] == 'PROCESSING' and m[8] == token then hand_out(id, m[1], m[2], m[3], m[4], m[5], m[6], m[9], m[3] == '1' and m[10]) end
   end
 else
   local plans = {}

@@ -15,7 +15,7 @@ local loud = listened(events)
 local ends = {} -- where in ARGV the leases stand that this call ends
 for i = 2, #ARGV, 4 do
   local id, attempt, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head')
+  local m = redis.call('HMGET', job .. id, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'saved')
   local word = 'LOST'
   if m[2] == attempt and m[3] == token then
     if m[4] then
@@ -29,7 +29,7 @@ for i = 2, #ARGV, 4 do
       out[#out + 1], out[#out + 2] = (attempt == '1' and not m[5]) and due or ended, id
       local tier = tier_of(m[6])
       count(tier, 'running', -1)
-      own(m[6], -1)
+      live(tier, m[6], -1, bytes_of(job .. id, m[7]))
       if loud then tell(events, id, tier, m[5] and 'CANCELLED' or 'COMPLETED', attempt) end
     end
   end

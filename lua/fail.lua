@@ -11,7 +11,7 @@ local reply = {}
 for i = 1, #ARGV, 7 do
   local id, attempt, token, cause, err, final, delay = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], tonumber(ARGV[i + 6])
   local key = job .. id
-  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started')
+  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started', 'saved')
   local word = 'LOST'
   if m[2] == attempt and m[3] == token then
     if m[4] then
@@ -27,7 +27,7 @@ for i = 1, #ARGV, 7 do
         word = 'CANCELLED ' .. at
         tell(events, id, tier, 'CANCELLED', attempt)
         redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
-        own(m[6], -1)
+        live(tier, m[6], -1, bytes_of(key, m[9]))
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif final == '1' or retries >= tonumber(max_retries) then
@@ -35,7 +35,7 @@ for i = 1, #ARGV, 7 do
         tell(events, id, tier, 'FAILED', attempt, cause)
         alarm(alarms, id, tier, 'FAILED', attempt, cause)
         redis.call('HSET', key, 'state', 'NEED_DISCARD', 'ended', at)
-        own(m[6], -1)
+        live(tier, m[6], -1, bytes_of(key, m[9]))
         redis.call('ZADD', outbox, at, id)
         weigh(payload_of(key))
       elseif delay > 0 then

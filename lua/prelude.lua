@@ -1,6 +1,6 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
 -- payload (both fixed for a generation), and what changes: state attempt retries due first started token ending cancel ended cause error result
--- saved checkpoint adopted. A head may have a ninth part: options that scripts do not read.
+-- saved checkpoint adopted laters. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
 local function time_us()
@@ -34,17 +34,30 @@ local function count(tier, what, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
+-- stranger is whom a job without an owner counts for: its options say so of those that came from strangers. JSON
+-- escapes what stands inside a text.
+local function stranger(head) return string.match(head, '"from":"(~%x+)"') end
+
 local owned = {} -- owner -> how many more of its jobs live, or fewer
-local function own(head, n)
+-- live counts a job that begins to live (n = 1) or ceases to (n = -1), and the bytes that it keeps in Redis: for its
+-- tier, and for its owner.
+local function live(tier, head, n, bytes)
+  count(tier, 'bytes', n * bytes)
   -- Most are nobody's. Without options " - " stands for the owner only: two plain finds cost a fifth of the match.
   if string.find(head, ' - ', 1, true) and not string.find(head, ' {', 1, true) then return end
   local owner = string.match(head, '^%S+ %S+ %S+ %S+ %S+ %S+ (%S+)')
-  if owner and owner ~= '-' then owned[owner] = (owned[owner] or 0) + n end
+  if owner == '-' then owner = stranger(head) end
+  if owner then owned[owner] = (owned[owner] or 0) + n end
 end
 
 local outbox_bytes = 0
 local function weigh(n) outbox_bytes = outbox_bytes + n end -- results and payloads that wait for SQL
 local function payload_of(key) return redis.call('HSTRLEN', key, 'payload') end
+
+-- bytes_of is what a living job is counted with: its payload, and its checkpoint if it has saved one.
+local function bytes_of(key, saved)
+  return payload_of(key) + (saved and redis.call('HSTRLEN', key, 'checkpoint') or 0)
+end
 
 local function settle(counters, owners) -- the script's last write: the counters move with the jobs
   if outbox_bytes ~= 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(outbox_bytes)) end
@@ -55,7 +68,8 @@ local function settle(counters, owners) -- the script's last write: the counters
       if n ~= 0 then redis.call('HINCRBY', counters, tier .. ':' .. what, text(n)) end
     end
     -- Summed over the tiers they are what limits admission.
-    if sum ~= 0 and (what == 'fresh' or what == 'delayed') then redis.call('HINCRBY', counters, what, text(sum)) end
+    local limited = what == 'fresh' or what == 'delayed' or what == 'bytes' or what == 'delayedbytes'
+    if sum ~= 0 and limited then redis.call('HINCRBY', counters, what, text(sum)) end
   end
   -- A script whose jobs neither begin nor cease to live has no owners. Below zero is the end of a job that nobody counted: it is nobody's debt.
   for owner, n in pairs(owned) do

@@ -27,6 +27,7 @@ for i = 1, #due, 2 do
     if not m[3] then
       redis.call('HSET', job .. id, 'due', due[i + 1])
       count(tier, 'delayed', -1)
+      count(tier, 'delayedbytes', -payload_of(job .. id))
       count(tier, 'fresh', 1)
     end
   end

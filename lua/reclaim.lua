@@ -14,7 +14,7 @@ redis.call('ZREMRANGEBYSCORE', suspects, '-inf', text(now - 3600000))
 
 local function take_back(id)
   local key = job .. id
-  local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel')
+  local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel', 'saved')
   redis.call('ZREM', watched, id)
   redis.call('ZREM', other, id)
   redis.call('ZREM', suspects, id)
@@ -30,7 +30,7 @@ local function take_back(id)
   redis.call('HSET', key, 'cause', cause)
   if m[7] or retries >= tonumber(max_retries) then
     redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
-    own(m[1], -1)
+    live(tier, m[1], -1, bytes_of(key, m[8]))
     redis.call('ZADD', outbox, at, id)
     weigh(payload_of(key))
     tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)

@@ -92,10 +92,17 @@ local function tally(ids, state, what, untried)
     local tier = m[1] and parse(m[1])
     if tier and (m[2] or 'PENDING') == state then
       add(tier .. ':' .. what, 1)
-      own(m[1], 1)
+      local bytes = bytes_of(key, true)
+      live(tier, m[1], 1, bytes)
+      add(tier .. ':bytes', bytes)
+      add('bytes', bytes)
       if untried and not m[3] then
         add(tier .. ':' .. untried, 1)
         add(untried, 1)
+        if untried == 'delayed' then
+          add(tier .. ':delayedbytes', payload_of(key))
+          add('delayedbytes', payload_of(key))
+        end
       end
     end
   end
@@ -120,6 +127,8 @@ else
   differ('running (all)', all.running or 0, running)
   differ('fresh', is.fresh or 0, all.fresh or 0)
   differ('delayed', is.delayed or 0, all.delayed or 0)
+  differ('bytes', is.bytes or 0, all.bytes or 0)
+  differ('delayedbytes', is.delayedbytes or 0, all.delayedbytes or 0)
 end
 
 if undrained <= limit then

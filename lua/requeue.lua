@@ -33,7 +33,7 @@ for i = 3, #ARGV, 8 do
     redis.call('DEL', key, attempts .. id)
     redis.call('HSET', key, 'head', head, 'payload', ARGV[i + 7], 'attempt', text(math.max(attempt, tonumber(m[3] or 0))))
     ready[#ready + 1], ready[#ready + 2] = score, id
-    own(head, 1)
+    live(tier, head, 1, #ARGV[i + 7])
     count(tier, 'ready', 1)
     count(tier, 'fresh', 1)
     tell(events, id, tier, 'PENDING', text(math.max(attempt, tonumber(m[3] or 0))))

@@ -40,7 +40,7 @@ for i = 4, #ARGV, 17 do
     else
       redis.call('HSET', job .. id, 'adopted', '1') -- it has a row: nobody withdraws it any more
     end
-    if holder ~= '' or not cancelled then own(head, 1) end
+    if holder ~= '' or not cancelled then live(tier, head, 1, #ARGV[i + 7]) end
     local status = 'PENDING'
     if holder ~= '' then
       status = 'PROCESSING'
@@ -58,7 +58,10 @@ for i = 4, #ARGV, 17 do
       status = 'SCHEDULED'
       later[#later + 1], later[#later + 2] = text(due), id
       count(tier, 'scheduled', 1)
-      if first == '0' then count(tier, 'delayed', 1) end
+      if first == '0' then
+        count(tier, 'delayed', 1)
+        count(tier, 'delayedbytes', #ARGV[i + 7])
+      end
     else
       ready[#ready + 1], ready[#ready + 2] = score, id
       count(tier, 'ready', 1)

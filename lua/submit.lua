@@ -1,7 +1,7 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters owners clock doorbell job idempotency mark events
--- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier ready delayed' of each tier, the smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key body', '' = any number of times)
--- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken) | LATE (not_after has passed) | BEHIND (keys that this Redis lost are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
+-- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs; a limit of 2^53 - 1 = it is owed, and no limit holds) about payload once ('key body', '' = any number of times)
+-- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | BEHIND (keys that this Redis lost are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, mark, events = unpack(KEYS)
 local base, not_after, keep, journaled, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1', ARGV[5]
@@ -20,7 +20,9 @@ end
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share: what one has beyond it (came due, was
 -- requeued, is owed) keeps no other tier out.
-local fills, used = {fresh = {}, delayed = {}}, {} -- the tiers in that order, {tier, share, n}, and those without a plan in front; how much of the limit is taken
+local limits = {'fresh', 'delayed', 'delayedbytes', 'living', 'bytes'} -- in the order of the shares
+local fills = {} -- limit -> the tiers in that order, {tier, share, n}, and in others what those without a plan have
+local used = {} -- limit -> how much of it is taken, or more than that: see full
 local function add_up(what)
   local sum = fills[what].others
   for _, f in ipairs(fills[what]) do sum = math.max(sum, math.min(sum + f.n, f.share)) end
@@ -28,32 +30,50 @@ local function add_up(what)
 end
 
 local function look()
-  local fields = {'fresh', 'delayed'}
-  for tier, ready, delayed in string.gmatch(shares, '(%S+) (%d+) (%d+)') do
-    table.insert(fills.fresh, {tier = tier, share = tonumber(ready), field = tier .. ':fresh'})
-    table.insert(fills.delayed, {tier = tier, share = tonumber(delayed), field = tier .. ':delayed'})
-    fields[#fields + 1], fields[#fields + 2] = tier .. ':fresh', tier .. ':delayed'
-  end
-  local counts = {}
-  for i = 1, #fields, 100 do
-    for k, n in ipairs(redis.call('HMGET', counters, slice(fields, i))) do counts[fields[i + k - 1]] = tonumber(n or 0) end
-  end
-  for what, tiers in pairs(fills) do
-    tiers.others = counts[what]
-    for _, f in ipairs(tiers) do
-      f.n = counts[f.field]
-      tiers.others = tiers.others - f.n
+  local counts, fields = {}, redis.call('HGETALL', counters)
+  for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
+  local function counted_as(tier, what) return math.max(counts[tier .. ':' .. what] or 0, 0) end
+  for _, what in ipairs(limits) do fills[what] = {others = counts[what] or 0} end
+  for tier, a, b, c, d, e in string.gmatch(shares, '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)') do
+    local share = {a, b, c, d, e}
+    for i, what in ipairs(limits) do
+      local n = counted_as(tier, what)
+      -- Nothing counts the living: they are those that wait, rest and run.
+      if what == 'living' then n = counted_as(tier, 'ready') + counted_as(tier, 'scheduled') + counted_as(tier, 'running') end
+      local f = {tier = tier, share = tonumber(share[i]), n = n}
+      table.insert(fills[what], f)
+      fills[what][tier], fills[what].others = f, fills[what].others - n
     end
+  end
+  for _, what in ipairs(limits) do
+    fills[what].others = math.max(fills[what].others, 0)
     add_up(what)
   end
 end
 look()
 
-local function fill(what, tier)
-  for _, f in ipairs(fills[what]) do
-    if f.tier == tier then f.n = f.n + 1 end
+-- What a job adds to a limit is added to what is used in full, which is at most too much: only at the limit it is
+-- added up again.
+local function fill(what, tier, n)
+  local f = fills[what][tier]
+  if f then f.n = f.n + n end
+  used[what] = used[what] + n
+end
+
+local function full(what, limit)
+  if used[what] >= limit then add_up(what) end
+  return used[what] >= limit
+end
+
+local function beyond(kind) -- the limit that has no room for a job of this kind, or nil
+  if kind.limit >= 9007199254740991 then return nil end
+  local first = kind.delay == 0 and 'fresh' or 'delayed'
+  if full(first, kind.limit) then return first end
+  for _, what in ipairs(kind.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
+    local f = fills[what][kind.tier]
+    if f and full(what, f.share) then return what end
   end
-  add_up(what)
+  return nil
 end
 
 local keys = {}
@@ -84,7 +104,8 @@ end
 local held = {} -- owner -> how many of its jobs lived before this call
 local function spent(about, quota)
   local owner = quota and string.match(about, '^%S+ (%S+)')
-  if not owner or owner == '-' then return false end
+  if owner == '-' then owner = stranger(about) end
+  if not owner then return false end
   held[owner] = held[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
   return held[owner] + (owned[owner] or 0) >= quota
 end
@@ -112,25 +133,31 @@ for i = 6, #ARGV, 5 do
     word = 'LATE'
   elseif word == 'OK' and spent(about, kind.quota) then
     word = 'QUOTA'
-  elseif word == 'OK' and used[delay == 0 and 'fresh' or 'delayed'] >= kind.limit then
-    word = 'FULL'
   elseif word == 'OK' then
+    local limit = beyond(kind)
+    if limit then word = 'FULL ' .. limit end
+  end
+  if word == 'OK' then
     local head = kind.head .. about
     word, taken[id] = 'OK ' .. at, true
-    own(head, 1)
+    live(tier, head, 1, #payload)
+    fill('living', tier, 1)
+    fill('bytes', tier, #payload)
     if delay == 0 then
       redis.call('HSET', job .. id, 'head', head, 'payload', payload)
       ready[#ready + 1], ready[#ready + 2] = kind.score, id
-      fill('fresh', tier)
+      fill('fresh', tier, 1)
       count(tier, 'ready', 1)
       count(tier, 'fresh', 1)
       if loud then tell(events, id, tier, 'PENDING') end
     else
       redis.call('HSET', job .. id, 'head', head, 'payload', payload, 'state', 'SCHEDULED')
       later[#later + 1], later[#later + 2] = text(now + delay), id
-      fill('delayed', tier)
+      fill('delayed', tier, 1)
+      fill('delayedbytes', tier, #payload)
       count(tier, 'scheduled', 1)
       count(tier, 'delayed', 1)
+      count(tier, 'delayedbytes', #payload)
       if loud then tell(events, id, tier, 'SCHEDULED') end
     end
     if once then redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', keep) end

@@ -202,6 +202,8 @@ func (a *Admission) result(e *entry) Result {
 		return Result{Accepted: job.Accepted{ID: e.first}, Err: e.err}
 	case e.err == nil, errors.Is(e.err, job.ErrFateUnknown):
 		return Result{Accepted: job.Accepted{ID: e.submission.ID}, Err: e.err}
+	case errors.Is(e.err, job.ErrLivingFull): // what lives may rest for long: nothing says when it ends
+		return Result{Err: refuse(e.err, blindRefusal)}
 	case errors.Is(e.err, job.ErrQueueFull):
 		return Result{Err: refuse(e.err, a.drain.room(&e.submission))}
 	case errors.Is(e.err, job.ErrQuota):

@@ -69,16 +69,24 @@ func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 }
 
 // refused says whether a step means that this partition certainly has not taken the submit, and if it is for want of room, which.
-func refused(s step, unavailable bool) (why error, certain bool) {
+func refused(s step, reply job.SubmitReply, unavailable bool) (why error, certain bool) {
 	switch s {
 	case full:
-		return job.ErrQueueFull, true
+		return noRoom(reply), true
 	case quota:
 		return job.ErrQuota, true
 	case again, unhealthy:
 		return nil, unavailable
 	}
 	return nil, false
+}
+
+// noRoom is what a FULL means: of the tier's share of the capacity, or of the living jobs.
+func noRoom(reply job.SubmitReply) error {
+	if reply.Living {
+		return job.ErrLivingFull
+	}
+	return job.ErrQueueFull
 }
 
 // moveOn hands an entry that this partition certainly did not take to another one, under another id, for an id names its partition. It is false
@@ -156,7 +164,7 @@ type refusals struct {
 
 func roomOf(s *job.Submission) likes {
 	if s.Delayed() {
-		return likes{delayed: true} // all tiers have one limit
+		return likes{tier: s.Tier, delayed: true}
 	}
 	return likes{tier: s.Tier}
 }

@@ -37,7 +37,7 @@ func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply,
 			e.refused++
 		}
 		step := decide(reply, unavailable, open[i], e.refused)
-		if why, certain := refused(step, unavailable); certain && c.moveOn(e, why) {
+		if why, certain := refused(step, reply, unavailable); certain && c.moveOn(e, why) {
 			moved = append(moved, e)
 			continue
 		}
@@ -61,7 +61,7 @@ func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply,
 			c.settle(e, job.ErrMismatch)
 			continue
 		case full:
-			c.settle(e, job.ErrQueueFull)
+			c.settle(e, noRoom(reply))
 			continue
 		case quota:
 			c.settle(e, job.ErrQuota)

@@ -31,6 +31,7 @@ func (v *server) wireDoors() (err error) {
 		Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate,
 		Idempotency: c.IdempotencyLimit, KeepIdempotency: v.stores.keys(c.IdempotencyTTL),
 		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
+		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota,
 	})
 	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
 	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})

@@ -93,7 +93,7 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 		return err
 	}
 	// The set-up is looked at each time: a Redis that lost everything must not take another one from whoever starts next.
-	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx))
+	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx), p.queue.FitMemory(ctx))
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
 	levels, err := p.queue.Levels(ctx)

@@ -37,6 +37,7 @@ func (v *server) wireQueue() {
 	})
 	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
+		LivingLimit: c.Living(), LivingBytes: c.LivingBytes, LaterLimit: c.LaterLimit, LaterAge: c.LaterAge,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
 		KeepEnded: c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
 		RememberedPlans: v.rememberedPlans,

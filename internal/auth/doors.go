@@ -2,6 +2,8 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"net/netip"
 	"time"
@@ -21,6 +23,8 @@ type DoorsOptions struct {
 	KeepIdempotency time.Duration // how long each of them stands
 	AnonymousTotal  int           // requests a second that all addresses together may make without a key; 0 = any number
 	AnonymousTypes  []string      // of jobs that may be submitted without a key; none = all
+	KeyQuota        int           // living jobs of a submit key that has no quota of its own; 0 = any number
+	AnonymousQuota  int           // living jobs that one address submitted without a key; 0 = any number
 }
 
 // Doors say who comes in.
@@ -62,8 +66,9 @@ func (d *Doors) Enter(
 		case o.AnonymousRate > 0:
 			caller.Key = job.Key{
 				Role: job.RoleSubmit, Tiers: publicOnly, Types: o.AnonymousTypes, Rate: float64(o.AnonymousRate),
-				Burst: o.AnonymousRate,
+				Burst: o.AnonymousRate, InFlight: o.AnonymousQuota,
 			}
+			caller.From = stranger(from)
 		}
 		return caller, nil
 	}
@@ -76,6 +81,9 @@ func (d *Doors) Enter(
 			return job.Caller{}, &job.RateError{In: a.RetryIn}
 		}
 		return job.Caller{}, job.ErrUnauthorized
+	}
+	if key.Role == job.RoleSubmit && key.InFlight == 0 {
+		key.InFlight = o.KeyQuota
 	}
 	caller.Key = key
 	return caller, nil
@@ -103,6 +111,12 @@ func (d *Doors) authenticate(ctx context.Context, authorization []string, sessio
 
 // CookieName is the name of the cookie in which a browser shows its session.
 func (d *Doors) CookieName(secure bool) string { return d.opts.Sessions.CookieName(secure) }
+
+// stranger is whom the jobs of a caller without a key count for: all that come from his network are one.
+func stranger(from netip.Addr) string {
+	sum := sha256.Sum256([]byte("tierq stranger " + network(from)))
+	return "~" + hex.EncodeToString(sum[:8])
+}
 
 var publicOnly = []job.Tier{job.Public}
 

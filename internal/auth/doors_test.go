@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,47 @@ func TestEnter(t *testing.T) {
 			if c, err := enter(t, d, wrong, somewhere); err == nil || err != job.ErrUnauthorized || c.Key.ID != "" { //nolint:errorlint // one answer, and nothing around it
 				t.Errorf("%q: %+v, %v", wrong, c, err)
 			}
+		}
+	})
+}
+
+// A submit key without a quota has that of the settings, and so has a stranger's network, whom his jobs count for.
+func TestEnter_Quotas(t *testing.T) {
+	t.Attr("proves", "A29")
+	inDoors(t, DoorsOptions{AnonymousRate: 10, KeyQuota: 50, AnonymousQuota: 5}, func(t *testing.T, d *Doors, made *desk) {
+		quota := func(header []string, from string) (int, string) {
+			t.Helper()
+			c, err := enter(t, d, header, netip.MustParseAddr(from))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c.Key.InFlight, c.From
+		}
+		if n, from := quota(nil, "192.0.2.1"); n != 0 || from != "" {
+			t.Errorf("an open server: %d jobs of %q", n, from)
+		}
+		for name, want := range map[string]struct {
+			key   job.Key
+			quota int
+		}{
+			"none of its own": {job.Key{Name: "none", Role: job.RoleSubmit}, 50},
+			"its own":         {job.Key{Name: "own", Role: job.RoleSubmit, InFlight: 7000}, 7000},
+			"an admin's":      {job.Key{Name: "admin", Role: job.RoleAdmin}, 0},
+		} {
+			_, header := aKnown(t, made, want.key)
+			if n, from := quota(header, "192.0.2.1"); n != want.quota || from != "" {
+				t.Errorf("%s: %d jobs of %q", name, n, from)
+			}
+		}
+		n, one := quota(nil, "192.0.2.1")
+		_, again := quota(nil, "192.0.2.1")
+		_, other := quota(nil, "192.0.2.2")
+		if n != 5 || one != again || one == other || !regexp.MustCompile(`^~[0-9a-f]{16}$`).MatchString(one) {
+			t.Errorf("strangers: %d jobs of %q, %q and %q", n, one, again, other)
+		}
+		_, six := quota(nil, "2001:db8::1")
+		if _, same := quota(nil, "2001:db8::2"); same != six {
+			t.Errorf("a /64 is two: %q, %q", six, same)
 		}
 	})
 }

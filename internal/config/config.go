@@ -24,10 +24,16 @@ type Config struct {
 	Roles   Roles `env:"TIERQ_ROLES" envDefault:"api,worker,recovery" doc:"what this process does; some of them only in external mode"`
 	Workers int   `env:"TIERQ_WORKERS" envDefault:"16" min:"1" max:"10000" why:"a slot is a goroutine and an entry of every heartbeat" doc:"jobs this process runs at once"`
 
-	Capacity       int   `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL. Embedded mode: at most 100000"`
-	ScheduledLimit int   `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit; a tier may fill its share of it. Embedded mode: at most 100000"`
-	PriorityBase   int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
-	Partitions     int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each; 1 in embedded mode"`
+	Capacity       int `env:"TIERQ_CAPACITY" envDefault:"10000" min:"1" max:"100000000" why:"waiting jobs live in Redis' memory" doc:"ready jobs never claimed; beyond a tier's share of it submits get 503 QUEUE_FULL. Embedded mode: at most 100000"`
+	ScheduledLimit int `env:"TIERQ_SCHEDULED_LIMIT" envDefault:"100000" min:"0" max:"100000000" why:"scheduled jobs live in Redis' memory" doc:"jobs scheduled at submit; a tier may fill its share of it. Embedded mode: at most 100000"`
+	LivingLimit    int `env:"TIERQ_LIVING_LIMIT" envDefault:"0" min:"0" max:"1000000000" why:"living jobs are kept in Redis' memory" doc:"jobs that have not ended: waiting, scheduled, running or waiting for a retry; beyond a tier's share of it submits get 503 QUEUE_FULL; 0: twice TIERQ_CAPACITY and TIERQ_SCHEDULED_LIMIT together"`
+	LivingBytes    int `env:"TIERQ_LIVING_BYTES" envDefault:"0" unit:"bytes" min:"0" max:"1048576MiB" why:"living jobs are kept in Redis' memory" doc:"payloads and checkpoints of jobs that have not ended; beyond a tier's share of it, or for jobs scheduled at submit of half of it, submits get 503 QUEUE_FULL; 0: half of Redis' maxmemory, as the servers tell it, 1 GiB where there is none, and 256 MiB in embedded mode"`
+	LaterLimit     int `env:"TIERQ_LATER_LIMIT" envDefault:"100" min:"0" max:"1000000000" why:"a job that never ends is kept in Redis' memory" doc:"how often a job may ask to be run later (a busy endpoint's Retry-After does) before each time costs a retry; 0: any number of times"`
+
+	LaterAge time.Duration `env:"TIERQ_LATER_AGE" envDefault:"192h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long after its first attempt a job may ask to be run before each time costs a retry; 0: for ever"`
+
+	PriorityBase int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
+	Partitions   int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each; 1 in embedded mode"`
 
 	HeartbeatInterval time.Duration `env:"TIERQ_HEARTBEAT_INTERVAL" envDefault:"500ms" min:"10ms" max:"1s" why:"a worker must beat several times within the shortest heartbeat timeout" doc:"between two heartbeats of a worker"`
 	Retention         time.Duration `env:"TIERQ_RETENTION" envDefault:"24h" min:"0s" max:"8760h" why:"SQL is the archive, Redis is not" doc:"how long Redis answers for COMPLETED and CANCELLED jobs, a minute at least; 0: not at all, SQL does; embedded mode: a minute"`
@@ -54,6 +60,8 @@ type Config struct {
 	AnonymousRate  int    `env:"TIERQ_ANONYMOUS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make without a key where there are keys: submits to PUBLIC, and polls of jobs submitted so; 0: none"`
 	AnonymousTypes string `env:"TIERQ_ANONYMOUS_TYPES" envDefault:"SIMULATION,GENERATE_PDF" doc:"job types that may be submitted without a key where TIERQ_ANONYMOUS_RATE lets strangers submit, with commas between them; CALLBACK lets them name a callbackUrl. Types that send mail or call out make the server a relay for strangers"`
 	AnonymousTotal int    `env:"TIERQ_ANONYMOUS_TOTAL" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that all addresses together may make without a key; 0: ten times TIERQ_ANONYMOUS_RATE"`
+	AnonymousQuota int    `env:"TIERQ_ANONYMOUS_QUOTA" envDefault:"100" min:"0" max:"1000000000" why:"living jobs are kept in Redis' memory" doc:"jobs that have not ended which one address, of IPv6 a /64, may have submitted without a key where there are keys; beyond it 429; 0: any number"`
+	KeyQuota       int    `env:"TIERQ_KEY_QUOTA" envDefault:"10000" min:"0" max:"1000000000" why:"living jobs are kept in Redis' memory" doc:"jobs that have not ended which a submit key may have that has no quota of its own; beyond it 429; 0: any number"`
 	AddressRate    int    `env:"TIERQ_ADDRESS_RATE" envDefault:"0" min:"0" max:"1000000" why:"it is counted in Redis" doc:"requests a second that one address may make, over all keys and without one: pages, their files and the API description count too, health does not; 0: any number"`
 	Types          string `env:"TIERQ_TYPES" doc:"job types that submits may name, such as SEND_EMAIL,SEND_WEBHOOK; all: every type that this server runs; unset: every type too, and where there are API keys a warning at each start"`
 	TrustedProxies string `env:"TIERQ_TRUSTED_PROXIES" doc:"networks such as 10.1.0.0/16, with commas between them, whose X-Forwarded-For says where a request came from; unset: nobody's"`
@@ -93,6 +101,15 @@ func (r Roles) All() bool { return r.API && r.Worker && r.Recovery }
 func (c Config) Egress() []netip.Prefix {
 	networks, _ := parseNetworks(c.EgressAllow) // Load has seen them
 	return networks
+}
+
+// Living is how many jobs may be there that have not ended: TIERQ_LIVING_LIMIT, or what the other two limits let one
+// expect.
+func (c Config) Living() int {
+	if c.LivingLimit > 0 {
+		return c.LivingLimit
+	}
+	return 2 * (c.Capacity + c.ScheduledLimit)
 }
 
 // Journaled reports whether the accept journal is kept: embedded mode has no other way to outlive its process.

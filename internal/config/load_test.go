@@ -43,6 +43,7 @@ func TestDefaults(t *testing.T) {
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: time.Hour, IdempotencyLimit: 4_000_000,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
+		LaterLimit: 100, LaterAge: 8 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
 		SQLRetention: "90d", AnonymousTypes: "SIMULATION,GENERATE_PDF", Connections: 8192, Demo: true,
 		Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
@@ -51,6 +52,12 @@ func TestDefaults(t *testing.T) {
 	}
 	if !c.Embedded() {
 		t.Error("nothing configured is not embedded mode")
+	}
+	if c.Living() != 220_000 {
+		t.Errorf("%d jobs may live", c.Living())
+	}
+	if c.LivingLimit = 7; c.Living() != 7 {
+		t.Errorf("%d jobs may live, of 7", c.Living())
 	}
 }
 

@@ -190,7 +190,7 @@ func TestZombie(t *testing.T) {
 	}
 	t.Logf("evidence: pid %d stopped; its lease is open: %v", zombie.Pid(), c.leased(id))
 	api.await(id, "PENDING", c.found("PUBLIC"))
-	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+id, "payload", `{"file":"`+file+`","sleepMs":2000}`)
+	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+id, "payload", `{"file":"`+file+`","sleepMs": 2000}`) // as many bytes as it had
 	c.start("TIERQ_ROLES=worker")
 	api.await(id, "PROCESSING", 5*time.Second)
 	if err := zombie.Thaw(); err != nil {

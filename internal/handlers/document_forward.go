@@ -200,16 +200,20 @@ func rejectedBy(in Forward, steps []step) string {
 	return fmt.Sprintf("rejected by %d of %d endpoints: %s", len(hosts), len(steps), strings.Join(hosts, ", "))
 }
 
-// firstLook and rarestLook bound how long a document that was received is left alone before it is looked at again.
+// firstLook and rarestLook bound how long a document that was received is left alone before it is looked at again. A
+// look costs no more than one
+// of rareLooks of the time that the job has waited: each is a "later", of which a job has a hundred.
 const (
 	firstLook  = time.Second
 	rarestLook = 5 * time.Minute
+	rareLooks  = 12
 )
 
 // nextLook is in how long those that say SUBMITTED are looked at again: after as long as the job waits already, so
-// that the pauses double, or when an endpoint asked for it; and once more at the bound, behind which it is 0.
+// that the pauses double up to the rarest look, or when an endpoint asked for it; and once more at the bound, behind
+// which it is 0.
 func (f *Forward) nextLook(waited, asked time.Duration) time.Duration {
-	return min(max(firstLook, min(waited, rarestLook), asked), max(f.patience()-waited, 0))
+	return min(max(firstLook, min(waited, max(rarestLook, waited/rareLooks)), asked), max(f.patience()-waited, 0))
 }
 
 // patience is how long the job waits for MANAGED.

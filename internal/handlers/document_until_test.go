@@ -59,12 +59,24 @@ func TestForwardUntilManaged(t *testing.T) {
 	if slow.heard() != "GET POST"+strings.Repeat(" GET", 9) || takes.heard() != "GET POST" {
 		t.Errorf("called %q and %q", slow.heard(), takes.heard())
 	}
-	d.waited = 10 * time.Hour
-	d.saved = nil
-	if _, err := deliverTo(d, endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})).attempt(); job.Judge(
-		err,
-	).Later != 5*time.Minute {
-		t.Errorf("after ten hours: %v, want 5 m", err)
+	deliverTo(d, endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)}))
+	for waited, want := range map[time.Duration]time.Duration{time.Hour: 5 * time.Minute, 12 * time.Hour: time.Hour} {
+		d.waited, d.saved = waited, nil
+		if _, err := d.attempt(); job.Judge(err).Later != want {
+			t.Errorf("after %s: %v, want %s", waited, err, want)
+		}
+	}
+}
+
+// A document that is waited for over the longest time is looked at less often than a job may be later for nothing.
+func TestForwardUntilManaged_LooksLessOftenThanItMay(t *testing.T) {
+	in := Forward{Until: docManaged, UntilSeconds: 604_800}
+	looks := 0
+	for waited := time.Duration(0); waited < in.patience(); looks++ {
+		waited += in.nextLook(waited, 0)
+	}
+	if looks < 50 || looks >= 100 { // TIERQ_LATER_LIMIT
+		t.Errorf("%d looks in a week", looks)
 	}
 }
 

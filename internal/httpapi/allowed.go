@@ -61,5 +61,9 @@ func (a *api) overQuota(err error, s *job.Submission) error {
 	if !errors.Is(err, job.ErrQuota) {
 		return err
 	}
-	return &problem{kind: rateLimited, detail: fmt.Sprintf("this key has as many jobs under way as it may: %d", s.Quota), retry: a.Submit.Hint(s.Tier)}
+	who := "this key"
+	if s.Owner == "" {
+		who = "this address without a key"
+	}
+	return &problem{kind: rateLimited, detail: fmt.Sprintf(who+" has as many jobs under way as it may: %d", s.Quota), retry: a.Submit.Hint(s.Tier)}
 }

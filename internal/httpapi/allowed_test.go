@@ -156,6 +156,14 @@ func TestAllowed_Quota(t *testing.T) {
 		t.Errorf("%v", body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")
+	stranger := job.Caller{From: "~0123456789abcdef", Key: job.Key{Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}, Types: []string{"PAIR"}, InFlight: 2}}
+	r.behind(stranger)
+	rec = r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`)
+	body := wantProblem(t, rec, 429, "RATE_LIMITED")
+	if body["detail"] != "this address without a key has as many jobs under way as it may: 2" {
+		t.Errorf("%v", body)
+	}
+	r.behind(publicPair)
 	r.submitBatch = func([]job.Submission) ([]job.Accepted, []error) {
 		return []job.Accepted{{ID: knownID}, {}}, []error{nil, job.ErrQuota}
 	}
@@ -164,4 +172,22 @@ func TestAllowed_Quota(t *testing.T) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")
+}
+
+// A tier of which too many jobs live is told so, and a stranger's submit says whom it counts for.
+func TestAllowed_LivingFull(t *testing.T) {
+	r := newRooms(t)
+	var got job.Submission
+	r.submit = func(_ context.Context, s job.Submission) (job.Accepted, error) {
+		got = s
+		return job.Accepted{}, fmt.Errorf("submit: %w", job.ErrLivingFull)
+	}
+	r.behind(job.Caller{From: "~0123456789abcdef", Key: job.Key{Role: job.RoleSubmit, Types: []string{"PAIR"}, InFlight: 2}})
+	body := wantProblem(t, r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`), 503, "QUEUE_FULL")
+	if detail, _ := body["detail"].(string); !strings.Contains(detail, "have not ended") {
+		t.Errorf("%v", body)
+	}
+	if got.From != "~0123456789abcdef" || got.Owner != "" || got.Quota != 2 {
+		t.Errorf("submitted %+v", got)
+	}
 }

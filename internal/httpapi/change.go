@@ -162,9 +162,10 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	}
 	err = a.Requeue.RequeueOwn(c.Request.Context(), id, request, caller.Key.InFlight)
 	if errors.Is(err, job.ErrQueueFull) {
-		return &problem{kind: queueFull, retry: a.Submit.Hint(j.Tier)}
+		p, _ := explain(err)
+		return &problem{kind: queueFull, detail: p.detail, retry: a.Submit.Hint(j.Tier)}
 	}
-	return inDoubt(a.overQuota(err, &job.Submission{Tier: j.Tier, Quota: caller.Key.InFlight}), requeueInDoubt)
+	return inDoubt(a.overQuota(err, &job.Submission{Tier: j.Tier, Owner: caller.Owner(), Quota: caller.Key.InFlight}), requeueInDoubt)
 }
 
 // because is what the log of changes keeps of a requeue beside its job: why it was; nil = nobody said.

@@ -52,6 +52,7 @@ var table = []struct {
 	{job.ErrForbidden, forbidden, ""},
 	{job.ErrRateLimited, rateLimited, ""},
 	{job.ErrQuota, rateLimited, "this key has as many jobs under way as it may"},
+	{job.ErrLivingFull, queueFull, tooManyLive},
 	{job.ErrQueueFull, queueFull, ""},
 	{job.ErrUnhealthy, systemUnhealthy, ""},
 	{job.ErrFateUnknown, outcomeUnknown, ""},
@@ -73,6 +74,9 @@ var table = []struct {
 	{job.ErrUnavailable, systemUnhealthy, aStoreIsAway},
 	{job.ErrAmbiguous, systemUnhealthy, aStoreIsAway}, // of a read; a change's is inDoubt
 }
+
+const tooManyLive = "too many jobs of this tier have not ended (they wait, are scheduled, run, or wait for a retry), " +
+	"or too many bytes of them"
 
 const aStoreIsAway = "a store that this needs does not answer"
 

@@ -105,6 +105,7 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 	s = job.Submission{
 		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: min(asked.maxRetries, plan.MaxRetries), TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
 	}
+	s.From = caller.From
 	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
 	if asked.delay > 0 || !asked.runAt.IsZero() {
 		if s.Delay, s.RunAt, err = asked.runsAt(a.Clock()); err != nil {

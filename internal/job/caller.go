@@ -56,6 +56,7 @@ type StoredKey struct {
 type Caller struct {
 	Key     Key        // of a stranger and of an open server's caller: the zero Key, but for what a stranger may do
 	Address netip.Addr // where he calls from, behind trusted proxies
+	From    string     // of a stranger: whom his jobs count for, see Options
 	Open    bool       // the server has no keys: everybody may do everything
 }
 

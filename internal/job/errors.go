@@ -1,6 +1,9 @@
 package job
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The errors the rooms exchange. httpapi's table gives each its status and code.
 var (
@@ -16,7 +19,8 @@ var (
 	ErrMismatch   = errors.New("the idempotency key was used with another body")
 	ErrNoArtifact = errors.New("the job made no file")
 
-	ErrQueueFull   = errors.New("the queue is full")            // not accepted, and never will be
+	ErrQueueFull   = errors.New("the queue is full") // not accepted, and never will be
+	ErrLivingFull  = fmt.Errorf("%w of jobs that live", ErrQueueFull)
 	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
 	ErrFateUnknown = errors.New("the outcome is not yet known") // the submit was sent; it may or may not have been taken
 

@@ -42,6 +42,7 @@ const (
 	PermanentError   Cause = "PERMANENT_ERROR"   // the handler returned Permanent(err)
 	ResultTooLarge   Cause = "RESULT_TOO_LARGE"  // the result exceeds TIERQ_RESULT_LIMIT
 	UnknownJobType   Cause = "UNKNOWN_JOB_TYPE"  // the worker has no handler for the type
+	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for later more often, or for longer, than is free
 )
 
 // Submission is a job as it is accepted: everything that is fixed for its whole life. The arrival time is set by Redis.

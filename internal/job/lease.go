@@ -8,7 +8,7 @@ type Word string
 // The words. An unknown word is an error that names the script.
 const (
 	OK           Word = "OK"
-	Full         Word = "FULL"        // submit: the tier's share of the capacity is taken
+	Full         Word = "FULL"        // submit: the tier's share of the capacity, of the scheduled or of the living jobs is taken
 	Quota        Word = "QUOTA"       // submit: the owner has as many jobs under way as it may
 	Late         Word = "LATE"        // submit, requeue, restore: the call arrived after its not-after and did nothing
 	Behind       Word = "BEHIND"      // submit: Redis lost Idempotency-Keys that the journal has, and they are not back yet
@@ -19,7 +19,7 @@ const (
 	Mismatch     Word = "MISMATCH"    // submit: the Idempotency-Key is known with another body
 	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
 	Cancel       Word = "CANCEL"      // heartbeat: the user asked to cancel; cancel: the running job has been asked
-	Discarded    Word = "FAILED"      // fail, reclaim: retries spent or permanent; the dead letter is in the outbox
+	Discarded    Word = "FAILED"      // fail, release, reclaim: retries spent or permanent; the dead letter is in the outbox
 	WasCancelled Word = "CANCELLED"   // an ending of a job whose cancel was requested; cancel: done at once
 	Ended        Word = "ENDED"       // cancel: the job ended before
 	Suspect      Word = "SUSPECT"     // reclaim: expired at this look; taken back at a later one
@@ -64,6 +64,7 @@ type SubmitReply struct {
 	Word      Word
 	First     ID
 	ArrivedAt time.Time
+	Living    bool // of a FULL: the tier's share of the living jobs is taken, or of their bytes
 }
 
 // Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job, unless one of this lease
@@ -100,7 +101,8 @@ type Failure struct {
 }
 
 // GiveBack returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a positive
-// Delay schedules it (the handler's Later), and its history keeps the Reason.
+// Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it spends a
+// retry, or fails the job.
 type GiveBack struct {
 	LeaseRef
 	Delay  time.Duration

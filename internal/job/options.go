@@ -9,7 +9,10 @@ import (
 type Options struct {
 	CallbackURL string `json:"callbackUrl,omitempty"` // hears of COMPLETED and FAILED; "" = nobody
 	SpanID      string `json:"spanId,omitempty"`      // the span that submitted the job: 16 hexadecimal digits; "" = none
-	Everybody   bool   `json:"everybody,omitempty"`   // its submitter sees everybody's jobs: a REPORT may count them all
+	// From is whom a job without an owner counts for: "~" and 16 hexadecimal digits of a hash of the stranger's
+	// network; "" = nobody. Scripts read it.
+	From      string `json:"from,omitempty"`
+	Everybody bool   `json:"everybody,omitempty"` // its submitter sees everybody's jobs: a REPORT may count them all
 }
 
 // Text is the options in one line of JSON without spaces; "" if there are none. CallbackURL must be a URL: it has no spaces.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,7 +26,9 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) er
 // job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the same time may go a little beyond it.
 func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error {
 	return l.requeue(ctx, id, request, func(d *job.DeadLetter) error {
-		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) { return nil, l.Rooms.Room(ctx, id, d.Tier, d.Owner, quota) })
+		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) {
+			return nil, l.Rooms.Room(ctx, id, d.Tier, cmp.Or(d.Owner, d.From), quota)
+		})
 		return err
 	})
 }

@@ -57,6 +57,47 @@ func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
 	return f, nil
 }
 
+// embeddedBytes is what living jobs may keep in an embedded server, and unlimitedBytes in servers that have no limit
+// of their own.
+const (
+	embeddedBytes  = 256 << 20
+	unlimitedBytes = 1 << 30
+)
+
+// FitMemory sets the bytes that living jobs may keep, unless Options have them: half of what the server with the
+// least memory may use. A server
+// that does not tell has no limit.
+func (q *Queue) FitMemory(ctx context.Context) error {
+	if q.opts.LivingBytes > 0 {
+		return nil
+	}
+	if q.opts.Embedded {
+		q.livingBytes.Store(embeddedBytes)
+		return nil
+	}
+	order, _, err := q.inOrder(ctx)
+	if err != nil {
+		return classify("memory", err)
+	}
+	var least int64 // 0 = no server has a limit
+	for _, server := range order {
+		info, err := server.InfoMap(ctx, "memory").Result()
+		if err != nil && !replied(err) {
+			return classify("memory", err)
+		}
+		if most, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64); most > 0 && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	if q.livingBytes.Store(unlimitedBytes); least > 0 {
+		q.livingBytes.Store(least / 2)
+	}
+	return nil
+}
+
+// LivingBytes is what living jobs may keep in Redis, over all partitions and tiers; 0 = any number of bytes.
+func (q *Queue) LivingBytes() int64 { return q.livingBytes.Load() }
+
 // fullness orders servers: by how much of their limit is used; those without one come below, by what they use.
 func (f Facts) fullness() float64 {
 	if f.MaxMemory == 0 {

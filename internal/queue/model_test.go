@@ -24,7 +24,9 @@ import (
 func TestModel(t *testing.T) {
 	t.Attr("proves", "S2-P13")
 	t.Parallel()
-	small := func(o *queue.Options) { o.Nonce, o.Capacity, o.ScheduledLimit = "a", 10, 3 }
+	small := func(o *queue.Options) {
+		o.Nonce, o.Capacity, o.ScheduledLimit, o.LivingLimit, o.LivingBytes, o.LaterLimit = "a", 10, 3, 14, 60, 2
+	}
 	queuetest.EachWith(t, small, func(t *testing.T, e *queuetest.Env) {
 		plans := job.DefaultPlans()
 		for i := range plans { // deadlines pass when the test says so
@@ -37,7 +39,7 @@ func TestModel(t *testing.T) {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
-				model: &queuetest.Model{Capacity: 10, Delayed: 3}, numbers: map[string]int64{}, sql: map[job.ID][]job.Recorded{}}
+				model: &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2}, numbers: map[string]int64{}, sql: map[job.ID][]job.Recorded{}}
 			for range 40 {
 				w.step()
 				w.compare()
@@ -57,6 +59,7 @@ type walk struct {
 	numbers   map[string]int64
 	sql       map[job.ID][]job.Recorded // what was acknowledged
 	clock     int64
+	saves     int // checkpoints, so that each is a later one
 	did       string
 }
 
@@ -114,6 +117,8 @@ func (w *walk) submit() {
 		s.ID = j.ID
 	}
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
+	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
+	s.Promised = rapid.IntRange(0, 9).Draw(w.T, "owed") == 0
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
@@ -173,8 +178,13 @@ func (w *walk) write() {
 	var final, delayed bool
 	switch w.did {
 	case "heartbeat":
-		words, err = w.e.Heartbeat(w.t.Context(), 0, []job.Beat{{LeaseRef: ref, Timeout: time.Hour}})
-		w.equal(err, words, []job.Word{w.model.Heartbeat(l)})
+		beat := job.Beat{LeaseRef: ref, Timeout: time.Hour}
+		if rapid.Bool().Draw(w.T, "saves") {
+			w.saves++
+			beat.Save, beat.Checkpoint = w.saves, []byte(strings.Repeat("c", rapid.IntRange(1, 9).Draw(w.T, "checkpoint")))
+		}
+		words, err = w.e.Heartbeat(w.t.Context(), 0, []job.Beat{beat})
+		w.equal(err, words, []job.Word{w.model.Heartbeat(l, len(beat.Checkpoint))})
 		return
 	case "fail":
 		final, delayed = rapid.IntRange(0, 5).Draw(w.T, "final") == 0, rapid.Bool().Draw(w.T, "backoff")
@@ -226,7 +236,7 @@ func (w *walk) operate() {
 		return
 	}
 	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")
-	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte("{}")}
+	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte(strings.Repeat("1", j.Payload))}
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})

@@ -18,8 +18,12 @@ type Options struct {
 	Nonce             string // this process' name in tokens: no spaces, no colon at its end
 	Partitions        int
 	PriorityBase      int64
-	Capacity          int // never-claimed ready jobs, over all partitions
-	ScheduledLimit    int // jobs scheduled at submit, over all partitions
+	Capacity          int           // never-claimed ready jobs, over all partitions
+	ScheduledLimit    int           // jobs scheduled at submit, over all partitions; they may have half of LivingBytes
+	LivingLimit       int           // jobs that have not ended, over all partitions; 0 = any number
+	LivingBytes       int           // what those jobs keep in Redis, over all partitions; 0 = any number, until FitMemory
+	LaterLimit        int           // how often a generation of a job may be later for nothing; 0 = any number
+	LaterAge          time.Duration // how long after its first attempt it may be; 0 = for ever
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
@@ -46,7 +50,8 @@ type Queue struct {
 	runs    []atomic.Pointer[life] // RunIDs, as last read
 	sealing atomic.Pointer[seal]
 
-	planDoubt atomic.Bool // LoadPlans asks SQL too
+	planDoubt   atomic.Bool  // LoadPlans asks SQL too
+	livingBytes atomic.Int64 // LivingBytes, or what FitMemory found
 
 	settling time.Duration // of a life
 
@@ -74,6 +79,7 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if succeeds(c.Main) {
 		q.settling = settling
 	}
+	q.livingBytes.Store(int64(o.LivingBytes))
 	q.submit = q.bind(submitScript, nil)
 	q.claim = q.bind(claimScript, map[string]string{"claims": claimsSuffix(o.Nonce)})
 	q.heartbeat = q.bind(heartbeatScript, nil)

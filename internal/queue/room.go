@@ -22,6 +22,11 @@ func (q *Queue) Room(ctx context.Context, id job.ID, tier job.Tier, owner string
 	if q.filled(now) >= int64(q.share(plan, q.opts.Capacity)) {
 		return job.ErrQueueFull
 	}
+	for what, limit := range map[string]int{"living": q.opts.LivingLimit, "bytes": int(q.livingBytes.Load())} {
+		if limit > 0 && q.taken(now, what, limit) >= int64(q.share(plan, limit)) {
+			return job.ErrLivingFull
+		}
+	}
 	if quota <= 0 || owner == "" {
 		return nil
 	}
@@ -36,20 +41,32 @@ func (q *Queue) Room(ctx context.Context, id job.ID, tier job.Tier, owner string
 	return nil
 }
 
-// filled is how much of one partition's capacity is taken: tiers fill it one after the other, the smallest share first, and each at most to its
-// share; those without a plan in front, in full.
-func (q *Queue) filled(now *counts) int64 {
+// filled is how much of one partition's capacity is taken.
+func (q *Queue) filled(now *counts) int64 { return q.taken(now, "fresh", q.opts.Capacity) }
+
+// taken is how much of one partition's part of a limit is taken: tiers fill it one after the other, the smallest
+// share first, and each at most to
+// its share; those without a plan in front, in full. Nothing counts the living of those: see submit.lua.
+func (q *Queue) taken(now *counts, what string, limit int) int64 {
 	n := func(field string) int64 {
 		n, _ := strconv.ParseInt(now.fields[field], 10, 64)
 		return n
 	}
-	plans := q.byShare()
-	sum := n("fresh")
-	for _, p := range plans {
-		sum -= n(string(p.Tier) + ":fresh")
+	of := func(t job.Tier) int64 {
+		tier := string(t) + ":"
+		if what == "living" {
+			return max(n(tier+"ready"), 0) + max(n(tier+"scheduled"), 0) + max(n(tier+"running"), 0)
+		}
+		return max(n(tier+what), 0)
 	}
+	plans := q.byShare()
+	sum := n(what)
 	for _, p := range plans {
-		sum = max(sum, min(sum+n(string(p.Tier)+":fresh"), int64(q.share(p, q.opts.Capacity))))
+		sum -= of(p.Tier)
+	}
+	sum = max(sum, 0)
+	for _, p := range plans {
+		sum = max(sum, min(sum+of(p.Tier), int64(q.share(p, limit))))
 	}
 	return sum
 }

@@ -39,6 +39,8 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 			replies[i].First = job.ID(first)
 		case job.OK, job.Duplicate:
 			replies[i].ArrivedAt = msTime(first)
+		case job.Full:
+			replies[i].Living = first == "living" || first == "bytes"
 		}
 		late = late || replies[i].Word == job.Late
 	}
@@ -121,26 +123,39 @@ func once(i job.Idempotency) string {
 func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
 	switch {
 	case promised:
-		return "9007199254740991"
+		return noLimit
 	case delayed:
 		return strconv.Itoa(q.share(plan, q.opts.ScheduledLimit))
 	}
 	return strconv.Itoa(q.share(plan, q.opts.Capacity))
 }
 
+// noLimit is the largest count that a script tells apart from the next.
+const noLimit = "9007199254740991"
+
 // share is a tier's share of one partition's part of a limit, at least 1.
 func (q *Queue) share(plan job.Plan, limit int) int {
 	return max(limit*plan.Share/100/q.opts.Partitions, 1)
 }
 
-// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, and of those scheduled at submit.
-// What a tier has beyond that (jobs that came due, or were requeued) is not counted against the others.
+// shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, of
+// those scheduled at submit and of
+// their bytes, of all that live and of their bytes. What a tier has beyond that (jobs that came due, or were
+// requeued) is not counted against the
+// others.
 func (q *Queue) shares() string {
-	b := make([]byte, 0, 96)
+	b := make([]byte, 0, 256)
 	for _, p := range q.byShare() {
 		b = append(append(b, p.Tier...), ' ')
 		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.Capacity)), 10), ' ')
 		b = append(strconv.AppendInt(b, int64(q.share(p, q.opts.ScheduledLimit)), 10), ' ')
+		for _, limit := range []int{int(q.livingBytes.Load() / 2), q.opts.LivingLimit, int(q.livingBytes.Load())} {
+			if limit <= 0 {
+				b = append(append(b, noLimit...), ' ')
+				continue
+			}
+			b = append(strconv.AppendInt(b, int64(q.share(p, limit)), 10), ' ')
+		}
 	}
 	return string(b)
 }

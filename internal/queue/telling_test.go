@@ -16,13 +16,22 @@ import (
 // tellWith tells the story: each line is what was answered, or what the audit said afterwards.
 func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	t.Helper()
-	e := queuetest.Embedded(t, func(o *queue.Options) { o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 4, true, true })
+	e := queuetest.Embedded(t, func(o *queue.Options) {
+		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 4, true, true
+		o.LivingLimit, o.LivingBytes, o.LaterLimit, o.LaterAge = tellLiving, tellBytes, 1, 2*time.Hour
+	})
 	change(e.Queue)
 	s := &telling{T: t, Env: e, ids: ids}
 	s.tell()
 	e.Broken(t)
 	return s.lines
 }
+
+// What may live at the end of the story, and no sooner: so many jobs, and so many bytes of them.
+const (
+	tellLiving = 11
+	tellBytes  = 1000
+)
 
 type telling struct {
 	*testing.T
@@ -215,6 +224,7 @@ func (s *telling) tell() {
 	s.next(1)
 	s.save(1, 2, "half way")
 	s.save(1, 1, "began")
+	s.save(1, 3, "nearly there")
 	s.write("fail", 1)
 	s.next(1)
 	s.write("fail", 1) // spent
@@ -272,6 +282,8 @@ func (s *telling) tell() {
 	s.age("suspects:crashed", time.Minute)
 	s.age("beats", time.Hour)
 	s.look(job.Crashed)
+	s.later()
+	s.limits()
 	s.forget(true) // all that is in SQL ended just now
 	for _, id := range s.ids {
 		if h := s.Env.Snapshot(s.T).Jobs[string(id)]; h["ended"] != "" {
@@ -282,4 +294,47 @@ func (s *telling) tell() {
 	s.forget(true)
 	s.forget(true)
 	s.requeue(1, 3) // SQL gives it a new life all the same
+}
+
+// later is a job that asks for it once more than it may, until it has no retry left; and one that asks for it too
+// long after it began.
+func (s *telling) later() {
+	again := func(number int) {
+		s.write("later", number)
+		s.age("scheduled", 1000*time.Hour)
+		n, err := s.Env.Promote(s.Context(), 0)
+		s.say("promote", n, err)
+		s.next(20)
+	}
+	s.submit(17, job.Paid, 0)
+	s.submit(18, job.Paid, 0)
+	s.next(20)
+	for range 4 { // once for nothing, twice for a retry
+		again(17)
+	}
+	s.Env.Redis.HIncrBy(s.Context(), queue.JobKey(s.ids[18]), "first", -2*time.Hour.Milliseconds())
+	again(18)
+	s.drain(true)
+}
+
+// limits are met by jobs of a call: of their number, of their bytes, and of those scheduled at submit; what is owed
+// is in none.
+func (s *telling) limits() {
+	submit := func(bytes int, delay time.Duration, owed bool, numbers ...int) {
+		var batch []job.Submission
+		for _, i := range numbers {
+			batch = append(batch, job.Submission{
+				ID: s.ids[i], Tier: job.Paid, Type: "X", Payload: []byte(strings.Repeat("1", bytes)), Delay: delay, Promised: owed,
+			})
+		}
+		words, err := s.Env.Words(s.Context(), 0, batch)
+		s.say(fmt.Sprintf("submit %v, %d bytes each", numbers, bytes), words, err)
+	}
+	submit(600, time.Hour, false, 19, 20)
+	s.cancel(19, 0)
+	submit(1000, 0, false, 20, 21)
+	submit(1000, 0, true, 21)
+	s.cancel(20, 0)
+	s.cancel(21, 0)
+	submit(0, 0, false, 22, 23, 24)
 }

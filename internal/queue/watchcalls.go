@@ -29,7 +29,8 @@ var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
 	for _, s := range []*script{
 		submitScript, claimScript, heartbeatScript, completeScript, failScript, releaseScript, reclaimScript, promoteScript, cancelScript,
-		requeueScript, restoreScript, takeOutboxScript, acknowledgeScript, auditScript, recountScript, rateScript,
+		requeueScript, restoreScript, takeOutboxScript, acknowledgeScript, forgetScript, auditScript, recountScript,
+		rateScript,
 	} {
 		names[s.redis.Hash()] = s.name
 	}

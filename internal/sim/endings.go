@@ -12,9 +12,7 @@ import (
 // endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same answer.
 func (s *shadow) endings(kind string, argv, texts []string) {
 	step := map[string]int{"complete": 4, "fail": 7, "release": 5}[kind]
-	if kind == "complete" {
-		argv = argv[1:]
-	}
+	argv = argv[map[string]int{"complete": 1, "release": 2}[kind]:]
 	for i := 0; i < len(argv); i += step {
 		e, text := argv[i:i+step], texts[i/step]
 		what := kind
@@ -25,7 +23,7 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 		word, _, _ := strings.Cut(text, " ")
 		switch {
 		case k != nil && k.holds(e[2], e[1]):
-			want := k.end(kind, e, s.w.ms())
+			want := k.end(kind, e, s.w)
 			if job.Word(word) != want {
 				s.wrong("S2 S5", "%s: a %s of its holder answers %q, not %s", k, what, text, want)
 			}
@@ -41,7 +39,13 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 }
 
 // end moves a running job on as its holder asks, and says what the answer is.
-func (k *known) end(kind string, e []string, now int64) job.Word {
+func (k *known) end(kind string, e []string, w *World) job.Word {
+	now, delay := w.ms(), int64(0)
+	if kind == "release" {
+		delay = number(e[3])
+	}
+	age := w.plan.laterAge.Milliseconds()
+	beyond := delay > 0 && (w.plan.laters > 0 && k.free >= w.plan.laters || age > 0 && now+delay-k.first > age)
 	switch {
 	case k.cancel:
 		k.status = job.Cancelled
@@ -49,15 +53,23 @@ func (k *known) end(kind string, e []string, now int64) job.Word {
 	case kind == "complete":
 		k.status = job.Completed
 		return job.OK
+	case beyond && k.retries >= k.tier.MaxRetries:
+		k.status = job.NeedDiscard
+		return job.Discarded
+	case beyond:
+		k.retries++
+		k.waits(now, delay)
+		return job.OK
 	case kind == "release":
 		k.costs--
-		if delay := number(e[3]); delay > 0 {
+		if delay > 0 {
+			k.free++
 			if k.laters == nil {
 				k.laters = map[string]string{}
 			}
 			k.laters[e[1]] = fmt.Sprint(now+delay, " ", e[4])
 		}
-		k.waits(now, number(e[3]))
+		k.waits(now, delay)
 		return job.OK
 	case e[5] == "1" || k.retries >= k.tier.MaxRetries:
 		k.status = job.NeedDiscard
@@ -187,7 +199,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
 			id: k.id, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
-			attempt: max(k.attempt, int(number(argv[i+2]))), starts: k.starts,
+			attempt: max(k.attempt, int(number(argv[i+2]))), starts: k.starts, size: len(argv[i+7]), weight: len(argv[i+7]),
 			tier: job.Plan{Tier: job.Tier(argv[i+3]), Priority: int(number(argv[i+4])), MaxRetries: int(number(argv[i+5]))},
 		}
 	}

@@ -16,7 +16,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		id, text := job.ID(argv[i]), texts[(i-5)/5]
 		word, rest, _ := strings.Cut(text, " ")
 		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
-		limit, delay, quota := int(number(kind[2])), number(kind[3]), strings.TrimPrefix(kind[5], "-")
+		delay, quota := number(kind[3]), strings.TrimPrefix(kind[5], "-")
 		key, body, _ := strings.Cut(argv[i+4], " ")
 		owner := strings.TrimPrefix(strings.Fields(argv[i+2])[1], "-")
 		status := job.Pending
@@ -36,8 +36,11 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			want = job.Late
 		case owner != "" && quota != "" && s.living(partition, owner) >= int(number(quota)):
 			want = job.Quota
-		case s.filled(partition, status) >= limit:
+		case s.full(partition, planOf(kind[0]), status) != "":
 			want = job.Full
+			if limit := s.full(partition, planOf(kind[0]), status); job.Word(word) == want && rest != limit {
+				s.wrong("S9", "submit of %s answers %q, and what is full is %s", id, text, limit)
+			}
 		}
 		if job.Word(word) != want {
 			s.wrong("S9 S13", "submit of %s answers %q, not %s", id, text, want)
@@ -51,6 +54,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		}
 		s.jobs[id] = &known{
 			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			size: len(argv[i+3]), weight: len(argv[i+3]),
 		}
 		if key != "" {
 			s.once[fmt.Sprint(partition, key)] = &kept{job.Idempotency{Key: string(id), Body: body}, s.w.plan.keepKeys}
@@ -174,6 +178,7 @@ func (s *shadow) heartbeat(argv, texts []string) {
 		k.lease.beaten, k.lease.beatEnd = now, max(k.lease.beatEnd, now+number(argv[i+3]))
 		if save := int(number(argv[i+4])); save > k.save {
 			k.save, k.saved = save, []byte(argv[i+5])
+			k.weight = k.size + len(k.saved)
 		}
 	}
 }

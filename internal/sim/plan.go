@@ -35,8 +35,12 @@ type plan struct {
 	calm       bool // no faults at all: nobody's lease may be lost
 	partitions int
 	capacity   int
-	slots      []int  // of each process
-	recovers   []bool // which processes have the recovery role
+	living     int           // the limit of jobs that have not ended, 0 = none
+	bytes      int           // and of what they keep
+	laters     int           // how often a generation may be later for nothing, 0 = any number
+	laterAge   time.Duration // and how long after its first attempt, 0 = for ever
+	slots      []int         // of each process
+	recovers   []bool        // which processes have the recovery role
 	rates      map[string]float64
 	storms     []storm
 	heal       time.Duration // when the weather clears
@@ -98,8 +102,9 @@ func newPlan(seed uint64) plan {
 	p.jobs(r)
 	p.owners(rand.New(rand.NewPCG(seed, 3)))
 	p.others(rand.New(rand.NewPCG(seed, 4)))
+	p.limits(rand.New(rand.NewPCG(seed, 5)))
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
-	short := rand.New(rand.NewPCG(seed, 5))
+	short := rand.New(rand.NewPCG(seed, 7))
 	p.forgets(short)
 	if p.calm {
 		return p
@@ -163,6 +168,12 @@ func (p *plan) owners(r *rand.Rand) {
 			o.owner, o.quota = names[r.IntN(len(names))], quota
 		}
 	}
+}
+
+// limits draws what two of three seeds have of limits of living jobs, and of "later".
+func (p *plan) limits(r *rand.Rand) {
+	p.living, p.bytes = []int{0, 0, 4, 6}[r.IntN(4)], []int{0, 0, 200, 400}[r.IntN(4)]
+	p.laters, p.laterAge = []int{0, 1, 1, 2}[r.IntN(4)], []time.Duration{0, 0, 2 * time.Second}[r.IntN(3)]
 }
 
 // others draws who cancels what runs, who audits, and who polls.

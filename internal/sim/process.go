@@ -73,6 +73,7 @@ func newProcess(w *World, slot int) *process {
 	partitions := w.plan.partitions
 	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client, Rate: p.client}, plans, queue.Options{
 		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
+		LivingLimit: w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention, KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Log: log,
 	})
 	p.writer = newWriter(p)

@@ -42,6 +42,8 @@ type known struct {
 	saved                []byte
 	save                 int
 	costs                int // attempts of this generation that were not given back
+	free                 int // how often this generation was later for nothing
+	size, weight         int // the bytes of its payload, and what it is counted with: those, and of its checkpoint
 	starts               map[int]bool
 	left                 time.Duration     // until Redis forgets it; 0 = it does not, or has
 	forgotten            bool              // by Redis, in its time or because its memory was short
@@ -174,19 +176,48 @@ func (s *shadow) living(partition int, owner string) (n int) {
 	return n
 }
 
-// filled is how much of a partition's limit is taken by jobs never claimed: the tiers fill it one after the other, the smallest share first, and
-// each at most to its share.
-func (s *shadow) filled(partition int, status job.Status) (sum int) {
+// full is the limit that has no room for a job of a tier which is PENDING or SCHEDULED then; "" = none.
+func (s *shadow) full(partition int, tier job.Plan, status job.Status) string {
+	untried := func(k *known) bool { return k.status == status && !k.tried }
+	alive := func(k *known) bool { return !k.status.Ended() }
+	one, size := func(*known) int { return 1 }, func(k *known) int { return k.size }
+	plan := &s.w.plan
+	for _, l := range []struct {
+		name   string
+		limit  int
+		is     func(*known) bool
+		weight func(*known) int
+	}{
+		{map[job.Status]string{job.Pending: "fresh", job.Scheduled: "delayed"}[status], plan.capacity, untried, one},
+		{"delayedbytes", plan.bytes / 2, func(k *known) bool { return status == job.Scheduled && untried(k) }, size},
+		{"living", plan.living, alive, one},
+		{"bytes", plan.bytes, alive, func(k *known) int { return k.weight }},
+	} {
+		if l.limit > 0 && s.filled(partition, l.limit, l.is, l.weight) >= s.share(tier, l.limit) {
+			return l.name
+		}
+	}
+	return ""
+}
+
+func (s *shadow) share(p job.Plan, limit int) int {
+	return max(limit*p.Share/100/s.w.plan.partitions, 1)
+}
+
+// filled is how much of a partition's limit is taken by such jobs: the tiers fill it one after the other, the
+// smallest share first, and each at
+// most to its share.
+func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(*known) int) (sum int) {
 	n := map[job.Tier]int{}
 	for _, k := range s.jobs {
-		if k.status == status && !k.tried && k.id.Partition() == partition {
-			n[k.tier.Tier]++
+		if is(k) && k.id.Partition() == partition {
+			n[k.tier.Tier] += weight(k)
 		}
 	}
 	plans := tiers()
 	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })
 	for _, p := range plans {
-		sum = max(sum, min(sum+n[p.Tier], max(s.w.plan.capacity*p.Share/100/s.w.plan.partitions, 1)))
+		sum = max(sum, min(sum+n[p.Tier], s.share(p, limit)))
 	}
 	return sum
 }

@@ -64,7 +64,7 @@ func (p *plan) repeats(r *rand.Rand, jobs []order) {
 // processes have not heard of it. There is room for all: processes that disagree about a share would refuse other jobs.
 func (p *plan) newPlans(r *rand.Rand, jobs []order) {
 	all, at, n := tiers(), ticks(r, 5, 40), 0
-	p.capacity = 1000
+	p.capacity, p.living, p.bytes = 1000, 0, 0
 	for range 2 {
 		for i := range all {
 			all[i].MaxRetries, all[i].Share = r.IntN(4), 20+r.IntN(81)

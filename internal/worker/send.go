@@ -98,7 +98,9 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 		p.counters.failed.Add(1)
 		p.log.Info("the attempt failed and is repeated", h.fields("cause", cause)...)
 	case job.EndFailed:
-		cause = h.ending.cause
+		if cause = h.ending.cause; h.ending.kind == release {
+			cause = job.LaterLimit
+		}
 		p.counters.failed.Add(1)
 		p.log.Info("the job failed for good", h.fields("cause", cause)...)
 		wake = true

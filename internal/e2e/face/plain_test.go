@@ -206,7 +206,7 @@ func TestWithoutScripts_APlan(t *testing.T) {
 	tab.WaitText(".diff del", "6", alive)
 	tab.WaitText(".diff ins", "7", alive)
 	tab.Click("button[name=confirmed]")
-	tab.WaitText("main > .note", "PAID is stored as version", alive)
+	tab.WaitText("main > .note", "The plan is stored as version", alive)
 	if now := retries(); now.MaxRetries != 7 || now.Version != before.Version+2 {
 		t.Errorf("stored is %+v, before %+v", now, before)
 	}

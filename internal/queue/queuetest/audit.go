@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,6 +61,12 @@ func (a *audit) count(tier, what string) {
 	}
 }
 
+// bytes adds to a count of bytes, of its tier and of all.
+func (a *audit) bytes(tier, what string, n int) {
+	a.counted[tier+":"+what] += int64(n)
+	a.counted[what] += int64(n)
+}
+
 // job holds one hash to the place the job is in.
 func (a *audit) job(id string) {
 	h, ttl := a.Jobs[id], a.TTL(id)
@@ -87,8 +94,16 @@ func (a *audit) job(id string) {
 	if _, has := h["payload"]; has != (ttl < 0) {
 		a.say("%s: %s (ttl %s), payload kept: %v", id, state, ttl, has)
 	}
-	if (state == job.Pending || state == job.Scheduled || state == job.Processing) && head[6] != "-" {
-		a.owned[head[6]]++
+	if state == job.Pending || state == job.Scheduled || state == job.Processing {
+		a.bytes(head[0], "bytes", len(h["payload"])+len(h["checkpoint"]))
+		owner := head[6]
+		if owner == "-" && len(head) == 9 {
+			o, _ := job.ReadOptions(head[8])
+			owner = cmp.Or(o.From, owner)
+		}
+		if owner != "-" {
+			a.owned[owner]++
+		}
 	}
 	if whole(h["retries"]) > whole(head[2]) {
 		a.say("%s: %s retries of %s", id, h["retries"], head[2])
@@ -114,6 +129,7 @@ func (a *audit) place(id string, head []string, state job.Status) []string {
 		a.count(tier, "scheduled")
 		if !tried {
 			a.count(tier, "delayed")
+			a.bytes(tier, "delayedbytes", len(h["payload"]))
 		}
 		return []string{"scheduled"}
 	case job.Processing:

@@ -14,6 +14,9 @@ type Model struct {
 	Jobs     []*ModelJob
 	Capacity int // jobs; a tier is refused at its plan's share of it
 	Delayed  int // the limit of jobs scheduled at submit
+	Limit    int // of living jobs; 0 = any number
+	Bytes    int // of what they keep; those scheduled at submit may have half of it
+	Later    int // how often a generation may be later for nothing; 0 = any number
 	claims   map[string]ModelClaim
 }
 
@@ -24,6 +27,8 @@ type ModelJob struct {
 	Owner                             string
 	Arrived                           int64
 	Generation, Attempt, Retries, Max int
+	Payload, Saved                    int // bytes
+	Free                              int // how often it was later for nothing
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
 	Adopted                           bool // nobody withdraws it
@@ -76,22 +81,37 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if s.Delay > 0 {
 		state, limit = job.Scheduled, m.Delayed
 	}
-	if m.filled(state, limit) >= max(limit*p.Share/100, 1) {
+	untried := func(j *ModelJob) bool { return j.State == state && !j.Tried }
+	full := func(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) bool {
+		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
+	}
+	switch {
+	case s.Promised:
+	case full(limit, untried, one),
+		s.Delay > 0 && full(m.Bytes/2, untried, func(j *ModelJob) int { return j.Payload }),
+		full(m.Limit, alive, one), full(m.Bytes, alive, func(j *ModelJob) int { return j.Payload + j.Saved }):
 		return job.Full
 	}
-	j := &ModelJob{ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state}
+	j := &ModelJob{
+		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state, Payload: len(s.Payload),
+	}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
 	return job.OK
 }
 
-// filled is how much of a limit is taken by jobs never claimed: the tiers fill it one after the other, the smallest share first, and each at
-// most to its share.
-func (m *Model) filled(state job.Status, limit int) int {
+func one(*ModelJob) int { return 1 }
+
+func alive(j *ModelJob) bool { return !j.State.Ended() }
+
+// filled is how much of a limit is taken by such jobs: the tiers fill it one after the other, the smallest share
+// first, and each at most to its
+// share.
+func (m *Model) filled(limit int, is func(*ModelJob) bool, weight func(*ModelJob) int) int {
 	n, shares := map[job.Tier]int{}, map[job.Tier]int{}
 	for _, j := range m.Jobs {
-		if j.State == state && !j.Tried {
-			n[j.Plan.Tier]++
+		if is(j) {
+			n[j.Plan.Tier] += weight(j)
 			shares[j.Plan.Tier] = max(limit*j.Plan.Share/100, 1)
 		}
 	}
@@ -149,10 +169,13 @@ func (m *Model) Claim(process string, number int64, token string, most int) []Mo
 
 func (l ModelLease) holds() bool { return l.Job.Attempt == l.Attempt && l.Job.token == l.Token }
 
-// Heartbeat extends a lease.
-func (m *Model) Heartbeat(l ModelLease) job.Word {
+// Heartbeat extends a lease, and stores a checkpoint of so many bytes with it; 0 = none.
+func (m *Model) Heartbeat(l ModelLease, save int) job.Word {
 	if !l.holds() || l.Job.State != job.Processing {
 		return job.Lost
+	}
+	if save > 0 {
+		l.Job.Saved = save
 	}
 	l.Job.expired[job.Crashed], l.Job.suspected[job.Crashed], l.Job.old[job.Crashed] = false, false, false
 	if l.Job.Cancel {
@@ -176,24 +199,26 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 	if kind != "complete" {
 		j.History++
 	}
+	beyond := kind == "later" && m.Later > 0 && j.Free >= m.Later
 	switch {
 	case j.Cancel:
 		j.endingWord = job.WasCancelled
 		j.end(job.Cancelled)
 	case kind == "complete":
 		j.end(job.Completed)
-	case kind == "fail" && (final || j.Retries >= j.Max):
+	case kind == "fail" && (final || j.Retries >= j.Max), beyond && j.Retries >= j.Max:
 		j.endingWord = job.Discarded
 		j.end(job.NeedDiscard)
 	default:
 		if j.State = job.Pending; delayed || kind == "later" {
 			j.State = job.Scheduled
 		}
-		if kind == "fail" {
+		switch {
+		case kind == "fail", beyond:
 			j.Retries++
-		}
-		if kind == "later" {
+		case kind == "later":
 			j.Laters++
+			j.Free++
 		}
 	}
 	return j.endingWord
@@ -286,7 +311,7 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	case !j.State.Ended() || j.InOutbox:
 		return job.Busy
 	}
-	*j = ModelJob{ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending}
+	*j = ModelJob{ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending, Payload: j.Payload}
 	j.calm()
 	return job.OK
 }
@@ -307,7 +332,7 @@ func (m *Model) Restore(l job.Living, p job.Plan) job.Word {
 	j := m.Jobs[at]
 	*j = ModelJob{
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt, Retries: l.RetryCount, Max: l.MaxRetries,
-		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Adopted: l.FirstTriedAt.IsZero(),
+		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Adopted: l.FirstTriedAt.IsZero(), Payload: len(l.Payload),
 	}
 	j.calm()
 	switch {
