@@ -56,7 +56,7 @@ func TestKilledMidJob(t *testing.T) {
 	}
 	// The next worker runs it to its end: the plan now gives it time for that.
 	c.plan("PUBLIC", "maxProcessingTimeMs", 60_000)
-	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+id, "payload", `{"file":"`+file+`","sleepMs":0}`)
+	c.rewrite(id, `{"file":"`+file+`","sleepMs":0}`)
 	c.start("TIERQ_ROLES=worker")
 	api.await(id, "COMPLETED", 5*time.Second)
 	if got := c.settled(10*time.Second, id, bystander); got[id] != "COMPLETED" {
@@ -190,7 +190,7 @@ func TestZombie(t *testing.T) {
 	}
 	t.Logf("evidence: pid %d stopped; its lease is open: %v", zombie.Pid(), c.leased(id))
 	api.await(id, "PENDING", c.found("PUBLIC"))
-	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+id, "payload", `{"file":"`+file+`","sleepMs": 2000}`) // as many bytes as it had
+	c.rewrite(id, `{"file":"`+file+`","sleepMs":2000}`)
 	c.start("TIERQ_ROLES=worker")
 	api.await(id, "PROCESSING", 5*time.Second)
 	if err := zombie.Thaw(); err != nil {

@@ -92,7 +92,7 @@ func TestTakenBackKeepsItsPlace(t *testing.T) {
 	}
 	t.Logf("evidence: killed pid %d with the lease open: %v", doomed.Pid(), c.leased(first))
 	api.await(first, "PENDING", detected)
-	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+first, "payload", fmt.Sprintf(`{"file":%q,"sleepMs":0}`, file))
+	c.rewrite(first, fmt.Sprintf(`{"file":%q,"sleepMs":0}`, file))
 	c.start("TIERQ_ROLES=worker", "TIERQ_WORKERS=1")
 	c.settled(20*time.Second, append(later, first, paid)...)
 	order, _ := executions(t, file)

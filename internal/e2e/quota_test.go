@@ -109,7 +109,7 @@ func TestQuotaComesBack(t *testing.T) {
 	ann.under(2, "the dead letter has another life")
 	api.await(long, "PENDING", detected)
 	ann.under(2, "a job that was taken back is still one")
-	c.rdb.HSet(t.Context(), "{tierq:0}:job:metadata:"+long, "payload", strings.Replace(quick, ":0}", ":    0}", 1)) // as many bytes as it had
+	c.rewrite(long, quick)
 	c.start("TIERQ_ROLES=worker")
 	c.quiet(30 * time.Second)
 	ann.under(0, "at rest nothing is counted")

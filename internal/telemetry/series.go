@@ -24,6 +24,7 @@ var (
 	endings  = attempts[:3] // the ones that end the job too
 	causes   = []job.Cause{
 		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge, job.UnknownJobType,
+		job.LaterLimit,
 		otherCause,
 	}
 	watches = []job.Watch{job.Crashed, job.Stuck}
