@@ -176,8 +176,15 @@ var mutations = []struct {
 	{"later may be as old as it likes", "release", lua.Release, "age > longest", "false", false},
 }
 
+// The story notices every mutation of a script. All of them still find what they change; the short suite tells the story
+// for one in mutated, the long suite for each.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
+	for _, m := range mutations {
+		if !strings.Contains(m.source, m.old) {
+			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", m.name, m.script, m.old)
+		}
+	}
 	ids := make([]job.ID, 25)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
@@ -191,14 +198,13 @@ func TestMutationsAreCaught(t *testing.T) {
 			t.Fatal(line)
 		}
 	}
-	for _, m := range mutations {
+	for i, m := range mutations {
+		if i%mutated != 0 {
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			wrong := tellWith(t, ids, func(q *queue.Queue) {
-				if !q.Mutate(m.script, m.source, m.old, m.changed) {
-					t.Fatalf("%s.lua has no %q any more: mend the mutation", m.script, m.old)
-				}
-			})
+			wrong := tellWith(t, ids, func(q *queue.Queue) { q.Mutate(m.script, m.source, m.old, m.changed) })
 			diff := queuetest.Diff(right, wrong)
 			if len(diff) == 0 {
 				t.Error("nobody noticed")

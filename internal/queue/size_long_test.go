@@ -5,4 +5,5 @@ package queue_test
 const (
 	stories    = "120"
 	racyRounds = 240
+	mutated    = 1
 )

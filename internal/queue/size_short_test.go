@@ -6,4 +6,5 @@ package queue_test
 const (
 	stories    = "20" // of TestModel, on each backend
 	racyRounds = 60   // of TestReclaimRacesHeartbeat
+	mutated    = 5    // of so many mutations one is told
 )

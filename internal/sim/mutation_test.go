@@ -68,12 +68,15 @@ var bugs = []struct{ name, script, old, changed string }{
 // TestMutations hunts each bug, seed after seed: most are caught by the tenth, the rarest by the hundredth or so. A bug that 500 do not show is a hole in here.
 func TestMutations(t *testing.T) {
 	t.Parallel()
-	for _, b := range bugs {
+	for i, b := range bugs {
+		if !strings.Contains(sources[b.script], b.old) {
+			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", b.name, b.script, b.old)
+		}
+		if i%hunted != 0 {
+			continue
+		}
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(sources[b.script], b.old) {
-				t.Fatalf("%s.lua has no %q any more: mend the mutation", b.script, b.old)
-			}
 			hunt(t, Options{Mutate: map[string]string{b.script: strings.ReplaceAll(sources[b.script], b.old, b.changed)}})
 		})
 	}

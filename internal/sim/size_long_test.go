@@ -1,0 +1,5 @@
+//go:build long
+
+package sim
+
+const hunted = 1
