@@ -24,7 +24,6 @@ type overview struct {
 	gate      *admission.Gate
 	queue     *queue.Queue
 	ledger    *ledger.Ledger
-	archive   *archive.Archive
 	stats     *telemetry.Stats
 	watches   map[string]*recovery.Watch
 	pool      *worker.Pool // nil without the worker role

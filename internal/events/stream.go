@@ -40,7 +40,7 @@ func (r *ring) after(n uint64) ([]job.Event, bool) {
 	if n > r.last || r.last-n > uint64(len(r.events)) {
 		return nil, false
 	}
-	missed := int(r.last - n) //nolint:gosec // at most ringSize
+	missed := int(r.last - n)
 	events := make([]job.Event, 0, missed)
 	for i := len(r.events) - missed; i < len(r.events); i++ {
 		events = append(events, r.events[(r.at+i)%len(r.events)])
@@ -78,7 +78,7 @@ func (h *Hub) Stream(lastID string) *Subscription {
 		s.send(job.Message{ID: h.position(), Resync: true})
 	}
 	for i, e := range missed {
-		s.send(job.Message{ID: h.name(h.ring.last - uint64(len(missed)-1-i)), Event: e}) //nolint:gosec // i < len(missed)
+		s.send(job.Message{ID: h.name(h.ring.last - uint64(len(missed)-1-i)), Event: e})
 	}
 	if h.drained {
 		s.bye()

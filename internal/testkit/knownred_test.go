@@ -39,7 +39,7 @@ func TestKnownRedVerdicts(t *testing.T) {
 			panic(errors.New("out of range"))
 		}, "it panicked: out of range"},
 		"cleanup panics":   {func(t testing.TB) { t.Cleanup(func() { panic("boo") }); t.Fatal(symptom) }, "it panicked: boo"},
-		"skips":            {func(t testing.TB) { t.Skip("no", symptom) }, "it was skipped: no"},
+		"skips":            {func(body testing.TB) { body.Skip("no", symptom) }, "it was skipped: no"},
 		"ends without any": {func(testing.TB) { runtime.Goexit() }, "it ended its goroutine without a failure"},
 	} {
 		t.Run(name, func(t *testing.T) {
