@@ -101,7 +101,7 @@ func TestTwoEndingsInOneBatch(t *testing.T) {
 
 func TestTwoProcessesRace(t *testing.T) {
 	t.Attr("proves", "F26")
-	t.Parallel()
+	// Not parallel: it counts the deadlocks of the whole server, and TestDeadlock makes one.
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, size = 4, 500
 		before := 0
