@@ -17,7 +17,7 @@ func TestEmbedded(t *testing.T) {
 	var lines bytes.Buffer
 	o := Inside()
 	o.Seed, o.Verbose, o.Over, o.Jobs = uint64(time.Now().UnixNano()), &lines, insideFor, JobsFor(insideFor)
-	o.Kills, o.Kinds, o.Accepted = int(insideFor/(3*time.Second)), 2, o.Jobs/2
+	o.Kills, o.Kinds, o.Accepted = int(insideFor/(3*time.Second)), 1, o.Jobs/2
 	o.Capacity = 10_000 // a few seconds of load need not meet a limit
 	report, err := Run(ctx, o)
 	if err != nil {
