@@ -121,6 +121,14 @@ func (e *Env) Process(nonce string) *queue.Queue {
 	return queue.New(e.Clients, e.Plans, o)
 }
 
+// patient is a client that waits for long scripts: thousands of keys take the server in memory seconds on a busy machine.
+func (e *Env) patient() redis.UniversalClient {
+	if one, ok := e.Redis.(*redis.Client); ok {
+		return one.WithTimeout(time.Minute)
+	}
+	return e.Redis
+}
+
 func (e *Env) audit(t *testing.T) {
 	t.Helper()
 	if e.unsound {
@@ -148,7 +156,7 @@ func (e *Env) Audit(t testing.TB) []string {
 	t.Helper()
 	var wrong []string
 	for p := range e.Options.Partitions {
-		s, err := Read(context.Background(), e.Redis, p)
+		s, err := Read(context.Background(), e.patient(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +170,7 @@ func (e *Env) Audit(t testing.TB) []string {
 // Snapshot is partition 0 as it stands.
 func (e *Env) Snapshot(t testing.TB) Snapshot {
 	t.Helper()
-	s, err := Read(t.Context(), e.Redis, 0)
+	s, err := Read(t.Context(), e.patient(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

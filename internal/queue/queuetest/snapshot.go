@@ -49,9 +49,6 @@ func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot
 	for _, name := range setNames {
 		s.Sets[name] = map[string]float64{}
 	}
-	if one, ok := c.(*redis.Client); ok {
-		c = one.WithTimeout(time.Minute) // thousands of keys take the server in memory seconds on a busy machine
-	}
 	reply, err := snapshotScript.Run(ctx, c, []string{tag(partition)}).Slice()
 	if err != nil {
 		return s, fmt.Errorf("snapshot: %w", err)
