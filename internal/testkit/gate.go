@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -53,14 +54,25 @@ func newGate(backend string, serve func(*link)) (*gate, error) {
 
 // listen is called with mu held.
 func (g *gate) listen() error {
-	l, err := net.Listen("tcp", g.addr)
+	l, err := listen(g.addr, 5*time.Second)
 	if err != nil {
-		return fmt.Errorf("proxy: listen: %w", err)
+		return fmt.Errorf("proxy: %w", err)
 	}
 	g.listener = l
 	g.running.Add(1)
 	go g.accept(l)
 	return nil
+}
+
+// listen waits while the address is in use: the listener that was closed here may still be open in a child that this process
+// is starting at that moment.
+func listen(addr string, patience time.Duration) (net.Listener, error) {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		l, err := net.Listen("tcp", addr)
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
+			return l, err
+		}
+	}
 }
 
 func (g *gate) accept(l net.Listener) {

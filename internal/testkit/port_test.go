@@ -2,7 +2,10 @@ package testkit
 
 import (
 	"net"
+	"os/exec"
+	"sync"
 	"testing"
+	"time"
 )
 
 // Tests of several packages run at once, each a process of its own.
@@ -18,4 +21,37 @@ func TestFreePortStaysTaken(t *testing.T) {
 		t.Fatalf("the taker itself cannot listen: %v", err)
 	}
 	_ = l.Close()
+}
+
+// A process that is being started holds a copy of its parent's sockets for a moment.
+func TestFreePortWhileProcessesStart(t *testing.T) {
+	stop := make(chan struct{})
+	var starting sync.WaitGroup
+	for range 8 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = exec.Command("/bin/true").Run() //nolint:gosec // a fixed program
+				}
+			}
+		})
+	}
+	defer starting.Wait()
+	defer close(stop)
+	for range 100 {
+		port := FreePort(t)
+		l, err := net.Listen("tcp", local(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close()
+		again, err := listen(local(port), time.Second)
+		if err != nil {
+			t.Fatalf("opened again: %v", err)
+		}
+		_ = again.Close()
+	}
 }
