@@ -24,10 +24,13 @@ func TestSmoke(t *testing.T) {
 		"drain":    {"100 slots, retention 24h: drained, rows in MariaDB", "300 slots, retention 0s: drained, rows in MariaDB", "300 slots, retention 24h: redis cpu per whole life"},
 		"embedded": {"drained, rows in SQLite"},
 		"wakeup":   {"same process: sent to start, p50", "by the doorbell: sent to start, p99"},
-		"flood":    {"quiet: PAID accepted, p50", "limited flood: p99 beside quiet", "limited flood: PUBLIC refused", "unlimited flood: PUBLIC accepted", "busy documents: p99 beside quiet", "busy documents: PUBLIC refused"},
-		"memory":   {"queued, hash-max-listpack-value 64", "acknowledged, kept 24 h, hash-max-listpack-value 1024"},
-		"growth":   {"whole lives, 2 servers beside 1", "drained, 2 servers beside 1"},
-		"layout":   {"listpack 64, a shipped: cpu", "listpack 1024, e nothing said twice: queued"},
+		"flood": {
+			"quiet: PAID accepted, p50", "limited flood: p99 beside quiet", "limited flood: PUBLIC refused",
+			"unlimited flood: PUBLIC accepted", "busy documents: p99 beside quiet", "busy documents: PUBLIC refused",
+		},
+		"memory": {"queued, hash-max-listpack-value 64", "acknowledged, kept 24 h, hash-max-listpack-value 1024"},
+		"growth": {"whole lives, 2 servers beside 1", "drained, 2 servers beside 1"},
+		"layout": {"listpack 64, a shipped: cpu", "listpack 1024, e nothing said twice: queued"},
 	} {
 		for _, figure := range figures {
 			if results[name] == nil || len(results[name].values[figure]) != 1 {

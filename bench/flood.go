@@ -31,7 +31,9 @@ func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		return nil, err
 	}
 	admin := newKey()
-	s, err := l.launch(ctx, "flood", "api", append(env, "TIERQ_ADMIN_KEY="+admin, "TIERQ_KEY_QUOTA=0", "TIERQ_LIVING_BYTES=16GiB"))
+	s, err := l.launch(
+		ctx, "flood", "api", append(env, "TIERQ_ADMIN_KEY="+admin, "TIERQ_KEY_QUOTA=0", "TIERQ_LIVING_BYTES=16GiB"),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,10 @@ func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		}
 	}
 
-	f := &flood{addr: s.addr, connections: floodConnections, paid: keyed(s.addr, "paid", keys["paid"]), times: map[string][]time.Duration{}}
+	f := &flood{
+		addr: s.addr, connections: floodConnections, paid: keyed(s.addr, "paid", keys["paid"]),
+		times: map[string][]time.Duration{},
+	}
 	n := l.scaled(600, 30)
 	if _, err := f.steady(ctx, warmUp); err != nil {
 		return nil, err
@@ -162,7 +167,8 @@ func pour(ctx context.Context, addr string, request []byte, got *answers) error 
 			return err
 		case status == http.StatusAccepted:
 			got.accepted.Add(1)
-		case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable && strings.Contains(body, "QUEUE_FULL"):
+		case status == http.StatusTooManyRequests,
+			status == http.StatusServiceUnavailable && strings.Contains(body, "QUEUE_FULL"):
 			got.refused.Add(1)
 		default:
 			return fmt.Errorf("the flood was answered %d: %s", status, body)

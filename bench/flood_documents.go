@@ -58,7 +58,8 @@ func documentFlood(ctx context.Context, l *lab) (figures []figure, err error) {
 		`"endpoints":["http://%s/busy"]}}`, strings.Repeat("x", documentBytes), endpoint.addr)
 	f := &flood{
 		addr: s.addr, paid: keyed(s.addr, "paid", paid), times: map[string][]time.Duration{},
-		sent: map[string]*answers{"documents": {}}, connections: documentConnections, public: keyedBody(s.addr, "public", public, body),
+		sent: map[string]*answers{"documents": {}}, connections: documentConnections,
+		public: keyedBody(s.addr, "public", public, body),
 	}
 	if _, err := f.steady(ctx, warmUp); err != nil {
 		return nil, err

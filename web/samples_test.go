@@ -274,7 +274,14 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			return p.Tier(w, TierView{s.frame("/dashboard/tiers/PAID"), plan, planValues, wrong, []Change{{"Retries", "5", s.text("7"), s.text("jobs that wait keep theirs")}, {"Share of capacity", "90 %", "100 %", ""}}, true})
 		},
 		"demo": func(w io.Writer) error {
-			return p.Demo(w, DemoView{s.frame("/demo"), []Scenario{{"happy", s.text("The happy path"), s.text("Submit, claim, complete, remember."), []string{s.text("one")}}, {"overtake", "A flood is overtaken", "One PAID job goes before twenty PUBLIC ones.", nil}, {"crash", "A heartbeat stops", "The watch takes the job back to the place it had.", nil}, {"hang", "A job hangs", "Its maximum time ends it.", nil}, {"dead", "Retries are spent", "A dead letter, and a new life.", nil}, {"full", "No room", "QUEUE_FULL, while a retry still enters.", nil}, {"redis", "Redis fails", "The gate closes, probes, and opens again.", nil}}, "/demo/play", "/demo/events", 3, 12})
+			return p.Demo(
+				w,
+				DemoView{
+					s.frame("/demo"),
+					[]Scenario{{"happy", s.text("The happy path"), s.text("Submit, claim, complete, remember."), []string{s.text("one")}}, {"overtake", "A flood is overtaken", "One PAID job goes before twenty PUBLIC ones.", nil}, {"crash", "A heartbeat stops", "The watch takes the job back to the place it had.", nil}, {"hang", "A job hangs", "Its maximum time ends it.", nil}, {"dead", "Retries are spent", "A dead letter, and a new life.", nil}, {"full", "No room", "QUEUE_FULL, while a retry still enters.", nil}, {"redis", "Redis fails", "The gate closes, probes, and opens again.", nil}},
+					"/demo/play", "/demo/events", 3, 12,
+				},
+			)
 		},
 		"about": func(w io.Writer) error {
 			return p.About(w, AboutView{s.frame("/about"), "go1.26", s.text("6d25f314"), []Decision{{s.text("Redis decides, SQL remembers"), s.text("SQL being down stops nobody’s work; every step between the two may be repeated."), "/docs"}, {"Claim is one script", "Between a pop and a second call a crash loses the job.", ""}, {"Two processing sets", "A process that died and a job that hangs are found by different clocks.", ""}, {"Two looks before a job is taken back", "A Redis that stood still has not killed anybody.", ""}}, []Link{{"The API", "/docs", s.text("readable, and for machines")}, {"Repository", s.text("javascript:alert(1)"), "docs/ARCHITECTURE.md and more"}}, []Licence{{s.text("uPlot"), "1.6.32", "MIT"}, {"Swagger UI", "5.35.0", "Apache 2.0"}}})

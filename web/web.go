@@ -30,7 +30,10 @@ func Docs(openapi []byte) []Page {
 		{"/openapi.yaml", plainDocument(openapi, "application/yaml", "")},
 		{"/docs", plainDocument(embedded("static/docs/index.html"), "text/html; charset=utf-8", docsPolicy)},
 		{"/docs/assets/start.js", plainDocument(embedded("static/docs/start.js"), "text/javascript; charset=utf-8", "")},
-		{"/docs/assets/swagger-ui.css", zippedDocument(embedded(vendored+"swagger-ui.css.gz"), "text/css; charset=utf-8", unzip)},
+		{
+			"/docs/assets/swagger-ui.css",
+			zippedDocument(embedded(vendored+"swagger-ui.css.gz"), "text/css; charset=utf-8", unzip),
+		},
 		{
 			"/docs/assets/swagger-ui-bundle.js",
 			zippedDocument(embedded(vendored+"swagger-ui-bundle.js.gz"), "text/javascript; charset=utf-8", unzip),

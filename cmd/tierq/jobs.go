@@ -88,7 +88,10 @@ func (p program) jobsListCommand() *cobra.Command {
 		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
 	}
 	cmd.Flags().
-		StringVar(&f.status, "status", "", "only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again")
+		StringVar(
+			&f.status, "status", "",
+			"only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again",
+		)
 	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")
 	cmd.Flags().StringVar(&f.cause, "cause", "", "only failed for this `cause`, such as HANDLER_ERROR")

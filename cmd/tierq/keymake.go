@@ -30,7 +30,9 @@ func (p program) keysCreateCommand() *cobra.Command {
 	f.StringArrayVar(&k.Types, "type", nil, "a job `type` it may submit; again for others (default: all)")
 	f.Float64Var(&k.Rate, "rate", 0, "at most `n` requests a second (default: any number)")
 	f.IntVar(&k.Burst, "burst", 0, "`n` requests at once before the rate counts (default: one second's worth)")
-	f.IntVar(&k.InFlight, "in-flight", 0, "at most `n` jobs accepted and not ended (default: TIERQ_KEY_QUOTA of the server)")
+	f.IntVar(
+		&k.InFlight, "in-flight", 0, "at most `n` jobs accepted and not ended (default: TIERQ_KEY_QUOTA of the server)",
+	)
 	f.StringVar(&expires, "expires", "", "opens nothing any more after this `time`, such as 90d or 12h (default: never)")
 	f.BoolVar(&store, "store", false, "make it in the store, without a server")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

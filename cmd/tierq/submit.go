@@ -44,7 +44,10 @@ func (p program) submitCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&a.typ, "type", "", "job `type` (default: SIMULATION)")
 	f.StringVar(&a.data, "data", "", "payload: `JSON`, @file, or - for standard input")
-	f.StringVar(&a.key, "idempotency-key", "", "`key` under which the same submit again is the same job, for 1 h unless the server says otherwise")
+	f.StringVar(
+		&a.key, "idempotency-key", "",
+		"`key` under which the same submit again is the same job, for 1 h unless the server says otherwise",
+	)
 	f.IntVar(&a.retries, "max-retries", 0, "retry `n` times at most; never more often than the tier does")
 	durationVar(f, &a.delay, "delay", 0, "start after this `time` at the earliest: 30s, 2m, 1h; a bare number is seconds")
 	f.StringVar(&a.runAt, "run-at", "", "start at this `moment` at the earliest, such as 2026-12-01T08:00:00Z")

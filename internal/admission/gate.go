@@ -44,10 +44,11 @@ type GateState struct {
 	Closed     []int // the partitions that take no jobs while others do, because their own server fails
 }
 
-// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure errors, when the
-// store has no memory left, on a full outbox, or when the accept journal fails, for at least 2 s; then one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the
-// retries and back-off of jobs neither see nor move it. With several partitions, which may live on several servers, each has a gate of its own
-// for the errors: one that is closed refuses nothing for the others. It is safe for concurrent use.
+// Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure
+// errors, when the store has no memory left, on a full outbox, or when the accept journal fails, for at least 2 s; then
+// one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the retries and
+// back-off of jobs neither see nor move it. With several partitions, which may live on several servers, each has a gate
+// of its own for the errors: one that is closed refuses nothing for the others. It is safe for concurrent use.
 type Gate struct {
 	options GateOptions
 	open    atomic.Bool // somewhere

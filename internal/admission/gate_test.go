@@ -109,10 +109,12 @@ func TestGate_Judge(t *testing.T) {
 		facts facts
 		want  verdict
 	}{
-		"healthy":                          {facts{open: true, threshold: 3, failures: 2}, stay},
-		"failing":                          {facts{open: true, threshold: 3, failures: 3}, closeFailures},
-		"no memory":                        {facts{open: true, threshold: 3, noMemory: true}, closeMemory},
-		"no memory, and it just opened":    {facts{open: true, threshold: 3, noMemory: true, changed: now.Add(-time.Second)}, stay},
+		"healthy":   {facts{open: true, threshold: 3, failures: 2}, stay},
+		"failing":   {facts{open: true, threshold: 3, failures: 3}, closeFailures},
+		"no memory": {facts{open: true, threshold: 3, noMemory: true}, closeMemory},
+		"no memory, and it just opened": {
+			facts{open: true, threshold: 3, noMemory: true, changed: now.Add(-time.Second)}, stay,
+		},
 		"outbox full":                      {facts{open: true, threshold: 3, outboxFull: true}, closeOutbox},
 		"failing, but it changed just now": {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-time.Second)}, stay},
 		"failing, 2 s after it changed":    {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-dwell)}, closeFailures},

@@ -19,7 +19,8 @@ func TestBannerNamesTheDashboardFirst(t *testing.T) {
 		"tierq v1.2.3, embedded mode", "dashboard     http://127.0.0.1:8080/dashboard\n",
 		"curl -X POST http://127.0.0.1:8080/paid/submit -H 'Authorization: Bearer tq_...'\n",
 		"curl 'http://127.0.0.1:8080/result/poll?jobId=", "http://127.0.0.1:8080/docs\n",
-		"sql           ./data/tierq.sqlite", "first key     tq_a_b\n", "this process  api, 3 workers", "metrics       http://127.0.0.1:9090/metrics",
+		"sql           ./data/tierq.sqlite", "first key     tq_a_b\n", "this process  api, 3 workers",
+		"metrics       http://127.0.0.1:9090/metrics",
 	} {
 		before, after, found := strings.Cut(rest, part)
 		if !found || strings.Contains(before, "http") {

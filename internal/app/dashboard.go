@@ -14,7 +14,8 @@ import (
 // readers are what the dashboard's snapshots are made of.
 func (o *overview) readers() pages.Readers {
 	return pages.Readers{
-		Gauges: o.gauges, Counted: o.countedWithin, EndedPerMinute: o.endedPerMinute, Leases: o.leases, Dead: o.letters.look, Now: time.Now,
+		Gauges: o.gauges, Counted: o.countedWithin, EndedPerMinute: o.endedPerMinute, Leases: o.leases,
+		Dead: o.letters.look, Now: time.Now,
 	}
 }
 

@@ -112,8 +112,8 @@ func lifeOf(o job.Outcome, generation int) job.Outcome {
 
 func promiseMade(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
-	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: fmt.Sprint("request-", n, generation)}); err != nil ||
-		!mine {
+	request := job.Request{ID: fmt.Sprint("request-", n, generation)}
+	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, request); err != nil || !mine {
 		t.Fatal(mine, err)
 	}
 }

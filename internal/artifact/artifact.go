@@ -70,8 +70,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // Put stores the file of one attempt of a job, in place of an earlier one of that attempt, and returns its size in
-// bytes. When it returns an error the earlier file, if there was one, is still whole. The name loses what could mislead,
-// see cleanName.
+// bytes. When it returns an error the earlier file, if there was one, is still whole. The name loses what could
+// mislead, see cleanName.
 func (s *Store) Put(
 	ctx context.Context, id job.ID, attempt int, name, contentType string, body []byte,
 ) (int64, error) {

@@ -68,7 +68,8 @@ func TestBadIDs(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		if _, err := s.Put(t.Context(), one, 1, "n", "a/b", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "the most is") {
+		_, err := s.Put(t.Context(), one, 1, "n", "a/b", make([]byte, MaxBytes+1))
+		if err == nil || !strings.Contains(err.Error(), "the most is") {
 			t.Errorf("Put = %v", err)
 		}
 	})

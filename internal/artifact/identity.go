@@ -96,8 +96,11 @@ func (i *identity) find(ctx context.Context) (keys, error) {
 	if i.profile != "" {
 		return i.ofProfile(i.profile)
 	}
-	if k := (keys{id: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"), token: os.Getenv("AWS_SESSION_TOKEN")}); k.id != "" &&
-		k.secret != "" {
+	k := keys{
+		id: os.Getenv("AWS_ACCESS_KEY_ID"), secret: os.Getenv("AWS_SECRET_ACCESS_KEY"),
+		token: os.Getenv("AWS_SESSION_TOKEN"),
+	}
+	if k.id != "" && k.secret != "" {
 		return k, nil
 	}
 	if os.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE") != "" && os.Getenv("AWS_ROLE_ARN") != "" {

@@ -108,11 +108,14 @@ func TestSessions_AreRandom(t *testing.T) {
 			}
 		}
 		wants(t, "its own", one, id, s, second)
-		for _, wrong := range []string{"", one[:len(one)-1], one + "x", "x" + one[1:], strings.ToUpper(one), key, one[:idLen] + "." + secret,
-			strings.Replace(one, ".", "_", 1), "aaaaaaaaaaaaaaaa" + one[idLen:], one[:len(one)-1] + "\n"} {
+		for _, wrong := range []string{
+			"", one[:len(one)-1], one + "x", "x" + one[1:], strings.ToUpper(one), key, one[:idLen] + "." + secret,
+			strings.Replace(one, ".", "_", 1), "aaaaaaaaaaaaaaaa" + one[idLen:], one[:len(one)-1] + "\n",
+		} {
 			wants(t, wrong, wrong, "", s, second)
 		}
-		if plain, secure := s.CookieName(false), s.CookieName(true); plain != "tierq_session_0a1b2c3d" || secure != "__Host-tierq_session_0a1b2c3d" {
+		plain, secure := s.CookieName(false), s.CookieName(true)
+		if plain != "tierq_session_0a1b2c3d" || secure != "__Host-tierq_session_0a1b2c3d" {
 			t.Errorf("%s, %s", plain, secure)
 		}
 	})
@@ -195,7 +198,8 @@ func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 		kept.fail(job.ErrAmbiguous)
 		later(time.Minute)
 		wants(t, "away", text, id, s)
-		if _, ok, err := second.Authenticate(t.Context(), text); ok || !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
+		_, ok, err := second.Authenticate(t.Context(), text)
+		if ok || !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
 			t.Errorf("a process that does not know it: %v, %v", ok, err)
 		}
 		asked = kept.asked
@@ -228,10 +232,12 @@ func TestEnter_Session(t *testing.T) {
 		defer limiter.Stop()
 		doors := NewDoors(DoorsOptions{Keyring: d.Keyring, Sessions: s, Limiter: limiter})
 		text := begin(t, s, key)
-		if c, err := doors.Enter(t.Context(), nil, text, somewhere); err != nil || c.Key.ID != id || !c.Admin() || c.Address != somewhere {
+		c, err := doors.Enter(t.Context(), nil, text, somewhere)
+		if err != nil || c.Key.ID != id || !c.Admin() || c.Address != somewhere {
 			t.Errorf("%+v, %v", c, err)
 		}
-		if c, err := doors.Enter(t.Context(), []string{"Bearer " + aText}, text, somewhere); !errors.Is(err, job.ErrUnauthorized) {
+		c, err = doors.Enter(t.Context(), []string{"Bearer " + aText}, text, somewhere)
+		if !errors.Is(err, job.ErrUnauthorized) {
 			t.Errorf("the header goes first: %+v, %v", c, err)
 		}
 		right := begin(t, s, key)

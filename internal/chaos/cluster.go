@@ -124,7 +124,10 @@ func (c *cluster) startStores(ctx context.Context) (err error) {
 	if c.redis, err = testkit.StartRedis("--auto-aof-rewrite-percentage", "0"); err != nil {
 		return err
 	}
-	c.rdb = redis.NewClient(&redis.Options{Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true, DisableIdentity: true})
+	c.rdb = redis.NewClient(&redis.Options{
+		Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true,
+		DisableIdentity: true,
+	})
 	if err = c.storePlans(ctx); err != nil {
 		return err
 	}
@@ -164,8 +167,8 @@ func (c *cluster) openSQL(ctx context.Context) error {
 	return nil
 }
 
-// storePlans writes the plans as the servers do, while none runs. It does so only as long as servers are known to forget
-// plans with Redis; else an operator puts them once, and they stay.
+// storePlans writes the plans as the servers do, while none runs. It does so only as long as servers are known to
+// forget plans with Redis; else an operator puts them once, and they stay.
 func (c *cluster) storePlans(ctx context.Context) error {
 	if c.walks(lostPlans) {
 		return nil

@@ -119,7 +119,10 @@ func ofEmbedded() []kind {
 		{id: "F07", what: "killed when the journal's rows are written", repeats: true, inject: atPoint("journal.after")},
 		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
 		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
-		{id: "F10", what: "a server frozen for longer than its leases", repeats: true, inject: frozen(5*time.Second, 7*time.Second)},
+		{
+			id: "F10", what: "a server frozen for longer than its leases", repeats: true,
+			inject: frozen(5*time.Second, 7*time.Second),
+		},
 		{id: "F11", what: "a server frozen for half its leases", inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
 		{id: "F39", what: "killed while SQLite was locked", weight: 3, repeats: true, inject: killedWhileLocked},
 	}

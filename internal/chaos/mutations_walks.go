@@ -62,17 +62,27 @@ var mutationsOfWalks = []mutation{
 			"if version == 0 {\n					pipe.HSet(ctx, planKey(p.Tier), planFields(p))\n				}\n				if tiers"}},
 	},
 	{
-		name:  "a killed first start is not gone on with",
-		want:  "L9",
-		edits: []edit{{"internal/archive/migrate.go", "return store.Insert(ctx, db, database.InsertRequest{Version: 0})", "return nil"}},
+		name: "a killed first start is not gone on with",
+		want: "L9",
+		edits: []edit{
+			{
+				"internal/archive/migrate.go", "return store.Insert(ctx, db, database.InsertRequest{Version: 0})",
+				"return nil",
+			},
+		},
 	},
 	{
-		name:  "a full Redis does not drain",
-		want:  "L8",
-		walk:  standingLimit,
-		only:  "F22 maxmemory reached, and it stays",
-		over:  20 * time.Second,
-		edits: []edit{{"lua/take_outbox.lua", "bulk('ZREM', outbox, taken) -- removing first: a full Redis must still drain\n", ""}},
+		name: "a full Redis does not drain",
+		want: "L8",
+		walk: standingLimit,
+		only: "F22 maxmemory reached, and it stays",
+		over: 20 * time.Second,
+		edits: []edit{
+			{
+				"lua/take_outbox.lua", "bulk('ZREM', outbox, taken) -- removing first: a full Redis must still drain\n",
+				"",
+			},
+		},
 	},
 	{
 		name:  "polls do not ask SQL",

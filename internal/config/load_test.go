@@ -41,7 +41,8 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Addr: "127.0.0.1:8080", DataDir: "./data", Roles: Roles{API: true, Worker: true, Recovery: true},
 		Workers: 16, Capacity: 10_000, ScheduledLimit: 100_000, PriorityBase: 10_000_000_000_000, Partitions: 1,
-		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000, IdempotencyTTL: time.Hour, IdempotencyLimit: 4_000_000,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour,
+		KeepEnded: 1_000_000, IdempotencyTTL: time.Hour, IdempotencyLimit: 4_000_000,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second, RequeueRate: 500,
 		LaterLimit: 100, LaterAge: 8 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
 		SQLRetention: "90d", AnonymousTypes: "SIMULATION,GENERATE_PDF", Connections: 8192, Demo: true,

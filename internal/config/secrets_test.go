@@ -149,7 +149,8 @@ func TestExposedFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte("tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"), 0o600); err != nil {
+		secret := "tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"
+		if err := os.WriteFile(path, []byte(secret), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(path, mode); err != nil {
@@ -157,7 +158,9 @@ func TestExposedFiles(t *testing.T) {
 		}
 		return path
 	}
-	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o660: false, 0o644: true, 0o604: true, 0o444: true} {
+	for mode, want := range map[os.FileMode]bool{
+		0o600: false, 0o400: false, 0o640: false, 0o660: false, 0o644: true, 0o604: true, 0o444: true,
+	} {
 		path := file(fmt.Sprintf("%o.key", mode), mode)
 		c, problems := load(t, "TIERQ_ADMIN_KEY_FILE="+path)
 		named := c.Exposed == "TIERQ_ADMIN_KEY_FILE="+path
@@ -165,7 +168,8 @@ func TestExposedFiles(t *testing.T) {
 			t.Errorf("%o: %q, %v", mode, c.Exposed, problems)
 		}
 	}
-	if c, _ := load(t, "TIERQ_ADMIN_KEY=tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A"); c.Exposed != "" {
+	c, _ := load(t, "TIERQ_ADMIN_KEY=tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A")
+	if c.Exposed != "" {
 		t.Errorf("without a file: %q", c.Exposed)
 	}
 }

@@ -22,7 +22,9 @@ func TestServer_IsAsDescribed(t *testing.T) {
 	})
 	t.Run("redis and mariadb", func(t *testing.T) {
 		t.Parallel()
-		start(t, "REDIS_URL="+testkit.NewRedis(t).URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t), "TIERQ_INSECURE=on").isAsDescribed()
+		start(
+			t, "REDIS_URL="+testkit.NewRedis(t).URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t), "TIERQ_INSECURE=on",
+		).isAsDescribed()
 	})
 }
 

@@ -190,7 +190,10 @@ func TestJournalNeedsSQL(t *testing.T) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	wants(t, do(t, http.MethodPut, s.base+"/admin/tiers/PAID", goldPlan), http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY")
+	wants(
+		t, do(t, http.MethodPut, s.base+"/admin/tiers/PAID", goldPlan), http.StatusServiceUnavailable,
+		"SYSTEM_UNHEALTHY",
+	)
 	if v := c.rdb.HGet(t.Context(), "{tierq}:system:config:tier:PAID", "version").Val(); v != "1" {
 		t.Errorf("Redis has version %s of a plan that SQL could not store", v)
 	}

@@ -87,7 +87,11 @@ func TestLeastRights(t *testing.T) {
 	}
 
 	// Tables are missing: the user that may not make them cannot start; the one that may does, and stops again.
-	p := testkit.StartProcess(t, c.bin, append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_JOURNAL=on"}, run...), "serve")
+	p := testkit.StartProcess(
+		t, c.bin,
+		append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_JOURNAL=on"}, run...),
+		"serve",
+	)
 	if code, err := p.WaitExit(ctx); err != nil || code != 1 || !strings.Contains(p.Output(), "MYSQL_DSN: ") || !strings.Contains(p.Output(), "CREATE command denied") {
 		t.Errorf("with tables missing: exit %d, %v, %s", code, err, p.Output())
 	}

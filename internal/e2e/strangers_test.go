@@ -13,11 +13,14 @@ import (
 // reachesOut are the submits that make the server write to addresses of its caller's choice.
 func reachesOut(to string) map[string]string {
 	return map[string]string{
-		"SEND_EMAIL":       `{"type":"SEND_EMAIL","payload":{"to":"ada@example.org","subject":"hi"}}`,
-		"EMAIL":            `{"type":"EMAIL","payload":{"to":"ada@example.org","subject":"hi"}}`,
-		"SEND_WEBHOOK":     fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, to),
-		"FORWARD_DOCUMENT": fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]}}`, to),
-		"callbackUrl":      fmt.Sprintf(`{"callbackUrl":%q}`, to),
+		"SEND_EMAIL":   `{"type":"SEND_EMAIL","payload":{"to":"ada@example.org","subject":"hi"}}`,
+		"EMAIL":        `{"type":"EMAIL","payload":{"to":"ada@example.org","subject":"hi"}}`,
+		"SEND_WEBHOOK": fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, to),
+		"FORWARD_DOCUMENT": fmt.Sprintf(
+			`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]}}`,
+			to,
+		),
+		"callbackUrl": fmt.Sprintf(`{"callbackUrl":%q}`, to),
 	}
 }
 

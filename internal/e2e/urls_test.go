@@ -34,8 +34,14 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 				fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":"%s?key=%s"},"callbackUrl":"%[1]s?key=%[2]s"}`,
 					fine, token),
 				fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, gone),
-				fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]}}`, fine),
-				fmt.Sprintf(`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]},"callbackUrl":%q}`, gone, gone),
+				fmt.Sprintf(
+					`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]}}`,
+					fine,
+				),
+				fmt.Sprintf(
+					`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]},"callbackUrl":%q}`,
+					gone, gone,
+				),
 				fmt.Sprintf(`{"callbackUrl":%q,"delaySeconds":3600}`, fine),
 			} {
 				id := accepted(t, s.asks(owner.Key, http.MethodPost, "/public/submit", body))

@@ -73,7 +73,8 @@ func keep(ctx context.Context, a Artifacts, run job.Run, name, contentType strin
 	if err != nil {
 		return Made{}, fmt.Errorf("keep %s: %w", name, err)
 	}
-	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: "/jobs/" + string(run.ID) + "/artifact"}}, nil
+	url := "/jobs/" + string(run.ID) + "/artifact"
+	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: url}}, nil
 }
 
 // fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80 bytes.

@@ -134,7 +134,10 @@ func TestSimulationRefuses(t *testing.T) {
 		{"huge sleep", step(`{"type":"SLEEP","durationMs":3600001}`), "payload.steps[1].durationMs"},
 		{"huge latency", step(`{"type":"HTTP_CALL","latencyMs":9223372036854775807}`), "payload.steps[1].latencyMs"},
 		{"huge computation", step(`{"type":"COMPUTE","iterations":500001}`), "payload.steps[1].iterations"},
-		{"too much computation together", step(`{"type":"COMPUTE","iterations":500000},{"type":"COMPUTE","iterations":1}`), "payload.steps"},
+		{
+			"too much computation together",
+			step(`{"type":"COMPUTE","iterations":500000},{"type":"COMPUTE","iterations":1}`), "payload.steps",
+		},
 		{"long message", step(`{"type":"LOG","message":"` + strings.Repeat("x", 1025) + `"}`), "payload.steps[1].message"},
 		{"another type's field", step(`{"type":"LOG","message":"hi","durationMs":1}`), "payload.steps[1].durationMs"},
 		{"a field too many", step(`{"type":"FAIL","iterations":1}`), "payload.steps[1].iterations"},

@@ -22,7 +22,8 @@ func TestAddressRate_CountsWhatNeedsNoKey(t *testing.T) {
 		d.Lost = page
 		d.Pages = []Page{{"GET", "/", page}, {"POST", "/login", page}, {"GET", "/static/0a1b/face.css", page}}
 		d.Extra = []Route{
-			{"GET", "/docs", page, ForEverybody}, {"HEAD", "/docs", page, ForEverybody}, {"GET", "/openapi.yaml", page, ForEverybody},
+			{"GET", "/docs", page, ForEverybody}, {"HEAD", "/docs", page, ForEverybody},
+			{"GET", "/openapi.yaml", page, ForEverybody},
 		}
 	})
 	for _, c := range []struct {

@@ -65,5 +65,8 @@ func (a *api) overQuota(err error, s *job.Submission) error {
 	if s.Owner == "" {
 		who = "this address without a key"
 	}
-	return &problem{kind: rateLimited, detail: fmt.Sprintf(who+" has as many jobs under way as it may: %d", s.Quota), retry: a.Submit.Hint(s.Tier)}
+	return &problem{
+		kind: rateLimited, detail: fmt.Sprintf(who+" has as many jobs under way as it may: %d", s.Quota),
+		retry: a.Submit.Hint(s.Tier),
+	}
 }

@@ -156,7 +156,10 @@ func TestAllowed_Quota(t *testing.T) {
 		t.Errorf("%v", body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")
-	stranger := job.Caller{From: "~0123456789abcdef", Key: job.Key{Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}, Types: []string{"PAIR"}, InFlight: 2}}
+	stranger := job.Caller{
+		From: "~0123456789abcdef",
+		Key:  job.Key{Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}, Types: []string{"PAIR"}, InFlight: 2},
+	}
 	r.behind(stranger)
 	rec = r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`)
 	body := wantProblem(t, rec, 429, "RATE_LIMITED")
@@ -182,7 +185,9 @@ func TestAllowed_LivingFull(t *testing.T) {
 		got = s
 		return job.Accepted{}, fmt.Errorf("submit: %w", job.ErrLivingFull)
 	}
-	r.behind(job.Caller{From: "~0123456789abcdef", Key: job.Key{Role: job.RoleSubmit, Types: []string{"PAIR"}, InFlight: 2}})
+	r.behind(
+		job.Caller{From: "~0123456789abcdef", Key: job.Key{Role: job.RoleSubmit, Types: []string{"PAIR"}, InFlight: 2}},
+	)
 	body := wantProblem(t, r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`), 503, "QUEUE_FULL")
 	if detail, _ := body["detail"].(string); !strings.Contains(detail, "have not ended") {
 		t.Errorf("%v", body)

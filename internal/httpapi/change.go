@@ -165,7 +165,10 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 		p, _ := explain(err)
 		return &problem{kind: queueFull, detail: p.detail, retry: a.Submit.Hint(j.Tier)}
 	}
-	return inDoubt(a.overQuota(err, &job.Submission{Tier: j.Tier, Owner: caller.Owner(), Quota: caller.Key.InFlight}), requeueInDoubt)
+	return inDoubt(
+		a.overQuota(err, &job.Submission{Tier: j.Tier, Owner: caller.Owner(), Quota: caller.Key.InFlight}),
+		requeueInDoubt,
+	)
 }
 
 // because is what the log of changes keeps of a requeue beside its job: why it was; nil = nobody said.

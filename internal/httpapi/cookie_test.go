@@ -37,22 +37,36 @@ func TestCookie_IsASession(t *testing.T) {
 		get     []string
 		changes bool // a POST gets as far as to be asked for a key, and has it
 	}{
-		"no browser":                  {[]string{"Cookie", aSession}, ours, true},
-		"beside others":               {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
-		"in a line of its own":        {[]string{"Cookie", "theme=dark", "Cookie", aSession}, ours, true},
-		"our own page":                {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, ours, true},
-		"typed in":                    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, ours, true},
-		"an old browser, our page":    {[]string{"Cookie", aSession, "Origin", "http://example.com"}, ours, true},
-		"a link on another port":      {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, ours, false},
-		"what our page asks then":     {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site"}, ours, false},
-		"a script on another port":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, nil, false},
-		"an image on another port":    {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}, nil, false},
-		"another site":                {[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, nil, false},
-		"another site, old browser":   {[]string{"Cookie", aSession, "Origin", "https://evil.example"}, nil, false},
-		"another port, old browser":   {[]string{"Cookie", aSession, "Origin", "http://example.com:9999"}, nil, false},
-		"a sandboxed page":            {[]string{"Cookie", aSession, "Origin", "null"}, nil, false},
-		"a word nobody knows":         {[]string{"Cookie", aSession, "Sec-Fetch-Site", "Same-Origin"}, nil, false},
-		"the header goes first":       {[]string{"Cookie", aSession, "Authorization", "Bearer x"}, []string{"Bearer x"}, true},
+		"no browser":           {[]string{"Cookie", aSession}, ours, true},
+		"beside others":        {[]string{"Cookie", "theme=dark; " + aSession + "; x=y"}, ours, true},
+		"in a line of its own": {[]string{"Cookie", "theme=dark", "Cookie", aSession}, ours, true},
+		"our own page": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, ours, true,
+		},
+		"typed in": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, ours, true,
+		},
+		"an old browser, our page": {[]string{"Cookie", aSession, "Origin", "http://example.com"}, ours, true},
+		"a link on another port": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, ours, false,
+		},
+		"what our page asks then": {[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site"}, ours, false},
+		"a script on another port": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, nil, false,
+		},
+		"an image on another port": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"}, nil, false,
+		},
+		"another site": {
+			[]string{"Cookie", aSession, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, nil, false,
+		},
+		"another site, old browser": {[]string{"Cookie", aSession, "Origin", "https://evil.example"}, nil, false},
+		"another port, old browser": {[]string{"Cookie", aSession, "Origin", "http://example.com:9999"}, nil, false},
+		"a sandboxed page":          {[]string{"Cookie", aSession, "Origin", "null"}, nil, false},
+		"a word nobody knows":       {[]string{"Cookie", aSession, "Sec-Fetch-Site", "Same-Origin"}, nil, false},
+		"the header goes first": {
+			[]string{"Cookie", aSession, "Authorization", "Bearer x"}, []string{"Bearer x"}, true,
+		},
 		"though it is empty":          {[]string{"Cookie", aSession, "Authorization", ""}, []string{""}, true},
 		"twice":                       {[]string{"Cookie", aSession + "; " + aSession}, nil, true},
 		"twice, in two lines":         {[]string{"Cookie", aSession, "Cookie", "tierq_session_ours=other"}, nil, true},
@@ -64,9 +78,11 @@ func TestCookie_IsASession(t *testing.T) {
 		"with a comma":                {[]string{"Cookie", aSession + ",x"}, nil, true},
 		"too long":                    {[]string{"Cookie", "tierq_session_ours=" + strings.Repeat("a", 8<<10)}, nil, true},
 		"of another server":           {[]string{"Cookie", "tierq_session_theirs=" + aLogin}, nil, true},
-		"under another name":          {[]string{"Cookie", "tierq_Session_ours=" + aLogin + "; session=" + aLogin}, nil, true},
-		"of TLS, without it":          {[]string{"Cookie", overTLS}, nil, true},
-		"in a header of other names":  {[]string{"X-Cookie", aSession, "Cookie2", aSession}, nil, true},
+		"under another name": {
+			[]string{"Cookie", "tierq_Session_ours=" + aLogin + "; session=" + aLogin}, nil, true,
+		},
+		"of TLS, without it":         {[]string{"Cookie", overTLS}, nil, true},
+		"in a header of other names": {[]string{"X-Cookie", aSession, "Cookie2", aSession}, nil, true},
 	} {
 		r := newRooms(t)
 		r.list = func(job.Filter, string, int) ([]job.Job, string, error) { return nil, "", nil }
@@ -115,7 +131,9 @@ func TestCookie_AWrongOne(t *testing.T) {
 // Over TLS a session is in a cookie that no other host of the domain can set, and in no other.
 func TestCookie_OverTLS(t *testing.T) {
 	t.Attr("proves", "A05")
-	for cookie, want := range map[string][]string{overTLS: {"session " + aLogin}, aSession: nil, aSession + "; " + overTLS: {"session " + aLogin}} {
+	for cookie, want := range map[string][]string{
+		overTLS: {"session " + aLogin}, aSession: nil, aSession + "; " + overTLS: {"session " + aLogin},
+	} {
 		r := newRooms(t)
 		r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // httptest calls from there
 		d := r.behind(callers["admin"])

@@ -193,8 +193,10 @@ func TestOps_OtherSites(t *testing.T) {
 		}
 		for _, path := range []string{aList, aHeap, "/debug/pprof/trace?seconds=1"} {
 			for _, headers := range [][]string{
-				{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
-				{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+				{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"},
+				{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"},
+				{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"},
+				{"Origin", "null"},
 				{"Origin", "http://localhost:9999"},
 			} {
 				if w := get(path, headers...); w.Code != 403 {
@@ -202,7 +204,9 @@ func TestOps_OtherSites(t *testing.T) {
 				}
 			}
 		}
-		for _, headers := range [][]string{nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://localhost"}} {
+		for _, headers := range [][]string{
+			nil, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://localhost"},
+		} {
 			if w := get(aHeap, headers...); w.Code != 200 {
 				t.Errorf("%s: with %q: %d %s", name, headers, w.Code, w.Body)
 			}

@@ -41,9 +41,12 @@ func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 	}
 	// What a proxy on this machine passes on comes from anywhere, by whatever name.
 	for _, name := range []string{
-		"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server",
-		"X-Forwarded-Anything-Else", "CF-Connecting-IP", "CF-Ray", "True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "Fastly-Client-IP",
-		"X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Azure-ClientIP", "X-ProxyUser-Ip", "Fly-Client-IP", "X-Appengine-User-IP",
+		"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port",
+		"X-Forwarded-Server",
+		"X-Forwarded-Anything-Else", "CF-Connecting-IP", "CF-Ray", "True-Client-IP", "X-Client-IP",
+		"X-Cluster-Client-IP", "Fastly-Client-IP",
+		"X-Original-Forwarded-For", "X-Envoy-External-Address", "X-Azure-ClientIP", "X-ProxyUser-Ip", "Fly-Client-IP",
+		"X-Appengine-User-IP",
 		"Cloudfront-Viewer-Address", "X-Original-Host", "Proxy-Connection",
 	} {
 		r := newRooms(t)

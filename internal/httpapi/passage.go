@@ -149,7 +149,8 @@ func (a *api) origin(r *http.Request) error {
 // proxyHeaders are what proxies and content networks add to a request that they pass on. What begins with X-Forwarded-
 // is theirs as well.
 var proxyHeaders = []string{
-	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip", "Forwarded",
+	"Cdn-Loop", "Cf-Connecting-Ip", "Cf-Ray", "Cloudfront-Viewer-Address", "Fastly-Client-Ip", "Fly-Client-Ip",
+	"Forwarded",
 	"Proxy-Connection", "True-Client-Ip", "Via", "X-Appengine-User-Ip", "X-Azure-Clientip", "X-Client-Ip",
 	"X-Cluster-Client-Ip", "X-Envoy-External-Address", "X-Original-Forwarded-For", "X-Original-Host", "X-Proxyuser-Ip",
 	"X-Real-Ip",

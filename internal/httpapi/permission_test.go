@@ -93,7 +93,8 @@ func TestPermissions(t *testing.T) {
 func TestPermissions_OfOtherRooms(t *testing.T) {
 	t.Attr("proves", "A50")
 	of := map[Permission]string{
-		forNobody: "", ForEverybody: everybody, Uncounted: everybody, ForSubmits: submitters, ForTierSubmits: strangers, ForOwners: lookers, ForOwnersToAct: strangers,
+		forNobody: "", ForEverybody: everybody, Uncounted: everybody, ForSubmits: submitters, ForTierSubmits: strangers,
+		ForOwners: lookers, ForOwnersToAct: strangers,
 		ForLists: listers, ForOperators: operators, ForAdmins: admins,
 	}
 	for p, may := range of {

@@ -50,7 +50,10 @@ func (a *api) spendList(c *gin.Context) error {
 	if left.RetryIn <= 0 {
 		return nil
 	}
-	detail := fmt.Sprintf("a page of a list counts as %d requests, or as half of those at once, and you may make %s", listCost, pace(left))
+	detail := fmt.Sprintf(
+		"a page of a list counts as %d requests, or as half of those at once, and you may make %s", listCost,
+		pace(left),
+	)
 	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn + period(left)}
 }
 

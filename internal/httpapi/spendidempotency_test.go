@@ -18,13 +18,17 @@ func TestSpendIdempotency_OfSubmits(t *testing.T) {
 		header     []string
 		spends     []int
 	}{
-		"with a key":            {"/public/submit", "{}", key, []int{1}},
-		"POST /jobs":            {"/jobs", `{"type":"SIMULATION","tier":"PUBLIC"}`, key, []int{1}},
-		"POST /api/jobs":        {"/api/jobs", `{"jobType":"SIMULATION","tier":"PUBLIC"}`, key, []int{1}},
-		"without one":           {"/public/submit", "{}", nil, nil},
-		"a batch":               {"/public/submit/batch", `[{"idempotencyKey":"a"},{},{"idempotencyKey":"b"}]`, nil, []int{2}},
-		"a batch without one":   {"/public/submit/batch", `[{},{}]`, nil, nil},
-		"a batch, one is wrong": {"/public/submit/batch", `[{"idempotencyKey":"a"},{"idempotencyKey":"b","type":"NONE"}]`, nil, []int{1}},
+		"with a key":     {"/public/submit", "{}", key, []int{1}},
+		"POST /jobs":     {"/jobs", `{"type":"SIMULATION","tier":"PUBLIC"}`, key, []int{1}},
+		"POST /api/jobs": {"/api/jobs", `{"jobType":"SIMULATION","tier":"PUBLIC"}`, key, []int{1}},
+		"without one":    {"/public/submit", "{}", nil, nil},
+		"a batch": {
+			"/public/submit/batch", `[{"idempotencyKey":"a"},{},{"idempotencyKey":"b"}]`, nil, []int{2},
+		},
+		"a batch without one": {"/public/submit/batch", `[{},{}]`, nil, nil},
+		"a batch, one is wrong": {
+			"/public/submit/batch", `[{"idempotencyKey":"a"},{"idempotencyKey":"b","type":"NONE"}]`, nil, []int{1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRooms(t)

@@ -35,8 +35,9 @@ func ReadOptions(text string) (o Options, err error) {
 	return o, nil
 }
 
-// Idempotency makes a submit one of a kind for TIERQ_IDEMPOTENCY_TTL: the same Key (of one caller) with the same Body answers the first one's job, with
-// another Body it is refused. Both are 32 hexadecimal digits of a hash; no Key means that every submit is a new job.
+// Idempotency makes a submit one of a kind for TIERQ_IDEMPOTENCY_TTL: the same Key (of one caller) with the same Body
+// answers the first one's job, with another Body it is refused. Both are 32 hexadecimal digits of a hash; no Key means
+// that every submit is a new job.
 type Idempotency struct{ Key, Body string }
 
 // Accepted is the answer to a submit.

@@ -26,8 +26,14 @@ func TestCancel(t *testing.T) {
 		{"failed", living(job.NeedDiscard, 1), nil, nil, nil, "", job.ErrWrongState},
 		{"forgotten, completed", nil, nil, archived(job.Completed, 1), nil, "", job.ErrWrongState},
 		{"forgotten, failed", nil, nil, archived(job.Failed, 1), nil, "", job.ErrWrongState},
-		{"forgotten, failed, and promised another life", nil, nil, promised(archived(job.Failed, 1)), nil, "", job.ErrUnavailable},
-		{"failed, and promised another life", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil, "", job.ErrUnavailable},
+		{
+			"forgotten, failed, and promised another life", nil, nil, promised(archived(job.Failed, 1)), nil, "",
+			job.ErrUnavailable,
+		},
+		{
+			"failed, and promised another life", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil, "",
+			job.ErrUnavailable,
+		},
 		{"forgotten, cancelled", nil, nil, archived(job.Cancelled, 1), nil, job.WasCancelled, nil},
 		{"forgotten, SQL down", nil, nil, nil, job.ErrUnavailable, "", job.ErrUnavailable},
 		{"unknown", nil, nil, nil, nil, "", job.ErrNotFound},

@@ -45,10 +45,16 @@ func TestFind(t *testing.T) {
 		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.NeedDiscard, 1, nil},
 		{"failed", living(job.Failed, 1), nil, archived(job.Failed, 1), nil, job.Failed, 1, nil},
 		{"failed, SQL down", living(job.Failed, 1), nil, nil, job.ErrUnavailable, job.Failed, 1, nil},
-		{"failed, and a requeue was promised", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil, job.Pending, 2, nil},
+		{
+			"failed, and a requeue was promised", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil,
+			job.Pending, 2, nil,
+		},
 		{"failed again after a requeue", living(job.Failed, 2), nil, archived(job.Failed, 2), nil, job.Failed, 2, nil},
 		{"Redis forgot it, failed", nil, nil, archived(job.Failed, 1), nil, job.Failed, 1, nil},
-		{"Redis forgot it, and a requeue was promised", nil, nil, promised(archived(job.Failed, 1)), nil, job.Pending, 2, nil},
+		{
+			"Redis forgot it, and a requeue was promised", nil, nil, promised(archived(job.Failed, 1)), nil,
+			job.Pending, 2, nil,
+		},
 		{"Redis went back in time", living(job.Failed, 1), nil, archived(job.Completed, 2), nil, job.Completed, 2, nil},
 		{"Redis down, completed", nil, job.ErrUnavailable, archived(job.Completed, 1), nil, job.Completed, 1, nil},
 		{"Redis down, cancelled", nil, job.ErrAmbiguous, archived(job.Cancelled, 1), nil, job.Cancelled, 1, nil},

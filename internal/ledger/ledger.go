@@ -74,9 +74,10 @@ type Plans interface {
 
 // Journal is the accept journal: a row for each living job. Runs are the runs of Redis that rows name; Lost are those of one of them whose jobs have
 // not ended, by id, beginning behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
-// the Idempotency-Keys that still stand, by key; DropKeys deletes some of those that do not, and says whether there are more. Journaled is a living job as its row has it, job.ErrNotFound without one.
-// LivingOf reads rows of jobs that have not ended. Known says which jobs have a row or an outcome. Accept adds rows, AcceptKeys keys of jobs that
-// have one or the other. Cancelling notes that a job is to end CANCELLED, if it has a row.
+// the Idempotency-Keys that still stand, by key; DropKeys deletes some of those that do not, and says whether there are
+// more. Journaled is a living job as its row has it, job.ErrNotFound without one. LivingOf reads rows of jobs that have
+// not ended. Known says which jobs have a row or an outcome. Accept adds rows, AcceptKeys keys of jobs that have one or
+// the other. Cancelling notes that a job is to end CANCELLED, if it has a row.
 type Journal interface {
 	Runs(ctx context.Context) ([]string, error)
 	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)

@@ -36,7 +36,8 @@ func loadCompose(t *testing.T, environ ...string) (*types.Project, error) {
 
 // dotenv is the .env of somebody who did what the head of docker-compose.yml says.
 var dotenv = []string{
-	"MYSQL_ROOT_PASSWORD=ro@t:1", "MYSQL_TIERQ_PASSWORD=p@ss/word:1", "MYSQL_SCHEMA_PASSWORD=it's \\ one", "REDIS_PASSWORD=a1b2c3",
+	"MYSQL_ROOT_PASSWORD=ro@t:1", "MYSQL_TIERQ_PASSWORD=p@ss/word:1", "MYSQL_SCHEMA_PASSWORD=it's \\ one",
+	"REDIS_PASSWORD=a1b2c3",
 	"MYSQL_DATABASE=traffic_control_service_db",
 }
 
@@ -55,7 +56,9 @@ func TestComposeServices(t *testing.T) {
 	if names := p.ServiceNames(); !slices.Equal(names, []string{"mysql", "redis", "schema", "server"}) {
 		t.Fatalf("services %q", names)
 	}
-	for name, data := range map[string]string{"server": "/data", "schema": "/data", "redis": "/data", "mysql": "/var/lib/mysql"} {
+	for name, data := range map[string]string{
+		"server": "/data", "schema": "/data", "redis": "/data", "mysql": "/var/lib/mysql",
+	} {
 		s := p.Services[name]
 		if s.HealthCheck == nil || len(s.HealthCheck.Test) < 2 || s.HealthCheck.StartPeriod == nil {
 			t.Errorf("%s has no health check with a start period", name)
@@ -192,7 +195,9 @@ func TestComposeRefusesToStartWithoutPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]int{"MYSQL_ROOT_PASSWORD": 1, "MYSQL_TIERQ_PASSWORD": 2, "MYSQL_SCHEMA_PASSWORD": 2, "REDIS_PASSWORD": 4} {
+	for name, want := range map[string]int{
+		"MYSQL_ROOT_PASSWORD": 1, "MYSQL_TIERQ_PASSWORD": 2, "MYSQL_SCHEMA_PASSWORD": 2, "REDIS_PASSWORD": 4,
+	} {
 		uses := strings.Count(string(text), "${"+name)
 		if strict := strings.Count(string(text), "${"+name+":?"); uses != want || strict != uses {
 			t.Errorf("%d uses of %s, %d of them without a default; want %d and as many", uses, name, strict, want)
@@ -246,7 +251,8 @@ func configOf(t *testing.T, addr, name string) string {
 func TestComposeMySQLUsers(t *testing.T) {
 	p := compose(t)
 	s := p.Services["mysql"]
-	if len(s.Configs) != 1 || !strings.HasPrefix(s.Configs[0].Target, "/docker-entrypoint-initdb.d/") || !strings.HasSuffix(p.Configs[s.Configs[0].Source].File, "deploy/mysql/users.sh") {
+	if len(s.Configs) != 1 || !strings.HasPrefix(s.Configs[0].Target, "/docker-entrypoint-initdb.d/") ||
+		!strings.HasSuffix(p.Configs[s.Configs[0].Source].File, "deploy/mysql/users.sh") {
 		t.Fatalf("%+v, %+v", s.Configs, p.Configs)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", `docker_process_sql() { cat; }; . ../../deploy/mysql/users.sh`)

@@ -310,8 +310,10 @@ func TestSaid(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"The server has moved: type your key at evil.example", "<script>alert(1)</script>", "requeued", "requeued.", "requeued.x", "requeued.-1", "requeued.1.2",
-		"requeued.99999999999999999999", "requeued.1e3", "cancelled.1", "refused", "refused.EVIL", "refused.", "some_requeued.1.2", "some_requeued.1.FORBIDDEN",
+		"The server has moved: type your key at evil.example", "<script>alert(1)</script>", "requeued", "requeued.",
+		"requeued.x", "requeued.-1", "requeued.1.2",
+		"requeued.99999999999999999999", "requeued.1e3", "cancelled.1", "refused", "refused.EVIL", "refused.",
+		"some_requeued.1.2", "some_requeued.1.FORBIDDEN",
 		"cancelled.FORBIDDEN", "Cancelled", ".cancelled", strings.Repeat("ä", 300), hostileText,
 	} {
 		target := "/about?done=" + url.QueryEscape(text) + "&trouble=" + url.QueryEscape(text)

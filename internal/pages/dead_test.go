@@ -92,11 +92,20 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 
 	// What is wrong with one does not keep the others.
 	o.refuses("POST /jobs/"+opsID+"/retry", 409, "INVALID_STATE_TRANSITION", "the job is PENDING")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: its state does not allow that")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble", "It was not requeued: its state does not allow that")
+	goes(
+		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
+		"/dashboard/dead", "trouble", "Requeued 2 of 3. The latest trouble: its state does not allow that",
+	)
+	goes(
+		t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}}), "/dashboard/dead", "trouble",
+		"It was not requeued: its state does not allow that",
+	)
 	// What is wrong with the server ends it.
 	o.refuses("POST /jobs/"+opsOther+"/retry", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store does not answer")
+	goes(
+		t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
+		"/dashboard/dead", "trouble", "Requeued 0 of 3. The latest trouble: a store does not answer",
+	)
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
 	// A key that was revoked meanwhile.
 	o.says("POST /jobs/"+opsID+"/retry", 202, `{}`)

@@ -72,8 +72,9 @@ func (p *Pages) getDemo(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, http.StatusOK, func(w io.Writer) error { return p.o.Set.Demo(w, v) })
 }
 
-// plays says whether there is a demo: a sandbox costs the server some work and is for trying tierq out, so there is none
-// where there are keys. Each time it asks the API who calls, which counts against the rate of the caller's address.
+// plays says whether there is a demo: a sandbox costs the server some work and is for trying tierq out, so there is
+// none where there are keys. Each time it asks the API who calls, which counts against the rate of the caller's
+// address.
 func (p *Pages) plays(r *http.Request) error {
 	var me caller
 	if err := p.ask(r, http.MethodGet, mePath, nil, &me); err != nil {
@@ -81,7 +82,8 @@ func (p *Pages) plays(r *http.Request) error {
 	}
 	if !me.Open {
 		return &apiError{
-			Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "A server with API keys has no demo.", TraceID: visitOf(r).trace,
+			Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "A server with API keys has no demo.",
+			TraceID: visitOf(r).trace,
 		}
 	}
 	return nil

@@ -102,10 +102,12 @@ func TestDemo_WithKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFace(t, me)
 			cookie := []string{"Cookie", "tierq_demo=" + demoSession}
-			if page := f.do("GET", "/demo", nil, cookie...); page.Code != 404 || strings.Contains(page.Body.String(), "data-scenario") {
+			page := f.do("GET", "/demo", nil, cookie...)
+			if page.Code != 404 || strings.Contains(page.Body.String(), "data-scenario") {
 				t.Errorf("the page: %d\n%s", page.Code, page.Body)
 			}
-			if play := f.do("POST", "/demo/play", url.Values{"scenario": {"happy"}}, cookie...); play.Code != 404 || len(f.played.plays) > 0 {
+			play := f.do("POST", "/demo/play", url.Values{"scenario": {"happy"}}, cookie...)
+			if play.Code != 404 || len(f.played.plays) > 0 {
 				t.Errorf("a scenario: %d, played %q", play.Code, f.played.plays)
 			}
 			if stream := f.do("GET", "/demo/events", nil, cookie...); stream.Code != 404 {

@@ -35,8 +35,9 @@ func TestJobs_AreFiltered(t *testing.T) {
 		`href="/dashboard/jobs?cause=HANDLER_ERROR&amp;cursor=c2&amp;status=FAILED&amp;tier=PAID&amp;type=MY_OWN"`)
 	lacks(t, w, "<script>alert", "<img src=x")
 
-	waits := strings.NewReplacer(`"FAILED"`, `"SCHEDULED"`, `"runAt":null`, `"runAt":"2026-11-22T20:15:00.000000Z","retryCount":1`).
-		Replace(opsJobs("c2", "boom"))
+	waits := strings.NewReplacer(
+		`"FAILED"`, `"SCHEDULED"`, `"runAt":null`, `"runAt":"2026-11-22T20:15:00.000000Z","retryCount":1`,
+	).Replace(opsJobs("c2", "boom"))
 	o.says("GET /api/jobs", 200, waits)
 	w = o.open(t, "/dashboard/jobs?status=RETRYING&trace=t.1", nil)
 	o.did(t, "GET /api/jobs?limit=50&status=RETRYING&traceId=t.1")

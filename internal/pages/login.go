@@ -139,7 +139,10 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, key, next string, 
 		p.showLogin(w, r, http.StatusUnauthorized, next, wrongKey)
 	case err != nil:
 		p.o.Log.WarnContext(r.Context(), "no session was begun", "err", err)
-		p.showLogin(w, r, http.StatusServiceUnavailable, next, "The key is right, but no session can be kept now: Redis does not answer, or is full.")
+		p.showLogin(
+			w, r, http.StatusServiceUnavailable, next,
+			"The key is right, but no session can be kept now: Redis does not answer, or is full.",
+		)
 	default:
 		if err := p.endSession(r); err != nil {
 			p.o.Log.WarnContext(r.Context(), "the session before this login was not ended", "err", err)

@@ -197,7 +197,8 @@ func TestLogout(t *testing.T) {
 		f := newFace(t, me)
 		name, _, _ := strings.Cut(want, "=")
 		s := f.do("POST", "/logout", url.Values{}, "Cookie", name+"="+aSession).leads("/")
-		if got := s.Header()["Set-Cookie"]; len(got) != 1 || got[0] != want || !slices.Equal(f.logins.ended, []string{aSession}) {
+		got := s.Header()["Set-Cookie"]
+		if len(got) != 1 || got[0] != want || !slices.Equal(f.logins.ended, []string{aSession}) {
 			t.Errorf("%q, ended %q", got, f.logins.ended)
 		}
 		f.logins.endErr = job.ErrUnavailable
@@ -208,7 +209,8 @@ func TestLogout(t *testing.T) {
 	}
 	f := newFace(t, strangerMe)
 	s := f.do("POST", "/logout", url.Values{}, "Cookie", "tierq_key="+aKey).leads("/")
-	if got := s.Header()["Set-Cookie"]; len(got) != 2 || !strings.HasPrefix(got[0], "tierq_key=;") || len(f.logins.ended) > 0 {
+	got := s.Header()["Set-Cookie"]
+	if len(got) != 2 || !strings.HasPrefix(got[0], "tierq_key=;") || len(f.logins.ended) > 0 {
 		t.Errorf("the cookie of an earlier version: %q", got)
 	}
 }

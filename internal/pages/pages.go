@@ -151,7 +151,8 @@ func (p *Pages) who(r *http.Request) caller {
 	}
 	var me caller
 	err := p.ask(r, http.MethodGet, mePath, nil, &me)
-	if v != nil && refusedWith(err, http.StatusUnauthorized) && len(r.Header["Authorization"]) == 0 && len(p.sessionsOf(r)) > 0 {
+	refused := refusedWith(err, http.StatusUnauthorized)
+	if v != nil && refused && len(r.Header["Authorization"]) == 0 && len(p.sessionsOf(r)) > 0 {
 		v.stranger = true
 		err = p.ask(r, http.MethodGet, mePath, nil, &me)
 		p.setSession(v.w, me.Secure || r.TLS != nil, "", 0)
@@ -172,7 +173,8 @@ func (p *Pages) who(r *http.Request) caller {
 func (p *Pages) frame(r *http.Request) web.Frame {
 	me := p.who(r)
 	f := web.Frame{
-		Path: r.URL.Path, Here: whence(r), Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version, Demo: p.o.Demo != nil && me.Open, Gate: p.gate(r),
+		Path: r.URL.Path, Here: whence(r), Now: p.o.Now(), Mode: p.o.Mode, Version: p.o.Version,
+		Demo: p.o.Demo != nil && me.Open, Gate: p.gate(r),
 		Caller: web.Caller{Open: me.Open, Name: me.Name, Role: me.Role, Change: me.Admin},
 		Notice: said(r, "done"), Trouble: said(r, "trouble"),
 	}

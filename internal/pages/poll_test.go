@@ -212,17 +212,40 @@ func TestChange(t *testing.T) {
 		api           reply
 		leads         string
 	}{
-		"cancelled":     {"/poll/cancel", cancel, ok(`{"jobId":"x","status":"CANCELLED"}`), told("done", "cancelled")},
-		"told to stop":  {"/poll/cancel", cancel, reply{202, `{"status":"PROCESSING","cancelRequested":true}`, nil}, told("done", "cancel_asked")},
-		"ended already": {"/poll/cancel", cancel, problem(409, "INVALID_STATE_TRANSITION", "the job is COMPLETED"), told("trouble", "refused.INVALID_STATE_TRANSITION")},
-		"in doubt":      {"/poll/cancel", cancel, problem(504, "OUTCOME_UNKNOWN", "Poll it."), told("trouble", "refused.OUTCOME_UNKNOWN")},
-		"away":          {"/poll/cancel", cancel, problem(503, "SYSTEM_UNHEALTHY", "a store is away"), told("trouble", "refused.SYSTEM_UNHEALTHY")},
-		"not his":       {"/poll/cancel", cancel, problem(404, "JOB_NOT_FOUND", "There is no job with this id."), told("trouble", "refused.JOB_NOT_FOUND")},
-		"may not":       {"/poll/cancel", cancel, problem(403, "FORBIDDEN", "no"), told("trouble", "refused.FORBIDDEN")},
-		"too often":     {"/poll/requeue", retry, problem(429, "RATE_LIMITED", "Too many requests."), told("trouble", "refused.RATE_LIMITED")},
-		"no key":        {"/poll/requeue", retry, problem(401, "UNAUTHORIZED", "no"), "/login?next=" + url.QueryEscape(pollJob)},
-		"requeued":      {"/poll/requeue", retry, reply{202, `{"jobId":"x","status":"PENDING"}`, nil}, told("done", "job_requeued")},
-		"lives":         {"/poll/requeue", retry, problem(409, "INVALID_STATE_TRANSITION", "the job is PENDING"), told("trouble", "refused.INVALID_STATE_TRANSITION")},
+		"cancelled": {"/poll/cancel", cancel, ok(`{"jobId":"x","status":"CANCELLED"}`), told("done", "cancelled")},
+		"told to stop": {
+			"/poll/cancel", cancel, reply{202, `{"status":"PROCESSING","cancelRequested":true}`, nil},
+			told("done", "cancel_asked"),
+		},
+		"ended already": {
+			"/poll/cancel", cancel, problem(409, "INVALID_STATE_TRANSITION", "the job is COMPLETED"),
+			told("trouble", "refused.INVALID_STATE_TRANSITION"),
+		},
+		"in doubt": {
+			"/poll/cancel", cancel, problem(504, "OUTCOME_UNKNOWN", "Poll it."),
+			told("trouble", "refused.OUTCOME_UNKNOWN"),
+		},
+		"away": {
+			"/poll/cancel", cancel, problem(503, "SYSTEM_UNHEALTHY", "a store is away"),
+			told("trouble", "refused.SYSTEM_UNHEALTHY"),
+		},
+		"not his": {
+			"/poll/cancel", cancel, problem(404, "JOB_NOT_FOUND", "There is no job with this id."),
+			told("trouble", "refused.JOB_NOT_FOUND"),
+		},
+		"may not": {"/poll/cancel", cancel, problem(403, "FORBIDDEN", "no"), told("trouble", "refused.FORBIDDEN")},
+		"too often": {
+			"/poll/requeue", retry, problem(429, "RATE_LIMITED", "Too many requests."),
+			told("trouble", "refused.RATE_LIMITED"),
+		},
+		"no key": {"/poll/requeue", retry, problem(401, "UNAUTHORIZED", "no"), "/login?next=" + url.QueryEscape(pollJob)},
+		"requeued": {
+			"/poll/requeue", retry, reply{202, `{"jobId":"x","status":"PENDING"}`, nil}, told("done", "job_requeued"),
+		},
+		"lives": {
+			"/poll/requeue", retry, problem(409, "INVALID_STATE_TRANSITION", "the job is PENDING"),
+			told("trouble", "refused.INVALID_STATE_TRANSITION"),
+		},
 	} {
 		me := openMe
 		if name == "no key" {
@@ -277,7 +300,10 @@ func TestForms_OfOtherSites(t *testing.T) {
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout"} {
 		for name, header := range map[string][2]string{"cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "https://evil.example"}, "null": {"Origin", "null"}} {
 			f := newFace(t, annMe)
-			s := f.do("POST", path, url.Values{"jobId": {jobID}, "tier": {"paid"}, "key": {aKey}}, header[0], header[1], "Cookie", shownTo).status(http.StatusForbidden)
+			s := f.do(
+				"POST", path, url.Values{"jobId": {jobID}, "tier": {"paid"}, "key": {aKey}}, header[0], header[1],
+				"Cookie", shownTo,
+			).status(http.StatusForbidden)
 			if got := f.api.changes(); len(got) > 0 || s.Header().Get("Set-Cookie") != "" {
 				t.Errorf("%s %s: %q %v", path, name, got, s.Header())
 			}

@@ -78,28 +78,32 @@ func corruptions() map[string]corruption {
 	dead := func(l lives) job.ID { return l.dead }
 	acknowledged := func(l lives) job.ID { return l.acknowledged }
 	return map[string]corruption{
-		"in two sets":                   {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
-		"running and waiting":           {add("queue", running, 1), "is in [queue beats maxtimes]"},
-		"in no set":                     {remove("queue", waiting), "is in [], not in [queue]"},
-		"missing from maxtimes":         {remove("maxtimes", running), "is in [beats], not in [beats maxtimes]"},
-		"missing from beats":            {remove("beats", running), "is in [maxtimes], not in [beats maxtimes]"},
-		"ended, not in the outbox":      {remove("outbox", done), "is in [], not in [outbox]"},
-		"acknowledged, in the outbox":   {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
-		"wrong score":                   {add("queue", waiting, 5), "score 5 in the queue"},
-		"quarantined":                   {add("quarantine", waiting, 1), "1 in quarantine"},
-		"counter off by one":            {count("fresh"), "counter fresh is 2, counted 1"},
-		"tier's counter off by one":     {count("PAID:running"), "counter PAID:running is 2, counted 1"},
-		"counter of nothing":            {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
-		"an owner of too many":          {owner("ann", 2), "counter of owner ann is 2, counted 1"},
-		"an owner of nothing":           {owner("eve", 1), "counter of owner eve is 1, counted 0"},
-		"an owner at nought":            {owner("eve", 0), "counter of owner eve is 0, counted 0"},
-		"an owner below nought":         {owner("eve", -1), "counter of owner eve is -1, counted 0"},
-		"an owner of words":             {owner("eve", "x"), "counter of owner eve is 0, counted 0"},
-		"an owner forgotten":            {do(func(ctx context.Context, c redis.UniversalClient, _ lives) { c.Del(ctx, queue.Key(0, "owners")) }), "counter of owner ann is not there, counted 1"},
+		"in two sets":                 {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
+		"running and waiting":         {add("queue", running, 1), "is in [queue beats maxtimes]"},
+		"in no set":                   {remove("queue", waiting), "is in [], not in [queue]"},
+		"missing from maxtimes":       {remove("maxtimes", running), "is in [beats], not in [beats maxtimes]"},
+		"missing from beats":          {remove("beats", running), "is in [maxtimes], not in [beats maxtimes]"},
+		"ended, not in the outbox":    {remove("outbox", done), "is in [], not in [outbox]"},
+		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
+		"wrong score":                 {add("queue", waiting, 5), "score 5 in the queue"},
+		"quarantined":                 {add("quarantine", waiting, 1), "1 in quarantine"},
+		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
+		"tier's counter off by one":   {count("PAID:running"), "counter PAID:running is 2, counted 1"},
+		"counter of nothing":          {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
+		"an owner of too many":        {owner("ann", 2), "counter of owner ann is 2, counted 1"},
+		"an owner of nothing":         {owner("eve", 1), "counter of owner eve is 1, counted 0"},
+		"an owner at nought":          {owner("eve", 0), "counter of owner eve is 0, counted 0"},
+		"an owner below nought":       {owner("eve", -1), "counter of owner eve is -1, counted 0"},
+		"an owner of words":           {owner("eve", "x"), "counter of owner eve is 0, counted 0"},
+		"an owner forgotten": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
+			c.Del(ctx, queue.Key(0, "owners"))
+		}), "counter of owner ann is not there, counted 1"},
 		"outbox bytes":                  {count("outbox_bytes"), "counter outbox_bytes"},
 		"bytes of the living":           {count("bytes"), "counter bytes is "},
 		"a tier's bytes of the delayed": {count("PUBLIC:delayedbytes"), "counter PUBLIC:delayedbytes is "},
-		"no hash":                       {do(func(ctx context.Context, c redis.UniversalClient, l lives) { c.Del(ctx, queue.JobKey(l.waiting)) }), "in queue without a job"},
+		"no hash": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
+			c.Del(ctx, queue.JobKey(l.waiting))
+		}), "in queue without a job"},
 		"a time to live on the living": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.Expire(ctx, queue.JobKey(l.running), time.Hour)
 		}), "a living job with a time to live"},

@@ -14,7 +14,8 @@ import (
 
 // refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not ours.
 var refusals = []string{
-	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED", noMemory, "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED",
+	noMemory, "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
 	"ERR max number of clients reached",
 	"EXECABORT", // of a transaction: one of these was the answer to a part of it
 }

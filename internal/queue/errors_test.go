@@ -41,8 +41,14 @@ func TestClassify(t *testing.T) {
 		"a transaction refused": {reply("EXECABORT Transaction discarded because of previous errors."), job.ErrUnavailable},
 		"READONLY":              {reply("READONLY You can't write against a read only replica."), job.ErrUnavailable},
 		"READONLY in a script":  {reply("READONLY You can't write against a read only replica. script: 5f, on @user_script:9."), job.ErrUnavailable},
-		"OOM":                   {reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."), errors.Join(job.ErrUnavailable, job.ErrNoMemory)},
-		"OOM, told by its name": {reply("OOM command not allowed when used memory > 'maxmemory'."), errors.Join(job.ErrUnavailable, job.ErrNoMemory)},
+		"OOM": {
+			reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."),
+			errors.Join(job.ErrUnavailable, job.ErrNoMemory),
+		},
+		"OOM, told by its name": {
+			reply("OOM command not allowed when used memory > 'maxmemory'."),
+			errors.Join(job.ErrUnavailable, job.ErrNoMemory),
+		},
 		"MISCONF":               {reply("MISCONF Redis is configured to save RDB snapshots"), job.ErrUnavailable},
 		"CLUSTERDOWN":           {reply("CLUSTERDOWN Hash slot not served"), job.ErrUnavailable},
 		"TRYAGAIN":              {reply("TRYAGAIN Multiple keys request during rehashing of slot"), job.ErrUnavailable},

@@ -54,7 +54,8 @@ func (q *Queue) Mutate(name, source, old, changed string) {
 
 func (q *Queue) scripts() []*bound {
 	return []*bound{
-		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue, &q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue,
+		&q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
 	}
 }
 

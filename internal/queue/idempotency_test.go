@@ -38,7 +38,8 @@ func TestIdempotency(t *testing.T) {
 		for i, want := range []job.SubmitReply{{Word: job.OK, ArrivedAt: arrived}, {Word: job.Replay, First: first.ID}, {Word: job.Mismatch}, {Word: job.OK, ArrivedAt: arrived}} {
 			same(t, "reply", got[i], want)
 		}
-		if ttl := e.Redis.PTTL(t.Context(), queue.Key(0, "idempotency")+first.Idempotency.Key).Val(); ttl < time.Hour-time.Minute || ttl > time.Hour {
+		ttl := e.Redis.PTTL(t.Context(), queue.Key(0, "idempotency")+first.Idempotency.Key).Val()
+		if ttl < time.Hour-time.Minute || ttl > time.Hour {
 			t.Errorf("the key is kept for %s", ttl)
 		}
 		l := e.Take(t, 1)[0]

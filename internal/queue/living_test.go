@@ -181,7 +181,10 @@ func TestQuotaOfStrangers(t *testing.T) {
 		}
 		const one, two = "~0123456789abcdef", "~fedcba9876543210"
 		liar := of(one, `https://example.com/?"from":"`+two+`"`)
-		got, err := e.Words(t.Context(), 0, []job.Submission{of(one, ""), liar, of(one, ""), of(two, ""), owned("ann", 1), owned("", 1)})
+		got, err := e.Words(
+			t.Context(), 0,
+			[]job.Submission{of(one, ""), liar, of(one, ""), of(two, ""), owned("ann", 1), owned("", 1)},
+		)
 		words(t, got, err, job.OK, job.OK, job.Quota, job.OK, job.OK, job.OK)
 		owners(t, e, "three callers", map[string]int64{one: 2, two: 1, "ann": 1})
 		leases := e.Take(t, 5)

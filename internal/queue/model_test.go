@@ -236,7 +236,10 @@ func (w *walk) operate() {
 		return
 	}
 	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")
-	next := job.Job{ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION", Payload: []byte(strings.Repeat("1", j.Payload))}
+	next := job.Job{
+		ID: j.ID, Generation: generation, Tier: j.Plan.Tier, Owner: j.Owner, MaxRetries: j.Max, Type: "SIMULATION",
+		Payload: []byte(strings.Repeat("1", j.Payload)),
+	}
 	w.arrive()
 	got, err := w.e.Requeue(w.t.Context(), 0, []job.Job{next, next})
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})

@@ -24,7 +24,10 @@ var mutations = []struct {
 	{"submit adopts nobody", "submit", lua.Submit, "adopt(by)", "", false},
 	{"submit compares no body", "submit", lua.Submit, "string.sub(first, 38) == body", "true", false},
 	{"submit has no limit", "submit", lua.Submit, "if full(first, kind.limit) then return first end", "", false},
-	{"submit gives a time to live", "submit", lua.Submit, "      fill('fresh', tier, 1)", "      redis.call('EXPIRE', job .. id, 60) fill('fresh', tier, 1)", true},
+	{
+		"submit gives a time to live", "submit", lua.Submit, "      fill('fresh', tier, 1)",
+		"      redis.call('EXPIRE', job .. id, 60) fill('fresh', tier, 1)", true,
+	},
 	{"submit's score is the arrival", "submit", lua.Submit, "priority * base + arrived", "arrived", false},
 	{"submit asks nobody whether it is there", "submit", lua.Submit, "local repeated = any(keys)", "local repeated = false", false},
 	{"submit forgets what the call took in", "submit", lua.Submit, "word, taken[id] = 'OK ' .. at, true", "word = 'OK ' .. at", true},
@@ -147,10 +150,16 @@ var mutations = []struct {
 	{"cancel weighs nothing", "cancel", lua.Cancel, "weigh(payload_of(key))", "", true},
 	{"submit counts no bytes", "submit", lua.Submit, "live(tier, head, 1, #payload)", "live(tier, head, 1, 0)", true},
 	{"submit counts no delayed bytes", "submit", lua.Submit, "count(tier, 'delayedbytes', #payload)", "", true},
-	{"submit has no limit of the living", "submit", lua.Submit, "if f and full(what, f.share) then return what end", "", false},
+	{
+		"submit has no limit of the living", "submit", lua.Submit, "if f and full(what, f.share) then return what end",
+		"", false,
+	},
 	{"submit weighs nothing within a call", "submit", lua.Submit, "fill('bytes', tier, #payload)", "", false},
 	{"submit counts nobody within a call", "submit", lua.Submit, "fill('living', tier, 1)", "", false},
-	{"submit refuses what is owed", "submit", lua.Submit, "if kind.limit >= 9007199254740991 then return nil end", "", false},
+	{
+		"submit refuses what is owed", "submit", lua.Submit, "if kind.limit >= 9007199254740991 then return nil end",
+		"", false,
+	},
 	{"heartbeat counts no checkpoint", "heartbeat", lua.Heartbeat, "settle(counters)", "", true},
 	{
 		"heartbeat counts an overwritten checkpoint", "heartbeat", lua.Heartbeat,
@@ -164,9 +173,15 @@ var mutations = []struct {
 	{"cancel counts no bytes", "cancel", lua.Cancel, "bytes_of(key, m[6])", "0", true},
 	{"cancel counts no delayed bytes", "cancel", lua.Cancel, "count(tier, 'delayedbytes', -payload_of(key))", "", true},
 	{"promote counts no bytes", "promote", lua.Promote, "count(tier, 'delayedbytes', -payload_of(job .. id))", "", true},
-	{"restore counts no bytes", "restore", lua.Restore, "live(tier, head, 1, #ARGV[i + 7])", "live(tier, head, 1, 0)", true},
+	{
+		"restore counts no bytes", "restore", lua.Restore, "live(tier, head, 1, #ARGV[i + 7])",
+		"live(tier, head, 1, 0)", true,
+	},
 	{"restore counts no delayed bytes", "restore", lua.Restore, "count(tier, 'delayedbytes', #ARGV[i + 7])", "", true},
-	{"requeue counts no bytes", "requeue", lua.Requeue, "live(tier, head, 1, #ARGV[i + 7])", "live(tier, head, 1, 0)", true},
+	{
+		"requeue counts no bytes", "requeue", lua.Requeue, "live(tier, head, 1, #ARGV[i + 7])",
+		"live(tier, head, 1, 0)", true,
+	},
 	{"later is free for ever", "release", lua.Release, "'laters', text(laters + 1)", "'laters', text(laters)", false},
 	{"later beyond its bound spends nothing", "release", lua.Release, "text(retries + 1)", "text(retries)", false},
 	{
@@ -176,8 +191,8 @@ var mutations = []struct {
 	{"later may be as old as it likes", "release", lua.Release, "age > longest", "false", false},
 }
 
-// The story notices every mutation of a script. All of them still find what they change; the short suite tells the story
-// for one in mutated, the long suite for each.
+// The story notices every mutation of a script. All of them still find what they change; the short suite tells the
+// story for one in mutated, the long suite for each.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {

@@ -174,7 +174,8 @@ func TestPlansRemembered(t *testing.T) {
 		e.Flush(t)
 		remembered, away = []job.Plan{paid, gold}, job.ErrUnavailable
 		q, book := process()
-		if err := q.LoadPlans(t.Context()); !errors.Is(err, job.ErrUnavailable) || len(book.All()) > 0 || version("PAID") != "" {
+		err := q.LoadPlans(t.Context())
+		if !errors.Is(err, job.ErrUnavailable) || len(book.All()) > 0 || version("PAID") != "" {
 			t.Errorf("SQL is away: %v, the book has %v, Redis has version %q", err, book.All(), version("PAID"))
 		}
 		away = nil

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit, HeartbeatInterval and Journal are
-// the cluster's: CheckSetup refuses to start a process whose values differ.
+// Options say which queue this is. Partitions, PriorityBase, Capacity, ScheduledLimit, HeartbeatInterval and Journal
+// are the cluster's: CheckSetup refuses to start a process whose values differ.
 type Options struct {
 	Nonce             string // this process' name in tokens: no spaces, no colon at its end
 	Partitions        int

@@ -213,7 +213,8 @@ func TestAuditRepairsMore(t *testing.T) {
 				}
 			}
 		}, clean)
-		hurt("the counters are gone", strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 14), ", "), func(lives) { e.Redis.Del(ctx, key("counters")) }, clean)
+		each := strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 14), ", ")
+		hurt("the counters are gone", each, func(lives) { e.Redis.Del(ctx, key("counters")) }, clean)
 		hurt("the owners are a text", "REPAIRED counter, REPAIRED type", func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
 		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter", func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
 		hurt("a job is a text", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+

@@ -58,7 +58,10 @@ func TestSessions(t *testing.T) {
 		}
 		has("ann", true, false, false)
 		has("bob", false, true, false)
-		e.Redis.ZAdd(t.Context(), "{tierq}:sessions:ann", redis.Z{Score: float64(now.Add(-time.Second).UnixMilli()), Member: "three"})
+		e.Redis.ZAdd(
+			t.Context(), "{tierq}:sessions:ann",
+			redis.Z{Score: float64(now.Add(-time.Second).UnixMilli()), Member: "three"},
+		)
 		has("ann", true, false, false)
 	})
 }
@@ -72,7 +75,8 @@ func TestSessions_AreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range queue.MaxSessions + 20 {
-			if err := e.AddSession(t.Context(), "ann", fmt.Sprint("s", i), now.Add(time.Hour+time.Duration(i)*time.Second)); err != nil {
+			until := now.Add(time.Hour + time.Duration(i)*time.Second)
+			if err := e.AddSession(t.Context(), "ann", fmt.Sprint("s", i), until); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,11 +84,15 @@ func TestSessions_AreBounded(t *testing.T) {
 		if len(kept) != queue.MaxSessions || kept[0] != "s20" || slices.Contains(kept, "s19") {
 			t.Errorf("%d are kept, the first is %s", len(kept), kept[0])
 		}
-		e.Redis.ZAdd(t.Context(), "{tierq}:sessions:ann", redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: "gone"})
+		e.Redis.ZAdd(
+			t.Context(), "{tierq}:sessions:ann",
+			redis.Z{Score: float64(now.Add(-time.Minute).UnixMilli()), Member: "gone"},
+		)
 		if err := e.AddSession(t.Context(), "ann", "s119", now.Add(2*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if kept := e.Redis.ZRange(t.Context(), "{tierq}:sessions:ann", 0, -1).Val(); len(kept) != queue.MaxSessions || slices.Contains(kept, "gone") {
+		kept = e.Redis.ZRange(t.Context(), "{tierq}:sessions:ann", 0, -1).Val()
+		if len(kept) != queue.MaxSessions || slices.Contains(kept, "gone") {
 			t.Errorf("%d are kept: %q", len(kept), kept)
 		}
 	})

@@ -109,7 +109,8 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 	return Durability{}, classify("durability", err)
 }
 
-// listpack is the setting of Redis up to which length of its fields a hash stays compact, ziplist its name in Redis 6.2.
+// listpack is the setting of Redis up to which length of its fields a hash stays compact, ziplist its name in Redis
+// 6.2.
 const listpack, ziplist = "hash-max-listpack-value", "hash-max-ziplist-value"
 
 // CompactHash is what hash-max-listpack-value must be at least, in bytes, for an ended job to stay compact: its head,

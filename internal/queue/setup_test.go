@@ -71,7 +71,9 @@ func TestDurability(t *testing.T) {
 			Known: true, AOF: true, Fsync: "everysec", Save: true, Eviction: "noeviction", Version: version, Listpack: 64,
 		})
 		same(t, "a version", version != "", true)
-		for name, value := range map[string]string{"maxmemory-policy": "allkeys-lru", "appendonly": "no", "save": "", "hash-max-listpack-value": "1024"} {
+		for name, value := range map[string]string{
+			"maxmemory-policy": "allkeys-lru", "appendonly": "no", "save": "", "hash-max-listpack-value": "1024",
+		} {
 			if err := e.Redis.ConfigSet(t.Context(), name, value).Err(); err != nil {
 				t.Fatal(err)
 			}

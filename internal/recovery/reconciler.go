@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Reconciling gives back to Redis what it forgot, as far as the journal has it. done false: another process is at it, or
-// there is more to sweep than one call does.
+// Reconciling gives back to Redis what it forgot, as far as the journal has it. done false: another process is at it,
+// or there is more to sweep than one call does.
 type Reconciling interface {
 	Reconcile(ctx context.Context) (restored int, done bool, err error)
 }

@@ -53,7 +53,8 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 			s.wrong("S15", "%s arrived at %s, not %d", id, rest, s.clock[partition])
 		}
 		s.jobs[id] = &known{
-			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition], due: now + delay, starts: map[int]bool{},
+			id: id, tier: planKept(kind), owner: owner, generation: 1, status: status, arrived: s.clock[partition],
+			due: now + delay, starts: map[int]bool{},
 			size: len(argv[i+3]), weight: len(argv[i+3]),
 		}
 		if key != "" {

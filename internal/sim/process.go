@@ -74,7 +74,8 @@ func newProcess(w *World, slot int) *process {
 	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client, Rate: p.client}, plans, queue.Options{
 		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
 		LivingLimit: w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
-		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention, KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Log: log,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
+		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Log: log,
 	})
 	p.writer = newWriter(p)
 	sql := archive{p}
@@ -87,7 +88,8 @@ func newProcess(w *World, slot int) *process {
 		between = w.Between(p.queue)
 	}
 	p.pool = worker.New(worker.Config{
-		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1 << 10, DrainTimeout: 2*time.Second + 3*offBeat,
+		Slots: w.plan.slots[slot], Partitions: partitions, HeartbeatInterval: 500 * time.Millisecond,
+		ResultLimit: 1 << 10, DrainTimeout: 2*time.Second + 3*offBeat,
 		Registry: w.registry(p), Plans: plans, Log: log, Nonce: p.nonce,
 	}, between, between, p.queue, p.writer)
 	p.parts = []service{p.writer}

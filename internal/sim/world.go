@@ -76,7 +76,10 @@ func Run(seed uint64, o Options) Report {
 		tiers: tiers(), hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
 	}
 	w.storms = w.plan.storms
-	w.shadow = &shadow{w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{}, once: map[string]*kept{}}
+	w.shadow = &shadow{
+		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{},
+		once: map[string]*kept{},
+	}
 	var err error
 	if w.store, err = newStore(o.OwnEngine); err != nil {
 		w.fail("start", "%v", err)

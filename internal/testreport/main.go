@@ -5,8 +5,8 @@
 // It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its proof. The last line is
 // "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the exit code is 0.
 //
-// A test that says t.Attr("known-red", why), as testkit.KnownRed does, and passes shows a known defect that is not mended
-// yet. The report lists it with its reason, and counts it neither as passed nor as failed; it proves no row.
+// A test that says t.Attr("known-red", why), as testkit.KnownRed does, and passes shows a known defect that is not
+// mended yet. The report lists it with its reason, and counts it neither as passed nor as failed; it proves no row.
 //
 // TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks, and says
 // so. TESTREPORT_LONG=on says that the long tests ran too: rows may name them as "TestName (long)".

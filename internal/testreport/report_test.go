@@ -196,7 +196,10 @@ func TestKnownRedProvesNothing(t *testing.T) {
 	page := faultTable(map[string]string{"F01": row("F01", "TestB")})
 	in := "start b\nrun b TestB\nproves b TestB F01\nknown-red b TestB mails are lost\npass b TestB\npass b"
 	var out strings.Builder
-	code := report(strings.NewReader(stream(everyBackend+in)), &out, &pages{seeds: table(nil), faults: page, attacks: attackTable(nil)})
+	code := report(
+		strings.NewReader(stream(everyBackend+in)), &out,
+		&pages{seeds: table(nil), faults: page, attacks: attackTable(nil)},
+	)
 	if code != 1 || !strings.Contains(out.String(), "FAIL: F01: TestB did not pass\n") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}

@@ -29,7 +29,10 @@ func (r *run) printKnownRed(out io.Writer, count int) {
 	if count == 0 {
 		return
 	}
-	fmt.Fprintln(out, "Known defects that are not mended yet. The test of each fails as expected, and counts neither as passed nor")
+	fmt.Fprintln(
+		out,
+		"Known defects that are not mended yet. The test of each fails as expected, and counts neither as passed nor",
+	)
 	fmt.Fprintln(out, "as failed; once its defect is mended the run fails until it is made an ordinary test:")
 	for _, k := range r.order {
 		if t := r.tests[k]; t.outcome == red {

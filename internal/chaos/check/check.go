@@ -70,7 +70,8 @@ type invariant func(*book)
 
 // The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness: CheckWitness.
 var invariants = []invariant{
-	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal, idempotentSubmit, keysExpire,
+	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
+	idempotentSubmit, keysExpire,
 	explained, oneAtATime, takenForDead, timeOrder, pollsMonotone, requeuesTold, lastLook,
 	payloadIntegrity, storesAgree, sums, atRest, crashDetection, stuckDetection,
 }

@@ -54,7 +54,9 @@ func (e *Evidence) add(n int, sent float64, change func(*Op, *Run, *Outcome)) {
 }
 
 func allSeeds() []seed {
-	return slices.Concat(seedsOfAccepted, seedsOfRuns, seedsOfExcuses, seedsOfTimes, seedsOfSight, seedsAtRest, seedsOfKept)
+	return slices.Concat(
+		seedsOfAccepted, seedsOfRuns, seedsOfExcuses, seedsOfTimes, seedsOfSight, seedsAtRest, seedsOfKept,
+	)
 }
 
 // TestSeedsAreCounted: the page says how many there are.

@@ -34,7 +34,8 @@ func TestCleanRun(t *testing.T) {
 	var bases []string
 	for range 2 {
 		s := testkit.StartProcess(t, bin, []string{
-			"REDIS_URL=" + store, "MYSQL_DSN=" + dsn, "TIERQ_INSECURE=on", "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(),
+			"REDIS_URL=" + store, "MYSQL_DSN=" + dsn, "TIERQ_INSECURE=on", "TIERQ_ADDR=127.0.0.1:0",
+			"TIERQ_DATA_DIR=" + t.TempDir(),
 		}, "serve")
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()

@@ -126,7 +126,8 @@ func TestDemo_WithKeys(t *testing.T) {
 			t.Errorf("a scenario: %d %s", a.status, a.body)
 		}
 	}
-	if a := s.ask(http.MethodGet, "/demo", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "has no demo") {
+	a := s.ask(http.MethodGet, "/demo", "")
+	if a.status != http.StatusNotFound || !strings.Contains(a.body, "has no demo") {
 		t.Errorf("the page: %d %s", a.status, a.body)
 	}
 }

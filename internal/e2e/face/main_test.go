@@ -73,7 +73,9 @@ type external struct {
 func newExternal(t testing.TB, env ...string) *external {
 	t.Helper()
 	e := &external{redis: testkit.NewRedis(t)}
-	e.site = newSite(t, append(env, "REDIS_URL="+e.redis.URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t), "TIERQ_INSECURE=on")...)
+	e.site = newSite(
+		t, append(env, "REDIS_URL="+e.redis.URL(), "MYSQL_DSN="+testkit.SharedMariaDB(t), "TIERQ_INSECURE=on")...,
+	)
 	return e
 }
 

@@ -208,7 +208,8 @@ func TestRequeueAll_From(t *testing.T) {
 		filter.Set("confirmed", "yes")
 		filter.Set("expected", "1")
 		to, _ := s.form("/dashboard/dead/requeue", filter)
-		if q := to.Query(); to.Path != "/dashboard/dead" || q.Get("done") != "requeued.1" || q.Get("from") != filter.Get("from") {
+		q := to.Query()
+		if to.Path != "/dashboard/dead" || q.Get("done") != "requeued.1" || q.Get("from") != filter.Get("from") {
 			t.Errorf("it leads to %s", to)
 		}
 		testkit.Eventually(t, alive, "the young one has a second life", func() (bool, string) {

@@ -93,7 +93,8 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 		return job.Full
 	}
 	j := &ModelJob{
-		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state, Payload: len(s.Payload),
+		ID: s.ID, Plan: p, Owner: s.Owner, Arrived: arrived, Generation: 1, Max: s.MaxRetries, State: state,
+		Payload: len(s.Payload),
 	}
 	j.calm()
 	m.Jobs = append(m.Jobs, j)
@@ -311,7 +312,10 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 	case !j.State.Ended() || j.InOutbox:
 		return job.Busy
 	}
-	*j = ModelJob{ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt, Max: j.Max, State: job.Pending, Payload: j.Payload}
+	*j = ModelJob{
+		ID: j.ID, Plan: j.Plan, Owner: j.Owner, Arrived: arrived, Generation: generation, Attempt: j.Attempt,
+		Max: j.Max, State: job.Pending, Payload: j.Payload,
+	}
 	j.calm()
 	return job.OK
 }

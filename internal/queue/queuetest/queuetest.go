@@ -121,7 +121,8 @@ func (e *Env) Process(nonce string) *queue.Queue {
 	return queue.New(e.Clients, e.Plans, o)
 }
 
-// patient is a client that waits for long scripts: thousands of keys take the server in memory seconds on a busy machine.
+// patient is a client that waits for long scripts: thousands of keys take the server in memory seconds on a busy
+// machine.
 func (e *Env) patient() redis.UniversalClient {
 	if one, ok := e.Redis.(*redis.Client); ok {
 		return one.WithTimeout(time.Minute)
