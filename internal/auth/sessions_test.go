@@ -108,8 +108,9 @@ func TestSessions_AreRandom(t *testing.T) {
 			}
 		}
 		wants(t, "its own", one, id, s, second)
+		first := map[bool]string{true: "y", false: "x"}[one[0] == 'x'] // another one
 		for _, wrong := range []string{
-			"", one[:len(one)-1], one + "x", "x" + one[1:], strings.ToUpper(one), key, one[:idLen] + "." + secret,
+			"", one[:len(one)-1], one + "x", first + one[1:], strings.ToUpper(one), key, one[:idLen] + "." + secret,
 			strings.Replace(one, ".", "_", 1), "aaaaaaaaaaaaaaaa" + one[idLen:], one[:len(one)-1] + "\n",
 		} {
 			wants(t, wrong, wrong, "", s, second)

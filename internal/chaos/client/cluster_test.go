@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,6 +54,7 @@ func TestCleanRun(t *testing.T) {
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	requeuesSome(t, l)
 	e.Quiet = time.Now()
 	o, err := redis.ParseURL(store)
 	if err != nil {
@@ -100,6 +103,19 @@ func TestCleanRun(t *testing.T) {
 		t.Errorf("%d polls, %+v, %s", len(e.Polls), e.Metrics, r.Stuck)
 	}
 	seesDamage(t, e)
+}
+
+// requeuesSome goes on polling until a dead job was requeued: on a slow machine none is dead yet when the last one was submitted.
+func requeuesSome(t *testing.T, l *Load) {
+	t.Helper()
+	polling, stop := context.WithCancel(t.Context())
+	var over sync.WaitGroup
+	defer over.Wait()
+	defer stop()
+	over.Go(func() { l.poller(polling, "late poller", l.dice(4000)) })
+	testkit.Eventually(t, 30*time.Second, "a dead job was requeued", func() (bool, string) {
+		return slices.ContainsFunc(l.Ops(), func(o check.Op) bool { return o.Kind == "requeue" && o.Fate == check.OK }), ""
+	})
 }
 
 // seesDamage: the checker is not blind to what the collectors brought.
