@@ -91,9 +91,11 @@ func (c *committer) keep(k *kept) {
 		switch {
 		case lost == nil:
 			c.settle(e, nil)
-		case errors.Is(lost, job.ErrUnavailable) && i < len(words) && (words[i] == job.WasCancelled || words[i] == job.Empty):
+		case errors.Is(lost, job.ErrUnavailable) && i < len(words) && words[i] == job.WasCancelled:
 			c.settle(e, refuse(job.ErrUnhealthy, 0))
-		default: // it runs, or a repeat has written its row; or nobody knows: the row may be there, and brings it back to a Redis that forgets that it was withdrawn
+		default:
+			// The job runs, or a repeat has written its row, or Redis has lost the job (it may have run before that), or the row
+			// may be in SQL and brings the job back to a Redis that forgets the withdrawal.
 			c.settle(e, job.ErrFateUnknown)
 		}
 	}

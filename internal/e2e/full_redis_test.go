@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,22 +20,7 @@ import (
 func TestFullRedisWithCallbacks(t *testing.T) {
 	t.Parallel()
 	const why = "a job is acknowledged only when its CALLBACK job is submitted, which a full Redis refuses"
-	knownRed(t, why, fullRedisWithCallbacks)
-}
-
-// knownRed stands for testkit.KnownRed.
-func knownRed(t *testing.T, why string, body func(t testing.TB)) {
-	t.Helper()
-	r := &failing{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		body(r)
-	}()
-	<-done
-	if !r.failed.Load() {
-		t.Errorf("it passes now, and was known to be red: %s", why)
-	}
+	testkit.KnownRed(t, why, fullRedisWithCallbacks, "every callback is sent: not within")
 }
 
 func fullRedisWithCallbacks(t testing.TB) {
@@ -207,17 +190,3 @@ func (c *cluster) limitMemory(bytes int) {
 		c.t.Fatal(err)
 	}
 }
-
-// failing is a test that only notes that it failed.
-type failing struct {
-	testing.TB
-	failed atomic.Bool
-}
-
-func (f *failing) Fail()                           { f.failed.Store(true) }
-func (f *failing) Failed() bool                    { return f.failed.Load() }
-func (f *failing) Error(args ...any)               { f.Fail(); f.Log(args...) }
-func (f *failing) Errorf(text string, args ...any) { f.Fail(); f.Logf(text, args...) }
-func (f *failing) Fatal(args ...any)               { f.Error(args...); runtime.Goexit() }
-func (f *failing) Fatalf(text string, args ...any) { f.Errorf(text, args...); runtime.Goexit() }
-func (f *failing) FailNow()                        { f.Fail(); runtime.Goexit() }
