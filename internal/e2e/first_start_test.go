@@ -71,6 +71,9 @@ func TestFirstStartKilledAnywhere(t *testing.T) {
 				state := f.left()
 				left[state]++
 				switch {
+				case state == none && left[all] == 0: // this start is slower than the first one was
+					first = max(first, moment)
+					last = max(whole, 2*first)
 				case state == none && moment < last:
 					first = max(first, moment)
 				case state == all && moment > first:
