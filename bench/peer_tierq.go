@@ -106,7 +106,13 @@ func (t *tierq) bulk(ctx context.Context, n int) (time.Duration, error) {
 		body := []byte("[" + strings.Repeat(entry+",", batchSize-1) + entry + "]")
 		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: batchClients}}
 		defer client.CloseIdleConnections()
-		send := func(int) error { return post(ctx, client, "http://"+addr+"/paid/submit/batch", body) }
+		send := func(int) error {
+			text, err := post(ctx, client, "http://"+addr+"/paid/submit/batch", body)
+			if n := bytes.Count(text, []byte(`"errorCode":"`)); err == nil && n > 0 {
+				err = fmt.Errorf("%w: %d of a batch: %.300s", errRefused, n, text)
+			}
+			return err
+		}
 		if _, err := together(ctx, batchClients, batchClients, send); err != nil { // connects
 			return 0, err
 		}
@@ -115,23 +121,26 @@ func (t *tierq) bulk(ctx context.Context, n int) (time.Duration, error) {
 	})
 }
 
-// post sends a body and reads the whole answer, which must be 202.
-func post(ctx context.Context, client *http.Client, url string, body []byte) error {
+// errRefused says that the server refused submits, as it does where the machine is too busy to answer within 2 s.
+var errRefused = errors.New("submits were refused")
+
+// post sends a body and returns the answer, which must be 202.
+func post(ctx context.Context, client *http.Client, url string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := client.Do(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusAccepted {
 		err = fmt.Errorf("answered %s: %.300s", answer.Status, text)
 	}
-	return err
+	return text, err
 }
 
 func (t *tierq) drain(ctx context.Context, n int) (best drained, err error) {

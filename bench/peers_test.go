@@ -26,7 +26,13 @@ func TestPeers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	results, err := measure(ctx, options{only: regexp.MustCompile("^peers$"), scale: 0.001, runs: 1}, &out)
+	smallest := options{only: regexp.MustCompile("^peers$"), scale: 0.001, runs: 1}
+	results, err := measure(ctx, smallest, &out)
+	if errors.Is(err, errRefused) {
+		t.Logf("the machine was too busy: %v", err)
+		out.Reset()
+		results, err = measure(ctx, smallest, &out)
+	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
