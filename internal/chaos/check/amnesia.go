@@ -49,3 +49,18 @@ func (b *book) forgotBetween(j *entry, g int, sent, answered time.Time, kept fun
 	}
 	return b.lost(first, last, kept)
 }
+
+// since says from when on a loss of Redis excuses that the end which a poll was told is taken back: the poll, or, for a
+// job that ran again after that end, the end itself. SQL tells such an end also after Redis has lost it, until Redis is
+// asked again.
+func (j *entry) since(told *Poll) time.Time {
+	runs := j.of(told.Generation)
+	for i := range runs {
+		ended := runs[i].Ended
+		again := func(r Run) bool { return r.Began.After(ended) }
+		if !ended.IsZero() && ended.Before(told.Sent) && runs[i].Result != "" && slices.ContainsFunc(runs, again) {
+			return ended
+		}
+	}
+	return told.Sent
+}

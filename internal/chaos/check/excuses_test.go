@@ -11,6 +11,14 @@ func forgets(from, to float64) Fault {
 	return Fault{Kind: "F19", Target: "redis", From: at(from), To: at(to), Repeats: true, ForgetsAcked: true}
 }
 
+// endLostBefore is a Redis that lost the first job's end after SQL had it. At the time an end is seen, and then a life.
+func (e *Evidence) endLostBefore(when float64) {
+	e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.6, 1.7))
+	e.Polls = without(e.Polls, func(p *Poll) bool { return p.ID == id(plain) })
+	e.Polls = append(e.Polls, seen("b", plain, 1, job.Completed, when), seen("c", plain, 1, job.Processing, when+0.3),
+		seen("b", plain, 1, job.Processing, when+0.3))
+}
+
 // TestExcuses: what looks like a broken promise and is none, by the design.
 func TestExcuses(t *testing.T) {
 	for _, tc := range []struct {
@@ -103,6 +111,10 @@ func TestExcuses(t *testing.T) {
 			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.3, 1.35))
 			e.Polls = append(e.Polls, seen("c", plain, 1, job.Cancelled, 1.2))
 		}, func(r Report) bool { return r.Counts.Doubled == 0 }},
+		{"an end that SQL shows, of a job that runs again because Redis lost its end", func(e *Evidence) {
+			e.endLostBefore(2.9)
+			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 3.1, 3.4, "result"))
+		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
 		{"a handler in a process that stood still", func(e *Evidence) {
 			e.Faults[0] = Fault{Kind: "F10", Target: "12", From: at(5), To: at(14.5), Repeats: true}
 			e.run(killed, 1).Ended = at(14.6)

@@ -27,6 +27,9 @@ var seedsOfExcuses = []seed{
 		e.Polls = append(e.Polls, seen("c", plain, 1, job.Failed, 1.7))
 		e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(1.05, 1.06))
 	}},
+	{"S12 S16", "an end was taken back, and Redis had lost it before, but nothing ran again", func(e *Evidence) {
+		e.endLostBefore(2.9)
+	}},
 	{"S13", "a second job under a key, and Redis forgot much later", func(e *Evidence) {
 		e.add(20, 8, func(op *Op, r *Run, o *Outcome) { op.Key, r.Key, o.Trace = "", "k6", "t6" })
 		e.Journal, e.Faults, e.Rested = []job.ID{}, append(e.Faults, forgets(38, 38.1)), at(40)
