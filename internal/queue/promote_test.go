@@ -92,10 +92,14 @@ func TestPromoteSaysWhenItWasDue(t *testing.T) {
 			}
 			return j.ArrivedAt
 		}
-		oldest, err := e.Oldest(t.Context())
-		if err != nil || !oldest[job.Paid].Equal(arrived(plain)) || !oldest[job.Unpaid].Equal(arrived(alone.ID).Add(delay)) {
-			t.Errorf("oldest %v, %v, want %s and %s", oldest, err, arrived(plain), arrived(alone.ID).Add(delay))
+		paid, unpaid := arrived(plain), arrived(alone.ID).Add(delay)
+		if due := arrived(delayed.ID).Add(delay); due.Before(paid) { // a busy machine took that long to submit the plain one
+			paid = due
 		}
+		testkit.Eventually(t, 10*time.Second, fmt.Sprint("the oldest are ", paid, unpaid), func() (bool, string) {
+			oldest, err := e.Oldest(t.Context()) // leaves out what a busy machine does not answer soon
+			return oldest[job.Paid].Equal(paid) && oldest[job.Unpaid].Equal(unpaid), fmt.Sprint(oldest, err)
+		})
 		leases := e.Take(t, 3)
 		same(t, "delayed", leases[0].RunAt, leases[0].ArrivedAt.Add(delay))
 		same(t, "plain", leases[1].RunAt, time.Time{})

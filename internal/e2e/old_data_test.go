@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	tierq "github.com/tierq/tierq/client"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// oldFacts says what an earlier build left in a folder of testdata/old, beside commands.resp (the data of Redis) and
+// rows.sql (the rows of SQL). `go test -tags=olddata -run TestMakeOldData` writes such a folder.
+type oldFacts struct {
+	Commit    string            `json:"commit"`
+	Schema    int64             `json:"schema"` // the last migration that the build knows
+	Admin     string            `json:"admin"`
+	Submitter string            `json:"submitter"`
+	Read      string            `json:"read"`
+	Jobs      map[string]oldJob `json:"jobs"`
+}
+
+// oldJob is a job as the earlier build left it, and what becomes of it.
+type oldJob struct {
+	ID         string `json:"id"`
+	Left       string `json:"left"`       // how the build left it, for whoever reads
+	Status     string `json:"status"`     // in the end
+	Generation int    `json:"generation"` // in the end
+	Called     int    `json:"called"`     // callbacks that are still to be sent
+}
+
+// oldReceiver is in each callbackUrl of the data; the test puts the address of its receiver there, which is as long.
+const oldReceiver = "127.0.0.1:15990"
+
+// oldSettings are those that the build had: it knows one secret for all webhooks.
+var oldSettings = append(outward[:2:2], "TIERQ_JOURNAL=on")
+
+// The data of an earlier build, as its processes left it: keys, a webhook secret, jobs that wait, run in the hands of a
+// killed worker, or have ended without a row, requeues that were promised, callbacks that were not sent. This build
+// pays each debt once.
+func TestOldData(t *testing.T) {
+	folders, err := filepath.Glob("testdata/old/*")
+	if err != nil || len(folders) == 0 {
+		t.Fatal("no data of an earlier build", err)
+	}
+	for _, folder := range folders {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			paysOldDebts(t, folder)
+		})
+	}
+}
+
+func paysOldDebts(t *testing.T, folder string) {
+	text, err := os.ReadFile(filepath.Join(folder, "facts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var facts oldFacts
+	if err := json.Unmarshal(text, &facts); err != nil {
+		t.Fatal(err)
+	}
+	c := newCluster(t)
+	r := newReceiver(t, nil)
+	c.takeOver(folder, facts.Schema, strings.TrimPrefix(r.URL, "http://"))
+	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin)...)
+
+	for name, j := range facts.Jobs {
+		testkit.Eventually(t, 60*time.Second, name+" is "+j.Status, func() (bool, string) {
+			a := s.asks(facts.Submitter, http.MethodGet, "/result/poll?jobId="+j.ID, "")
+			return a.status == http.StatusOK && strings.Contains(string(a.body), `"`+j.Status+`"`), string(a.body)
+		})
+	}
+	testkit.Eventually(t, 60*time.Second, "every callback is sent, and every row of the journal is gone", func() (bool, string) {
+		want, rows := 0, 0
+		for _, j := range facts.Jobs {
+			want += j.Called
+		}
+		c.row("SELECT COUNT(*) FROM accepted_jobs", &rows)
+		return len(r.heard()) >= want && rows == 0, fmt.Sprintf("%d callbacks of %d, %d rows", len(r.heard()), want, rows)
+	})
+	s.auditsOldData(facts)
+	c.quiet(60 * time.Second)
+
+	v, err := tierq.NewWebhookVerifier(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, j := range facts.Jobs {
+		calls := r.of(http.MethodPost, "/"+name)
+		if len(calls) != j.Called {
+			t.Errorf("%s: %d callbacks, want %d", name, len(calls), j.Called)
+		}
+		for _, one := range calls {
+			if told, err := v.JobEnded(one.header, one.body); err != nil || string(told.Data.JobID) != j.ID {
+				t.Errorf("%s: a callback of %s, %v: %s", name, told.Data.JobID, err, one.body)
+			}
+		}
+		var outcomes, newest int
+		c.row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM job_outcomes WHERE job_id = '"+j.ID+"'", &outcomes, &newest)
+		if outcomes != j.Generation || newest != j.Generation {
+			t.Errorf("%s: %d outcomes up to generation %d, want %d", name, outcomes, newest, j.Generation)
+		}
+	}
+	for _, tc := range []struct {
+		key, method, path string
+		status            int
+	}{
+		{facts.Submitter, http.MethodPost, "/paid/submit", http.StatusAccepted},
+		{facts.Submitter, http.MethodGet, "/admin/keys", http.StatusForbidden},
+		{facts.Read, http.MethodPost, "/paid/submit", http.StatusForbidden},
+		{facts.Read, http.MethodGet, "/admin/dead", http.StatusOK},
+		{facts.Admin, http.MethodGet, "/admin/keys", http.StatusOK},
+		{"", http.MethodPost, "/paid/submit", http.StatusUnauthorized},
+	} {
+		body := map[string]string{http.MethodPost: "{}"}[tc.method]
+		if a := s.asks(tc.key, tc.method, tc.path, body); a.status != tc.status {
+			t.Errorf("%s %s with %.12s: %d %s", tc.method, tc.path, tc.key, a.status, a.body)
+		}
+	}
+}
+
+// auditsOldData has the server's audit look twice. An earlier build may not have counted the bytes of the living: the
+// first look mends that, and there is nothing else to mend.
+func (s *server) auditsOldData(facts oldFacts) {
+	s.t.Helper()
+	var all struct {
+		Report struct {
+			Whole    bool
+			Findings []struct{ Kind, Detail string }
+		}
+	}
+	for look := range 2 {
+		a := s.asks(facts.Admin, http.MethodPost, "/admin/consistency", "")
+		if err := json.Unmarshal(a.body, &all); err != nil || a.status != http.StatusOK || !all.Report.Whole {
+			s.t.Fatalf("the audit: %d %s", a.status, a.body)
+		}
+		for _, f := range all.Report.Findings {
+			if look > 0 || f.Kind != "counter" || !strings.Contains(f.Detail, "bytes") {
+				s.t.Errorf("the audit's look %d: %s %s", look+1, f.Kind, f.Detail)
+			}
+		}
+	}
+}
+
+// takeOver fills the cluster's empty stores with an earlier build's data.
+func (c *cluster) takeOver(folder string, schema int64, receiver string) {
+	c.t.Helper()
+	if len(receiver) != len(oldReceiver) {
+		c.t.Fatalf("the receiver's address must be as long as %s: %s", oldReceiver, receiver)
+	}
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return strings.ReplaceAll(string(text), oldReceiver, receiver)
+	}
+	p, err := goose.NewProvider(goose.DialectMySQL, c.db, os.DirFS("../archive/migrations/mysql"),
+		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := p.UpTo(c.t.Context(), schema); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, insert := range strings.Split(strings.TrimSpace(read("rows.sql")), "\n") {
+		if _, err := c.db.ExecContext(c.t.Context(), insert); err != nil {
+			c.t.Fatalf("%v: %.200s", err, insert)
+		}
+	}
+	conn, err := net.Dial("tcp", c.redis.Addr())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, read("commands.resp")+"*1\r\n$4\r\nQUIT\r\n"); err != nil {
+		c.t.Fatal(err)
+	}
+	answers, err := io.ReadAll(conn)
+	if err != nil || strings.Contains("\n"+string(answers), "\n-") {
+		c.t.Fatalf("Redis did not take the data: %v %s", err, answers)
+	}
+}
