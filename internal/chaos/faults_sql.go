@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // Faults of MariaDB. None of them decides anything about a job: outcomes wait in the outbox.
@@ -135,6 +137,8 @@ func deadlocked(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
+const deadlockVictim = 1213 // ER_LOCK_DEADLOCK
+
 // rival runs do in a transaction of its own and rolls it back.
 func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := w.db.BeginTx(context.WithoutCancel(ctx), nil)
@@ -142,8 +146,13 @@ func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	err = do(tx)
-	if ctx.Err() != nil {
+	var refused *mysql.MySQLError
+	switch {
+	case ctx.Err() != nil:
 		err = nil // the faults are over, and with them the statement
+	case errors.As(err, &refused) && refused.Number == deadlockVictim:
+		w.say("the rival was the victim: %v", err)
+		err = nil
 	}
 	_ = tx.Rollback() // over already if it was the victim
 	return err

@@ -15,19 +15,20 @@ func (c *cluster) mend(ctx context.Context) error {
 	return c.each(func(s *server) error {
 		s.lock.Lock()
 		defer s.lock.Unlock()
-		if err := c.bury(ctx, s); err != nil {
-			return err
-		}
-		return s.ready(ctx)
+		return c.revive(ctx, s)
 	})
 }
 
-// ready waits until a server answers that it takes jobs.
-func (s *server) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, bootPatience)
+// revive waits until a server answers that it takes jobs. Where its process has ended, or ends meanwhile because of a job
+// that kills its process, the server gets another one.
+func (c *cluster) revive(ctx context.Context, s *server) error {
+	waiting, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base()+"/readyz", http.NoBody)
+		if err := c.bury(ctx, s); err != nil {
+			return err
+		}
+		req, err := http.NewRequestWithContext(waiting, http.MethodGet, s.base()+"/readyz", http.NoBody)
 		if err != nil {
 			return fmt.Errorf("server %d: %w", s.n, err)
 		}
@@ -37,8 +38,9 @@ func (s *server) ready(ctx context.Context) error {
 				return nil
 			}
 		}
-		if !hold(ctx, 50*time.Millisecond) {
-			return fmt.Errorf("server %d (pid %s) is not ready %s after the last fault: %w", s.n, s.pid(), bootPatience, ctx.Err())
+		if !hold(waiting, 50*time.Millisecond) {
+			return fmt.Errorf("server %d (pid %s) is not ready %s after the last fault: %w", s.n, s.pid(), bootPatience,
+				waiting.Err())
 		}
 	}
 }
