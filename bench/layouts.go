@@ -9,7 +9,7 @@ var layouts = []layout{
 			"submit": {
 				`local head = kind.head .. about`, ``,
 				`score = score}`, `score = score, retries = max_retries}`,
-				`live(tier, head, 1, #payload)`, `live(tier, '', 1, #payload)`, // nobody's
+				`live(tier, head, 1, #payload)`, `live(tier, '', 1, #payload)`, // of a job without an owner
 				`'head', head, 'payload', payload)`,
 				`'tier', tier, 'generation', '1', 'maxRetries', kind.retries, 'arrivedAt', at, 'score', kind.score, 'type', 'SIMULATION', 'owner', '-',
 				'traceId', about, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,

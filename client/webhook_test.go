@@ -70,7 +70,7 @@ func TestWebhookVerifier(t *testing.T) {
 	}
 }
 
-// A callback's id is its job's and its generation's: the same body under another id is somebody's webhook.
+// The id of a callback names its job and the job's generation. The same body under another id is not a callback.
 func TestWebhookVerifier_JobEnded(t *testing.T) {
 	t.Parallel()
 	secret := bytes.Repeat([]byte{7}, 32)

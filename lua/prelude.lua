@@ -34,8 +34,8 @@ local function count(tier, what, n)
   tiers[tier] = (tiers[tier] or 0) + n
 end
 
--- stranger is whom a job without an owner counts for: its options say so of those that came from strangers. JSON
--- escapes what stands inside a text.
+-- stranger is the quota to which a job without an owner counts. The options of a stranger's job name it. JSON escapes
+-- quotes inside a text, so no other text of the head can look like it.
 local function stranger(head) return string.match(head, '"from":"(~%x+)"') end
 
 local owned = {} -- owner -> how many more of its jobs live, or fewer

@@ -46,9 +46,9 @@ type GateState struct {
 
 // Gate says whether the system is healthy enough to accept. It closes after Threshold consecutive infrastructure
 // errors, when the store has no memory left, on a full outbox, or when the accept journal fails, for at least 2 s; then
-// one write in 2 s probes the store, and the first that succeeds opens it. Its count is its own: the retries and
-// back-off of jobs neither see nor move it. With several partitions, which may live on several servers, each has a gate
-// of its own for the errors: one that is closed refuses nothing for the others. It is safe for concurrent use.
+// one write in 2 s probes the store, and the first that succeeds opens it. The retries and the back-off of jobs do not
+// change the gate's count of errors. Several partitions may live on several servers, so each partition has its own
+// count: a closed partition refuses nothing for the others. A Gate is safe for concurrent use.
 type Gate struct {
 	options GateOptions
 	open    atomic.Bool // somewhere

@@ -46,7 +46,7 @@ func TestRedisChecks(t *testing.T) {
 	}
 }
 
-// A start on a Redis at its default says what that costs; on one that keeps jobs compact it does not.
+// A server says at its start what Redis' default for hashes costs. It says nothing where Redis keeps jobs compact.
 func TestStartSaysWhatHashesCost(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {

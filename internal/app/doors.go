@@ -68,9 +68,9 @@ func (v *server) healthForOthers() bool {
 // for.
 func (v *server) shut() bool { return v.stores.mode == "external" && !v.config.Insecure }
 
-// firstKey makes an admin's key for a server that asks for keys while there are none, and returns its text: nobody
-// could come in else. Of several processes that start at once one makes it. "" means that there was nothing to do, or
-// that it failed, which the log says.
+// firstKey makes an admin key for a server that asks for keys and has none, and returns the key's text. Without it no
+// caller could use the server. Of several processes that start at once exactly one makes the key. "" means that there
+// was nothing to do, or that making the key failed, which the log says.
 func (v *server) firstKey(ctx context.Context) (text string) {
 	if !v.config.Roles.API || !v.shut() || v.config.AdminKey != "" || v.keyring.Made() > 0 {
 		return ""

@@ -45,7 +45,7 @@ func TestSharedLook(t *testing.T) {
 		all(2, context.DeadlineExceeded)
 		all(2, context.DeadlineExceeded)
 
-		// A caller who leaves ends nobody else's look, and hears of his leaving.
+		// A caller that leaves gets its own error, and the look goes on for the other callers.
 		<-time.After(lookAge)
 		broken = nil
 		gone, leave := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func offer(r *job.Registry, only []string) (offered, error) {
 	return offered{r, only}, nil
 }
 
-// Check refuses a type that is not on as one that there is not.
+// Check refuses a type that TIERQ_TYPES leaves out with the words for a type that does not exist.
 func (o offered) Check(typ string, payload []byte) error {
 	if o.only != nil && !slices.Contains(o.only, typ) {
 		return job.ErrUnknownType

@@ -123,7 +123,7 @@ func (v *server) wireWork() {
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})
 	told := recorder{Writer: v.writer, hub: v.hub, wake: v.drainer.Wake}
 	if c.Embedded() {
-		told.hub = nil // whoever waits is told once SQL has the end: the hub reads it through the ledger
+		told.hub = nil // waiting polls are answered once SQL has the end: the hub reads it through the ledger
 	}
 	v.pool = worker.New(worker.Config{
 		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,

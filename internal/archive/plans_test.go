@@ -38,7 +38,7 @@ func wantPlans(t *testing.T, a *archive.Archive, want ...job.Plan) {
 	}
 }
 
-// A plan is read as it was stored; a later version takes its place, one that is as old or older does not.
+// A plan is read as it was stored. A later version replaces it; the same version or an older one does not.
 func TestPlansReplaced(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {

@@ -203,8 +203,9 @@ func (b *body) Close() error {
 	return b.blob.Close()
 }
 
-// keyOf is the place of an attempt's file: by the id's end, which is random, so that no folder grows too large. The key
-// of attempt 0 is the one that all files of the job begin with, and that of a version that had one file per job.
+// keyOf is the place of an attempt's file. It begins with the end of the job's id, which is random, so that no folder
+// grows too large. The key of attempt 0 is the prefix of all keys of the job; an earlier version, with one file per job,
+// used it as the file's key.
 func keyOf(id job.ID, attempt int) (string, error) {
 	id, err := job.ParseID(string(id))
 	if err != nil {

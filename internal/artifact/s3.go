@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// s3 keeps files in a bucket of S3, or of what speaks like it, with four signed requests and no more: PUT, GET and
-// DELETE of an object, and the list of those that begin alike, which also says whether the bucket is there.
+// s3 keeps files in a bucket of S3 or of a server with the same API. It sends four kinds of signed requests: PUT, GET
+// and DELETE of an object, and a list of the objects with a prefix, which also says whether the bucket is there.
 type s3 struct {
 	base     *url.URL // of the bucket, without a slash at its end
 	region   string

@@ -120,9 +120,9 @@ func stranger(from netip.Addr) string {
 
 var publicOnly = []job.Tier{job.Public}
 
-// Spend takes n requests from the caller's rate: that of his key, or without one that of his address, and of all
-// strangers together. Allowance.RetryIn > 0 = it refuses them all. What an address has no rate left for takes nothing
-// from the strangers' common rate: one address alone does not use that up.
+// Spend takes n requests from the caller's rate: the rate of the caller's key, or, for a stranger, the rate of the
+// address and the common rate of all strangers. Allowance.RetryIn > 0 means that all n are refused. Requests that the
+// address' rate refuses take nothing from the common rate, so that one address cannot use up the common rate.
 func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if !(c.Key.Rate > 0) {
 		return job.Allowance{}
@@ -150,8 +150,8 @@ func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowan
 	return d.Spend(ctx, c, n)
 }
 
-// SpendCostly takes what a request that costs as much as n costs beside the one that was spent: of each rate at most
-// half of its burst, so that the request passes at some time also while its caller asks for other things.
+// SpendCostly charges a request that costs as much as n requests, of which Spend has taken one already. It takes at most
+// half of each rate's burst, so that the request passes at some time even while its caller sends other requests.
 func (d *Doors) SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	more := func(burst int) int { return max(min(n, burst/2)-1, 0) }
 	if rate := d.opts.AddressRate; rate > 0 {

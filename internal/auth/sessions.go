@@ -36,7 +36,7 @@ type Sessions struct {
 	opts SessionsOptions
 
 	mu     sync.Mutex
-	known  map[string]knownSession // by hash: what the store said of those that are there
+	known  map[string]knownSession // by hash: the sessions that the store has
 	resume time.Time               // the store did not answer: it is not asked before
 }
 
@@ -89,8 +89,9 @@ func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, last
 	return text, sessionTime, nil
 }
 
-// Authenticate says whose session a text is. ok is false for one that is none any more, or whose key opens nothing.
-// While the store is away it answers for the sessions that it knows; the error is the store's, for the others.
+// Authenticate says whose session a text is. ok is false for a session that has ended, or whose key is refused. While
+// the store is away, Authenticate answers for the sessions that this process knows; for others it returns the store's
+// error.
 func (s *Sessions) Authenticate(ctx context.Context, text string) (key job.Key, ok bool, err error) {
 	id, ok := parseSession(text)
 	if !ok {

@@ -185,8 +185,8 @@ func TestSessions_Rotation(t *testing.T) {
 	})
 }
 
-// While the store is away a process answers for the sessions that it knows, and does not call others wrong. Nobody
-// waits for a store that has just not answered.
+// While the store is away a process answers for the sessions that it knows, and does not call others wrong. A request
+// does not wait for a store that has just failed to answer.
 func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 	atTheDesk(t, func(t *testing.T, _ *desk, id, key string, s, second *Sessions, kept *sessionShelf) {
 		text := begin(t, s, key)

@@ -20,8 +20,8 @@ const (
 	noRetention    walk = "no retention"
 )
 
-// knownRed are the walks on which tierq is known to break a promise. A run leaves them out and says so. Whoever mends
-// one deletes its line here: from then on every run of chaos walks there.
+// knownRed are the walks on which tierq is known to break a promise. A run leaves them out and says so. The commit that
+// mends a defect deletes its line here: from then on every run of chaos walks there.
 var knownRed = []struct {
 	walk   walk
 	reason string

@@ -195,8 +195,8 @@ func (l *loader) readSecretFiles() {
 	}
 }
 
-// exposed says whether every user of this machine may read a file. Of the files below /run/secrets a container's
-// runtime has chosen the modes, and nobody else is there to read them. Windows has no such modes.
+// exposed says whether every user of this machine may read a file. It is false below /run/secrets, where a container's
+// runtime chooses the modes and a container has no other users, and on Windows, which has no such modes.
 func exposed(path string) bool {
 	if runtime.GOOS == "windows" || strings.HasPrefix(filepath.Clean(path), "/run/secrets/") {
 		return false

@@ -32,7 +32,7 @@ type oldFacts struct {
 // oldJob is a job as the earlier build left it, and what becomes of it.
 type oldJob struct {
 	ID         string `json:"id"`
-	Left       string `json:"left"`       // how the build left it, for whoever reads
+	Left       string `json:"left"`       // how the build left it, in words
 	Status     string `json:"status"`     // in the end
 	Generation int    `json:"generation"` // in the end
 	Called     int    `json:"called"`     // callbacks that are still to be sent
@@ -48,6 +48,8 @@ var oldSettings = append(outward[:2:2], "TIERQ_JOURNAL=on")
 // killed worker, or have ended without a row, requeues that were promised, callbacks that were not sent. This build
 // pays each debt once.
 func TestOldData(t *testing.T) {
+	t.Attr("proves", "F60")
+	t.Parallel()
 	folders, err := filepath.Glob("testdata/old/*")
 	if err != nil || len(folders) == 0 {
 		t.Fatal("no data of an earlier build", err)
@@ -72,7 +74,7 @@ func paysOldDebts(t *testing.T, folder string) {
 	c := newCluster(t)
 	r := newReceiver(t, nil)
 	c.takeOver(folder, facts.Schema, strings.TrimPrefix(r.URL, "http://"))
-	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin)...)
+	s := c.start(append(oldSettings, "TIERQ_ADMIN_KEY="+facts.Admin, "TIERQ_SQL_RETENTION=0")...) // the data grows old
 
 	for name, j := range facts.Jobs {
 		testkit.Eventually(t, 60*time.Second, name+" is "+j.Status, func() (bool, string) {

@@ -103,7 +103,7 @@ func TestCancelOfARequeuedJobOutlivesRedis(t *testing.T) {
 	}
 }
 
-// From the 202 of a retry on nobody is told FAILED again, also after Redis lost the job's new life.
+// After the 202 of a retry no poll shows FAILED again, also after Redis has lost the job's new life.
 func TestRetryIsNotToldAsFailed(t *testing.T) {
 	t.Parallel()
 	for _, how := range promiseLosses {

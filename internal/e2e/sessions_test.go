@@ -116,7 +116,7 @@ func TestSessions(t *testing.T) {
 	other.is(a, name)
 	other.sends(b, "/logout", url.Values{})
 	other.is(a, "")
-	for _, cookie := range stolen { // whoever copied it has nothing
+	for _, cookie := range stolen { // a copy of the cookie is worth nothing after the logout
 		at, _ := url.Parse(a.base)
 		other.Jar.SetCookies(at, []*http.Cookie{cookie})
 	}
@@ -159,9 +159,9 @@ func TestSessions(t *testing.T) {
 	annsBrowser.is(b, "")
 }
 
-// An upgrade with keys and sessions in use: whoever has the cookie of an earlier version, which held the key, is asked
-// to log in, without an error; sessions outlive the processes, which are replaced one by one, and nobody with a key
-// notices.
+// An upgrade with keys and sessions in use. A browser with the cookie of an earlier version, which held the key, is
+// asked to log in, without an error. Sessions outlive the processes, which are replaced one by one. Callers with keys
+// notice nothing.
 func TestSessions_Upgrade(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

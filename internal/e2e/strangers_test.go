@@ -33,8 +33,8 @@ func guarded(t *testing.T, env ...string) *server {
 	}, env...)...)
 }
 
-// A stranger's job reaches nobody outside, unless the operator named its type: by default the server is no relay for
-// strangers' mail, and signs no messages of theirs.
+// A stranger's job sends nothing to other machines, unless the operator named its type: by default the server does not
+// relay strangers' mail and does not sign their messages.
 func TestStrangers_ReachNobody(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()

@@ -47,9 +47,9 @@ func signedBy(t *testing.T, c call, secrets map[string]string) (names []string) 
 	return names
 }
 
-// Each key has a secret of its own, so a receiver that has one forges nothing in another's name, and a public key that
-// forges nothing at all. Receivers from before, which share the server's secret, go on; strangers' messages they take
-// from nobody.
+// Each key has its own secret: a receiver that knows one secret cannot forge messages of another key, and with the
+// public key it can forge none. Receivers that share the server's one secret go on. They do not accept messages of
+// strangers' jobs.
 func TestWebhookSecretsOfKeys(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()

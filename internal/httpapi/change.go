@@ -141,8 +141,9 @@ func (a *api) requeue(c *gin.Context) error {
 	}{id, job.Pending, traceOf(c)})
 }
 
-// requeueOwn requeues a job for its submitter: as if he submitted it again, so within his tiers and types (a job that
-// nobody owns may be of any), his tier's share of the capacity and his quota. A callbackUrl counts as a type too.
+// requeueOwn requeues a job for its submitter. The limits are those of a submit: the caller's tiers and types, the
+// tier's share of the capacity, and the caller's quota. A job without an owner may be of any type. A callbackUrl counts
+// as a type too.
 func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	caller := callerOf(c)
 	j, err := a.find(c, id)

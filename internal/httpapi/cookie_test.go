@@ -106,8 +106,8 @@ func TestCookie_IsASession(t *testing.T) {
 	}
 }
 
-// What a session opens is what its key opens: the wrong one is refused in the same words. One that nothing can look up
-// now is no wrong one.
+// A session may do what its key may do, and a wrong session is refused in the words of a wrong key. A session that
+// cannot be looked up now, because the store is away, does not count as wrong.
 func TestCookie_AWrongOne(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	r := newRooms(t)

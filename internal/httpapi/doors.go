@@ -18,15 +18,15 @@ type Doors interface {
 	Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error)
 	// CookieName is the name of the cookie in which a browser shows its session, over TLS or not.
 	CookieName(secure bool) string
-	// CountAddress takes a request from the rate of an address that nobody asked for a key: a job.ErrRateLimited, with
-	// RetryIn, from addresses that ask too much. Enter has counted its request already.
+	// CountAddress takes a request for a path without a key from the rate of its address. It returns a
+	// job.ErrRateLimited, with RetryIn, for an address that asks too often. Enter counts its own requests.
 	CountAddress(ctx context.Context, from netip.Addr) error
 	// Spend takes n requests from the caller's rate: Allowance.RetryIn > 0 = it refuses them all.
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore takes what n more entries of a batch cost, of the address' rate too.
 	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
-	// SpendCostly takes what a request that costs as much as n costs beside the one that was spent, of the address' rate
-	// too: of a rate at most half of what may be asked at once, so that it passes at some time.
+	// SpendCostly charges a request that costs as much as n requests, of which one was spent already, to the key's rate
+	// and to the address' rate. It takes at most half of a rate's burst, so that the request passes at some time.
 	SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendIdempotency takes the Idempotency-Keys of n submits from those that the caller may have stand at once:
 	// Allowance.RetryIn > 0 = it refuses them all.

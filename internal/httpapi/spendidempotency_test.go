@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Each submit that brings an Idempotency-Key takes one of those that its API key may have stand at once, when
-// everything else about it is right. Where none is left it is refused, and nothing is submitted.
+// An API key may have a bounded number of Idempotency-Keys at once. A submit with an Idempotency-Key takes one of them
+// when everything else about the submit is right. Where none is left, the submit is refused and nothing is submitted.
 func TestSpendIdempotency_OfSubmits(t *testing.T) {
 	t.Attr("proves", "A29")
 	key := []string{"Idempotency-Key", "order-7"}

@@ -9,8 +9,8 @@ import (
 type Options struct {
 	CallbackURL string `json:"callbackUrl,omitempty"` // hears of COMPLETED and FAILED; "" = nobody
 	SpanID      string `json:"spanId,omitempty"`      // the span that submitted the job: 16 hexadecimal digits; "" = none
-	// From is whom a job without an owner counts for: "~" and 16 hexadecimal digits of a hash of the stranger's
-	// network; "" = nobody. Scripts read it.
+	// From names the stranger to whose quota a job without an owner counts: "~" and 16 hexadecimal digits of a hash of
+	// the stranger's network; "" = no quota. Scripts read it.
 	From      string `json:"from,omitempty"`
 	Everybody bool   `json:"everybody,omitempty"` // its submitter sees everybody's jobs: a REPORT may count them all
 }

@@ -92,8 +92,8 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 	return j
 }
 
-// promised is the life that was promised to a job in place of the FAILED one that the stores still show: whoever was
-// answered that the job is requeued is not told FAILED again, also when Redis lost the new life or has not got it yet.
+// promised is the next life that was promised to a job, where the stores still show the FAILED one. A client that was
+// answered 202 for the requeue is not told FAILED again, also when Redis has lost the new life or does not have it yet.
 func (l *Ledger) promised(ctx context.Context, j job.Job) job.Job {
 	if j.Status != job.Failed {
 		return j

@@ -24,7 +24,7 @@ func (o *fakeOutbox) Written() <-chan struct{} {
 		o.next = make(chan struct{})
 		if o.write != nil {
 			go func(done chan struct{}) {
-				synctest.Wait() // whoever asked waits now
+				synctest.Wait() // the poll waits now
 				o.write()
 				close(done)
 			}(o.next)

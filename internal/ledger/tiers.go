@@ -53,7 +53,7 @@ type Tiers struct {
 	failed bool
 }
 
-// NewTiers makes the one that changes plans. book is the one that redis loads the plans into.
+// NewTiers makes a Tiers. book must be the PlanBook into which redis loads the plans.
 func NewTiers(redis LivePlans, sql PlanTable, book PlanBook, log *slog.Logger) *Tiers {
 	return &Tiers{redis: redis, sql: sql, book: book, log: log}
 }

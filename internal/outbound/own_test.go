@@ -53,7 +53,7 @@ func TestOwnAddresses(t *testing.T) {
 	if got := reached(); len(got) > 0 {
 		t.Fatalf("reached %v", got)
 	}
-	_, _ = get(t, c, "http://next.example/") // its neighbour is somebody else
+	_, _ = get(t, c, "http://next.example/") // the next address is another machine's
 	if got := reached(); len(got) != 1 || got[0] != "93.184.216.35:80" {
 		t.Errorf("a neighbour: reached %v", got)
 	}
@@ -93,8 +93,8 @@ func TestOwnAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// Whoever guesses names of an internal network reads the same of one that is there and of one that is not: the same
-// words, and as many tries.
+// A submitter who guesses names of an internal network reads the same text for a name that exists as for one that does
+// not, after the same number of tries.
 func TestScannersLearnNothing(t *testing.T) {
 	t.Attr("proves", "A36 A47")
 	t.Parallel()

@@ -121,8 +121,8 @@ func TestParseSecrets(t *testing.T) {
 	}
 }
 
-// Each owner's messages verify with his keys and nobody else's, whichever of the masters made them; the shared secret
-// stands beside them for receivers of before, but not under what may be a stranger's message.
+// The messages of an owner verify with the keys of that owner only, whichever of the masters made the keys. The shared
+// secret signs them too, for receivers of earlier versions, but it signs no message that may be a stranger's.
 func TestSigner(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()

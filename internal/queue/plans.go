@@ -13,10 +13,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// LoadPlans reads the plans from Redis into the book. Plans that Redis lost, or has in an older version than it had,
-// are stored there first: as this process served them, as SQL remembers them, or, where Redis has no plans and nobody
-// remembers any, the seed's. Their names may be lost too: a tier does not vanish under its jobs. A plan that cannot be
-// served is an error and leaves the book as it was.
+// LoadPlans reads the plans from Redis into the book. Plans that Redis has lost, or has in an older version, are stored
+// there first: from this process' book, from SQL, or, where none of the three has a plan, from the seed. Redis may have
+// lost the tiers' names too: a tier does not vanish under its jobs. A plan that cannot be served is an error and leaves
+// the book as it was.
 func (q *Queue) LoadPlans(ctx context.Context) error {
 	for range 3 { // Redis may lose everything between any two steps, and another process may store its own first
 		plans, missing, err := q.readPlans(ctx)
@@ -77,7 +77,7 @@ func (q *Queue) lost(ctx context.Context, found []job.Plan, missing bool) ([]job
 		switch {
 		case err == nil:
 			known = newest(known, remembered)
-		case first: // the seed's plans must not take the place of those that SQL has
+		case first: // the seed's plans must not replace SQL's
 			return nil, err
 		default: // what this process knows must do until SQL answers
 			q.planDoubt.Store(true)

@@ -44,9 +44,9 @@ func (q *Queue) Room(ctx context.Context, id job.ID, tier job.Tier, owner string
 // filled is how much of one partition's capacity is taken.
 func (q *Queue) filled(now *counts) int64 { return q.taken(now, "fresh", q.opts.Capacity) }
 
-// taken is how much of one partition's part of a limit is taken: tiers fill it one after the other, the smallest
-// share first, and each at most to
-// its share; those without a plan in front, in full. Nothing counts the living of those: see submit.lua.
+// taken is how much of one partition's part of a limit is taken. The tiers fill it one after the other, the smallest
+// share first, each at most to its share. Tiers without a plan come first and count in full. The living jobs of a tier
+// without a plan are not counted: see submit.lua.
 func (q *Queue) taken(now *counts, what string, limit int) int64 {
 	n := func(field string) int64 {
 		n, _ := strconv.ParseInt(now.fields[field], 10, 64)

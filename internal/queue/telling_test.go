@@ -296,8 +296,8 @@ func (s *telling) tell() {
 	s.requeue(1, 3) // SQL gives it a new life all the same
 }
 
-// later is a job that asks for it once more than it may, until it has no retry left; and one that asks for it too
-// long after it began.
+// later has a job that asks for "later" more often than it may, until it has no retry left, and a job that asks for it
+// too long after its first attempt.
 func (s *telling) later() {
 	again := func(number int) {
 		s.write("later", number)
@@ -317,8 +317,8 @@ func (s *telling) later() {
 	s.drain(true)
 }
 
-// limits are met by jobs of a call: of their number, of their bytes, and of those scheduled at submit; what is owed
-// is in none.
+// limits has calls whose jobs meet each limit: of the number of jobs, of their bytes, and of jobs delayed at submit.
+// Owed jobs count for no limit.
 func (s *telling) limits() {
 	submit := func(bytes int, delay time.Duration, owed bool, numbers ...int) {
 		var batch []job.Submission

@@ -157,7 +157,7 @@ func (f *Forgetter) memory(ctx context.Context) ([]job.ServerMemory, error) {
 	return f.redis.Memory(call)
 }
 
-// tell says at most once a minute what was forgotten, lament that nothing can be.
+// tell logs at most once a minute how much was forgotten. lament logs that nothing can be forgotten.
 func (f *Forgetter) tell(m job.ServerMemory) {
 	if time.Since(f.said) >= time.Minute {
 		f.log.Info("Redis is short of memory: ended jobs were forgotten early, SQL answers for them", "jobs", f.gone,

@@ -152,7 +152,7 @@ func TestRequeuer_Recalls(t *testing.T) {
 	}
 }
 
-// What was read before the process stood still is not kept any more: Keep finds its time over.
+// A promise that was read before the process stood still is not carried out: Keep finds that its time is over.
 func TestRequeuer_StoodStill(t *testing.T) {
 	for _, still := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ func (d *database) latest(id job.ID) (last job.Outcome, ok bool) {
 	return last, ok
 }
 
-// promised says whether a life ended as a dead letter that somebody has asked to requeue.
+// promised says whether a life ended as a dead letter and its requeue was promised.
 func (d *database) promised(l life) bool {
 	letter := d.letters[l]
 	return letter != nil && !letter.Open()

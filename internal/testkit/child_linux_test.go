@@ -16,7 +16,7 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
-	p := StartProcess(t, self, []string{"TESTKIT_CHILD=dying", "TMPDIR=" + t.TempDir()}) // nobody removes the folder of the killed
+	p := StartProcess(t, self, []string{"TESTKIT_CHILD=dying", "TMPDIR=" + t.TempDir()}) // a killed process does not remove its folder
 	must(t, p.WaitOutput(soon(t), "runs"))
 	var pid int
 	if _, err := fmt.Sscanf(p.Output(), "redis %d runs", &pid); err != nil {

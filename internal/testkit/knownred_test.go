@@ -77,8 +77,8 @@ func TestKnownRedCleanups(t *testing.T) {
 	}
 }
 
-// What go test makes of known-red tests: one that is red passes, logs its failure and says why; every other one fails.
-// The test runs itself in a child process, where it is those tests.
+// A known-red test that is red passes, logs its failure and says why; every other known-red test fails. This test runs
+// such tests in a child process.
 func TestKnownRed(t *testing.T) {
 	if os.Getenv("TESTKIT_CHILD") == "known-red" {
 		red := func(t testing.TB) { t.Fatal("it ran twice") }

@@ -155,7 +155,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A known-red test that is red is listed with its reason, and is no pass. One that fails is a failure like any other.
+// A known-red test that is red is listed with its reason and does not count as passed. A known-red test that fails is a
+// failure like any other.
 func TestKnownRed(t *testing.T) {
 	in := everyBackend + "start b\nrun b TestB\nrun b TestB/x\nknown-red b TestB/x jobs run twice\noutput b TestB/x boo\n" +
 		"pass b TestB/x\npass b TestB\nrun b TestC\nknown-red b TestC mails are lost\n"

@@ -30,8 +30,8 @@ func keysExpire(b *book) {
 	}
 }
 
-// expiry holds each submit under a key to the one that the key stood for. A submit whose fate is unknown may have begun
-// a new life of the key, so the later ones say nothing.
+// expiry compares each submit under a key with the submit that the key stood for. A submit whose fate is unknown may
+// have renewed the key, so nothing follows from later submits.
 func (b *book) expiry(all []*submit) {
 	first := all[0]
 	for _, s := range all[1:] {

@@ -27,7 +27,7 @@ func plansKept(w Witness) (all []Violation) {
 type Limit struct {
 	From, To time.Time
 	Bound    time.Duration // by when that had to be so
-	Left     string        // what was still owed then; "" = nothing
+	Left     string        // the debts that were still open then; "" = none
 }
 
 // drainedUnderLimits is L8: a full Redis gives away what it owes to SQL and to the receivers of callbacks while the

@@ -368,7 +368,7 @@ func (m *Model) Forget(j *ModelJob, all bool) (gone, could bool) {
 	}
 	if all {
 		m.Jobs = slices.DeleteFunc(m.Jobs, func(one *ModelJob) bool { return one == j })
-		j.token = "" // what was forgotten has no holder: a repeated end is answered with LOST
+		j.token = "" // a forgotten job has no holder: a repeated end is answered with LOST
 	}
 	return all, true
 }
