@@ -204,8 +204,8 @@ func (b *body) Close() error {
 }
 
 // keyOf is the place of an attempt's file. It begins with the end of the job's id, which is random, so that no folder
-// grows too large. The key of attempt 0 is the prefix of all keys of the job; an earlier version, with one file per job,
-// used it as the file's key.
+// grows too large. The key of attempt 0 is the prefix of all keys of the job; an earlier version, with one file per
+// job, used it as the file's key.
 func keyOf(id job.ID, attempt int) (string, error) {
 	id, err := job.ParseID(string(id))
 	if err != nil {

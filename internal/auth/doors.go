@@ -150,8 +150,8 @@ func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowan
 	return d.Spend(ctx, c, n)
 }
 
-// SpendCostly charges a request that costs as much as n requests, of which Spend has taken one already. It takes at most
-// half of each rate's burst, so that the request passes at some time even while its caller sends other requests.
+// SpendCostly charges a request that costs as much as n requests, of which Spend has taken one already. It takes at
+// most half of each rate's burst, so that the request passes at some time even while its caller sends other requests.
 func (d *Doors) SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	more := func(burst int) int { return max(min(n, burst/2)-1, 0) }
 	if rate := d.opts.AddressRate; rate > 0 {

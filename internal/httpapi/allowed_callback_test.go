@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A callbackUrl makes a job of the type CALLBACK. A key that is bound to types may name a callbackUrl only if CALLBACK is
-// among them, in every kind of submit and in a retry. Nothing changes for other keys.
+// A callbackUrl makes a job of the type CALLBACK. A key that is bound to types may name a callbackUrl only if CALLBACK
+// is among them, in every kind of submit and in a retry. Nothing changes for other keys.
 func TestAllowed_CallbackURL(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()

@@ -108,9 +108,9 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if
 // the guard refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth
-// a repeat. Their texts name the host, never the URL. A refused host name and an unknown host name get the same text and
-// the same number of tries: otherwise a submitter could learn which names an internal network has. The job's log says
-// which of the two it was.
+// a repeat. Their texts name the host, never the URL. A refused host name and an unknown host name get the same text
+// and the same number of tries: otherwise a submitter could learn which names an internal network has. The job's log
+// says which of the two it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {

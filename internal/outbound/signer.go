@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair, derived from a
-// master that no receiver has: a receiver that can verify one owner's messages cannot forge another owner's.
+// Signer signs messages for the owner of the job that sends them. Each owner has a secret and a key pair, derived from
+// a master that no receiver has: a receiver that can verify one owner's messages cannot forge another owner's.
 type Signer struct {
 	// Masters are what owners' keys are derived from; several while one is being replaced, the new one first. None = no
 	// owner has keys.
