@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -120,8 +119,9 @@ func (q *Queue) countBand(ctx context.Context, b band) (int64, error) {
 // oldestLook is how many of the first jobs are looked at for each tier's oldest where tiers overlap.
 const oldestLook = 200
 
-// Oldest is since when the job of each tier that waits the longest is ready: its arrival, or when it was due if it was delayed. Where tiers overlap (a small priority base) only the first few hundred
-// ready jobs are looked at: a tier that is not among them is left out.
+// Oldest says since when the longest waiting job of each tier is ready: since its arrival, or, for a delayed job, since
+// it was due. Where tiers overlap (a small priority base) only the first 200 ready jobs are looked at, and a tier that
+// has none among them is left out.
 func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 	bands, ok := q.bands()
 	oldest := map[job.Tier]time.Time{}
@@ -194,19 +194,34 @@ func (q *Queue) oldestIn(ctx context.Context, partition int, b band, keep func(s
 	return nil
 }
 
+// oldestOfFirst looks at the first ready jobs, of whatever tier.
 func (q *Queue) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
-	at := place{source: 1, partition: partition, score: math.Inf(-1)}
-	for range oldestLook / lookStep {
-		found, err := q.look(ctx, job.Filter{}, &at)
-		if err != nil || found == nil {
-			return err
+	ids, err := q.redis.Read.ZRange(ctx, Key(partition, "queue"), 0, oldestLook-1).Result()
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	jobs := make([]*redis.SliceCmd, len(ids))
+	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			jobs[i] = p.HMGet(ctx, Key(partition, "job")+id, "head", "due")
 		}
-		for i := range found {
-			at.score, at.member = found[i].score, string(found[i].ID)
-			if found[i].there {
-				keep(found[i].Tier, found[i].ArrivedAt)
-			}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		j := job.Job{ID: job.ID(id)}
+		head, _ := jobs[i].Val()[0].(string)
+		if readHead(head, &j) != nil {
+			continue // a worker has just ended it, or the audit sets it aside
 		}
+		due, _ := jobs[i].Val()[1].(string) // absent: it was not delayed
+		since := j.ArrivedAt
+		if at := msTime(due); at.After(since) {
+			since = at
+		}
+		keep(j.Tier, since)
 	}
 	return nil
 }

@@ -107,6 +107,29 @@ func TestPromoteSaysWhenItWasDue(t *testing.T) {
 	})
 }
 
+// With a small base, where tiers overlap, the age of the oldest counts from when a delayed job was due as well.
+func TestOldest_SmallBase(t *testing.T) {
+	t.Parallel()
+	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
+		const delay = 80 * time.Millisecond
+		delayed := later(job.Unpaid, delay)
+		e.PutAll(t, delayed)
+		testkit.Eventually(t, 10*time.Second, "it is due", func() (bool, string) {
+			n, err := e.Promote(t.Context(), 0)
+			return n == 1, fmt.Sprint(n, err)
+		})
+		j, err := e.Find(t.Context(), delayed.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := j.ArrivedAt.Add(delay)
+		testkit.Eventually(t, 5*time.Second, fmt.Sprint("the oldest is ", want), func() (bool, string) {
+			oldest, err := e.Oldest(t.Context()) // leaves out what a busy machine does not answer soon
+			return oldest[job.Unpaid].Equal(want), fmt.Sprint(oldest, err)
+		})
+	})
+}
+
 func TestPromoteHundreds(t *testing.T) {
 	t.Attr("proves", "S4-N2")
 	t.Parallel()
