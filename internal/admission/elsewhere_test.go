@@ -391,3 +391,23 @@ func TestElsewhere_LeavingWhileItMoves(t *testing.T) {
 		}
 	})
 }
+
+// A partition that has no room for a tier's delayed jobs may have room for the delayed jobs of another tier.
+func TestRefusals_KnowTheTierOfDelayedJobs(t *testing.T) {
+	t.Parallel()
+	submission := func(tier job.Tier, delay time.Duration) *job.Submission {
+		return &job.Submission{Tier: tier, Delay: delay}
+	}
+	var lately refusals
+	lately.note(submission(job.Public, time.Minute), job.ErrQueueFull)
+	for want, all := range map[bool][]*job.Submission{
+		true:  {submission(job.Public, time.Hour)},
+		false: {submission(job.Paid, time.Minute), submission(job.Public, 0), submission(job.Paid, 0)},
+	} {
+		for _, s := range all {
+			if lately.refused(s) != want {
+				t.Errorf("%s, delayed by %s: refused %v", s.Tier, s.Delay, !want)
+			}
+		}
+	}
+}
