@@ -103,7 +103,7 @@ func paysOldDebts(t *testing.T, folder string) {
 			t.Errorf("%s: %d callbacks, want %d", name, len(calls), j.Called)
 		}
 		for _, one := range calls {
-			if told, err := v.JobEnded(one.header, one.body); err != nil || string(told.Data.JobID) != j.ID {
+			if told, err := v.JobEnded(one.header, one.body); err != nil || told.Data.JobID != j.ID {
 				t.Errorf("%s: a callback of %s, %v: %s", name, told.Data.JobID, err, one.body)
 			}
 		}

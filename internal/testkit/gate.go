@@ -66,13 +66,12 @@ func (g *gate) listen() error {
 
 // listen waits while the address is in use: the listener that was closed here may still be open in a child that this process
 // is starting at that moment.
-func listen(addr string, patience time.Duration) (net.Listener, error) {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		l, err := net.Listen("tcp", addr)
-		if err == nil || !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(end) {
-			return l, err
-		}
-	}
+func listen(addr string, patience time.Duration) (l net.Listener, err error) {
+	every(patience, func() bool {
+		l, err = net.Listen("tcp", addr)
+		return !errors.Is(err, syscall.EADDRINUSE)
+	})
+	return l, err
 }
 
 func (g *gate) accept(l net.Listener) {

@@ -34,7 +34,7 @@ func TestFreePortWhileProcessesStart(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_ = exec.Command("/bin/true").Run() //nolint:gosec // a fixed program
+					_ = exec.Command("/bin/true").Run()
 				}
 			}
 		})
