@@ -124,7 +124,7 @@ func TestJournal_Refused_S3(t *testing.T) {
 		"taken back":          {job.ErrUnavailable, job.WasCancelled, nil, job.ErrUnhealthy},
 		"perhaps there":       {job.ErrAmbiguous, job.WasCancelled, nil, job.ErrFateUnknown},
 		"claimed meanwhile":   {job.ErrUnavailable, job.Busy, nil, job.ErrFateUnknown},
-		"gone meanwhile":      {job.ErrUnavailable, job.Empty, nil, job.ErrFateUnknown}, // it may have run before Redis lost it
+		"gone meanwhile":      {job.ErrUnavailable, job.Empty, nil, job.ErrFateUnknown}, // it may have run
 		"gone, perhaps there": {job.ErrAmbiguous, job.Empty, nil, job.ErrFateUnknown},
 		"both stores down":    {job.ErrUnavailable, job.WasCancelled, job.ErrUnavailable, job.ErrFateUnknown},
 	} {

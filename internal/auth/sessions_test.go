@@ -225,7 +225,7 @@ func TestSessions_WhileTheStoreIsAway(t *testing.T) {
 	})
 }
 
-// A session that is none counts as a wrong key of its address; one that nothing can look up does not.
+// A wrong session counts as a wrong key of its address. A session that cannot be looked up now does not count.
 func TestEnter_Session(t *testing.T) {
 	t.Attr("proves", "A04 A06")
 	atTheDesk(t, func(t *testing.T, d *desk, id, key string, s, _ *Sessions, kept *sessionShelf) {

@@ -19,8 +19,8 @@ func (c *cluster) mend(ctx context.Context) error {
 	})
 }
 
-// revive waits until a server answers that it takes jobs. Where its process has ended, or ends meanwhile because of a job
-// that kills its process, the server gets another one.
+// revive waits until a server answers that it takes jobs. Where its process has ended, or ends meanwhile because of a
+// job that kills its process, the server gets another one.
 func (c *cluster) revive(ctx context.Context, s *server) error {
 	waiting, cancel := context.WithTimeout(ctx, bootPatience)
 	defer cancel()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +20,15 @@ import (
 // The build is a tierq with failpoints, made of the commit:
 //
 //	go build -tags nomsgpack,failpoint -o /tmp/old ./cmd/tierq
-//	OLD_BUILD=/tmp/old OLD_COMMIT=6344639 OLD_NAME=first-edition go test -tags=nomsgpack,olddata -run TestMakeOldData ./internal/e2e
+//	export OLD_BUILD=/tmp/old OLD_COMMIT=6344639 OLD_NAME=first-edition
+//	go test -tags=nomsgpack,olddata -run TestMakeOldData ./internal/e2e
 func TestMakeOldData(t *testing.T) {
 	c := newCluster(t)
 	c.bin = os.Getenv("OLD_BUILD")
 	_, text := run(t, c.bin, nil, "keys", "generate")
 	facts := oldFacts{Commit: os.Getenv("OLD_COMMIT"), Admin: strings.TrimSpace(text), Jobs: map[string]oldJob{}}
 	start := func(more ...string) *server {
-		return c.start(append(append(oldSettings[:len(oldSettings):len(oldSettings)], "TIERQ_ADMIN_KEY="+facts.Admin), more...)...)
+		return c.start(slices.Concat(oldSettings, []string{"TIERQ_ADMIN_KEY=" + facts.Admin}, more)...)
 	}
 	s := start()
 	facts.Submitter = s.makeKey(facts.Admin, http.MethodPost, "/admin/keys", `{"name":"ci","role":"submit"}`).Key
@@ -44,6 +46,9 @@ func TestMakeOldData(t *testing.T) {
 		facts.Jobs[name] = j
 		return j.ID
 	}
+	left := func(how, status string, generation, called int) oldJob {
+		return oldJob{Left: how, Status: status, Generation: generation, Called: called}
+	}
 	is := func(id, status string) {
 		t.Helper()
 		testkit.Eventually(t, 20*time.Second, id+" is "+status, func() (bool, string) {
@@ -52,11 +57,11 @@ func TestMakeOldData(t *testing.T) {
 		})
 	}
 	const fails = `,"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"no"}]}`
-	is(submit("ended", "", oldJob{Left: "COMPLETED, in SQL", Status: "COMPLETED", Generation: 1}), "COMPLETED")
-	is(submit("dead", fails, oldJob{Left: "a dead letter", Status: "FAILED", Generation: 1}), "FAILED")
-	promised := submit("promised", fails, oldJob{Left: "a dead letter; a requeue was promised", Status: "FAILED", Generation: 2})
+	is(submit("ended", "", left("COMPLETED, in SQL", "COMPLETED", 1, 0)), "COMPLETED")
+	is(submit("dead", fails, left("a dead letter", "FAILED", 1, 0)), "FAILED")
+	promised := submit("promised", fails, left("a dead letter; a requeue was promised", "FAILED", 2, 0))
 	is(promised, "FAILED")
-	uncalled := submit("uncalled", "", oldJob{Left: "COMPLETED; its callback waits for another try", Status: "COMPLETED", Generation: 1, Called: 1})
+	uncalled := submit("uncalled", "", left("COMPLETED; its callback waits for another try", "COMPLETED", 1, 1))
 	is(uncalled, "COMPLETED")
 	testkit.Eventually(t, 20*time.Second, "a callback waits for another try, all else is in SQL", func() (bool, string) {
 		waits := c.rdb.ZCard(t.Context(), "{tierq:0}:scheduled").Val()
@@ -65,24 +70,25 @@ func TestMakeOldData(t *testing.T) {
 	s.terminate(20 * time.Second)
 
 	d := start("TIERQ_ROLES=api", "TIERQ_FAILPOINTS=promise.after=kill")
-	if a, err := try(http.MethodPost, d.base+"/jobs/"+promised+"/retry", "", "Authorization", "Bearer "+facts.Admin); err == nil {
+	a, err := try(http.MethodPost, d.base+"/jobs/"+promised+"/retry", "", "Authorization", "Bearer "+facts.Admin)
+	if err == nil {
 		t.Fatalf("the requeue was answered: %d %s", a.status, a.body)
 	}
 	d.waitFor("failpoint promise.after hit", 10*time.Second)
 
 	s = start("TIERQ_ROLES=api")
-	submit("running", "", oldJob{Left: "claimed by a worker that was killed then", Status: "COMPLETED", Generation: 1, Called: 1})
-	start("TIERQ_ROLES=worker", "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=claim.after=kill").waitFor("failpoint claim.after hit", 10*time.Second)
-	submit("unrecorded", "", oldJob{Left: "COMPLETED, and SQL does not have it", Status: "COMPLETED", Generation: 1, Called: 1})
-	start("TIERQ_ROLES=worker", "TIERQ_WORKERS=1", "TIERQ_FAILPOINTS=complete.after=kill").
-		waitFor("failpoint complete.after hit", 10*time.Second)
-	cancelled := submit("cancelled", `,"delaySeconds":3600`, oldJob{Left: "cancelled, and SQL does not have it", Status: "CANCELLED", Generation: 1})
+	submit("running", "", left("claimed by a worker that was killed then", "COMPLETED", 1, 1))
+	worker := []string{"TIERQ_ROLES=worker", "TIERQ_WORKERS=1"}
+	start(append(worker, "TIERQ_FAILPOINTS=claim.after=kill")...).waitFor("failpoint claim.after hit", 10*time.Second)
+	submit("unrecorded", "", left("COMPLETED, and SQL does not have it", "COMPLETED", 1, 1))
+	start(append(worker, "TIERQ_FAILPOINTS=complete.after=kill")...).waitFor("failpoint complete.after hit", 10*time.Second)
+	cancelled := submit("cancelled", `,"delaySeconds":3600`, left("cancelled, and SQL does not have it", "CANCELLED", 1, 0))
 	wants(t, s.asks(facts.Submitter, http.MethodDelete, "/api/jobs/"+cancelled, ""), http.StatusOK, "")
 	for _, name := range []string{"waiting-1", "waiting-2", "waiting-3"} {
-		submit(name, "", oldJob{Left: "it waits", Status: "COMPLETED", Generation: 1, Called: 1})
+		submit(name, "", left("it waits", "COMPLETED", 1, 1))
 	}
-	submit("doomed", fails, oldJob{Left: "it waits, and will fail", Status: "FAILED", Generation: 1, Called: 1})
-	submit("delayed", `,"delaySeconds":30`, oldJob{Left: "it waits for its time", Status: "COMPLETED", Generation: 1, Called: 1})
+	submit("doomed", fails, left("it waits, and will fail", "FAILED", 1, 1))
+	submit("delayed", `,"delaySeconds":30`, left("it waits for its time", "COMPLETED", 1, 1))
 	s.terminate(20 * time.Second)
 
 	c.row("SELECT MAX(version_id) FROM goose_db_version", &facts.Schema)

@@ -82,7 +82,8 @@ func paysOldDebts(t *testing.T, folder string) {
 			return a.status == http.StatusOK && strings.Contains(string(a.body), `"`+j.Status+`"`), string(a.body)
 		})
 	}
-	testkit.Eventually(t, 60*time.Second, "every callback is sent, and every row of the journal is gone", func() (bool, string) {
+	paid := "every callback is sent, and every row of the journal is gone"
+	testkit.Eventually(t, 60*time.Second, paid, func() (bool, string) {
 		want, rows := 0, 0
 		for _, j := range facts.Jobs {
 			want += j.Called

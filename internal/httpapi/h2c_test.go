@@ -294,8 +294,8 @@ func TestH2C_ManyStreams(t *testing.T) {
 	p.Close()
 }
 
-// Headers without an end, headers that unpack to megabytes, and control frames whose answers the client does not read: that
-// connection ends, and no other. The test measures the heap, so no other one runs beside it.
+// Headers without an end, headers that unpack to megabytes, and control frames whose answers the client does not read:
+// that connection ends, and no other. The test measures the heap, so no other one runs beside it.
 func TestH2C_Floods(t *testing.T) {
 	t.Attr("proves", "A18 A19")
 	s, client := serveH2C(t, newRooms(t), nil)

@@ -20,8 +20,8 @@ func (a *api) opsRoutes() []route {
 	}
 }
 
-// fromOwnPage refuses what a page of another site has a browser ask for, also where it only reads: a profile costs this
-// process time, and a listener on loopback asks nobody for a key.
+// fromOwnPage refuses requests that a page of another site makes a browser send, reading ones too: a profile costs this
+// process time, and a listener on loopback needs no key.
 func fromOwnPage(f func(*gin.Context) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		if !sameOrigin(c.Request) {

@@ -172,7 +172,7 @@ func TestOps_ALongProfile(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// A page of another site has no profile taken and no list of them made, be the listener one that asks nobody for a key.
+// A page of another site cannot have a profile taken or a list of profiles made, not even where no key is needed.
 func TestOps_OtherSites(t *testing.T) {
 	t.Attr("proves", "A50")
 	own := newRooms(t).deps

@@ -64,8 +64,8 @@ func (g *gate) listen() error {
 	return nil
 }
 
-// listen waits while the address is in use: the listener that was closed here may still be open in a child that this process
-// is starting at that moment.
+// listen waits while the address is in use: the listener that was closed here may still be open in a child that this
+// process is starting at that moment.
 func listen(addr string, patience time.Duration) (l net.Listener, err error) {
 	every(patience, func() bool {
 		l, err = net.Listen("tcp", addr)

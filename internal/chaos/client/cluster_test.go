@@ -105,7 +105,8 @@ func TestCleanRun(t *testing.T) {
 	seesDamage(t, e)
 }
 
-// requeuesSome goes on polling until a dead job was requeued: on a slow machine none is dead yet when the last one was submitted.
+// requeuesSome goes on polling until a dead job was requeued: on a slow machine none is dead yet when the last one was
+// submitted.
 func requeuesSome(t *testing.T, l *Load) {
 	t.Helper()
 	polling, stop := context.WithCancel(t.Context())

@@ -104,8 +104,12 @@ func shareOneStream(t *testing.T, s *site, tab user, another func() user, many i
 	for _, other := range tabs[1:] {
 		other.Open(c.base + "/livez")
 	}
-	// A tab that leaves says so. Where a busy browser loses that message, the silence of the tab ends the stream, after 200 to 230 s.
-	testkit.Eventually(t, 4*time.Minute, "nobody listens", func() (bool, string) { return c.live.Load() == 0, fmt.Sprint(c.live.Load()) })
+	// A tab that leaves says so. Where a busy browser loses that message, the silence of the tab ends the stream, after
+	// 200 to 230 s.
+	testkit.Eventually(t, 4*time.Minute, "the stream ends", func() (bool, string) {
+		live := c.live.Load()
+		return live == 0, fmt.Sprint(live)
+	})
 }
 
 // unlessTheyTakeTheMachine lets other tests run beside; the twenty tabs of the long suite run alone.
