@@ -94,14 +94,6 @@ func readURL(rawURL string) (o redis.UniversalOptions, err error) {
 	return o, nil
 }
 
-// ConnectInMemory opens the clients of a server inside this process: dial returns a connection to it.
-func ConnectInMemory(dial func() (net.Conn, error)) Clients {
-	return ConnectWith(redis.UniversalOptions{
-		Addrs:  []string{"memory"},
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return dial() },
-	})
-}
-
 // ConnectWith opens the clients with given options, as a test may need. It turns off what would send a call
 // twice behind our back: tierq itself repeats what is safe to repeat.
 func ConnectWith(o redis.UniversalOptions) Clients {

@@ -11,9 +11,6 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// inFlightPipe is how many jobs go into one pipeline, two commands each; see listPipe.
-const inFlightPipe = 7
-
 // InFlight reads at most so many running jobs, those whose heartbeat is due first. What moves meanwhile is left out. Of several partitions, one
 // that does not answer is left out; it is an error only if none answers.
 func (q *Queue) InFlight(ctx context.Context, most int) ([]job.InFlight, error) {
@@ -41,29 +38,26 @@ func (q *Queue) inFlight(ctx context.Context, partition, most int) ([]job.InFlig
 		return nil, err
 	}
 	var found []job.InFlight
-	for first := 0; first < len(due); first += inFlightPipe {
-		page := due[first:min(first+inFlightPipe, len(due))]
-		jobs, ends := make([]*redis.SliceCmd, len(page)), make([]*redis.FloatCmd, len(page))
-		_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i, z := range page {
-				jobs[i] = p.HMGet(ctx, JobKey(member(z)), findFields[:11]...)
-				ends[i] = p.ZScore(ctx, Key(partition, "maxtimes"), string(member(z)))
-			}
-			return nil
+	jobs, ends := make([]*redis.SliceCmd, len(due)), make([]*redis.FloatCmd, len(due))
+	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, z := range due {
+			jobs[i] = p.HMGet(ctx, JobKey(member(z)), findFields[:11]...)
+			ends[i] = p.ZScore(ctx, Key(partition, "maxtimes"), string(member(z)))
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) { // nil: one has just ended
+		return nil, err
+	}
+	for i, z := range due {
+		j, err := readFound(member(z), jobs[i].Val())
+		if err != nil || j.Status != job.Processing || ends[i].Err() != nil {
+			continue
+		}
+		found = append(found, job.InFlight{
+			ID: j.ID, Tier: j.Tier, Type: j.Type, Worker: j.Worker, Attempt: j.Attempt, StartedAt: j.StartedAt,
+			HeartbeatBy: time.UnixMilli(int64(z.Score)).UTC(), EndBy: time.UnixMilli(int64(ends[i].Val())).UTC(),
 		})
-		if err != nil && !errors.Is(err, redis.Nil) { // nil: one has just ended
-			return nil, err
-		}
-		for i, z := range page {
-			j, err := readFound(member(z), jobs[i].Val())
-			if err != nil || j.Status != job.Processing || ends[i].Err() != nil {
-				continue
-			}
-			found = append(found, job.InFlight{
-				ID: j.ID, Tier: j.Tier, Type: j.Type, Worker: j.Worker, Attempt: j.Attempt, StartedAt: j.StartedAt,
-				HeartbeatBy: time.UnixMilli(int64(z.Score)).UTC(), EndBy: time.UnixMilli(int64(ends[i].Val())).UTC(),
-			})
-		}
 	}
 	return found, nil
 }

@@ -18,7 +18,6 @@ import (
 const (
 	maxLook  = 1000
 	lookStep = 100
-	listPipe = 15 // commands of about 250 bytes: the embedded server, behind a pipe without a buffer, takes 4 KiB at a time
 )
 
 var sources = []struct {
@@ -146,16 +145,14 @@ func (q *Queue) look(ctx context.Context, f job.Filter, at *place) ([]listed, er
 		return nil, err
 	}
 	replies := make([]*redis.SliceCmd, len(entries))
-	for first := 0; first < len(entries); first += listPipe {
-		_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := first; i < min(first+listPipe, len(entries)); i++ {
-				replies[i] = p.HMGet(ctx, JobKey(member(entries[i])), findFields[:11]...)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, classify("list", err)
+	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range entries {
+			replies[i] = p.HMGet(ctx, JobKey(member(entries[i])), findFields[:11]...)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, classify("list", err)
 	}
 	found := make([]listed, len(entries))
 	for i, e := range entries {

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
@@ -140,6 +141,26 @@ func TestPlansStoredAtOnce(t *testing.T) {
 		if p, ok := e.Plans.Plan(job.Paid); ok {
 			same(t, "an operator's plan", p.MaxRetries, 9)
 		}
+	})
+}
+
+// A hundred tiers are given back in one transaction: also to a server in memory, which takes 4 KiB at a time.
+func TestPlansRemembered_Many(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		all := job.DefaultPlans()
+		for n := range 97 {
+			p := all[0]
+			p.Tier, p.Priority, p.Version = job.Tier(fmt.Sprint("TIER_", n)), 4+n, 1
+			all = append(all, p)
+		}
+		e.Flush(t)
+		o, book := e.Options, &job.PlanBook{}
+		o.RememberedPlans = func(context.Context) ([]job.Plan, error) { return all, nil }
+		if err := queue.New(e.Clients, book, o).LoadPlans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "plans", len(book.All()), len(all))
 	})
 }
 

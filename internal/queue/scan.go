@@ -174,16 +174,14 @@ func kindOf(suffix string) (kind string, id job.ID) {
 // holdAges gives those keys a time to live that have none.
 func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Finding, err error) {
 	ttls := make([]*redis.DurationCmd, len(keys))
-	for first := 0; first < len(keys); first += listPipe {
-		_, err := q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := first; i < min(first+listPipe, len(keys)); i++ {
-				ttls[i] = p.PTTL(ctx, keys[i])
-			}
-			return nil
-		})
-		if err != nil {
-			return found, classify("scan", err)
+	_, err = q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, key := range keys {
+			ttls[i] = p.PTTL(ctx, key)
 		}
+		return nil
+	})
+	if err != nil {
+		return found, classify("scan", err)
 	}
 	for i, key := range keys {
 		if ttls[i].Val() != -1 { // -1: it has none; go-redis leaves it without a unit

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,8 +87,7 @@ func Embedded(t *testing.T, change func(*queue.Options)) *Env {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
 	t.Cleanup(m.Close)
-	dial := func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
-	e := Open(t, queue.ConnectWith(redis.UniversalOptions{Addrs: []string{"memory"}, Dialer: dial}), change)
+	e := Open(t, queue.ConnectInMemory(m.Dial), change)
 	e.Backend, e.mini = "miniredis", m
 	return e
 }

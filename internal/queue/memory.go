@@ -1,0 +1,90 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ConnectInMemory opens the clients of a server inside this process: dial returns a connection to it.
+func ConnectInMemory(dial func() (net.Conn, error)) Clients {
+	return ConnectWith(redis.UniversalOptions{
+		Addrs: []string{"memory"},
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			c, err := dial()
+			if err != nil {
+				return nil, err
+			}
+			return &memoryConn{Conn: c}, nil
+		},
+	})
+}
+
+// memoryConn is the client's end of a net.Pipe, which has no buffer. A client writes a whole pipeline of commands before
+// it reads the first answer, and the server answers each command before it reads on: with more commands than the server
+// reads at once, both would wait for the other. Long writes therefore go on behind the client's back, in order.
+type memoryConn struct {
+	net.Conn
+
+	mu       sync.Mutex
+	deadline time.Time     // of the next short write
+	written  chan struct{} // closed when the last long write is through; nil = there was none
+}
+
+// readAtOnce is how much the server takes without answering: its buffer.
+const readAtOnce = 4096
+
+// Write returns when the server has read b, or, for a long b, at once. A long write that fails closes the connection.
+func (c *memoryConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	before := c.written
+	if before != nil {
+		select {
+		case <-before:
+			before = nil
+		default:
+		}
+	}
+	if before == nil && len(b) <= readAtOnce {
+		c.written = nil
+		err := c.Conn.SetWriteDeadline(c.deadline)
+		c.mu.Unlock()
+		if err != nil {
+			return 0, err
+		}
+		return c.Conn.Write(b)
+	}
+	written := make(chan struct{})
+	c.written = written
+	c.mu.Unlock()
+	rest := bytes.Clone(b) // the client uses b again
+	go func() {
+		defer close(written)
+		if before != nil {
+			<-before
+		}
+		_ = c.Conn.SetWriteDeadline(time.Time{}) // the client's deadline is that of its read now
+		if _, err := c.Conn.Write(rest); err != nil {
+			_ = c.Close() // the client learns it from its next read
+		}
+	}()
+	return len(b), nil
+}
+
+// SetWriteDeadline holds for the next short write.
+func (c *memoryConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	return nil
+}
+
+// SetDeadline sets both.
+func (c *memoryConn) SetDeadline(t time.Time) error {
+	_ = c.SetWriteDeadline(t) // never fails
+	return c.SetReadDeadline(t)
+}
