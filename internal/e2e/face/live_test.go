@@ -118,7 +118,19 @@ func TestDashboard_Charts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	many := strings.Repeat(`{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}},`, 1000) // enough to be seen in a bucket of a day
-	s.want(http.StatusAccepted, nil, http.MethodPost, "/paid/submit/batch", "["+strings.TrimSuffix(many, ",")+"]")
+	var batch struct {
+		Data []struct{ JobID, ErrorCode string } `json:"apiResponseData"`
+	}
+	s.want(http.StatusAccepted, &batch, http.MethodPost, "/paid/submit/batch", "["+strings.TrimSuffix(many, ",")+"]")
+	accepted := 0 // a busy machine may refuse some
+	for _, j := range batch.Data {
+		if j.JobID != "" && j.ErrorCode == "" {
+			accepted++
+		}
+	}
+	if accepted == 0 {
+		t.Fatal("no job was accepted")
+	}
 	for _, window := range []string{"5m", "1h", "24h"} {
 		testkit.Eventually(t, alive, "the jobs are counted", func() (bool, string) {
 			var series struct {
@@ -132,7 +144,7 @@ func TestDashboard_Charts(t *testing.T) {
 			for _, n := range series.Tiers[0].Completed {
 				ended += n
 			}
-			return series.Tiers[0].Tier == "PAID" && ended == 1000, fmt.Sprint(ended)
+			return series.Tiers[0].Tier == "PAID" && ended == accepted, fmt.Sprint(ended, " of ", accepted)
 		})
 	}
 	tab := testkit.StartBrowser(t).Tab(t)
