@@ -115,8 +115,11 @@ var table = []room{
 		libs: []string{gorm, mysql, sqlite}, testOnly: true,
 	},
 	{
-		dir:      "internal/e2e",
-		inTests:  []string{job, "internal/queue", "internal/worker", "lua", "client", goRedis, mysql, sqlite, webhooks, pdfReader, smtp, sasl, otel, protobuf},
+		dir: "internal/e2e",
+		inTests: []string{
+			job, "internal/queue", "internal/worker", "lua", "client",
+			goRedis, mysql, sqlite, goose, webhooks, pdfReader, smtp, sasl, otel, protobuf,
+		},
 		testOnly: true,
 	},
 	{
