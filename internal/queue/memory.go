@@ -38,7 +38,8 @@ type memoryConn struct {
 // readAtOnce is how much the server takes without answering: its buffer.
 const readAtOnce = 4096
 
-// Write returns when the server has read b, or, for a long b, at once. A long write that fails closes the connection.
+// Write returns when the server has read b, or, for a long b, at once. A connection that is known to be broken says so at
+// once either way; a long write that fails later closes the connection.
 func (c *memoryConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	before := c.written
@@ -49,13 +50,18 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 		default:
 		}
 	}
-	if before == nil && len(b) <= readAtOnce {
-		c.written = nil
-		err := c.Conn.SetWriteDeadline(c.deadline)
+	short := before == nil && len(b) <= readAtOnce
+	deadline := c.deadline
+	if !short {
+		deadline = time.Time{} // the client's deadline is that of its read now
+	}
+	if err := c.Conn.SetWriteDeadline(deadline); err != nil {
 		c.mu.Unlock()
-		if err != nil {
-			return 0, err
-		}
+		return 0, err
+	}
+	if short {
+		c.written = nil
+		c.mu.Unlock()
 		return c.Conn.Write(b)
 	}
 	written := make(chan struct{})
@@ -67,7 +73,6 @@ func (c *memoryConn) Write(b []byte) (int, error) {
 		if before != nil {
 			<-before
 		}
-		_ = c.Conn.SetWriteDeadline(time.Time{}) // the client's deadline is that of its read now
 		if _, err := c.Conn.Write(rest); err != nil {
 			_ = c.Close() // the client learns it from its next read
 		}

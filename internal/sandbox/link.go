@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// link is a way to the box's Redis that can be cut. While it is, a new connection fails at its first word instead of being refused: a client
-// keeps no account of it that would outlast the cut. It is the same to whoever calls: nothing was sent.
+// link is a way to the box's Redis that can be cut. While it is, a new connection fails at its first word instead of
+// being refused: a client keeps no account of it that would outlast the cut. It is the same to whoever calls: nothing was
+// sent.
 type link struct {
 	dial func() (net.Conn, error)
 
@@ -81,10 +82,10 @@ func (c *linked) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// SetWriteDeadline leaves it to Write to say that a connection is broken.
+// SetWriteDeadline fails on a broken connection as Write does.
 func (c *linked) SetWriteDeadline(t time.Time) error {
 	if c.broken.Load() {
-		return nil
+		return errRefused
 	}
 	return c.Conn.SetWriteDeadline(t)
 }
