@@ -164,26 +164,31 @@ func (r *run) testFailed(k key, how string) {
 	t.output.Reset()
 }
 
+// packageFailed ends a package: one line with the tests that failed in it, then what it said outside of its tests.
 func (r *run) packageFailed(e event) {
 	said := withoutFrame(text(r.packages, e.Package).String())
 	delete(r.packages, e.Package)
-	fmt.Fprintf(r.out, "FAIL  %s %.1fs\n%s", e.Package, e.Elapsed, said)
-	if e.FailedBuild != "" {
-		fmt.Fprint(r.out, text(r.builds, e.FailedBuild).String())
-		r.bad = append(r.bad, e.Package+" was not built")
-		return
-	}
-	testFailed := false
+	var failed []string
 	for i := len(r.order) - 1; i >= 0; i-- { // subtests first
 		k := r.order[i]
-		if k.pkg == e.Package {
-			if r.tests[k].outcome == running {
-				r.testFailed(k, "did not finish")
-			}
-			testFailed = testFailed || r.tests[k].outcome == fail
+		if k.pkg != e.Package {
+			continue
+		}
+		t := r.tests[k]
+		if t.outcome == running && e.FailedBuild == "" {
+			r.testFailed(k, "did not finish")
+		}
+		if t.outcome == fail && !t.badChild {
+			failed = append(failed, k.test)
 		}
 	}
-	if !testFailed {
+	slices.Reverse(failed)
+	fmt.Fprintf(r.out, "FAIL  %s %.1fs %s\n%s", e.Package, e.Elapsed, strings.Join(failed, " "), said)
+	switch {
+	case e.FailedBuild != "":
+		fmt.Fprint(r.out, text(r.builds, e.FailedBuild).String())
+		r.bad = append(r.bad, e.Package+" was not built")
+	case len(failed) == 0:
 		r.bad = append(r.bad, e.Package+" failed outside of its tests")
 	}
 }
