@@ -124,7 +124,7 @@ func (w *World) settled() {
 			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
 		}
 	}
-	promised := map[job.ID]int{}
+	promised := map[job.ID]map[string]bool{} // by request: one asked twice is one promise
 	for _, c := range w.clients {
 		k := w.shadow.jobs[c.id]
 		last, _ := w.sql.latest(c.id)
@@ -140,12 +140,15 @@ func (w *World) settled() {
 		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled:
 			w.fail("S2", "%s: it ended %s", c, last.Status)
 		case c.what == "requeue" && c.fate == taken:
-			promised[c.id]++
+			if promised[c.id] == nil {
+				promised[c.id] = map[string]bool{}
+			}
+			promised[c.id][c.request] = true
 		}
 	}
-	for id, n := range promised {
-		if k := w.shadow.jobs[id]; k == nil || n > k.generation-1 {
-			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, n)
+	for id, requests := range promised {
+		if k := w.shadow.jobs[id]; k == nil || len(requests) > k.generation-1 {
+			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, len(requests))
 		}
 	}
 	w.forgotten()
