@@ -1,8 +1,8 @@
 -- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
 -- KEYS   queue scheduled outbox counters owners job idempotency events
 -- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it, nor was answered with it: it is withdrawn) once (a key that goes with it; '' = none)
--- REPLY  per job: CANCELLED | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed or adopted) | ENDED (before this) | EMPTY (no such job)
--- TWICE  what is cancelled answers CANCELLED, what was asked answers CANCEL
+-- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this) | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed or adopted) | ENDED (otherwise) | EMPTY (no such job)
+-- TWICE  what is cancelled answers CANCELLED without its tier, what was asked answers CANCEL
 local queue, scheduled, outbox, counters, owners, job, idempotency, events = unpack(KEYS)
 local now = time_ms()
 local at = text(now)
@@ -17,7 +17,7 @@ for i = 1, #ARGV, 4 do
     tier, generation = parse(m[1])
     state = m[2] or 'PENDING'
   end
-  local word = 'EMPTY'
+  local word, ended_here = 'EMPTY', false
   if tier and (wanted == '' or wanted == generation) then
     if untried and m[5] then
       word = 'BUSY' -- whatever became of it: its key is another answer's too
@@ -33,7 +33,7 @@ for i = 1, #ARGV, 4 do
       redis.call('HSET', key, 'cancel', '1')
       tell(events, id, tier, 'PROCESSING', m[4])
     else
-      word = 'CANCELLED'
+      word, ended_here = 'CANCELLED', true
       redis.call('ZREM', queue, id)
       redis.call('ZREM', scheduled, id)
       redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
@@ -49,7 +49,7 @@ for i = 1, #ARGV, 4 do
   if word == 'CANCELLED' and once ~= '' and string.sub(redis.call('GET', idempotency .. once) or '', 1, 36) == id then
     redis.call('DEL', idempotency .. once)
   end
-  reply[#reply + 1] = word
+  reply[#reply + 1] = ended_here and word .. ' ' .. tier or word
 end
 
 settle(counters, owners)

@@ -1,7 +1,7 @@
 -- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
 -- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
 -- ARGV   cause skip limit patience_ms
--- REPLY  per expired job: id, then SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (in the set, yet not running)
+-- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier ('' unless taken back)
 -- TWICE  it acts on what it finds: a job taken back is no longer found
 local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -20,7 +20,7 @@ local function take_back(id)
   redis.call('ZREM', suspects, id)
   if not m[1] or not m[3] or m[2] ~= 'PROCESSING' then
     redis.call('ZADD', quarantine, at, id)
-    return 'QUARANTINED'
+    return 'QUARANTINED', ''
   end
   local tier, _, max_retries, _, score = parse(m[1])
   local retries = tonumber(m[4] or 0)
@@ -35,7 +35,7 @@ local function take_back(id)
     weigh(payload_of(key))
     tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     alarm(alarms, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
-    return m[7] and 'CANCELLED' or 'FAILED'
+    return m[7] and 'CANCELLED' or 'FAILED', tier
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
   redis.call('ZADD', queue, score, id)
@@ -43,20 +43,21 @@ local function take_back(id)
   ring(doorbell)
   tell(events, id, tier, 'PENDING', m[3], cause)
   alarm(alarms, id, tier, 'PENDING', m[3], cause)
-  return 'OK'
+  return 'OK', tier
 end
 
 local expired = redis.call('ZRANGEBYSCORE', watched, '-inf', at, 'WITHSCORES', 'LIMIT', skip, limit)
 for i = 1, #expired, 2 do
   local id, deadline = expired[i], tonumber(expired[i + 1])
   local looked = tonumber(redis.call('ZSCORE', suspects, id) or -1)
-  local word = 'SUSPECT'
+  local word, tier = 'SUSPECT', ''
   if looked < deadline then
     redis.call('ZADD', suspects, at, id)
   elseif now - looked >= patience then
-    word = take_back(id)
+    word, tier = take_back(id)
   end
-  reply[#reply + 1], reply[#reply + 2] = id, word
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = id, word, tier
 end
 
 settle(counters, owners)

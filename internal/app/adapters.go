@@ -82,19 +82,11 @@ func (d *door) SubmitBatch(ctx context.Context, batch []job.Submission) ([]job.A
 	return accepted, errs
 }
 
-// jobs is the ledger, with the cancels of waiting jobs counted: those of running ones are counted where they end.
-type jobs struct {
-	*ledger.Ledger
-	metrics *telemetry.Metrics
-}
+// jobs is the ledger as HTTP calls it.
+type jobs struct{ *ledger.Ledger }
 
 func (j jobs) Cancel(ctx context.Context, id job.ID, reason string) (job.Word, error) {
-	before, found := j.Find(ctx, id)
-	word, err := j.CancelBecause(ctx, id, reason)
-	if err == nil && found == nil && word == job.WasCancelled && !before.Status.Ended() {
-		j.metrics.Cancelled(before.Tier)
-	}
-	return word, err
+	return j.CancelBecause(ctx, id, reason)
 }
 
 type streams struct{ *events.Hub }
@@ -114,17 +106,11 @@ func (v *server) rememberedPlans(ctx context.Context) ([]job.Plan, error) {
 	return v.stores.archive.Plans(ctx)
 }
 
-// recovered counts a job that a watch took back, by its tier: there are few.
+// recovered counts a job that a watch took back, by its tier, and tells the dashboard.
 func (v *server) recovered(w job.Watch, r job.Reclaimed) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	j, err := v.queue.Find(ctx, r.ID)
-	if err != nil {
-		j.Tier = "" // counted all the same
-	}
-	v.metrics.Recovered(j.Tier, w, r.Word)
+	v.metrics.Recovered(r.Tier, w, r.Word)
 	if v.feed != nil {
-		v.feed.Took(w, r, j.Tier)
+		v.feed.Took(w, r)
 	}
 }
 

@@ -133,10 +133,12 @@ func (w Watch) Cause() Cause {
 	return MaxTimeExceeded
 }
 
-// Reclaimed is what a look of a watch did with one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED or QUARANTINED.
+// Reclaimed is what a look of a watch did with one expired job: SUSPECT, OK (back to its place), FAILED, CANCELLED or
+// QUARANTINED. Tier is "" with SUSPECT and QUARANTINED.
 type Reclaimed struct {
 	ID   ID
 	Word Word
+	Tier Tier
 }
 
 // MaxBatch and MaxBatchBytes bound one script call.

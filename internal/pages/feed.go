@@ -144,9 +144,9 @@ func (f *Feed) event(e *job.Event) {
 	f.once(recovery{e.ID, e.Status}, item)
 }
 
-// Took is called for each job that a watch of this process took back. A tier that is not known is "".
-func (f *Feed) Took(w job.Watch, r job.Reclaimed, tier job.Tier) {
-	e := job.Event{ID: r.ID, Tier: tier, Cause: w.Cause(), At: f.Now()}
+// Took is called for each job that a watch of this process took back.
+func (f *Feed) Took(w job.Watch, r job.Reclaimed) {
+	e := job.Event{ID: r.ID, Tier: r.Tier, Cause: w.Cause(), At: f.Now()}
 	switch r.Word {
 	case job.OK:
 		e.Status = job.Pending

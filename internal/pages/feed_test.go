@@ -83,25 +83,25 @@ func TestFeed_TellsTheGatesChanges(t *testing.T) {
 func TestFeed_TellsWhatTheWatchesTookBack(t *testing.T) {
 	h := NewHub(HubOptions{})
 	f := newFeed(h, nil)
-	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK}, job.Paid)
-	f.Took(job.Stuck, job.Reclaimed{ID: opsOther, Word: job.OK}, job.Public)
-	f.Took(job.Stuck, job.Reclaimed{ID: opsThird, Word: job.OK}, "")
-	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.Suspect}, job.Paid)
-	f.Took(job.Crashed, job.Reclaimed{ID: opsOther, Word: job.Discarded}, job.Paid)
-	f.Took(job.Crashed, job.Reclaimed{ID: opsThird, Word: job.WasCancelled}, job.Paid)
-	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.Quarantined}, job.Paid)
+	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
+	f.Took(job.Stuck, job.Reclaimed{ID: opsOther, Word: job.OK, Tier: job.Public})
+	f.Took(job.Stuck, job.Reclaimed{ID: opsThird, Word: job.OK})
+	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.Suspect, Tier: job.Paid})
+	f.Took(job.Crashed, job.Reclaimed{ID: opsOther, Word: job.Discarded, Tier: job.Paid})
+	f.Took(job.Crashed, job.Reclaimed{ID: opsThird, Word: job.WasCancelled, Tier: job.Paid})
+	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.Quarantined, Tier: job.Paid})
 	same(t, toldBy(t, h), "crashed 0 its worker stopped: taken back to its place", "stuck 1 it ran for longer than 10 s: taken back to its place",
 		"stuck 2 it ran for too long: taken back to its place", "dead 1 failed for good: HEARTBEAT_STOPPED",
 		"crashed 2 its worker stopped: cancelled, as was asked for", "crashed 0 its worker stopped, and what is kept of it is broken: put aside")
 	// The same again within moments came on another way; later it is another crash.
-	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK}, job.Paid)
+	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
 	if n := len(toldBy(t, h)); n != 6 {
 		t.Errorf("%d items", n)
 	}
 	for range 4 {
 		f.Look(web.Gate{Open: true})
 	}
-	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK}, job.Paid)
+	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
 	if n := len(toldBy(t, h)); n != 7 {
 		t.Errorf("%d items", n)
 	}
@@ -137,7 +137,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 		e(opsID, job.Completed, 1, "")
 		e(opsID, job.Scheduled, 1, job.HandlerError) // a retry is nobody's business
 		e(opsID, job.Pending, 1, job.HeartbeatStopped)
-		f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK}, job.Public) // the same one
+		f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Public}) // the same one
 		e(opsOther, job.Scheduled, 1, job.MaxTimeExceeded)
 		e(opsOther, job.Failed, 2, job.MaxTimeExceeded)
 		e(opsThird, job.Failed, 1, job.PermanentError)
@@ -177,7 +177,7 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 		if len(wires) != 3 {
 			t.Errorf("%d subscriptions", len(wires))
 		}
-		f.Took(job.Crashed, job.Reclaimed{ID: opsThird, Word: job.OK}, job.Paid)
+		f.Took(job.Crashed, job.Reclaimed{ID: opsThird, Word: job.OK, Tier: job.Paid})
 		if n := len(toldBy(t, h)); n != 6 {
 			t.Errorf("told after the end: %d items", n)
 		}
@@ -197,7 +197,7 @@ func TestFeed_CountsWhatIsTooMuch(t *testing.T) {
 		if i >= 100 {
 			w = job.Stuck
 		}
-		f.Took(w, job.Reclaimed{ID: job.ID(fmt.Sprintf("%s%03d", opsID[:33], i)), Word: job.OK}, job.Paid)
+		f.Took(w, job.Reclaimed{ID: job.ID(fmt.Sprintf("%s%03d", opsID[:33], i)), Word: job.OK, Tier: job.Paid})
 	}
 	f.Look(web.Gate{Reason: "closed"})
 	list := toldBy(t, h)

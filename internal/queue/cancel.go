@@ -2,13 +2,15 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), BUSY (Untried wanted and it was
-// claimed, or another submit was answered with it), ENDED or EMPTY (no such job or generation).
+// Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), BUSY (Untried
+// wanted and it was claimed, or another submit was answered with it), ENDED or EMPTY (no such job or generation).
 func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
 	args := make([]any, 0, 4*len(batch))
 	for _, c := range batch {
@@ -21,5 +23,22 @@ func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellat
 		}
 		args = append(args, string(c.ID), generation, untried, c.Once)
 	}
-	return q.words(ctx, q.redis.Main, q.cancel, partition, len(batch), args)
+	texts, err := q.texts(ctx, q.redis.Main, q.cancel, partition, args)
+	if err != nil {
+		return nil, err
+	}
+	if len(texts) != len(batch) {
+		return nil, fmt.Errorf("cancel: %d words for %d jobs", len(texts), len(batch))
+	}
+	words := make([]job.Word, len(texts))
+	for i, text := range texts {
+		word, tier, ended := strings.Cut(text, " ")
+		if words[i], err = q.cancel.word(word); err != nil {
+			return nil, err
+		}
+		if ended && !batch[i].Untried {
+			q.opts.Cancelled(job.Tier(tier))
+		}
+	}
+	return words, nil
 }

@@ -1,17 +1,30 @@
 package queue_test
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
 func TestCancelWaiting(t *testing.T) {
 	t.Attr("proves", "S1-S4 S3-S11")
 	t.Parallel()
-	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+	var mu sync.Mutex
+	ended := map[string][]job.Tier{}
+	count := func(o *queue.Options) {
+		name := o.Nonce
+		o.Cancelled = func(tier job.Tier) {
+			mu.Lock()
+			defer mu.Unlock()
+			ended[name] = append(ended[name], tier)
+		}
+	}
+	queuetest.EachWith(t, count, func(t *testing.T, e *queuetest.Env) {
 		bystander := e.Put(t, job.Public)
 		ready, delayed := queuetest.Job(job.Paid), later(job.Paid, time.Hour)
 		retried := queuetest.Job(job.Paid)
@@ -44,6 +57,11 @@ func TestCancelWaiting(t *testing.T) {
 		// Also after SQL has it.
 		got, err = e.Cancel(t.Context(), 0, batch[:1])
 		words(t, got, err, job.WasCancelled)
+		mu.Lock()
+		defer mu.Unlock()
+		if got := ended[e.Options.Nonce]; !slices.Equal(got, []job.Tier{job.Paid, job.Paid, job.Paid}) {
+			t.Errorf("of what was cancelled were told the tiers %v", got)
+		}
 	})
 }
 

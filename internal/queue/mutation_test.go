@@ -94,6 +94,8 @@ var mutations = []struct {
 	{"reclaim looks once", "reclaim", lua.Reclaim, "if looked < deadline then", "if false then", false},
 	{"reclaim is impatient", "reclaim", lua.Reclaim, "now - looked >= patience", "true", false},
 	{"reclaim trusts an old look", "reclaim", lua.Reclaim, "looked < deadline", "looked < 0", false},
+	{"reclaim forgets the tier", "reclaim", lua.Reclaim, "return 'OK', tier", "return 'OK', ''", false},
+	{"cancel names no tier", "cancel", lua.Cancel, "ended_here and", "false and", false},
 	{"reclaim leaves the other set", "reclaim", lua.Reclaim, "redis.call('ZREM', other, id)", "", true},
 	{"reclaim keeps the token", "reclaim", lua.Reclaim, "redis.call('HDEL', key, 'token', 'error')", "", false},
 	{"reclaim spends no retry", "reclaim", lua.Reclaim, "text(retries + 1)", "text(retries)", false},

@@ -33,7 +33,10 @@ type Options struct {
 	Embedded          bool          // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
-	Log     *slog.Logger // hears of what cannot be read; may be nil
+	// Cancelled hears of every job that a cancel ended, by its tier; not of those that were withdrawn (Untried), and not
+	// where the call's first answer was lost. It may be nil.
+	Cancelled func(job.Tier)
+	Log       *slog.Logger // hears of what cannot be read; may be nil
 
 	// RememberedPlans reads the plans that SQL has; nil = there is no SQL. See LoadPlans.
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
@@ -65,6 +68,9 @@ type Queue struct {
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
 		o.Observe = func(string, int, time.Duration, error) {}
+	}
+	if o.Cancelled == nil {
+		o.Cancelled = func(job.Tier) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -20,16 +20,16 @@ func (q *Queue) Reclaim(ctx context.Context, partition int, w job.Watch, skip in
 	if err != nil {
 		return nil, err
 	}
-	if len(texts)%2 != 0 {
+	if len(texts)%3 != 0 {
 		return nil, fmt.Errorf("reclaim: reply of %d texts", len(texts))
 	}
-	found := make([]job.Reclaimed, 0, len(texts)/2)
-	for i := 0; i < len(texts); i += 2 {
+	found := make([]job.Reclaimed, 0, len(texts)/3)
+	for i := 0; i < len(texts); i += 3 {
 		word, err := b.word(texts[i+1])
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, job.Reclaimed{ID: job.ID(texts[i]), Word: word})
+		found = append(found, job.Reclaimed{ID: job.ID(texts[i]), Word: word, Tier: job.Tier(texts[i+2])})
 	}
 	return found, nil
 }

@@ -1,7 +1,9 @@
 package queue_test
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,6 +69,37 @@ func TestReclaimUntilSpent(t *testing.T) {
 				same(t, "history", len(out.Attempts), retries+1)
 			}
 		}
+	})
+}
+
+// What a look took back it names with its tier, so that nobody has to read the job for it.
+func TestReclaimTiers(t *testing.T) {
+	t.Parallel()
+	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
+		back, asked, spent := e.Start(t, job.Paid).ID, e.Start(t, job.Unpaid).ID, e.Put(t, job.Public)
+		e.Take(t, 1)
+		same(t, "word", e.Reap(t, job.Crashed, spent)[spent], job.OK)
+		e.Take(t, 1) // and with it the only retry
+		same(t, "asked", e.Cancels(t, asked), job.Cancel)
+		e.Expire(t, job.Stuck, back, asked, spent)
+		looks := func(want ...job.Reclaimed) {
+			t.Helper()
+			found, err := e.Reclaim(t.Context(), 0, job.Stuck, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.SortFunc(found, func(a, b job.Reclaimed) int { return cmp.Compare(a.ID, b.ID) })
+			slices.SortFunc(want, func(a, b job.Reclaimed) int { return cmp.Compare(a.ID, b.ID) })
+			if !slices.Equal(found, want) {
+				t.Errorf("a look answers %v, not %v", found, want)
+			}
+		}
+		looks(job.Reclaimed{ID: back, Word: job.Suspect}, job.Reclaimed{ID: asked, Word: job.Suspect},
+			job.Reclaimed{ID: spent, Word: job.Suspect})
+		e.Age(t, "suspects:stuck", queue.Patience)
+		looks(job.Reclaimed{ID: back, Word: job.OK, Tier: job.Paid},
+			job.Reclaimed{ID: asked, Word: job.WasCancelled, Tier: job.Unpaid},
+			job.Reclaimed{ID: spent, Word: job.Discarded, Tier: job.Public})
 	})
 }
 

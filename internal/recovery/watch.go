@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -86,7 +87,8 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 	return wait
 }
 
-// look goes through the expired jobs once, as many as maxPages hold. It says whether any is to be looked at again, and whether there are more.
+// look goes through the expired jobs once, as many as maxPages hold. It says whether any is to be looked at again, and
+// whether there are more.
 func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 	var problems []error
 	for p := range w.partitions {
@@ -105,8 +107,8 @@ func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 				}
 				w.taken.Add(1)
 				w.observe(w.kind, r)
-				w.log.Warn("took a job back", "job_id", r.ID, "cause", string(w.kind.Cause()), "outcome", string(r.Word))
 			}
+			w.tell(page)
 			suspects = suspects || stayed > 0
 			skip += stayed
 			if len(page) < job.MaxBatch {
@@ -116,6 +118,21 @@ func (w *Watch) look(ctx context.Context) (suspects, more bool, err error) {
 		}
 	}
 	return suspects, more, errors.Join(problems...)
+}
+
+// tell logs what one call took back: one line for each outcome, which names the first of its jobs.
+func (w *Watch) tell(page []job.Reclaimed) {
+	for _, word := range []job.Word{job.OK, job.Discarded, job.WasCancelled, job.Quarantined} {
+		jobs, first := 0, job.ID("")
+		for _, r := range page {
+			if r.Word == word {
+				jobs, first = jobs+1, cmp.Or(first, r.ID)
+			}
+		}
+		if jobs > 0 {
+			w.log.Warn("took jobs back", "jobs", jobs, "first", first, "cause", string(w.kind.Cause()), "outcome", string(word))
+		}
+	}
 }
 
 func (w *Watch) page(ctx context.Context, partition, skip int) ([]job.Reclaimed, error) {

@@ -90,8 +90,8 @@ func (k *known) waits(now, delay int64) {
 // reclaim: a job is taken back at the second of two looks after its deadline, and only if something befell its holder.
 func (s *shadow) reclaim(cause job.Cause, texts []string) {
 	now := s.w.ms()
-	for i := 0; i < len(texts); i += 2 {
-		word := job.Word(texts[i+1])
+	for i := 0; i < len(texts); i += 3 {
+		word, tier := job.Word(texts[i+1]), job.Tier(texts[i+2])
 		k := s.mustBe("S6", job.ID(texts[i]), job.Processing)
 		if k == nil {
 			continue
@@ -112,6 +112,9 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 		}
 		if word != want || now-deadline < patience {
 			s.wrong("S5", "%s: a look for %s answers %s, not %s, %d ms after its deadline", k, cause, word, want, now-deadline)
+		}
+		if known := word != job.Suspect; known != (tier == k.tier.Tier) || !known && tier != "" {
+			s.wrong("S5", "%s: a look for %s answers %s and the tier %q", k, cause, word, tier)
 		}
 		if word == job.Suspect {
 			continue
@@ -148,19 +151,19 @@ func (s *shadow) promote(partition, n int) {
 
 func (s *shadow) cancel(argv, texts []string) {
 	for i := 0; i < len(argv); i += 4 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[i/4])
-		want := job.Empty
+		k, word := s.jobs[job.ID(argv[i])], texts[i/4]
+		want := string(job.Empty)
 		switch {
 		case k == nil, k.forgotten:
 		case k.status == job.Cancelled:
-			want = job.WasCancelled
+			want = string(job.WasCancelled)
 		case k.status.Ended():
-			want = job.Ended
+			want = string(job.Ended)
 		case k.status == job.Processing:
-			want = job.Cancel
+			want = string(job.Cancel)
 			k.cancel = true
 		default:
-			want = job.WasCancelled
+			want = string(job.WasCancelled) + " " + string(k.tier.Tier)
 			k.status = job.Cancelled
 		}
 		if word != want {

@@ -49,6 +49,8 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"reclaim is too patient", "reclaim", "now - looked >= patience", "now - looked >= 3 * patience"},
 	{"claim forgets the first", "claim", "local first = m[5] or started", "local first = started"},
 	{"reclaim trusts an old look", "reclaim", "looked < deadline", "looked < 0"},
+	{"reclaim forgets the tier", "reclaim", "return 'OK', tier", "return 'OK', ''"},
+	{"cancel names no tier", "cancel", "ended_here and", "false and"},
 	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", ""},
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)"},
 	{"reclaim loses its place", "reclaim", "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)"},
