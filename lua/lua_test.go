@@ -1,54 +1,16 @@
 package lua_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/tierq/tierq/lua"
 )
 
-// scripts are what the package embeds, by the files' names.
-var scripts = map[string]string{
-	"prelude": lua.Prelude,
-	"submit":  lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
-	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore, "take_outbox": lua.TakeOutbox,
-	"acknowledge": lua.Acknowledge, "forget": lua.Forget, "audit": lua.Audit, "recount": lua.Recount, "rate": lua.Rate,
-}
-
-func TestEveryFileIsEmbeddedAsItself(t *testing.T) {
-	t.Parallel()
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), ".lua")
-		if !ok {
-			continue
-		}
-		found++
-		source, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if scripts[name] != string(source) {
-			t.Errorf("%s is embedded under another name, or not at all", f.Name())
-		}
-	}
-	if found != len(scripts) {
-		t.Errorf("%d files, %d embedded", found, len(scripts))
-	}
-}
-
 func TestHeadersHoldTheBodies(t *testing.T) {
 	t.Parallel()
-	for name, source := range scripts {
-		if name == "prelude" {
-			continue
-		}
-		for _, wrong := range lint(name, source) {
+	for _, name := range lua.Names {
+		for _, wrong := range lint(name, lua.Source(name)) {
 			t.Error(wrong)
 		}
 	}

@@ -60,7 +60,7 @@ const (
 // Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
 // cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without the others.
 var table = []room{
-	{dir: "lua", std: []string{"embed"}},
+	{dir: "lua", std: []string{"embed", "io/fs", "strings"}},
 	{dir: job},
 	{dir: failpoint, rooms: []string{job}},
 

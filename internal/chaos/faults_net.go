@@ -12,21 +12,17 @@ import (
 // Faults of the network between one server and its stores.
 
 // scripts are the calls whose replies can be lost.
-var scripts = []struct{ name, src string }{
-	{"submit", lua.Submit}, {"claim", lua.Claim}, {"heartbeat", lua.Heartbeat}, {"complete", lua.Complete}, {"fail", lua.Fail}, {"release", lua.Release},
-	{"reclaim", lua.Reclaim}, {"promote", lua.Promote}, {"cancel", lua.Cancel}, {"requeue", lua.Requeue}, {"take_outbox", lua.TakeOutbox},
-	{"acknowledge", lua.Acknowledge},
+var scripts = []string{
+	"submit", "claim", "heartbeat", "complete", "fail", "release", "reclaim", "promote", "cancel", "requeue",
+	"take_outbox", "acknowledge",
 }
 
 // script is what Redis is sent for a script's name.
 func (c *cluster) script(name string) string {
-	src := c.scripts[name]
-	for _, s := range scripts {
-		if s.name == name && src == "" {
-			src = s.src
-		}
+	if changed := c.scripts[name]; changed != "" {
+		return lua.Prelude + changed
 	}
-	return lua.Prelude + src
+	return lua.Script(name)
 }
 
 // dropReply arms the loss of one reply of a script and waits until it has met its call.

@@ -37,7 +37,7 @@ func (c *cluster) ofServers() []kind {
 			inject: frozenFor("promise.after", 75*time.Second)})
 	}
 	for _, s := range scripts {
-		all = append(all, kind{id: "F27", what: "replies of " + s.name + " lost", inject: lostReplies(s.name)})
+		all = append(all, kind{id: "F27", what: "replies of " + s + " lost", inject: lostReplies(s)})
 	}
 	return all
 }

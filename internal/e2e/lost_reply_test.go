@@ -21,30 +21,29 @@ func TestLostReplies(t *testing.T) {
 	s := c.start("REDIS_URL="+proxy.URL(), "TIERQ_DRAIN_TIMEOUT=1s")
 	file := filepath.Join(t.TempDir(), "runs")
 	var ids []string
-	for _, script := range []struct{ name, source string }{
-		{"submit", lua.Submit}, {"claim", lua.Claim}, {"heartbeat", lua.Heartbeat}, {"complete", lua.Complete}, {"fail", lua.Fail},
-		{"reclaim", lua.Reclaim}, {"promote", lua.Promote}, {"take_outbox", lua.TakeOutbox}, {"acknowledge", lua.Acknowledge},
+	for _, script := range []string{
+		"submit", "claim", "heartbeat", "complete", "fail", "reclaim", "promote", "take_outbox", "acknowledge",
 	} {
 		before := len(proxy.Dropped())
-		proxy.DropReply(testkit.IsScript(lua.Prelude + script.source))
+		proxy.DropReply(testkit.IsScript(lua.Script(script)))
 		fails := s.submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 		takes := 700
-		if script.name == "heartbeat" {
+		if script == "heartbeat" {
 			takes = 2000 // long enough for one, on a slow machine too
 		}
 		for range 4 {
 			ids = append(ids, s.submit("paid", counting(file, takes)))
 		}
-		testkit.Eventually(t, 10*time.Second, "the reply of "+script.name+" is dropped", func() (bool, string) {
+		testkit.Eventually(t, 10*time.Second, "the reply of "+script+" is dropped", func() (bool, string) {
 			n := len(proxy.Dropped())
 			return n > before, fmt.Sprint(n)
 		})
 		drop := proxy.Dropped()[before]
-		t.Logf("evidence: %s executed, its reply (%d bytes) dropped", script.name, len(drop.Reply))
+		t.Logf("evidence: %s executed, its reply (%d bytes) dropped", script, len(drop.Reply))
 		s.await(fails, "FAILED", 15*time.Second)
 		for _, id := range ids[len(ids)-4:] {
 			if p := s.await(id, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
-				t.Errorf("%s: a lost reply of %s cost %d retries", id, script.name, p.RetryCount)
+				t.Errorf("%s: a lost reply of %s cost %d retries", id, script, p.RetryCount)
 			}
 		}
 	}
@@ -62,7 +61,7 @@ func TestLostReplies(t *testing.T) {
 	// release is sent by a server that stops.
 	long := s.submit("paid", counting(file, 30_000))
 	s.await(long, "PROCESSING", 5*time.Second)
-	proxy.DropReply(testkit.IsScript(lua.Prelude + lua.Release))
+	proxy.DropReply(testkit.IsScript(lua.Script("release")))
 	before := len(proxy.Dropped())
 	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

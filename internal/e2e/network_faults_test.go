@@ -59,8 +59,8 @@ func TestReplyBreaksOff(t *testing.T) {
 	l := c.underLoad(c.start("REDIS_URL="+proxy.URL()), 4, 5000)
 	before := held(t, l.s)
 	for range 3 {
-		for _, script := range []string{lua.Submit, lua.Claim, lua.Heartbeat, lua.Complete, lua.Acknowledge} {
-			proxy.HalveReply(testkit.IsScript(lua.Prelude + script))
+		for _, script := range []string{"submit", "claim", "heartbeat", "complete", "acknowledge"} {
+			proxy.HalveReply(testkit.IsScript(lua.Script(script)))
 		}
 		testkit.Eventually(t, 10*time.Second, "all are cut", func() (bool, string) { return proxy.Armed() == 0, fmt.Sprint(proxy.Armed()) })
 	}

@@ -64,19 +64,19 @@ func TestClusterSendsOnce(t *testing.T) {
 		if _, err := submitTo(t, e.Queue, 0); err != nil {
 			t.Fatal(err)
 		}
-		lost := func(what, source string, call func() error) {
+		lost := func(script string, call func() error) {
 			t.Helper()
 			before := len(proxy.Dropped())
-			proxy.DropReply(testkit.IsScript(lua.Prelude + source)) // of one: a second copy would be answered
+			proxy.DropReply(testkit.IsScript(lua.Script(script))) // of one: a second copy would be answered
 			if err := call(); !errors.Is(err, job.ErrAmbiguous) {
-				t.Errorf("%s, its reply lost: %v", what, err)
+				t.Errorf("%s, its reply lost: %v", script, err)
 			}
 			if got := len(proxy.Dropped()) - before; got != 1 {
-				t.Errorf("%s: %d replies were lost", what, got)
+				t.Errorf("%s: %d replies were lost", script, got)
 			}
 		}
-		lost("submit", lua.Submit, func() error { _, err := submitTo(t, e.Queue, 0); return err })
-		lost("claim", lua.Claim, func() error { _, err := e.Claim(t.Context(), 0, e.NextClaim(1)); return err })
+		lost("submit", func() error { _, err := submitTo(t, e.Queue, 0); return err })
+		lost("claim", func() error { _, err := e.Claim(t.Context(), 0, e.NextClaim(1)); return err })
 	})
 }
 

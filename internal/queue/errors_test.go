@@ -128,7 +128,7 @@ func TestErrorsOfARealServer(t *testing.T) {
 		must(direct.Main.SlaveOf(t.Context(), "NO", "ONE").Err())
 		must(submit())
 
-		proxy.DropReply(testkit.IsScript(lua.Prelude + lua.Submit))
+		proxy.DropReply(testkit.IsScript(lua.Script("submit")))
 		is("reply lost", submit(), job.ErrAmbiguous)
 		must(claim())
 

@@ -37,8 +37,8 @@ func (q *Queue) Keys(partition int) map[string][]string {
 }
 
 // Mutate changes a script of this queue, for tests that want to see a broken one caught.
-func (q *Queue) Mutate(name, source, old, changed string) {
-	broken := redis.NewScript(lua.Prelude + strings.ReplaceAll(source, old, changed))
+func (q *Queue) Mutate(name, old, changed string) {
+	broken := redis.NewScript(lua.Prelude + strings.ReplaceAll(lua.Source(name), old, changed))
 	for _, b := range q.scripts() {
 		if b.name == name {
 			b.script = &script{name: b.name, names: b.names, redis: broken}

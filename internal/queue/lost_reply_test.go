@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +21,7 @@ import (
 // lostReply is a story that ends in one call. Told twice, once with the answer lost on the way and the call sent again, it must leave the
 // same behind, and the second answer must be the one that was lost.
 type lostReply struct {
-	source string
+	script string
 	set    func(t *testing.T, e *queuetest.Env, s *story)                              // before the call
 	call   func(ctx context.Context, q *queue.Queue, s *story) (answer any, err error) // always the same arguments
 	again  func(first string) string                                                   // the answer to a repeat, if it is another word
@@ -77,7 +74,7 @@ func tell(t *testing.T, c lostReply, ids []job.ID, lose bool) (answer string, sh
 	s := &story{ids: ids}
 	c.set(t, e, s)
 	if lose {
-		proxy.DropReply(testkit.IsScript(lua.Prelude + c.source))
+		proxy.DropReply(testkit.IsScript(lua.Script(c.script)))
 		if _, err := c.call(t.Context(), e.Queue, s); !errors.Is(err, job.ErrAmbiguous) {
 			t.Fatalf("the answer was lost, the error is %v", err)
 		}
@@ -139,23 +136,23 @@ func lostReplies() map[string]lostReply {
 	}
 	nothing := func(string) string { return "[]" }
 	return map[string]lostReply{
-		"submit": {source: lua.Submit, set: func(*testing.T, *queuetest.Env, *story) {},
+		"submit": {script: "submit", set: func(*testing.T, *queuetest.Env, *story) {},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"}, {ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
 			},
 			again: func(first string) string { return strings.ReplaceAll(first, "Word:OK", "Word:DUPLICATE") }},
-		"claim": {source: lua.Claim, set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },
+		"claim": {script: "claim", set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },
 			call: func(ctx context.Context, q *queue.Queue, _ *story) (any, error) {
 				return q.Claim(ctx, 0, job.ClaimRequest{Number: 7, Max: 2, Bound: math.Inf(1)})
 			}},
-		"heartbeat":     {source: lua.Heartbeat, set: running, call: write("heartbeat")},
-		"complete":      {source: lua.Complete, set: running, call: write("complete")},
-		"fail":          {source: lua.Fail, set: running, call: write("fail")},
-		"release":       {source: lua.Release, set: running, call: write("release")},
-		"release_later": {source: lua.Release, set: running, call: write("later")},
-		"reclaim":       {source: lua.Reclaim, set: expired(job.Crashed), call: look(job.Crashed), again: nothing},
-		"reclaim_stuck": {source: lua.Reclaim, set: expired(job.Stuck), call: look(job.Stuck), again: nothing},
-		"promote": {source: lua.Promote,
+		"heartbeat":     {script: "heartbeat", set: running, call: write("heartbeat")},
+		"complete":      {script: "complete", set: running, call: write("complete")},
+		"fail":          {script: "fail", set: running, call: write("fail")},
+		"release":       {script: "release", set: running, call: write("release")},
+		"release_later": {script: "release", set: running, call: write("later")},
+		"reclaim":       {script: "reclaim", set: expired(job.Crashed), call: look(job.Crashed), again: nothing},
+		"reclaim_stuck": {script: "reclaim", set: expired(job.Stuck), call: look(job.Stuck), again: nothing},
+		"promote": {script: "promote",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: s.leases[0].Ref(), Delay: time.Second}})
@@ -164,11 +161,11 @@ func lostReplies() map[string]lostReply {
 			},
 			call:  func(ctx context.Context, q *queue.Queue, _ *story) (any, error) { return q.Promote(ctx, 0) },
 			again: func(string) string { return "0" }},
-		"cancel": {source: lua.Cancel, set: running,
+		"cancel": {script: "cancel", set: running,
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Cancel(ctx, 0, []job.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
 			}},
-		"requeue": {source: lua.Requeue,
+		"requeue": {script: "requeue",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Kill(t, s.leases[0])
@@ -179,12 +176,12 @@ func lostReplies() map[string]lostReply {
 				return q.Requeue(ctx, 0, []job.Job{s.job})
 			},
 			again: func(string) string { return "[DUPLICATE]" }},
-		"restore": {source: lua.Restore, set: func(*testing.T, *queuetest.Env, *story) {},
+		"restore": {script: "restore", set: func(*testing.T, *queuetest.Env, *story) {},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Restore(ctx, 0, []job.Living{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)})
 			},
 			again: func(string) string { return "[DUPLICATE DUPLICATE DUPLICATE]" }},
-		"take_outbox": {source: lua.TakeOutbox,
+		"take_outbox": {script: "take_outbox",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Kill(t, s.leases[0])
@@ -195,7 +192,7 @@ func lostReplies() map[string]lostReply {
 				e.Age(t, "outbox", queue.OutboxLead)
 				same(t, "after the lease", take(t, e.Queue, 10)[0].ID, ids[0])
 			}},
-		"acknowledge": {source: lua.Acknowledge,
+		"acknowledge": {script: "acknowledge",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Finish(t, s.leases[0])
@@ -204,7 +201,7 @@ func lostReplies() map[string]lostReply {
 				return q.Acknowledge(ctx, 0, []job.Ack{ack(s.leases[0], job.Completed)})
 			},
 			again: func(string) string { return "[EMPTY]" }},
-		"forget": {source: lua.Forget,
+		"forget": {script: "forget",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Finish(t, s.leases[0])
@@ -216,7 +213,7 @@ func lostReplies() map[string]lostReply {
 				return gone, err
 			},
 			again: func(string) string { return "0" }},
-		"audit": {source: lua.Audit,
+		"audit": {script: "audit",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Redis.ZRem(t.Context(), queue.Key(0, "queue"), string(s.ids[2]))
@@ -225,7 +222,7 @@ func lostReplies() map[string]lostReply {
 				return q.AuditJobs(ctx, []job.Suspected{{ID: s.ids[0]}, {ID: s.ids[2]}})
 			},
 			again: nothing},
-		"recount": {source: lua.Recount,
+		"recount": {script: "recount",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Redis.HIncrBy(t.Context(), queue.Key(0, "counters"), "fresh", 1)
@@ -235,39 +232,24 @@ func lostReplies() map[string]lostReply {
 	}
 }
 
-// neverResent are the files of lua/ that no call sends a second time, and why.
+// neverResent are the scripts that no call sends a second time, and why.
 var neverResent = map[string]string{
-	"prelude.lua": "stands in front of every script, and is none",
-	"rate.lua":    "would count a request twice: without its answer the process counts for itself",
+	"rate": "would count a request twice: without its answer the process counts for itself",
 }
 
 func TestReplyLostCoversEveryScript(t *testing.T) {
 	t.Attr("proves", "F27")
 	t.Parallel()
-	var covered []string
+	covered := map[string]bool{}
 	for _, c := range lostReplies() {
-		covered = append(covered, c.source)
+		covered[c.script] = true
 	}
-	folder := filepath.Join("..", "..", "lua")
-	files, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scripts := 0
-	for _, file := range files {
-		if filepath.Ext(file.Name()) != ".lua" {
-			continue
-		}
-		scripts++
-		text, err := os.ReadFile(filepath.Join(folder, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Contains(covered, string(text)) == (neverResent[file.Name()] != "") {
-			t.Errorf("%s: tell its story in lostReplies, or in neverResent why there is none; not both", file.Name())
+	for _, name := range lua.Names {
+		if covered[name] == (neverResent[name] != "") {
+			t.Errorf("%s: tell its story in lostReplies, or in neverResent why there is none; not both", name)
 		}
 	}
-	if scripts < 17 {
-		t.Errorf("only %d files in %s", scripts, folder)
+	if len(lua.Names) < 16 {
+		t.Errorf("only the scripts %q", lua.Names)
 	}
 }

@@ -86,25 +86,25 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 		q.settling = settling
 	}
 	q.livingBytes.Store(int64(o.LivingBytes))
-	q.submit = q.bind(submitScript, nil)
-	q.claim = q.bind(claimScript, map[string]string{"claims": claimsSuffix(o.Nonce)})
-	q.heartbeat = q.bind(heartbeatScript, nil)
-	q.complete = q.bind(completeScript, nil)
-	q.fail = q.bind(failScript, nil)
-	q.release = q.bind(releaseScript, nil)
-	q.promote = q.bind(promoteScript, nil)
-	q.cancel = q.bind(cancelScript, nil)
-	q.requeue = q.bind(requeueScript, nil)
-	q.restore = q.bind(restoreScript, nil)
-	q.takeOutbox = q.bind(takeOutboxScript, nil)
-	q.acknowledge = q.bind(acknowledgeScript, nil)
-	q.forget = q.bind(forgetScript, nil)
-	q.audit = q.bind(auditScript, nil)
-	q.recount = q.bind(recountScript, map[string]string{"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck)})
-	q.rate = q.bind(rateScript, nil)
+	q.submit = q.bind("submit", nil)
+	q.claim = q.bind("claim", map[string]string{"claims": claimsSuffix(o.Nonce)})
+	q.heartbeat = q.bind("heartbeat", nil)
+	q.complete = q.bind("complete", nil)
+	q.fail = q.bind("fail", nil)
+	q.release = q.bind("release", nil)
+	q.promote = q.bind("promote", nil)
+	q.cancel = q.bind("cancel", nil)
+	q.requeue = q.bind("requeue", nil)
+	q.restore = q.bind("restore", nil)
+	q.takeOutbox = q.bind("take_outbox", nil)
+	q.acknowledge = q.bind("acknowledge", nil)
+	q.forget = q.bind("forget", nil)
+	q.audit = q.bind("audit", nil)
+	q.recount = q.bind("recount", map[string]string{"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck)})
+	q.rate = q.bind("rate", nil)
 	q.reclaim = map[job.Watch]bound{
-		job.Crashed: q.bind(reclaimScript, watchSuffixes(job.Crashed)),
-		job.Stuck:   q.bind(reclaimScript, watchSuffixes(job.Stuck)),
+		job.Crashed: q.bind("reclaim", watchSuffixes(job.Crashed)),
+		job.Stuck:   q.bind("reclaim", watchSuffixes(job.Stuck)),
 	}
 	return q
 }

@@ -263,7 +263,7 @@ func TestReplyLostRate(t *testing.T) {
 	}
 	e := queuetest.Open(t, clients, func(*queue.Options) {})
 	one := job.RateAsk{Bucket: "x", Rate: slow, Burst: 3, N: 1}
-	proxy.DropReply(testkit.IsScript(lua.Prelude + lua.Rate))
+	proxy.DropReply(testkit.IsScript(lua.Script("rate")))
 	if _, err := e.Rates(t.Context(), 0, []job.RateAsk{one}); !errors.Is(err, job.ErrAmbiguous) {
 		t.Fatalf("the answer was lost, the error is %v", err)
 	}

@@ -19,34 +19,19 @@ type script struct {
 	redis *redis.Script
 }
 
-func newScript(name, source string) *script {
-	for line := range strings.SplitSeq(source, "\n") {
-		if keys, ok := strings.CutPrefix(line, "-- KEYS "); ok {
-			return &script{name: name, names: strings.Fields(keys), redis: redis.NewScript(lua.Prelude + source)}
+// scripts are all of them, by name.
+var scripts = func() map[string]*script {
+	all := map[string]*script{}
+	for _, name := range lua.Names {
+		_, keys, ok := strings.Cut(lua.Source(name), "\n-- KEYS ")
+		if !ok {
+			panic("queue: no KEYS header in " + name)
 		}
+		keys, _, _ = strings.Cut(keys, "\n")
+		all[name] = &script{name: name, names: strings.Fields(keys), redis: redis.NewScript(lua.Script(name))}
 	}
-	panic("queue: no KEYS header in " + name)
-}
-
-var (
-	submitScript      = newScript("submit", lua.Submit)
-	claimScript       = newScript("claim", lua.Claim)
-	heartbeatScript   = newScript("heartbeat", lua.Heartbeat)
-	completeScript    = newScript("complete", lua.Complete)
-	failScript        = newScript("fail", lua.Fail)
-	releaseScript     = newScript("release", lua.Release)
-	reclaimScript     = newScript("reclaim", lua.Reclaim)
-	promoteScript     = newScript("promote", lua.Promote)
-	cancelScript      = newScript("cancel", lua.Cancel)
-	requeueScript     = newScript("requeue", lua.Requeue)
-	restoreScript     = newScript("restore", lua.Restore)
-	takeOutboxScript  = newScript("take_outbox", lua.TakeOutbox)
-	acknowledgeScript = newScript("acknowledge", lua.Acknowledge)
-	forgetScript      = newScript("forget", lua.Forget)
-	auditScript       = newScript("audit", lua.Audit)
-	recountScript     = newScript("recount", lua.Recount)
-	rateScript        = newScript("rate", lua.Rate)
-)
+	return all
+}()
 
 // bound is a script with its keys spelled out for every partition: two at least, of which one ("job", a beginning of names) never is a key of
 // Redis. So a server of a cluster whose slot is on its way to another executes no script (TRYAGAIN): half of what a script looks for could be with
@@ -56,12 +41,13 @@ type bound struct {
 	keys [][]string
 }
 
-func (q *Queue) bind(s *script, special map[string]string) bound {
-	b := bound{script: s, keys: make([][]string, q.opts.Partitions)}
+// bind finds a script by its name; special are names of KEYS that are called otherwise here.
+func (q *Queue) bind(name string, special map[string]string) bound {
+	b := bound{script: scripts[name], keys: make([][]string, q.opts.Partitions)}
 	all := maps.Clone(q.channels)
 	maps.Copy(all, special)
 	for p := range b.keys {
-		b.keys[p] = keysFor(s.names, p, all)
+		b.keys[p] = keysFor(b.names, p, all)
 		if len(b.keys[p]) == 1 {
 			b.keys[p] = append(b.keys[p], Key(p, "job"))
 		}

@@ -27,11 +27,7 @@ func (c Clients) WatchCalls(f func(ctx context.Context, call ScriptCall)) {
 // scriptNames are the scripts' names by their digests.
 var scriptNames = sync.OnceValue(func() map[string]string {
 	names := map[string]string{}
-	for _, s := range []*script{
-		submitScript, claimScript, heartbeatScript, completeScript, failScript, releaseScript, reclaimScript, promoteScript, cancelScript,
-		requeueScript, restoreScript, takeOutboxScript, acknowledgeScript, forgetScript, auditScript, recountScript,
-		rateScript,
-	} {
+	for _, s := range scripts {
 		names[s.redis.Hash()] = s.name
 	}
 	return names

@@ -33,31 +33,15 @@ func (r refusal) Error() string { return string(r) }
 // RedisError marks it as a server's answer.
 func (r refusal) RedisError() {}
 
-// sources are the scripts by name, names the same by the digest that go-redis sends.
-var sources = map[string]string{
-	"submit": lua.Submit, "claim": lua.Claim, "heartbeat": lua.Heartbeat, "complete": lua.Complete, "fail": lua.Fail, "release": lua.Release,
-	"reclaim": lua.Reclaim, "promote": lua.Promote, "cancel": lua.Cancel, "requeue": lua.Requeue, "restore": lua.Restore, "audit": lua.Audit, "recount": lua.Recount,
-	"take_outbox": lua.TakeOutbox, "acknowledge": lua.Acknowledge, "forget": lua.Forget,
-}
-
-var names = func() map[string]string {
-	m := map[string]string{}
-	for name, source := range sources {
-		m[redis.NewScript(lua.Prelude+source).Hash()] = name
+// sources are the scripts as they are sent, by name; names the same by the digest that go-redis sends.
+var sources, names = func() (sources, names map[string]string) {
+	sources, names = map[string]string{}, map[string]string{}
+	for _, name := range lua.Names {
+		sources[name] = lua.Script(name)
+		names[redis.NewScript(sources[name]).Hash()] = name
 	}
-	return m
+	return sources, names
 }()
-
-var wholes sync.Map // source -> the same with its prelude
-
-// prelude is a whole script.
-func prelude(source string) string {
-	if whole, ok := wholes.Load(source); ok {
-		return whole.(string)
-	}
-	wholes.Store(source, lua.Prelude+source)
-	return lua.Prelude + source
-}
 
 // hook stands between go-redis and its connections: nothing is ever dialled.
 type hook struct {

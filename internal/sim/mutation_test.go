@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/lua"
 )
 
 // bugs are faults that someone may put into a script one day, or a part of it that somebody may leave out.
@@ -80,7 +82,7 @@ var bugs = []struct{ name, script, old, changed string }{
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	for i, b := range bugs {
-		if !strings.Contains(sources[b.script], b.old) {
+		if !strings.Contains(lua.Source(b.script), b.old) {
 			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", b.name, b.script, b.old)
 		}
 		if i%hunted != 0 {
@@ -88,7 +90,8 @@ func TestMutations(t *testing.T) {
 		}
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			hunt(t, Options{Mutate: map[string]string{b.script: strings.ReplaceAll(sources[b.script], b.old, b.changed)}})
+			broken := lua.Prelude + strings.ReplaceAll(lua.Source(b.script), b.old, b.changed)
+			hunt(t, Options{Mutate: map[string]string{b.script: broken}})
 		})
 	}
 	t.Run("acknowledged before SQL has it", func(t *testing.T) {

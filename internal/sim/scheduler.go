@@ -129,7 +129,7 @@ func (w *World) execute(c *call) (any, error) {
 		if broken, ok := w.Mutate[c.name]; ok {
 			source = broken
 		}
-		reply, err := w.store.eval(prelude(source), c.args[:c.keys], c.args[c.keys:])
+		reply, err := w.store.eval(source, c.args[:c.keys], c.args[c.keys:])
 		if err != nil {
 			w.fail("script", "%s: %v", c.name, err)
 			return nil, refusal(err.Error())

@@ -15,7 +15,7 @@ import (
 // RESP2 and RESP3, so requests and replies are matched; SUBSCRIBE, whose replies come unasked, is beyond it.
 //
 //	p := testkit.NewProxy(t, server.Addr())
-//	p.DropReply(testkit.IsScript(lua.Claim))
+//	p.DropReply(testkit.IsScript(lua.Script("claim")))
 //	... the client, at p.URL(), gets EOF for a claim that was executed ...
 //	p.Dropped() // the evidence
 type Proxy struct {
