@@ -1,4 +1,4 @@
--- restore: gives living jobs of the accept journal back to a Redis that lost them, each to its place. Counted, never refused.
+-- restore: puts jobs of SQL into Redis: living ones that Redis lost, each to its place, and dead ones in their next life. Counted, no limit.
 -- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts idempotency events
 -- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body ending ('' = it goes on; CANCELLED = somebody was told so: it ends now or, if it was running, with its attempt)
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) | LATE (not_after has passed)
@@ -12,13 +12,12 @@ local last = tonumber(redis.call('GET', clock) or 0)
 local ended = {COMPLETED = true, FAILED = true, CANCELLED = true}
 local reply, ready, later, beat, maxtime = {}, {}, {}, {}, {}
 
-local function known(id, generation) -- the word for a job that is there, or nil
-  local m = redis.call('HMGET', job .. id, 'head', 'state')
+local function known(id, generation) -- the word for a job that is there; or nil, and the last attempt of an ended life that is
+  local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt')
   if not m[1] then return nil end
   if tonumber(string.match(m[1], '^%S+ (%d+)') or generation) >= generation then return 'DUPLICATE' end
   if not ended[m[2]] or redis.call('ZSCORE', outbox, id) then return 'BUSY' end
-  redis.call('DEL', job .. id, attempts .. id)
-  return nil
+  return nil, tonumber(m[3] or 0)
 end
 
 for i = 4, #ARGV, 17 do
@@ -26,8 +25,13 @@ for i = 4, #ARGV, 17 do
   local attempt, retries, first, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
   local holder, started, once, ending = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 16]
   local cancelled = ending ~= ''
-  local word = now > not_after and 'LATE' or known(id, tonumber(generation)) or 'OK'
+  local word, earlier = known(id, tonumber(generation))
+  word = word or now > not_after and 'LATE' or 'OK'
   if word == 'OK' then
+    if earlier then
+      redis.call('DEL', job .. id, attempts .. id)
+      attempt = text(math.max(tonumber(attempt), earlier))
+    end
     if arrived == 0 then arrived = math.max(now, last) end
     last = math.max(last, arrived)
     local score = text(priority * base + arrived)
@@ -37,7 +41,7 @@ for i = 4, #ARGV, 17 do
     if retries ~= '0' then redis.call('HSET', job .. id, 'retries', retries) end
     if first ~= '0' then
       redis.call('HSET', job .. id, 'first', first, 'started', started)
-    else
+    elseif generation == '1' then
       redis.call('HSET', job .. id, 'adopted', '1') -- it has a row: nobody withdraws it any more
     end
     if holder ~= '' or not cancelled then live(tier, head, 1, #ARGV[i + 7]) end

@@ -54,7 +54,7 @@ func (q *Queue) Mutate(name, old, changed string) {
 
 func (q *Queue) scripts() []*bound {
 	return []*bound{
-		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel, &q.requeue,
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel,
 		&q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
 	}
 }

@@ -165,7 +165,7 @@ func lostReplies() map[string]lostReply {
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
 				return q.Cancel(ctx, 0, []job.Cancellation{{ID: s.ids[0], Generation: 1}, {ID: s.ids[2], Generation: 1}})
 			}},
-		"requeue": {script: "requeue",
+		"requeue": {script: "restore",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
 				e.Kill(t, s.leases[0])

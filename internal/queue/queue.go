@@ -60,7 +60,7 @@ type Queue struct {
 
 	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
-	submit, claim, heartbeat, complete, fail, release, promote, cancel, requeue, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
+	submit, claim, heartbeat, complete, fail, release, promote, cancel, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
 	reclaim                                                                                                                                     map[job.Watch]bound
 }
 
@@ -94,7 +94,6 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.release = q.bind("release", nil)
 	q.promote = q.bind("promote", nil)
 	q.cancel = q.bind("cancel", nil)
-	q.requeue = q.bind("requeue", nil)
 	q.restore = q.bind("restore", nil)
 	q.takeOutbox = q.bind("take_outbox", nil)
 	q.acknowledge = q.bind("acknowledge", nil)

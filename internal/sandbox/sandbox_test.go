@@ -259,7 +259,7 @@ func TestDead(t *testing.T) {
 	if at = s.of(t, at, JobArchived, id); s[at].Note != "failed_jobs" {
 		t.Errorf("in %q", s[at].Note)
 	}
-	if at = s.of(t, at, JobRequeued, id); s[at].Script != "requeue" {
+	if at = s.of(t, at, JobRequeued, id); s[at].Script != "restore" {
 		t.Errorf("by %q", s[at].Script)
 	}
 	if at = s.of(t, at, JobCompleted, id); s[at].Attempt != 3 {

@@ -174,8 +174,8 @@ func (s *shadow) cancel(argv, texts []string) {
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
-	for i := 2; i < len(argv); i += 8 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-2)/8])
+	for i := 3; i < len(argv); i += 17 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-3)/17])
 		if k == nil {
 			s.wrong("S3", "%s: requeued, and nobody submitted it", argv[i])
 			continue
@@ -202,8 +202,8 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
 			id: k.id, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
-			attempt: max(k.attempt, int(number(argv[i+2]))), starts: k.starts, size: len(argv[i+7]), weight: len(argv[i+7]),
-			tier: job.Plan{Tier: job.Tier(argv[i+3]), Priority: int(number(argv[i+4])), MaxRetries: int(number(argv[i+5]))},
+			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts, size: len(argv[i+7]), weight: len(argv[i+7]),
+			tier: job.Plan{Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4]))},
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (w *World) timeout(c *call) {
 // decide lets a call meet its fate.
 func (w *World) decide(c *call) {
 	what := ""
-	if w.isFull() && (c.name == "submit" || c.name == "requeue") {
+	if w.isFull() && (c.name == "submit" || c.name == "restore") {
 		w.fault("full")
 		w.answer(c, nil, outOfMemory, "full")
 		return
@@ -84,7 +84,7 @@ func (w *World) decide(c *call) {
 	case "unreachable", "SQL refused":
 		w.answer(c, nil, errDial, what)
 	case "executed late":
-		if (c.name == "submit" || c.name == "requeue") && w.rng.IntN(2) == 0 {
+		if (c.name == "submit" || c.name == "restore") && w.rng.IntN(2) == 0 {
 			w.linger(c, 310, 330) // later than it may come
 		} else {
 			w.linger(c, 1, 60)
@@ -160,7 +160,7 @@ func (w *World) draw(c *call) string {
 	x := w.rng.Float64()
 	ends := false
 	switch c.name {
-	case "submit", "cancel", "requeue":
+	case "submit", "cancel", "restore":
 		x /= 3 // the loops call all the time, these do not
 	case "complete", "fail", "release":
 		ends = true

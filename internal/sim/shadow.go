@@ -99,7 +99,7 @@ func (s *shadow) heard(c *call, reply any) {
 		s.promote(partition, len(texts))
 	case "cancel":
 		s.cancel(argv, texts)
-	case "requeue":
+	case "restore":
 		s.requeue(partition, argv, texts)
 	case "take_outbox":
 		items, _ := reply.([]any)
