@@ -36,10 +36,7 @@ for i = 1, #ARGV, 4 do
       word, ended_here = 'CANCELLED', true
       redis.call('ZREM', queue, id)
       redis.call('ZREM', scheduled, id)
-      redis.call('HSET', key, 'state', 'CANCELLED', 'ended', at)
-      live(tier, m[1], -1, bytes_of(key, m[6]))
-      redis.call('ZADD', outbox, at, id)
-      weigh(payload_of(key))
+      finish(outbox, key, id, tier, m[1], m[6], 'CANCELLED', at)
       tell(events, id, tier, 'CANCELLED', m[4])
       count(tier, state == 'PENDING' and 'ready' or 'scheduled', -1)
       if not m[3] then count(tier, state == 'PENDING' and 'fresh' or 'delayed', -1) end

@@ -21,7 +21,7 @@ var (
 	fixedArg   = regexp.MustCompile(`ARGV\[(\d+)\]`)
 	keyLocal   = regexp.MustCompile(`local key = (.*)`)
 	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
-	adding     = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|\b(ring|settle|remember)\(`)
+	adding     = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|\b(ring|settle|remember|finish)\(`)
 	removing   = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
 )
 
@@ -109,7 +109,7 @@ func (s *script) usesKeys() {
 	hasKey := keyLocal.MatchString(s.body)
 	for _, c := range calls(s.body) {
 		at := 1
-		if c.function == "scores" || c.function == "ring" || c.function == "settle" || c.function == "remember" || c.function == "publish" || c.function == "tell" || c.function == "alarm" {
+		if c.function != "redis.call" && c.function != "bulk" {
 			at = 0
 		}
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {

@@ -41,7 +41,7 @@ type call struct {
 	args     []string
 }
 
-var callStart = regexp.MustCompile(`\b(redis\.call|bulk|scores|ring|settle|publish|tell|alarm|remember)\(`)
+var callStart = regexp.MustCompile(`\b(redis\.call|bulk|scores|ring|settle|publish|tell|alarm|remember|finish)\(`)
 
 // calls are the calls that touch keys.
 func calls(body string) []call { return find(body, callStart) }

@@ -59,6 +59,14 @@ local function bytes_of(key, saved)
   return payload_of(key) + (saved and redis.call('HSTRLEN', key, 'checkpoint') or 0)
 end
 
+-- finish ends a job whose checkpoint, if it has one, is saved: it waits in the outbox with its payload, until SQL has it.
+local function finish(outbox, key, id, tier, head, saved, state, at)
+  redis.call('HSET', key, 'state', state, 'ended', at)
+  live(tier, head, -1, bytes_of(key, saved))
+  redis.call('ZADD', outbox, at, id)
+  weigh(payload_of(key))
+end
+
 local function settle(counters, owners) -- the script's last write: the counters move with the jobs
   if outbox_bytes ~= 0 then redis.call('HINCRBY', counters, 'outbox_bytes', text(outbox_bytes)) end
   for what, tiers in pairs(counted) do

@@ -29,10 +29,7 @@ local function take_back(id)
   redis.call('HDEL', key, 'token', 'error')
   redis.call('HSET', key, 'cause', cause)
   if m[7] or retries >= tonumber(max_retries) then
-    redis.call('HSET', key, 'state', m[7] and 'CANCELLED' or 'NEED_DISCARD', 'ended', at)
-    live(tier, m[1], -1, bytes_of(key, m[8]))
-    redis.call('ZADD', outbox, at, id)
-    weigh(payload_of(key))
+    finish(outbox, key, id, tier, m[1], m[8], m[7] and 'CANCELLED' or 'NEED_DISCARD', at)
     tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     alarm(alarms, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
     return m[7] and 'CANCELLED' or 'FAILED', tier

@@ -13,7 +13,7 @@ import (
 
 // scripts are the calls whose replies can be lost.
 var scripts = []string{
-	"submit", "claim", "heartbeat", "complete", "fail", "release", "reclaim", "promote", "cancel", "restore",
+	"submit", "claim", "heartbeat", "complete", "fail", "reclaim", "promote", "cancel", "restore",
 	"take_outbox", "acknowledge",
 }
 

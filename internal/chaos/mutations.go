@@ -41,7 +41,6 @@ var mutationsOfFaults = []mutation{
 		edits: []edit{
 			{"lua/complete.lua", "if m[2] == attempt and m[3] == token then", "if m[6] then"},
 			{"lua/fail.lua", "if m[2] == attempt and m[3] == token then", "if m[6] then"},
-			{"lua/release.lua", "if m[2] == attempt and m[3] == token then", "if m[6] then"},
 		},
 	},
 	{

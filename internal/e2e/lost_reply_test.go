@@ -61,7 +61,7 @@ func TestLostReplies(t *testing.T) {
 	// release is sent by a server that stops.
 	long := s.submit("paid", counting(file, 30_000))
 	s.await(long, "PROCESSING", 5*time.Second)
-	proxy.DropReply(testkit.IsScript(lua.Script("release")))
+	proxy.DropReply(testkit.IsScript(lua.Script("fail")))
 	before := len(proxy.Dropped())
 	if err := s.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

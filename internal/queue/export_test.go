@@ -36,25 +36,28 @@ func (q *Queue) Keys(partition int) map[string][]string {
 	return keys
 }
 
-// Mutate changes a script of this queue, for tests that want to see a broken one caught.
+// Mutate changes a script of this queue, or the prelude of all, for tests that want to see a broken one caught.
 func (q *Queue) Mutate(name, old, changed string) {
-	broken := redis.NewScript(lua.Prelude + strings.ReplaceAll(lua.Source(name), old, changed))
-	for _, b := range q.scripts() {
-		if b.name == name {
-			b.script = &script{name: b.name, names: b.names, redis: broken}
+	broken := func(b bound) bound {
+		switch prelude, source := lua.Prelude, lua.Source(b.name); name {
+		case b.name:
+			b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(prelude + strings.ReplaceAll(source, old, changed))}
+		case "prelude":
+			b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(strings.ReplaceAll(prelude, old, changed) + source)}
 		}
+		return b
+	}
+	for _, b := range q.scripts() {
+		*b = broken(*b)
 	}
 	for w, b := range q.reclaim {
-		if b.name == name {
-			b.script = &script{name: b.name, names: b.names, redis: broken}
-			q.reclaim[w] = b
-		}
+		q.reclaim[w] = broken(b)
 	}
 }
 
 func (q *Queue) scripts() []*bound {
 	return []*bound{
-		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.release, &q.promote, &q.cancel,
+		&q.submit, &q.claim, &q.heartbeat, &q.complete, &q.fail, &q.promote, &q.cancel,
 		&q.restore, &q.takeOutbox, &q.acknowledge, &q.forget, &q.audit, &q.recount, &q.rate,
 	}
 }

@@ -8,14 +8,34 @@ import (
 
 // Fail reports failed attempts. OK: the job will be retried; FAILED: it is a dead letter now, in the outbox.
 func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
-	args := make([]any, 0, 7*len(batch))
+	args := q.failing(len(batch))
 	for i := range batch {
 		f := &batch[i]
 		final := "0"
 		if f.Final {
 			final = "1"
 		}
-		args = append(args, string(f.ID), f.Attempt, f.Token, string(f.Cause), f.Error, final, ms(f.Delay))
+		args = append(args, string(f.ID), f.Attempt, f.Token, "fail", string(f.Cause), f.Error, final, ms(f.Delay))
 	}
 	return q.endings(ctx, q.fail, partition, len(batch), args)
+}
+
+// Release gives jobs back unharmed: to their place, or with a delay to scheduled. No retry is spent, unless the delay is
+// asked for beyond LaterLimit or LaterAge: then it is one with the cause LATER_LIMIT, and FAILED without a retry left.
+func (q *Queue) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
+	args := q.failing(len(batch))
+	for i := range batch {
+		g := &batch[i]
+		kind := "release"
+		if g.Delay > 0 {
+			kind = "later"
+		}
+		args = append(args, string(g.ID), g.Attempt, g.Token, kind, "", g.Reason, "0", ms(g.Delay))
+	}
+	return q.endings(ctx, q.fail, partition, len(batch), args)
+}
+
+// failing begins the arguments of the fail script for so many leases.
+func (q *Queue) failing(leases int) []any {
+	return append(make([]any, 0, 2+8*leases), q.opts.LaterLimit, ms(q.opts.LaterAge))
 }

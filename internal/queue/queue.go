@@ -60,8 +60,8 @@ type Queue struct {
 
 	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
-	submit, claim, heartbeat, complete, fail, release, promote, cancel, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
-	reclaim                                                                                                                                     map[job.Watch]bound
+	submit, claim, heartbeat, complete, fail, promote, cancel, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
+	reclaim                                                                                                                   map[job.Watch]bound
 }
 
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
@@ -91,7 +91,6 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.heartbeat = q.bind("heartbeat", nil)
 	q.complete = q.bind("complete", nil)
 	q.fail = q.bind("fail", nil)
-	q.release = q.bind("release", nil)
 	q.promote = q.bind("promote", nil)
 	q.cancel = q.bind("cancel", nil)
 	q.restore = q.bind("restore", nil)

@@ -9,21 +9,30 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// ends are those of a script's arguments that are about leases, and how many there are of each.
+func ends(script string, argv []string) (about []string, each int) {
+	switch script {
+	case "complete":
+		return argv[1:], 4
+	case "fail":
+		return argv[2:], 8
+	}
+	return argv, 6 // heartbeat
+}
+
 // endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same answer.
 func (s *shadow) endings(kind string, argv, texts []string) {
-	step := map[string]int{"complete": 4, "fail": 7, "release": 5}[kind]
-	argv = argv[map[string]int{"complete": 1, "release": 2}[kind]:]
+	argv, step := ends(kind, argv)
 	for i := 0; i < len(argv); i += step {
-		e, text := argv[i:i+step], texts[i/step]
-		what := kind
-		if kind == "release" && e[3] != "0" {
-			what = "later"
+		e, text, what := argv[i:i+step], texts[i/step], kind
+		if kind == "fail" {
+			what = e[3] // fail, release or later
 		}
 		k, key := s.jobs[job.ID(e[0])], fmt.Sprint(what, " ", e[2], " ", e[1], " ")
 		word, _, _ := strings.Cut(text, " ")
 		switch {
 		case k != nil && k.holds(e[2], e[1]):
-			want := k.end(kind, e, s.w)
+			want := k.end(what, e, s.w)
 			if job.Word(word) != want {
 				s.wrong("S2 S5", "%s: a %s of its holder answers %q, not %s", k, what, text, want)
 			}
@@ -41,11 +50,11 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 // end moves a running job on as its holder asks, and says what the answer is.
 func (k *known) end(kind string, e []string, w *World) job.Word {
 	now, delay := w.ms(), int64(0)
-	if kind == "release" {
-		delay = number(e[3])
+	if kind != "complete" {
+		delay = number(e[7])
 	}
 	age := w.plan.laterAge.Milliseconds()
-	beyond := delay > 0 && (w.plan.laters > 0 && k.free >= w.plan.laters || age > 0 && now+delay-k.first > age)
+	beyond := kind == "later" && (w.plan.laters > 0 && k.free >= w.plan.laters || age > 0 && now+delay-k.first > age)
 	switch {
 	case k.cancel:
 		k.status = job.Cancelled
@@ -60,23 +69,23 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 		k.retries++
 		k.waits(now, delay)
 		return job.OK
-	case kind == "release":
+	case kind == "release", kind == "later":
 		k.costs--
 		if delay > 0 {
 			k.free++
 			if k.laters == nil {
 				k.laters = map[string]string{}
 			}
-			k.laters[e[1]] = fmt.Sprint(now+delay, " ", e[4])
+			k.laters[e[1]] = fmt.Sprint(now+delay, " ", e[5])
 		}
 		k.waits(now, delay)
 		return job.OK
-	case e[5] == "1" || k.retries >= k.tier.MaxRetries:
+	case e[6] == "1" || k.retries >= k.tier.MaxRetries:
 		k.status = job.NeedDiscard
 		return job.Discarded
 	}
 	k.retries++
-	k.waits(now, number(e[6]))
+	k.waits(now, delay)
 	return job.OK
 }
 

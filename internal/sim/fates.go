@@ -118,7 +118,7 @@ func (w *World) decide(c *call) {
 func (w *World) linger(c *call, from, to int) {
 	g := &ghost{call: c}
 	switch c.name {
-	case "complete", "fail", "release", "heartbeat":
+	case "complete", "fail", "heartbeat":
 		g.lurks = w.rng.IntN(2) == 0
 	}
 	if g.lurks {
@@ -130,10 +130,7 @@ func (w *World) linger(c *call, from, to int) {
 
 // fenced says that a call shows a lease of a job that another holds now.
 func (s *shadow) fenced(c *call) bool {
-	argv, step := c.args[c.keys:], map[string]int{"complete": 4, "fail": 7, "release": 5, "heartbeat": 6}[c.name]
-	if c.name == "complete" {
-		argv = argv[1:]
-	}
+	argv, step := ends(c.name, c.args[c.keys:])
 	for ; len(argv) >= step; argv = argv[step:] {
 		if k := s.jobs[job.ID(argv[0])]; k != nil && k.status == job.Processing && k.lease.token != argv[2] {
 			return true
@@ -162,7 +159,7 @@ func (w *World) draw(c *call) string {
 	switch c.name {
 	case "submit", "cancel", "restore":
 		x /= 3 // the loops call all the time, these do not
-	case "complete", "fail", "release":
+	case "complete", "fail":
 		ends = true
 	}
 	for _, f := range fates {

@@ -25,16 +25,16 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"submit has no quota", "submit", "spent(about, kind.quota)", "false"},
 	{"complete counts no owner", "complete", "live(tier, m[6], -1, bytes_of(job .. id, m[7]))", ""},
 	{"complete counts no bytes", "complete", "bytes_of(job .. id, m[7])", "0"},
-	{"fail forgets the checkpoint's bytes", "fail", "bytes_of(key, m[9])", "payload_of(key)"},
-	{"release counts a dead letter as living", "release", "live(tier, m[6], -1, bytes_of(key, m[11]))", ""},
+	{"finish forgets the checkpoint's bytes", "prelude", "-1, bytes_of(key, saved))", "-1, payload_of(key))"},
+	{"finish counts a dead letter as living", "prelude", "live(tier, head, -1, bytes_of(key, saved))", ""},
 	{"submit has no limit of the living", "submit", "if f and full(what, f.share) then return what end", ""},
 	{"heartbeat counts no checkpoint", "heartbeat", "settle(counters)", ""},
-	{"later is free for ever", "release", "'laters', text(laters + 1)", "'laters', text(laters)"},
-	{"later may be as old as it likes", "release", "age > longest", "false"},
-	{"later beyond its bound spends nothing", "release", "text(retries + 1)", "text(retries)"},
+	{"later is free for ever", "fail", "'laters', text(laters + 1)", "'laters', text(laters)"},
+	{"later may be as old as it likes", "fail", "age > longest", "false"},
+	{"later beyond its bound spends nothing", "fail", "(kind == 'fail' or beyond)", "kind == 'fail'"},
 	{
-		"later beyond its bound goes on", "release", "elseif beyond and retries >= tonumber(max_retries) then",
-		"elseif false then",
+		"later beyond its bound goes on", "fail", "retries >= tonumber(max_retries)",
+		"kind == 'fail' and retries >= tonumber(max_retries)",
 	},
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{
@@ -43,9 +43,9 @@ var bugs = []struct{ name, script, old, changed string }{
 	},
 	{"fail spends no retry", "fail", "text(retries + 1)", "text(retries)"},
 	{"fail counts no end", "fail", "count(tier, 'running', -1)", ""},
-	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', 'fail ' .. word)", ""},
-	{"release ignores the cancel", "release", "if m[5] then", "if false then"},
-	{"release forgets why", "release", "text(now + delay) .. ' ' .. reason", "text(now + delay) .. ' '"},
+	{"fail forgets that it answered", "fail", "redis.call('HSET', key, 'ending', kind .. ' ' .. word)", ""},
+	{"fail ignores the cancel", "fail", "if m[5] then\n        word", "if false then\n        word"},
+	{"release forgets why", "fail", "text(now + delay) .. ' ' .. why", "text(now + delay) .. ' '"},
 	{"reclaim looks once", "reclaim", "if looked < deadline then", "if false then"},
 	{"reclaim is impatient", "reclaim", "now - looked >= patience", "true"},
 	{"reclaim is too patient", "reclaim", "now - looked >= patience", "now - looked >= 3 * patience"},
@@ -90,8 +90,16 @@ func TestMutations(t *testing.T) {
 		}
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			broken := lua.Prelude + strings.ReplaceAll(lua.Source(b.script), b.old, b.changed)
-			hunt(t, Options{Mutate: map[string]string{b.script: broken}})
+			broken := map[string]string{}
+			for _, name := range lua.Names {
+				switch b.script {
+				case name:
+					broken[name] = lua.Prelude + strings.ReplaceAll(lua.Source(name), b.old, b.changed)
+				case "prelude":
+					broken[name] = strings.ReplaceAll(lua.Prelude, b.old, b.changed) + lua.Source(name)
+				}
+			}
+			hunt(t, Options{Mutate: broken})
 		})
 	}
 	t.Run("acknowledged before SQL has it", func(t *testing.T) {

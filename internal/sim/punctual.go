@@ -20,7 +20,7 @@ const (
 // The calls that a lease needs to live, and to end.
 var (
 	alive  = []string{"claim", "heartbeat"}
-	ending = []string{"claim", "complete", "fail", "release"}
+	ending = []string{"claim", "complete", "fail"}
 )
 
 // quiet says that none of these calls of the process was disturbed in the last d.

@@ -106,7 +106,7 @@ func (c *call) patience() time.Duration {
 // worn says that a call must not fail once more.
 func (c *call) worn() bool {
 	switch c.line {
-	case "claim", "complete", "fail", "release", "checkpoint", "blpop":
+	case "claim", "complete", "fail", "checkpoint", "blpop":
 		return c.proc.failures[c.line] >= 2
 	}
 	return false

@@ -91,7 +91,7 @@ func (s *shadow) heard(c *call, reply any) {
 		s.claim(c.proc, partition, argv, texts)
 	case "heartbeat":
 		s.heartbeat(argv, texts)
-	case "complete", "fail", "release":
+	case "complete", "fail":
 		s.endings(c.name, argv, texts)
 	case "reclaim":
 		s.reclaim(job.Cause(argv[0]), texts)
