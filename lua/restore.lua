@@ -28,10 +28,8 @@ for i = 4, #ARGV, 17 do
   local word, earlier = known(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
   if word == 'OK' then
-    if earlier then
-      redis.call('DEL', job .. id, attempts .. id)
-      attempt = text(math.max(tonumber(attempt), earlier))
-    end
+    redis.call('DEL', job .. id, attempts .. id) -- of an earlier life; removing first, a full Redis takes what follows
+    if earlier then attempt = text(math.max(tonumber(attempt), earlier)) end
     if arrived == 0 then arrived = math.max(now, last) end
     last = math.max(last, arrived)
     local score = text(priority * base + arrived)

@@ -85,6 +85,12 @@ func TestFullRedisStillDrains(t *testing.T) {
 		e.Take(t, 11) // what waits is still worked off
 		e.Take(t, 0)  // and an empty queue is no error
 
+		next := job.Job{ID: queuetest.NewID(0), Generation: 2, Attempt: 1, Tier: job.Paid, Payload: []byte("{}")}
+		next.Type, next.MaxRetries = "SIMULATION", 1
+		given, err := e.Requeue(ctx, 0, []job.Job{next})
+		words(t, given, err, job.OK) // a promise is kept, whether or not Redis still has the earlier life
+		e.Take(t, 1)
+
 		full("0")
 		e.Put(t, job.Paid) // it recovers
 	})
