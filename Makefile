@@ -33,7 +33,7 @@ BENCH_ENDS := wait "$$bench" || bad=1; cat "$$said";
 TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
 	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),$(BENCH_ENDS)) rm -f "$$said"; exit $$bad; }
 
-.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release weights tidy fmt clean
+.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release statements weights tidy fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -95,6 +95,9 @@ vuln: ## look for known holes that the code reaches (govulncheck); says so where
 
 release: ## build static binaries for linux, macOS and Windows with checksums and lists of their parts into ./dist; VERSION=v0.1.0
 	go run ./internal/release/run -version "$(VERSION)"
+
+statements: ## count the statements of each room; ARGS="../before ." beside those of another checkout
+	go run ./internal/architecture/statements $(ARGS)
 
 weights: ## measure what each library costs, into docs/DEPENDENCIES.md
 	go run ./internal/release/weights

@@ -58,8 +58,11 @@ for i = 3, #ARGV, 8 do
         word = 'OK ' .. at
         local state = delay > 0 and 'SCHEDULED' or 'PENDING'
         redis.call('HSET', key, 'state', state)
-        if costs then redis.call('HSET', key, 'retries', text(retries + 1)) end
-        if kind == 'later' and not costs then redis.call('HSET', key, 'laters', text(laters + 1)) end
+        if costs then
+          redis.call('HSET', key, 'retries', text(retries + 1))
+        elseif kind == 'later' then
+          redis.call('HSET', key, 'laters', text(laters + 1))
+        end
         if delay > 0 then
           redis.call('ZADD', scheduled, text(now + delay), id)
           count(tier, 'scheduled', 1)

@@ -144,6 +144,7 @@ var table = []room{
 	{dir: "internal/fuzz", testOnly: true},
 	{dir: "internal/testreport"},
 	{dir: "internal/architecture"},
+	{dir: "internal/architecture/statements", libs: []string{luaEngine}, testOnly: true},
 	{dir: "internal/packaging", inTests: []string{"internal/config", "internal/release", compose}},
 	{dir: "internal/release", testOnly: true},
 	{
