@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -74,7 +75,7 @@ func run(out io.Writer, folders []string) error {
 // statements counts by room: the first part of a path below internal/, or lua.
 func statements(folder string) (map[string]int, error) {
 	counts := map[string]int{}
-	list := exec.Command("go", "list", "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}{{end}}`,
+	list := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}{{end}}`,
 		"./cmd/tierq")
 	list.Dir, list.Stderr = folder, os.Stderr
 	found, err := list.Output()

@@ -82,7 +82,7 @@ func (b *book) cancelExcused(j *entry, op *Op) bool {
 }
 
 // requeuesTold is the part of S16 about requeues: once a requeue was answered with 202, no poll shows the dead
-// generation any more.
+// generation any more, but where SQL does not answer: it alone knows of the promise.
 func requeuesTold(b *book) {
 	if !b.TellsRequeues {
 		return
@@ -91,7 +91,7 @@ func requeuesTold(b *book) {
 		j := b.jobs[id]
 		for _, op := range j.requeues {
 			i := slices.IndexFunc(j.polls, func(p *Poll) bool {
-				return p.HTTP == http.StatusOK && p.Sent.After(op.Answered) && p.Generation <= op.Generation
+				return p.HTTP == http.StatusOK && p.Sent.After(op.Answered) && p.Generation <= op.Generation && !b.sqlAway(p.Sent, p.At)
 			})
 			if op.Fate == OK && op.Generation > 0 && i >= 0 {
 				b.say("S16", id, "its requeue was answered with %d at %s, and %s later %s was told %s of generation %d", op.Status,
@@ -101,6 +101,11 @@ func requeuesTold(b *book) {
 			}
 		}
 	}
+}
+
+// sqlAway says whether a fault of SQL lies between the two times.
+func (b *book) sqlAway(from, to time.Time) bool {
+	return slices.ContainsFunc(b.Faults, func(f Fault) bool { return f.Target == "mysql" && f.overlaps(from, to) })
 }
 
 // lastLook is S19 as clients see it: at rest everybody is shown the end that SQL has, of the last generation. Nothing is an excuse then.

@@ -75,6 +75,16 @@ var seedsOfKept = []seed{
 func TestKept(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*Evidence){
+		"a poll showed the dead generation while SQL was away": func(e *Evidence) {
+			e.TellsRequeues = true
+			for i := range e.Ops {
+				if e.Ops[i].Kind == "requeue" {
+					e.Ops[i].Generation = 1
+				}
+			}
+			e.Faults = append(e.Faults, Fault{Kind: "F36", Target: "mysql", From: at(10.02), To: at(10.2)})
+			e.Polls = append(e.Polls, seen("d", dead, 1, job.Failed, 10.03))
+		},
 		"an end was taken back, and only generations are kept": func(e *Evidence) {
 			e.keeping(2, 2.1, Keeps{Lives: true, Cancels: true})
 			e.Polls = append(e.Polls, seen("c", plain, 1, job.Processing, 3))
