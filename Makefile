@@ -33,7 +33,8 @@ BENCH_ENDS := wait "$$bench" || bad=1; cat "$$said";
 TESTS := { said="$$(mktemp)"; bad=0; $(if $(WITH_BENCH),$(BENCH_STARTS)) \
 	$(if $(OURS),go $(TEST) $(LONGEST) $(OURS) || bad=1;) $(if $(WITH_BENCH),$(BENCH_ENDS)) rm -f "$$said"; exit $$bad; }
 
-.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln release statements weights tidy fmt clean
+.PHONY: help run build test stores long bench chaos attack fuzz pictures lint vuln
+.PHONY: release statements weights tidy fmt clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10

@@ -25,7 +25,10 @@ type scripts struct {
 }
 
 func shipped() scripts {
-	return scripts{lua.Prelude, lua.Source("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"), "SIMULATION - " + traceID, 5}
+	return scripts{
+		lua.Prelude, lua.Source("submit"), lua.Source("claim"), lua.Source("complete"), lua.Source("acknowledge"),
+		"SIMULATION - " + traceID, 5,
+	}
 }
 
 // life is what many jobs cost from submit to acknowledge, one connection, batches of 100.

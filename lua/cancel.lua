@@ -1,7 +1,10 @@
 -- cancel: a waiting job ends CANCELLED at once; a running one is asked to, and whatever its holder then reports ends it CANCELLED.
 -- KEYS   queue scheduled outbox counters owners job idempotency events
--- ARGV   per job: id generation ('' = any) untried ('1' = only if nobody ever claimed it, nor was answered with it: it is withdrawn) once (a key that goes with it; '' = none)
--- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this) | CANCEL (running: asked) | BUSY (untried wanted, and it was claimed or adopted) | ENDED (otherwise) | EMPTY (no such job)
+-- ARGV   per job: id generation ('' = any)
+--        untried ('1' = only if nobody ever claimed it, nor was answered with it: it is withdrawn)
+--        once (a key that goes with it; '' = none)
+-- REPLY  per job: CANCELLED tier (ended by this call) | CANCELLED (before this) | CANCEL (running: asked) |
+--        BUSY (untried wanted, and it was claimed or adopted) | ENDED (otherwise) | EMPTY (no such job)
 -- TWICE  what is cancelled answers CANCELLED without its tier, what was asked answers CANCEL
 local queue, scheduled, outbox, counters, owners, job, idempotency, events = unpack(KEYS)
 local now = time_ms()

@@ -1,7 +1,11 @@
--- fail: the holder ends an attempt without a result: it failed and costs a retry, or the job goes back unharmed (release, or later with a delay).
+-- fail: the holder ends an attempt without a result: it failed and costs a retry, or the job goes back unharmed.
 -- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events alarms
--- ARGV   most (how often a generation may be later; 0 = any number) longest_ms (after its first attempt; 0 = for ever); per lease: id attempt token kind (fail, release or later) cause why (the error, or why later) final delay_ms
--- REPLY  per lease: OK at (it waits again) | FAILED at (no retry is left) | CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
+-- ARGV   most (how often a generation may be later; 0 = any number)
+--        longest_ms (how long after its first attempt it may be; 0 = for ever);
+--        per lease: id attempt token
+--        kind (fail; release; later = release with a delay) cause why (the error, or why later) final delay_ms
+-- REPLY  per lease: OK at (it waits again) | FAILED at (no retry is left) |
+--        CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
 -- TWICE  the ending is kept with its token: the same again answers the same
 -- A later beyond one of its bounds costs a retry, as a failure with the cause LATER_LIMIT does.
 local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events, alarms = unpack(KEYS)
@@ -14,7 +18,9 @@ local reply = {}
 local function later_bound(first, laters, delay)
   if most > 0 and laters >= most then return 'later more than ' .. text(most) .. ' times' end
   local age = now + delay - tonumber(first or now)
-  if longest > 0 and age > longest then return 'later than ' .. text(math.floor(longest / 1000)) .. ' s after its first attempt' end
+  if longest > 0 and age > longest then
+    return 'later than ' .. text(math.floor(longest / 1000)) .. ' s after its first attempt'
+  end
   return nil
 end
 
@@ -22,7 +28,8 @@ for i = 3, #ARGV, 8 do
   local id, attempt, token, kind = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local cause, why, final, delay = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7])
   local key = job .. id
-  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started', 'saved', 'first', 'laters')
+  local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started',
+    'saved', 'first', 'laters')
   local word = 'LOST'
   if m[2] == attempt and m[3] == token then
     if m[4] then

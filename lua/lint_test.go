@@ -21,8 +21,9 @@ var (
 	fixedArg   = regexp.MustCompile(`ARGV\[(\d+)\]`)
 	keyLocal   = regexp.MustCompile(`local key = (.*)`)
 	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
-	adding     = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|\b(ring|settle|remember|finish)\(`)
-	removing   = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
+	adding     = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
+		`\b(ring|settle|remember|finish)\(`)
+	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
 )
 
 // script is a file, taken apart.
@@ -58,7 +59,7 @@ func lint(name, source string) []string {
 }
 
 func (s *script) read(source string) {
-	lines := strings.Split(source, "\n")
+	lines := strings.Split(strings.ReplaceAll(source, "\n--        ", " "), "\n") // a header's line goes on below
 	for i, label := range []string{s.name + ":", "KEYS", "ARGV", "REPLY", "TWICE"} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], "-- "+label+" ") {
 			s.say("line %d of the header is not %q", i+1, "-- "+label)

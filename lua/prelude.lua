@@ -59,7 +59,7 @@ local function bytes_of(key, saved)
   return payload_of(key) + (saved and redis.call('HSTRLEN', key, 'checkpoint') or 0)
 end
 
--- finish ends a job whose checkpoint, if it has one, is saved: it waits in the outbox with its payload, until SQL has it.
+-- finish ends a job. It waits in the outbox, with its payload, until SQL has it. saved: it has a checkpoint.
 local function finish(outbox, key, id, tier, head, saved, state, at)
   redis.call('HSET', key, 'state', state, 'ended', at)
   live(tier, head, -1, bytes_of(key, saved))

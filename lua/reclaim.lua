@@ -1,7 +1,8 @@
 -- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
 -- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
 -- ARGV   cause skip limit patience_ms
--- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier ('' unless taken back)
+-- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run),
+--        tier ('' with SUSPECT and QUARANTINED)
 -- TWICE  it acts on what it finds: a job taken back is no longer found
 local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events, alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])

@@ -1,9 +1,13 @@
--- restore: puts jobs of SQL into Redis: living ones that Redis lost, each to its place, and dead ones in their next life. Counted, no limit.
+-- restore: puts in jobs that SQL has: living ones that Redis lost, and dead ones in their next life. It has no limit.
 -- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts idempotency events
--- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body ending ('' = it goes on; CANCELLED = somebody was told so: it ends now or, if it was running, with its attempt)
--- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) | LATE (not_after has passed)
+-- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload
+--        attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body
+--        ending ('' = it goes on; CANCELLED = somebody was told so: it ends now, or a running one with its attempt)
+-- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
+--        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
--- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and counts the retry.
+-- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
+-- counts the retry.
 local queue, scheduled, beats, maxtimes, outbox, counters, owners, clock, doorbell, job, attempts, idempotency, events = unpack(KEYS)
 local base, not_after, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
@@ -12,7 +16,8 @@ local last = tonumber(redis.call('GET', clock) or 0)
 local ended = {COMPLETED = true, FAILED = true, CANCELLED = true}
 local reply, ready, later, beat, maxtime = {}, {}, {}, {}, {}
 
-local function known(id, generation) -- the word for a job that is there; or nil, and the last attempt of an ended life that is
+-- known is the word for a job that is there; or nil, and the last attempt of an earlier life that has ended.
+local function known(id, generation)
   local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt')
   if not m[1] then return nil end
   if tonumber(string.match(m[1], '^%S+ (%d+)') or generation) >= generation then return 'DUPLICATE' end

@@ -165,7 +165,8 @@ func (v *server) wireAPI() {
 	var engine http.Handler
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
-		Submit: door, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger, Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
+		Submit: door, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
+		Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
 		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger},
 		Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,

@@ -63,9 +63,11 @@ func TestMakeOldData(t *testing.T) {
 	is(promised, "FAILED")
 	uncalled := submit("uncalled", "", left("COMPLETED; its callback waits for another try", "COMPLETED", 1, 1))
 	is(uncalled, "COMPLETED")
-	testkit.Eventually(t, 20*time.Second, "a callback waits for another try, all else is in SQL", func() (bool, string) {
+	const quiet = "a callback waits for another try, all else is in SQL"
+	testkit.Eventually(t, 20*time.Second, quiet, func() (bool, string) {
 		waits := c.rdb.ZCard(t.Context(), "{tierq:0}:scheduled").Val()
-		return waits == 1 && c.outbox() == 0 && len(c.outcomes()) == 4, fmt.Sprintf("%d, %d in the outbox", waits, c.outbox())
+		left := c.outbox()
+		return waits == 1 && left == 0 && len(c.outcomes()) == 4, fmt.Sprintf("%d, %d in the outbox", waits, left)
 	})
 	s.terminate(20 * time.Second)
 
@@ -81,8 +83,10 @@ func TestMakeOldData(t *testing.T) {
 	worker := []string{"TIERQ_ROLES=worker", "TIERQ_WORKERS=1"}
 	start(append(worker, "TIERQ_FAILPOINTS=claim.after=kill")...).waitFor("failpoint claim.after hit", 10*time.Second)
 	submit("unrecorded", "", left("COMPLETED, and SQL does not have it", "COMPLETED", 1, 1))
-	start(append(worker, "TIERQ_FAILPOINTS=complete.after=kill")...).waitFor("failpoint complete.after hit", 10*time.Second)
-	cancelled := submit("cancelled", `,"delaySeconds":3600`, left("cancelled, and SQL does not have it", "CANCELLED", 1, 0))
+	completing := start(append(worker, "TIERQ_FAILPOINTS=complete.after=kill")...)
+	completing.waitFor("failpoint complete.after hit", 10*time.Second)
+	cancelled := submit("cancelled", `,"delaySeconds":3600`,
+		left("cancelled, and SQL does not have it", "CANCELLED", 1, 0))
 	wants(t, s.asks(facts.Submitter, http.MethodDelete, "/api/jobs/"+cancelled, ""), http.StatusOK, "")
 	for _, name := range []string{"waiting-1", "waiting-2", "waiting-3"} {
 		submit(name, "", left("it waits", "COMPLETED", 1, 1))
@@ -135,13 +139,16 @@ func (c *cluster) rows() string {
 				switch {
 				case v == nil:
 					said[i] = "NULL"
-				case strings.ContainsFunc(*v, func(r rune) bool { return r < ' ' || r > '~' || r == '\'' || r == '\\' }):
+				case strings.ContainsFunc(*v, func(r rune) bool {
+					return r < ' ' || r > '~' || r == '\'' || r == '\\'
+				}):
 					said[i] = fmt.Sprintf("0x%x", *v)
 				default:
 					said[i] = "'" + *v + "'"
 				}
 			}
-			fmt.Fprintf(&all, "INSERT INTO %s (%s) VALUES (%s)\n", table, strings.Join(names, ", "), strings.Join(said, ", "))
+			columns, row := strings.Join(names, ", "), strings.Join(said, ", ")
+			fmt.Fprintf(&all, "INSERT INTO %s (%s) VALUES (%s)\n", table, columns, row)
 		}
 		if err := rows.Err(); err != nil {
 			c.t.Fatal(err)
@@ -181,7 +188,8 @@ func (c *cluster) commands() string {
 	}
 	testkit.Eventually(c.t, 20*time.Second, "the AOF is rewritten", func() (bool, string) {
 		info := c.rdb.Info(ctx, "persistence").Val()
-		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0"), info
+		return strings.Contains(info, "aof_rewrite_in_progress:0") &&
+			strings.Contains(info, "aof_rewrite_scheduled:0"), info
 	})
 	settings := c.rdb.ConfigGet(ctx, "*dir*").Val()
 	base, err := filepath.Glob(filepath.Join(settings["dir"], settings["appenddirname"], "*.base.aof"))

@@ -89,7 +89,8 @@ func paysOldDebts(t *testing.T, folder string) {
 			want += j.Called
 		}
 		c.row("SELECT COUNT(*) FROM accepted_jobs", &rows)
-		return len(r.heard()) >= want && rows == 0, fmt.Sprintf("%d callbacks of %d, %d rows", len(r.heard()), want, rows)
+		heard := len(r.heard())
+		return heard >= want && rows == 0, fmt.Sprintf("%d callbacks of %d, %d rows", heard, want, rows)
 	})
 	s.auditsOldData(facts)
 	c.quiet(60 * time.Second)
@@ -109,7 +110,8 @@ func paysOldDebts(t *testing.T, folder string) {
 			}
 		}
 		var outcomes, newest int
-		c.row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM job_outcomes WHERE job_id = '"+j.ID+"'", &outcomes, &newest)
+		c.row("SELECT COUNT(*), COALESCE(MAX(generation), 0) FROM job_outcomes WHERE job_id = '"+j.ID+"'",
+			&outcomes, &newest)
 		if outcomes != j.Generation || newest != j.Generation {
 			t.Errorf("%s: %d outcomes up to generation %d, want %d", name, outcomes, newest, j.Generation)
 		}

@@ -93,8 +93,8 @@ func TestOwnAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// A submitter who guesses names of an internal network reads the same text for a name that exists as for one that does
-// not, after the same number of tries.
+// A submitter cannot find out which names exist in an internal network: a name that exists and one that does not are
+// answered with the same text, after the same number of tries.
 func TestScannersLearnNothing(t *testing.T) {
 	t.Attr("proves", "A36 A47")
 	t.Parallel()

@@ -39,12 +39,14 @@ func (q *Queue) Keys(partition int) map[string][]string {
 // Mutate changes a script of this queue, or the prelude of all, for tests that want to see a broken one caught.
 func (q *Queue) Mutate(name, old, changed string) {
 	broken := func(b bound) bound {
-		switch prelude, source := lua.Prelude, lua.Source(b.name); name {
+		prelude, source := lua.Prelude, lua.Source(b.name)
+		switch name {
 		case b.name:
-			b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(prelude + strings.ReplaceAll(source, old, changed))}
+			source = strings.ReplaceAll(source, old, changed)
 		case "prelude":
-			b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(strings.ReplaceAll(prelude, old, changed) + source)}
+			prelude = strings.ReplaceAll(prelude, old, changed)
 		}
+		b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(prelude + source)}
 		return b
 	}
 	for _, b := range q.scripts() {

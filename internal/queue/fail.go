@@ -20,8 +20,8 @@ func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([
 	return q.endings(ctx, q.fail, partition, len(batch), args)
 }
 
-// Release gives jobs back unharmed: to their place, or with a delay to scheduled. No retry is spent, unless the delay is
-// asked for beyond LaterLimit or LaterAge: then it is one with the cause LATER_LIMIT, and FAILED without a retry left.
+// Release gives jobs back unharmed: to their place, or with a delay to scheduled. That costs no retry. A delay beyond
+// LaterLimit or LaterAge costs one, with the cause LATER_LIMIT; without a retry left the job is FAILED.
 func (q *Queue) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {

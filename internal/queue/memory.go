@@ -24,9 +24,9 @@ func ConnectInMemory(dial func() (net.Conn, error)) Clients {
 	})
 }
 
-// memoryConn is the client's end of a net.Pipe, which has no buffer. A client writes a whole pipeline of commands before
-// it reads the first answer, and the server answers each command before it reads on: with more commands than the server
-// reads at once, both would wait for the other. Long writes therefore go on behind the client's back, in order.
+// memoryConn is the client's end of a net.Pipe, which has no buffer. A client writes a whole pipeline of commands
+// before it reads the first answer, and the server answers each command before it reads on: with more commands than the
+// server reads at once, each would wait for the other. Long writes are therefore made by a goroutine, in order.
 type memoryConn struct {
 	net.Conn
 
@@ -38,8 +38,8 @@ type memoryConn struct {
 // readAtOnce is how much the server takes without answering: its buffer.
 const readAtOnce = 4096
 
-// Write returns when the server has read b, or, for a long b, at once. A connection that is known to be broken says so at
-// once either way; a long write that fails later closes the connection.
+// Write returns when the server has read b, or, for a long b, at once. On a connection that is known to be broken it
+// fails at once either way. A long write that fails later closes the connection.
 func (c *memoryConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	before := c.written

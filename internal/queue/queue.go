@@ -33,8 +33,8 @@ type Options struct {
 	Embedded          bool          // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
-	// Cancelled hears of every job that a cancel ended, by its tier; not of those that were withdrawn (Untried), and not
-	// where the call's first answer was lost. It may be nil.
+	// Cancelled is called for each job that a cancel ended, with its tier. It is not called for a job that was
+	// withdrawn (Untried), nor if the answer to the first call was lost. It may be nil.
 	Cancelled func(job.Tier)
 	Log       *slog.Logger // hears of what cannot be read; may be nil
 
@@ -60,8 +60,9 @@ type Queue struct {
 
 	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
-	submit, claim, heartbeat, complete, fail, promote, cancel, restore, takeOutbox, acknowledge, audit, recount, rate, forget bound
-	reclaim                                                                                                                   map[job.Watch]bound
+	submit, claim, heartbeat, complete, fail, promote, cancel, restore bound
+	takeOutbox, acknowledge, audit, recount, rate, forget              bound
+	reclaim                                                            map[job.Watch]bound
 }
 
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
@@ -98,7 +99,9 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	q.acknowledge = q.bind("acknowledge", nil)
 	q.forget = q.bind("forget", nil)
 	q.audit = q.bind("audit", nil)
-	q.recount = q.bind("recount", map[string]string{"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck)})
+	q.recount = q.bind("recount", map[string]string{
+		"crashed": suspectsSuffix(job.Crashed), "stuck": suspectsSuffix(job.Stuck),
+	})
 	q.rate = q.bind("rate", nil)
 	q.reclaim = map[job.Watch]bound{
 		job.Crashed: q.bind("reclaim", watchSuffixes(job.Crashed)),

@@ -72,7 +72,7 @@ func TestReclaimUntilSpent(t *testing.T) {
 	})
 }
 
-// What a look took back it names with its tier, so that nobody has to read the job for it.
+// A look answers the tier of each job that it took back.
 func TestReclaimTiers(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

@@ -7,9 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Requeue gives dead jobs a new life, with a new arrival. Of each job it takes ID, Generation (the new one), Attempt (as
-// SQL knows it; attempts go on counting), Tier, MaxRetries, Type, Owner, TraceID, Options and Payload. It answers as
-// Restore does; BUSY is also for a life that ended and is not in SQL yet.
+// Requeue gives dead jobs a new life, with a new arrival. Of each job it takes ID, Generation (the new one), Attempt
+// (as SQL knows it; attempts go on counting), Tier, MaxRetries, Type, Owner, TraceID, Options and Payload. It answers
+// as Restore does; BUSY also means that the earlier life ended and is not in SQL yet.
 func (q *Queue) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
 	next := make([]job.Living, len(batch))
 	for i := range batch {

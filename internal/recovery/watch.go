@@ -130,7 +130,8 @@ func (w *Watch) tell(page []job.Reclaimed) {
 			}
 		}
 		if jobs > 0 {
-			w.log.Warn("took jobs back", "jobs", jobs, "first", first, "cause", string(w.kind.Cause()), "outcome", string(word))
+			cause := string(w.kind.Cause())
+			w.log.Warn("took jobs back", "jobs", jobs, "first", first, "cause", cause, "outcome", string(word))
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// link is a way to the box's Redis that can be cut. While it is, a new connection fails at its first word instead of
-// being refused: a client keeps no account of it that would outlast the cut. It is the same to whoever calls: nothing was
-// sent.
+// link is a connection to the box's Redis that can be cut. While it is cut, a new connection is opened and its first
+// write fails. Refused connections would make go-redis wait before it dials again, also after the link is whole. Both
+// errors mean the same to the caller: nothing was sent.
 type link struct {
 	dial func() (net.Conn, error)
 

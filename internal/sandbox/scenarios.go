@@ -142,7 +142,10 @@ func dead(s *stage) {
 	s.until(JobArchived, id)
 	s.say("internal/recovery/drainer.go", "The drainer took it to failed_jobs, with its payload and its attempts, and Redis knows: FAILED. An operator requeues it.")
 	s.requeue(id)
-	s.say("lua/restore.lua", "The same job, generation 2: a new arrival and a fresh budget of retries. Attempts go on counting.")
+	s.say(
+		"lua/restore.lua",
+		"The same job, generation 2: a new arrival and a fresh budget of retries. Attempts go on counting.",
+	)
 	s.until(JobCompleted, id)
 	s.await("the second life in the archive", func(e *Event) bool { return e.Kind == JobArchived && e.Job == id && e.Attempt == 3 })
 	s.say("lua/acknowledge.lua", "Attempt 3 did it. The archive has both lives: the dead letter and the result.")

@@ -211,8 +211,11 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 		s.clock[partition] = max(s.clock[partition], now)
 		*k = known{
 			id: k.id, owner: k.owner, generation: generation, status: job.Pending, arrived: s.clock[partition],
-			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts, size: len(argv[i+7]), weight: len(argv[i+7]),
-			tier: job.Plan{Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4]))},
+			attempt: max(k.attempt, int(number(argv[i+8]))), starts: k.starts,
+			size: len(argv[i+7]), weight: len(argv[i+7]),
+			tier: job.Plan{
+				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4])),
+			},
 		}
 	}
 }

@@ -16,7 +16,11 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"complete leaves beats", "complete", "bulk('ZREM', beats, off)", ""},
 	{"complete skips the outbox", "complete", "bulk('ZADD', outbox, out)", ""},
 	{"claim leaves it queued", "claim", "  bulk('ZREM', queue, ids)\n", ""},
-	{"claim counts down again", "claim", "if not m[5] then count(m.tier, 'fresh', -1) end", "count(m.tier, 'fresh', -1)"},
+	{
+		"claim counts down again", "claim",
+		"if not m[5] then count(m.tier, 'fresh', -1) end",
+		"count(m.tier, 'fresh', -1)",
+	},
 	{"claim asked again claims again", "claim", "if last[1] == number then", "if false then"},
 	{"an old claim claims", "claim", "tonumber(number) < tonumber(last[1])", "false"},
 	{"claim keeps the last ending", "claim", "redis.call('HDEL', job .. id, 'ending')", "redis.call('EXISTS', queue)"},

@@ -16,7 +16,8 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	must(t, err)
-	p := StartProcess(t, self, []string{"TESTKIT_CHILD=dying", "TMPDIR=" + t.TempDir()}) // a killed process does not remove its folder
+	// A killed process does not remove its folder.
+	p := StartProcess(t, self, []string{"TESTKIT_CHILD=dying", "TMPDIR=" + t.TempDir()})
 	must(t, p.WaitOutput(soon(t), "runs"))
 	var pid int
 	if _, err := fmt.Sscanf(p.Output(), "redis %d runs", &pid); err != nil {

@@ -95,13 +95,16 @@ func TestFailures(t *testing.T) {
 		last    string
 	}{
 		"a test": {
-			in:   "start b\nrun b TestB\noutput b TestB === RUN TestB\noutput b TestB b_test.go: boo\nfail b TestB\noutput b - FAIL\nfail b",
-			want: []string{"--- b TestB: failed\nb_test.go: boo\nFAIL  b 0.0s TestB\n"}, without: "=== RUN", last: "6 passed, 1 failed",
+			in:      "start b\nrun b TestB\noutput b TestB === RUN TestB\noutput b TestB b_test.go: boo\n" +
+				"fail b TestB\noutput b - FAIL\nfail b",
+			want:    []string{"--- b TestB: failed\nb_test.go: boo\nFAIL  b 0.0s TestB\n"},
+			without: "=== RUN", last: "6 passed, 1 failed",
 		},
 		"a subtest counts once": {
 			in: "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x boo\nfail b TestB/x\noutput b TestB --- FAIL: TestB\nfail b TestB\n" +
 				"run b TestC\npass b TestC\nfail b",
-			want: []string{"--- b TestB/x: failed\nboo\n", "FAIL  b 0.0s TestB/x\n"}, without: "TestB: failed", last: "7 passed, 1 failed",
+			want:    []string{"--- b TestB/x: failed\nboo\n", "FAIL  b 0.0s TestB/x\n"},
+			without: "TestB: failed", last: "7 passed, 1 failed",
 		},
 		"a parent by itself": {
 			in:   "start b\nrun b TestB\nrun b TestB/x\npass b TestB/x\noutput b TestB outer\nfail b TestB\nfail b",
@@ -117,7 +120,8 @@ func TestFailures(t *testing.T) {
 		},
 		"did not finish": {
 			in:   "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x busy\noutput b - panic: test timed out\nfail b",
-			want: []string{"TestB/x: did not finish\nbusy", "FAIL  b 0.0s TestB/x\npanic: test timed out"}, last: "6 passed, 1 failed",
+			want: []string{"TestB/x: did not finish\nbusy", "FAIL  b 0.0s TestB/x\npanic: test timed out"},
+			last: "6 passed, 1 failed",
 		},
 		"outside of tests": {
 			in:   "start b\nrun b TestB\npass b TestB\noutput b - found a leak\nfail b",
@@ -125,7 +129,8 @@ func TestFailures(t *testing.T) {
 		},
 		"go test died": {
 			in:   "start b\nrun b TestB\npass b TestB\nstart c\nrun c TestC",
-			want: []string{"FAIL: b failed outside of its tests", "--- c TestC: did not finish"}, last: "7 passed, 2 failed",
+			want: []string{"FAIL: b failed outside of its tests", "--- c TestC: did not finish"},
+			last: "7 passed, 2 failed",
 		},
 		"skipped": {
 			in:   "start b\nrun b TestB\noutput b TestB no redis\nskip b TestB\npass b",

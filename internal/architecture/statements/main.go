@@ -1,6 +1,7 @@
 // Command statements counts what there is to read: the statements and declarations of the Go that cmd/tierq is made of
-// under internal/, and of all Lua; comments, blank lines and tests count nothing. It prints a line for each room, the sum
-// of the core's rooms and that of all. With folders of other checkouts as arguments it counts those, one column each.
+// under internal/, and of all Lua; comments, blank lines and tests count nothing. It prints a line for each room, the
+// sum of the core's rooms and that of all. With folders of other checkouts as arguments it counts those, one column
+// each.
 package main
 
 import (
@@ -75,8 +76,8 @@ func run(out io.Writer, folders []string) error {
 // statements counts by room: the first part of a path below internal/, or lua.
 func statements(folder string) (map[string]int, error) {
 	counts := map[string]int{}
-	list := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}{{end}}`,
-		"./cmd/tierq")
+	const each = `{{if .Module}}{{if .Module.Main}}{{.Dir}}{{range .GoFiles}} {{.}}{{end}}{{end}}{{end}}`
+	list := exec.CommandContext(context.Background(), "go", "list", "-deps", "-f", each, "./cmd/tierq")
 	list.Dir, list.Stderr = folder, os.Stderr
 	found, err := list.Output()
 	if err != nil {

@@ -13,9 +13,41 @@ func TestStatements(t *testing.T) {
 		text string
 		want int
 	}{
-		"a.go":  {"package a // nothing\n\nimport \"os\"\n\n// F is said twice.\nfunc F(x int) int {\n\tvar y = 1 // y\n\tif x > 1 {\n\t\treturn y\n\t}\n\treturn len(os.Args)\n}\n", 5},
-		"b.go":  {"package b\n\ntype T struct {\n\tA, B int\n\tC string\n}\n\ntype I interface{ M() }\n\nconst (\n\tX = 1\n\tY = 2\n)\n", 7},
-		"a.lua": {"-- a remark\nlocal function f(x)\n  if x then return 1 end\n  return 2\nend\nfor i = 1, 3 do f(i) end\nlocal g = function() return 3 end\n", 8},
+		"a.go": {`package a // nothing
+
+import "os"
+
+// F is said twice.
+func F(x int) int {
+	var y = 1 // y
+	if x > 1 {
+		return y
+	}
+	return len(os.Args)
+}
+`, 5},
+		"b.go": {`package b
+
+type T struct {
+	A, B int
+	C    string
+}
+
+type I interface{ M() }
+
+const (
+	X = 1
+	Y = 2
+)
+`, 7},
+		"a.lua": {`-- a remark
+local function f(x)
+  if x then return 1 end
+  return 2
+end
+for i = 1, 3 do f(i) end
+local g = function() return 3 end
+`, 8},
 	} {
 		file := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(file, []byte(tc.text), 0o600); err != nil {

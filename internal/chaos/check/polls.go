@@ -91,7 +91,8 @@ func requeuesTold(b *book) {
 		j := b.jobs[id]
 		for _, op := range j.requeues {
 			i := slices.IndexFunc(j.polls, func(p *Poll) bool {
-				return p.HTTP == http.StatusOK && p.Sent.After(op.Answered) && p.Generation <= op.Generation && !b.sqlAway(p.Sent, p.At)
+				return p.HTTP == http.StatusOK && p.Sent.After(op.Answered) && p.Generation <= op.Generation &&
+					!b.sqlAway(p.Sent, p.At)
 			})
 			if op.Fate == OK && op.Generation > 0 && i >= 0 {
 				b.say("S16", id, "its requeue was answered with %d at %s, and %s later %s was told %s of generation %d", op.Status,
