@@ -95,7 +95,7 @@ func TestFailures(t *testing.T) {
 		last    string
 	}{
 		"a test": {
-			in:      "start b\nrun b TestB\noutput b TestB === RUN TestB\noutput b TestB b_test.go: boo\n" +
+			in: "start b\nrun b TestB\noutput b TestB === RUN TestB\noutput b TestB b_test.go: boo\n" +
 				"fail b TestB\noutput b - FAIL\nfail b",
 			want:    []string{"--- b TestB: failed\nb_test.go: boo\nFAIL  b 0.0s TestB\n"},
 			without: "=== RUN", last: "6 passed, 1 failed",
