@@ -162,7 +162,7 @@ func (c *cluster) liveLeast(s *server) (running string) {
 	dead := s.submit("paid", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"no"}]},"maxRetries":1,"callbackUrl":%q}`, r.URL))
 	s.await(dead, "FAILED", 15*time.Second)
 	c.counts(1, "SELECT COUNT(*) FROM failed_jobs WHERE job_id = '"+dead+"'")
-	do(t, http.MethodPost, s.base+"/jobs/"+dead+"/retry", "")
+	s.requeue(dead)
 	c.counts(2, "SELECT COUNT(*) FROM failed_jobs WHERE job_id = '"+dead+"'")
 	delayed := s.submit("unpaid", `{"delaySeconds":1}`)
 	cancelled, later := s.submit("paid", `{"delaySeconds":3600}`), s.submit("paid", `{"delaySeconds":3600}`)

@@ -27,13 +27,19 @@ func twoLives(t testing.TB) (body, file string, mend func()) {
 	}
 }
 
-// retries asks for another life of a FAILED job and waits until it is PENDING.
-func (s *server) retries(id string) {
+// requeue asks for another life of a FAILED job until it is promised: its failure may be in SQL, and Redis not know yet.
+func (s *server) requeue(id string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 20*time.Second, "it is requeued", func() (bool, string) {
 		a := do(s.t, http.MethodPost, s.base+"/jobs/"+id+"/retry", "")
-		return a.status == http.StatusAccepted, string(a.body) // its failure may be on its way to SQL
+		return a.status == http.StatusAccepted, string(a.body)
 	})
+}
+
+// retries asks for another life of a FAILED job and waits until it is PENDING.
+func (s *server) retries(id string) {
+	s.t.Helper()
+	s.requeue(id)
 	s.await(id, "PENDING", 20*time.Second)
 }
 

@@ -103,9 +103,7 @@ func TestQuotaComesBack(t *testing.T) {
 	}
 	t.Logf("evidence: pids %d and %d killed with a lease open: %v", worker.Pid(), api.Pid(), c.leased(long))
 	api = c.start(roles)
-	if a := do(t, http.MethodPost, api.base+"/jobs/"+doomed+"/retry", ""); a.status != http.StatusAccepted {
-		t.Fatalf("requeue: %d %s", a.status, a.body)
-	}
+	api.requeue(doomed)
 	ann.under(2, "the dead letter has another life")
 	api.await(long, "PENDING", detected)
 	ann.under(2, "a job that was taken back is still one")
