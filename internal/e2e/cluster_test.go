@@ -172,11 +172,12 @@ func tryOn(client *http.Client, method, url, body string, header ...string) (ans
 // submit submits a job that must be accepted and returns its id.
 func (s *server) submit(tier, body string) string {
 	s.t.Helper()
-	a := do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body)
-	if a.status != http.StatusAccepted {
-		s.t.Fatalf("submit: %d %s", a.status, a.body)
-	}
-	return accepted(s.t, a)
+	return testkit.Accepted(s.t, func() (int, []byte) {
+		a := do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body)
+		return a.status, a.body
+	}, func(id string) bool {
+		return do(s.t, http.MethodGet, s.base+"/result/poll?jobId="+id, "").status == http.StatusOK
+	})
 }
 
 func accepted(t testing.TB, a answer) string {

@@ -160,11 +160,12 @@ func (s *site) want(status int, into any, method, path, body string, header ...s
 // submit submits a job that must be accepted, and returns its id.
 func (s *site) submit(tier, body string) string {
 	s.t.Helper()
-	var r struct {
-		Data struct{ JobID string } `json:"apiResponseData"`
-	}
-	s.want(http.StatusAccepted, &r, http.MethodPost, "/"+tier+"/submit", body)
-	return r.Data.JobID
+	return testkit.Accepted(s.t, func() (int, []byte) {
+		a := s.ask(http.MethodPost, "/"+tier+"/submit", body)
+		return a.status, []byte(a.body)
+	}, func(id string) bool {
+		return s.ask(http.MethodGet, "/result/poll?jobId="+id, "").status == http.StatusOK
+	})
 }
 
 // await waits until a job is in a state.
