@@ -1,7 +1,12 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters owners clock doorbell job idempotency mark events
--- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks one) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs; a limit of 2^53 - 1 = it is owed, and no limit holds) about payload once ('key body', '' = any number of times)
--- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh, delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | BEHIND (keys that this Redis lost are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
+-- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks
+--        one) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the smallest first); per job: id
+--        kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key
+--        body', '' = any number of times)
+-- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh,
+--        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | BEHIND (keys that this Redis lost
+--        are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, mark, events = unpack(KEYS)
 local base, not_after, keep, journaled, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1', ARGV[5]
@@ -66,7 +71,6 @@ local function full(what, limit)
 end
 
 local function beyond(kind) -- the limit that has no room for a job of this kind, or nil
-  if kind.limit >= 9007199254740991 then return nil end
   local first = kind.delay == 0 and 'fresh' or 'delayed'
   if full(first, kind.limit) then return first end
   for _, what in ipairs(kind.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do

@@ -39,7 +39,7 @@ func TestSubmit_PassesOn(t *testing.T) {
 		a, _ := begin(t, q, 1)
 		want := job.Submission{
 			Tier: job.Paid, Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 1, Delay: time.Minute, RunAt: time.Now().Add(time.Hour), Owner: "o", Quota: 7,
-			TraceID: "t", Options: job.Options{CallbackURL: "https://example.com", SpanID: "s"}, Promised: true,
+			TraceID: "t", Options: job.Options{CallbackURL: "https://example.com", SpanID: "s"},
 		}
 		accepted, err := a.Submit(t.Context(), want)
 		if err != nil {
@@ -47,7 +47,8 @@ func TestSubmit_PassesOn(t *testing.T) {
 		}
 		got := q.sent()[0][0]
 		want.ID = accepted.ID
-		if string(got.Payload) != "{}" || got.Delay != want.Delay || !got.RunAt.Equal(want.RunAt) || got.Options != want.Options || !got.Promised ||
+		if string(got.Payload) != "{}" || got.Delay != want.Delay || !got.RunAt.Equal(want.RunAt) ||
+			got.Options != want.Options ||
 			got.ID != want.ID || got.Owner != "o" || got.Quota != 7 || got.TraceID != "t" || got.MaxRetries != 1 {
 			t.Errorf("sent %+v, want %+v", got, want)
 		}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/ledger"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 )
 
@@ -19,28 +16,9 @@ func (v *server) wireAudit() {
 		Observe: v.metrics, Log: v.log,
 	}
 	if v.journal != nil {
-		o.Journal, o.Restorer = v.stores.archive, givingBack{v.queue, v.stores.archive, v.ledger}
+		o.Journal, o.Restorer = v.stores.archive, v.ledger
 	}
 	v.audit = recovery.NewAudit(o)
-}
-
-// givingBack is the way from a job that Redis does not know to its row in the journal, and back.
-type givingBack struct {
-	queue   *queue.Queue
-	archive *archive.Archive
-	ledger  *ledger.Ledger
-}
-
-func (g givingBack) Restore(ctx context.Context, ids []job.ID) (int, error) {
-	runs, err := g.queue.RunIDs(ctx)
-	if err != nil {
-		return 0, err
-	}
-	rows, err := g.archive.LivingOf(ctx, ids)
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	return g.ledger.GiveBack(ctx, rows, runs)
 }
 
 // audits is the audit as the API shows it.

@@ -30,10 +30,6 @@ func (j journal) AcceptKeys(ctx context.Context, keys []job.KeyKept) error {
 	return j.writer.AcceptKeys(ctx, keys)
 }
 
-func (j journal) Cancelling(ctx context.Context, id job.ID) error {
-	return j.writer.Cancelling(ctx, id)
-}
-
 // accepting is admission's.
 type accepting struct {
 	*archive.Journal

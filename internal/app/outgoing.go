@@ -20,7 +20,6 @@ import (
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/mail"
 	"github.com/tierq/tierq/internal/outbound"
-	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/telemetry"
 )
 
@@ -167,53 +166,20 @@ func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, nam
 	return r, r.Name, r.ContentType, r.Size, nil
 }
 
-// callbacks submits the CALLBACK jobs of outcomes that SQL has, before they are acknowledged: whatever crashes in between is done again, and
-// the same outcome makes the same job. A tier that this process does not know (a plan from a newer build) holds nobody up: its callbacks go last.
-func callbacks(q *queue.Queue, plans *job.PlanBook, wake func()) func(ctx context.Context, outcomes []job.Outcome) error {
-	return func(ctx context.Context, outcomes []job.Outcome) error {
-		jobs := make([]job.Submission, len(outcomes))
-		for i := range outcomes {
-			jobs[i], _ = callback(outcomes[i], plans)
-		}
-		for p, batch := range job.Batches(jobs, func(s *job.Submission) job.ID { return s.ID }, func(s *job.Submission) int { return len(s.Payload) + 512 }) {
-			replies, err := q.Submit(ctx, p, batch)
-			if err != nil {
-				return err
-			}
-			for i, r := range replies {
-				if r.Word != job.OK && r.Word != job.Duplicate {
-					return fmt.Errorf("callback %s: %w: %s", batch[i].ID, job.ErrUnavailable, r.Word)
-				}
-			}
-		}
-		wake()
-		return nil
-	}
-}
-
-// callback is the job that tells of an outcome, and its tier's plan.
-func callback(o job.Outcome, plans *job.PlanBook) (job.Submission, job.Plan) {
-	s := handlers.CallbackSubmission(o)
-	plan, known := plans.Plan(s.Tier)
-	if all := plans.All(); !known && len(all) > 0 {
-		plan = all[len(all)-1]
-		s.Tier = plan.Tier
-	}
-	return s, plan
-}
-
-// owes is the row of a callback that an outcome makes: it is in the journal from the moment that the outcome is in SQL, whatever becomes of the
-// outbox that was to submit it.
+// owes is the row of the callback that is owed for an outcome. Where this process does not know the job's tier (its plan
+// is a newer build's), the callback is of the last tier.
 func owes(plans *job.PlanBook) func(o *job.Outcome) (job.Living, bool) {
 	return func(o *job.Outcome) (job.Living, bool) {
 		if o.CallbackURL == "" || o.Status == job.Cancelled {
 			return job.Living{}, false
 		}
-		shown := *o
-		shown.Status = o.Status.Shown()
-		s, plan := callback(shown, plans)
-		return job.Living{Priority: plan.Priority, Job: job.Job{
-			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, Options: s.Options, Payload: s.Payload, MaxRetries: s.MaxRetries,
-		}}, true
+		l := job.Living{Job: handlers.CallbackJob(*o)}
+		plan, known := plans.Plan(l.Tier)
+		if all := plans.All(); !known && len(all) > 0 {
+			plan = all[len(all)-1]
+			l.Tier = plan.Tier
+		}
+		l.Priority = plan.Priority
+		return l, true
 	}
 }

@@ -20,7 +20,8 @@ type pulse struct {
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
 	heard   func(view)
-	changed func()           // called when Redis began a new life, in any partition; nil = no journal, nobody asks
+	changed func()           // called when Redis began a new life, in any partition; nil = nobody asks
+	journal bool             // each living job has a row in SQL
 	missing func(jobs int64) // called with what Redis does not have any more then
 
 	settings *comparer
@@ -139,8 +140,8 @@ func (p *pulse) lookAtRun(ctx context.Context) (began bool) {
 // tellLoss says and counts what the last look saw in Redis and this one, the first of its new life, does not.
 func (p *pulse) tellLoss(last *view, now queue.Levels) {
 	gone, journal := missing(last.levels, now), "on: what is missing is given back"
-	if p.changed == nil {
-		journal = "off: what is missing is lost"
+	if !p.journal {
+		journal = "off: what is missing is lost, but for requeued jobs and callbacks"
 	}
 	p.missing(gone)
 	p.log.Warn("Redis began anew", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now), "missing", gone, "last_seen", last.at.UTC(), "journal", journal)

@@ -49,7 +49,7 @@ type server struct {
 	ledger  *ledger.Ledger
 	tiers   *ledger.Tiers
 	writer  *archive.Writer
-	journal *archive.Journal // nil: none is kept, and there is no reconciler
+	journal *archive.Journal // nil: none is kept
 	claims  rest             // of an embedded server
 	pool    *worker.Pool
 	hub     *events.Hub
@@ -76,7 +76,6 @@ type server struct {
 	alarms         *events.Hub      // the same
 	face           *pages.Pages     // the same
 	boxes          *sandbox.Manager // of /demo; nil = it is not served
-	requeuer       *recovery.Requeuer
 	reconciler     *recovery.Reconciler
 	audit          *recovery.Audit
 	forgetter      *recovery.Forgetter // nil: Redis is embedded, without a limit
@@ -137,10 +136,7 @@ func (v *server) order() {
 		add("journal", 3*time.Second, v.journal)
 	}
 	if c.Roles.Recovery {
-		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.requeuer, v.audit}
-		if v.reconciler != nil {
-			loops = append(loops, v.reconciler)
-		}
+		loops := together{v.crashed, v.stuck, v.promoter, v.drainer, v.reconciler, v.audit}
 		if v.forgetter != nil {
 			loops = append(loops, v.forgetter)
 		}
@@ -247,7 +243,7 @@ func (v *server) preparePlans(ctx context.Context) error {
 
 // wakeUp gives the embedded server what the last process left, before anybody asks for it.
 func (v *server) wakeUp(ctx context.Context) error {
-	if _, _, err := v.ledger.Reconcile(ctx); err != nil {
+	if _, err := v.ledger.Reconcile(ctx); err != nil {
 		return fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
 	return nil

@@ -52,7 +52,7 @@ func (v *server) wireQueue() {
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
 		Live: v.queue, Mover: v.queue, Rooms: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive,
-		Reasons: v.stores.archive, Plans: v.plans,
+		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
 	if c.Embedded() {
@@ -62,17 +62,14 @@ func (v *server) wireQueue() {
 		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
 			KeepKeys: v.stores.keys(c.IdempotencyTTL), Priority: v.priority, RunID: v.queue.KnownRun, Observe: v.gate.ObserveJournal, Log: v.log,
 		})
-		o.Journal, o.Restorer = journal{v.stores.archive, v.journal}, v.queue
+		o.Journal = journal{v.stores.archive, v.journal}
 	}
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
 	v.pulse = newPulse(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
 	v.pulse.remember, v.pulse.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
-	if v.journal != nil {
-		v.reconciler = recovery.NewReconciler(v.ledger, v.log)
-		v.gate.OnOpen(v.reconciler.Wake)
-		v.pulse.changed = v.reconciler.Wake
-	}
+	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
+	v.pulse.changed, v.pulse.journal = v.reconciler.Wake, c.Journaled()
 	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, v.stores.archive.Ping(ctx)
 	})
@@ -106,19 +103,23 @@ func (v *server) wireWork() {
 		}
 	}
 	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{
-		Log: log, Announce: callbacks(v.queue, v.plans, wake), Owes: owes(v.plans),
+		Log: log, Owes: owes(v.plans), Give: func(ctx context.Context, rows []job.Living, since time.Time) {
+			if _, err := v.ledger.GiveRows(ctx, rows, since); err != nil {
+				log.Warn("callbacks come later", "jobs", len(rows), "err", err)
+			}
+			wake()
+		},
 	})
 	v.crashed = recovery.NewWatch(job.Crashed, recovery.CrashedPace, v.queue, c.Partitions, v.recovered, log)
 	v.stuck = recovery.NewWatch(job.Stuck, recovery.StuckPace, v.queue, c.Partitions, v.recovered, log)
 	v.drainer = recovery.NewDrainer(v.queue, v.writer, c.Partitions, log)
-	v.requeuer = recovery.NewRequeuer(v.stores.archive, v.ledger, log)
 	v.promoter = recovery.NewPromoter(v.queue, c.Partitions, wake, log)
 	v.wireAudit()
 	v.wireRetention()
 	if !c.Embedded() {
 		v.forgetter = recovery.NewForgetter(v.queue, log)
 	}
-	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.requeuer} {
+	for _, loop := range []interface{ Wake() }{v.crashed, v.stuck, v.drainer, v.reconciler} {
 		v.gate.OnOpen(loop.Wake)
 	}
 	v.hub = events.New(events.Options{Source: v.queue, Finder: v.ledger, Log: log})

@@ -92,17 +92,17 @@ func (r *acceptedRow) living() (l job.Living, err error) {
 
 // notes is what one transaction of the journal writes.
 type notes struct {
-	rows    []*job.Living // whole rows, see laterStands
-	keys    []*job.KeyKept
-	waits   []*job.Waits
-	cancels []job.ID
+	rows  []*job.Living // whole rows, see laterStands
+	keys  []*job.KeyKept
+	waits []*job.Waits
 }
 
 const (
 	// Of a second copy nothing is counted again: the job does not run any more.
 	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', retry_count = retry_count + ?, due_at = ? " +
 		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
-	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1 WHERE job_id = ?"
+	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
+		"WHERE job_id = ?"
 )
 
 // note writes notes in one transaction, and with them the Idempotency-Keys of its rows. Keys stay for keepKeys. A row whose outcome SQL has already
@@ -120,9 +120,6 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 	if len(n.waits) > 0 {
 		queries = append(queries, noteWaits)
 	}
-	if len(n.cancels) > 0 {
-		queries = append(queries, noteCancel)
-	}
 	return a.brief(ctx, queries, func(conn gorm.ConnPool) error {
 		if _, err := insert(ctx, conn, a.inserts, acceptedTable, n.rows); err != nil {
 			return err
@@ -135,11 +132,6 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		}
 		for _, w := range n.waits {
 			if _, err := conn.ExecContext(ctx, noteWaits, w.Spent, orNull(w.Due), string(w.ID), w.Attempt); err != nil {
-				return fmt.Errorf("update accepted_jobs: %w", err)
-			}
-		}
-		for _, id := range n.cancels {
-			if _, err := conn.ExecContext(ctx, noteCancel, string(id)); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}
 		}

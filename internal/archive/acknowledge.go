@@ -14,7 +14,7 @@ const ackTimeout = 5 * time.Second
 // acknowledge tells Redis of a batch. What fails is left to the outbox: the drainer brings it again, the insert finds its row,
 // and it is acknowledged then.
 func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
-	batch = w.announce(ctx, batch)
+	batch, owed, since := w.debts(ctx, batch)
 	id := func(s *settled) job.ID { return s.ID }
 	for partition, part := range job.Batches(batch, id, func(*settled) int { return 0 }) {
 		acks := make([]job.Ack, len(part))
@@ -30,6 +30,7 @@ func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
 		}
 		w.acknowledged(part, err)
 	}
+	w.give(ctx, owed, since)
 }
 
 // acknowledged ends the waiting of those who asked for these outcomes.

@@ -39,19 +39,27 @@ func refused(err error) bool {
 	return errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous)
 }
 
+// askFor makes the promises of one request.
+func askFor(t *testing.T, a *archive.Archive, request string, lives ...job.Living) ([]bool, error) {
+	t.Helper()
+	return a.PromiseRequeues(t.Context(), lives, job.Request{ID: request})
+}
+
 // The promise is made and its answer lost: the same request asks again and hears of its own promise.
 func TestPromiseAnswerLost(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := behind(t, 3)
-		proxy.DropReply("request-1") // the id is not in the text that is prepared, only where it is executed
-		if mine, err := s.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); mine || !lost(err) ||
-			proxy.Cuts() != 1 {
+		proxy.DropReply("\x03COMMIT")
+		if mine, err := askFor(t, s.Archive, "request-1", next(0, 1)); mine != nil || !lost(err) || proxy.Cuts() != 1 {
 			t.Fatalf("%v, %v after %d cuts", mine, err, proxy.Cuts())
 		}
 		if row := s.Row(t, "failed_jobs WHERE job_id = ?", string(id(0))); row["requeue_request_id"] != "request-1" {
 			t.Fatalf("the promise was not made: %v", row["requeue_request_id"])
+		}
+		if n := s.Count(t, "accepted_jobs WHERE job_id = ? AND generation = 2", string(id(0))); n != 1 {
+			t.Errorf("%d rows", n)
 		}
 		if !promise(t, s.Archive, 0, 1, "request-1") {
 			t.Error("asked again, the request is refused its own promise")
@@ -59,35 +67,36 @@ func TestPromiseAnswerLost(t *testing.T) {
 		if promise(t, s.Archive, 0, 1, "request-2") {
 			t.Error("another request got it too")
 		}
-
-		both := []job.DeadLetter{{Job: job.Job{ID: id(1), Generation: 1}}, {Job: job.Job{ID: id(2), Generation: 1}}}
-		proxy.DropReply("request-3")
-		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); mine != nil || !lost(err) ||
-			proxy.Cuts() != 2 {
+		proxy.DropReply("\x03COMMIT")
+		both := []job.Living{next(1, 1), next(2, 1)}
+		if mine, err := askFor(t, s.Archive, "request-3", both...); mine != nil || !lost(err) || proxy.Cuts() != 2 {
 			t.Fatalf("%v, %v after %d cuts", mine, err, proxy.Cuts())
 		}
-		if mine, err := s.PromiseRequeues(t.Context(), both, job.Request{ID: "request-3"}); err != nil ||
-			len(mine) != 2 ||
-			!mine[0] ||
-			!mine[1] {
+		mine, err := askFor(t, s.Archive, "request-3", both...)
+		if err != nil || len(mine) != 2 || !mine[0] || !mine[1] {
 			t.Errorf("asked again: %v, %v", mine, err)
 		}
 	})
 }
 
-// The promise was made before, and the answer to the look at it is lost.
-func TestPromiseLookLost(t *testing.T) {
+// The line breaks within the transaction: nothing was promised, and the error says so.
+func TestPromiseBrokenOff(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s, proxy := behind(t, 1)
-		promise(t, s.Archive, 0, 1, "request-1")
-		proxy.DropReply("SELECT job_id, generation, requeue_request_id")
-		if _, err := s.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); !lost(err) || proxy.Cuts() != 1 {
-			t.Fatalf("%v after %d cuts", err, proxy.Cuts())
-		}
-		if !promise(t, s.Archive, 0, 1, "request-1") {
-			t.Error("asked again, the request is refused its own promise")
+		for _, statement := range []string{"requeue_request_id FROM failed_jobs", "request-1"} {
+			s, proxy := behind(t, 1)
+			proxy.DropReply(statement) // the id is not in the text that is prepared, only where it is executed
+			if _, err := askFor(t, s.Archive, "request-1", next(0, 1)); !refused(err) || proxy.Cuts() != 1 {
+				t.Fatalf("%v after %d cuts", err, proxy.Cuts())
+			}
+			taken := s.Count(t, "failed_jobs WHERE requeue_requested_at IS NOT NULL")
+			if rows := s.Count(t, "accepted_jobs"); taken+rows != 0 {
+				t.Errorf("half a promise: %d letters, %d rows", taken, rows)
+			}
+			if !promise(t, s.Archive, 0, 1, "request-2") {
+				t.Error("somebody has promised it")
+			}
 		}
 	})
 }
@@ -100,7 +109,7 @@ func TestPromiseNotMade(t *testing.T) {
 		s, proxy := behind(t, 1)
 		proxy.Refuse(true)
 		proxy.Cut()
-		if _, err := s.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); !refused(err) {
+		if _, err := askFor(t, s.Archive, "request-1", next(0, 1)); !refused(err) {
 			t.Errorf("nobody listens: %v", err)
 		}
 		proxy.Refuse(false)
@@ -110,8 +119,7 @@ func TestPromiseNotMade(t *testing.T) {
 		}
 		cfg.User, cfg.Passwd = "nobody", "wrong"
 		stranger := archivetest.Open(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
-		if _, err := stranger.PromiseRequeue(t.Context(), id(0), 1, job.Request{ID: "request-1"}); !refused(err) ||
-			!errors.Is(err, job.ErrDenied) {
+		if _, err := askFor(t, stranger, "request-1", next(0, 1)); !refused(err) || !errors.Is(err, job.ErrDenied) {
 			t.Errorf("a stranger: %v", err)
 		}
 		if !promise(t, s.Archive, 0, 1, "request-2") {
@@ -122,19 +130,19 @@ func TestPromiseNotMade(t *testing.T) {
 		s := archivetest.New(t, archivetest.SQLite(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
-		var letters []job.DeadLetter
+		var letters []job.Living
 		for n := range job.MaxBatch + 1 {
 			batch = append(batch, discarded(n, n))
-			letters = append(letters, job.DeadLetter{Job: batch[n].Job})
+			letters = append(letters, next(n, 1))
 		}
 		record(t, w, batch...)
 		last := letters[job.MaxBatch].ID
 		execute(t, s.DB, "CREATE TRIGGER closed BEFORE UPDATE ON failed_jobs WHEN OLD.job_id = '"+string(last)+"' BEGIN SELECT RAISE(ABORT, 'closed'); END")
-		if _, err := s.PromiseRequeue(t.Context(), last, 1, job.Request{ID: "request-1"}); !refused(err) {
+		if _, err := askFor(t, s.Archive, "request-1", letters[job.MaxBatch]); !refused(err) {
 			t.Errorf("%v", err)
 		}
-		// One statement is carried out and the next one refused: some promises were made.
-		if _, err := s.PromiseRequeues(t.Context(), letters, job.Request{ID: "request-1"}); !lost(err) {
+		// One transaction is carried out and the next one refused: some promises were made.
+		if _, err := askFor(t, s.Archive, "request-1", letters...); !lost(err) {
 			t.Errorf("half of many: %v", err)
 		}
 		if n := s.Count(t, "failed_jobs WHERE requeue_request_id = 'request-1'"); n != job.MaxBatch {

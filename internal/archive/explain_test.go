@@ -39,9 +39,10 @@ func fill(t *testing.T, a *Archive, n int) {
 // queries are the statements of the lists.
 func (a *Archive) queries() map[string]string {
 	all := map[string]string{
-		"find":     findJob,
-		"attempts": attemptsOf,
-		"promised": wholeLetter + "f.requeued_at IS NULL AND f.requeue_requested_at <= " + a.dialect.ago + " ORDER BY f.requeue_requested_at LIMIT ?",
+		"find":               findJob,
+		"attempts":           attemptsOf,
+		"promised, not kept": withoutRow(oldPromises[0]),
+		"promised, kept":     withoutRow(oldPromises[1]),
 	}
 	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true}, "own of trace's ": {owned: true, traced: true}} {
 		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.dialect, s)
@@ -65,7 +66,7 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		id := firstID(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "") + "-7000-8000-000000000000"
 		heldToIndexes(t, a, id, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "key-1")
 		for _, n := range []int{1, 2} {
-			where, keys := theseLetters(make([]job.DeadLetter, n))
+			where, keys := theseLetters(make([]job.Living, n))
 			for _, step := range explain(t, a, "SELECT job_id FROM failed_jobs WHERE "+where, keys) {
 				if bad(step) {
 					t.Errorf("%d letters: %s", n, step)
@@ -92,8 +93,8 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 				args = []any{id}
 			case name == "attempts":
 				args = []any{id, maxAttempts}
-			case name == "promised":
-				args = []any{0, 100}
+			case strings.HasPrefix(name, "promised"):
+				args = []any{100}
 			case strings.Contains(name, "tally"):
 				args = []any{map[string]any{"from": "019", "before": id, "rows": tallyRows, "owner": owner}}
 			}

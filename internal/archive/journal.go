@@ -142,11 +142,6 @@ func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 	return j.put(ctx, "journal waits", notes)
 }
 
-// Cancelling notes that a job is to be cancelled, if it is in the journal.
-func (j *Journal) Cancelling(ctx context.Context, id job.ID) error {
-	return j.put(ctx, "journal cancel", []noted{{cancels: id}})
-}
-
 // Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks again by itself.
 func (j *Journal) Down() bool { return j.archive.Down() }
 

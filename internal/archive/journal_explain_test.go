@@ -33,8 +33,10 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			}
 			one := []any{string(id(1))}
 			queries := map[string]query{
-				"waits": {noteWaits, []any{1, nil, string(id(1)), 1}}, "cancel": {noteCancel, one},
-				"first run": {firstRun, nil}, "next run": {nextRun, []any{"run-0"}}, "lost": {lostOfRun, []any{"run-1", string(id(1)), 10}},
+				"waits":     {noteWaits, []any{1, nil, string(id(1)), 1}},
+				"cancel":    {noteCancel, []any{"run-1", string(id(1))}},
+				"first run": {firstRun, nil}, "next run": {nextRun, []any{"run-0"}},
+				"lost":  {lostOfRun(a.dialect), []any{"run-1", string(id(1)), 0, 10}},
 				"sweep": {sweepPage, []any{string(id(1)), 10}}, "journaled": {journaled(a.dialect), one},
 				"waiting": {waiting(a.dialect), []any{string(id(1)), 1000, 10}},
 				"expired": {expiredKeys(a.dialect), []any{10}}, "keys": {livingKeys(a.dialect), []any{fmt.Sprintf("%032x", 1), 10}},

@@ -66,10 +66,8 @@ func (j *Journal) write(ctx context.Context, batch []noted) bool {
 			n.rows = append(n.rows, b.row)
 		case b.key != nil:
 			n.keys = append(n.keys, b.key)
-		case b.waits != nil:
-			n.waits = append(n.waits, b.waits)
 		default:
-			n.cancels = append(n.cancels, b.cancels)
+			n.waits = append(n.waits, b.waits)
 		}
 	}
 	once, cancel := context.WithTimeout(ctx, j.opts.Timeout)
@@ -136,10 +134,8 @@ func idsOf(batch []noted) []job.ID {
 			ids[i] = n.row.ID
 		case n.key != nil:
 			ids[i] = n.key.ID
-		case n.waits != nil:
-			ids[i] = n.waits.ID
 		default:
-			ids[i] = n.cancels
+			ids[i] = n.waits.ID
 		}
 	}
 	return ids

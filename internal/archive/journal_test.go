@@ -2,7 +2,6 @@ package archive_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -125,8 +124,8 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
 		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000", "worker": "host:2"})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
-		done(t, j.Cancelling(t.Context(), id(1)))
-		done(t, j.Cancelling(t.Context(), id(9)))
+		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
+		done(t, s.Cancelling(t.Context(), id(9), "run-9"))
 		claimed["cancel_requested"] = int64(1)
 		check(t, "cancelling", accepted(t, s, 1), claimed)
 
@@ -193,15 +192,21 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 	})
 }
 
-// Without Options.Journal the outcomes leave the journal alone.
+// Without Options.Journal the outcomes remove the rows of owed jobs only: of later lives, and of callbacks.
 func TestJournalOff(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
-		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.Living{living(1)}))
-		w := start(t, s.Archive, &redis{}, archive.WriterOptions{Owes: owes})
-		record(t, w, completed(1))
-		if n := s.Count(t, "accepted_jobs"); n != 1 {
-			t.Errorf("%d rows", n)
+		second := living(3)
+		second.Generation = 2
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), second}))
+		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
+		ended := []job.Outcome{completed(1), completed(2), failed(3)}
+		ended[1].Type, ended[2].Generation = job.CallbackType, 2
+		record(t, w, ended...)
+		left := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(1)))
+		if n := s.Count(t, "accepted_jobs"); n != 1 || left != 1 {
+			t.Errorf("%d rows, of the ordinary job %d", n, left)
 		}
 	})
 }
@@ -213,36 +218,4 @@ func owes(o *job.Outcome) (job.Living, bool) {
 	l := living(n>>8 + 100)
 	l.RunID, l.ArrivedAt = "run-7", time.Time{}
 	return l, o.Status == job.Completed
-}
-
-// A job is owed from the moment on in which SQL has the outcome, and by nobody who finds that outcome there.
-func TestOwed(t *testing.T) {
-	t.Parallel()
-	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		early := false
-		w := start(t, s.Archive, &redis{}, archive.WriterOptions{Owes: owes, Announce: func(context.Context, []job.Outcome) error {
-			early = s.Count(t, "accepted_jobs") == 0
-			return nil
-		}})
-		called := completed(1)
-		called.CallbackURL = "https://example.com/"
-		record(t, w, called, failed(2), cancelled(3))
-		check(t, "owed", accepted(t, s, 101), fresh(101, map[string]any{"run_id": "", "arrived_at": nil}))
-		if n := s.Count(t, "accepted_jobs"); n != 1 || early {
-			t.Errorf("%d rows; announced before the row was there: %v", n, early)
-		}
-		execute(t, s.DB, "DELETE FROM accepted_jobs") // the owed one has ended
-		record(t, w, called)
-		if n := s.Count(t, "accepted_jobs"); n != 0 {
-			t.Errorf("a repeat of the outcome owes it again: %d rows", n)
-		}
-		// Both or none.
-		execute(t, s.DB, "DROP TABLE accepted_jobs")
-		if err := w.Record(t.Context(), []job.Outcome{completed(5)}); !errors.Is(err, job.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
-		if n := s.Count(t, "job_outcomes WHERE job_id = ?", string(id(5))); n != 0 {
-			t.Error("an outcome without what it owes")
-		}
-	})
 }

@@ -58,8 +58,7 @@ func TestJournalGathers(t *testing.T) {
 			later(t, j, 3, func() error { return j.Claimed(ctx, []job.Lease{lease(1, 1, 1)}) }),
 			later(t, j, 4, func() error { return j.Claimed(ctx, []job.Lease{lease(3, 1, 1)}) }),
 			later(t, j, 5, func() error { return j.Waits(ctx, []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}) }),
-			later(t, j, 6, func() error { return j.Cancelling(ctx, id(2)) }),
-			later(t, j, 7, func() error { return j.Accept(ctx, []job.Living{living(3)}) }), // its claim was faster
+			later(t, j, 6, func() error { return j.Accept(ctx, []job.Living{living(3)}) }), // its claim was faster
 		}
 		stopped := make(chan error, 1)
 		go func() { stopped <- j.Stop(ctx) }()
@@ -75,12 +74,12 @@ func TestJournalGathers(t *testing.T) {
 		}
 		done(t, <-stopped)
 		done(t, j.Stop(ctx))
-		if st := j.Stats(); st.Written != 8 || st.Batches != 2 || st.Waiting != 0 {
+		if st := j.Stats(); st.Written != 7 || st.Batches != 2 || st.Waiting != 0 {
 			t.Errorf("%+v", st)
 		}
 		ran := map[string]any{"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000"}
 		check(t, "claimed and waiting", accepted(t, s, 1), fresh(1, merged(ran, map[string]any{"retry_count": int64(1)})))
-		check(t, "cancelling", accepted(t, s, 2), fresh(2, map[string]any{"cancel_requested": int64(1)}))
+		check(t, "waiting", accepted(t, s, 2), fresh(2, nil))
 		check(t, "claimed first", accepted(t, s, 3), fresh(3, merged(ran, map[string]any{
 			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1", "priority": int64(0), "run_id": "", "idempotency_key": nil, "idempotency_body": nil,
 		})))

@@ -16,11 +16,20 @@ const (
 
 	nextRun   = "SELECT MIN(run_id) FROM accepted_jobs WHERE run_id > ?"
 	firstRun  = "SELECT MIN(run_id) FROM accepted_jobs"
-	lostOfRun = "SELECT a.* FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND " + unended + " ORDER BY a.job_id LIMIT ?"
 	sweepPage = "SELECT a.job_id, a.generation, CASE WHEN " + unended + " THEN 0 ELSE 1 END AS ended FROM accepted_jobs a " +
 		"WHERE a.job_id > ? ORDER BY a.job_id LIMIT ?"
 	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
 )
+
+// youngDebt is how old a row that no Redis has had yet must be to be lost: before that, who wrote it is about to send
+// it.
+const youngDebt = 5 * time.Second
+
+// lostOfRun reads rows of a run, but for those that are younger than an age.
+func lostOfRun(d dialect) string {
+	return "SELECT a.* FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.ago +
+		" AND " + unended + " ORDER BY a.job_id LIMIT ?"
+}
 
 // journaled reads one row, and whether it waits for its time. waiting reads the ids of rows that are old enough.
 func journaled(d dialect) string {
@@ -47,11 +56,17 @@ func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	return runs, nil
 }
 
-// Lost reads the living jobs that a life of Redis which is over was given, whole, in the order of their ids: those after after, at
-// most limit (and at most 1,000). A row whose outcome SQL has is none of them.
+// Lost reads the living jobs that a life of Redis which is over was given, whole, in the order of their ids: those
+// after after, at most limit (and at most 1,000). A row whose outcome SQL has is none of them, nor is one with runID ""
+// that was written within 5 s.
 func (a *Archive) Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error) {
 	var lost []acceptedRow
-	err := a.read.WithContext(ctx).Raw(lostOfRun, runID, string(after), min(max(limit, 1), maxPage)).Scan(&lost).Error
+	age := time.Duration(0)
+	if runID == "" {
+		age = youngDebt
+	}
+	args := []any{runID, string(after), age.Milliseconds(), min(max(limit, 1), maxPage)}
+	err := a.read.WithContext(ctx).Raw(lostOfRun(a.dialect), args...).Scan(&lost).Error
 	if err != nil {
 		return nil, unavailable("read lost jobs", err)
 	}
@@ -119,8 +134,8 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 }
 
 // Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the database's clock, PROCESSING if
-// it ran when the journal last heard of it, CANCELLED if it waited and is to end so, otherwise PENDING. It returns job.ErrNotFound
-// for a job that is not there or has ended.
+// it ran when the journal last heard of it, CANCELLED if it waited and a Redis said that it ends so, otherwise PENDING.
+// It returns job.ErrNotFound for a job that is not there or has ended.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
 		Row   acceptedRow `gorm:"embedded"`
@@ -136,7 +151,7 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	switch {
 	case l.Running():
 		l.Status = job.Processing
-	case l.CancelRequested:
+	case l.CancelRequested && l.RunID != "": // where no Redis had it, Redis is still to say what comes of it
 		l.Status = job.Cancelled
 	case row.Later == 1:
 		l.Status = job.Scheduled
@@ -144,7 +159,18 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	if l.Status != job.Scheduled {
 		l.RunAt = time.Time{}
 	}
+	if l.ArrivedAt.IsZero() { // it arrives when Redis gets it
+		l.ArrivedAt = row.Row.RecordedAt
+	}
 	return l.Job, nil
+}
+
+// Cancelling notes that a job is to be cancelled, if it has a row, and the run of Redis that said so; "" = none did.
+func (a *Archive) Cancelling(ctx context.Context, id job.ID, runID string) error {
+	if _, err := a.mark(ctx, noteCancel, []any{runID, string(id)}); err != nil {
+		return unavailable("note a cancel", err)
+	}
+	return nil
 }
 
 // Known says of each id whether SQL knows the job: it is in the journal, or has an outcome.

@@ -58,10 +58,14 @@ func TestLost(t *testing.T) {
 		rows[6].Generation = 2
 		done(t, j.Accept(t.Context(), rows))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2)}))
-		done(t, j.Cancelling(t.Context(), id(1)))
+		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		outcomeOnly(t, s, 5, 1) // ended
 		outcomeOnly(t, s, 6, 1) // an earlier life did
 
+		if young, err := s.Lost(t.Context(), "", "", 10); err != nil || len(young) != 0 {
+			t.Errorf("%d rows that were just written and no Redis has are lost, %v", len(young), err)
+		}
+		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2025-01-01 00:00:00.000000'")
 		present, err := s.Runs(t.Context())
 		done(t, err)
 		if want := []string{"", "run-0", "run-1", "run-2", "run-3"}; !slices.Equal(present, want) {
@@ -175,7 +179,7 @@ func TestJournaled(t *testing.T) {
 		rows[5].RunAt, rows[5].CancelRequested = due, true
 		done(t, j.Accept(t.Context(), rows))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 1, 1), lease(6, 1, 1)}))
-		done(t, j.Cancelling(t.Context(), id(6)))
+		done(t, s.Cancelling(t.Context(), id(6), "run-9"))
 		outcomeOnly(t, s, 4, 1)
 		for n, change := range []func(*job.Job){
 			func(*job.Job) {},

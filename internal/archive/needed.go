@@ -23,19 +23,8 @@ func unneeded(
 		known[id] = &facts{}
 	}
 	// The letters first: where they are locked, what follows is as it was when nobody could promise anything any more.
-	type letter struct {
-		generation          int
-		requested, requeued bool
-	}
-	dead := map[job.ID][]letter{}
 	err = eachRow(ctx, conn, letters, padded(ids, q.size), func(scan func(...any) error) error {
-		var id job.ID
-		var l letter
-		if err := scan(&id, &l.generation, &l.requested, &l.requeued); err != nil {
-			return err
-		}
-		dead[id] = append(dead[id], l)
-		return nil
+		return scan(new(job.ID))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read failed_jobs: %w", err)
@@ -51,12 +40,6 @@ func unneeded(
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read job_outcomes: %w", err)
-	}
-	for id, f := range known {
-		for _, l := range dead[id] {
-			f.promised = f.promised || l.requested && !l.requeued
-			f.requeued = f.requeued || l.requeued && l.generation == f.latest
-		}
 	}
 	if err := living(ctx, conn, q, old, known); err != nil {
 		return nil, err

@@ -8,12 +8,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// noted is one row, or one change of a row, that waits for the journal: one of the four.
+// noted is one row, or one change of a row, that waits for the journal: one of the three.
 type noted struct {
-	row     *job.Living
-	key     *job.KeyKept
-	waits   *job.Waits
-	cancels job.ID
+	row   *job.Living
+	key   *job.KeyKept
+	waits *job.Waits
 
 	of *call
 }

@@ -51,25 +51,25 @@ func TestReasons(t *testing.T) {
 		second.Generation = 2
 		record(t, w, failed(1), failed(2), failed(4), failed(5))
 		for range 2 {
-			mine, err := a.PromiseRequeue(
+			mine, err := a.PromiseRequeues(
 				t.Context(),
-				id(2),
-				1,
+				[]job.Living{next(2, 1)},
 				job.Request{ID: "request-1", Reason: "the bank is back"},
 			)
-			if !mine || err != nil {
+			if err != nil || !mine[0] {
 				t.Fatal(mine, err)
 			}
 		}
-		if mine, err := a.PromiseRequeue(t.Context(), id(2), 1, job.Request{ID: "request-2", Reason: "mine"}); mine ||
-			err != nil {
+		other := job.Request{ID: "request-2", Reason: "mine"}
+		mine, err := a.PromiseRequeues(t.Context(), []job.Living{next(2, 1)}, other)
+		if err != nil || mine[0] {
 			t.Fatal(mine, err)
 		}
 		record(t, w, second)
 		if got := reasons(t, a, 2); got != "requeue 1 the bank is back FAILED. cancel 2 "+long+" CANCELLED. " {
 			t.Errorf("%.200s", got)
 		}
-		many := []job.DeadLetter{{Job: failed(4).Job}, {Job: failed(5).Job}}
+		many := []job.Living{next(4, 1), next(5, 1)}
 		if _, err := a.PromiseRequeues(t.Context(), many, job.Request{ID: "request-3", Reason: "all of them"}); err != nil {
 			t.Fatal(err)
 		}

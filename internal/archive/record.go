@@ -43,7 +43,7 @@ const patience = 8
 // record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are. After an
 // error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote all its rows in
 // the same transaction. owes may be nil: see WriterOptions.
-func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) (map[key]ending, error) {
+func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (map[key]ending, error) {
 	rest := slices.Clone(outcomes)
 	// One order for all writers, so that they wait for each other instead of deadlocking.
 	slices.SortFunc(rest, func(x, y *job.Outcome) int {
@@ -80,10 +80,11 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes func
 	return nil, err
 }
 
-// transaction writes all rows of all outcomes, or none. With the journal on their jobs are no longer in it afterwards, and what is owed now
-// is.
-func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) error {
+// transaction writes all rows of all outcomes, or none. Their jobs have no row in accepted_jobs afterwards, and the
+// jobs that are owed for them have one.
+func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) error {
 	var results, failed, requeued []*job.Outcome
+	var accepted []key
 	var attempts []attemptOf
 	for _, o := range outcomes {
 		switch o.Status.Shown() {
@@ -94,6 +95,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		}
 		if o.Generation > 1 {
 			requeued = append(requeued, o)
+		}
+		if a.journal || o.Owed() {
+			accepted = append(accepted, keyOf(o))
 		}
 		for i := range o.Attempts {
 			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
@@ -106,13 +110,15 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	if len(requeued) > 0 {
 		queries = append(queries, closeDeadLetter)
 	}
-	var owed []*job.Living
-	size := sizeFor(len(outcomes))
+	owed := owes.all(outcomes)
+	size := sizeFor(len(accepted))
 	drop, isolation := a.dropAccepted(size), sql.LevelDefault
-	if a.journal {
+	if len(accepted) > 0 {
+		queries = append(queries, drop)
+	}
+	if len(accepted)+len(owed) > 0 {
 		isolation = a.dialect.isolation
-		owed = whatIsOwed(outcomes, owes)
-		queries = append(append(queries, drop), a.inserts.statements(acceptedTable.name, len(owed))...)
+		queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
 	}
 	if err := prepare(ctx, db, queries); err != nil {
 		return err
@@ -138,14 +144,10 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		if _, err := insert(ctx, conn, a.inserts, attemptTable, attempts); err != nil {
 			return err
 		}
-		if err := closeDeadLetters(ctx, conn, requeued); err != nil || !a.journal {
+		if err := closeDeadLetters(ctx, conn, requeued); err != nil {
 			return err
 		}
-		ended := make([]key, len(outcomes))
-		for i, o := range outcomes {
-			ended[i] = keyOf(o)
-		}
-		if err := dropRows(ctx, conn, ended, drop, size); err != nil {
+		if err := dropRows(ctx, conn, accepted, drop, size); err != nil {
 			return err
 		}
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, owed)
@@ -153,8 +155,11 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	}, &sql.TxOptions{Isolation: isolation})
 }
 
-// whatIsOwed asks owes of each outcome and sorts what it says by id.
-func whatIsOwed(outcomes []*job.Outcome, owes func(*job.Outcome) (job.Living, bool)) (owed []*job.Living) {
+// owesFunc says which job is owed for an outcome, if any: see WriterOptions. It may be nil.
+type owesFunc func(*job.Outcome) (job.Living, bool)
+
+// all are the rows of the jobs that are owed for these outcomes, by id.
+func (owes owesFunc) all(outcomes []*job.Outcome) (owed []*job.Living) {
 	if owes == nil {
 		return nil
 	}

@@ -14,20 +14,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A requeue in three steps, each of which may be repeated: (1) PromiseRequeue, from here it will happen; (2) Redis gives the job its next
-// generation; (3) Requeued. Promised brings back what got stuck between (1) and (3).
+// A requeue is a row of accepted_jobs for the next generation: PromiseRequeues writes it in the transaction in which
+// the request wins the dead letter.
 
 // maxRequestID is the width of failed_jobs.requeue_request_id.
 const maxRequestID = 64
-
-// PromiseRequeue marks an open dead letter as promised to this request, and keeps its reason in the same step. True:
-// the promise is this request's, now or since an earlier call with the same id, kept or not. False: another request has
-// it, the job was requeued without one, or there is no such letter. After job.ErrAmbiguous the promise may have been
-// made: the same call again says so; after job.ErrUnavailable it was not.
-func (a *Archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
-	mine, err := a.PromiseRequeues(ctx, []job.DeadLetter{{Job: job.Job{ID: id, Generation: generation}}}, request)
-	return err == nil && mine[0], err
-}
 
 // Requested says whether a request has made a promise for any life of a job.
 func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (bool, error) {
@@ -39,111 +30,136 @@ func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (b
 	return n > 0, nil
 }
 
-// PromiseRequeues is PromiseRequeue for many letters, in a few statements; only their ids and generations matter. After job.ErrAmbiguous
-// some of the promises may have been made: the same call again says which.
-func (a *Archive) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error) {
+// lettersAtOnce is how many letters one statement marks or reads.
+const lettersAtOnce = job.MaxBatch
+
+// PromiseRequeues promises dead letters their next life to a request: each is the job as it is to live, in the
+// generation behind its letter's. In one step a promise takes the letter, keeps the request's reason and writes the row
+// of the new life, which no Redis has yet. True: the promise is this request's, now or since an earlier call with the
+// same id. False: another request has it, the job was requeued without one, or there is no such letter. After
+// job.ErrAmbiguous some of the promises may have been made: the same call again says which. After job.ErrUnavailable
+// none was.
+func (a *Archive) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
 	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
 	}
-	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeue_request_id = ?, requeue_reason = ? " +
-		"WHERE requeue_requested_at IS NULL AND requeued_at IS NULL AND "
-	mine := make([]bool, 0, len(letters))
-	for part := range slices.Chunk(letters, lettersAtOnce) {
-		where, keys := theseLetters(part)
-		marked, err := a.mark(ctx, update+where, append([]any{0, request.ID, request.Reason}, keys...))
+	mine := make([]bool, 0, len(next))
+	for part := range slices.Chunk(next, lettersAtOnce) {
+		some, err := a.promise(ctx, part, request)
 		switch {
-		case err != nil && len(mine) == 0 && a.unmade(err):
+		case err == nil:
+			mine = append(mine, some...)
+		case len(mine) == 0 && !errors.Is(err, job.ErrAmbiguous):
 			return nil, unavailable("promise requeue", err)
-		case err != nil:
+		default:
 			return nil, ambiguous("promise requeue", err)
-		}
-		if marked == int64(len(part)) {
-			mine = append(mine, slices.Repeat([]bool{true}, len(part))...)
-			continue
-		}
-		var rows []failedRow
-		// The writing connection: what it cannot reach must not look absent.
-		err = a.write.WithContext(ctx).Raw("SELECT job_id, generation, requeue_request_id FROM failed_jobs WHERE "+where, keys...).Scan(&rows).Error
-		if err != nil {
-			return nil, ambiguous("promise requeue", err)
-		}
-		held := make(map[key]bool, len(rows))
-		for _, r := range rows {
-			held[key{job.ID(r.JobID), r.Generation}] = r.RequeueRequestID != nil && *r.RequeueRequestID == request.ID
-		}
-		for i := range part {
-			mine = append(mine, held[key{part[i].ID, part[i].Generation}])
 		}
 	}
 	return mine, nil
 }
 
-// Promised reads promises older than olderThan, by the database's clock, that were not kept yet: the oldest first, at most limit (and at
-// most 500), whole. A letter that cannot be read is logged and passed over.
-func (a *Archive) Promised(ctx context.Context, olderThan time.Duration, limit int) ([]job.DeadLetter, error) {
-	var rows []failedRow
-	query := wholeLetter + "f.requeued_at IS NULL AND f.requeue_requested_at <= " + a.dialect.ago + " ORDER BY f.requeue_requested_at LIMIT ?"
-	err := a.read.WithContext(ctx).Raw(query, olderThan.Milliseconds(), min(max(limit, 1), promisesAtOnce)).Scan(&rows).Error
-	if err != nil {
-		return nil, unavailable("read promised requeues", err)
-	}
-	letters := make([]job.DeadLetter, 0, len(rows))
-	for i := range rows {
-		l, err := rows[i].letter()
+// promise is PromiseRequeues for at most lettersAtOnce letters, in one transaction.
+func (a *Archive) promise(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+	where, keys := theseLetters(next)
+	const unasked = "requeue_requested_at IS NULL AND requeued_at IS NULL"
+	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where + a.dialect.lockRows
+	// The time of the request is also that of the requeue: from here on the row is the promise.
+	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeued_at = " + a.dialect.ago +
+		", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " + where
+	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
+	var mine []bool
+	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+		open, held := map[key]bool{}, map[key]bool{}
+		err := eachRow(ctx, conn, look, keys, func(scan func(...any) error) error {
+			var k key
+			var isOpen bool
+			var by *string
+			if err := scan(&k.id, &k.generation, &isOpen, &by); err != nil {
+				return err
+			}
+			open[k], held[k] = isOpen, isOpen || by != nil && *by == request.ID
+			return nil
+		})
 		if err != nil {
-			a.log.Error("a promised requeue cannot be read", "job_id", rows[i].JobID, "err", err)
-			continue
+			return fmt.Errorf("read failed_jobs: %w", err)
 		}
-		letters = append(letters, l)
-	}
-	return letters, nil
+		mine = make([]bool, len(next))
+		var rows []*job.Living
+		for i := range next {
+			letter := key{next[i].ID, next[i].Generation - 1}
+			mine[i] = held[letter]
+			if open[letter] {
+				rows = append(rows, &next[i])
+				open[letter] = false // it may be named twice
+			}
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		args := append([]any{0, 0, request.ID, request.Reason}, keys...)
+		if _, err := conn.ExecContext(ctx, update, args...); err != nil {
+			return fmt.Errorf("update failed_jobs: %w", err)
+		}
+		slices.SortFunc(rows, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
+		_, err = insert(ctx, conn, a.inserts, acceptedTable, rows)
+		return err
+	})
+	return mine, err
 }
 
-// Requeued notes that the letters' next generations exist, in the Redis that has this run id. A letter that is marked already, perhaps
-// because that generation has ended meanwhile, stays as it is.
-func (a *Archive) Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error {
-	update := "UPDATE failed_jobs SET requeued_at = " + a.dialect.ago + ", requeued_run_id = ? WHERE requeued_at IS NULL AND "
-	for part := range slices.Chunk(letters, lettersAtOnce) {
-		where, keys := theseLetters(part)
-		if _, err := a.mark(ctx, update+where, append([]any{0, runID}, keys...)); err != nil {
-			return unavailable("note requeue", err)
+// oldPromises are conditions on dead letters whose requeue was promised by a process of a version that wrote no rows.
+// The first is of those whose next life no Redis has yet, the second of those whose next life is in the run of Redis
+// that requeued_run_id names.
+var oldPromises = []string{
+	"f.requeued_at IS NULL AND f.requeue_requested_at IS NOT NULL",
+	"f.requeued_run_id > ''",
+}
+
+// withoutRow reads dead letters whose next life has neither ended nor a row.
+func withoutRow(condition string) string {
+	return "SELECT " + letterColumns + ", f.payload, f.options, f.requeued_run_id FROM failed_jobs f" +
+		" WHERE " + condition +
+		" AND NOT EXISTS (SELECT 1 FROM job_outcomes o WHERE o.job_id = f.job_id AND o.generation > f.generation)" +
+		" AND NOT EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = f.job_id) LIMIT ?"
+}
+
+// AdoptPromises writes the rows of oldPromises, at most a page of each kind, and says how many. priority is a tier's.
+func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error) {
+	for _, condition := range oldPromises {
+		var rows []failedRow
+		if err := a.read.WithContext(ctx).Raw(withoutRow(condition), maxPage).Scan(&rows).Error; err != nil {
+			return adopted, unavailable("read promised requeues", err)
+		}
+		for i := range rows {
+			d, err := rows[i].letter()
+			if err != nil {
+				a.log.Error("a promised requeue cannot be read", "job_id", rows[i].JobID, "err", err)
+				continue
+			}
+			next := d.Next(priority(d.Tier))
+			if rows[i].RequeuedRunID != nil {
+				next.RunID = *rows[i].RequeuedRunID
+			}
+			if err := a.note(ctx, &notes{rows: []*job.Living{&next}}, 0); err != nil {
+				return adopted, unavailable("write the row of a promised requeue", err)
+			}
+			adopted++
 		}
 	}
-	return nil
+	return adopted, nil
 }
 
-// promisesAtOnce is how many letters Promised reads at most: more than can stay in the way of others (see recovery).
-const promisesAtOnce = 500
-
-// lettersAtOnce is how many letters one statement marks or reads.
-const lettersAtOnce = job.MaxBatch
-
-// Reopen makes promises of the requeues whose new life a Redis took with it: it was marked under another run than the present ones, and has
-// no outcome. They are kept again, which changes nothing where the life is still there. It says how many there were.
-func (a *Archive) Reopen(ctx context.Context, runs []string) (int64, error) {
-	args := make([]any, len(runs))
-	for i, run := range runs {
-		args[i] = run
-	}
-	n, err := a.mark(ctx, "UPDATE failed_jobs SET requeued_at = NULL, requeued_run_id = NULL WHERE requeued_run_id NOT IN "+marks(len(runs))+" AND NOT EXISTS "+
-		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = failed_jobs.job_id AND o.generation = failed_jobs.generation + 1)", args)
-	if err != nil {
-		return 0, unavailable("reopen requeues", err)
-	}
-	return n, nil
-}
-
-// theseLetters is a condition that the primary key serves. It names one letter or lettersAtOnce, the last one repeated, so that there are
-// but two texts to prepare.
-func theseLetters(letters []job.DeadLetter) (where string, keys []any) {
+// theseLetters is a condition on the letters of these lives that the primary key serves. It names one letter or
+// lettersAtOnce, the last one repeated, so that there are but two texts to prepare.
+func theseLetters(next []job.Living) (where string, keys []any) {
 	n := 1
-	if len(letters) > 1 {
+	if len(next) > 1 {
 		n = lettersAtOnce
 	}
 	const one = "job_id = ? AND generation = ?"
 	for i := range n {
-		l := &letters[min(i, len(letters)-1)]
-		keys = append(keys, string(l.ID), l.Generation)
+		l := &next[min(i, len(next)-1)]
+		keys = append(keys, string(l.ID), l.Generation-1)
 	}
 	return "(" + one + strings.Repeat(" OR "+one, n-1) + ")", keys
 }

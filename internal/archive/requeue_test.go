@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,25 +16,43 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
+// next is a dead job as it is to live again.
+func next(n, generation int) job.Living {
+	d := job.DeadLetter{Job: failed(n).Job}
+	d.Generation = generation
+	return d.Next(3)
+}
+
 func promise(t *testing.T, a *archive.Archive, n, generation int, request string) bool {
 	t.Helper()
-	mine, err := a.PromiseRequeue(t.Context(), id(n), generation, job.Request{ID: request})
+	mine, err := a.PromiseRequeues(t.Context(), []job.Living{next(n, generation)}, job.Request{ID: request})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mine
+	return mine[0]
 }
 
-func promised(t *testing.T, a *archive.Archive, olderThan time.Duration, limit int) []job.DeadLetter {
+// promised are the lives that were promised.
+func promised(t *testing.T, a *archive.Archive) []job.Living {
 	t.Helper()
-	letters, err := a.Promised(t.Context(), olderThan, limit)
-	if err != nil {
-		t.Fatal(err)
+	var all []job.Living
+	for after := job.ID(""); ; {
+		ids, err := a.Waiting(t.Context(), after, 1000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == 0 {
+			return all
+		}
+		rows, err := a.LivingOf(t.Context(), ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, after = append(all, rows...), ids[len(ids)-1]
 	}
-	return letters
 }
 
-// The life of a promise: made once, found until it is kept, and the letter stays for the record.
+// A promise is made once. It is a row of the next life, and the letter stays for the record.
 func TestRequeue(t *testing.T) {
 	t.Attr("proves", "S0-P2 S1-P3")
 	t.Parallel()
@@ -43,10 +62,12 @@ func TestRequeue(t *testing.T) {
 		o := failed(1)
 		o.CallbackURL = "https://example.com/done"
 		record(t, w, o, failed(2), completed(3))
-
+		d := job.DeadLetter{Job: o.Job}
+		want := d.Next(3)
 		for _, which := range []string{"the promise", "its repeat"} {
-			if !promise(t, a, 1, 1, "request-1") {
-				t.Error(which, "is refused")
+			mine, err := a.PromiseRequeues(t.Context(), []job.Living{want}, job.Request{ID: "request-1"})
+			if err != nil || !mine[0] {
+				t.Errorf("%s is refused: %v", which, err)
 			}
 		}
 		for request, want := range map[string]bool{"request-1": true, "request-2": false} {
@@ -68,48 +89,44 @@ func TestRequeue(t *testing.T) {
 		if got := names(dead(t, a, job.Filter{}, 10)); got != "2 " {
 			t.Errorf("open: %s, want the bystander", got)
 		}
-
-		letters := promised(t, a, 0, 10)
-		if len(letters) != 1 || letters[0].RequestID != "request-1" || time.Since(letters[0].RequestedAt) > time.Minute || letters[0].Open() {
-			t.Fatalf("promised: %+v", letters)
-		}
-		o.Worker = ""
-		if diff := cmp.Diff(o.Job, letters[0].Job); diff != "" {
-			t.Errorf("it is not whole (-want +got):\n%s", diff)
-		}
-		if young := promised(t, a, time.Minute, 10); len(young) != 0 {
-			t.Errorf("%d promises are older than a minute", len(young))
-		}
-		execute(t, s.DB, "UPDATE failed_jobs SET requeue_requested_at = '2025-01-01 00:00:00.000000' WHERE requeue_request_id IS NOT NULL")
-		if old := promised(t, a, time.Minute, 10); len(old) != 1 {
-			t.Errorf("%d promises are older than a minute, want 1", len(old))
-		}
-
-		for _, run := range []string{"run-1", "run-2"} {
-			if err := a.Requeued(t.Context(), letters, run); err != nil {
-				t.Fatal(err)
-			}
-		}
-		row := s.Row(t, "failed_jobs WHERE job_id = ?", string(id(1)))
-		if row["requeued_run_id"] != "run-1" || row["requeued_at"] == nil {
-			t.Errorf("%v %v, want the first run", row["requeued_run_id"], row["requeued_at"])
-		}
-		if left := promised(t, a, 0, 10); len(left) != 0 {
-			t.Errorf("kept, and still promised: %v", left)
-		}
-		if !promise(t, a, 1, 1, "request-1") || promise(t, a, 1, 1, "request-3") {
-			t.Error("after it was kept: the same request's promise stands, another gets none")
+		want.Status = job.Pending
+		if diff := cmp.Diff([]job.Living{want}, promised(t, a)); diff != "" {
+			t.Errorf("its row is not whole (-want +got):\n%s", diff)
 		}
 		if n := s.Count(t, "failed_jobs"); n != 2 {
 			t.Errorf("%d dead letters, want both kept", n)
 		}
-		if got, err := a.DeadLetter(t.Context(), id(1)); err != nil || got.Open() || got.RequeuedAt.IsZero() {
+		if got, err := a.DeadLetter(t.Context(), id(1)); err != nil || got.Open() || got.RequestID != "request-1" ||
+			time.Since(got.RequestedAt) > time.Minute || !got.RequeuedAt.Equal(got.RequestedAt) {
 			t.Errorf("%+v, %v", got, err)
+		}
+		// When the new life has ended its row is gone, and the promise is still the request's.
+		second := completed(1)
+		second.Generation = 2
+		record(t, w, second)
+		if !promise(t, a, 1, 1, "request-1") || promise(t, a, 1, 1, "request-3") || len(promised(t, a)) != 0 {
+			t.Errorf("after the new life: %v", promised(t, a))
 		}
 	})
 }
 
-// The next life may end before Requeued is called, and without any promise.
+// A row and a letter are written together, or neither.
+func TestRequeueBothOrNone(t *testing.T) {
+	t.Parallel()
+	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+		record(t, start(t, s.Archive, &redis{}, archive.WriterOptions{}), failed(1))
+		execute(t, s.DB, "DROP TABLE accepted_jobs")
+		_, err := s.PromiseRequeues(t.Context(), []job.Living{next(1, 1)}, job.Request{ID: "request-1"})
+		if !errors.Is(err, job.ErrUnavailable) {
+			t.Error(err)
+		}
+		if n := s.Count(t, "failed_jobs WHERE requeue_requested_at IS NOT NULL"); n != 0 {
+			t.Error("a promise without its row")
+		}
+	})
+}
+
+// The next life may have ended without any promise, as after a restore of SQL's backup.
 func TestRequeueAlreadyEnded(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -121,10 +138,6 @@ func TestRequeueAlreadyEnded(t *testing.T) {
 		before := s.Row(t, "failed_jobs WHERE generation = 1")
 		if promise(t, s.Archive, 1, 1, "request-1") {
 			t.Error("a letter whose next life ended was promised one more")
-		}
-		letters := []job.DeadLetter{{Job: failed(1).Job}}
-		if err := s.Requeued(t.Context(), letters, "run-1"); err != nil {
-			t.Fatal(err)
 		}
 		check(t, "failed_jobs", s.Row(t, "failed_jobs WHERE generation = 1"), before)
 		if got, err := s.DeadLetter(t.Context(), id(1)); err != nil || got.Generation != 2 || !got.Open() {
@@ -139,10 +152,10 @@ func TestPromisesRace(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
-		var letters []job.DeadLetter
+		var letters []job.Living
 		for n := range 250 {
 			batch = append(batch, discarded(n, n))
-			letters = append(letters, job.DeadLetter{Job: batch[n].Job})
+			letters = append(letters, next(n, 1))
 		}
 		record(t, w, batch...)
 		var total atomic.Int64
@@ -172,18 +185,12 @@ func TestPromisesRace(t *testing.T) {
 		if total.Load() != 250 {
 			t.Errorf("%d promises for 250 letters", total.Load())
 		}
-		if got := promised(t, s.Archive, 0, 100); len(got) != 100 {
-			t.Errorf("%d promised letters at once, want 100", len(got))
-		}
-		if err := s.Requeued(t.Context(), letters[:249], "run-1"); err != nil {
-			t.Fatal(err)
-		}
-		if got := names(promised(t, s.Archive, 0, 1000)); got != "249 " {
-			t.Errorf("left: %s", got)
+		if got := promised(t, s.Archive); len(got) != 250 {
+			t.Errorf("%d lives were promised, want 250", len(got))
 		}
 		// The same letter twice, one that another request holds, and one that nobody has.
 		record(t, w, discarded(300, 1))
-		some := []job.DeadLetter{{Job: failed(300).Job}, {Job: failed(300).Job}, {Job: failed(1).Job}, {Job: failed(999).Job}}
+		some := []job.Living{next(300, 1), next(300, 1), next(1, 1), next(999, 1)}
 		mine, err := s.PromiseRequeues(t.Context(), some, job.Request{ID: "request-3"})
 		if diff := cmp.Diff([]bool{true, true, false, false}, mine); diff != "" || err != nil {
 			t.Errorf("%v %s", err, diff)
@@ -199,18 +206,13 @@ func TestPromisesRace(t *testing.T) {
 	})
 }
 
-// What SQL says in options and nobody can read stops neither the other promises nor hides itself.
+// What SQL says in options and nobody can read does not hide itself.
 func TestUnreadableOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
-		record(t, w, discarded(1, 1), discarded(2, 2))
+		record(t, w, discarded(1, 1))
 		execute(t, s.DB, "UPDATE failed_jobs SET options = '{' WHERE job_id = ?", string(id(1)))
-		promise(t, s.Archive, 1, 1, "request-1")
-		promise(t, s.Archive, 2, 1, "request-1")
-		if got := names(promised(t, s.Archive, 0, 10)); got != "2 " {
-			t.Errorf("promised: %s", got)
-		}
 		if _, err := s.DeadLetter(t.Context(), id(1)); err == nil {
 			t.Error("no error")
 		}
@@ -237,35 +239,45 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// What a Redis took with it is promised again: requeues marked under another run without an outcome, and nothing else.
-func TestReopen(t *testing.T) {
-	t.Attr("proves", "F19")
+// Promises of processes that wrote no rows get them: those that nobody kept, for no Redis yet, and those whose life is
+// in a Redis, for that one. What has ended, what has a row and what nobody asked for gets none; asked twice it is the
+// same.
+func TestAdoptPromises(t *testing.T) {
+	t.Attr("proves", "F19 F60")
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
-		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3), discarded(4, 4))
-		for n := 1; n <= 3; n++ {
-			if !promise(t, s.Archive, n, 1, "request") {
-				t.Fatal(n)
-			}
-			run := map[int]string{1: "run-1", 2: "run-1", 3: "run-2"}[n]
-			if err := s.Requeued(t.Context(), []job.DeadLetter{{Job: job.Job{ID: id(n), Generation: 1}}}, run); err != nil {
-				t.Fatal(err)
-			}
+		for n := 1; n <= 6; n++ {
+			record(t, w, discarded(n, n))
 		}
-		again := completed(2) // its new life has ended
+		old := "UPDATE failed_jobs SET requeue_requested_at = discarded_at, requeue_request_id = 'r'," +
+			" requeued_at = %s, requeued_run_id = %s WHERE job_id IN (?, ?)"
+		execute(t, s.DB, fmt.Sprintf(old, "NULL", "NULL"), string(id(1)), string(id(6)))
+		execute(t, s.DB, fmt.Sprintf(old, "discarded_at", "'run-1'"), string(id(2)), string(id(3)))
+		if !promise(t, s.Archive, 4, 1, "request-4") {
+			t.Fatal("not promised")
+		}
+		again := completed(3) // its new life has ended
 		again.Generation, again.Attempt = 2, 2
 		record(t, w, again)
-		for _, want := range []string{"1 ", "1 "} { // asked twice it is the same
-			if _, err := s.Reopen(t.Context(), []string{"run-2", "run-5"}); err != nil {
-				t.Fatal(err)
-			}
-			if got := names(promised(t, s.Archive, 0, 10)); got != want {
-				t.Errorf("promised again: %s, want %s", got, want)
+		execute(t, s.DB, "UPDATE failed_jobs SET options = '{' WHERE job_id = ?", string(id(6)))
+		for _, want := range []int{2, 0} {
+			n, err := s.AdoptPromises(t.Context(), func(job.Tier) int { return 7 })
+			if err != nil || n != want {
+				t.Errorf("%d rows, %v; want %d", n, err, want)
 			}
 		}
-		if n := s.Count(t, "failed_jobs WHERE requeued_run_id IS NOT NULL"); n != 1 {
-			t.Errorf("%d letters name a run; only the requeue under way does", n)
+		rows := promised(t, s.Archive)
+		var got []string
+		for _, r := range rows {
+			got = append(got, fmt.Sprintf("%s %d %q", r.ID, r.Generation, r.RunID))
+		}
+		want := []string{string(id(1)) + ` 2 ""`, string(id(2)) + ` 2 "run-1"`, string(id(4)) + ` 2 ""`}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		if rows[0].Priority != 7 || string(rows[0].Payload) != string(discarded(1, 1).Payload) {
+			t.Errorf("%+v", rows[0])
 		}
 	})
 }

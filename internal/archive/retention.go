@@ -21,11 +21,9 @@ const rowsAtOnce = 500
 // facts are what SQL holds of an ended job beside its outcome.
 type facts struct {
 	latest   int  // the latest generation that has an outcome; 0 = none has
-	lives    bool // the accept journal has a row for the job
-	callback bool // the accept journal has a row for the job that tells of its outcome
+	lives    bool // the job has a row: it was requeued, or the accept journal has it
+	callback bool // the job that tells of its outcome has a row
 	keyed    bool // an Idempotency-Key that has not expired stands for the job
-	promised bool // a requeue of one of its dead letters was promised and not yet made
-	requeued bool // its latest outcome is a dead letter that was requeued: the next generation has no outcome yet
 	attempts int
 }
 
@@ -37,15 +35,11 @@ func (f *facts) needed(o *job.OldJob) string {
 	case f.latest != o.Generation:
 		return "another generation is the latest"
 	case f.lives:
-		return "the job lives, says the journal"
+		return "the job lives"
 	case f.callback:
 		return "the callback is not sent yet"
 	case f.keyed:
 		return "an Idempotency-Key stands for the job"
-	case f.promised:
-		return "a requeue was promised"
-	case f.requeued:
-		return "the next generation has not ended"
 	}
 	return ""
 }
@@ -66,7 +60,7 @@ func (d *dialect) retention(jobsAtOnce int) retention {
 	size := sizeFor(jobsAtOnce)
 	jobs := " WHERE job_id IN " + marks(size)
 	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.byPrimary + jobs }
-	letters := read("job_id, generation, requeue_requested_at IS NOT NULL, requeued_at IS NOT NULL", "failed_jobs")
+	letters := read("job_id", "failed_jobs")
 	return retention{
 		size: size,
 		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") +

@@ -33,11 +33,11 @@ func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 		group.Go(func() {
 			<-begin
 			for i := n - 1; i >= 0; i-- { // they meet somewhere
-				mine, err := s.PromiseRequeue(t.Context(), id(i), 1, job.Request{ID: "request"})
+				mine, err := s.PromiseRequeues(t.Context(), []job.Living{next(i, 1)}, job.Request{ID: "request"})
 				if err != nil {
 					t.Error(err)
 				}
-				promised[i] = mine
+				promised[i] = err == nil && mine[0]
 			}
 		})
 		group.Go(func() {
@@ -116,6 +116,14 @@ func TestDeletionWaitsForAPromise(t *testing.T) {
 			t,
 			tx,
 			"UPDATE failed_jobs SET requeue_requested_at = CURRENT_TIMESTAMP(6), requeue_request_id = 'r' WHERE job_id = ?",
+			string(id(1)),
+		)
+		execute(
+			t,
+			tx,
+			"INSERT INTO accepted_jobs (job_id, generation, tier, type, owner, priority, max_retries, attempt, "+
+				"retry_count, worker, cancel_requested, run_id, trace_id) "+
+				"VALUES (?, 2, 'PUBLIC', 'SIMULATION', '', 3, 1, 1, 0, '', 0, '', '')",
 			string(id(1)),
 		)
 		before := innodb(t, s, "lock_row_lock_waits")

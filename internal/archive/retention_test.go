@@ -112,16 +112,15 @@ func lifeOf(o job.Outcome, generation int) job.Outcome {
 
 func promiseMade(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
-	request := job.Request{ID: fmt.Sprint("request-", n, generation)}
-	if mine, err := s.PromiseRequeue(t.Context(), id(n), generation, request); err != nil || !mine {
-		t.Fatal(mine, err)
+	if !promise(t, s.Archive, n, generation, fmt.Sprint("request-", n, generation)) {
+		t.Fatal("not promised")
 	}
 }
 
 func requeued(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
 	promiseMade(t, s, n, generation)
-	if err := s.Requeued(t.Context(), []job.DeadLetter{{Job: job.Job{ID: id(n), Generation: generation}}}, "run-1"); err != nil {
+	if err := s.Found(t.Context(), []job.ID{id(n)}, "run-1"); err != nil {
 		t.Fatal(err)
 	}
 }

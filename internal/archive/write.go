@@ -19,7 +19,8 @@ const (
 type settled struct {
 	*entry
 	held  job.Status
-	known bool // SQL had it before: it may be another ending than ours, and stands
+	known bool      // SQL had it before: it may be another ending than ours, and stands
+	since time.Time // a time before it was in SQL; not of what was known
 }
 
 // loop writes batch after batch until Stop, then what still waits.
@@ -95,11 +96,12 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 		outcomes[i] = &e.Outcome
 	}
 	once, cancel := context.WithTimeout(ctx, transactionTimeout)
+	since := time.Now()
 	there, err := w.archive.record(once, outcomes, w.opts.Owes)
 	cancel()
 	switch {
 	case err == nil:
-		w.settle(ctx, batch, there)
+		w.settle(ctx, batch, there, since)
 		return nil, nil
 	case w.archive.dialect.verdict(err) != badData:
 		return batch, err
@@ -115,11 +117,11 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 }
 
 // settle hands a batch that SQL has on to be acknowledged. It waits while the acknowledging is a batch behind.
-func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending) {
+func (w *Writer) settle(ctx context.Context, batch []*entry, there map[key]ending, since time.Time) {
 	done := make([]settled, len(batch))
 	written := int64(len(batch) - len(there))
 	for i, e := range batch {
-		done[i] = settled{entry: e, held: e.Status.Shown()}
+		done[i] = settled{entry: e, held: e.Status.Shown(), since: since}
 		held, known := there[keyOf(&e.Outcome)]
 		if !known {
 			continue

@@ -22,15 +22,14 @@ type WriterOptions struct {
 	LimitBytes int // 64 MiB
 	Log        *slog.Logger
 
-	// Announce hears of the outcomes with a callback URL that SQL holds as COMPLETED or FAILED, at most 500 at a time, before they are
-	// acknowledged; nil = nobody. After an error they are not acknowledged, so the outbox brings them again: a call may repeat what an
-	// earlier one said. It has 5 s.
-	Announce func(ctx context.Context, outcomes []job.Outcome) error
-
-	// Owes says which job is owed once SQL has an outcome, if any; nil = none. With the journal on (Options.Journal), that job is in the
-	// journal from the very transaction on which inserts the outcome, with RunID "": no Redis has it yet. It may be asked of an outcome
-	// more than once.
+	// Owes says which job is owed once SQL has an outcome, if any; nil = none. That job has a row in accepted_jobs from
+	// the very transaction on which inserts the outcome, with RunID "": no Redis has it yet. Owes may be asked of an
+	// outcome more than once.
 	Owes func(*job.Outcome) (job.Living, bool)
+
+	// Give hands rows of owed jobs to Redis, at most 500 at a time; nil = nobody does. They were written after since.
+	// Rows that it cannot give stay, and whoever compares SQL with Redis finds them. It has 5 s.
+	Give func(ctx context.Context, rows []job.Living, since time.Time)
 }
 
 // Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,
@@ -59,7 +58,7 @@ type Writer struct {
 }
 
 type counts struct {
-	written, refused, differences, batches, unacknowledged, unannounced, left atomic.Int64
+	written, refused, differences, batches, unacknowledged, left atomic.Int64
 }
 
 // Stats is what the writer did so far, and how it stands.
@@ -70,7 +69,6 @@ type Stats struct {
 	Differences    int64 // outcomes for which SQL already had another ending
 	Batches        int64 // transactions that wrote
 	Unacknowledged int64 // outcomes that Redis could not be told of; the drainer repeats them
-	Unannounced    int64 // outcomes whose callback could not be told of their ending; they are among the unacknowledged
 	Left           int64 // offered outcomes that waited too long for SQL and were left to the outbox
 	Down           bool  // SQL does not serve now
 }
@@ -233,7 +231,7 @@ func (w *Writer) Stats() Stats {
 	s := &w.stats
 	return Stats{
 		Waiting: waiting, Written: s.written.Load(), Refused: s.refused.Load(), Differences: s.differences.Load(),
-		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Unannounced: s.unannounced.Load(),
-		Left: s.left.Load(), Down: w.archive.Down(),
+		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Left: s.left.Load(),
+		Down: w.archive.Down(),
 	}
 }

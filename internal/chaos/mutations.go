@@ -118,7 +118,9 @@ var mutationsOfFaults = []mutation{
 		want:    "S1",
 		journal: true,
 		only:    "F19|F17",
-		edits:   []edit{{"internal/ledger/reconcile.go", `if run != "" && slices.Contains(present, run) {`, "if true {"}},
+		edits: []edit{{
+			"internal/ledger/reconcile.go", `return run != "" && slices.Contains(present, run) })`, "return true })",
+		}},
 	},
 	{
 		name:    "given back although it is there",
@@ -153,9 +155,11 @@ var mutationsOfFaults = []mutation{
 		edits: []edit{{"internal/httpapi/passage.go", "if err == nil && !callerOf(c).Sees(j.Owner) {", "if false {"}},
 	},
 	{
-		name:  "nobody is called back",
-		want:  "S21",
-		edits: []edit{{"internal/archive/announce.go", "err = w.opts.Announce(ctx, outcomes)", "err = nil"}},
+		name: "nobody is called back",
+		want: "S21",
+		edits: []edit{{
+			"internal/app/outgoing.go", `if o.CallbackURL == "" || o.Status == job.Cancelled {`, "if true {",
+		}},
 	},
 	{
 		name:  "a quota is not looked at",

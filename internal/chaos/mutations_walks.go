@@ -14,7 +14,9 @@ var mutationsOfWalks = []mutation{
 		want:   "S1",
 		inside: true,
 		only:   "F01",
-		edits:  []edit{{"internal/ledger/reconcile.go", `if run != "" && slices.Contains(present, run) {`, "if true {"}},
+		edits: []edit{{
+			"internal/ledger/reconcile.go", `return run != "" && slices.Contains(present, run) })`, "return true })",
+		}},
 	},
 	{
 		name:   "embedded: an attempt is not written before its handler begins",

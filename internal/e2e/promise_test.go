@@ -27,7 +27,8 @@ func twoLives(t testing.TB) (body, file string, mend func()) {
 	}
 }
 
-// requeue asks for another life of a FAILED job until it is promised: its failure may be in SQL, and Redis not know yet.
+// requeue asks for another life of a FAILED job until it is promised: its failure may be in SQL, and Redis not know
+// yet.
 func (s *server) requeue(id string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 20*time.Second, "it is requeued", func() (bool, string) {
@@ -163,7 +164,7 @@ func TestFinishedLifeDoesNotRunAgain(t *testing.T) {
 		answered <- err
 	}()
 	stopped.waitFor("failpoint promise.after hit", 20*time.Second)
-	well.await(id, "COMPLETED", 60*time.Second) // its requeuer keeps a promise that is five seconds old
+	well.await(id, "COMPLETED", 60*time.Second) // its reconciler gives a row that is five seconds old
 	testkit.Eventually(t, 20*time.Second, "Redis knows that SQL has it", func() (bool, string) {
 		n := c.rdb.ZCard(t.Context(), "{tierq:0}:outbox").Val()
 		return n == 0, fmt.Sprint(n)

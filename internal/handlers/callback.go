@@ -14,7 +14,6 @@ import (
 )
 
 const (
-	callbackType    = "CALLBACK"
 	callbackRetries = 8
 )
 
@@ -81,15 +80,12 @@ func Callback(o job.Outcome) []byte {
 	return payload
 }
 
-// CallbackSubmission is the CALLBACK job for an outcome, to be submitted without asking for room. The same outcome makes the same job: when
-// it is submitted again, the answer is DUPLICATE. It runs in the tier of the job it tells about, and belongs to the same owner and trace.
-func CallbackSubmission(o job.Outcome) job.Submission {
-	return job.Submission{
-		ID: CallbackID(
-			o.ID,
-			o.Generation,
-		), Tier: o.Tier, Type: callbackType, Payload: Callback(o), MaxRetries: callbackRetries,
-		Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID}, Promised: true,
+// CallbackJob is the CALLBACK job for an outcome. The same outcome makes the same job. It runs in the tier of the job
+// it tells about, and belongs to the same owner and trace.
+func CallbackJob(o job.Outcome) job.Job {
+	return job.Job{
+		ID: CallbackID(o.ID, o.Generation), Generation: 1, Tier: o.Tier, Type: job.CallbackType, Payload: Callback(o),
+		MaxRetries: callbackRetries, Owner: o.Owner, TraceID: o.TraceID, Options: job.Options{SpanID: o.SpanID},
 	}
 }
 

@@ -89,16 +89,16 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-func TestCallbackSubmission(t *testing.T) {
+func TestCallbackJob(t *testing.T) {
 	t.Attr("proves", "S4-M4")
 	o := ended(job.Failed)
-	s := CallbackSubmission(o)
+	s := CallbackJob(o)
 	if s.Tier != job.Public || s.Type != "CALLBACK" || s.Owner != "the-owner" || s.TraceID != "the-trace" ||
 		s.SpanID != "00f067aa0ba902b7" || s.CallbackURL != "" ||
-		s.MaxRetries != 8 || !s.Promised || s.Delayed() || string(s.Payload) != string(Callback(o)) {
-		t.Errorf("submission %+v", s)
+		s.MaxRetries != 8 || s.Generation != 1 || !s.RunAt.IsZero() || string(s.Payload) != string(Callback(o)) {
+		t.Errorf("job %+v", s)
 	}
-	if again := CallbackSubmission(o); !reflect.DeepEqual(again, s) {
+	if again := CallbackJob(o); !reflect.DeepEqual(again, s) {
 		t.Errorf("the same outcome made %+v, then %+v", s, again)
 	}
 	v7 := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -107,7 +107,7 @@ func TestCallbackSubmission(t *testing.T) {
 		for _, id := range []job.ID{theJob, "019de340-01fe-7a58-be69-567cd7d6b7d5", "019de340-01ff-7a58-be69-567cd7d6b700",
 			"ffffffff-ffff-7fff-bfff-ffffffffffff"} {
 			o.ID, o.Generation = id, generation
-			got := CallbackSubmission(o).ID
+			got := CallbackJob(o).ID
 			if parsed, err := job.ParseID(string(got)); err != nil || parsed != got || !v7.MatchString(string(got)) {
 				t.Errorf("%s is no UUIDv7: %v", got, err)
 			}

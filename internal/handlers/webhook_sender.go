@@ -56,7 +56,7 @@ func RegisterOutgoing(r *job.Registry, s Sender) {
 		}
 		return errors.Join(wrong...)
 	}))
-	job.Handle(r, callbackType, o.callback, job.Internal())
+	job.Handle(r, job.CallbackType, o.callback, job.Internal())
 }
 
 // open refuses at submit what the sender would refuse whenever the job runs.

@@ -39,12 +39,12 @@ func mayType(caller *job.Caller, typ string) error {
 // mayCallBack refuses a caller who may not have his jobs' ends told to an address: that is a job of the type CALLBACK.
 func mayCallBack(caller *job.Caller) error {
 	switch {
-	case caller.MayType(callbackType):
+	case caller.MayType(job.CallbackType):
 		return nil
 	case anonymous(caller):
 		return &problem{kind: forbidden, detail: "without a key no callbackUrl is taken"}
 	}
-	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + callbackType +
+	return &problem{kind: forbidden, detail: "this key takes no callbackUrl: " + job.CallbackType +
 		" is not among its types, " + list(caller.Key.Types)}
 }
 

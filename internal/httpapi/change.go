@@ -153,7 +153,7 @@ func (a *api) requeueOwn(c *gin.Context, id job.ID, request job.Request) error {
 	if err == nil {
 		err = mayType(caller, j.Type)
 	}
-	if err == nil && j.Type != callbackType && mayCallBack(caller) != nil {
+	if err == nil && j.Type != job.CallbackType && mayCallBack(caller) != nil {
 		if j, _, err = a.Jobs.Whole(c.Request.Context(), j); err == nil && j.CallbackURL != "" {
 			err = mayCallBack(caller)
 		}

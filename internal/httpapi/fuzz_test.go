@@ -114,7 +114,7 @@ func (r *rooms) fits(t *testing.T, body string, s *job.Submission) {
 	}
 	plan, ok := r.plans.Plan(s.Tier)
 	if !ok || s.MaxRetries < -1 || s.MaxRetries > plan.MaxRetries || s.Delay < 0 || s.Delay > maxAhead ||
-		s.RunAt.After(aMoment.Add(maxAhead)) || s.Owner != "" || s.Promised || s.ID != "" {
+		s.RunAt.After(aMoment.Add(maxAhead)) || s.Owner != "" || s.ID != "" {
 		t.Errorf("submitted %+v", s)
 	}
 	if s.CallbackURL != "" && !strings.HasPrefix(s.CallbackURL, "https://") {

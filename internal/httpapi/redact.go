@@ -25,14 +25,14 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 	if len(a.Redact) == 0 || callerOf(c).Key.Role != job.RoleReadOnly {
 		return nil
 	}
-	if names := a.Redact[typ]; names != nil || typ != callbackType {
+	if names := a.Redact[typ]; names != nil || typ != job.CallbackType {
 		return names
 	}
 	return ofCallbacks
 }
 
-// callbackType tells of another job's end: its payload has that job's result and error text, whatever type that job has, and where to tell it.
-const callbackType = "CALLBACK"
+// job.CallbackType tells of another job's end: its payload has that job's result and error text, whatever type that job
+// has, and where to tell it.
 
 // ofCallbacks is what is taken out of callbacks where anything is hidden at all and nothing is said of them. Of their
 // address everybody sees the host, see veilURLs.

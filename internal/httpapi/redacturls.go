@@ -14,7 +14,7 @@ import (
 )
 
 // callingTypes are the job types whose payloads and results name addresses that the server calls.
-var callingTypes = []string{callbackType, "SEND_WEBHOOK", "FORWARD_DOCUMENT"}
+var callingTypes = []string{job.CallbackType, "SEND_WEBHOOK", "FORWARD_DOCUMENT"}
 
 // veilURLs leaves a read-only caller the scheme and the host of each address that a job calls. The path and the query
 // may be all that opens the address, so they are hidden whatever TIERQ_REDACT says.

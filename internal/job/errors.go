@@ -32,9 +32,6 @@ var (
 
 	ErrNotKept = errors.New("the reason cannot be kept now") // of a change that was not made for that
 
-	// ErrUnannounced: SQL has the outcome, but its callback could not be submitted, so Redis keeps it in the outbox.
-	ErrUnannounced = errors.New("the callback could not be submitted")
-
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrNoMemory: the store is full and executes nothing that adds. It comes with ErrUnavailable.

@@ -59,7 +59,6 @@ type Submission struct {
 	TraceID    string
 	Options
 	Idempotency Idempotency
-	Promised    bool // tierq owes it to somebody: counted, never refused for room
 }
 
 // Delayed says whether the job waits in SCHEDULED first.
@@ -114,6 +113,12 @@ type Outcome struct {
 	Job
 	Attempts []Attempt
 }
+
+// CallbackType is the type of the jobs that tell a callback URL of another job's end.
+const CallbackType = "CALLBACK"
+
+// Owed says whether SQL owed the job to Redis, journal or not: it told of another job's end, or it was requeued.
+func (o *Outcome) Owed() bool { return o.Generation > 1 || o.Type == CallbackType }
 
 // Ack tells Redis that SQL has an outcome. Status is what SQL holds: if the two stores disagree, SQL's word stands.
 type Ack struct {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,37 +49,4 @@ func (l *Ledger) Adopt(ctx context.Context, firsts []job.KeyKept) error {
 		return fmt.Errorf("adopt: %w", err)
 	}
 	return nil
-}
-
-// remember notes in the journal that somebody was told of a cancel, so that a Redis that forgets it is told again. Redis decided already: if
-// the journal does not answer, the cancel stands as long as Redis does.
-func (l *Ledger) remember(ctx context.Context, id job.ID) {
-	if l.Journal == nil {
-		return
-	}
-	_, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
-		if err := l.journalRequeued(ctx, id); err != nil {
-			return struct{}{}, err
-		}
-		return struct{}{}, l.Journal.Cancelling(ctx, id)
-	})
-	if err != nil {
-		l.Log.Warn("a cancel is not in the journal", "job_id", id, "err", err)
-	}
-}
-
-// journalRequeued gives a cancelled job of a later generation its row. Without one the promise of its requeue alone
-// would bring the job back, and not the cancel.
-func (l *Ledger) journalRequeued(ctx context.Context, id job.ID) error {
-	j, err := l.live(ctx, id)
-	if errors.Is(err, job.ErrNotFound) || err == nil && j.Generation <= 1 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	plan, _ := l.Plans.Plan(j.Tier)
-	j.CancelRequested, j.StartedAt, j.Worker = true, time.Time{}, "" // embedded mode's claim has written the row already
-	// No run: Redis may have lost the job since it was read, and Reconcile looks for the jobs of such rows.
-	return l.Journal.Accept(ctx, []job.Living{{Job: j, Priority: plan.Priority}})
 }

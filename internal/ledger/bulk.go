@@ -68,7 +68,7 @@ type bulk struct {
 	request job.Request
 	size    int // of a batch
 	left    int // until the limit
-	batch   []job.DeadLetter
+	batch   []job.Living
 }
 
 // add returns errEnough at the limit.
@@ -76,7 +76,7 @@ func (b *bulk) add(ctx context.Context, d job.DeadLetter) error {
 	if !b.ledger.served(&d) {
 		return nil // a promise that cannot be kept is not made
 	}
-	b.batch = append(b.batch, d)
+	b.batch = append(b.batch, d.Next(b.ledger.priority(d.Tier)))
 	if len(b.batch) < min(b.size, b.left) {
 		return nil
 	}
@@ -91,27 +91,22 @@ func (b *bulk) flush(ctx context.Context) error {
 	if err := b.ledger.pace.wait(ctx, len(b.batch)); err != nil {
 		return err
 	}
-	fresh, stale := context.WithTimeout(context.WithoutCancel(ctx), 2*listPatience+letterFresh) // see requeue
-	defer stale()
-	made, err := twice(ctx, listPatience, func(ctx context.Context) ([]bool, error) {
-		return b.ledger.Promises.PromiseRequeues(ctx, b.batch, b.request)
-	})
+	made, err := b.ledger.promiseAll(ctx, listPatience, b.batch, b.request)
 	if err != nil {
 		return err
 	}
-	var promised []job.DeadLetter
+	var promised []job.ID
 	for i, ok := range made {
 		if ok {
-			promised = append(promised, b.batch[i])
+			promised = append(promised, b.batch[i].ID)
 		}
 	}
 	b.left -= len(promised)
 	b.batch = b.batch[:0]
-	// What was promised is given now or later, whether or not the caller still waits.
-	keep, cancel := context.WithTimeout(fresh, 2*keepPatience)
-	defer cancel()
-	if _, err := b.ledger.Keep(keep, promised); err != nil {
-		return err
+	if len(promised) > 0 {
+		if err := b.ledger.keep(ctx, 2*keepPatience, promised); err != nil {
+			return err
+		}
 	}
 	if b.left == 0 {
 		return errEnough

@@ -142,7 +142,7 @@ func TestRequeueDead_Partial(t *testing.T) {
 				}
 				return nil
 			}
-		}, 100, 100, nil},
+		}, 200, 100, nil}, // promised, and given later
 		{"the caller hangs up", func(_ *fakeRedis, s *fakeSQL, cancel context.CancelFunc) {
 			s.after = func(string) error { cancel(); return nil }
 		}, 100, 100, nil},

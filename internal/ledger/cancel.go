@@ -23,10 +23,10 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 		return word, err
 	}
 	word, err = l.cancelled(ctx, id)
-	if !errors.Is(err, job.ErrNotFound) || l.Journal == nil {
-		return word, err
+	if errors.Is(err, job.ErrNotFound) || errors.Is(err, errBetween) {
+		return l.cancelLost(ctx, id, err)
 	}
-	return l.cancelLost(ctx, id, err)
+	return word, err
 }
 
 // CancelBecause is Cancel with a reason, which is kept in SQL before Redis is asked: a cancel that was answered has
@@ -81,6 +81,7 @@ func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) 
 
 // cancel asks Redis: job.Empty is for a job that it does not know.
 func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
+	run := l.Mover.KnownRun(id.Partition()) // before the script: a Redis that forgets what it did has another one
 	words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
 		return l.Mover.Cancel(ctx, id.Partition(), []job.Cancellation{{ID: id}})
 	})
@@ -92,7 +93,7 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	}
 	switch words[0] {
 	case job.WasCancelled, job.Cancel:
-		l.remember(ctx, id)
+		l.remember(ctx, id, run)
 		return words[0], nil
 	case job.Ended:
 		state := &job.StateError{Reason: "it has ended"}
@@ -107,6 +108,17 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 		return job.Empty, nil
 	}
 	return "", fmt.Errorf("cancel %s: unexpected word %q", id, words[0])
+}
+
+// remember notes in the job's row, if it has one, that somebody was told of a cancel: a Redis that forgets it is told
+// again. Redis decided already: if SQL does not answer, the cancel stands as long as Redis does.
+func (l *Ledger) remember(ctx context.Context, id job.ID, run string) {
+	_, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.Rows.Cancelling(ctx, id, run)
+	})
+	if err != nil {
+		l.Log.Warn("a cancel is not noted in SQL", "job_id", id, "err", err)
+	}
 }
 
 // errBetween is the answer about a job whose end, or whose promised next life, is on its way to the other store.
@@ -126,15 +138,17 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})
 }
 
-// cancelLost notes the cancel of a job that Redis lost and is given back. Redis decides: if it has not got the job by
-// now, nobody can say more.
+// cancelLost notes the cancel of a job that Redis does not have and is given. Redis decides: if it has not got the job
+// by now, nobody can say more.
 func (l *Ledger) cancelLost(ctx context.Context, id job.ID, unknown error) (job.Word, error) {
-	_, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
+	_, err := l.row(ctx, id)
 	if errors.Is(err, job.ErrNotFound) {
 		return "", unknown
 	}
 	if err == nil {
-		_, err = twice(ctx, archivePatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Journal.Cancelling(ctx, id) })
+		_, err = twice(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.Rows.Cancelling(ctx, id, "")
+		})
 	}
 	if err != nil {
 		return "", fmt.Errorf("cancel %s: %w", id, err)

@@ -28,7 +28,7 @@ func TestCancel(t *testing.T) {
 		{"forgotten, failed", nil, nil, archived(job.Failed, 1), nil, "", job.ErrWrongState},
 		{
 			"forgotten, failed, and promised another life", nil, nil, promised(archived(job.Failed, 1)), nil, "",
-			job.ErrUnavailable,
+			job.ErrAmbiguous,
 		},
 		{
 			"failed, and promised another life", living(job.Failed, 1), nil, promised(archived(job.Failed, 1)), nil, "",
@@ -126,38 +126,46 @@ func TestCancel_LostByRedis(t *testing.T) {
 	}
 }
 
-// The cancel of a requeued job is in the journal, with the whole job: when Redis has lost both, the job comes back
-// CANCELLED, also when the promise of the requeue is kept again before the journal is compared.
+// The cancel of a requeued job is noted in the row of its new life: when Redis has lost both, the job comes back
+// CANCELLED.
 func TestCancel_OfARequeuedJob(t *testing.T) {
 	for name, lost := range map[string]bool{"Redis has it": false, "Redis lost it": true} {
 		t.Run(name, func(t *testing.T) {
-			l, r, j := journaled(0)
-			r.jobs[someID] = is(someID, job.Pending, 2)
+			l, r, s := given(nil, archived(job.Failed, 1))
+			if err := l.Requeue(t.Context(), someID, job.Request{}); err != nil {
+				t.Fatal(err)
+			}
 			if word, err := l.Cancel(t.Context(), someID); word != job.WasCancelled || err != nil {
 				t.Fatalf("%q, %v", word, err)
 			}
-			row, there := j.rows[someID]
-			if !there || row.Generation != 2 || !row.CancelRequested || row.RunID != "" || string(row.Payload) != `{}` {
-				t.Fatalf("the journal has %+v", row)
+			if row := s.living.rows[someID]; row.Generation != 2 || !row.CancelRequested {
+				t.Fatalf("the row is %+v", row)
 			}
 			if lost {
 				delete(r.jobs, someID)
+				r.run = "run-2"
 			}
-			letter := archived(job.Failed, 1)[someID]
-			if kept, err := l.Keep(t.Context(), []job.DeadLetter{letter}); err != nil || !kept[0] {
-				t.Fatalf("%v, %v", kept, err)
+			if n, err := l.Reconcile(t.Context()); err != nil || (n == 1) != lost {
+				t.Fatalf("%d given back, %v", n, err)
 			}
 			if now := r.jobs[someID]; now.Status != job.Cancelled || now.Generation != 2 {
 				t.Errorf("%s in generation %d", now.Status, now.Generation)
 			}
 		})
 	}
-	l, r, j := journaled(0)
-	r.jobs[someID] = is(someID, job.Pending, 1)
-	if _, err := l.Cancel(t.Context(), someID); err != nil {
-		t.Fatal(err)
+}
+
+// The cancel of a promised life that Redis does not have yet is noted, and the life comes CANCELLED.
+func TestCancel_OfAPromise(t *testing.T) {
+	l, r, s := given(nil, promised(archived(job.Failed, 1)))
+	if _, err := l.Cancel(t.Context(), someID); !errors.Is(err, job.ErrAmbiguous) {
+		t.Fatalf("%v, want that nobody knows yet", err)
 	}
-	if len(j.rows) != 0 || len(j.cancelling) != 1 { // the submit has written the row
-		t.Errorf("of a first generation: %d rows, noted %v", len(j.rows), j.cancelling)
+	if !s.living.rows[someID].CancelRequested {
+		t.Fatal("it is not noted")
+	}
+	reconcile(t, l, 1)
+	if now := r.jobs[someID]; now.Status != job.Cancelled || now.Generation != 2 {
+		t.Errorf("%s in generation %d", now.Status, now.Generation)
 	}
 }

@@ -82,7 +82,7 @@ func TestRequeueDead_InDoubt(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, _, s := given(nil, dead(3))
-				after, _ := answering("promises", tc.errs...)
+				after, _ := answering("promise", tc.errs...)
 				s.after = after
 				_, requeued, err := l.RequeueDead(t.Context(), job.Filter{}, 10, false, "")
 				told(t, err, tc.want)

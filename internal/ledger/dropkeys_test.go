@@ -1,16 +1,30 @@
 package ledger
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+)
 
-// Expired Idempotency-Keys are dropped until none is left: within one call as many as it may, then in the next ones,
-// which come soon because this one says that it is not done.
+// Expired Idempotency-Keys are dropped until none is left: within one call as many as it may, then in the next ones.
+// From then on it is a minute until the ledger looks again.
 func TestReconcile_DropsExpiredKeysUntilNoneIsLeft(t *testing.T) {
-	l, _, j := journaled(0)
-	j.expired = 2*dropRounds + 1
-	for calls, left := range []int{dropRounds + 1, 1, 0} {
-		_, done, err := l.Reconcile(t.Context())
-		if err != nil || done != (left == 0) || j.expired != left {
-			t.Errorf("call %d: done %v, %v; %d keys are left, not %d", calls+1, done, err, j.expired, left)
+	synctest.Test(t, func(t *testing.T) {
+		l, _, j := journaled(0)
+		j.expired = 2*dropRounds + 1
+		for calls, left := range []int{dropRounds + 1, 1, 0} {
+			if _, err := l.Reconcile(t.Context()); err != nil || j.expired != left {
+				t.Errorf("call %d: %v; %d keys are left, not %d", calls+1, err, j.expired, left)
+			}
 		}
-	}
+		j.expired = 1
+		for _, left := range []int{1, 0} {
+			if _, err := l.Reconcile(t.Context()); err != nil || j.expired != left {
+				t.Errorf("%v; %d keys are left, not %d", err, j.expired, left)
+			}
+			sleep(tidyEvery)
+		}
+		if j.sql.adopts != 5-1 {
+			t.Errorf("promises without rows were looked for %d times", j.sql.adopts)
+		}
+	})
 }

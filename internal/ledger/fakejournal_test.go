@@ -21,10 +21,26 @@ type fakeJournal struct {
 	cancelling []job.ID
 	kept       []job.KeyKept // beside the rows'
 	noting     func()        // with a cancel
+	readRows   func()        // after rows were read
 	swept      []job.ID      // where sweeps began
 	asked      []string      // the runs whose rows were read
 	expired    int           // keys; DropKeys deletes one at a time
 	down       error
+	sql        *fakeSQL // the rest of the database; nil = none
+}
+
+func (j *fakeJournal) set(l job.Living) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rows[l.ID] = l
+}
+
+// err is why the database does not answer.
+func (j *fakeJournal) err() error {
+	if j.sql != nil {
+		return cmp.Or(j.down, j.sql.down)
+	}
+	return j.down
 }
 
 func (j *fakeJournal) Runs(context.Context) (runs []string, _ error) {
@@ -54,11 +70,12 @@ func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, id := range ids {
-		r := j.rows[id]
-		r.RunID = run
-		j.rows[id] = r
+		if r, there := j.rows[id]; there && j.err() == nil {
+			r.RunID = run
+			j.rows[id] = r
+		}
 	}
-	return j.down
+	return j.err()
 }
 
 func (j *fakeJournal) Sweep(_ context.Context, after job.ID, _ int) (job.ID, int64, error) {
@@ -86,11 +103,13 @@ func (j *fakeJournal) DropKeys(context.Context) (int64, bool, error) {
 }
 
 func (j *fakeJournal) Journaled(_ context.Context, id job.ID) (job.Job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if r, ok := j.rows[id]; ok && !j.ended[id] {
 		r.Status = job.Pending
-		return r.Job, j.down
+		return r.Job, j.err()
 	}
-	return job.Job{}, cmp.Or(j.down, job.ErrNotFound)
+	return job.Job{}, cmp.Or(j.err(), job.ErrNotFound)
 }
 
 func (j *fakeJournal) Known(_ context.Context, ids []job.ID) ([]bool, error) {
@@ -117,20 +136,30 @@ func (j *fakeJournal) AcceptKeys(_ context.Context, keys []job.KeyKept) error {
 }
 
 func (j *fakeJournal) LivingOf(_ context.Context, ids []job.ID) (rows []job.Living, _ error) {
+	j.mu.Lock()
 	for _, id := range ids {
 		if r, ok := j.rows[id]; ok && !j.ended[id] {
 			rows = append(rows, r)
 		}
 	}
-	return rows, j.down
+	j.mu.Unlock()
+	if j.readRows != nil {
+		j.readRows()
+	}
+	return rows, j.err()
 }
 
-func (j *fakeJournal) Cancelling(_ context.Context, id job.ID) error {
+func (j *fakeJournal) Cancelling(_ context.Context, id job.ID, run string) error {
 	j.cancelling = append(j.cancelling, id)
+	if r, there := j.rows[id]; there {
+		r.CancelRequested = true
+		r.RunID = cmp.Or(r.RunID, run)
+		j.rows[id] = r
+	}
 	if j.noting != nil {
 		j.noting()
 	}
-	return j.down
+	return j.err()
 }
 
 // restorer is the fake Redis, given back what it lost.
@@ -173,7 +202,7 @@ func (r *restorer) Missing(ctx context.Context, ids []job.ID) (missing []job.ID,
 	return missing, r.answer("missing")
 }
 
-func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
+func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.call(ctx, "restore"); err != nil {
@@ -187,17 +216,22 @@ func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Livin
 	words := make([]job.Word, len(batch))
 	for i, l := range batch {
 		old, known := r.jobs[l.ID]
+		if r.word != nil {
+			words[i] = r.word(l.Job)
+		}
 		switch {
+		case words[i] != "":
 		case l.ID.Partition() != partition:
 			return nil, errors.New("another partition")
-		case r.late > 0:
+		case r.late > 0 || time.Since(read) > 5*time.Second:
 			words[i] = job.Late
 		case known && old.Generation >= l.Generation:
 			words[i] = job.Duplicate
-		case known:
+		case known && (!old.Status.Ended() || old.Status == job.NeedDiscard):
 			words[i] = job.Busy
 		default:
 			l.Status, words[i] = job.Pending, job.OK
+			l.Attempt = max(l.Attempt, old.Attempt)
 			if l.CancelRequested {
 				l.Status = job.Cancelled
 			}
@@ -243,12 +277,11 @@ func (r *restorer) Lease(context.Context, string, time.Duration) (bool, error) {
 
 // journaled is a ledger with a journal of n jobs of an earlier run of Redis, which has none of them.
 func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
-	l, r, _ := given(nil, nil)
-	j := &fakeJournal{rows: map[job.ID]job.Living{}, ended: map[job.ID]bool{}}
+	l, _, _ := given(nil, nil)
+	j := l.Rows.(*fakeJournal)
 	for i := range n {
 		j.rows[testID(i)] = job.Living{RunID: "run-0", Job: is(testID(i), job.Pending, 1)}
 	}
-	redis := &restorer{fakeRedis: r, broken: -1}
-	l.Journal, l.Restorer = j, redis
-	return l, redis, j
+	l.Journal = j
+	return l, l.Restorer.(*restorer), j
 }

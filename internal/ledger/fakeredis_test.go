@@ -19,7 +19,7 @@ type fakeRedis struct {
 	known    []string                // what may be noted; nil = what is
 	down     error                   // every call answers so
 	after    func(call string) error // an answer is lost after the call was done; nil = none is
-	word     func(job.Job) job.Word  // an answer of Requeue in place of the script's; "" = none
+	word     func(job.Job) job.Word  // an answer of Restore in place of the script's; "" = none
 	calls    []string
 }
 
@@ -86,36 +86,6 @@ func (r *fakeRedis) Cancel(ctx context.Context, partition int, batch []job.Cance
 		r.jobs[j.ID] = j
 	}
 	return []job.Word{word}, r.answer("cancel")
-}
-
-func (r *fakeRedis) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.call(ctx, "requeue"); err != nil {
-		return nil, err
-	}
-	words := make([]job.Word, len(batch))
-	for i, j := range batch {
-		old, known := r.jobs[j.ID]
-		if r.word != nil {
-			words[i] = r.word(j)
-		}
-		switch {
-		case words[i] != "":
-		case j.ID.Partition() != partition:
-			return nil, fmt.Errorf("partition %d", partition)
-		case known && old.Generation >= j.Generation:
-			words[i] = job.Duplicate
-		case known && (!old.Status.Ended() || old.Status == job.NeedDiscard):
-			words[i] = job.Busy
-		default:
-			j.Status = job.Pending
-			j.Attempt = max(j.Attempt, old.Attempt)
-			r.jobs[j.ID] = j
-			words[i] = job.OK
-		}
-	}
-	return words, r.answer("requeue")
 }
 
 func (r *fakeRedis) RunIDs(ctx context.Context) ([]string, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,12 +15,13 @@ type fakeSQL struct {
 	mu       sync.Mutex
 	rows     map[job.ID]job.DeadLetter
 	attempts map[job.ID][]job.Attempt
-	runs     map[job.ID]string
+	living   *fakeJournal // the rows of promised lives
 	requests map[job.ID][]string
 	reasons  []job.Reason // of all jobs: tests have one
 	down     error
 	after    func(call string) error
 	calls    []string
+	adopts   int
 }
 
 func (s *fakeSQL) call(ctx context.Context, name string) error {
@@ -117,13 +117,15 @@ func (s *fakeSQL) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 	return d, nil
 }
 
-func (s *fakeSQL) promise(id job.ID, generation int, request job.Request) bool {
+func (s *fakeSQL) promise(next job.Living, request job.Request) bool {
+	id, generation := next.ID, next.Generation-1
 	d := s.rows[id]
 	if d.Generation != generation || d.Status != job.Failed || !d.Open() {
 		return d.RequestID == request.ID
 	}
-	d.RequestedAt, d.RequestID = time.Now(), request.ID
+	d.RequestedAt, d.RequeuedAt, d.RequestID = time.Now(), time.Now(), request.ID
 	s.rows[id] = d
+	s.living.set(next)
 	if s.requests == nil {
 		s.requests = map[job.ID][]string{}
 	}
@@ -144,56 +146,28 @@ func (s *fakeSQL) answer(name string) error {
 	return s.after(name)
 }
 
-func (s *fakeSQL) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.call(ctx, "promise"); err != nil {
-		return false, err
-	}
-	return s.promise(id, generation, request), s.answer("promise")
-}
-
-func (s *fakeSQL) Reopen(ctx context.Context, runs []string) (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.call(ctx, "reopen "+strings.Join(runs, ",")); err != nil {
-		return 0, err
-	}
-	return 0, nil
-}
-
 func (s *fakeSQL) Requested(ctx context.Context, id job.ID, request string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Contains(s.requests[id], request), s.call(ctx, "requested")
 }
 
-func (s *fakeSQL) PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error) {
+func (s *fakeSQL) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.call(ctx, "promises"); err != nil {
+	if err := s.call(ctx, "promise"); err != nil {
 		return nil, err
 	}
-	made := make([]bool, len(letters))
-	for i, d := range letters {
-		made[i] = s.promise(d.ID, d.Generation, request)
+	made := make([]bool, len(next))
+	for i := range next {
+		made[i] = s.promise(next[i], request)
 	}
-	return made, s.answer("promises")
+	return made, s.answer("promise")
 }
 
-func (s *fakeSQL) Requeued(ctx context.Context, letters []job.DeadLetter, run string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.call(ctx, "requeued"); err != nil {
-		return err
-	}
-	for _, l := range letters {
-		if d := s.rows[l.ID]; d.Generation == l.Generation && d.RequeuedAt.IsZero() {
-			d.RequeuedAt = time.Now()
-			s.rows[l.ID], s.runs[l.ID] = d, run
-		}
-	}
-	return s.answer("requeued")
+func (s *fakeSQL) AdoptPromises(context.Context, func(job.Tier) int) (int, error) {
+	s.adopts++
+	return 0, s.down
 }
 
 func (s *fakeSQL) KeepCancelReason(ctx context.Context, _ job.ID, generation int, reason string, over bool) error {

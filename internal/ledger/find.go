@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -19,9 +18,8 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		j, err := l.archived(ctx, id)
-		if errors.Is(err, job.ErrNotFound) && l.Journal != nil {
-			// Redis lost it and gets it back soon.
-			return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
+		if errors.Is(err, job.ErrNotFound) { // Redis lost it, or gets it soon
+			return l.row(ctx, id)
 		}
 		if err == nil {
 			j = l.promised(ctx, j)
@@ -98,16 +96,15 @@ func (l *Ledger) promised(ctx context.Context, j job.Job) job.Job {
 	if j.Status != job.Failed {
 		return j
 	}
-	d, err := within(ctx, archivePatience, func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, j.ID) })
-	if err != nil || d.Generation != j.Generation || d.Open() {
-		return j
+	if next, err := l.row(ctx, j.ID); err == nil && next.Generation > j.Generation {
+		return next
 	}
-	next := d.Job
-	next.Generation++
-	next.Status, next.RetryCount, next.ArrivedAt = job.Pending, 0, d.RequestedAt
-	next.FirstTriedAt, next.StartedAt, next.EndedAt = time.Time{}, time.Time{}, time.Time{}
-	next.Cause, next.LastError, next.Worker = "", "", ""
-	return next
+	return j
+}
+
+// row is a living job as its row in SQL has it, job.ErrNotFound without one.
+func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
+	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Rows.Journaled(ctx, id) })
 }
 
 // final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or cancelled one, or a dead

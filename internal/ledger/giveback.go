@@ -6,9 +6,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
+
+// lateTries is how often rows are sent that came late: each time with the time that Redis then told.
+const lateTries = 3
+
+var errWords = errors.New("another number of words than entries")
 
 // present are the rows of partitions that have a run.
 func (l *Ledger) present(rows []job.Living, runs []string) []job.Living {
@@ -16,7 +23,7 @@ func (l *Ledger) present(rows []job.Living, runs []string) []job.Living {
 	for i := range rows {
 		switch {
 		case !l.ours(rows[i].ID):
-			l.Log.Error("a journaled job is of a partition that this cluster does not have", "job_id", rows[i].ID)
+			l.Log.Error("a job that SQL has is of a partition that this cluster does not have", "job_id", rows[i].ID)
 		case runs[rows[i].ID.Partition()] != "":
 			ours = append(ours, rows[i])
 		}
@@ -82,9 +89,9 @@ func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run s
 	if len(there) == 0 {
 		return nil
 	}
-	rows, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) { return l.Journal.LivingOf(ctx, there) })
+	rows, err := l.rowsOf(ctx, listPatience, there)
 	if err != nil {
-		return fmt.Errorf("read the journal again: %w", err)
+		return fmt.Errorf("read rows again: %w", err)
 	}
 	var cancelled []job.Cancellation
 	for i := range rows {
@@ -95,27 +102,55 @@ func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run s
 	if err := l.cancelAgain(ctx, partition, cancelled); err != nil || l.Mover.KnownRun(partition) != run {
 		return err
 	}
-	_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.Journal.Found(ctx, there, run) })
+	_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.Rows.Found(ctx, there, run)
+	})
 	return err
 }
 
-// GiveBack restores rows that were read after Redis did not know their jobs, and notes them as known to these runs of Redis, which were read
-// before. It says how many were missing.
-func (l *Ledger) GiveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, err error) {
-	restored, failed := l.giveBack(ctx, l.present(rows, runs), runs)
-	return restored, errors.Join(slices.Collect(maps.Values(failed))...)
+// Give gives jobs to Redis that it may not have although SQL has their rows, and says how many were missing. What it
+// cannot give a later Reconcile gives.
+func (l *Ledger) Give(ctx context.Context, ids []job.ID) (missing int, err error) {
+	read := time.Now()
+	rows, err := l.rowsOf(ctx, archivePatience, ids)
+	if err != nil {
+		return 0, fmt.Errorf("give: %w", err)
+	}
+	return l.GiveRows(ctx, rows, read)
 }
 
-// giveBack is GiveBack partition by partition.
-func (l *Ledger) giveBack(ctx context.Context, rows []job.Living, runs []string) (restored int, failed map[int]error) {
+// rowsOf reads the rows of those of some jobs that have not ended.
+func (l *Ledger) rowsOf(ctx context.Context, patience time.Duration, ids []job.ID) ([]job.Living, error) {
+	return within(ctx, patience, func(ctx context.Context) ([]job.Living, error) { return l.Rows.LivingOf(ctx, ids) })
+}
+
+// GiveRows is Give for rows that were read, or written, after read.
+func (l *Ledger) GiveRows(ctx context.Context, rows []job.Living, read time.Time) (missing int, err error) {
+	runs := make([]string, l.Partitions)
+	for p := range runs {
+		// Known before the script: a Redis that forgets what the script did has another one afterwards.
+		runs[p] = l.Mover.KnownRun(p)
+	}
+	missing, failed := l.giveBack(ctx, l.present(rows, runs), runs, read)
+	return missing, errors.Join(slices.Collect(maps.Values(failed))...)
+}
+
+// giveBack restores rows partition by partition, and notes them as known to these runs of Redis, which were read
+// before.
+func (l *Ledger) giveBack(
+	ctx context.Context, rows []job.Living, runs []string, read time.Time,
+) (restored int, failed map[int]error) {
 	failed = map[int]error{}
 	id, weight := func(r *job.Living) job.ID { return r.ID }, func(r *job.Living) int { return len(r.Payload) + 512 }
 	for p, batch := range job.Batches(rows, id, weight) {
 		if failed[p] != nil {
 			continue
 		}
-		there, missing, err := l.restore(ctx, p, batch)
+		there, missing, err := l.restore(ctx, p, batch, read)
 		restored += missing
+		if len(there) > 0 {
+			failpoint.Hit("requeue.after", there[0])
+		}
 		if err == nil {
 			err = l.found(ctx, p, there, runs[p])
 		}
@@ -127,9 +162,13 @@ func (l *Ledger) giveBack(ctx context.Context, rows []job.Living, runs []string)
 }
 
 // restore runs the script over one batch. there are the jobs that Redis has now.
-func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living) (there []job.ID, missing int, err error) {
+func (l *Ledger) restore(
+	ctx context.Context, partition int, batch []job.Living, read time.Time,
+) (there []job.ID, missing int, err error) {
 	for range lateTries {
-		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Restorer.Restore(ctx, partition, batch) })
+		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
+			return l.Restorer.Restore(ctx, partition, batch, read)
+		})
 		if err == nil && len(words) != len(batch) {
 			err = errWords
 		}
@@ -152,7 +191,7 @@ func (l *Ledger) restore(ctx context.Context, partition int, batch []job.Living)
 			case job.Late:
 				late = append(late, *r)
 			case job.Busy:
-				l.Log.Info("a journaled job waits for its old generation", "job_id", r.ID)
+				l.Log.Info("a requeued job waits for its old generation", "job_id", r.ID)
 			default:
 				return nil, missing, fmt.Errorf("restore %s: unexpected word %q", r.ID, w)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -47,10 +48,10 @@ func TestReconcile_ACancelMeanwhile(t *testing.T) {
 			}
 			return nil
 		}
-		if _, _, err := l.Reconcile(t.Context()); err != nil {
+		if _, err := l.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if again, _, err := l.Reconcile(t.Context()); err != nil || again != 0 {
+		if again, err := l.Reconcile(t.Context()); err != nil || again != 0 {
 			t.Fatal(again, err)
 		}
 		for n := range 2 {
@@ -114,7 +115,7 @@ type lateSecond struct {
 	calls int
 }
 
-func (r *lateSecond) Restore(_ context.Context, _ int, batch []job.Living) ([]job.Word, error) {
+func (r *lateSecond) Restore(_ context.Context, _ int, batch []job.Living, _ time.Time) ([]job.Word, error) {
 	if r.calls++; r.calls > 1 {
 		return nil, job.ErrUnavailable
 	}
@@ -130,7 +131,8 @@ func TestGiveBack_CancelsWhatItCan(t *testing.T) {
 	row := j.rows[testID(0)]
 	row.CancelRequested = true
 	r.jobs[row.ID] = is(row.ID, job.Pending, 1)
-	if _, err := l.GiveBack(t.Context(), []job.Living{row, j.rows[testID(2)]}, []string{"run-1", "run-1"}); !errors.Is(err, job.ErrUnavailable) {
+	_, err := l.GiveRows(t.Context(), []job.Living{row, j.rows[testID(2)]}, time.Now())
+	if !errors.Is(err, job.ErrUnavailable) {
 		t.Error(err)
 	}
 	if got := r.jobs[row.ID].Status; got != job.Cancelled {

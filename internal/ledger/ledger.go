@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -26,7 +25,6 @@ type Store interface {
 // is what may be noted as the life that has what is sent now: as last read, or an earlier one.
 type Mover interface {
 	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
-	Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error)
 	RunIDs(ctx context.Context) ([]string, error)
 	KnownRun(partition int) string
 }
@@ -39,18 +37,17 @@ type Letters interface {
 	CountDead(ctx context.Context, f job.Filter) (int64, error)
 }
 
-// Promises are the marks that a requeue leaves on a dead letter. DeadLetter is the one of the job's latest generation, with its payload:
-// job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. A promise is made once: true to the request that
-// made it, however often it asks, false to others; after job.ErrAmbiguous it may have been made. Requested says whether a request has made one,
-// in any generation. Requeued marks promises as kept; Reopen takes the mark from those that were kept in another run of Redis than these and
-// have no outcome yet.
+// Promises are how dead letters get another life. DeadLetter is the one of the job's latest generation, with its
+// payload: job.ErrNotFound if SQL knows nothing of the job, job.ErrWrongState if it ended otherwise. PromiseRequeues
+// takes the letters of lives to come and writes the lives' rows, in one step: true to the request that took a letter,
+// however often it asks, false to others; after job.ErrAmbiguous it may have taken some. Requested says whether a
+// request has taken a letter of the job, in any generation. AdoptPromises writes the rows that processes of an earlier
+// version did not write.
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
-	PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error)
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
-	PromiseRequeues(ctx context.Context, letters []job.DeadLetter, request job.Request) ([]bool, error)
-	Requeued(ctx context.Context, letters []job.DeadLetter, runID string) error
-	Reopen(ctx context.Context, runs []string) (int64, error)
+	PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error)
+	AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error)
 }
 
 // Reasons are why jobs were cancelled and requeued.
@@ -72,31 +69,39 @@ type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 }
 
-// Journal is the accept journal: a row for each living job. Runs are the runs of Redis that rows name; Lost are those of one of them whose jobs have
-// not ended, by id, beginning behind after; Found notes that Redis has them now. Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Keys are
-// the Idempotency-Keys that still stand, by key; DropKeys deletes some of those that do not, and says whether there are
-// more. Journaled is a living job as its row has it, job.ErrNotFound without one. LivingOf reads rows of jobs that have
-// not ended. Known says which jobs have a row or an outcome. Accept adds rows, AcceptKeys keys of jobs that have one or
-// the other. Cancelling notes that a job is to end CANCELLED, if it has a row.
-type Journal interface {
+// Rows are the living jobs that SQL has: those that it owes Redis (requeued ones, callbacks), and with an accept
+// journal all. Each names the run of Redis that has its job, "" for none yet. Runs are the runs that rows name; Lost
+// are those of one run whose jobs have not ended, by id, beginning behind after; Found notes the run that has jobs now.
+// Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Journaled is a living job as its row has
+// it, job.ErrNotFound without one. LivingOf reads rows of jobs that have not ended. Cancelling notes that a job is to
+// end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
+type Rows interface {
 	Runs(ctx context.Context) ([]string, error)
 	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)
 	Found(ctx context.Context, ids []job.ID, runID string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
-	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
-	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
 	LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error)
+	Cancelling(ctx context.Context, id job.ID, runID string) error
+}
+
+// Journal is the accept journal: with it each living job has a row. Keys are the Idempotency-Keys that still stand, by
+// key; DropKeys deletes some of those that do not, and says whether there are more. Known says which jobs have a row or
+// an outcome. Accept adds rows, AcceptKeys keys of jobs that have one or the other.
+type Journal interface {
+	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
+	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
 	Known(ctx context.Context, ids []job.ID) ([]bool, error)
 	Accept(ctx context.Context, rows []job.Living) error
 	AcceptKeys(ctx context.Context, keys []job.KeyKept) error
-	Cancelling(ctx context.Context, id job.ID) error
 }
 
-// Restorer is a Redis that is given back what it lost. Missing are those of some ids that it does not know. Lease says whether this process is the one to do it now.
+// Restorer is a Redis that is given jobs. Missing are those of some ids that it does not know. Restore puts in jobs
+// whose rows were read, or written, after read: it does nothing when that is too long ago. Lease says whether this
+// process is the one to look for lost jobs now.
 type Restorer interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
-	Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error)
+	Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error)
 	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
 	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run. It returns those that know it now, also
 	// with an error of others.
@@ -104,8 +109,8 @@ type Restorer interface {
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
-// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Outbox,
-// Rate and Log are required, and Journal and Restorer come together or not at all.
+// Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Journal,
+// Outbox, Rate and Log are required.
 type Options struct {
 	Live       Store // Redis
 	Mover      Mover
@@ -115,8 +120,9 @@ type Options struct {
 	Promises   Promises
 	Reasons    Reasons
 	Plans      Plans
-	Journal    Journal
+	Rows       Rows
 	Restorer   Restorer
+	Journal    Journal
 	Outbox     Outbox // not nil: Redis dies with this process, so an end is told once SQL has it
 	Partitions int
 	Rate       int // dead letters that bulk requeues give a new life per second, all of this process together; default 1000
@@ -127,10 +133,11 @@ type Options struct {
 type Ledger struct {
 	Options
 	pace pace
-	runs atomic.Pointer[[]string] // of Redis, when Recall last looked
 
-	reconciled []string // the runs to which all Idempotency-Keys were given back; Reconcile's, as is
-	swept      job.ID   // how far the sweep came
+	// Reconcile's.
+	reconciled []string  // the runs to which all Idempotency-Keys were given back
+	swept      job.ID    // how far the sweep came
+	tidied     time.Time // when tidy last came to its end
 }
 
 // New makes a ledger.

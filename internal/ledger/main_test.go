@@ -49,11 +49,21 @@ func given(redis map[job.ID]job.Job, sql map[job.ID]job.DeadLetter) (*Ledger, *f
 	if redis == nil {
 		r.jobs = map[job.ID]job.Job{}
 	}
-	s := &fakeSQL{rows: sql, attempts: map[job.ID][]job.Attempt{}, runs: map[job.ID]string{}}
+	j := &fakeJournal{rows: map[job.ID]job.Living{}, ended: map[job.ID]bool{}}
+	s := &fakeSQL{rows: sql, attempts: map[job.ID][]job.Attempt{}, living: j}
+	j.sql = s
+	for id, d := range sql {
+		if d.Status == job.Failed && !d.Open() {
+			j.rows[id] = d.Next(1)
+		}
+	}
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
 	return New(
-		Options{Live: r, Mover: r, Archive: s, Letters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2},
+		Options{
+			Live: r, Mover: r, Archive: s, Letters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2,
+			Rows: j, Restorer: &restorer{fakeRedis: r, broken: -1},
+		},
 	), r, s
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	reconcilePage  = 500
 	reconcileLease = 30 * time.Second // renewed with each page
+	tidyEvery      = time.Minute
 	// sweepPages bounds what one Reconcile looks at for rows that outlived their jobs; the next one goes on from there.
 	sweepPages = 20
 	// dropRounds bounds how many calls of DropKeys one Reconcile makes: what Redis forgot must not wait for a long
@@ -20,47 +21,43 @@ const (
 	dropRounds = 20
 )
 
-// Reconcile gives back to Redis what the journal has and it forgot: jobs, with their arrival, generation and retries, and Idempotency-Keys. What is
-// there is left as it is. Each partition is compared with the life of its own server; one that does not answer holds up no other, and is
-// an error in the end. It says how many jobs were missing, and with done false that another process is at it, or that
-// more keys have expired than one call deletes. Several processes may call it at
-// once, each one call at a time; while nothing is missing it is a cheap read. Requeued lives without a row are Recall's.
-func (l *Ledger) Reconcile(ctx context.Context) (restored int, done bool, err error) {
-	if l.Journal == nil {
-		return 0, true, nil
-	}
+// Reconcile gives Redis what SQL has and it does not: jobs that no Redis had yet, jobs that it forgot, with their
+// arrival, generation and retries, and Idempotency-Keys. What is there is left as it is. Each partition is compared
+// with the life of its own server; one that does not answer holds up no other, and is an error in the end. It says how
+// many jobs were missing. Several processes may call it at once, each one call at a time, and one of them looks for
+// what was lost; while nothing is missing it is a cheap read. Once a minute it also tidies up.
+func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 	// Read before anything is looked for: a Redis that loses what follows has another one.
 	runs, unread := within(ctx, livePatience, l.Mover.RunIDs)
 	if !slices.ContainsFunc(runs, func(run string) bool { return run != "" }) {
-		return 0, false, fmt.Errorf("reconcile: %w", unread)
+		return 0, fmt.Errorf("reconcile: %w", unread)
 	}
-	failed := l.giveBackKeys(ctx, runs) // whoever else is at it: submits with a key wait for it
-	mine, unasked := l.mine(ctx)
-	if unasked == nil && !mine {
-		if failed != nil {
-			failed = fmt.Errorf("reconcile: %w", failed)
-		}
-		return 0, false, failed
+	tidies := time.Since(l.tidied) >= tidyEvery
+	var failed, unswept error
+	if l.Journal != nil {
+		failed = l.giveBackKeys(ctx, runs, tidies) // whoever else is at it: submits with a key wait for it
 	}
-	// A lease that cannot be had is no reason to wait: it saves work, and its server may be the one that is away.
 	restored, err = l.giveBackLost(ctx, runs)
 	if restored > 0 {
-		l.Log.Warn("jobs were given back to Redis from the journal", "jobs", restored)
+		l.Log.Warn("Redis was given jobs that it did not have", "jobs", restored)
 	}
-	swept, unswept := l.sweep(ctx)
-	if err = errors.Join(unread, failed, unasked, err, unswept); err != nil {
-		return restored, false, fmt.Errorf("reconcile: %w", err)
+	if tidies {
+		unswept = l.tidy(ctx)
 	}
-	return restored, swept, nil
+	if err = errors.Join(unread, failed, err, unswept); err != nil {
+		return restored, fmt.Errorf("reconcile: %w", err)
+	}
+	return restored, nil
 }
 
 func (l *Ledger) mine(ctx context.Context) (bool, error) {
 	return within(ctx, livePatience, func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
 }
 
-// giveBackLost looks for the rows of each life that is over.
+// giveBackLost looks for the rows that no Redis had yet, and for those of each life that is over. One process at a time
+// looks for the latter.
 func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int, err error) {
-	named, err := within(ctx, listPatience, l.Journal.Runs)
+	named, err := within(ctx, listPatience, l.Rows.Runs)
 	if err != nil {
 		return 0, err
 	}
@@ -70,12 +67,17 @@ func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int,
 			present = append(present, l.Mover.KnownRun(p))
 		}
 	}
-	runs = slices.Clone(runs)
+	over := slices.DeleteFunc(named, func(run string) bool { return run != "" && slices.Contains(present, run) })
 	var problems []error
-	for _, run := range named {
-		if run != "" && slices.Contains(present, run) {
-			continue
+	if slices.ContainsFunc(over, func(run string) bool { return run != "" }) {
+		// A lease that cannot be had is no reason to wait: it saves work, and its server may be the one that is away.
+		mine, unasked := l.mine(ctx)
+		if problems = append(problems, unasked); unasked == nil && !mine {
+			over = slices.DeleteFunc(over, func(run string) bool { return run != "" })
 		}
+	}
+	runs = slices.Clone(runs)
+	for _, run := range over {
 		n, err := l.giveBackRun(ctx, run, runs)
 		restored += n
 		problems = append(problems, err)
@@ -89,29 +91,32 @@ func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (r
 	after := job.ID("")
 	for {
 		page, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) {
-			return l.Journal.Lost(ctx, lost, after, reconcilePage)
+			return l.Rows.Lost(ctx, lost, after, reconcilePage)
 		})
 		if err != nil || len(page) == 0 {
 			return restored, errors.Join(append(problems, err)...)
 		}
 		after = page[len(page)-1].ID
 		ours := l.present(page, runs)
-		lost, failed := l.unknown(ctx, ours, runs)
+		missing, failed := l.unknown(ctx, ours, runs)
 		problems = append(problems, without(runs, failed)...)
-		if len(lost) > 0 {
+		if len(missing) > 0 {
 			// Read once more: a row that is still without an outcome after Redis did not know its job is of a job that has not ended.
-			rows, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) { return l.Journal.LivingOf(ctx, lost) })
+			read := time.Now()
+			rows, err := l.rowsOf(ctx, listPatience, missing)
 			if err != nil {
 				return restored, errors.Join(append(problems, err)...)
 			}
-			n, failed := l.giveBack(ctx, l.present(rows, runs), runs)
+			n, failed := l.giveBack(ctx, l.present(rows, runs), runs, read)
 			restored += n
 			problems = append(problems, without(runs, failed)...)
 		}
 		if len(ours) == 0 && slices.ContainsFunc(page, func(r job.Living) bool { return l.ours(r.ID) }) {
 			return restored, errors.Join(problems...) // nobody is there to take these, and hardly those behind them
 		}
-		_, _ = l.mine(ctx) // one page more for whoever else begins
+		if lost != "" {
+			_, _ = l.mine(ctx) // one page more for whoever else begins
+		}
 	}
 }
 
@@ -125,8 +130,8 @@ func without(runs []string, failed map[int]error) (problems []error) {
 }
 
 // giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there: a partition whose server
-// fails holds up no other.
-func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
+// fails holds up no other. Where none was lost it only renews what it said, and that only with always.
+func (l *Ledger) giveBackKeys(ctx context.Context, runs []string, always bool) error {
 	if len(l.reconciled) != len(runs) {
 		l.reconciled = make([]string, len(runs))
 	}
@@ -135,6 +140,9 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 	stale := false
 	for p, run := range runs {
 		stale = stale || run != "" && l.reconciled[p] != run
+	}
+	if !stale && !always {
+		return nil
 	}
 	runs = slices.Clone(runs)
 	var problems []error
@@ -169,29 +177,47 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string) error {
 	return errors.Join(append(problems, err)...)
 }
 
-// sweep deletes rows that came in after their job's outcome: another process had ended it by then. It also deletes
-// Idempotency-Keys that have expired; whole says that it came to the end of these.
-func (l *Ledger) sweep(ctx context.Context) (whole bool, err error) {
+// tidy deletes rows of jobs that have ended: another process ended them as the row was written, or a process of an
+// earlier version did. It also deletes Idempotency-Keys that have expired, and gives promises of such processes their
+// rows. Where there is more of it than one call does, the next Reconcile goes on.
+func (l *Ledger) tidy(ctx context.Context) error {
+	if _, err := within(ctx, listPatience, func(ctx context.Context) (int, error) {
+		return l.Promises.AdoptPromises(ctx, l.priority)
+	}); err != nil {
+		return err
+	}
 	for range sweepPages {
 		next, err := within(ctx, listPatience, func(ctx context.Context) (job.ID, error) {
-			next, _, err := l.Journal.Sweep(ctx, l.swept, reconcilePage)
+			next, _, err := l.Rows.Sweep(ctx, l.swept, reconcilePage)
 			return next, err
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
 		if l.swept = next; next == "" {
 			break
 		}
 	}
+	more := l.Journal != nil
 	for range dropRounds {
-		more, err := within(ctx, listPatience, func(ctx context.Context) (bool, error) {
+		if !more {
+			l.tidied = time.Now()
+			return nil
+		}
+		var err error
+		more, err = within(ctx, listPatience, func(ctx context.Context) (bool, error) {
 			_, more, err := l.Journal.DropKeys(ctx)
 			return more, err
 		})
-		if err != nil || !more {
-			return err == nil, err
+		if err != nil {
+			return err
 		}
 	}
-	return false, nil
+	return nil
+}
+
+// priority is a tier's, 0 for one without a plan.
+func (l *Ledger) priority(t job.Tier) int {
+	plan, _ := l.Plans.Plan(t)
+	return plan.Priority
 }

@@ -10,9 +10,9 @@ import (
 
 func reconcile(t *testing.T, l *Ledger, want int) {
 	t.Helper()
-	got, done, err := l.Reconcile(t.Context())
-	if err != nil || !done || got != want {
-		t.Fatalf("restored %d, done %v, %v; want %d", got, done, err, want)
+	got, err := l.Reconcile(t.Context())
+	if err != nil || got != want {
+		t.Fatalf("restored %d, %v; want %d", got, err, want)
 	}
 }
 
@@ -54,22 +54,22 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 
 	// Away: its rows are not looked at, the other's are as they were, and it is said.
 	r.runs, r.known, r.batches, j.asked = map[int]string{0: "run-a", 1: ""}, []string{"run-a", "run-b"}, nil, nil
-	if n, done, err := l.Reconcile(t.Context()); n != 0 || done || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
-		t.Errorf("away: %d restored, done %v, %v, batches %v", n, done, err, r.batches)
+	if n, err := l.Reconcile(t.Context()); n != 0 || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
+		t.Errorf("away: %d restored, %v, batches %v", n, err, r.batches)
 	}
 	if !slices.Equal(j.asked, nil) {
 		t.Errorf("the rows of %q were read although they live as far as is known", j.asked)
 	}
 	j.rows[testID(20)] = job.Living{Job: is(testID(20), job.Pending, 1)} // owed: no Redis had it yet
-	if n, done, err := l.Reconcile(t.Context()); n != 1 || done || !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("owed to the other one: %d restored, done %v, %v", n, done, err)
+	if n, err := l.Reconcile(t.Context()); n != 1 || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("owed to the other one: %d restored, %v", n, err)
 	}
 	r.batches = nil
 	// A process that never saw it: the same.
 	fresh := New(l.Options)
 	r.known[1] = ""
-	if n, done, err := fresh.Reconcile(t.Context()); n != 0 || done || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
-		t.Errorf("away, never seen: %d restored, done %v, %v, batches %v", n, done, err, r.batches)
+	if n, err := fresh.Reconcile(t.Context()); n != 0 || !errors.Is(err, job.ErrUnavailable) || len(r.batches) != 0 {
+		t.Errorf("away, never seen: %d restored, %v, batches %v", n, err, r.batches)
 	}
 	if want := []string{"run-a", ""}; !slices.Equal(r.marked, want) {
 		t.Errorf("marked %q, want %q", r.marked, want)
@@ -113,9 +113,9 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 func TestReconcile_AServerFailsMeanwhile(t *testing.T) {
 	l, r, j := journaled(2*reconcilePage + 4)
 	r.broken = 1
-	n, done, err := l.Reconcile(t.Context())
-	if n != reconcilePage+2 || done || !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("%d restored, done %v, %v", n, done, err)
+	n, err := l.Reconcile(t.Context())
+	if n != reconcilePage+2 || !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("%d restored, %v", n, err)
 	}
 	if tries := r.tries; tries != 1 {
 		t.Errorf("the broken one was asked %d times", tries)
@@ -137,9 +137,9 @@ func TestReconcile_OneSickServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, r, _ := journaled(20)
 			hurt(r)
-			n, done, err := l.Reconcile(t.Context())
-			if n != 20 || done || err == nil {
-				t.Errorf("%d restored, done %v, %v; want all 20, and the error", n, done, err)
+			n, err := l.Reconcile(t.Context())
+			if n != 20 || err == nil {
+				t.Errorf("%d restored, %v; want all 20, and the error", n, err)
 			}
 		})
 	}
@@ -149,21 +149,21 @@ func TestReconcile_Repeats(t *testing.T) {
 	t.Attr("proves", "F27")
 	l, r, j := journaled(3)
 	r.late, r.lost = 1, 1
-	if got, done, err := l.Reconcile(t.Context()); err != nil || !done || len(r.jobs) != 3 {
-		t.Fatalf("restored %d, done %v, %v: %d there", got, done, err, len(r.jobs))
+	if got, err := l.Reconcile(t.Context()); err != nil || len(r.jobs) != 3 {
+		t.Fatalf("restored %d, %v: %d there", got, err, len(r.jobs))
 	}
 	clear(r.jobs)
 	r.run, r.down = "run-2", job.ErrUnavailable
-	if _, done, err := l.Reconcile(t.Context()); done || !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("Redis down: done %v, %v", done, err)
+	if _, err := l.Reconcile(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Redis down: %v", err)
 	}
 	r.down, j.down = nil, job.ErrUnavailable
-	if _, done, err := l.Reconcile(t.Context()); done || !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("SQL down: done %v, %v", done, err)
+	if _, err := l.Reconcile(t.Context()); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("SQL down: %v", err)
 	}
 	j.down, r.others = nil, true
-	if n, done, err := l.Reconcile(t.Context()); done || err != nil || n != 0 {
-		t.Errorf("another's turn: %d, done %v, %v", n, done, err)
+	if n, err := l.Reconcile(t.Context()); err != nil || n != 0 {
+		t.Errorf("another's turn: %d, %v", n, err)
 	}
 	r.others = false
 	reconcile(t, l, 3)

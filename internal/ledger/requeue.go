@@ -8,16 +8,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, the promise is kept later (see
-// recovery.Requeuer). nil is the promise, and the request's reason is kept with it. The same request.ID again is the
-// same promise, also when the new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose
-// failure is not in SQL yet, or that somebody else asked for is job.ErrWrongState; one whose tier has no plan any more
-// job.ErrUnknownTier. After job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
+// Requeue promises a dead job a new life, and gives it at once if Redis answers; if not, a later Reconcile does. nil is
+// the promise, and the request's reason is kept with it. The same request.ID again is the same promise, also when the
+// new life has ended meanwhile; "" is a new request. A job that is not FAILED, whose failure is not in SQL yet, or that
+// somebody else asked for is job.ErrWrongState; one whose tier has no plan any more job.ErrUnknownTier. After
+// job.ErrAmbiguous the promise may have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {
 	return l.requeue(ctx, id, request, nil)
 }
@@ -39,10 +40,6 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 		return fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 	}
 	request := job.Request{ID: requestKey(asked.ID), Reason: asked.Reason}
-	// The promise stands once it is made: keeping it is not the caller's to break off. But a process that stood still
-	// since it read the letter keeps nothing: the new life may have ended, and Redis may have forgotten it.
-	fresh, stale := context.WithTimeout(context.WithoutCancel(ctx), letterFresh)
-	defer stale()
 	live, liveErr := l.live(ctx, id) // first: what ends meanwhile is in SQL by the next line, or is seen living here
 	d, sqlErr := l.letter(ctx, id)
 	promised, err := judge(&live, liveErr, &d, sqlErr, request.ID)
@@ -69,23 +66,38 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 		return fmt.Errorf("requeue %s: %w", id, err)
 	}
 	failpoint.Hit("promise.after", id)
-	if !d.RequeuedAt.IsZero() {
-		return nil // this very request, and its promise was kept
-	}
-	keep, cancel := context.WithTimeout(fresh, keepPatience)
-	defer cancel()
-	if kept, err := l.Keep(keep, []job.DeadLetter{d}); err != nil || !kept[0] {
-		l.Log.Warn("a promised requeue comes later", "job_id", id, "err", err)
-	}
+	_ = l.keep(ctx, keepPatience, []job.ID{id})
 	return nil
 }
 
-// lost is the error about a job that neither store knows, unless the journal does: Redis lost it and gets it back.
-func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
-	if l.Journal == nil {
-		return unknown
+// keepPatience is for a caller who waits while a promise is kept.
+const keepPatience = 2 * time.Second
+
+// keep gives promised lives to Redis now. The promise stands: keeping it is not the caller's to break off.
+func (l *Ledger) keep(ctx context.Context, patience time.Duration, promised []job.ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	_, err := l.Give(ctx, promised)
+	if err != nil {
+		l.Log.Warn("promised requeues come later", "job_id", promised[0], "jobs", len(promised), "err", err)
 	}
-	j, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Journal.Journaled(ctx, id) })
+	return err
+}
+
+// served says whether a dead letter can have a new life here; if not, the log has it.
+func (l *Ledger) served(d *job.DeadLetter) bool {
+	_, planned := l.Plans.Plan(d.Tier)
+	if planned && l.ours(d.ID) {
+		return true
+	}
+	l.Log.Warn("a dead letter cannot be requeued: its tier has no plan, or its partition is not ours",
+		"job_id", d.ID, "tier", string(d.Tier))
+	return false
+}
+
+// lost is the error about a job that has no outcome and that Redis does not know, unless it has a row: Redis gets it.
+func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
+	j, err := l.row(ctx, id)
 	switch {
 	case err == nil:
 		return notFailed(j.Status)
@@ -101,13 +113,20 @@ func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool
 
 // promise makes it, once and for one request.
 func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Request) error {
-	made, err := twice(ctx, actPatience, func(ctx context.Context) (bool, error) {
-		return l.Promises.PromiseRequeue(ctx, d.ID, d.Generation, request)
-	})
-	if err == nil && !made {
+	made, err := l.promiseAll(ctx, actPatience, []job.Living{d.Next(l.priority(d.Tier))}, request)
+	if err == nil && !made[0] {
 		return errTaken
 	}
 	return err
+}
+
+// promiseAll makes the promises of one request, and asks once more where the answer is lost.
+func (l *Ledger) promiseAll(
+	ctx context.Context, patience time.Duration, next []job.Living, request job.Request,
+) ([]bool, error) {
+	return twice(ctx, patience, func(ctx context.Context) ([]bool, error) {
+		return l.Promises.PromiseRequeues(ctx, next, request)
+	})
 }
 
 var (

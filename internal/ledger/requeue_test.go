@@ -51,7 +51,7 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Fatalf("%v, want %v saying %q", err, tc.want, tc.says)
 			}
-			if err != nil && (slices.Contains(r.calls, "requeue") || s.rows[someID].RequestID != old.RequestID) {
+			if err != nil && (slices.Contains(r.calls, "restore") || s.rows[someID].RequestID != old.RequestID) {
 				t.Error("refused, and yet something was changed")
 			}
 			if tc.redis != nil && r.jobs[bystand].Generation != 1 {
@@ -61,14 +61,19 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 	}
 }
 
-// The next generation waits with what the dead letter kept, and the letter is marked with the run that was known before.
+// The next generation waits with what the dead letter kept, and its row names the run that was known before.
 func TestRequeue_GivesANewLife(t *testing.T) {
 	t.Attr("proves", "S0-S7 S1-S5")
 	l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
 	d := s.rows[someID]
 	d.Options.CallbackURL, d.MaxRetries, d.Type, d.Owner, d.Attempt = "https://example.com/", 4, "SIMULATION", "k1", 7
 	s.rows[someID] = d
-	r.after = func(string) error { r.run = "run-2"; return nil } // Redis started anew just after the script
+	r.after = func(call string) error { // Redis started anew just after the script
+		if call == "restore" {
+			r.run = "run-2"
+		}
+		return nil
+	}
 	if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +82,12 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 		string(j.Payload) != `{}` || j.Options != d.Options || j.Tier != job.Paid {
 		t.Errorf("%+v", j)
 	}
-	if d = s.rows[someID]; d.Open() || d.RequeuedAt.IsZero() || s.runs[someID] != "run-1" {
-		t.Errorf("the letter: %+v, run %s", d, s.runs[someID])
+	if d = s.rows[someID]; d.Open() || s.living.rows[someID].RunID != "" {
+		t.Errorf("the letter: %+v, the row %+v", d, s.living.rows[someID])
+	}
+	reconcile(t, l, 0)
+	if run := s.living.rows[someID].RunID; run != "run-2" {
+		t.Errorf("the row names %q", run)
 	}
 	r.after = nil
 	for range 2 { // the same request is the same promise
@@ -150,9 +159,10 @@ func TestRequeue_TierWithoutPlan(t *testing.T) {
 	}
 }
 
-// From the promise on the answer is nil, whatever happens to the rest; the promise is kept by the next Keep, which may be another process'.
+// From the promise on the answer is nil, whatever happens to the rest; the next Reconcile keeps the promise, which may
+// be another process'.
 func TestRequeue_CrashAfterThePromise(t *testing.T) {
-	t.Attr("proves", "S0-E4 S1-E4")
+	t.Attr("proves", "S0-E4 S0-S7 S1-E4")
 	for _, tc := range []struct {
 		name   string
 		breaks func(r *fakeRedis, s *fakeSQL)
@@ -167,10 +177,20 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 			}
 		}, 1}, // refused
 		{"the script's answer is lost, twice", func(r *fakeRedis, _ *fakeSQL) {
-			r.after = func(string) error { return job.ErrAmbiguous }
+			r.after = func(call string) error {
+				if call == "restore" {
+					return job.ErrAmbiguous
+				}
+				return nil
+			}
 		}, 2},
 		{"between script and mark", func(r *fakeRedis, s *fakeSQL) {
-			r.after = func(string) error { s.down = job.ErrUnavailable; return nil }
+			r.after = func(call string) error {
+				if call == "restore" {
+					s.down = job.ErrUnavailable
+				}
+				return nil
+			}
 		}, 1},
 		{"late, again and again", func(r *fakeRedis, _ *fakeSQL) {
 			r.word = func(job.Job) job.Word { return job.Late }
@@ -187,23 +207,23 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 			}
 			scripts := 0
 			for _, c := range r.calls {
-				if c == "requeue" {
+				if c == "restore" {
 					scripts++
 				}
 			}
-			if d := s.rows[someID]; d.RequestedAt.IsZero() || !d.RequeuedAt.IsZero() || scripts != tc.calls {
-				t.Fatalf("%d script calls, letter %+v", scripts, d)
+			if row := s.living.rows[someID]; row.Generation != 2 || row.RunID != "" || scripts != tc.calls {
+				t.Fatalf("%d script calls, row %+v", scripts, row)
 			}
 			r.down, r.after, r.word, s.down, s.after = nil, nil, nil, nil, nil
 			if r.jobs[someID].Status == job.Processing {
 				r.jobs[someID] = is(someID, job.Failed, 1)
 			}
-			kept, err := l.Keep(t.Context(), []job.DeadLetter{s.rows[someID]})
-			if err != nil || !kept[0] {
-				t.Fatalf("kept %v, %v", kept, err)
+			if _, err := l.Reconcile(t.Context()); err != nil {
+				t.Fatal(err)
 			}
-			if d := s.rows[someID]; d.RequeuedAt.IsZero() || r.jobs[someID].Generation != 2 || r.jobs[someID].Status != job.Pending {
-				t.Errorf("letter %+v, job %+v", d, r.jobs[someID])
+			row, j := s.living.rows[someID], r.jobs[someID]
+			if row.RunID != "run-1" || j.Generation != 2 || j.Status != job.Pending {
+				t.Errorf("row %+v, job %+v", row, j)
 			}
 		})
 	}
@@ -234,22 +254,15 @@ func TestRequeue_PromiseInDoubt(t *testing.T) {
 	}
 }
 
-// One that cannot be kept holds up no other, and a late one is sent again.
-func TestKeep_EachOnItsOwn(t *testing.T) {
-	sql := map[job.ID]job.DeadLetter{}
-	var letters []job.DeadLetter
-	for n := range 6 {
-		d := job.DeadLetter{Job: is(testID(n), job.Failed, 1), RequestID: "r"}
-		if n == 2 {
-			d.Tier = "GONE"
-		}
-		if n == 3 {
-			d.ID = "019de340-01fe-7a58-be69-567cd7d6b7d4"
-		}
-		sql[d.ID] = d
-		letters = append(letters, d)
+// One that cannot be given holds up no other, and a late one is sent again.
+func TestGive_EachOnItsOwn(t *testing.T) {
+	l, r, j := journaled(0)
+	for n := range 5 {
+		j.rows[testID(n)] = job.Living{Job: is(testID(n), "", 2)}
 	}
-	l, r, s := given(map[job.ID]job.Job{testID(0): is(testID(0), job.Processing, 1), testID(1): is(testID(1), job.Completed, 2)}, sql)
+	strange := job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // of no partition of ours
+	j.rows[strange] = job.Living{Job: is(strange, "", 2)}
+	r.jobs[testID(0)], r.jobs[testID(1)] = is(testID(0), job.Processing, 1), is(testID(1), job.Completed, 2)
 	late := 0
 	r.word = func(j job.Job) job.Word {
 		if j.ID == testID(4) && late == 0 {
@@ -258,14 +271,15 @@ func TestKeep_EachOnItsOwn(t *testing.T) {
 		}
 		return ""
 	}
-	kept, err := l.Keep(t.Context(), letters)
-	if want := []bool{false, true, false, false, true, true}; !slices.Equal(kept, want) || err != nil {
-		t.Errorf("kept %v, %v; want %v", kept, err, want)
+	ids := []job.ID{testID(0), testID(1), testID(2), testID(3), testID(4), strange, testID(9)}
+	if missing, err := l.Give(t.Context(), ids); missing != 3 || err != nil {
+		t.Errorf("%d were missing, %v", missing, err)
 	}
-	for n, want := range map[int]bool{0: false, 1: true, 2: false, 4: true, 5: true} {
-		d := s.rows[testID(n)]
-		if d.RequeuedAt.IsZero() == want {
-			t.Errorf("%d marked: %v", n, !want)
+	for id, want := range map[job.ID]string{
+		testID(0): "", testID(1): "run-1", testID(2): "run-1", testID(3): "run-1", testID(4): "run-1", strange: "",
+	} {
+		if run := j.rows[id].RunID; run != want {
+			t.Errorf("%s names %q, want %q", id, run, want)
 		}
 	}
 	if late != 1 || r.jobs[testID(4)].Status != job.Pending {
@@ -283,6 +297,7 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 		j := r.jobs[someID]
 		j.Status = ended
 		r.jobs[someID], s.rows[someID] = j, job.DeadLetter{Job: j}
+		delete(s.living.rows, someID)
 		if err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"}); err != nil {
 			t.Errorf("after %s: %v", ended, err)
 		}
@@ -293,51 +308,6 @@ func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 		if (err == nil) != (ended == job.Failed) {
 			t.Errorf("another request after %s: %v", ended, err)
 		}
-	}
-}
-
-// Redis is asked for its run each time, SQL only when that is another one; a failure is made up for at the next call.
-func TestRecall(t *testing.T) {
-	t.Attr("proves", "F19")
-	l, r, s := given(nil, nil)
-	recall := func() error { return l.Recall(t.Context()) }
-	s.down = job.ErrUnavailable
-	if err := recall(); !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("SQL down: %v", err)
-	}
-	s.down, s.calls = nil, nil
-	for _, run := range []string{"run-1", "run-1", "run-2", "run-2", "run-1"} {
-		r.run = run
-		if err := recall(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := []string{"reopen run-1,run-1", "reopen run-2,run-2", "reopen run-1,run-1"}; !slices.Equal(s.calls, want) {
-		t.Errorf("SQL was asked %q, want %q", s.calls, want)
-	}
-
-	// One of two servers does not answer, comes back, and then another takes its place.
-	s.calls = nil
-	r.known = []string{"run-1", "run-1"}
-	for _, run := range []string{"", "run-1"} {
-		r.runs = map[int]string{1: run}
-		if err := recall(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.runs = map[int]string{1: "run-3"}
-	for _, known := range []string{"run-1", "run-3", "run-3"} { // while the old one may still answer it is done again
-		r.known[1] = known
-		if err := recall(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want := []string{"reopen run-1,run-3", "reopen run-1,run-3"}; !slices.Equal(s.calls, want) {
-		t.Errorf("SQL was asked %q, want %q", s.calls, want)
-	}
-	r.runs, r.known = map[int]string{1: ""}, []string{"run-1", ""} // a server of which nothing is known yet
-	if err := recall(); !errors.Is(err, job.ErrUnavailable) {
-		t.Errorf("a server that never answered: %v", err)
 	}
 }
 
@@ -369,7 +339,7 @@ func TestRequeueOwn_NeedsRoom(t *testing.T) {
 		if !errors.Is(err, want) || (err == nil) != (why == nil) {
 			t.Fatalf("%v where there is %v", err, why)
 		}
-		if moved := slices.Contains(r.calls, "requeue") || s.rows[someID].RequestID != ""; moved != (why == nil) {
+		if moved := slices.Contains(r.calls, "restore") || s.rows[someID].RequestID != ""; moved != (why == nil) {
 			t.Errorf("with %v it was promised: %v", why, moved)
 		}
 		if why == nil {

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,40 +9,61 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A process that stood still between a promise and its script leaves the promise to others: the new life may be over by
-// then, and Redis may have forgotten it.
+// A process stands still between a promise and its script. Meanwhile another one keeps the promise, and the new life
+// ends and is forgotten by Redis: when the first goes on, that life does not begin again. What nobody kept meanwhile,
+// it keeps.
 func TestRequeue_StoodStill(t *testing.T) {
-	for name, tc := range map[string]struct {
-		call    string // of SQL, behind which it stands still
-		requeue func(ctx context.Context, l *Ledger) error
-	}{
-		"one": {"promise", func(ctx context.Context, l *Ledger) error {
-			return l.Requeue(ctx, someID, job.Request{ID: "mine"})
-		}},
-		"many": {"promises", func(ctx context.Context, l *Ledger) error {
+	for name, requeue := range map[string]func(ctx context.Context, l *Ledger) error{
+		"one": func(ctx context.Context, l *Ledger) error { return l.Requeue(ctx, someID, job.Request{ID: "mine"}) },
+		"many": func(ctx context.Context, l *Ledger) error {
 			_, _, err := l.RequeueDead(ctx, job.Filter{}, 10, false, "")
 			return err
-		}},
+		},
 	} {
-		for _, still := range []time.Duration{0, time.Minute} {
-			t.Run(name+" "+still.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					l, r, s := given(nil, archived(job.Failed, 1))
-					s.after = func(call string) error {
-						if call == tc.call {
-							<-time.After(still)
+		for where, still := range map[string]func(s *fakeSQL, stand func()){
+			"after the promise": func(s *fakeSQL, stand func()) {
+				s.after = func(call string) error {
+					if call == "promise" {
+						stand()
+					}
+					return nil
+				}
+			},
+			"after its row was read": func(s *fakeSQL, stand func()) { s.living.readRows = stand },
+		} {
+			for _, kept := range []bool{false, true} {
+				t.Run(name+" "+where, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						l, r, s := given(nil, archived(job.Failed, 1))
+						stood := false
+						still(s, func() {
+							if stood {
+								return
+							}
+							stood = true
+							if kept {
+								s.living.ended[someID] = true
+							}
+							sleep(time.Minute)
+						})
+						_ = requeue(t.Context(), l)
+						if s.rows[someID].RequestedAt.IsZero() || !stood {
+							t.Fatal("no promise was made, or it did not stand still")
 						}
-						return nil
-					}
-					err := tc.requeue(t.Context(), l)
-					if s.rows[someID].RequestedAt.IsZero() {
-						t.Fatalf("no promise was made: %v", err)
-					}
-					if kept := slices.Contains(r.calls, "requeue"); kept != (still == 0) {
-						t.Errorf("kept: %v, %v; calls %v", kept, err, r.calls)
-					}
+						if _, back := r.jobs[someID]; back && kept {
+							t.Error("a life that is over began again")
+						}
+						if kept {
+							return
+						}
+						if _, err := l.Reconcile(t.Context()); err != nil || r.jobs[someID].Generation != 2 {
+							t.Errorf("nobody kept it: %v, %+v", err, r.jobs[someID])
+						}
+					})
 				})
-			})
+			}
 		}
 	}
 }
+
+func sleep(d time.Duration) { <-time.After(d) }

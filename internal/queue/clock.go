@@ -22,14 +22,23 @@ type reading struct {
 
 func (r *reading) now() time.Time { return r.redis.Add(time.Since(r.at)) }
 
-// notAfter is the Redis time, in ms, after which a submit or requeue sent to a partition now must do nothing any more: 30 s, below the smallest
-// TTL of an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide with. Before the first reading
-// there is no limit.
+// notAfter is the Redis time, in ms, after which a submit sent to a partition now must do nothing any more: 30 s, below
+// the smallest TTL of an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide
+// with. Before the first reading there is no limit.
 func (c *clock) notAfter(partition int) string {
+	return c.within(partition, time.Now(), 30*time.Second)
+}
+
+// rowsFresh is for how long what rows of SQL say of lives is believed.
+const rowsFresh = 5 * time.Second
+
+// within is the Redis time, in ms, that is so long after a time of this process' clock.
+func (c *clock) within(partition int, at time.Time, long time.Duration) string {
 	if partition < 0 || partition >= len(c.of) || c.of[partition].Load() == nil {
 		return "9007199254740991"
 	}
-	return strconv.FormatInt(c.of[partition].Load().now().Add(30*time.Second).UnixMilli(), 10)
+	r := c.of[partition].Load()
+	return strconv.FormatInt(r.redis.Add(at.Sub(r.at)+long).UnixMilli(), 10)
 }
 
 // ReadClock reads Redis' TIME and keeps it for Now and not-after stamps. Of a cluster it reads every server's; the error is that of all of

@@ -72,19 +72,6 @@ func TestIdempotency_RefusedIsNotRemembered(t *testing.T) {
 	})
 }
 
-// What tierq owes to somebody is counted and never refused.
-func TestPromisedIsNeverRefused(t *testing.T) {
-	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity = 1 }, func(t *testing.T, e *queuetest.Env) {
-		e.Put(t, job.Paid)
-		owed, other := queuetest.Job(job.Paid), queuetest.Job(job.Paid)
-		owed.Promised = true
-		got, err := e.Words(t.Context(), 0, []job.Submission{owed, other})
-		words(t, got, err, job.OK, job.Full)
-		same(t, "counted", e.Snapshot(t).Counters["fresh"], 2)
-	})
-}
-
 // runAt is a moment of Redis' clock, however late the submit is sent again.
 func TestRunAt(t *testing.T) {
 	t.Attr("proves", "S3-Q2 S3-S2 T-10")

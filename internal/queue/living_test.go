@@ -73,10 +73,9 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 		want("PAID", job.Paid, 20, 3)
 		want("PAID once more", job.Paid, 1, 0)
 
-		owed := queuetest.Job(job.Public)
-		owed.Promised = true
-		e.PutAll(t, owed)
-		restore(t, e, []job.Living{living(queuetest.NewID(0)), living(queuetest.NewID(0), ran)}, job.OK, job.OK)
+		owed := living(queuetest.NewID(0), func(l *job.Living) { l.Tier, l.ArrivedAt = job.Public, time.Time{} })
+		waits, runs := living(queuetest.NewID(0)), living(queuetest.NewID(0), ran)
+		restore(t, e, []job.Living{owed, waits, runs}, job.OK, job.OK, job.OK)
 		e.Finish(t, e.Take(t, 18)...)
 		want("PUBLIC after most have ended", job.Public, 20, 7) // one runs, as does one that was given back, and three rest
 	})

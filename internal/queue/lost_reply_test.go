@@ -173,12 +173,13 @@ func lostReplies() map[string]lostReply {
 				s.job.Generation = 2
 			},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				return q.Requeue(ctx, 0, []job.Job{s.job})
+				return queuetest.Requeue(ctx, q, 0, []job.Job{s.job})
 			},
 			again: func(string) string { return "[DUPLICATE]" }},
 		"restore": {script: "restore", set: func(*testing.T, *queuetest.Env, *story) {},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				return q.Restore(ctx, 0, []job.Living{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)})
+				rows := []job.Living{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)}
+				return q.Restore(ctx, 0, rows, time.Now())
 			},
 			again: func(string) string { return "[DUPLICATE DUPLICATE DUPLICATE]" }},
 		"take_outbox": {script: "take_outbox",

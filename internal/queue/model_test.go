@@ -118,7 +118,6 @@ func (w *walk) submit() {
 	}
 	s.Owner, s.Quota = w.owner(), rapid.SampledFrom([]int{0, 1, 3}).Draw(w.T, "quota")
 	s.Payload = []byte(strings.Repeat("1", rapid.SampledFrom([]int{0, 2, 9}).Draw(w.T, "bytes")))
-	s.Promised = rapid.IntRange(0, 9).Draw(w.T, "owed") == 0
 	w.arrive()
 	got, err := w.e.Words(w.t.Context(), 0, []job.Submission{s, s}) // everything twice
 	want := []job.Word{w.model.Submit(s, p, w.clock), w.model.Submit(s, p, w.clock)}
@@ -265,7 +264,7 @@ func (w *walk) restore() {
 		l.RunAt = now.Add(time.Minute)
 	}
 	l.CancelRequested = rapid.IntRange(0, 3).Draw(w.T, "cancelled") == 0
-	got, err := w.e.Restore(w.t.Context(), 0, []job.Living{l, l})
+	got, err := w.e.Restore(w.t.Context(), 0, []job.Living{l, l}, time.Now())
 	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }
 

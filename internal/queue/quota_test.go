@@ -127,10 +127,10 @@ func TestQuotaRefuses(t *testing.T) {
 		again.Idempotency = keyed.Idempotency
 		submit("what is known is known", []job.Word{job.Duplicate, job.Replay, job.Quota, job.Quota}, one, again, over, owned("ann", 1))
 		e.Unchanged(t, before)
-		promised := owned("ann", 3)
-		promised.Promised = true
-		submit("nobody's, another's, of no quota, of a higher one, promised", []job.Word{job.OK, job.OK, job.OK, job.OK, job.OK, job.Quota},
-			owned("", 1), owned("bob", 1), owned("ann", 0), owned("ann", 5), promised, owned("ann", 5))
+		submit("nobody's, another's, of no quota, of a higher one", []job.Word{job.OK, job.OK, job.OK, job.OK},
+			owned("", 1), owned("bob", 1), owned("ann", 0), owned("ann", 5))
+		restore(t, e, []job.Living{living(queuetest.NewID(0), func(l *job.Living) { l.Owner = "ann" })}, job.OK)
+		submit("over a higher one with what is owed", []job.Word{job.Quota}, owned("ann", 5))
 		owners(t, e, "all", map[string]int64{"ann": 6, "bob": 1})
 		submit("the quota before the room", []job.Word{job.Quota, job.Full}, owned("ann", 3), owned("", 1))
 

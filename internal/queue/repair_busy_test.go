@@ -92,7 +92,7 @@ func busy(t *testing.T, q *queue.Queue, sql *records, done <-chan struct{}) {
 			err := record(o)
 			if err == nil && o.Status == job.Failed {
 				o.Generation++
-				_, err = q.Requeue(ctx, 0, []job.Job{o.Job})
+				_, err = queuetest.Requeue(ctx, q, 0, []job.Job{o.Job})
 			}
 			if err != nil {
 				t.Error(err)

@@ -153,10 +153,6 @@ func TestRequeueBatch(t *testing.T) {
 			same(t, "attempt", l.Attempt, i+1)
 			same(t, "max retries", l.MaxRetries, 0)
 		}
-		batch[0].Tier = "GOLD"
-		if _, err := e.Requeue(t.Context(), 0, batch); !errors.Is(err, job.ErrUnknownTier) {
-			t.Error(err)
-		}
 	})
 }
 

@@ -16,10 +16,12 @@ import (
 // Restore gives living jobs back to a Redis that lost them, with their arrival, generation, attempts and retries, bypassing the capacity but
 // counted. OK: it is in its place; one that was running is in the hands of its dead holder until the crashed watch takes it back. DUPLICATE: that
 // generation is there; BUSY: an earlier one is; LATE: as with Submit, try again. One that is to be cancelled comes back CANCELLED, in the outbox, or with
-// the request if it was running. A checkpoint and the history of attempts are not restored.
-func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living) ([]job.Word, error) {
+// the request if it was running. A checkpoint and the history of attempts are not restored. read is a time before the
+// rows were read, or written, on this process' clock: 5 s after it the call does nothing, for a life that a row told of
+// may be over by then, and forgotten.
+func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
 	args := make([]any, 0, 3+17*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys))
+	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh), ms(q.opts.KeepKeys))
 	for i := range batch {
 		l := &batch[i]
 		holder, started, arrived, cancelled := "", l.StartedAt, l.ArrivedAt, ""

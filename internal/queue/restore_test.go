@@ -37,7 +37,7 @@ func due(l *job.Living) { l.RunAt = time.Now().Add(time.Hour) }
 
 func restore(t *testing.T, e *queuetest.Env, all []job.Living, want ...job.Word) {
 	t.Helper()
-	got, err := e.Restore(t.Context(), 0, all)
+	got, err := e.Restore(t.Context(), 0, all, time.Now())
 	words(t, got, err, want...)
 }
 

@@ -58,7 +58,7 @@ func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error)
 	var like likeness // of the job before
 	for i := range batch {
 		s := &batch[i]
-		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota, s.Promised}); kind == nil || l != like {
+		if l := (likeness{s.Tier, q.delay(s), s.MaxRetries, s.Quota}); kind == nil || l != like {
 			plan, ok := q.plans.Plan(s.Tier)
 			if !ok {
 				return nil, fmt.Errorf("submit %s: %w: %s", s.ID, job.ErrUnknownTier, s.Tier)
@@ -76,7 +76,6 @@ type likeness struct {
 	delay      time.Duration
 	maxRetries int
 	quota      int
-	promised   bool
 }
 
 // journaled tells the script whether a key that it does not know may be one that Redis lost and SQL has. The embedded server is never behind:
@@ -105,7 +104,7 @@ func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) stri
 	b := make([]byte, 0, 64)
 	b = append(b, s.Tier...)
 	b = strconv.AppendInt(append(b, ' '), int64(plan.Priority), 10)
-	b = append(append(b, ' '), q.limit(plan, delay > 0, s.Promised)...)
+	b = append(append(b, ' '), q.limit(plan, delay > 0)...)
 	b = strconv.AppendInt(append(b, ' '), max(delay.Milliseconds(), 0), 10)
 	b = strconv.AppendInt(append(b, ' '), int64(s.MaxRetries), 10)
 	return string(append(append(b, ' '), q.quota(s)...))
@@ -119,12 +118,9 @@ func once(i job.Idempotency) string {
 	return i.Key + " " + i.Body
 }
 
-// limit is the count of jobs at which one partition refuses a tier: its share. What tierq owes is never refused.
-func (q *Queue) limit(plan job.Plan, delayed, promised bool) string {
-	switch {
-	case promised:
-		return noLimit
-	case delayed:
+// limit is the count of jobs at which one partition refuses a tier: its share.
+func (q *Queue) limit(plan job.Plan, delayed bool) string {
+	if delayed {
 		return strconv.Itoa(q.share(plan, q.opts.ScheduledLimit))
 	}
 	return strconv.Itoa(q.share(plan, q.opts.Capacity))
@@ -167,9 +163,9 @@ func (q *Queue) byShare() []job.Plan {
 	return plans
 }
 
-// quota is how many living jobs of its owner one partition holds when it refuses the next one; "-" = any number. What tierq owes has none.
+// quota is how many living jobs of its owner one partition holds when it refuses the next one; "-" = any number.
 func (q *Queue) quota(s *job.Submission) string {
-	if s.Quota <= 0 || s.Promised {
+	if s.Quota <= 0 {
 		return "-"
 	}
 	return strconv.Itoa(q.part(s.Quota))

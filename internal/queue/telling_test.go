@@ -145,7 +145,7 @@ func (s *telling) restore(all ...job.Living) {
 	for i := range all {
 		all[i].Owner = "ann"
 	}
-	words, err := s.Env.Restore(s.Context(), 0, all)
+	words, err := s.Env.Restore(s.Context(), 0, all, time.Now())
 	s.say("restore", words, err)
 }
 
@@ -318,23 +318,20 @@ func (s *telling) later() {
 }
 
 // limits has calls whose jobs meet each limit: of the number of jobs, of their bytes, and of jobs delayed at submit.
-// Owed jobs count for no limit.
 func (s *telling) limits() {
-	submit := func(bytes int, delay time.Duration, owed bool, numbers ...int) {
+	submit := func(bytes int, delay time.Duration, numbers ...int) {
 		var batch []job.Submission
 		for _, i := range numbers {
 			batch = append(batch, job.Submission{
-				ID: s.ids[i], Tier: job.Paid, Type: "X", Payload: []byte(strings.Repeat("1", bytes)), Delay: delay, Promised: owed,
+				ID: s.ids[i], Tier: job.Paid, Type: "X", Payload: []byte(strings.Repeat("1", bytes)), Delay: delay,
 			})
 		}
 		words, err := s.Env.Words(s.Context(), 0, batch)
 		s.say(fmt.Sprintf("submit %v, %d bytes each", numbers, bytes), words, err)
 	}
-	submit(600, time.Hour, false, 19, 20)
+	submit(600, time.Hour, 19, 20)
 	s.cancel(19, 0)
-	submit(1000, 0, false, 20, 21)
-	submit(1000, 0, true, 21)
+	submit(1000, 0, 20, 21)
 	s.cancel(20, 0)
-	s.cancel(21, 0)
-	submit(0, 0, false, 22, 23, 24)
+	submit(0, 0, 22, 23, 24)
 }

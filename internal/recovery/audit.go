@@ -45,7 +45,7 @@ type Journal interface {
 
 // Restorer gives jobs of the journal that have no outcome back to a Redis that does not know them, and says how many.
 type Restorer interface {
-	Restore(ctx context.Context, ids []job.ID) (int, error)
+	Give(ctx context.Context, ids []job.ID) (missing int, err error)
 }
 
 // AuditObserver hears what the audit finds.

@@ -163,7 +163,7 @@ func (p *pass) waiting(ctx context.Context, after job.ID) []job.ID {
 func (p *pass) restore(ctx context.Context, missing []job.ID) error {
 	call, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	n, err := p.o.Restorer.Restore(call, missing)
+	n, err := p.o.Restorer.Give(call, missing)
 	if n > 0 {
 		p.find(job.Finding{Partition: missing[0].Partition(), Result: job.Repaired, Kind: "lost", Detail: "given back from the journal"}, int64(n))
 	}

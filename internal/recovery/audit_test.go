@@ -82,7 +82,7 @@ func (a *audited) Waiting(_ context.Context, after job.ID, _ int, olderThan time
 	return a.rows, nil
 }
 
-func (a *audited) Restore(_ context.Context, ids []job.ID) (int, error) {
+func (a *audited) Give(_ context.Context, ids []job.ID) (int, error) {
 	a.note("restore %v", ids)
 	return len(ids), nil
 }

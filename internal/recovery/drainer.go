@@ -69,8 +69,7 @@ func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	return d.wait
 }
 
-// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls. Outcomes whose
-// callback cannot be submitted are no reason to stop: SQL has them, and those behind them may have no callback.
+// drain brings what is in the outbox to SQL until ctx ends; each batch has the context of the calls.
 func (d *Drainer) drain(ctx, calls context.Context) error {
 	var problems []error
 	for p := range d.partitions {
@@ -79,11 +78,10 @@ func (d *Drainer) drain(ctx, calls context.Context) error {
 				return errors.Join(append(problems, ctx.Err())...)
 			}
 			more, err := d.batch(calls, p)
-			passable := errors.Is(err, job.ErrUnannounced)
-			if err != nil && !(passable && errors.Is(errors.Join(problems...), job.ErrUnannounced)) { // once is enough
+			if err != nil {
 				problems = append(problems, err)
 			}
-			if err != nil && !passable || !more {
+			if err != nil || !more {
 				break
 			}
 		}
@@ -107,7 +105,7 @@ func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err erro
 		defer cancel()
 		err = errors.Join(err, d.recorder.Record(record, outcomes))
 	}
-	if err == nil || errors.Is(err, job.ErrUnannounced) {
+	if err == nil {
 		d.takes = mostTakes
 	}
 	return more, err

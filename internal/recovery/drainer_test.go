@@ -3,9 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,32 +113,6 @@ func TestDrainer_BacksOffWhileSQLIsDown(t *testing.T) {
 	down = false
 	if got := d.runOnce(t.Context()); got != 2500*time.Millisecond {
 		t.Errorf("after a success: next in %s, want half", got)
-	}
-}
-
-// Outcomes whose callback cannot be submitted keep no other outcome from SQL. The drainer comes again later all the
-// same.
-func TestDrainer_GoesOnPastCallbacks(t *testing.T) {
-	t.Attr("proves", "F22")
-	left := 20
-	var recorded []int
-	d := NewDrainer(outbox(func(int, int) ([]job.Outcome, error) {
-		n := min(left, 1)
-		left -= n
-		return make([]job.Outcome, n), nil
-	}), recording(func(o []job.Outcome) error {
-		recorded = append(recorded, len(o))
-		return fmt.Errorf("announce: %w: %w", job.ErrUnannounced, job.ErrUnavailable)
-	}), 1, quiet)
-	if got := d.runOnce(t.Context()); got != 2*drainPace.Floor {
-		t.Errorf("next in %s", got)
-	}
-	if want := []int{1, mostTakes, mostTakes, mostTakes, 4}; !slices.Equal(recorded, want) {
-		t.Errorf("recorded %v, want %v", recorded, want)
-	}
-	left = 20
-	if err := d.drain(t.Context(), t.Context()); err == nil || strings.Count(err.Error(), "announce") != 1 {
-		t.Errorf("told as %v", err)
 	}
 }
 

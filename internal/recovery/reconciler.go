@@ -6,28 +6,27 @@ import (
 	"time"
 )
 
-// Reconciling gives back to Redis what it forgot, as far as the journal has it. done false: another process is at it,
-// or there is more to sweep than one call does.
+// Reconciling gives Redis the jobs that SQL has and it does not.
 type Reconciling interface {
-	Reconcile(ctx context.Context) (restored int, done bool, err error)
+	Reconcile(ctx context.Context) (restored int, err error)
 }
 
-const (
-	reconcileEvery = time.Minute
-	reconcileSoon  = 5 * time.Second // after an error, or while it is not done
-	reconcileBound = 10 * time.Minute
-)
+const reconcileBound = 10 * time.Minute
 
-// Reconciler looks once a minute whether Redis forgot jobs; whoever sees Redis come back wakes it.
+var reconcilePace = Pace{Floor: 5 * time.Second, Ceiling: 30 * time.Second}
+
+// Reconciler looks every five seconds whether SQL has jobs that Redis has not, and less often while a store is away;
+// whoever sees Redis come back wakes it.
 type Reconciler struct {
 	*Loop
 	ledger Reconciling
 	log    *slog.Logger
+	wait   time.Duration
 }
 
 // NewReconciler makes a reconciler.
 func NewReconciler(l Reconciling, log *slog.Logger) *Reconciler {
-	r := &Reconciler{ledger: l, log: log}
+	r := &Reconciler{ledger: l, log: log, wait: reconcilePace.Floor}
 	r.Loop = NewLoop(r.runOnce)
 	return r
 }
@@ -35,12 +34,10 @@ func NewReconciler(l Reconciling, log *slog.Logger) *Reconciler {
 func (r *Reconciler) runOnce(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, reconcileBound)
 	defer cancel()
-	_, done, err := r.ledger.Reconcile(call)
+	_, err := r.ledger.Reconcile(call)
+	r.wait = reconcilePace.next(r.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
-		r.log.Warn("the journal and Redis could not be compared", "err", err, "next_in", reconcileSoon)
+		r.log.Warn("SQL and Redis could not be compared", "err", err, "next_in", r.wait)
 	}
-	if err != nil || !done {
-		return reconcileSoon
-	}
-	return reconcileEvery
+	return r.wait
 }

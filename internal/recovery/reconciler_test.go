@@ -2,7 +2,7 @@ package recovery
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,53 +11,40 @@ import (
 )
 
 type reconciling struct {
-	mu    sync.Mutex
-	calls int
-	done  bool
-	err   error
+	calls atomic.Int64
+	down  atomic.Bool
 }
 
-func (r *reconciling) Reconcile(context.Context) (int, bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls++
-	return 0, r.done, r.err
+func (r *reconciling) Reconcile(context.Context) (int, error) {
+	r.calls.Add(1)
+	if r.down.Load() {
+		return 0, job.ErrUnavailable
+	}
+	return 0, nil
 }
 
-func (r *reconciling) answer(done bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done, r.err = done, err
-}
-
-// It looks at once, once a minute, and when it is woken; soon again after an error or while another process is at it.
+// It looks at once, every five seconds, and when it is woken; after errors less and less often.
 func TestReconciler(t *testing.T) {
 	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
-		l := &reconciling{done: true}
+		l := &reconciling{}
 		r := NewReconciler(l, quiet)
 		if err := r.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		<-time.After(2*time.Minute + time.Second)
-		synctest.Wait()
-		if l.calls != 3 {
-			t.Errorf("%d looks in two minutes", l.calls)
-		}
-		l.answer(true, job.ErrUnavailable)
-		r.Wake()
-		synctest.Wait()
 		<-time.After(11 * time.Second)
 		synctest.Wait()
-		if l.calls != 6 {
-			t.Errorf("%d looks, want one woken and two that tried again", l.calls)
+		if n := l.calls.Load(); n != 3 {
+			t.Errorf("%d looks in eleven seconds", n)
 		}
-		l.answer(false, nil)
-		<-time.After(10 * time.Second)
+		l.down.Store(true)
+		r.Wake()
 		synctest.Wait()
-		if l.calls != 8 {
-			t.Errorf("%d looks while another process is at it", l.calls)
+		<-time.After(31 * time.Second)
+		synctest.Wait()
+		if n := l.calls.Load(); n != 6 { // then after 10 s, and 20 s
+			t.Errorf("%d looks, want one woken and two that tried again", n)
 		}
 		if err := r.Stop(t.Context()); err != nil {
 			t.Fatal(err)

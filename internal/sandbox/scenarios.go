@@ -161,9 +161,9 @@ func (s *stage) requeue(id job.ID) {
 		s.err = fmt.Errorf("requeue %s: %w", id, job.ErrNotFound)
 		return
 	}
-	next := letter.Job
-	next.Generation++
-	words, err := s.server.Requeue(s.ctx, 0, []job.Job{next})
+	plan, _ := s.book.Plan(letter.Tier)
+	dead := job.DeadLetter{Job: letter.Job}
+	words, err := s.server.Restore(s.ctx, 0, []job.Living{dead.Next(plan.Priority)}, time.Now())
 	if err == nil && words[0] != job.OK {
 		err = fmt.Errorf("requeue %s: %s", id, words[0])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -216,9 +217,10 @@ func (t *told) Cancel(ctx context.Context, partition int, batch []job.Cancellati
 		})
 }
 
-// Requeue tells of new lives.
-func (t *told) Requeue(ctx context.Context, partition int, batch []job.Job) ([]job.Word, error) {
-	return step(ctx, t, func(ctx context.Context) ([]job.Word, error) { return t.Queue.Requeue(ctx, partition, batch) },
+// Restore tells of new lives.
+func (t *told) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
+	restore := func(ctx context.Context) ([]job.Word, error) { return t.Queue.Restore(ctx, partition, batch, read) }
+	return step(ctx, t, restore,
 		func(c *call, words []job.Word) {
 			for i, word := range words {
 				if word == job.OK {

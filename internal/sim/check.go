@@ -44,10 +44,8 @@ func (w *World) restless() string {
 			}
 		}
 	}
-	for l, letter := range w.sql.letters {
-		if !letter.RequestedAt.IsZero() && letter.RequeuedAt.IsZero() {
-			left = append(left, fmt.Sprintf("the requeue of %s generation %d", l.id, l.generation))
-		}
+	for id, r := range w.sql.rows {
+		left = append(left, fmt.Sprintf("the row of %s generation %d", id, r.Generation))
 	}
 	return strings.Join(left, ", ")
 }
@@ -160,7 +158,7 @@ func (w *World) forgotten() {
 	for _, key := range w.store.mini.Keys() {
 		_, name, _ := strings.Cut(key, "}:")
 		switch name {
-		case "counters", "clock", "doorbell", "suspects:crashed", "suspects:stuck", "system:config":
+		case "counters", "clock", "epoch", "doorbell", "suspects:crashed", "suspects:stuck", "system:config":
 		default:
 			w.fail("S10 X2", "%s is kept for ever", key)
 		}

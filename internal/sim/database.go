@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,6 +22,13 @@ type life struct {
 type database struct {
 	outcomes map[life]job.Outcome
 	letters  map[life]*job.DeadLetter
+	rows     map[job.ID]*row
+}
+
+// row is a living job that SQL owes Redis.
+type row struct {
+	job.Living
+	recorded time.Time
 }
 
 // latest is the outcome of a job's last generation.
@@ -65,8 +73,8 @@ func (w *World) record(batch []job.Outcome) {
 		if o.Status == job.Failed {
 			w.sql.letters[l] = &job.DeadLetter{Job: o.Job}
 		}
-		if before := w.sql.letters[life{o.ID, o.Generation - 1}]; before != nil && before.RequeuedAt.IsZero() {
-			before.RequeuedAt = time.Now()
+		if r := w.sql.rows[o.ID]; r != nil && r.Generation <= o.Generation {
+			delete(w.sql.rows, o.ID)
 		}
 	}
 }
@@ -112,13 +120,18 @@ func (a archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, err
 	})
 }
 
-func (a archive) PromiseRequeue(ctx context.Context, id job.ID, generation int, request job.Request) (bool, error) {
-	return ask(ctx, a.p, "sql promise", string(id)+" "+request.ID, func(d *database) (bool, error) {
-		l := d.letters[life{id, generation}]
-		if l != nil && l.Open() {
-			l.RequestedAt, l.RequestID = time.Now(), request.ID
+func (a archive) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+	return ask(ctx, a.p, "sql promise", string(next[0].ID)+" "+request.ID, func(d *database) ([]bool, error) {
+		mine := make([]bool, len(next))
+		for i := range next {
+			l := d.letters[life{next[i].ID, next[i].Generation - 1}]
+			if l != nil && l.Open() {
+				l.RequestedAt, l.RequeuedAt, l.RequestID = time.Now(), time.Now(), request.ID
+				d.rows[next[i].ID] = &row{Living: next[i], recorded: time.Now()}
+			}
+			mine[i] = l != nil && l.RequestID == request.ID
 		}
-		return l != nil && l.RequestID == request.ID, nil
+		return mine, nil
 	})
 }
 
@@ -133,11 +146,60 @@ func (a archive) Requested(ctx context.Context, id job.ID, request string) (bool
 	})
 }
 
-func (a archive) Requeued(ctx context.Context, letters []job.DeadLetter, _ string) error {
-	_, err := ask(ctx, a.p, "sql requeued", string(letters[0].ID), func(d *database) (bool, error) {
-		for i := range letters {
-			if l := d.letters[life{letters[i].ID, letters[i].Generation}]; l.RequeuedAt.IsZero() {
-				l.RequeuedAt = time.Now()
+// living are the rows that a filter takes, by id: a row of a job that has ended is none.
+func (d *database) living(takes func(r *row) bool) (rows []job.Living) {
+	for _, id := range slices.Sorted(maps.Keys(d.rows)) {
+		if r := d.rows[id]; takes(r) {
+			rows = append(rows, r.Living)
+		}
+	}
+	return rows
+}
+
+func (a archive) Runs(ctx context.Context) ([]string, error) {
+	return ask(ctx, a.p, "sql runs", "", func(d *database) (runs []string, _ error) {
+		for _, r := range d.rows {
+			runs = append(runs, r.RunID)
+		}
+		slices.Sort(runs)
+		return slices.Compact(runs), nil
+	})
+}
+
+func (a archive) Lost(ctx context.Context, run string, after job.ID, limit int) ([]job.Living, error) {
+	return ask(ctx, a.p, "sql lost", run+" "+string(after), func(d *database) ([]job.Living, error) {
+		lost := d.living(func(r *row) bool {
+			return r.RunID == run && r.ID > after && (run != "" || time.Since(r.recorded) >= 5*time.Second)
+		})
+		return lost[:min(len(lost), limit)], nil
+	})
+}
+
+func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error) {
+	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.Living, error) {
+		return d.living(func(r *row) bool { return slices.Contains(ids, r.ID) }), nil
+	})
+}
+
+func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
+	return ask(ctx, a.p, "sql row", string(id), func(d *database) (job.Job, error) {
+		r := d.rows[id]
+		if r == nil {
+			return job.Job{}, job.ErrNotFound
+		}
+		j := r.Job
+		if j.Status = job.Pending; r.CancelRequested && r.RunID != "" {
+			j.Status = job.Cancelled
+		}
+		return j, nil
+	})
+}
+
+func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
+	_, err := ask(ctx, a.p, "sql found", string(ids[0])+" "+run, func(d *database) (bool, error) {
+		for _, id := range ids {
+			if r := d.rows[id]; r != nil {
+				r.RunID = run
 			}
 		}
 		return true, nil
@@ -145,30 +207,23 @@ func (a archive) Requeued(ctx context.Context, letters []job.DeadLetter, _ strin
 	return err
 }
 
-func (a archive) Promised(ctx context.Context, olderThan time.Duration, limit int) ([]job.DeadLetter, error) {
-	return ask(ctx, a.p, "sql promised", "", func(d *database) ([]job.DeadLetter, error) {
-		var all []job.DeadLetter
-		for _, l := range d.letters {
-			if !l.RequestedAt.IsZero() && l.RequeuedAt.IsZero() && time.Since(l.RequestedAt) >= olderThan {
-				all = append(all, *l)
-			}
+func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
+	_, err := ask(ctx, a.p, "sql cancelling", string(id)+" "+run, func(d *database) (bool, error) {
+		if r := d.rows[id]; r != nil {
+			r.CancelRequested, r.RunID = true, cmp.Or(r.RunID, run)
 		}
-		slices.SortFunc(all, func(a, b job.DeadLetter) int {
-			return cmp.Or(a.RequestedAt.Compare(b.RequestedAt), cmp.Compare(a.ID, b.ID))
-		})
-		return all[:min(len(all), limit)], nil
+		return true, nil
 	})
+	return err
 }
 
 // What the ledger asks for, and nothing in here does.
 
-func (a archive) Reopen(context.Context, []string) (int64, error)                        { return 0, nil }
+func (a archive) AdoptPromises(context.Context, func(job.Tier) int) (int, error)         { return 0, nil }
+func (a archive) Sweep(context.Context, job.ID, int) (job.ID, int64, error)              { return "", 0, nil }
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }
 func (a archive) CountDead(context.Context, job.Filter) (int64, error)                   { return 0, nil }
 func (a archive) EachDead(context.Context, job.Filter, func(job.DeadLetter) error) error { return nil }
-func (a archive) PromiseRequeues(context.Context, []job.DeadLetter, job.Request) ([]bool, error) {
-	return nil, nil
-}
 func (a archive) List(context.Context, job.Filter, string, int) ([]job.Job, string, error) {
 	return nil, "", nil
 }

@@ -1,7 +1,7 @@
-// Package sim runs tierq in virtual time: processes of the real queue, pool, watches, promoter, drainer, requeuer and ledger over one
-// embedded server, inside a testing/synctest bubble. A seed decides the weather: crashes, partitions, stalls, lost replies, refused calls,
-// calls that execute long after their caller gave up, SQL outages, slow, failing, stuck and murderous handlers. The same seed gives the same run,
-// call by call.
+// Package sim runs tierq in virtual time: processes of the real queue, pool, watches, promoter, drainer, reconciler and
+// ledger over one embedded server, inside a testing/synctest bubble. A seed decides the weather: crashes, partitions,
+// stalls, lost replies, refused calls, calls that execute long after their caller gave up, SQL outages, slow, failing,
+// stuck and murderous handlers. The same seed gives the same run, call by call.
 //
 //	world.go      one run, from its start to its end
 //	plan.go       what a seed asks for: the processes, the clients' orders, the faults and their rates

@@ -217,6 +217,9 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4])),
 			},
 		}
+		if argv[i+16] != "" { // its cancel was noted before
+			k.status = job.Cancelled
+		}
 	}
 }
 

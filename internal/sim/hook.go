@@ -75,16 +75,23 @@ func (h hook) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook takes a pipeline as one call; nobody here reads its replies.
+// ProcessPipelineHook takes a pipeline as one call. Replies of kinds that nobody here reads are left out.
 func (h hook) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		all := &call{name: "pipeline"}
 		for _, cmd := range cmds {
 			all.args = append(all.args, strings.Join(words(cmd), " "))
 		}
-		_, err := h.call(ctx, all)
-		for _, cmd := range cmds {
-			cmd.SetErr(err)
+		reply, err := h.call(ctx, all)
+		replies, _ := reply.([]any)
+		for i, cmd := range cmds {
+			if err != nil {
+				cmd.SetErr(err)
+			} else if refused, ok := replies[i].(refusal); ok {
+				cmd.SetErr(refused)
+			} else if text, ok := cmd.(*redis.StringCmd); ok {
+				cmd.SetErr(give(text, replies[i]))
+			}
 		}
 		return err
 	}
@@ -152,6 +159,8 @@ func give(cmd redis.Cmder, reply any) error {
 		c.SetVal(reply.(string))
 	case *redis.BoolCmd:
 		c.SetVal(reply == int64(1))
+	case *redis.IntCmd:
+		c.SetVal(reply.(int64))
 	case *redis.FloatCmd:
 		f, err := strconv.ParseFloat(reply.(string), 64)
 		if err != nil {

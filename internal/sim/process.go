@@ -80,7 +80,8 @@ func newProcess(w *World, slot int) *process {
 	p.writer = newWriter(p)
 	sql := archive{p}
 	p.ledger = ledger.New(ledger.Options{
-		Live: p.queue, Mover: p.queue, Archive: sql, Letters: sql, Promises: sql, Plans: plans, Partitions: partitions, Log: log,
+		Live: p.queue, Mover: p.queue, Archive: sql, Letters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
+		Plans: plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue
@@ -97,7 +98,7 @@ func newProcess(w *World, slot int) *process {
 		none := func(job.Watch, job.Reclaimed) {}
 		p.parts = append(p.parts, recovery.NewWatch(job.Crashed, recovery.CrashedPace, p.queue, partitions, none, log),
 			recovery.NewWatch(job.Stuck, recovery.StuckPace, p.queue, partitions, none, log),
-			recovery.NewPromoter(p.queue, partitions, func() {}, log), p.drainer, recovery.NewRequeuer(sql, p.ledger, log))
+			recovery.NewPromoter(p.queue, partitions, func() {}, log), p.drainer, recovery.NewReconciler(p.ledger, log))
 	}
 	for _, s := range p.parts {
 		_ = s.Start(context.Background()) // none was started before

@@ -143,14 +143,20 @@ func (w *World) execute(c *call) (any, error) {
 		}
 		return []any{c.args[1], token}, nil
 	case c.name == "pipeline":
-		for _, line := range c.args {
-			if f := strings.Fields(line); f[0] != "multi" && f[0] != "exec" {
-				if _, err := w.store.do(f...); err != nil {
+		replies := make([]any, len(c.args))
+		for i, line := range c.args {
+			switch f := strings.Fields(line); f[0] {
+			case "multi", "exec":
+			case "info":
+				replies[i] = refusal("section is not supported")
+			default:
+				var err error
+				if replies[i], err = w.store.do(f...); err != nil {
 					return nil, err
 				}
 			}
 		}
-		return []any{}, nil
+		return replies, nil
 	case c.name == "info":
 		return "", nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
 )
 
 // Options are what a run is told beside its seed.
@@ -72,8 +73,11 @@ type World struct {
 func Run(seed uint64, o Options) Report {
 	w := &World{
 		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
-		sql: &database{outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}}, ackFirst: o.AckFirst,
-		tiers: tiers(), hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
+		sql: &database{
+			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
+		},
+		ackFirst: o.AckFirst,
+		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
 	}
 	w.storms = w.plan.storms
 	w.shadow = &shadow{
@@ -84,6 +88,10 @@ func Run(seed uint64, o Options) Report {
 	if w.store, err = newStore(o.OwnEngine); err != nil {
 		w.fail("start", "%v", err)
 		return w.report
+	}
+	for p := range w.plan.partitions {
+		// A name that is made up would be another one in each run.
+		_, _ = w.store.do("SET", queue.Key(p, "epoch"), "first")
 	}
 	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, disturbed: map[string]time.Time{}, died: make(chan struct{})}
 	for slot := range w.plan.slots {

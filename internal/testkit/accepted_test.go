@@ -19,9 +19,15 @@ func TestAccepted(t *testing.T) {
 		want    string
 	}{
 		{"at once", []answer{{http.StatusAccepted, taken}}, false, "taken"},
-		{"refused before", []answer{{http.StatusServiceUnavailable, "{}"}, {http.StatusAccepted, taken}}, false, "taken"},
+		{
+			"refused before", []answer{{http.StatusServiceUnavailable, "{}"}, {http.StatusAccepted, taken}},
+			false, "taken",
+		},
 		{"lost, and there", []answer{{http.StatusGatewayTimeout, lost}}, true, "lost"},
-		{"lost, and not there", []answer{{http.StatusGatewayTimeout, lost}, {http.StatusAccepted, taken}}, false, "taken"},
+		{
+			"lost, and not there", []answer{{http.StatusGatewayTimeout, lost}, {http.StatusAccepted, taken}},
+			false, "taken",
+		},
 		{"an error", []answer{{http.StatusBadRequest, "{}"}}, false, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 	if slices.ContainsFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == s.ID }) {
 		return job.Duplicate
 	}
-	if s.Quota > 0 && s.Owner != "" && !s.Promised && m.Living(s.Owner) >= s.Quota {
+	if s.Quota > 0 && s.Owner != "" && m.Living(s.Owner) >= s.Quota {
 		return job.Quota
 	}
 	state, limit := job.Pending, m.Capacity
@@ -86,7 +86,6 @@ func (m *Model) Submit(s job.Submission, p job.Plan, arrived int64) job.Word {
 		return limit > 0 && m.filled(limit, is, weight) >= max(limit*p.Share/100, 1)
 	}
 	switch {
-	case s.Promised:
 	case full(limit, untried, one),
 		s.Delay > 0 && full(m.Bytes/2, untried, func(j *ModelJob) int { return j.Payload }),
 		full(m.Limit, alive, one), full(m.Bytes, alive, func(j *ModelJob) int { return j.Payload + j.Saved }):
