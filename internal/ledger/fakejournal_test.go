@@ -22,6 +22,7 @@ type fakeJournal struct {
 	kept       []job.KeyKept // beside the rows'
 	noting     func()        // with a cancel
 	readRows   func()        // after rows were read
+	readRow    func()        // before one row is read
 	swept      []job.ID      // where sweeps began
 	asked      []string      // the runs whose rows were read
 	expired    int           // keys; DropKeys deletes one at a time
@@ -103,6 +104,9 @@ func (j *fakeJournal) DropKeys(context.Context) (int64, bool, error) {
 }
 
 func (j *fakeJournal) Journaled(_ context.Context, id job.ID) (job.Job, error) {
+	if j.readRow != nil {
+		j.readRow()
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if r, ok := j.rows[id]; ok && !j.ended[id] {

@@ -38,7 +38,7 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	case j.Status == job.Completed && j.Result == nil:
 		return l.archived(ctx, id)
 	case j.Status == job.Failed:
-		return l.promised(ctx, l.later(ctx, j)), nil
+		return l.promised(ctx, j), nil
 	case j.Status == job.Completed || j.Status == job.Cancelled:
 		j.Cause, j.LastError = "", "" // of an earlier attempt; the history has them. SQL's answer has none either
 	}
@@ -96,8 +96,12 @@ func (l *Ledger) promised(ctx context.Context, j job.Job) job.Job {
 	if j.Status != job.Failed {
 		return j
 	}
-	if next, err := l.row(ctx, j.ID); err == nil && next.Generation > j.Generation {
+	next, err := l.row(ctx, j.ID)
+	switch {
+	case err == nil && next.Generation > j.Generation:
 		return next
+	case errors.Is(err, job.ErrNotFound): // that life may have ended since j was read: then it has no row any more
+		return l.later(ctx, j)
 	}
 	return j
 }

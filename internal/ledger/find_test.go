@@ -75,6 +75,23 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// The next life of a dead job ends between two reads of a poll, and its row is gone: the poll shows that end, and not the
+// dead generation, which somebody may have been shown before.
+func TestFind_ThePromisedLifeEnds(t *testing.T) {
+	for name, redis := range map[string]map[job.ID]job.Job{"Redis forgot it": nil, "Redis went back": living(job.Failed, 1)} {
+		t.Run(name, func(t *testing.T) {
+			l, _, s := given(redis, promised(archived(job.Failed, 1)))
+			s.living.readRow = func() {
+				delete(s.living.rows, someID)
+				s.rows[someID] = archived(job.Completed, 2)[someID]
+			}
+			if j, err := l.Find(t.Context(), someID); err != nil || j.Status != job.Completed || j.Generation != 2 {
+				t.Errorf("%s in generation %d, %v", j.Status, j.Generation, err)
+			}
+		})
+	}
+}
+
 // What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept, also not from what Redis
 // has not let go yet.
 func TestWhole(t *testing.T) {
