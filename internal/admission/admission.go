@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch entries
@@ -118,14 +119,10 @@ func (a *Admission) Stop(ctx context.Context) error {
 	for _, c := range a.committers {
 		c.stop()
 	}
-	done := make(chan struct{})
-	go func() { a.group.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop admission: %w", ctx.Err())
+	if err := loop.Waited(ctx, &a.group); err != nil {
+		return fmt.Errorf("stop admission: %w", err)
 	}
+	return nil
 }
 
 // Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it is cut to

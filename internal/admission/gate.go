@@ -206,7 +206,7 @@ func (g *Gate) OnOpen(f func()) {
 // Observe takes the outcome of a mutating call to a partition: nil, or its error. Infrastructure errors count, success starts the
 // count again; anything else says nothing about the store, a client that hung up least of all. Only a probe opens a closed gate.
 func (g *Gate) Observe(partition int, err error) {
-	infrastructure := errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
+	infrastructure := job.Outage(err)
 	if err != nil && !infrastructure {
 		return
 	}
@@ -247,7 +247,7 @@ func (g *Gate) ObserveJournal(err error) {
 		}
 		return
 	}
-	if errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
+	if job.Outage(err) {
 		g.whole.facts.unkept = true
 		g.settle(&g.whole, time.Now(), err.Error())
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Start runs the loop that closes, probes and opens the gate. It never fails.
@@ -41,14 +42,10 @@ func (g *Gate) Stop(ctx context.Context) error {
 		g.stop()
 	}
 	g.mu.Unlock()
-	done := make(chan struct{})
-	go func() { g.group.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop gate: %w", ctx.Err())
+	if err := loop.Waited(ctx, &g.group); err != nil {
+		return fmt.Errorf("stop gate: %w", err)
 	}
+	return nil
 }
 
 // runOnce is one look: it closes what is open and whose time has come, and probes for what is closed, all at once.

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
@@ -13,10 +15,10 @@ const maxWaiting = 4096
 type room struct {
 	taken atomic.Int64
 	turn  chan struct{} // held by the batch that waits
-	freed chan struct{} // places were given back
+	freed loop.Signal   // places were given back
 }
 
-func newRoom() *room { return &room{turn: make(chan struct{}, 1), freed: make(chan struct{}, 1)} }
+func newRoom() *room { return &room{turn: make(chan struct{}, 1), freed: loop.NewSignal()} }
 
 // take takes n places, or none if there are fewer.
 func (r *room) take(n int) bool {
@@ -33,10 +35,7 @@ func (r *room) take(n int) bool {
 
 func (r *room) give(n int) {
 	r.taken.Add(-int64(n))
-	select {
-	case r.freed <- struct{}{}:
-	default: // whoever waits looks anyway
-	}
+	r.freed.Set()
 }
 
 // wait takes n places as soon as they are free; it is false if ctx ended before. Places are given back one by one, so n is best small.

@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/queue"
-	"github.com/tierq/tierq/internal/recovery"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a SQLite file under the
@@ -72,9 +73,9 @@ func lockFolder(dir string) (*os.File, error) {
 }
 
 // ageing lets the embedded server's keys expire: it does so only when told how much time has gone by.
-func ageing(server *miniredis.Miniredis) *recovery.Loop {
+func ageing(server *miniredis.Miniredis) *loop.Loop {
 	last := time.Now()
-	return recovery.NewLoop(func(context.Context) time.Duration {
+	return loop.New(func(context.Context) time.Duration {
 		now := time.Now()
 		server.FastForward(now.Sub(last))
 		last = now

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 	"github.com/tierq/tierq/internal/queue"
-	"github.com/tierq/tierq/internal/recovery"
 )
 
 // pulse reads once a second what every process must know of the whole (the plans, Redis' time, how full everything is) and says that this
 // process is there.
 type pulse struct {
-	*recovery.Loop
+	*loop.Loop
 	queue   *queue.Queue
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
@@ -49,7 +49,7 @@ const (
 
 func newPulse(q *queue.Queue, self func() *job.WorkerInfo, heard func(view), missing func(jobs int64), log *slog.Logger) *pulse {
 	p := &pulse{queue: q, self: self, heard: heard, missing: missing, log: log}
-	p.Loop = recovery.NewLoop(p.runOnce)
+	p.Loop = loop.New(p.runOnce)
 	return p
 }
 

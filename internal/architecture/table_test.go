@@ -18,6 +18,7 @@ type room struct {
 const (
 	job       = "internal/job"
 	failpoint = "internal/failpoint"
+	loops     = "internal/loop"
 	testkit   = "internal/testkit"
 
 	cobra      = "github.com/spf13/cobra"
@@ -57,18 +58,19 @@ const (
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
-// Arrows meet in the words: a room knows internal/job (and the failpoints), never another room. Only app knows them all, and
+// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. Only app knows them all, and
 // cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without the others.
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "strings"}},
 	{dir: job},
 	{dir: failpoint, rooms: []string{job}},
+	{dir: loops, rooms: []string{}},
 
 	{dir: "internal/queue", rooms: []string{job, failpoint, "lua"}, libs: []string{goRedis}},
-	{dir: "internal/archive", rooms: []string{job, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
-	{dir: "internal/admission", rooms: []string{job, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
-	{dir: "internal/worker", rooms: []string{job, failpoint}},
-	{dir: "internal/recovery", rooms: []string{job, failpoint}},
+	{dir: "internal/archive", rooms: []string{job, loops, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
+	{dir: "internal/admission", rooms: []string{job, loops, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
+	{dir: "internal/worker", rooms: []string{job, loops, failpoint}},
+	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
 		rooms:   []string{job, failpoint},
@@ -76,16 +78,16 @@ var table = []room{
 		inTests: []string{pdfReader, goImage},
 	},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
-	{dir: "internal/events", rooms: []string{job}},
+	{dir: "internal/events", rooms: []string{job, loops}},
 	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
 	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
-	{dir: "internal/telemetry", rooms: []string{job}, libs: []string{prom, otel}, inTests: []string{protobuf}},
-	{dir: "internal/httpapi", rooms: []string{job, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
-	{dir: "internal/auth", rooms: []string{job}, libs: []string{goText}, inTests: []string{"internal/queue"}},
-	{dir: "internal/pages", rooms: []string{job, "web", "client"}, inTests: []string{netHTML}},
+	{dir: "internal/telemetry", rooms: []string{job, loops}, libs: []string{prom, otel}, inTests: []string{protobuf}},
+	{dir: "internal/httpapi", rooms: []string{job, loops, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
+	{dir: "internal/auth", rooms: []string{job, loops}, libs: []string{goText}, inTests: []string{"internal/queue"}},
+	{dir: "internal/pages", rooms: []string{job, loops, "web", "client"}, inTests: []string{netHTML}},
 	{
-		dir: "internal/sandbox", rooms: []string{job, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
+		dir: "internal/sandbox", rooms: []string{job, loops, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
 	{dir: "internal/config", libs: []string{env, godotenv}},
@@ -93,7 +95,7 @@ var table = []room{
 	{
 		dir: "internal/app",
 		rooms: []string{
-			job, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
+			job, loops, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
 			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
@@ -124,7 +126,7 @@ var table = []room{
 	},
 	{
 		dir: "internal/sim", testOnly: true,
-		rooms: []string{job, "lua", "internal/queue", "internal/queue/queuetest", "internal/worker", "internal/recovery", "internal/ledger"},
+		rooms: []string{job, loops, "lua", "internal/queue", "internal/queue/queuetest", "internal/worker", "internal/recovery", "internal/ledger"},
 		libs:  []string{goRedis, miniredis, luaEngine},
 	},
 	{

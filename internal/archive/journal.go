@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // JournalOptions bound what waits in memory, and say what the rows need; zero means the default.
@@ -48,7 +49,7 @@ type Journal struct {
 	stopping bool
 	cancel   context.CancelFunc
 	done     chan struct{} // nil before Start
-	wake     chan struct{} // something came, or Stop
+	wake     loop.Signal   // something came, or Stop
 
 	written, batches, refused atomic.Int64
 }
@@ -87,7 +88,7 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 	if o.Observe == nil {
 		o.Observe = func(error) {}
 	}
-	return &Journal{archive: a, opts: o, log: o.Log, wake: make(chan struct{}, 1)}
+	return &Journal{archive: a, opts: o, log: o.Log, wake: loop.NewSignal()}
 }
 
 // Accept keeps living jobs, and their Idempotency-Keys. A row of the same generation or a later one stays as it is, one of an earlier
@@ -170,7 +171,7 @@ func (j *Journal) put(ctx context.Context, verb string, notes []noted) error {
 	}
 	j.waiting.add(notes, c)
 	j.mu.Unlock()
-	j.ring()
+	j.wake.Set()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
@@ -216,7 +217,7 @@ func (j *Journal) Stop(ctx context.Context) error {
 	if done == nil {
 		return nil
 	}
-	j.ring()
+	j.wake.Set()
 	select {
 	case <-done:
 		return nil
@@ -224,12 +225,5 @@ func (j *Journal) Stop(ctx context.Context) error {
 		cancel()
 		<-done
 		return fmt.Errorf("stop the journal: %w", ctx.Err())
-	}
-}
-
-func (j *Journal) ring() {
-	select {
-	case j.wake <- struct{}{}:
-	default:
 	}
 }

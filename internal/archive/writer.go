@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Acknowledger tells Redis that SQL has the outcomes of a batch, at most job.MaxBatch of one partition.
@@ -50,7 +51,7 @@ type Writer struct {
 	stopping bool
 	cancel   context.CancelFunc
 	done     chan struct{} // nil before Start
-	wake     chan struct{} // something came, or Stop
+	wake     loop.Signal   // something came, or Stop
 	written  chan []settled
 	next     chan struct{} // closed and replaced whenever SQL has another batch
 
@@ -85,7 +86,7 @@ func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 		o.Log = a.log
 	}
 	return &Writer{
-		archive: a, acks: acks, opts: o, log: o.Log, wake: make(chan struct{}, 1), written: make(chan []settled, 1),
+		archive: a, acks: acks, opts: o, log: o.Log, wake: loop.NewSignal(), written: make(chan []settled, 1),
 		next: make(chan struct{}),
 	}
 }
@@ -129,7 +130,7 @@ func (w *Writer) Stop(ctx context.Context) error {
 	if done == nil {
 		return nil
 	}
-	w.ring()
+	w.wake.Set()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -157,7 +158,7 @@ func (w *Writer) Offer(o job.Outcome) bool {
 	}
 	w.backlog.add(e)
 	w.mu.Unlock()
-	w.ring()
+	w.wake.Set()
 	return true
 }
 
@@ -184,7 +185,7 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 	if !waits {
 		return nil
 	}
-	w.ring()
+	w.wake.Set()
 	select {
 	case <-r.done:
 		w.mu.Lock()
@@ -207,13 +208,6 @@ func (w *Writer) admits(o *job.Outcome, now time.Time) bool {
 		return false
 	}
 	return !w.refused.holds(keyOf(o), now)
-}
-
-func (w *Writer) ring() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Written returns a channel that is closed when SQL has the next batch of outcomes.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // ChangeStore keeps the log of changes.
@@ -42,7 +43,7 @@ const (
 type Changes struct {
 	opts ChangesOptions
 	log  *slog.Logger
-	loop *loop
+	loop *loop.Loop
 
 	mu      sync.Mutex
 	waiting []job.Change
@@ -56,7 +57,7 @@ func NewChanges(o ChangesOptions) *Changes {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Changes{opts: o, log: o.Log}
-	c.loop = newLoop(c.runOnce)
+	c.loop = loop.New(c.runOnce)
 	return c
 }
 
@@ -72,7 +73,7 @@ func (c *Changes) Record(change job.Change) {
 	c.waiting = append(c.waiting, change)
 	c.drop()
 	c.mu.Unlock()
-	c.loop.wake()
+	c.loop.Wake()
 }
 
 // drop lets the oldest go where too many wait. The caller holds mu.
@@ -99,14 +100,11 @@ func (c *Changes) Changes(ctx context.Context, cursor string, limit int) ([]job.
 }
 
 // Start begins to write rows.
-func (c *Changes) Start(context.Context) error {
-	c.loop.start()
-	return nil
-}
+func (c *Changes) Start(ctx context.Context) error { return c.loop.Start(ctx) }
 
 // Stop writes what still waits, if the store takes it. An error says how many it did not.
 func (c *Changes) Stop(ctx context.Context) error {
-	if err := c.loop.stop(ctx); err != nil {
+	if err := c.loop.Stop(ctx); err != nil {
 		return err
 	}
 	for {

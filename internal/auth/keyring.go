@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // KeyStore keeps the keys. All its errors but job.ErrNoKey mean that it cannot say now.
@@ -53,7 +54,7 @@ type Keyring struct {
 	ring   atomic.Pointer[ring]
 	closed atomic.Bool // this server is never open again: a key was seen, or KeyringOptions.Shut says so
 
-	loop    *loop
+	loop    *loop.Loop
 	mu      sync.Mutex // guards what follows, and the look at the store
 	version int64
 	loaded  bool
@@ -95,7 +96,7 @@ func NewKeyring(o KeyringOptions) (*Keyring, error) {
 		k.admin = newHolding(job.StoredKey{Key: job.Key{ID: id, Name: AdminName, Role: job.RoleAdmin}, Hash: Hash(secret)}, nil)
 		k.closed.Store(true)
 	}
-	k.loop = newLoop(k.runOnce)
+	k.loop = loop.New(k.runOnce)
 	return k, nil
 }
 
@@ -189,13 +190,12 @@ func (k *Keyring) Start(ctx context.Context) error {
 			return err
 		}
 	}
-	k.loop.start()
-	return nil
+	return k.loop.Start(ctx)
 }
 
 // Stop notes which keys were used since the last note, and ends.
 func (k *Keyring) Stop(ctx context.Context) error {
-	if err := k.loop.stop(ctx); err != nil {
+	if err := k.loop.Stop(ctx); err != nil {
 		return err
 	}
 	k.flush(ctx)

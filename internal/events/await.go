@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -82,7 +81,7 @@ func (h *Hub) watch(ctx context.Context, id job.ID, curious bool, look func(*job
 				}
 			}
 			switch {
-			case closing, err != nil && !(known && outage(err)):
+			case closing, err != nil && !(known && job.Outage(err)):
 				return last, known, err
 			case err != nil:
 				timer.Reset(onTrouble)
@@ -108,9 +107,4 @@ func (h *Hub) watch(ctx context.Context, id job.ID, curious bool, look func(*job
 			timer.Reset(readTimeout)
 		}
 	}
-}
-
-// outage says that a read proves nothing about the job.
-func outage(err error) bool {
-	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
 }

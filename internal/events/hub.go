@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Source is where events come from: one subscription, whatever the number of jobs. Listen calls heard with the events in their order, and up
@@ -44,7 +45,7 @@ type Hub struct {
 	life     context.Context // until Stop
 	end      context.CancelFunc
 	draining chan struct{} // closed by Drain
-	wanted   chan struct{} // somebody waits
+	wanted   loop.Signal   // somebody waits
 	group    sync.WaitGroup
 
 	mu       sync.Mutex
@@ -69,7 +70,7 @@ func New(o Options) *Hub {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Hub{
-		Options: o, nonce: rand.Text()[:8], life: life, end: end, draining: make(chan struct{}), wanted: make(chan struct{}, 1),
+		Options: o, nonce: rand.Text()[:8], life: life, end: end, draining: make(chan struct{}), wanted: loop.NewSignal(),
 		topics: map[job.ID]*topic{}, streams: map[*Subscription]struct{}{},
 	}
 }
@@ -111,17 +112,7 @@ func (h *Hub) Stop(ctx context.Context) error {
 	}
 	h.mu.Unlock()
 	h.end()
-	done := make(chan struct{})
-	go func() {
-		h.group.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return loop.Waited(ctx, &h.group)
 }
 
 // Waiting is how many requests and streams wait now.
@@ -139,10 +130,7 @@ func (h *Hub) enter() {
 		h.goodbye = nil
 	}
 	if h.users == 1 {
-		select {
-		case h.wanted <- struct{}{}:
-		default:
-		}
+		h.wanted.Set()
 	}
 }
 

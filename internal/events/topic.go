@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 const (
@@ -43,7 +44,7 @@ type waiter struct {
 	topic   *topic
 	since   int // only reads from this one on began after the waiter had come
 	curious bool
-	wake    chan struct{}
+	wake    loop.Signal
 }
 
 // join registers a waiter and has its job read. After Stop there is none.
@@ -58,7 +59,7 @@ func (h *Hub) join(id job.ID, curious bool) *waiter {
 		t = &topic{id: id, waiters: map[*waiter]struct{}{}}
 		h.topics[id] = t
 	}
-	w := &waiter{topic: t, since: t.begun + 1, curious: curious, wake: make(chan struct{}, 1)}
+	w := &waiter{topic: t, since: t.begun + 1, curious: curious, wake: loop.NewSignal()}
 	t.waiters[w] = struct{}{}
 	if curious {
 		t.curious++
@@ -149,10 +150,7 @@ func (h *Hub) read() {
 func (t *topic) learn(s state) {
 	t.latest = s
 	for w := range t.waiters {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		w.wake.Set()
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // seats is a listener that holds so many connections at once. One more takes the seat of one that nobody would miss: of those that have a
@@ -28,9 +30,9 @@ type seats struct {
 	taken   int
 	missed  rows // those who may have to go
 	sharers map[netip.Prefix]*sharer
-	said    time.Time     // that every seat is taken
-	named   time.Time     // an address that had its share
-	freed   chan struct{} // a seat was left, or somebody may be sent away
+	said    time.Time   // that every seat is taken
+	named   time.Time   // an address that had its share
+	freed   loop.Signal // a seat was left, or somebody may be sent away
 	closing chan struct{}
 	once    sync.Once
 }
@@ -67,7 +69,7 @@ func (s *seats) newSeated(nc net.Conn) *seated {
 func newSeats(l net.Listener, limits Limits, log *slog.Logger) *seats {
 	s := &seats{
 		Listener: l, limit: limits.Connections, share: limits.PerAddress, exempt: limits.exempt, log: log, sharers: map[netip.Prefix]*sharer{},
-		freed: make(chan struct{}, 1), closing: make(chan struct{}),
+		freed: loop.NewSignal(), closing: make(chan struct{}),
 	}
 	if s.share <= 0 {
 		s.share = max(1, s.limit/4)
@@ -176,12 +178,7 @@ func (c *seated) linger(waits bool) {
 	c.seats.mu.Unlock()
 }
 
-func (s *seats) wake() {
-	select {
-	case s.freed <- struct{}{}:
-	default:
-	}
-}
+func (s *seats) wake() { s.freed.Set() }
 
 // state is http.Server's ConnState. HTTP/2 is busy while it has streams.
 func (s *seats) state(nc net.Conn, state http.ConnState) {

@@ -45,6 +45,10 @@ var (
 	ErrAmbiguous = errors.New("call sent, answer lost")
 )
 
+// Outage says that a store did not answer, which proves nothing about what was asked of it; a store that answers and
+// refuses is none.
+func Outage(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAmbiguous) }
+
 // The causes a handler can read off its context with context.Cause when it is told to stop.
 var (
 	ErrMaxTime    = errors.New("maximum processing time exceeded") // the attempt is counted as failed

@@ -25,7 +25,7 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 			j = l.promised(ctx, j)
 		}
 		return j, err
-	case outage(err):
+	case job.Outage(err):
 		return l.final(ctx, id, err)
 	case err != nil:
 		return j, err
@@ -54,7 +54,7 @@ func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool
 	case job.Failed:
 		d, err := l.letter(ctx, j.ID)
 		switch {
-		case outage(err):
+		case job.Outage(err):
 			return j, false, fmt.Errorf("payload: %w", err)
 		case err == nil && d.Generation == j.Generation:
 			j.Payload, j.Options = d.Payload, d.Options
@@ -139,13 +139,13 @@ func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
 	switch {
 	case liveErr == nil && sqlErr == nil:
 		return union(kept, recent), nil
-	case sqlErr == nil && outage(liveErr):
+	case sqlErr == nil && job.Outage(liveErr):
 		// An ended job's attempts are in SQL with its outcome.
 		if _, err := l.final(ctx, id, liveErr); err != nil {
 			return nil, fmt.Errorf("attempts: %w", err)
 		}
 		return union(kept, nil), nil
-	case liveErr == nil && outage(sqlErr):
+	case liveErr == nil && job.Outage(sqlErr):
 		// In its first generation, and not yet in SQL, a job has all its attempts in Redis.
 		if j, err := l.live(ctx, id); err == nil && j.Generation == 1 && (!j.Status.Ended() || j.Status == job.NeedDiscard) {
 			return union(recent, nil), nil

@@ -188,8 +188,3 @@ func unread(err error) error {
 	}
 	return fmt.Errorf("%w: %s", job.ErrUnavailable, err.Error())
 }
-
-// outage says that a store did not answer, which proves nothing about the job.
-func outage(err error) bool {
-	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous)
-}

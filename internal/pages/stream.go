@@ -5,13 +5,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 const comeAgain = 5 * time.Second // when all places are taken
 
 // listener is how far one browser has read. Nothing is kept for it: who is slow finds the latest snapshot, and the feed from where it was.
 type listener struct {
-	wake     chan struct{} // holds at most one: there is something new
+	wake     loop.Signal // holds at most one: there is something new
 	snapshot uint64
 	stale    uint64
 	feed     uint64
@@ -21,10 +23,7 @@ type listener struct {
 // wake tells all that there is something new. The lock is held.
 func (h *Hub) wake() {
 	for l := range h.listeners {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.wake.Set()
 	}
 }
 
@@ -35,7 +34,7 @@ func (h *Hub) join(lastID string) *listener {
 	if len(h.listeners) >= listeners {
 		return nil
 	}
-	l := &listener{wake: make(chan struct{}, 1), snapshot: h.latest.number, feed: h.told}
+	l := &listener{wake: loop.NewSignal(), snapshot: h.latest.number, feed: h.told}
 	if h.latest.text != nil {
 		l.snapshot--
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Audited is a queue that can be held to its own rules, step by step. A step puts right what is safe, and is not bothered by jobs that move.
@@ -77,7 +78,7 @@ const (
 
 // Audit compares what Redis holds with itself and with SQL, slowly, over and over: one process of the cluster at a time.
 type Audit struct {
-	*Loop
+	*loop.Loop
 	o     AuditOptions
 	turn  chan struct{} // holds one token: a pass of this process takes it
 	began bool          // its first turn is over
@@ -89,7 +90,7 @@ type Audit struct {
 // NewAudit makes an audit.
 func NewAudit(o AuditOptions) *Audit {
 	a := &Audit{o: o, turn: make(chan struct{}, 1)}
-	a.Loop = NewLoop(a.runOnce)
+	a.Loop = loop.New(a.runOnce)
 	return a
 }
 

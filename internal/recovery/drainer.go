@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Outbox hands out ended jobs that SQL does not have yet, and keeps them from other takers for a while.
@@ -21,7 +22,7 @@ type Recorder interface {
 
 // drainPace: an outcome that did not take the short way is in SQL within about half a second; while SQL is down a take is tried every
 // five seconds at most, so that few outcomes sit out the lease of a take in vain.
-var drainPace = Pace{Floor: 500 * time.Millisecond, Ceiling: 5 * time.Second}
+var drainPace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 5 * time.Second}
 
 // mostTakes is how many takes share one transaction of SQL's while it serves: where a statement takes long, what counts is how many outcomes each
 // carries. After a failure it is one take, so that few outcomes sit out a lease in vain.
@@ -32,7 +33,7 @@ const recordTimeout = 8 * time.Second
 
 // Drainer takes what nobody acknowledged out of the outbox to SQL: dead letters, cancellations, retried jobs, and what a crash left.
 type Drainer struct {
-	*Loop
+	*loop.Loop
 	outbox     Outbox
 	recorder   Recorder
 	partitions int
@@ -44,14 +45,14 @@ type Drainer struct {
 // NewDrainer makes a drainer.
 func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer {
 	d := &Drainer{outbox: o, recorder: r, partitions: partitions, log: log, wait: drainPace.Floor, takes: 1}
-	d.Loop = NewLoop(d.runOnce)
+	d.Loop = loop.New(d.runOnce)
 	return d
 }
 
 // Stop ends the loop and drains once more, so that what a stopping pool left in the outbox is in SQL before the process goes. What ctx does
 // not leave time for stays in the outbox.
 func (d *Drainer) Stop(ctx context.Context) error {
-	running := d.running()
+	running := d.Running()
 	if err := d.Loop.Stop(ctx); err != nil || !running {
 		return err
 	}
@@ -62,7 +63,7 @@ func (d *Drainer) Stop(ctx context.Context) error {
 // lease of its take, and the last drain would not find it.
 func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	err := d.drain(ctx, context.WithoutCancel(ctx))
-	d.wait = drainPace.next(d.wait, err != nil)
+	d.wait = drainPace.Next(d.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
 		d.log.Warn("drain failed", "err", err, "next_in", d.wait)
 	}

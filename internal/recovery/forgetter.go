@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Memory is what the forgetter asks of Redis.
@@ -33,7 +34,7 @@ const (
 // used four fifths of its memory: before it refuses submits. SQL answers for what is gone. A job that lives, whose
 // outcome is not in SQL, or that ended within job.LeastMemory, stays. Several processes may do it at once.
 type Forgetter struct {
-	*Loop
+	*loop.Loop
 	redis Memory
 	log   *slog.Logger
 	spare map[string]int // by server: looks for which it is left alone
@@ -45,7 +46,7 @@ type Forgetter struct {
 // NewForgetter makes a forgetter.
 func NewForgetter(redis Memory, log *slog.Logger) *Forgetter {
 	f := &Forgetter{redis: redis, log: log, spare: map[string]int{}}
-	f.Loop = NewLoop(f.runOnce)
+	f.Loop = loop.New(f.runOnce)
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // callTimeout bounds one call to Redis.
@@ -18,11 +19,11 @@ type Promoting interface {
 }
 
 // promotePace: a delayed job becomes ready at most a quarter of a second after it is due.
-var promotePace = Pace{Floor: 250 * time.Millisecond, Ceiling: 5 * time.Second}
+var promotePace = loop.Pace{Floor: 250 * time.Millisecond, Ceiling: 5 * time.Second}
 
 // Promoter moves due jobs from scheduled to their places.
 type Promoter struct {
-	*Loop
+	*loop.Loop
 	queue      Promoting
 	partitions int
 	woken      func() // hears that something became ready
@@ -33,7 +34,7 @@ type Promoter struct {
 // NewPromoter makes a promoter. woken is called when jobs became ready.
 func NewPromoter(q Promoting, partitions int, woken func(), log *slog.Logger) *Promoter {
 	p := &Promoter{queue: q, partitions: partitions, woken: woken, log: log, wait: promotePace.Floor}
-	p.Loop = NewLoop(p.runOnce)
+	p.Loop = loop.New(p.runOnce)
 	return p
 }
 
@@ -42,7 +43,7 @@ func (p *Promoter) runOnce(ctx context.Context) time.Duration {
 	if n > 0 {
 		p.woken()
 	}
-	p.wait = promotePace.next(p.wait, err != nil)
+	p.wait = promotePace.Next(p.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
 		p.log.Warn("promote failed", "err", err, "next_in", p.wait)
 	}

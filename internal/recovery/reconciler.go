@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Reconciling gives Redis the jobs that SQL has and it does not.
@@ -13,12 +15,12 @@ type Reconciling interface {
 
 const reconcileBound = 10 * time.Minute
 
-var reconcilePace = Pace{Floor: 5 * time.Second, Ceiling: 30 * time.Second}
+var reconcilePace = loop.Pace{Floor: 5 * time.Second, Ceiling: 30 * time.Second}
 
 // Reconciler looks every five seconds whether SQL has jobs that Redis has not, and less often while a store is away;
 // whoever sees Redis come back wakes it.
 type Reconciler struct {
-	*Loop
+	*loop.Loop
 	ledger Reconciling
 	log    *slog.Logger
 	wait   time.Duration
@@ -27,7 +29,7 @@ type Reconciler struct {
 // NewReconciler makes a reconciler.
 func NewReconciler(l Reconciling, log *slog.Logger) *Reconciler {
 	r := &Reconciler{ledger: l, log: log, wait: reconcilePace.Floor}
-	r.Loop = NewLoop(r.runOnce)
+	r.Loop = loop.New(r.runOnce)
 	return r
 }
 
@@ -35,7 +37,7 @@ func (r *Reconciler) runOnce(ctx context.Context) time.Duration {
 	call, cancel := context.WithTimeout(ctx, reconcileBound)
 	defer cancel()
 	_, err := r.ledger.Reconcile(call)
-	r.wait = reconcilePace.next(r.wait, err != nil)
+	r.wait = reconcilePace.Next(r.wait, err != nil)
 	if err != nil && ctx.Err() == nil {
 		r.log.Warn("SQL and Redis could not be compared", "err", err, "next_in", r.wait)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // OldRows are the rows of ended jobs in SQL.
@@ -76,7 +77,7 @@ const (
 // step, so that whoever writes waits for one step at most. It needs no leader: what another process deleted is not
 // there any more.
 type Retention struct {
-	*Loop
+	*loop.Loop
 	o       RetentionOptions
 	log     *slog.Logger
 	begun   bool
@@ -100,7 +101,7 @@ type RetentionReport struct {
 // NewRetention makes a retention loop.
 func NewRetention(o RetentionOptions) *Retention {
 	r := &Retention{o: o, log: o.Log, places: map[job.Kind]job.OldJob{}}
-	r.Loop = NewLoop(r.runOnce)
+	r.Loop = loop.New(r.runOnce)
 	return r
 }
 

@@ -1,3 +1,6 @@
+// Package recovery brings back what a crash or an outage left lying: the two watches over running jobs, the promoter of
+// scheduled ones, and the drainer of the outbox. Each is a loop around runOnce. Any number of processes may run them at
+// once: every step is atomic in Redis, and what one has done the others no longer find.
 package recovery
 
 import (
@@ -9,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Reclaimer is one look of a watch over a partition's expired jobs, skipping the first skip of them, at most job.MaxBatch.
@@ -16,22 +20,11 @@ type Reclaimer interface {
 	Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
 }
 
-// Pace is how long a watch waits between looks: never less than Floor, never more than Ceiling.
-type Pace struct{ Floor, Ceiling time.Duration }
-
 // The seed's paces. A dead PUBLIC worker is thus found within its 3 s of heartbeat, 3 s to the next look, and the 2 s between the two looks.
 var (
-	CrashedPace = Pace{Floor: 3 * time.Second, Ceiling: 60 * time.Second}
-	StuckPace   = Pace{Floor: 5 * time.Second, Ceiling: 120 * time.Second}
+	CrashedPace = loop.Pace{Floor: 3 * time.Second, Ceiling: 60 * time.Second}
+	StuckPace   = loop.Pace{Floor: 5 * time.Second, Ceiling: 120 * time.Second}
 )
-
-// next doubles the wait after a look that failed and halves it after one that succeeded.
-func (p Pace) next(wait time.Duration, failed bool) time.Duration {
-	if failed {
-		return min(wait*2, p.Ceiling)
-	}
-	return max(wait/2, p.Floor)
-}
 
 // secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's patience.
 const secondLook = 2*time.Second + 50*time.Millisecond
@@ -41,9 +34,9 @@ const maxPages = 100
 
 // Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the gate.
 type Watch struct {
-	*Loop
+	*loop.Loop
 	kind       job.Watch
-	pace       Pace
+	pace       loop.Pace
 	queue      Reclaimer
 	partitions int
 	log        *slog.Logger
@@ -53,10 +46,10 @@ type Watch struct {
 }
 
 // NewWatch makes one of the two watches. observe hears what became of each job that it took back.
-func NewWatch(kind job.Watch, pace Pace, q Reclaimer, partitions int, observe func(w job.Watch, r job.Reclaimed), log *slog.Logger) *Watch {
+func NewWatch(kind job.Watch, pace loop.Pace, q Reclaimer, partitions int, observe func(w job.Watch, r job.Reclaimed), log *slog.Logger) *Watch {
 	w := &Watch{kind: kind, pace: pace, queue: q, partitions: partitions, observe: observe, log: log.With("watch", string(kind))}
 	w.wait.Store(int64(pace.Floor))
-	w.Loop = NewLoop(w.runOnce)
+	w.Loop = loop.New(w.runOnce)
 	return w
 }
 
@@ -72,7 +65,7 @@ func (w *Watch) runOnce(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return w.Delay()
 	}
-	wait := w.pace.next(w.Delay(), err != nil)
+	wait := w.pace.Next(w.Delay(), err != nil)
 	w.wait.Store(int64(wait))
 	if err != nil {
 		w.log.Warn("look failed", "err", err, "next_in", wait)

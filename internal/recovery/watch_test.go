@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 type reclaimer func(partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
@@ -23,7 +24,7 @@ var (
 	errIO = errors.New("no answer")
 )
 
-func looks(kind job.Watch, pace Pace, look reclaimer) *Watch {
+func looks(kind job.Watch, pace loop.Pace, look reclaimer) *Watch {
 	return NewWatch(kind, pace, look, 1, func(job.Watch, job.Reclaimed) {}, quiet)
 }
 
@@ -31,7 +32,7 @@ func TestPace(t *testing.T) {
 	t.Attr("proves", "S2-N8 S2-N9 S2-N10 T-6")
 	for _, tc := range []struct {
 		name   string
-		pace   Pace
+		pace   loop.Pace
 		failed []bool
 		want   []int // seconds
 	}{
@@ -158,44 +159,6 @@ func TestWatch_SelfHeals(t *testing.T) {
 				}
 			}
 		}
-	})
-}
-
-// A loop knows when it runs next: from its start to its end, and also after it was woken.
-func TestLoop_Next(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		under, wait := make(chan struct{}), 3*time.Second
-		l := NewLoop(func(context.Context) time.Duration { <-under; return wait })
-		next := func(when string, want time.Duration, moves bool) {
-			t.Helper()
-			synctest.Wait()
-			if in, is := l.Next(); in != want || is != moves {
-				t.Errorf("%s: in %s, %t; want %s, %t", when, in, is, want, moves)
-			}
-		}
-		next("before its start", 0, false)
-		if err := l.Start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		next("in the first run", 0, true)
-		under <- struct{}{}
-		next("after it", 3*time.Second, true)
-		<-time.After(time.Second)
-		next("a second later", 2*time.Second, true)
-		<-time.After(2500 * time.Millisecond)
-		next("in a run that takes its time", 0, true)
-		wait = 6 * time.Second
-		under <- struct{}{}
-		next("after that one", 6*time.Second, true)
-		<-time.After(time.Second)
-		l.Wake()
-		synctest.Wait()
-		close(under)
-		next("after it was woken", 6*time.Second, true)
-		if err := l.Stop(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		next("after its end", 0, false)
 	})
 }
 

@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // archive stands in for SQL: it keeps outcomes, the first of each generation, and acknowledges them to Redis afterwards. The drainer brings
 // what is in the outbox; a completed first attempt takes the short way.
 type archive struct {
-	*recovery.Loop // of the short way
-	acknowledge    func(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
-	wake           func() // the drainer
+	*loop.Loop  // of the short way
+	acknowledge func(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
+	wake        func() // the drainer
 
 	mu      sync.Mutex
 	rows    map[rowKey]job.Outcome
@@ -29,7 +29,7 @@ type rowKey struct {
 
 func newArchive(acknowledge func(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)) *archive {
 	a := &archive{acknowledge: acknowledge, rows: map[rowKey]job.Outcome{}}
-	a.Loop = recovery.NewLoop(a.runOnce)
+	a.Loop = loop.New(a.runOnce)
 	return a
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tierq/tierq/internal/recovery"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // The reasons why a session may not play now.
@@ -28,7 +28,7 @@ type ManagerOptions struct {
 
 // Manager keeps a box for each session that plays. It is safe for concurrent use.
 type Manager struct {
-	*recovery.Loop
+	*loop.Loop
 	options ManagerOptions
 
 	mu      sync.Mutex
@@ -55,7 +55,7 @@ func NewManager(o ManagerOptions) *Manager {
 		o.Gap = time.Second
 	}
 	m := &Manager{options: o, boxes: map[string]*kept{}}
-	m.Loop = recovery.NewLoop(func(ctx context.Context) time.Duration {
+	m.Loop = loop.New(func(ctx context.Context) time.Duration {
 		m.sweep(ctx)
 		return sweepEvery
 	})

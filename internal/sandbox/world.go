@@ -10,12 +10,13 @@ import (
 
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/recovery"
 )
 
 // pace of the box's watches: a tenth of what a server's do.
-var pace = recovery.Pace{Floor: 500 * time.Millisecond, Ceiling: 8 * time.Second}
+var pace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 8 * time.Second}
 
 // world is what a scenario plays in: a Redis, a server and its workers, wired as internal/app wires them. It lives as long as the scenario.
 type world struct {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 	"github.com/tierq/tierq/internal/recovery"
 )
 
@@ -73,7 +74,7 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 	if watched.IsZero() {
 		return
 	}
-	late := func(ms int64, pace recovery.Pace) bool {
+	late := func(ms int64, pace loop.Pace) bool {
 		return min(past(ms), now.Sub(watched)) > pace.Floor+secondLook+slack
 	}
 	if late(k.lease.beatEnd, recovery.CrashedPace) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Store keeps the counts of all processes, by time.
@@ -30,9 +31,7 @@ type Stats struct {
 	pending  map[string]int64 // counted and not yet in the store: at most one entry per field
 	failing  bool
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	done   chan struct{}
+	loop *loop.Loop
 }
 
 const (
@@ -42,49 +41,21 @@ const (
 
 // NewStats makes a service that stands still until Start.
 func NewStats(m *Metrics, s Store, log *slog.Logger) *Stats {
-	return &Stats{metrics: m, store: s, log: log, pending: map[string]int64{}}
+	stats := &Stats{metrics: m, store: s, log: log, pending: map[string]int64{}}
+	stats.loop = loop.New(stats.runOnce)
+	return stats
 }
 
 // Start begins to flush, until Stop.
-func (s *Stats) Start(context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done != nil {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel, s.done = cancel, make(chan struct{})
-	go func() {
-		defer close(s.done)
-		ticker := time.NewTicker(flushEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				s.runOnce(ctx)
-			}
-		}
-	}()
-	return nil
-}
+func (s *Stats) Start(ctx context.Context) error { return s.loop.Start(ctx) }
 
 // Stop ends the loop and flushes once more. What the store does not take then is lost: these are statistics.
 func (s *Stats) Stop(ctx context.Context) error {
-	s.mu.Lock()
-	cancel, done := s.cancel, s.done
-	s.mu.Unlock()
-	if done == nil {
-		return nil
+	running := s.loop.Running()
+	if err := s.loop.Stop(ctx); err != nil || !running {
+		return err
 	}
-	cancel()
-	select {
-	case <-done:
-		return s.flush(ctx)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return s.flush(ctx)
 }
 
 // Read is the summary of the last window.
@@ -97,15 +68,13 @@ func (s *Stats) Read(ctx context.Context, window time.Duration) (map[job.Tier]Ti
 }
 
 // runOnce logs a failure once, when it begins.
-func (s *Stats) runOnce(ctx context.Context) {
+func (s *Stats) runOnce(ctx context.Context) time.Duration {
 	err := s.flush(ctx)
-	if ctx.Err() != nil {
-		return
-	}
-	if err != nil && !s.failing {
+	if err != nil && !s.failing && ctx.Err() == nil {
 		s.log.Warn("cannot flush the statistics; counting on", "err", err)
 	}
 	s.failing = err != nil
+	return flushEvery
 }
 
 // flush sends what was counted. A flush that was certainly not executed keeps its counts for the next; one whose answer was lost does not:

@@ -30,7 +30,7 @@ func (g *growing) pause(ctx context.Context) bool {
 
 // outage tells a store that does not answer from one that answers and refuses.
 func outage(err error) bool {
-	return errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.DeadlineExceeded)
+	return job.Outage(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // outages are the calls that fail at the moment, and since when.

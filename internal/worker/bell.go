@@ -3,15 +3,17 @@ package worker
 import (
 	"context"
 	"time"
+
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // waiter listens at one partition's doorbell, and only when it is asked to: while the claimer is idle with free slots.
-type waiter struct{ listen chan struct{} }
+type waiter struct{ listen loop.Signal }
 
 func newWaiters(partitions int) []waiter {
 	w := make([]waiter, partitions)
 	for i := range w {
-		w[i].listen = make(chan struct{}, 1)
+		w[i].listen = loop.NewSignal()
 	}
 	return w
 }
@@ -20,7 +22,7 @@ func newWaiters(partitions int) []waiter {
 func (p *Pool) listen() {
 	for i := range p.waiters {
 		if h := &p.heads.all[i]; !h.away && !h.blocked {
-			signal(p.waiters[i].listen)
+			p.waiters[i].listen.Set()
 		}
 	}
 }

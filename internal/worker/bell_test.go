@@ -17,7 +17,7 @@ func TestHintsLeadToAClaim(t *testing.T) {
 		within time.Duration
 	}{
 		{"a wake in the same process", func(r *rig) { r.Wake() }, 0},
-		{"a token", func(r *rig) { signal(r.bell.token) }, 0},
+		{"a token", func(r *rig) { r.bell.token.Set() }, 0},
 		{"a lost token", func(*rig) {}, time.Second},
 	}
 	for _, c := range cases {
@@ -48,7 +48,7 @@ func TestTokenWithoutAFreeSlotIsRungAgain(t *testing.T) {
 		r.queue.push(work(1, job.Paid))
 		r.Wake()
 		synctest.Wait()
-		signal(r.bell.token)
+		r.bell.token.Set()
 		synctest.Wait()
 		waits, rings := r.bell.seen()
 		if rings != 1 || len(r.bell.token) != 1 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // claimTries is how often a claim is asked for whose answer makes no sense.
@@ -84,7 +85,7 @@ func (p *Pool) waitForRoom() bool {
 // waitForWork returns when something may be ready, false when the pool stops.
 func (p *Pool) waitForWork() bool {
 	p.listen()
-	var freed chan struct{}
+	var freed loop.Signal
 	if p.several() {
 		freed = p.freed // a partition that took no endings takes them again
 	}
@@ -206,5 +207,5 @@ func (p *Pool) claimingEnded() {
 	p.mu.Lock()
 	p.claiming = false
 	p.mu.Unlock()
-	signal(p.changed)
+	p.changed.Set()
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -180,7 +181,7 @@ func (f *fakePulse) sizes() []int {
 
 // fakeBell holds at most one token, as the real one does.
 type fakeBell struct {
-	token chan struct{}
+	token loop.Signal
 	wait  func(context.Context) error // where set, answers Wait
 
 	mu    sync.Mutex
@@ -210,7 +211,7 @@ func (b *fakeBell) Ring(context.Context, int) error {
 	b.mu.Lock()
 	b.rings++
 	b.mu.Unlock()
-	signal(b.token)
+	b.token.Set()
 	return nil
 }
 
@@ -276,7 +277,7 @@ func (l *lockedBuffer) String() string {
 
 // newRig makes a pool of two slots that knows the type WORK, run by fn. It is not started.
 func newRig(fn func(ctx context.Context) (string, error), change ...func(*Config)) *rig {
-	r := &rig{queue: &fakeQueue{}, pulse: &fakePulse{}, bell: &fakeBell{token: make(chan struct{}, 1)}, recorder: &fakeRecorder{}, logs: &lockedBuffer{}}
+	r := &rig{queue: &fakeQueue{}, pulse: &fakePulse{}, bell: &fakeBell{token: loop.NewSignal()}, recorder: &fakeRecorder{}, logs: &lockedBuffer{}}
 	registry := job.NewRegistry()
 	job.Handle(registry, "WORK", func(ctx context.Context, _ struct{}) (string, error) { return fn(ctx) })
 	plans := &job.PlanBook{}

@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // Queue is the store of leases. One call is one script call for one partition, with at most job.MaxBatch entries; replies come in
@@ -95,12 +96,12 @@ type Pool struct {
 	hush  context.CancelFunc
 	wg    sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
 
-	woken    chan struct{} // Wake was called
+	woken    loop.Signal   // Wake was called
 	wakes    []atomic.Bool // for which partitions
 	answers  chan claimed  // of claims, where there are several partitions
-	freed    chan struct{} // there may be room again
+	freed    loop.Signal   // there may be room again
 	rung     chan int      // a doorbell returned; its partition
-	changed  chan struct{} // something a drain waits for may have happened
+	changed  loop.Signal   // something a drain waits for may have happened
 	saving   chan struct{} // held by the one checkpoint that is being sent
 	stopping chan struct{} // closed by Stop
 	stopped  chan struct{} // closed when Stop is through
@@ -155,12 +156,12 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 	pool := &Pool{
 		cfg: cfg, queue: q, pulse: p, bell: d, recorder: r,
 		log:      cfg.Log.With("worker", cfg.Nonce),
-		woken:    make(chan struct{}, 1),
+		woken:    loop.NewSignal(),
 		wakes:    make([]atomic.Bool, cfg.Partitions),
 		answers:  make(chan claimed, cfg.Partitions),
-		freed:    make(chan struct{}, 1),
+		freed:    loop.NewSignal(),
 		rung:     make(chan int, cfg.Partitions),
-		changed:  make(chan struct{}, 1),
+		changed:  loop.NewSignal(),
 		saving:   make(chan struct{}, 1),
 		stopping: make(chan struct{}),
 		stopped:  make(chan struct{}),
@@ -202,19 +203,11 @@ func (p *Pool) Wake() {
 	for i := range p.wakes {
 		p.wakes[i].Store(true)
 	}
-	signal(p.woken)
+	p.woken.Set()
 }
 
 // WakeAt is Wake where the partition is known: the others are not asked.
 func (p *Pool) WakeAt(partition int) {
 	p.wakes[partition].Store(true)
-	signal(p.woken)
-}
-
-// signal leaves a mark for whoever waits on c, a channel of capacity one: many marks are as good as one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	p.woken.Set()
 }

@@ -76,7 +76,7 @@ func (p *Pool) begin() *held {
 	h := p.ready.pop()
 	p.call()
 	if p.ready.empty() {
-		signal(p.freed) // the claimer waits for that, if it has room
+		p.freed.Set() // the claimer waits for that, if it has room
 	}
 	return h
 }

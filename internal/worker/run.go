@@ -88,9 +88,9 @@ func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	more := !p.ready.empty()
 	p.mu.Unlock()
 	if !more { // or there is no room
-		signal(p.freed)
+		p.freed.Set()
 	}
-	signal(p.changed)
+	p.changed.Set()
 	if h.stuck {
 		p.shout()
 	}

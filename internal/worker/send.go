@@ -81,8 +81,8 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 		p.settle(h)
 	}
 	p.mu.Unlock()
-	signal(p.freed)
-	signal(p.changed)
+	p.freed.Set()
+	p.changed.Set()
 }
 
 // note counts one answer, tells the observer, offers a first-attempt success to the recorder, and says whether an outcome waits in the

@@ -81,8 +81,8 @@ func (p *Pool) look(now time.Time) {
 	}
 	if len(stuck) > 0 {
 		p.shout()
-		signal(p.freed)
-		signal(p.changed)
+		p.freed.Set()
+		p.changed.Set()
 	}
 	p.deliver(late...)
 }

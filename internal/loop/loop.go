@@ -1,7 +1,5 @@
-// Package recovery brings back what a crash or an outage left lying: the two watches over running jobs, the promoter of scheduled ones, and
-// the drainer of the outbox. Each is a loop around runOnce. Any number of processes may run them at once: every step is atomic in
-// Redis, and what one has done the others no longer find.
-package recovery
+// Package loop is what runs again and again in the background, how such a loop is woken, and how long it waits.
+package loop
 
 import (
 	"context"
@@ -13,7 +11,7 @@ import (
 // Loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and before it starts.
 type Loop struct {
 	runOnce func(ctx context.Context) (wait time.Duration)
-	wake    chan struct{}
+	wake    Signal
 	next    atomic.Pointer[time.Time] // when the next run is due; nil = the first one is not over
 
 	mu     sync.Mutex
@@ -21,9 +19,9 @@ type Loop struct {
 	done   chan struct{}
 }
 
-// NewLoop makes a loop that stands still until Start. runOnce says how long to wait before the next run.
-func NewLoop(runOnce func(ctx context.Context) time.Duration) *Loop {
-	return &Loop{runOnce: runOnce, wake: make(chan struct{}, 1)}
+// New makes a loop that stands still until Start. runOnce says how long to wait before the next run.
+func New(runOnce func(ctx context.Context) time.Duration) *Loop {
+	return &Loop{runOnce: runOnce, wake: NewSignal()}
 }
 
 // Start begins to run, until Stop.
@@ -64,6 +62,11 @@ func (l *Loop) Stop(ctx context.Context) error {
 		return nil
 	}
 	cancel()
+	return Ended(ctx, done)
+}
+
+// Ended waits until a channel is closed, or ctx ends, which is the error.
+func Ended(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case <-done:
 		return nil
@@ -72,8 +75,18 @@ func (l *Loop) Stop(ctx context.Context) error {
 	}
 }
 
-// running says whether the loop was started and not yet stopped.
-func (l *Loop) running() bool {
+// Waited is Ended for a group.
+func Waited(ctx context.Context, group *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	return Ended(ctx, done)
+}
+
+// Running says whether the loop was started and not yet stopped.
+func (l *Loop) Running() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.done == nil {
@@ -89,7 +102,7 @@ func (l *Loop) running() bool {
 
 // Next is in how long the next run begins: 0 = it is due, or under way. false: the loop stands still.
 func (l *Loop) Next() (in time.Duration, moves bool) {
-	if !l.running() {
+	if !l.Running() {
 		return 0, false
 	}
 	if at := l.next.Load(); at != nil {
@@ -99,9 +112,29 @@ func (l *Loop) Next() (in time.Duration, moves bool) {
 }
 
 // Wake makes the next run come at once. It never blocks.
-func (l *Loop) Wake() {
+func (l *Loop) Wake() { l.wake.Set() }
+
+// Signal tells one goroutine that there is something to do. Signals that come before it looks are one.
+type Signal chan struct{}
+
+// NewSignal makes a signal that is not set.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Set never blocks.
+func (s Signal) Set() {
 	select {
-	case l.wake <- struct{}{}:
+	case s <- struct{}{}:
 	default:
 	}
+}
+
+// Pace is how long a loop waits between runs: never less than Floor, never more than Ceiling.
+type Pace struct{ Floor, Ceiling time.Duration }
+
+// Next doubles the wait after a run that failed and halves it after one that succeeded.
+func (p Pace) Next(wait time.Duration, failed bool) time.Duration {
+	if failed {
+		return min(wait*2, p.Ceiling)
+	}
+	return max(wait/2, p.Floor)
 }
