@@ -182,7 +182,7 @@ func (c *committer) call(batch []*entry) bool {
 		submissions[i] = e.submission
 	}
 	if len(keys) > 0 {
-		c.journal.Expect(keys)
+		c.journal.RegisterPendingKeys(keys)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

@@ -8,14 +8,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Journal keeps accepted jobs where Redis' loss does not reach them. Accept returns nil when every row is there to stay, or is not needed any
-// more because the job has ended; after job.ErrUnavailable none is there, after any other error one may be. Adopt does the same for
-// jobs that another process accepted, and for the keys under which they were found: it may have died before it wrote their rows. Expect hears
-// of keys before their submits are sent.
+// Journal keeps accepted jobs where Redis' loss does not reach them. Accept returns nil when every row is there to
+// stay, or is not needed any more because the job has ended; after job.ErrUnavailable none is there, after any other
+// error one may be. EnsureJournaled does the same for jobs that another process accepted, and for the keys under which
+// they were found: it may have died before it wrote their rows. RegisterPendingKeys hears of keys before their submits
+// are sent.
 type Journal interface {
-	Expect(keys []job.KeyKept)
-	Accept(ctx context.Context, rows []job.Living) error
-	Adopt(ctx context.Context, firsts []job.KeyKept) error
+	RegisterPendingKeys(keys []job.KeyKept)
+	Accept(ctx context.Context, rows []job.JournalRow) error
+	EnsureJournaled(ctx context.Context, firsts []job.KeyKept) error
 }
 
 // Withdrawer takes back what was accepted by Redis and not by the journal.
@@ -29,7 +30,7 @@ const keptTimeout = time.Second
 // kept is the entries of one call that Redis has, on their way into the journal.
 type kept struct {
 	entries []*entry
-	rows    []job.Living
+	rows    []job.JournalRow
 	replays []*entry // whose first submit's row has to be there
 	firsts  []job.KeyKept
 }
@@ -45,12 +46,12 @@ func (k *kept) note(e *entry, reply job.SubmitReply) bool {
 	if reply.ArrivedAt.IsZero() {
 		return false
 	}
-	row := job.Living{
+	row := job.JournalRow{
 		Job: job.Job{
 			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, TraceID: s.TraceID, Options: s.Options, Payload: s.Payload,
 			MaxRetries: s.MaxRetries, ArrivedAt: reply.ArrivedAt, RunAt: s.RunAt,
 		},
-		Priority: e.rank, Idempotency: s.Idempotency, RunID: e.run,
+		Priority: e.rank, Idempotency: s.Idempotency, Incarnation: e.run,
 	}
 	if s.RunAt.IsZero() && s.Delay > 0 {
 		row.RunAt = reply.ArrivedAt.Add(s.Delay)
@@ -75,14 +76,14 @@ func (c *committer) keep(k *kept) {
 		lost = c.journal.Accept(ctx, k.rows)
 	}
 	if len(k.firsts) > 0 {
-		unsure = c.journal.Adopt(ctx, k.firsts)
+		unsure = c.journal.EnsureJournaled(ctx, k.firsts)
 	}
 	var words []job.Word
 	if unsure != nil {
 		c.log.Warn("the journal did not answer for repeated submits", "jobs", len(k.firsts), "err", unsure)
 	}
 	if lost != nil {
-		words = c.withdraw(k.entries)
+		words = c.cancelUnclaimed(k.entries)
 		c.log.Warn("the journal did not take submits: they are taken back", "jobs", len(k.rows), "err", lost)
 	}
 	c.mu.Lock()
@@ -108,8 +109,9 @@ func (c *committer) keep(k *kept) {
 	}
 }
 
-// withdraw cancels jobs that nobody has claimed yet and no repeat was answered with, and frees their keys. Without an answer it is nil.
-func (c *committer) withdraw(entries []*entry) []job.Word {
+// cancelUnclaimed cancels jobs that nobody has claimed yet and no repeat was answered with, and frees their keys.
+// Without an answer it is nil.
+func (c *committer) cancelUnclaimed(entries []*entry) []job.Word {
 	batch := make([]job.Cancellation, len(entries))
 	for i, e := range entries {
 		batch[i] = job.Cancellation{ID: e.submission.ID, Generation: 1, Untried: true, Once: e.submission.Idempotency.Key}

@@ -17,7 +17,7 @@ import (
 // fakeJournal remembers rows, and what was taken back.
 type fakeJournal struct {
 	mu       sync.Mutex
-	rows     []job.Living
+	rows     []job.JournalRow
 	expected []job.KeyKept
 	adopted  []job.KeyKept
 	taken    []job.Cancellation
@@ -25,10 +25,10 @@ type fakeJournal struct {
 	unknown  error // of Adopt
 	slow     time.Duration
 	words    func(c job.Cancellation) job.Word
-	withdraw error
+	cancels  error
 }
 
-func (j *fakeJournal) Accept(ctx context.Context, rows []job.Living) error {
+func (j *fakeJournal) Accept(ctx context.Context, rows []job.JournalRow) error {
 	select {
 	case <-time.After(j.slow):
 	case <-ctx.Done():
@@ -42,13 +42,13 @@ func (j *fakeJournal) Accept(ctx context.Context, rows []job.Living) error {
 	return j.err
 }
 
-func (j *fakeJournal) Expect(keys []job.KeyKept) {
+func (j *fakeJournal) RegisterPendingKeys(keys []job.KeyKept) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.expected = append(j.expected, keys...)
 }
 
-func (j *fakeJournal) Adopt(_ context.Context, firsts []job.KeyKept) error {
+func (j *fakeJournal) EnsureJournaled(_ context.Context, firsts []job.KeyKept) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.adopted = append(j.adopted, firsts...)
@@ -59,8 +59,8 @@ func (j *fakeJournal) Cancel(_ context.Context, _ int, batch []job.Cancellation)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.taken = append(j.taken, batch...)
-	if j.withdraw != nil {
-		return nil, j.withdraw
+	if j.cancels != nil {
+		return nil, j.cancels
 	}
 	words := make([]job.Word, len(batch))
 	for i, c := range batch {
@@ -106,7 +106,8 @@ func TestJournal_TheRowIsWholeBeforeTheAnswer(t *testing.T) {
 		}
 		r := j.rows[0]
 		if r.ID != accepted.ID || r.Generation != 1 || r.Tier != job.Unpaid || r.Priority != 2 || r.Type != "X" || string(r.Payload) != "{}" || r.MaxRetries != 2 ||
-			r.Owner != "o" || r.TraceID != "t" || r.CallbackURL == "" || r.Idempotency != s.Idempotency || r.RunID != "run 1" ||
+			r.Owner != "o" || r.TraceID != "t" || r.CallbackURL == "" || r.Idempotency != s.Idempotency ||
+			r.Incarnation != "run 1" ||
 			!r.ArrivedAt.Equal(landed) || !r.RunAt.Equal(landed.Add(time.Minute)) || r.Running() {
 			t.Errorf("row %+v", r)
 		}
@@ -130,7 +131,11 @@ func TestJournal_Refused_S3(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := &fakeJournal{err: c.err, withdraw: c.taken, words: func(job.Cancellation) job.Word { return c.word }}
+				j := &fakeJournal{
+					err:     c.err,
+					cancels: c.taken,
+					words:   func(job.Cancellation) job.Word { return c.word },
+				}
 				a := journaled(t, &fakeQueue{answer: script(job.SubmitReply{Word: job.OK, ArrivedAt: landed})}, j)
 				_, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: job.Idempotency{Key: "k", Body: "b"}})
 				if !errors.Is(err, c.want) {

@@ -115,10 +115,14 @@ func TestCommit_ResendRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answer := script(c.answers...)
-				q := &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
-					<-time.After(time.Millisecond) // so that no pause ends in the very moment in which the patience does
-					return answer(ctx, call, batch)
-				}}
+				q := &fakeQueue{
+					answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
+						<-time.After(
+							time.Millisecond,
+						) // so that no pause ends in the very moment in which the patience does
+						return answer(ctx, call, batch)
+					},
+				}
 				a, _ := begin(t, q, 1)
 				r := submit(t.Context(), a, job.Paid)
 				if !errors.Is(r.err, c.want) || r.took > 2*time.Second {

@@ -17,7 +17,7 @@ type cut struct {
 	asked, refuse chan struct{}
 }
 
-func (c *cut) Accept(context.Context, []job.Living) error {
+func (c *cut) Accept(context.Context, []job.JournalRow) error {
 	close(c.asked)
 	<-c.refuse
 	return job.ErrUnavailable
@@ -27,7 +27,17 @@ func (c *cut) Accept(context.Context, []job.Living) error {
 func over(t *testing.T, e *queuetest.Env, q *queue.Queue, j Journal) *Admission {
 	t.Helper()
 	gate := NewGate(GateOptions{Probe: func(context.Context) error { return nil }})
-	a := New(Options{Queue: q, Plans: e.Plans, Gate: gate, Partitions: 1, Journal: j, Withdrawer: q, Run: q.KnownRun})
+	a := New(
+		Options{
+			Queue:      q,
+			Plans:      e.Plans,
+			Gate:       gate,
+			Partitions: 1,
+			Journal:    j,
+			Withdrawer: q,
+			Run:        q.KnownIncarnation,
+		},
+	)
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +62,7 @@ func TestWithdrawnAndAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queuetest.EachWith(t, change, func(t *testing.T, e *queuetest.Env) {
-				runs, err := e.RunIDs(t.Context())
+				runs, err := e.Incarnations(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}

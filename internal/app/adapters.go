@@ -150,13 +150,13 @@ func (v *server) around() func(ctx context.Context, l *job.Lease) (context.Conte
 	return v.tracing.Process
 }
 
-// load is how much of the capacity is taken, and where a tier is refused, as of the last pulse.
+// load is how much of the capacity is taken, and where a tier is refused, as of the last look of the viewPoller.
 func (v *server) load(t job.Tier) (filled, limit int64) {
 	plan, _ := v.plans.Plan(t)
-	return v.pulse.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
+	return v.viewPoller.last().levels.Filled, int64(v.config.Capacity) * int64(plan.Share) / 100
 }
 
-// saw hears of each pulse.
+// saw hears of each view.
 func (v *server) saw(now view) {
 	s := telemetry.Snapshot{SQLUp: !v.stores.archive.Down(), Schedulers: map[string]time.Duration{}}
 	g := v.gate.State()

@@ -37,7 +37,7 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	defer cancel()
 	f, redis := a.queue.ReadFacts(ctx)
 	s, sql := a.stores.archive.ReadFacts(ctx)
-	v, c := a.pulse.last(), a.config
+	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
 	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), settingsCheck(c.Alike(), v.workers),
 		capacityCheck(v.levels.Filled, int64(c.Capacity)),

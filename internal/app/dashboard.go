@@ -19,11 +19,11 @@ func (o *overview) readers() pages.Readers {
 	}
 }
 
-// gauges are those of the last pulse.
+// gauges are those of the last look of the viewPoller.
 func (o *overview) gauges() (web.Snapshot, error) {
-	v := o.pulse.last()
+	v := o.viewPoller.last()
 	if !v.ok {
-		return web.Snapshot{}, fmt.Errorf("no pulse: %w", job.ErrUnavailable)
+		return web.Snapshot{}, fmt.Errorf("no view of the cluster: %w", job.ErrUnavailable)
 	}
 	g := o.gate.State()
 	s := web.Snapshot{

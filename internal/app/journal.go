@@ -22,7 +22,7 @@ type journal struct {
 	writer *archive.Journal
 }
 
-func (j journal) Accept(ctx context.Context, rows []job.Living) error {
+func (j journal) Accept(ctx context.Context, rows []job.JournalRow) error {
 	return j.writer.Accept(ctx, rows)
 }
 
@@ -36,8 +36,8 @@ type accepting struct {
 	ledger *ledger.Ledger
 }
 
-func (a accepting) Adopt(ctx context.Context, firsts []job.KeyKept) error {
-	return a.ledger.Adopt(ctx, firsts)
+func (a accepting) EnsureJournaled(ctx context.Context, firsts []job.KeyKept) error {
+	return a.ledger.EnsureJournaled(ctx, firsts)
 }
 
 // journaled is the pool's queue in an embedded server, whose Redis goes with the process: what a claim begins is on disk before its handlers
@@ -103,7 +103,7 @@ const giveBackBound = 2 * time.Second
 func (j journaled) giveBack(ctx context.Context, partition int, leases []job.Lease, taken bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
 	defer cancel()
-	batch := make([]job.GiveBack, len(leases))
+	batch := make([]job.Release, len(leases))
 	for i := range leases {
 		batch[i].LeaseRef = leases[i].Ref()
 	}
@@ -128,7 +128,7 @@ func (j journaled) Fail(ctx context.Context, partition int, batch []job.Failure)
 	return replies, err
 }
 
-func (j journaled) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
+func (j journaled) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	replies, err := j.Queue.Release(ctx, partition, batch)
 	var waits []job.Waits
 	for i, r := range replies {

@@ -166,14 +166,14 @@ func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, nam
 	return r, r.Name, r.ContentType, r.Size, nil
 }
 
-// owes is the row of the callback that is owed for an outcome. Where this process does not know the job's tier (its plan
-// is a newer build's), the callback is of the last tier.
-func owes(plans *job.PlanBook) func(o *job.Outcome) (job.Living, bool) {
-	return func(o *job.Outcome) (job.Living, bool) {
+// owes is the row of the callback that is owed for an outcome. Where this process does not know the job's tier (its
+// plan is a newer build's), the callback is of the last tier.
+func owes(plans *job.PlanBook) func(o *job.Outcome) (job.JournalRow, bool) {
+	return func(o *job.Outcome) (job.JournalRow, bool) {
 		if o.CallbackURL == "" || o.Status == job.Cancelled {
-			return job.Living{}, false
+			return job.JournalRow{}, false
 		}
-		l := job.Living{Job: handlers.CallbackJob(*o)}
+		l := job.JournalRow{Job: handlers.CallbackJob(*o)}
 		plan, known := plans.Plan(l.Tier)
 		if all := plans.All(); !known && len(all) > 0 {
 			plan = all[len(all)-1]

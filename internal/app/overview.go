@@ -19,16 +19,16 @@ import (
 
 // overview puts together what users and operators ask of the whole.
 type overview struct {
-	pulse     *pulse
-	plans     *job.PlanBook
-	gate      *admission.Gate
-	queue     *queue.Queue
-	ledger    *ledger.Ledger
-	stats     *telemetry.Stats
-	watches   map[string]*recovery.Watch
-	pool      *worker.Pool // nil without the worker role
-	capacity  int
-	journaled bool
+	viewPoller *viewPoller
+	plans      *job.PlanBook
+	gate       *admission.Gate
+	queue      *queue.Queue
+	ledger     *ledger.Ledger
+	stats      *telemetry.Stats
+	watches    map[string]*recovery.Watch
+	pool       *worker.Pool // nil without the worker role
+	capacity   int
+	journaled  bool
 
 	letters *sharedLook[int64] // how many dead letters there are
 }
@@ -36,13 +36,14 @@ type overview struct {
 // statsWindow is what counts, rates and percentiles are of.
 const statsWindow = time.Hour
 
-// Stats is the answer of GET /api/stats: gauges as of the last pulse, counts of the last hour over all processes.
+// Stats is the answer of GET /api/stats: gauges as of the last look of the viewPoller, counts of the last hour over all
+// processes.
 func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 	recent, err := o.stats.Read(ctx, statsWindow)
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
-	v := o.pulse.last()
+	v := o.viewPoller.last()
 	s := httpapi.Stats{
 		Capacity: httpapi.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},
 		Gate:     o.gateState(),
@@ -116,7 +117,7 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 	if err != nil {
 		return httpapi.Why{}, err
 	}
-	v := o.pulse.last()
+	v := o.viewPoller.last()
 	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.queue.Rate(), Workers: len(v.workers)}
 	for _, one := range v.workers {
 		w.FreeSlots += max(one.Slots-one.Running, 0)
@@ -160,7 +161,7 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 			h.Status = "DEGRADED"
 		}
 	}
-	v := o.pulse.last()
+	v := o.viewPoller.last()
 	up(&h.Components.Redis, v.ok, "DOWN", "it does not answer", "DOWN")
 	h.Components.Job.Status = "UP"
 	details := &h.Components.Job.Details

@@ -39,24 +39,24 @@ type server struct {
 	registry *job.Registry
 	types    offered // of the registry, to submits
 
-	gate    *admission.Gate
-	queue   *queue.Queue
-	pulse   *pulse
-	ready   *readiness
-	metrics *telemetry.Metrics
-	stats   *telemetry.Stats
-	tracing *telemetry.Tracing
-	ledger  *ledger.Ledger
-	tiers   *ledger.Tiers
-	writer  *archive.Writer
-	journal *archive.Journal // nil: none is kept
-	claims  rest             // of an embedded server
-	pool    *worker.Pool
-	hub     *events.Hub
-	http    *httpapi.Server // nil without the api role, as is door
-	door    *door
-	health  *httpapi.Server // nil with the api role, which serves the same on that address
-	ops     *httpapi.Server // nil without an address of its own
+	gate       *admission.Gate
+	queue      *queue.Queue
+	viewPoller *viewPoller
+	ready      *readiness
+	metrics    *telemetry.Metrics
+	stats      *telemetry.Stats
+	tracing    *telemetry.Tracing
+	ledger     *ledger.Ledger
+	tiers      *ledger.Tiers
+	writer     *archive.Writer
+	journal    *archive.Journal // nil: none is kept
+	claims     rest             // of an embedded server
+	pool       *worker.Pool
+	hub        *events.Hub
+	http       *httpapi.Server // nil without the api role, as is door
+	door       *door
+	health     *httpapi.Server // nil with the api role, which serves the same on that address
+	ops        *httpapi.Server // nil without an address of its own
 
 	sqlAlive *sharedLook[struct{}] // whether SQL answers, for all health checks
 	letters  *sharedLook[int64]    // how many dead letters there are, for the same
@@ -126,7 +126,7 @@ func (v *server) order() {
 	if v.health != nil {
 		add("health http", 2*time.Second, v.health) // so does it
 	}
-	add("pulse", 3*time.Second, v.pulse)
+	add("view of the cluster", 3*time.Second, v.viewPoller)
 	add("gate", 2*time.Second, v.gate)
 	add("sql writer", 5*time.Second, v.writer)
 	if c.Roles.API {
@@ -238,7 +238,7 @@ func (v *server) prepareRedis(ctx context.Context) error {
 func (v *server) preparePlans(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return v.pulse.read(call)
+	return v.viewPoller.read(call)
 }
 
 // wakeUp gives the embedded server what the last process left, before anybody asks for it.

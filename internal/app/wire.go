@@ -51,7 +51,8 @@ func (v *server) wireQueue() {
 	})
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
-		Live: v.queue, Mover: v.queue, Rooms: v.queue, Archive: v.stores.archive, Letters: v.stores.archive, Promises: v.stores.archive,
+		Live: v.queue, Mover: v.queue, Rooms: v.queue,
+		Archive: v.stores.archive, DeadLetters: v.stores.archive, Promises: v.stores.archive,
 		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
 	}
@@ -60,16 +61,18 @@ func (v *server) wireQueue() {
 	}
 	if c.Journaled() {
 		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
-			KeepKeys: v.stores.keys(c.IdempotencyTTL), Priority: v.priority, RunID: v.queue.KnownRun, Observe: v.gate.ObserveJournal, Log: v.log,
+			KeepKeys: v.stores.keys(
+				c.IdempotencyTTL,
+			), Priority: v.priority, Incarnation: v.queue.KnownIncarnation, Observe: v.gate.ObserveJournal, Log: v.log,
 		})
 		o.Journal = journal{v.stores.archive, v.journal}
 	}
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
-	v.pulse = newPulse(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
-	v.pulse.remember, v.pulse.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
+	v.viewPoller = newViewPoller(v.queue, v.self, v.saw, v.metrics.Missing, v.log)
+	v.viewPoller.remember, v.viewPoller.settings = v.tiers.Remember, &comparer{here: c.Alike(), log: v.log}
 	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
-	v.pulse.changed, v.pulse.journal = v.reconciler.Wake, c.Journaled()
+	v.viewPoller.changed, v.viewPoller.journal = v.reconciler.Wake, c.Journaled()
 	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, v.stores.archive.Ping(ctx)
 	})
@@ -103,7 +106,7 @@ func (v *server) wireWork() {
 		}
 	}
 	v.writer = archive.NewWriter(v.stores.archive, v.queue, archive.WriterOptions{
-		Log: log, Owes: owes(v.plans), Give: func(ctx context.Context, rows []job.Living, since time.Time) {
+		Log: log, Owes: owes(v.plans), Give: func(ctx context.Context, rows []job.JournalRow, since time.Time) {
 			if _, err := v.ledger.GiveRows(ctx, rows, since); err != nil {
 				log.Warn("callbacks come later", "jobs", len(rows), "err", err)
 			}
@@ -150,7 +153,7 @@ func (v *server) wireAPI() {
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
 	}
 	if v.journal != nil {
-		entry.Journal, entry.Withdrawer, entry.Run = accepting{v.journal, v.ledger}, v.queue, v.queue.KnownRun
+		entry.Journal, entry.Withdrawer, entry.Run = accepting{v.journal, v.ledger}, v.queue, v.queue.KnownIncarnation
 	}
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
 	var extra []httpapi.Route
@@ -193,7 +196,8 @@ func (v *server) wireAPI() {
 
 func (v *server) overview() *overview {
 	o := &overview{
-		pulse: v.pulse, plans: v.plans, gate: v.gate, queue: v.queue, ledger: v.ledger, letters: v.letters, stats: v.stats,
+		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
+		queue: v.queue, ledger: v.ledger, letters: v.letters, stats: v.stats,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

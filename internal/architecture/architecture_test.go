@@ -71,7 +71,8 @@ func TestTable(t *testing.T) {
 			continue
 		}
 		for _, to := range r.rooms {
-			if to != job && to != failpoint && to != loops && (to != "lua" || r.dir != "internal/queue") && (to != "web" && to != "client" || r.dir != "internal/pages") {
+			if to != job && to != failpoint && to != loops && (to != "lua" || r.dir != "internal/queue") &&
+				(to != "web" && to != "client" || r.dir != "internal/pages") {
 				t.Errorf("%s may import %s: only app joins rooms", r.dir, to)
 			}
 		}

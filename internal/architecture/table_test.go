@@ -58,8 +58,9 @@ const (
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
-// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. Only app knows them all, and
-// cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without the others.
+// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. Only app
+// knows them all, and cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without
+// the others.
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "strings"}},
 	{dir: job},
@@ -68,7 +69,12 @@ var table = []room{
 
 	{dir: "internal/queue", rooms: []string{job, failpoint, "lua"}, libs: []string{goRedis}},
 	{dir: "internal/archive", rooms: []string{job, loops, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
-	{dir: "internal/admission", rooms: []string{job, loops, failpoint}, libs: []string{uuid}, inTests: []string{"internal/queue"}},
+	{
+		dir:     "internal/admission",
+		rooms:   []string{job, loops, failpoint},
+		libs:    []string{uuid},
+		inTests: []string{"internal/queue"},
+	},
 	{dir: "internal/worker", rooms: []string{job, loops, failpoint}},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
@@ -83,11 +89,17 @@ var table = []room{
 	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3}},
 	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
 	{dir: "internal/telemetry", rooms: []string{job, loops}, libs: []string{prom, otel}, inTests: []string{protobuf}},
-	{dir: "internal/httpapi", rooms: []string{job, loops, failpoint}, libs: []string{gin, json}, inTests: []string{http2}},
+	{
+		dir:     "internal/httpapi",
+		rooms:   []string{job, loops, failpoint},
+		libs:    []string{gin, json},
+		inTests: []string{http2},
+	},
 	{dir: "internal/auth", rooms: []string{job, loops}, libs: []string{goText}, inTests: []string{"internal/queue"}},
 	{dir: "internal/pages", rooms: []string{job, loops, "web", "client"}, inTests: []string{netHTML}},
 	{
-		dir: "internal/sandbox", rooms: []string{job, loops, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
+		dir:    "internal/sandbox",
+		rooms:  []string{job, loops, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
 	{dir: "internal/config", libs: []string{env, godotenv}},
@@ -95,7 +107,8 @@ var table = []room{
 	{
 		dir: "internal/app",
 		rooms: []string{
-			job, loops, failpoint, "internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
+			job, loops, failpoint,
+			"internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
 			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
@@ -126,8 +139,17 @@ var table = []room{
 	},
 	{
 		dir: "internal/sim", testOnly: true,
-		rooms: []string{job, loops, "lua", "internal/queue", "internal/queue/queuetest", "internal/worker", "internal/recovery", "internal/ledger"},
-		libs:  []string{goRedis, miniredis, luaEngine},
+		rooms: []string{
+			job,
+			loops,
+			"lua",
+			"internal/queue",
+			"internal/queue/queuetest",
+			"internal/worker",
+			"internal/recovery",
+			"internal/ledger",
+		},
+		libs: []string{goRedis, miniredis, luaEngine},
 	},
 	{
 		dir: "internal/chaos", testOnly: true,

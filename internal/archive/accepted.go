@@ -13,28 +13,28 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-var acceptedTable = table[*job.Living]{"accepted_jobs", []column[*job.Living]{
-	{"job_id", func(l *job.Living) any { return string(l.ID) }},
-	{"generation", func(l *job.Living) any { return max(l.Generation, 1) }},
-	{"tier", func(l *job.Living) any { return string(l.Tier) }},
-	{"type", func(l *job.Living) any { return l.Type }},
-	{"owner", func(l *job.Living) any { return l.Owner }},
-	{"priority", func(l *job.Living) any { return l.Priority }},
-	{"payload", func(l *job.Living) any { return bytesOrNull(l.Payload) }},
-	{"options", func(l *job.Living) any { return bytesOrNull(options(l.Options)) }},
-	{"max_retries", func(l *job.Living) any { return l.MaxRetries }},
-	{"arrived_at", func(l *job.Living) any { return orNull(l.ArrivedAt) }},
-	{"due_at", func(l *job.Living) any { return orNull(l.RunAt) }},
-	{"attempt", func(l *job.Living) any { return l.Attempt }},
-	{"retry_count", func(l *job.Living) any { return l.RetryCount }},
-	{"first_tried_at", func(l *job.Living) any { return orNull(l.FirstTriedAt) }},
-	{"started_at", func(l *job.Living) any { return orNull(l.StartedAt) }},
-	{"worker", func(l *job.Living) any { return l.Worker }},
-	{"cancel_requested", func(l *job.Living) any { return l.CancelRequested }},
-	{"run_id", func(l *job.Living) any { return l.RunID }},
-	{"trace_id", func(l *job.Living) any { return l.TraceID }},
-	{"idempotency_key", func(l *job.Living) any { return textOrNull(l.Idempotency.Key) }},
-	{"idempotency_body", func(l *job.Living) any { return textOrNull(l.Idempotency.Body) }},
+var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.JournalRow]{
+	{"job_id", func(l *job.JournalRow) any { return string(l.ID) }},
+	{"generation", func(l *job.JournalRow) any { return max(l.Generation, 1) }},
+	{"tier", func(l *job.JournalRow) any { return string(l.Tier) }},
+	{"type", func(l *job.JournalRow) any { return l.Type }},
+	{"owner", func(l *job.JournalRow) any { return l.Owner }},
+	{"priority", func(l *job.JournalRow) any { return l.Priority }},
+	{"payload", func(l *job.JournalRow) any { return bytesOrNull(l.Payload) }},
+	{"options", func(l *job.JournalRow) any { return bytesOrNull(options(l.Options)) }},
+	{"max_retries", func(l *job.JournalRow) any { return l.MaxRetries }},
+	{"arrived_at", func(l *job.JournalRow) any { return orNull(l.ArrivedAt) }},
+	{"due_at", func(l *job.JournalRow) any { return orNull(l.RunAt) }},
+	{"attempt", func(l *job.JournalRow) any { return l.Attempt }},
+	{"retry_count", func(l *job.JournalRow) any { return l.RetryCount }},
+	{"first_tried_at", func(l *job.JournalRow) any { return orNull(l.FirstTriedAt) }},
+	{"started_at", func(l *job.JournalRow) any { return orNull(l.StartedAt) }},
+	{"worker", func(l *job.JournalRow) any { return l.Worker }},
+	{"cancel_requested", func(l *job.JournalRow) any { return l.CancelRequested }},
+	{"run_id", func(l *job.JournalRow) any { return l.Incarnation }},
+	{"trace_id", func(l *job.JournalRow) any { return l.TraceID }},
+	{"idempotency_key", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Key) }},
+	{"idempotency_body", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Body) }},
 }}
 
 func textOrNull(s string) any {
@@ -71,15 +71,15 @@ func laterStands(d dialect) string {
 }
 
 // living is the job of a row; the error says that its options cannot be read, and it comes without them.
-func (r *acceptedRow) living() (l job.Living, err error) {
-	l = job.Living{
+func (r *acceptedRow) living() (l job.JournalRow, err error) {
+	l = job.JournalRow{
 		Job: job.Job{
 			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Pending, Attempt: r.Attempt, RetryCount: r.RetryCount, MaxRetries: r.MaxRetries,
 			CancelRequested: r.CancelRequested, Worker: r.Worker, ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt),
 			StartedAt: orZero(r.StartedAt), RunAt: orZero(r.DueAt),
 		},
-		Priority: r.Priority, RunID: r.RunID,
+		Priority: r.Priority, Incarnation: r.Incarnation,
 	}
 	if r.IdempotencyKey != nil && r.IdempotencyBody != nil {
 		l.Idempotency = job.Idempotency{Key: *r.IdempotencyKey, Body: *r.IdempotencyBody}
@@ -92,7 +92,7 @@ func (r *acceptedRow) living() (l job.Living, err error) {
 
 // notes is what one transaction of the journal writes.
 type notes struct {
-	rows  []*job.Living // whole rows, see laterStands
+	rows  []*job.JournalRow // whole rows, see laterStands
 	keys  []*job.KeyKept
 	waits []*job.Waits
 }
@@ -101,15 +101,15 @@ const (
 	// Of a second copy nothing is counted again: the job does not run any more.
 	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', retry_count = retry_count + ?, due_at = ? " +
 		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
-	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
-		"WHERE job_id = ?"
+	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, " +
+		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
 )
 
 // note writes notes in one transaction, and with them the Idempotency-Keys of its rows. Keys stay for keepKeys. A row whose outcome SQL has already
 // is gone again when the transaction ends; if the two were written at the same moment it may stay, and Sweep finds it.
 func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) error {
 	// One order for all writers, as in record. A job's rows stay in the order in which they came.
-	slices.SortStableFunc(n.rows, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
+	slices.SortStableFunc(n.rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
 	keys := keysOf(n, keepKeys)
 	size := sizeFor(len(n.rows))
 	ended, drop := a.findEnded(size), a.dropAccepted(size)
@@ -150,7 +150,13 @@ func (a *Archive) dropAccepted(size int) string {
 }
 
 // dropEnded removes those of the rows just written whose outcome is there.
-func (a *Archive) dropEnded(ctx context.Context, conn gorm.ConnPool, rows []*job.Living, find, drop string, size int) error {
+func (a *Archive) dropEnded(
+	ctx context.Context,
+	conn gorm.ConnPool,
+	rows []*job.JournalRow,
+	find, drop string,
+	size int,
+) error {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -83,12 +83,12 @@ func BenchmarkJournal(b *testing.B) {
 				b.ReportMetric(float64(b.N*rows)/time.Since(begin).Seconds(), "rows/s")
 			})
 		}
-		row := func(n int) job.Living {
+		row := func(n int) job.JournalRow {
 			l := living(1)
 			l.ID, l.Payload, l.Idempotency = uuid(n), make([]byte, 100), job.Idempotency{}
 			return l
 		}
-		hundred := func(next func() int) (rows []job.Living, outcomes []job.Outcome) {
+		hundred := func(next func() int) (rows []job.JournalRow, outcomes []job.Outcome) {
 			for range 100 {
 				l := row(next())
 				o := completed(1)
@@ -101,7 +101,7 @@ func BenchmarkJournal(b *testing.B) {
 			b.SetParallelism(64)
 			b.RunParallel(func(p *testing.PB) {
 				for p.Next() {
-					if err := j.Accept(context.Background(), []job.Living{row(next())}); err != nil {
+					if err := j.Accept(context.Background(), []job.JournalRow{row(next())}); err != nil {
 						b.Error(err)
 					}
 				}

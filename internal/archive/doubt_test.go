@@ -40,7 +40,7 @@ func refused(err error) bool {
 }
 
 // askFor makes the promises of one request.
-func askFor(t *testing.T, a *archive.Archive, request string, lives ...job.Living) ([]bool, error) {
+func askFor(t *testing.T, a *archive.Archive, request string, lives ...job.JournalRow) ([]bool, error) {
 	t.Helper()
 	return a.PromiseRequeues(t.Context(), lives, job.Request{ID: request})
 }
@@ -68,7 +68,7 @@ func TestPromiseAnswerLost(t *testing.T) {
 			t.Error("another request got it too")
 		}
 		proxy.DropReply("\x03COMMIT")
-		both := []job.Living{next(1, 1), next(2, 1)}
+		both := []job.JournalRow{next(1, 1), next(2, 1)}
 		if mine, err := askFor(t, s.Archive, "request-3", both...); mine != nil || !lost(err) || proxy.Cuts() != 2 {
 			t.Fatalf("%v, %v after %d cuts", mine, err, proxy.Cuts())
 		}
@@ -130,7 +130,7 @@ func TestPromiseNotMade(t *testing.T) {
 		s := archivetest.New(t, archivetest.SQLite(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
-		var letters []job.Living
+		var letters []job.JournalRow
 		for n := range job.MaxBatch + 1 {
 			batch = append(batch, discarded(n, n))
 			letters = append(letters, next(n, 1))

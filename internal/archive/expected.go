@@ -36,7 +36,7 @@ func (e *expected) of(id job.ID) job.Idempotency {
 	return e.before[id]
 }
 
-func (e *expected) forget(rows []job.Living) {
+func (e *expected) forget(rows []job.JournalRow) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range rows {

@@ -22,7 +22,7 @@ func TestExpectedIsBounded(t *testing.T) {
 			t.Fatalf("%d are held", held)
 		}
 	}
-	e.forget([]job.Living{{Job: job.Job{ID: key(5*expectedAtOnce - 1).ID}}})
+	e.forget([]job.JournalRow{{Job: job.Job{ID: key(5*expectedAtOnce - 1).ID}}})
 	if e.of(key(5*expectedAtOnce-1).ID) != (job.Idempotency{}) || e.of("0") != (job.Idempotency{}) {
 		t.Error("forgotten, and there")
 	}

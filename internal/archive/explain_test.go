@@ -66,7 +66,7 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		id := firstID(time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "") + "-7000-8000-000000000000"
 		heldToIndexes(t, a, id, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "key-1")
 		for _, n := range []int{1, 2} {
-			where, keys := theseLetters(make([]job.Living, n))
+			where, keys := theseLetters(make([]job.JournalRow, n))
 			for _, step := range explain(t, a, "SELECT job_id FROM failed_jobs WHERE "+where, keys) {
 				if bad(step) {
 					t.Errorf("%d letters: %s", n, step)

@@ -22,9 +22,9 @@ type JournalOptions struct {
 
 	// Priority is that of a tier, for the row of a claimed job that has none yet; nil = 0.
 	Priority func(job.Tier) int
-	// RunID is the life of a partition's data that is known now, for the same row; nil = "". It may be an older one than the claim's, never a
-	// newer one: the job would not be missed when the newer one does not have it.
-	RunID func(partition int) string
+	// Incarnation is the life of a partition's data that is known now, for the same row; nil = "". It may be an older
+	// one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
+	Incarnation func(partition int) string
 	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL refuses for its data
 	// is none. It is called one at a time, and must not block.
 	Observe func(err error)
@@ -82,8 +82,8 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 	if o.Priority == nil {
 		o.Priority = func(job.Tier) int { return 0 }
 	}
-	if o.RunID == nil {
-		o.RunID = func(int) string { return "" }
+	if o.Incarnation == nil {
+		o.Incarnation = func(int) string { return "" }
 	}
 	if o.Observe == nil {
 		o.Observe = func(error) {}
@@ -93,7 +93,7 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 
 // Accept keeps living jobs, and their Idempotency-Keys. A row of the same generation or a later one stays as it is, one of an earlier
 // generation is replaced. A job whose outcome SQL has already is not kept.
-func (j *Journal) Accept(ctx context.Context, rows []job.Living) error {
+func (j *Journal) Accept(ctx context.Context, rows []job.JournalRow) error {
 	notes := make([]noted, len(rows))
 	for i := range rows {
 		l := rows[i] // the caller may go on with its own
@@ -106,9 +106,9 @@ func (j *Journal) Accept(ctx context.Context, rows []job.Living) error {
 	return nil
 }
 
-// Expect hears of the Idempotency-Keys of submits before they are sent: a job of theirs may be claimed before its row is written, and then it
-// is the claim that writes the row.
-func (j *Journal) Expect(keys []job.KeyKept) { j.coming.add(keys) }
+// RegisterPendingKeys hears of the Idempotency-Keys of submits before they are sent: a job of theirs may be claimed
+// before its row is written, and then it is the claim that writes the row.
+func (j *Journal) RegisterPendingKeys(keys []job.KeyKept) { j.coming.add(keys) }
 
 // AcceptKeys keeps Idempotency-Keys of jobs that have a row, or an outcome. One that is there for the same job keeps its time; for others it
 // begins now, whatever Expires says.
@@ -126,7 +126,11 @@ func (j *Journal) AcceptKeys(ctx context.Context, keys []job.KeyKept) error {
 func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	notes := make([]noted, len(leases))
 	for i := range leases {
-		l := job.Living{Job: leases[i].Job, Priority: j.opts.Priority(leases[i].Tier), RunID: j.opts.RunID(leases[i].ID.Partition())}
+		l := job.JournalRow{
+			Job:         leases[i].Job,
+			Priority:    j.opts.Priority(leases[i].Tier),
+			Incarnation: j.opts.Incarnation(leases[i].ID.Partition()),
+		}
 		l.RunAt, l.Idempotency = time.Time{}, j.coming.of(l.ID)
 		notes[i] = noted{row: &l}
 	}

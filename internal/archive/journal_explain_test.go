@@ -16,9 +16,13 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 		fill(t, a, explainRows)
 		id := func(n int) job.ID { return job.ID(fmt.Sprintf("019a0000-0000-7000-8000-%012x", n<<8)) }
 		for _, size := range []int{3, 2000} {
-			rows := make([]*job.Living, size)
+			rows := make([]*job.JournalRow, size)
 			for n := range rows {
-				rows[n] = &job.Living{Job: job.Job{ID: id(n), Generation: 1}, RunID: fmt.Sprint("run-", n%3), Idempotency: job.Idempotency{Key: fmt.Sprintf("%032x", n)}}
+				rows[n] = &job.JournalRow{
+					Job:         job.Job{ID: id(n), Generation: 1},
+					Incarnation: fmt.Sprint("run-", n%3),
+					Idempotency: job.Idempotency{Key: fmt.Sprintf("%032x", n)},
+				}
 			}
 			for len(rows) > 0 {
 				n := min(len(rows), maxBatch)

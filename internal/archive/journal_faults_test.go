@@ -39,16 +39,16 @@ func TestJournalCommitLost(t *testing.T) {
 		s, proxy := proxied(t)
 		var heard atomic.Value
 		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(err error) { heard.Store(&err) }})
-		done(t, j.Accept(t.Context(), []job.Living{living(0)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(0)}))
 		proxy.DropReply("\x03COMMIT") // as a command: READ COMMITTED is none
-		if err := j.Accept(t.Context(), []job.Living{living(1)}); !lost(err) || proxy.Cuts() != 1 {
+		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !lost(err) || proxy.Cuts() != 1 {
 			t.Fatalf("%v after %d cuts", err, proxy.Cuts())
 		}
 		if err := *heard.Load().(*error); !lost(err) || !j.Down() {
 			t.Errorf("the gate heard %v, down %v", err, j.Down())
 		}
 		check(t, "committed", accepted(t, s, 1), fresh(1, nil))
-		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
 		if err := *heard.Load().(*error); err != nil || j.Down() || s.Count(t, "accepted_jobs") != 2 {
 			t.Errorf("the gate heard %v, down %v, %d rows", err, j.Down(), s.Count(t, "accepted_jobs"))
 		}
@@ -62,11 +62,11 @@ func TestJournalCutAnywhere(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := proxied(t)
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.Living{living(0)})) // the statements are prepared
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(0)})) // the statements are prepared
 		failures := 0
 		for round := 1; round <= 15; round++ {
 			proxy.CutAfter(60 * round)
-			err := j.Accept(t.Context(), []job.Living{living(round)})
+			err := j.Accept(t.Context(), []job.JournalRow{living(round)})
 			there := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(round))) == 1
 			keyThere := s.Count(t, "idempotency_keys WHERE job_id = ?", string(id(round))) == 1
 			if err == nil && !there || refused(err) && there || err != nil && !refused(err) && !lost(err) || there != keyThere {
@@ -75,7 +75,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 			if err != nil {
 				failures++
 				testkit.Eventually(t, within, "again", func() (bool, string) {
-					err := j.Accept(t.Context(), []job.Living{living(round)})
+					err := j.Accept(t.Context(), []job.JournalRow{living(round)})
 					return err == nil, fmt.Sprint(err)
 				})
 			}
@@ -98,7 +98,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t), Journal: true})
 		accept := func(j *archive.Journal) {
 			testkit.Eventually(t, within, "an accepted job", func() (bool, string) {
-				err := j.Accept(t.Context(), []job.Living{living(0)})
+				err := j.Accept(t.Context(), []job.JournalRow{living(0)})
 				return err == nil, fmt.Sprint(err)
 			})
 		}
@@ -110,7 +110,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 			var all sync.WaitGroup
 			for n := 1; n <= 20; n++ {
 				all.Go(func() {
-					if err := j.Accept(context.Background(), []job.Living{living(n)}); !refused(err) {
+					if err := j.Accept(context.Background(), []job.JournalRow{living(n)}); !refused(err) {
 						t.Errorf("%s: %v", name, err)
 					}
 				})
@@ -145,7 +145,7 @@ func TestJournalReadOnly(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1), Journal: true})
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		execute(t, root, "SET GLOBAL read_only = 1")
-		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
 			t.Errorf("accept: %v", err)
 		}
 		if err := j.Probe(t.Context()); !refused(err) || !j.Down() {
@@ -153,7 +153,7 @@ func TestJournalReadOnly(t *testing.T) {
 		}
 		execute(t, root, "SET GLOBAL read_only = 0")
 		testkit.Eventually(t, within, "up", func() (bool, string) { return !j.Down(), "down" })
-		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
 	})
 }
 
@@ -177,14 +177,15 @@ func TestJournalBadRow(t *testing.T) {
 				l = bad
 			}
 			all.Go(func() {
-				if err := j.Accept(t.Context(), []job.Living{l}); (err != nil) != (n == 4) || n == 4 && !refused(err) {
+				if err := j.Accept(t.Context(), []job.JournalRow{l}); (err != nil) != (n == 4) ||
+					n == 4 && !refused(err) {
 					t.Errorf("row %d: %v", n, err)
 				}
 			})
 		}
 		all.Wait()
 		// In one call with others it is not known as certainly unwritten: they are.
-		if err := j.Accept(t.Context(), []job.Living{living(10), bad, living(11)}); !lost(err) {
+		if err := j.Accept(t.Context(), []job.JournalRow{living(10), bad, living(11)}); !lost(err) {
 			t.Errorf("together: %v", err)
 		}
 		if n := s.Count(t, "accepted_jobs"); n != 10 || j.Stats().Refused != 2 || heard.Load() != 0 || j.Down() {
@@ -210,14 +211,19 @@ func TestJournalFailsWhatWaits(t *testing.T) {
 			<-goOn
 		}})
 		first := make(chan error, 1)
-		go func() { first <- j.Accept(context.Background(), []job.Living{living(0)}) }()
+		go func() { first <- j.Accept(context.Background(), []job.JournalRow{living(0)}) }()
 		<-reached
-		many := make([]job.Living, 500) // a whole transaction
+		many := make([]job.JournalRow, 500) // a whole transaction
 		for n := range many {
 			many[n] = living(1 + n)
 		}
 		next := later(t, j, 500, func() error { return j.Accept(context.Background(), many) })
-		behind := later(t, j, 501, func() error { return j.Accept(context.Background(), []job.Living{living(900)}) })
+		behind := later(
+			t,
+			j,
+			501,
+			func() error { return j.Accept(context.Background(), []job.JournalRow{living(900)}) },
+		)
 		proxy.Refuse(true)
 		proxy.Cut()
 		close(goOn)

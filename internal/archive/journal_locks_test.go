@@ -30,7 +30,7 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 				for round := range step {
 					step[round].Done()
 					step[round].Wait()
-					rows := make([]job.Living, jobs)
+					rows := make([]job.JournalRow, jobs)
 					for i := range rows {
 						rows[i] = living(round*jobs + i) // both sides the same
 					}
@@ -74,14 +74,19 @@ func TestJournalLocksNoGaps(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t), Journal: true}) // its counters are ours alone
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
-		done(t, j.Accept(t.Context(), []job.Living{living(9)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(9)}))
 		waited := innodb(t, s, "lock_row_lock_waits")
 		other := rival(t, s)
 		execute(t, other, "UPDATE accepted_jobs SET worker = 'x' WHERE job_id = ?", string(id(9)))
 		recorded := make(chan error, 1)
 		go func() { recorded <- w.Record(context.Background(), []job.Outcome{completed(1), completed(9)}) }()
-		waits(t, s, waited, 1)                                                        // it has looked for 1 and waits for 9
-		done(t, j.Accept(t.Context(), []job.Living{living(0), living(2), living(5)})) // on both sides of 1
+		waits(
+			t,
+			s,
+			waited,
+			1,
+		) // it has looked for 1 and waits for 9
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(0), living(2), living(5)})) // on both sides of 1
 		done(t, other.Commit())
 		done(t, <-recorded)
 		if n := s.Count(t, "accepted_jobs"); n != 3 {
@@ -100,7 +105,7 @@ func TestJournalCrossed(t *testing.T) {
 		s := archivetest.New(t, o)
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		other := rival(t, s, id(1))
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2)}))
 		done(t, other.Commit())
 		if n := s.Count(t, "accepted_jobs"); n != 2 {
 			t.Fatalf("%d rows: nothing crossed", n)
@@ -111,7 +116,7 @@ func TestJournalCrossed(t *testing.T) {
 		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {
 			t.Errorf("%d swept, %v", swept, err)
 		}
-		done(t, j.Accept(t.Context(), []job.Living{living(1)})) // late
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)})) // late
 		if n := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(2))); n != 1 || s.Count(t, "accepted_jobs") != 1 {
 			t.Errorf("%d rows", s.Count(t, "accepted_jobs"))
 		}

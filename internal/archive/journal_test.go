@@ -14,13 +14,13 @@ import (
 )
 
 // living is a job as it is accepted.
-func living(n int) job.Living {
-	return job.Living{
+func living(n int) job.JournalRow {
+	return job.JournalRow{
 		Job: job.Job{
 			ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1", Payload: []byte(`{"steps":[]}`),
 			Options: job.Options{CallbackURL: "https://example.com/"}, MaxRetries: 5, ArrivedAt: arrival,
 		},
-		Priority: 1, RunID: "run-1",
+		Priority: 1, Incarnation: "run-1",
 		Idempotency: job.Idempotency{Key: fmt.Sprintf("%032x", n), Body: strings.Repeat("b", 32)},
 	}
 }
@@ -89,15 +89,22 @@ func TestJournalRow(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-2" }, Priority: func(job.Tier) int { return 7 }})
+		j := journal(
+			t,
+			s.Archive,
+			archive.JournalOptions{
+				Incarnation: func(int) string { return "run-2" },
+				Priority:    func(job.Tier) int { return 7 },
+			},
+		)
 		bystander := fresh(2, nil)
 		later := living(1)
 		later.RunAt = arrival.Add(time.Hour)
-		done(t, j.Accept(t.Context(), []job.Living{later, living(2)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{later, living(2)}))
 		check(t, "accepted", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
 		other := living(1)
-		other.Type, other.RunID = "OTHER", "run-9"
-		done(t, j.Accept(t.Context(), []job.Living{other}))
+		other.Type, other.Incarnation = "OTHER", "run-9"
+		done(t, j.Accept(t.Context(), []job.JournalRow{other}))
 		check(t, "accepted twice", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
 
 		claimed := fresh(1, map[string]any{
@@ -137,11 +144,11 @@ func TestJournalRow(t *testing.T) {
 		})
 		check(t, "the next generation", accepted(t, s, 1), second)
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 9)}))
-		done(t, j.Accept(t.Context(), []job.Living{living(1)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
 		check(t, "the earlier generation", accepted(t, s, 1), second)
 		third := living(1)
 		third.Generation = 3
-		done(t, j.Accept(t.Context(), []job.Living{third}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{third}))
 		check(t, "accepted over an earlier one", accepted(t, s, 1), fresh(1, map[string]any{"generation": int64(3)}))
 		check(t, "the bystander", accepted(t, s, 2), bystander)
 		if n := s.Count(t, "accepted_jobs"); n != 2 {
@@ -159,13 +166,13 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		third := failed(3)
 		third.Generation, third.Attempts = 3, nil
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(3), living(9)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(3), living(9)}))
 		record(t, w, completed(1), cancelled(2), third)
 		check(t, "the bystander", accepted(t, s, 9), fresh(9, nil))
 		if n := s.Count(t, "accepted_jobs"); n != 1 {
 			t.Errorf("%d rows after the outcomes", n)
 		}
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3)}))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(2, 1, 1), lease(3, 2, 1)}))
 		if n := s.Count(t, "accepted_jobs"); n != 1 {
 			t.Errorf("%d rows written after the outcomes", n)
@@ -178,7 +185,7 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 4, 7)}))
 		second := living(1)
 		second.Generation = 2
-		done(t, j.Accept(t.Context(), []job.Living{second}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{second}))
 		record(t, w, completed(1), third) // a repeat
 		if n := s.Count(t, "accepted_jobs"); n != 3 {
 			t.Errorf("%d rows: the new lives are missing", n)
@@ -199,7 +206,7 @@ func TestJournalOff(t *testing.T) {
 		second := living(3)
 		second.Generation = 2
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), second}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), second}))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		ended := []job.Outcome{completed(1), completed(2), failed(3)}
 		ended[1].Type, ended[2].Generation = job.CallbackType, 2
@@ -212,10 +219,10 @@ func TestJournalOff(t *testing.T) {
 }
 
 // owes a job 100 places on for each that completed.
-func owes(o *job.Outcome) (job.Living, bool) {
+func owes(o *job.Outcome) (job.JournalRow, bool) {
 	var n int
 	_, _ = fmt.Sscanf(string(o.ID[24:]), "%x", &n)
 	l := living(n>>8 + 100)
-	l.RunID, l.ArrivedAt = "run-7", time.Time{}
+	l.Incarnation, l.ArrivedAt = "run-7", time.Time{}
 	return l, o.Status == job.Completed
 }

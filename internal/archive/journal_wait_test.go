@@ -30,7 +30,7 @@ func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *ar
 	o.Observe = func(error) { once.Do(func() { close(reached); <-goOn }) }
 	j = journal(t, s.Archive, o)
 	told := make(chan error, 1)
-	go func() { told <- j.Accept(context.Background(), []job.Living{living(0)}) }()
+	go func() { told <- j.Accept(context.Background(), []job.JournalRow{living(0)}) }()
 	<-reached
 	release = sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(release)
@@ -54,18 +54,18 @@ func TestJournalGathers(t *testing.T) {
 		ctx := context.Background()
 		calls := []<-chan error{
 			first,
-			later(t, j, 2, func() error { return j.Accept(ctx, []job.Living{living(1), living(2)}) }),
+			later(t, j, 2, func() error { return j.Accept(ctx, []job.JournalRow{living(1), living(2)}) }),
 			later(t, j, 3, func() error { return j.Claimed(ctx, []job.Lease{lease(1, 1, 1)}) }),
 			later(t, j, 4, func() error { return j.Claimed(ctx, []job.Lease{lease(3, 1, 1)}) }),
 			later(t, j, 5, func() error { return j.Waits(ctx, []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}) }),
-			later(t, j, 6, func() error { return j.Accept(ctx, []job.Living{living(3)}) }), // its claim was faster
+			later(t, j, 6, func() error { return j.Accept(ctx, []job.JournalRow{living(3)}) }), // its claim was faster
 		}
 		stopped := make(chan error, 1)
 		go func() { stopped <- j.Stop(ctx) }()
 		testkit.Eventually(t, within, "nothing more is taken", func() (bool, string) {
 			soon, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			err := j.Accept(soon, []job.Living{living(9)})
+			err := j.Accept(soon, []job.JournalRow{living(9)})
 			return strings.Contains(err.Error(), "does not run"), err.Error()
 		})
 		release()
@@ -86,7 +86,7 @@ func TestJournalGathers(t *testing.T) {
 		if n := s.Count(t, "accepted_jobs"); n != 4 {
 			t.Errorf("%d rows, %d of them were refused", n, n-4)
 		}
-		if err := j.Accept(ctx, []job.Living{living(9)}); !refused(err) {
+		if err := j.Accept(ctx, []job.JournalRow{living(9)}); !refused(err) {
 			t.Errorf("after Stop: %v", err)
 		}
 	})
@@ -96,7 +96,7 @@ func TestJournalStartsAndStops(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := archive.NewJournal(s.Archive, archive.JournalOptions{})
-		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
 			t.Errorf("before Start: %v", err)
 		}
 		done(t, j.Start(t.Context()))
@@ -104,7 +104,7 @@ func TestJournalStartsAndStops(t *testing.T) {
 		done(t, j.Accept(t.Context(), nil))
 		done(t, j.Stop(t.Context()))
 		done(t, j.Start(t.Context()))
-		if err := j.Accept(t.Context(), []job.Living{living(1)}); !refused(err) {
+		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
 			t.Errorf("started again: %v", err)
 		}
 		other := archive.NewJournal(s.Archive, archive.JournalOptions{})
@@ -117,16 +117,21 @@ func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j, release, first := halted(t, s, archive.JournalOptions{Limit: 3, LimitBytes: 10_000})
-		two := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.Living{living(1), living(2)}) })
-		if err := j.Accept(t.Context(), []job.Living{living(3), living(4)}); !refused(err) {
+		two := later(
+			t,
+			j,
+			2,
+			func() error { return j.Accept(context.Background(), []job.JournalRow{living(1), living(2)}) },
+		)
+		if err := j.Accept(t.Context(), []job.JournalRow{living(3), living(4)}); !refused(err) {
 			t.Errorf("over the limit: %v", err)
 		}
 		large := living(5)
 		large.Payload = make([]byte, 10_000)
-		if err := j.Accept(t.Context(), []job.Living{large}); !refused(err) {
+		if err := j.Accept(t.Context(), []job.JournalRow{large}); !refused(err) {
 			t.Errorf("over the limit in bytes: %v", err)
 		}
-		third := later(t, j, 3, func() error { return j.Accept(context.Background(), []job.Living{living(6)}) })
+		third := later(t, j, 3, func() error { return j.Accept(context.Background(), []job.JournalRow{living(6)}) })
 		release()
 		for _, told := range []<-chan error{first, two, third} {
 			done(t, <-told)
@@ -145,10 +150,10 @@ func TestJournalCallerGoes(t *testing.T) {
 		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(error) { reached <- struct{}{}; <-goOn }})
 		ctx, leave := context.WithCancel(t.Context())
 		sent, waiting := make(chan error, 1), make(chan error, 1)
-		go func() { sent <- j.Accept(ctx, []job.Living{living(1)}) }()
+		go func() { sent <- j.Accept(ctx, []job.JournalRow{living(1)}) }()
 		<-reached
-		go func() { waiting <- j.Accept(ctx, []job.Living{living(2)}) }()
-		stays := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.Living{living(3)}) })
+		go func() { waiting <- j.Accept(ctx, []job.JournalRow{living(2)}) }()
+		stays := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.JournalRow{living(3)}) })
 		leave()
 		if err := <-sent; !lost(err) {
 			t.Errorf("sent: %v", err)
@@ -172,7 +177,7 @@ func TestJournalManyCallers(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 200 {
 			all.Go(func() {
-				if err := j.Accept(t.Context(), []job.Living{living(n)}); err != nil {
+				if err := j.Accept(t.Context(), []job.JournalRow{living(n)}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -181,7 +186,7 @@ func TestJournalManyCallers(t *testing.T) {
 		if st := j.Stats(); st.Written != 200 || st.Batches >= 150 || s.Count(t, "accepted_jobs") != 200 {
 			t.Errorf("%+v, %d rows", st, s.Count(t, "accepted_jobs"))
 		}
-		large := make([]job.Living, 1200)
+		large := make([]job.JournalRow, 1200)
 		for i := range large {
 			large[i] = living(1000 + i)
 		}

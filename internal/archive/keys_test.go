@@ -18,7 +18,7 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})
-		rows := []job.Living{living(3), living(1), living(2)}
+		rows := []job.JournalRow{living(3), living(1), living(2)}
 		rows[2].Idempotency = job.Idempotency{}
 		done(t, j.Accept(t.Context(), rows))
 		keys := func(after string, limit int) (ids []job.ID) {
@@ -46,13 +46,13 @@ func TestKeys(t *testing.T) {
 		// The same job again keeps its time; another one under the same key takes it over.
 		old := "2026-01-01 00:00:00.000000"
 		execute(t, s.DB, "UPDATE idempotency_keys SET expires_at = '"+old+"'")
-		done(t, j.Accept(t.Context(), []job.Living{living(3)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(3)}))
 		if got := keys("", 10); got != nil {
 			t.Errorf("expired, and there: %v", got)
 		}
 		other := living(5)
 		other.Idempotency = job.Idempotency{Key: first.Key, Body: fmt.Sprintf("%032d", 5)}
-		done(t, j.Accept(t.Context(), []job.Living{other}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{other}))
 		kept, err := s.Keys(t.Context(), "", 10)
 		if err != nil || len(kept) != 1 || kept[0].ID != id(5) || kept[0].Idempotency != other.Idempotency {
 			t.Errorf("%+v, %v", kept, err)
@@ -71,7 +71,7 @@ func TestAcceptKeys(t *testing.T) {
 		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})
 		without := living(1)
 		without.Idempotency = job.Idempotency{}
-		done(t, j.Accept(t.Context(), []job.Living{without, living(2)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{without, living(2)}))
 		soon := time.Now().UTC().Add(5 * time.Minute).Format("2006-01-02 15:04:05.000000")
 		execute(t, s.DB, "UPDATE idempotency_keys SET expires_at = '"+soon+"'")
 		keys := []job.KeyKept{{Idempotency: living(1).Idempotency, ID: id(1)}, {Idempotency: living(2).Idempotency, ID: id(2)}}
@@ -101,7 +101,12 @@ func TestClaimBringsTheKey(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{KeepKeys: time.Hour})
-		j.Expect([]job.KeyKept{{Idempotency: living(1).Idempotency, ID: id(1)}, {Idempotency: living(3).Idempotency, ID: id(3)}})
+		j.RegisterPendingKeys(
+			[]job.KeyKept{
+				{Idempotency: living(1).Idempotency, ID: id(1)},
+				{Idempotency: living(3).Idempotency, ID: id(3)},
+			},
+		)
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1), lease(2, 1, 1)}))
 		kept, err := s.Keys(t.Context(), "", 10)
 		done(t, err)
@@ -112,7 +117,7 @@ func TestClaimBringsTheKey(t *testing.T) {
 		if row["idempotency_key"] != living(1).Idempotency.Key || row["attempt"] != int64(1) {
 			t.Errorf("row %v", row)
 		}
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(3)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(3)}))
 		// From here on the row has it, and a claim need not write it again.
 		execute(t, s.DB, "DELETE FROM idempotency_keys")
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2), lease(3, 1, 1)}))

@@ -57,20 +57,20 @@ func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 }
 
 // Lost reads the living jobs that a life of Redis which is over was given, whole, in the order of their ids: those
-// after after, at most limit (and at most 1,000). A row whose outcome SQL has is none of them, nor is one with runID ""
-// that was written within 5 s.
-func (a *Archive) Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error) {
+// after after, at most limit (and at most 1,000). A row whose outcome SQL has is none of them, nor is one with
+// incarnation "" that was written within 5 s.
+func (a *Archive) Lost(ctx context.Context, incarnation string, after job.ID, limit int) ([]job.JournalRow, error) {
 	var lost []acceptedRow
 	age := time.Duration(0)
-	if runID == "" {
+	if incarnation == "" {
 		age = youngDebt
 	}
-	args := []any{runID, string(after), age.Milliseconds(), min(max(limit, 1), maxPage)}
+	args := []any{incarnation, string(after), age.Milliseconds(), min(max(limit, 1), maxPage)}
 	err := a.read.WithContext(ctx).Raw(lostOfRun(a.dialect), args...).Scan(&lost).Error
 	if err != nil {
 		return nil, unavailable("read lost jobs", err)
 	}
-	jobs := make([]job.Living, len(lost))
+	jobs := make([]job.JournalRow, len(lost))
 	for i := range lost {
 		if jobs[i], err = lost[i].living(); err != nil { // it lives on without what cannot be read
 			a.log.Error("an accepted job cannot be read whole", "job_id", lost[i].JobID, "err", err)
@@ -84,14 +84,14 @@ func (a *Archive) setRun(size int) string {
 }
 
 // Found notes that the Redis with this run id has the jobs. It is to be the run id that was read before they were looked for there.
-func (a *Archive) Found(ctx context.Context, ids []job.ID, runID string) error {
+func (a *Archive) Found(ctx context.Context, ids []job.ID, incarnation string) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, maxBatch) {
 		size := sizeFor(len(part))
 		update := a.setRun(size)
 		err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
-			_, err := conn.ExecContext(ctx, update, append([]any{runID}, padded(part, size)...)...)
+			_, err := conn.ExecContext(ctx, update, append([]any{incarnation}, padded(part, size)...)...)
 			return err
 		})
 		if err != nil {
@@ -151,7 +151,7 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	switch {
 	case l.Running():
 		l.Status = job.Processing
-	case l.CancelRequested && l.RunID != "": // where no Redis had it, Redis is still to say what comes of it
+	case l.CancelRequested && l.Incarnation != "": // where no Redis had it, Redis is still to say what comes of it
 		l.Status = job.Cancelled
 	case row.Later == 1:
 		l.Status = job.Scheduled
@@ -166,8 +166,8 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 }
 
 // Cancelling notes that a job is to be cancelled, if it has a row, and the run of Redis that said so; "" = none did.
-func (a *Archive) Cancelling(ctx context.Context, id job.ID, runID string) error {
-	if _, err := a.mark(ctx, noteCancel, []any{runID, string(id)}); err != nil {
+func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string) error {
+	if _, err := a.mark(ctx, noteCancel, []any{incarnation, string(id)}); err != nil {
 		return unavailable("note a cancel", err)
 	}
 	return nil

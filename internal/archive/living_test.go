@@ -44,15 +44,15 @@ func TestLost(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		j := journal(t, s.Archive, archive.JournalOptions{RunID: func(int) string { return "run-1" }})
+		j := journal(t, s.Archive, archive.JournalOptions{Incarnation: func(int) string { return "run-1" }})
 		if got := lostIDs(t, s); got != nil {
 			t.Errorf("an empty journal has %v", got)
 		}
 		runs := []string{"run-0", "run-1", "", "run-2", "run-3", "run-1", "run-1"}
-		rows := make([]job.Living, len(runs))
+		rows := make([]job.JournalRow, len(runs))
 		for n, run := range runs {
 			rows[n] = living(n)
-			rows[n].RunID = run
+			rows[n].Incarnation = run
 		}
 		rows[0].RunAt, rows[0].CallbackURL, rows[0].Payload, rows[0].Idempotency = arrival.Add(time.Hour), "", nil, job.Idempotency{}
 		rows[6].Generation = 2
@@ -73,7 +73,7 @@ func TestLost(t *testing.T) {
 		}
 		got, err := s.Lost(t.Context(), "run-1", "", 10)
 		done(t, err)
-		want := []job.Living{rows[1], rows[6]}
+		want := []job.JournalRow{rows[1], rows[6]}
 		l := lease(1, 1, 2)
 		want[0].Attempt, want[0].RetryCount, want[0].FirstTriedAt, want[0].StartedAt, want[0].Worker = 2, 1, l.FirstTriedAt, l.StartedAt, l.Worker
 		want[0].CancelRequested = true
@@ -118,9 +118,9 @@ func TestLost(t *testing.T) {
 func TestLostWithoutOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.Living{living(1)}))
+		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.JournalRow{living(1)}))
 		execute(t, s.DB, "UPDATE accepted_jobs SET options = '{'")
-		got, err := s.Lost(t.Context(), living(1).RunID, "", 10)
+		got, err := s.Lost(t.Context(), living(1).Incarnation, "", 10)
 		if err != nil || len(got) != 1 || got[0].ID != id(1) || got[0].CallbackURL != "" || string(got[0].Payload) != `{"steps":[]}` {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -134,7 +134,7 @@ func TestLostWithoutOptions(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		var rows []job.Living
+		var rows []job.JournalRow
 		for n := range 7 {
 			rows = append(rows, living(n))
 		}
@@ -172,7 +172,7 @@ func TestJournaled(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		rows := []job.Living{living(0), living(1), living(2), living(3), living(4), living(5), living(6)}
+		rows := []job.JournalRow{living(0), living(1), living(2), living(3), living(4), living(5), living(6)}
 		due := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		rows[1].RunAt, rows[2].RunAt = due, arrival // the latter is due
 		rows[4].Generation = 2
@@ -210,7 +210,14 @@ func TestJournaled(t *testing.T) {
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.Living{living(1), living(700)}))
+		done(
+			t,
+			journal(
+				t,
+				s.Archive,
+				archive.JournalOptions{},
+			).Accept(t.Context(), []job.JournalRow{living(1), living(700)}),
+		)
 		outcomeOnly(t, s, 2, 3)
 		ids := make([]job.ID, 701)
 		for n := range ids {
@@ -234,11 +241,11 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3), living(4)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3), living(4)}))
 		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2026-01-01 00:00:00.000000' WHERE job_id <> ?", string(id(2)))
 		next := living(3)
 		next.Generation = 2
-		done(t, j.Accept(t.Context(), []job.Living{next})) // its new life is young
+		done(t, j.Accept(t.Context(), []job.JournalRow{next})) // its new life is young
 		for _, c := range []struct {
 			after job.ID
 			limit int

@@ -109,7 +109,7 @@ type acceptedRow struct {
 	StartedAt       *time.Time `gorm:"type:datetime(6)"` // while it runs
 	Worker          string     `gorm:"type:varchar(255);not null"`
 	CancelRequested bool       `gorm:"type:tinyint;not null"`
-	RunID           string     `gorm:"type:varchar(64);not null"` // the life of Redis known before the job was sent there; "" = it was not sent yet
+	Incarnation     string     `gorm:"column:run_id;type:varchar(64);not null"` // of Redis; "" = none has it yet
 	TraceID         string     `gorm:"type:varchar(100);not null"`
 	IdempotencyKey  *string    `gorm:"type:char(32)"`
 	IdempotencyBody *string    `gorm:"type:char(32)"`

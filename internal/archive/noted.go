@@ -10,7 +10,7 @@ import (
 
 // noted is one row, or one change of a row, that waits for the journal: one of the three.
 type noted struct {
-	row   *job.Living
+	row   *job.JournalRow
 	key   *job.KeyKept
 	waits *job.Waits
 

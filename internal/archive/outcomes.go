@@ -10,8 +10,8 @@ import (
 const livingOf = "SELECT a.* FROM accepted_jobs a WHERE a.job_id IN ? AND " + unended + " ORDER BY a.job_id"
 
 // LivingOf reads the journal's rows of these jobs, whole; one without a row, or with an outcome, is not in the answer.
-func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error) {
-	var living []job.Living
+func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
+	var living []job.JournalRow
 	for part := range slices.Chunk(ids, job.MaxBatch) {
 		var rows []acceptedRow
 		if err := a.read.WithContext(ctx).Raw(livingOf, sameLength(part)).Scan(&rows).Error; err != nil {

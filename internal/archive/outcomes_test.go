@@ -47,7 +47,7 @@ func TestLivingOf(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.Living{living(1), living(2), living(3)}))
+		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3)}))
 		record(t, w, completed(2)) // this archive keeps no journal: the row stays
 		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(9)})
 		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 || string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {

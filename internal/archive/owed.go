@@ -14,7 +14,7 @@ const (
 )
 
 // give hands to Redis the jobs that are owed for outcomes of this writer.
-func (w *Writer) give(ctx context.Context, owed []job.Living, since time.Time) {
+func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Time) {
 	if len(owed) == 0 || w.opts.Give == nil {
 		return
 	}
@@ -27,7 +27,7 @@ func (w *Writer) give(ctx context.Context, owed []job.Living, since time.Time) {
 // an outcome that SQL had before, whoever inserted it wrote the row too, unless it was a process of a version without
 // such rows: what is owed for it gets its row now. Where SQL takes none the outcome is left out of ours: it is not
 // acknowledged, and the outbox brings it again.
-func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, owed []job.Living, since time.Time) {
+func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, owed []job.JournalRow, since time.Time) {
 	if w.opts.Owes == nil {
 		return batch, nil, since
 	}
@@ -65,8 +65,8 @@ func (w *Writer) oweLate(ctx context.Context, s settled) error {
 	if j.Generation != s.Generation || !ok {
 		return nil
 	}
-	l.RunID = ""
-	if err := w.archive.note(ctx, &notes{rows: []*job.Living{&l}}, 0); err != nil {
+	l.Incarnation = ""
+	if err := w.archive.note(ctx, &notes{rows: []*job.JournalRow{&l}}, 0); err != nil {
 		return fmt.Errorf("owe: %w", err)
 	}
 	return nil

@@ -18,11 +18,11 @@ import (
 // giver hears of rows that are owed.
 type giver struct {
 	mu    sync.Mutex
-	given []job.Living
-	when  func(rows []job.Living, since time.Time)
+	given []job.JournalRow
+	when  func(rows []job.JournalRow, since time.Time)
 }
 
-func (g *giver) give(ctx context.Context, rows []job.Living, since time.Time) {
+func (g *giver) give(ctx context.Context, rows []job.JournalRow, since time.Time) {
 	if g.when != nil {
 		g.when(rows, since)
 	}
@@ -48,8 +48,8 @@ func called(o job.Outcome) job.Outcome {
 	return o
 }
 
-// The transaction that inserts an outcome writes the row of the callback, with the journal on and without. A writer that
-// finds the outcome there writes none. The row is given to Redis after the commit.
+// The transaction that inserts an outcome writes the row of the callback, with the journal on and without. A writer
+// that finds the outcome there writes none. The row is given to Redis after the commit.
 func TestOwed(t *testing.T) {
 	t.Attr("proves", "S4-P8")
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestOwed(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, s *archivetest.Store) {
 				began, early := time.Now(), false
-				g := &giver{when: func(_ []job.Living, since time.Time) {
+				g := &giver{when: func(_ []job.JournalRow, since time.Time) {
 					early = s.Count(t, "accepted_jobs") == 0 || since.Before(began) || since.After(time.Now())
 				}}
 				r := &redis{}
@@ -106,7 +106,7 @@ func TestOwedLate(t *testing.T) {
 		record(t, old, second)
 
 		r := &redis{}
-		w := start(t, s.Archive, r, archive.WriterOptions{Owes: func(o *job.Outcome) (job.Living, bool) {
+		w := start(t, s.Archive, r, archive.WriterOptions{Owes: func(o *job.Outcome) (job.JournalRow, bool) {
 			l, ok := owes(&job.Outcome{Job: job.Job{ID: o.ID, Status: job.Completed}})
 			l.Payload = []byte(string(o.Status) + string(o.Cause) + string(o.Result))
 			return l, ok

@@ -53,7 +53,7 @@ func TestReasons(t *testing.T) {
 		for range 2 {
 			mine, err := a.PromiseRequeues(
 				t.Context(),
-				[]job.Living{next(2, 1)},
+				[]job.JournalRow{next(2, 1)},
 				job.Request{ID: "request-1", Reason: "the bank is back"},
 			)
 			if err != nil || !mine[0] {
@@ -61,7 +61,7 @@ func TestReasons(t *testing.T) {
 			}
 		}
 		other := job.Request{ID: "request-2", Reason: "mine"}
-		mine, err := a.PromiseRequeues(t.Context(), []job.Living{next(2, 1)}, other)
+		mine, err := a.PromiseRequeues(t.Context(), []job.JournalRow{next(2, 1)}, other)
 		if err != nil || mine[0] {
 			t.Fatal(mine, err)
 		}
@@ -69,7 +69,7 @@ func TestReasons(t *testing.T) {
 		if got := reasons(t, a, 2); got != "requeue 1 the bank is back FAILED. cancel 2 "+long+" CANCELLED. " {
 			t.Errorf("%.200s", got)
 		}
-		many := []job.Living{next(4, 1), next(5, 1)}
+		many := []job.JournalRow{next(4, 1), next(5, 1)}
 		if _, err := a.PromiseRequeues(t.Context(), many, job.Request{ID: "request-3", Reason: "all of them"}); err != nil {
 			t.Fatal(err)
 		}

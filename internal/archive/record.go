@@ -156,20 +156,20 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 }
 
 // owesFunc says which job is owed for an outcome, if any: see WriterOptions. It may be nil.
-type owesFunc func(*job.Outcome) (job.Living, bool)
+type owesFunc func(*job.Outcome) (job.JournalRow, bool)
 
 // all are the rows of the jobs that are owed for these outcomes, by id.
-func (owes owesFunc) all(outcomes []*job.Outcome) (owed []*job.Living) {
+func (owes owesFunc) all(outcomes []*job.Outcome) (owed []*job.JournalRow) {
 	if owes == nil {
 		return nil
 	}
 	for _, o := range outcomes {
 		if l, ok := owes(o); ok {
-			l.RunID = "" // no Redis has it yet
+			l.Incarnation = "" // no Redis has it yet
 			owed = append(owed, &l)
 		}
 	}
-	slices.SortFunc(owed, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
+	slices.SortFunc(owed, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
 	return owed
 }
 

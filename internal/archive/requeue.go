@@ -39,7 +39,7 @@ const lettersAtOnce = job.MaxBatch
 // same id. False: another request has it, the job was requeued without one, or there is no such letter. After
 // job.ErrAmbiguous some of the promises may have been made: the same call again says which. After job.ErrUnavailable
 // none was.
-func (a *Archive) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")
 	}
@@ -59,10 +59,11 @@ func (a *Archive) PromiseRequeues(ctx context.Context, next []job.Living, reques
 }
 
 // promise is PromiseRequeues for at most lettersAtOnce letters, in one transaction.
-func (a *Archive) promise(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	where, keys := theseLetters(next)
 	const unasked = "requeue_requested_at IS NULL AND requeued_at IS NULL"
-	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where + a.dialect.lockRows
+	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where +
+		a.dialect.lockRows
 	// The time of the request is also that of the requeue: from here on the row is the promise.
 	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeued_at = " + a.dialect.ago +
 		", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " + where
@@ -84,7 +85,7 @@ func (a *Archive) promise(ctx context.Context, next []job.Living, request job.Re
 			return fmt.Errorf("read failed_jobs: %w", err)
 		}
 		mine = make([]bool, len(next))
-		var rows []*job.Living
+		var rows []*job.JournalRow
 		for i := range next {
 			letter := key{next[i].ID, next[i].Generation - 1}
 			mine[i] = held[letter]
@@ -100,7 +101,7 @@ func (a *Archive) promise(ctx context.Context, next []job.Living, request job.Re
 		if _, err := conn.ExecContext(ctx, update, args...); err != nil {
 			return fmt.Errorf("update failed_jobs: %w", err)
 		}
-		slices.SortFunc(rows, func(x, y *job.Living) int { return strings.Compare(string(x.ID), string(y.ID)) })
+		slices.SortFunc(rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
 		_, err = insert(ctx, conn, a.inserts, acceptedTable, rows)
 		return err
 	})
@@ -138,9 +139,9 @@ func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int
 			}
 			next := d.Next(priority(d.Tier))
 			if rows[i].RequeuedRunID != nil {
-				next.RunID = *rows[i].RequeuedRunID
+				next.Incarnation = *rows[i].RequeuedRunID
 			}
-			if err := a.note(ctx, &notes{rows: []*job.Living{&next}}, 0); err != nil {
+			if err := a.note(ctx, &notes{rows: []*job.JournalRow{&next}}, 0); err != nil {
 				return adopted, unavailable("write the row of a promised requeue", err)
 			}
 			adopted++
@@ -151,7 +152,7 @@ func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int
 
 // theseLetters is a condition on the letters of these lives that the primary key serves. It names one letter or
 // lettersAtOnce, the last one repeated, so that there are but two texts to prepare.
-func theseLetters(next []job.Living) (where string, keys []any) {
+func theseLetters(next []job.JournalRow) (where string, keys []any) {
 	n := 1
 	if len(next) > 1 {
 		n = lettersAtOnce

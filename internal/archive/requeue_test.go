@@ -17,7 +17,7 @@ import (
 )
 
 // next is a dead job as it is to live again.
-func next(n, generation int) job.Living {
+func next(n, generation int) job.JournalRow {
 	d := job.DeadLetter{Job: failed(n).Job}
 	d.Generation = generation
 	return d.Next(3)
@@ -25,7 +25,7 @@ func next(n, generation int) job.Living {
 
 func promise(t *testing.T, a *archive.Archive, n, generation int, request string) bool {
 	t.Helper()
-	mine, err := a.PromiseRequeues(t.Context(), []job.Living{next(n, generation)}, job.Request{ID: request})
+	mine, err := a.PromiseRequeues(t.Context(), []job.JournalRow{next(n, generation)}, job.Request{ID: request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +33,9 @@ func promise(t *testing.T, a *archive.Archive, n, generation int, request string
 }
 
 // promised are the lives that were promised.
-func promised(t *testing.T, a *archive.Archive) []job.Living {
+func promised(t *testing.T, a *archive.Archive) []job.JournalRow {
 	t.Helper()
-	var all []job.Living
+	var all []job.JournalRow
 	for after := job.ID(""); ; {
 		ids, err := a.Waiting(t.Context(), after, 1000, 0)
 		if err != nil {
@@ -65,7 +65,7 @@ func TestRequeue(t *testing.T) {
 		d := job.DeadLetter{Job: o.Job}
 		want := d.Next(3)
 		for _, which := range []string{"the promise", "its repeat"} {
-			mine, err := a.PromiseRequeues(t.Context(), []job.Living{want}, job.Request{ID: "request-1"})
+			mine, err := a.PromiseRequeues(t.Context(), []job.JournalRow{want}, job.Request{ID: "request-1"})
 			if err != nil || !mine[0] {
 				t.Errorf("%s is refused: %v", which, err)
 			}
@@ -90,7 +90,7 @@ func TestRequeue(t *testing.T) {
 			t.Errorf("open: %s, want the bystander", got)
 		}
 		want.Status = job.Pending
-		if diff := cmp.Diff([]job.Living{want}, promised(t, a)); diff != "" {
+		if diff := cmp.Diff([]job.JournalRow{want}, promised(t, a)); diff != "" {
 			t.Errorf("its row is not whole (-want +got):\n%s", diff)
 		}
 		if n := s.Count(t, "failed_jobs"); n != 2 {
@@ -116,7 +116,7 @@ func TestRequeueBothOrNone(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		record(t, start(t, s.Archive, &redis{}, archive.WriterOptions{}), failed(1))
 		execute(t, s.DB, "DROP TABLE accepted_jobs")
-		_, err := s.PromiseRequeues(t.Context(), []job.Living{next(1, 1)}, job.Request{ID: "request-1"})
+		_, err := s.PromiseRequeues(t.Context(), []job.JournalRow{next(1, 1)}, job.Request{ID: "request-1"})
 		if !errors.Is(err, job.ErrUnavailable) {
 			t.Error(err)
 		}
@@ -152,7 +152,7 @@ func TestPromisesRace(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
-		var letters []job.Living
+		var letters []job.JournalRow
 		for n := range 250 {
 			batch = append(batch, discarded(n, n))
 			letters = append(letters, next(n, 1))
@@ -190,7 +190,7 @@ func TestPromisesRace(t *testing.T) {
 		}
 		// The same letter twice, one that another request holds, and one that nobody has.
 		record(t, w, discarded(300, 1))
-		some := []job.Living{next(300, 1), next(300, 1), next(1, 1), next(999, 1)}
+		some := []job.JournalRow{next(300, 1), next(300, 1), next(1, 1), next(999, 1)}
 		mine, err := s.PromiseRequeues(t.Context(), some, job.Request{ID: "request-3"})
 		if diff := cmp.Diff([]bool{true, true, false, false}, mine); diff != "" || err != nil {
 			t.Errorf("%v %s", err, diff)
@@ -270,7 +270,7 @@ func TestAdoptPromises(t *testing.T) {
 		rows := promised(t, s.Archive)
 		var got []string
 		for _, r := range rows {
-			got = append(got, fmt.Sprintf("%s %d %q", r.ID, r.Generation, r.RunID))
+			got = append(got, fmt.Sprintf("%s %d %q", r.ID, r.Generation, r.Incarnation))
 		}
 		want := []string{string(id(1)) + ` 2 ""`, string(id(2)) + ` 2 "run-1"`, string(id(4)) + ` 2 ""`}
 		if diff := cmp.Diff(want, got); diff != "" {

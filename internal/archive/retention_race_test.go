@@ -33,7 +33,7 @@ func TestPromisesWhileLettersAreDeleted(t *testing.T) {
 		group.Go(func() {
 			<-begin
 			for i := n - 1; i >= 0; i-- { // they meet somewhere
-				mine, err := s.PromiseRequeues(t.Context(), []job.Living{next(i, 1)}, job.Request{ID: "request"})
+				mine, err := s.PromiseRequeues(t.Context(), []job.JournalRow{next(i, 1)}, job.Request{ID: "request"})
 				if err != nil {
 					t.Error(err)
 				}

@@ -24,13 +24,13 @@ type WriterOptions struct {
 	Log        *slog.Logger
 
 	// Owes says which job is owed once SQL has an outcome, if any; nil = none. That job has a row in accepted_jobs from
-	// the very transaction on which inserts the outcome, with RunID "": no Redis has it yet. Owes may be asked of an
-	// outcome more than once.
-	Owes func(*job.Outcome) (job.Living, bool)
+	// the very transaction on which inserts the outcome, with Incarnation "": no Redis has it yet. Owes may be asked of
+	// an outcome more than once.
+	Owes func(*job.Outcome) (job.JournalRow, bool)
 
 	// Give hands rows of owed jobs to Redis, at most 500 at a time; nil = nobody does. They were written after since.
 	// Rows that it cannot give stay, and whoever compares SQL with Redis finds them. It has 5 s.
-	Give func(ctx context.Context, rows []job.Living, since time.Time)
+	Give func(ctx context.Context, rows []job.JournalRow, since time.Time)
 }
 
 // Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,

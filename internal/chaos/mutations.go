@@ -129,7 +129,7 @@ var mutationsOfFaults = []mutation{
 		only:    "F17",
 		sleep:   500 * time.Millisecond,
 		edits: []edit{
-			{"internal/ledger/giveback.go", "older := r.CancelRequested", "older := true"},
+			{"internal/ledger/give.go", "older := r.CancelRequested", "older := true"},
 			{"lua/restore.lua", "word = word or now > not_after", "word = now > not_after"},
 		},
 	},

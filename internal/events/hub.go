@@ -70,7 +70,8 @@ func New(o Options) *Hub {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Hub{
-		Options: o, nonce: rand.Text()[:8], life: life, end: end, draining: make(chan struct{}), wanted: loop.NewSignal(),
+		Options: o, nonce: rand.Text()[:8], life: life, end: end,
+		draining: make(chan struct{}), wanted: loop.NewSignal(),
 		topics: map[job.ID]*topic{}, streams: map[*Subscription]struct{}{},
 	}
 }

@@ -83,8 +83,8 @@ type Subscription interface {
 	Close()
 }
 
-// Line is the queue as those who wait in it see it.
-type Line interface {
+// QueuePosition is the queue as those who wait in it see it.
+type QueuePosition interface {
 	// Position counts the ready jobs that go before j, over all tiers and partitions.
 	Position(ctx context.Context, j *job.Job) (int64, error)
 	// Rate is how many jobs end per second, over all processes; 0 = not known.
@@ -138,7 +138,7 @@ type Deps struct {
 	Requeue   Requeuer
 	Wait      Waiter
 	Events    Events
-	Line      Line
+	Line      QueuePosition
 	Ready     Readiness
 	Types     Types
 	Plans     Plans

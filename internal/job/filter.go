@@ -37,8 +37,8 @@ type DeadLetter struct {
 func (d *DeadLetter) Open() bool { return d.RequestedAt.IsZero() && d.RequeuedAt.IsZero() }
 
 // Next is the letter's job as it is to live again. priority is its tier's.
-func (d *DeadLetter) Next(priority int) Living {
-	return Living{Priority: priority, Job: Job{
+func (d *DeadLetter) Next(priority int) JournalRow {
+	return JournalRow{Priority: priority, Job: Job{
 		ID: d.ID, Generation: d.Generation + 1, Attempt: d.Attempt, Tier: d.Tier, MaxRetries: d.MaxRetries,
 		Type: d.Type, Owner: d.Owner, TraceID: d.TraceID, Options: d.Options, Payload: d.Payload,
 	}}

@@ -2,18 +2,19 @@ package job
 
 import "time"
 
-// Living is a job as the accept journal keeps it: whole enough to be given back to a Redis that lost it. Of the Job it uses what is fixed
-// for the generation (ArrivedAt zero: it has not arrived yet) and how far it has come: Attempt, RetryCount, FirstTriedAt, CancelRequested,
-// RunAt (when it is due, the zero time = at once), and StartedAt and Worker, which are set only while it runs.
-type Living struct {
+// JournalRow is a job as the accept journal keeps it: whole enough to be given back to a Redis that lost it. Of the Job
+// it uses what is fixed for the generation (ArrivedAt zero: it has not arrived yet) and how far it has come: Attempt,
+// RetryCount, FirstTriedAt, CancelRequested, RunAt (when it is due, the zero time = at once), and StartedAt and Worker,
+// which are set only while it runs.
+type JournalRow struct {
 	Job
 	Priority    int // of its tier when it arrived
 	Idempotency Idempotency
-	RunID       string // the life of Redis that its writer knew before it was sent there; "" = it was not sent yet
+	Incarnation string // the life of Redis that its writer knew before it was sent there; "" = it was not sent yet
 }
 
 // Running says whether the job was in somebody's hands when the journal last heard of it.
-func (l *Living) Running() bool { return !l.StartedAt.IsZero() }
+func (l *JournalRow) Running() bool { return !l.StartedAt.IsZero() }
 
 // Waits is what the journal hears of an attempt that ended without ending the job: it waits again.
 type Waits struct {

@@ -100,10 +100,10 @@ type Failure struct {
 	Delay time.Duration // before the next attempt; 0 = back to its place at once
 }
 
-// GiveBack returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a positive
-// Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it spends a
-// retry, or fails the job.
-type GiveBack struct {
+// Release returns a job unharmed: no retry is spent. Delay 0 puts it back at its place (release, when draining); a
+// positive Delay schedules it (the handler's Later), and its history keeps the Reason; beyond the bounds of Later it
+// spends a retry, or fails the job.
+type Release struct {
 	LeaseRef
 	Delay  time.Duration
 	Reason string // why a Delay was asked for: valid UTF-8, at most 512 bytes

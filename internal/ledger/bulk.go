@@ -32,7 +32,11 @@ func (l *Ledger) RequeueDead(
 	if limit < 1 || limit > MaxBulk {
 		return 0, 0, fmt.Errorf("bulk requeue: limit %d is not in 1..%d", limit, MaxBulk)
 	}
-	count, err := within(ctx, listPatience, func(ctx context.Context) (int64, error) { return l.Letters.CountDead(ctx, f) })
+	count, err := within(
+		ctx,
+		listPatience,
+		func(ctx context.Context) (int64, error) { return l.DeadLetters.CountDead(ctx, f) },
+	)
 	if err != nil || dryRun || count == 0 {
 		return int(count), 0, err
 	}
@@ -45,7 +49,7 @@ func (l *Ledger) RequeueDead(
 		size:    l.pace.burst(),
 		left:    limit,
 	}
-	err = l.Letters.EachDead(ctx, f, func(d job.DeadLetter) error { return b.add(ctx, d) })
+	err = l.DeadLetters.EachDead(ctx, f, func(d job.DeadLetter) error { return b.add(ctx, d) })
 	if err == nil {
 		err = b.flush(ctx)
 	}
@@ -68,7 +72,7 @@ type bulk struct {
 	request job.Request
 	size    int // of a batch
 	left    int // until the limit
-	batch   []job.Living
+	batch   []job.JournalRow
 }
 
 // add returns errEnough at the limit.
@@ -104,7 +108,7 @@ func (b *bulk) flush(ctx context.Context) error {
 	b.left -= len(promised)
 	b.batch = b.batch[:0]
 	if len(promised) > 0 {
-		if err := b.ledger.keep(ctx, 2*keepPatience, promised); err != nil {
+		if err := b.ledger.fulfil(ctx, 2*fulfilPatience, promised); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,9 @@ func (l *Ledger) Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error) 
 
 // cancel asks Redis: job.Empty is for a job that it does not know.
 func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
-	run := l.Mover.KnownRun(id.Partition()) // before the script: a Redis that forgets what it did has another one
+	run := l.Mover.KnownIncarnation(
+		id.Partition(),
+	) // before the script: a Redis that forgets what it did has another one
 	words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
 		return l.Mover.Cancel(ctx, id.Partition(), []job.Cancellation{{ID: id}})
 	})

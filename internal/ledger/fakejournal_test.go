@@ -15,7 +15,7 @@ import (
 // fakeJournal keeps rows as SQL does, as far as a ledger can tell.
 type fakeJournal struct {
 	mu         sync.Mutex
-	rows       map[job.ID]job.Living
+	rows       map[job.ID]job.JournalRow
 	ended      map[job.ID]bool // have an outcome
 	keys       []job.KeyKept
 	cancelling []job.ID
@@ -30,7 +30,7 @@ type fakeJournal struct {
 	sql        *fakeSQL // the rest of the database; nil = none
 }
 
-func (j *fakeJournal) set(l job.Living) {
+func (j *fakeJournal) set(l job.JournalRow) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.rows[l.ID] = l
@@ -48,19 +48,19 @@ func (j *fakeJournal) Runs(context.Context) (runs []string, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range j.rows {
-		if !slices.Contains(runs, r.RunID) {
-			runs = append(runs, r.RunID)
+		if !slices.Contains(runs, r.Incarnation) {
+			runs = append(runs, r.Incarnation)
 		}
 	}
 	return runs, j.down
 }
 
-func (j *fakeJournal) Lost(_ context.Context, run string, after job.ID, limit int) (page []job.Living, _ error) {
+func (j *fakeJournal) Lost(_ context.Context, run string, after job.ID, limit int) (page []job.JournalRow, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, run)
 	for _, id := range slices.Sorted(maps.Keys(j.rows)) {
-		if r := j.rows[id]; id > after && r.RunID == run && !j.ended[id] && len(page) < limit {
+		if r := j.rows[id]; id > after && r.Incarnation == run && !j.ended[id] && len(page) < limit {
 			page = append(page, r)
 		}
 	}
@@ -72,7 +72,7 @@ func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
 	defer j.mu.Unlock()
 	for _, id := range ids {
 		if r, there := j.rows[id]; there && j.err() == nil {
-			r.RunID = run
+			r.Incarnation = run
 			j.rows[id] = r
 		}
 	}
@@ -125,7 +125,7 @@ func (j *fakeJournal) Known(_ context.Context, ids []job.ID) ([]bool, error) {
 	return known, j.down
 }
 
-func (j *fakeJournal) Accept(_ context.Context, rows []job.Living) error {
+func (j *fakeJournal) Accept(_ context.Context, rows []job.JournalRow) error {
 	if j.down == nil {
 		for _, r := range rows {
 			j.rows[r.ID] = r
@@ -139,7 +139,7 @@ func (j *fakeJournal) AcceptKeys(_ context.Context, keys []job.KeyKept) error {
 	return j.down
 }
 
-func (j *fakeJournal) LivingOf(_ context.Context, ids []job.ID) (rows []job.Living, _ error) {
+func (j *fakeJournal) LivingOf(_ context.Context, ids []job.ID) (rows []job.JournalRow, _ error) {
 	j.mu.Lock()
 	for _, id := range ids {
 		if r, ok := j.rows[id]; ok && !j.ended[id] {
@@ -157,7 +157,7 @@ func (j *fakeJournal) Cancelling(_ context.Context, id job.ID, run string) error
 	j.cancelling = append(j.cancelling, id)
 	if r, there := j.rows[id]; there {
 		r.CancelRequested = true
-		r.RunID = cmp.Or(r.RunID, run)
+		r.Incarnation = cmp.Or(r.Incarnation, run)
 		j.rows[id] = r
 	}
 	if j.noting != nil {
@@ -206,7 +206,12 @@ func (r *restorer) Missing(ctx context.Context, ids []job.ID) (missing []job.ID,
 	return missing, r.answer("missing")
 }
 
-func (r *restorer) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
+func (r *restorer) Restore(
+	ctx context.Context,
+	partition int,
+	batch []job.JournalRow,
+	read time.Time,
+) ([]job.Word, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.call(ctx, "restore"); err != nil {
@@ -284,7 +289,7 @@ func journaled(n int) (*Ledger, *restorer, *fakeJournal) {
 	l, _, _ := given(nil, nil)
 	j := l.Rows.(*fakeJournal)
 	for i := range n {
-		j.rows[testID(i)] = job.Living{RunID: "run-0", Job: is(testID(i), job.Pending, 1)}
+		j.rows[testID(i)] = job.JournalRow{Incarnation: "run-0", Job: is(testID(i), job.Pending, 1)}
 	}
 	l.Journal = j
 	return l, l.Restorer.(*restorer), j

@@ -88,7 +88,7 @@ func (r *fakeRedis) Cancel(ctx context.Context, partition int, batch []job.Cance
 	return []job.Word{word}, r.answer("cancel")
 }
 
-func (r *fakeRedis) RunIDs(ctx context.Context) ([]string, error) {
+func (r *fakeRedis) Incarnations(ctx context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.call(ctx, "runs"); err != nil {
@@ -104,7 +104,7 @@ func (r *fakeRedis) RunIDs(ctx context.Context) ([]string, error) {
 	return runs, err
 }
 
-func (r *fakeRedis) KnownRun(partition int) string {
+func (r *fakeRedis) KnownIncarnation(partition int) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known != nil {

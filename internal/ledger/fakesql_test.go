@@ -117,7 +117,7 @@ func (s *fakeSQL) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 	return d, nil
 }
 
-func (s *fakeSQL) promise(next job.Living, request job.Request) bool {
+func (s *fakeSQL) promise(next job.JournalRow, request job.Request) bool {
 	id, generation := next.ID, next.Generation-1
 	d := s.rows[id]
 	if d.Generation != generation || d.Status != job.Failed || !d.Open() {
@@ -152,7 +152,7 @@ func (s *fakeSQL) Requested(ctx context.Context, id job.ID, request string) (boo
 	return slices.Contains(s.requests[id], request), s.call(ctx, "requested")
 }
 
-func (s *fakeSQL) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+func (s *fakeSQL) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.call(ctx, "promise"); err != nil {

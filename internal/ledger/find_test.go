@@ -75,10 +75,12 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The next life of a dead job ends between two reads of a poll, and its row is gone: the poll shows that end, and not the
-// dead generation, which somebody may have been shown before.
+// The next life of a dead job ends between two reads of a poll, and its row is gone: the poll shows that end, and not
+// the dead generation, which somebody may have been shown before.
 func TestFind_ThePromisedLifeEnds(t *testing.T) {
-	for name, redis := range map[string]map[job.ID]job.Job{"Redis forgot it": nil, "Redis went back": living(job.Failed, 1)} {
+	for name, redis := range map[string]map[job.ID]job.Job{
+		"Redis forgot it": nil, "Redis went back": living(job.Failed, 1),
+	} {
 		t.Run(name, func(t *testing.T) {
 			l, _, s := given(redis, promised(archived(job.Failed, 1)))
 			s.living.readRow = func() {

@@ -20,17 +20,18 @@ type Store interface {
 	List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error)
 }
 
-// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. RunIDs names the present life of each
-// partition's data: another one when its server starts anew or another takes its place, "" (and an error) where it does not answer. KnownRun
-// is what may be noted as the life that has what is sent now: as last read, or an earlier one.
+// Mover is Redis, where jobs are moved: one word per entry, and each call may be sent twice. Incarnations names the
+// present life of each partition's data: another one when its server starts anew or another takes its place, "" (and an
+// error) where it does not answer. KnownIncarnation is what may be noted as the life that has what is sent now: as last
+// read, or an earlier one.
 type Mover interface {
 	Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error)
-	RunIDs(ctx context.Context) ([]string, error)
-	KnownRun(partition int) string
+	Incarnations(ctx context.Context) ([]string, error)
+	KnownIncarnation(partition int) string
 }
 
-// Letters are the dead letters that nobody has asked to requeue, the newest first.
-type Letters interface {
+// DeadLetters are the dead letters that nobody has asked to requeue, the newest first.
+type DeadLetters interface {
 	Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error)
 	DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error)
 	EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error
@@ -46,7 +47,7 @@ type Letters interface {
 type Promises interface {
 	DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error)
 	Requested(ctx context.Context, id job.ID, requestID string) (bool, error)
-	PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error)
+	PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error)
 	AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error)
 }
 
@@ -77,12 +78,12 @@ type Plans interface {
 // end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
 type Rows interface {
 	Runs(ctx context.Context) ([]string, error)
-	Lost(ctx context.Context, runID string, after job.ID, limit int) ([]job.Living, error)
-	Found(ctx context.Context, ids []job.ID, runID string) error
+	Lost(ctx context.Context, incarnation string, after job.ID, limit int) ([]job.JournalRow, error)
+	Found(ctx context.Context, ids []job.ID, incarnation string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
-	LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error)
-	Cancelling(ctx context.Context, id job.ID, runID string) error
+	LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error)
+	Cancelling(ctx context.Context, id job.ID, incarnation string) error
 }
 
 // Journal is the accept journal: with it each living job has a row. Keys are the Idempotency-Keys that still stand, by
@@ -92,7 +93,7 @@ type Journal interface {
 	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
 	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
 	Known(ctx context.Context, ids []job.ID) ([]bool, error)
-	Accept(ctx context.Context, rows []job.Living) error
+	Accept(ctx context.Context, rows []job.JournalRow) error
 	AcceptKeys(ctx context.Context, keys []job.KeyKept) error
 }
 
@@ -101,7 +102,7 @@ type Journal interface {
 // process is the one to look for lost jobs now.
 type Restorer interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
-	Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error)
+	Restore(ctx context.Context, partition int, batch []job.JournalRow, read time.Time) ([]job.Word, error)
 	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
 	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run. It returns those that know it now, also
 	// with an error of others.
@@ -112,21 +113,21 @@ type Restorer interface {
 // Options are what a Ledger needs. All but Rooms (for RequeueOwn), Reasons (for CancelBecause and Reasons), Journal,
 // Outbox, Rate and Log are required.
 type Options struct {
-	Live       Store // Redis
-	Mover      Mover
-	Rooms      Rooms
-	Archive    Store // SQL
-	Letters    Letters
-	Promises   Promises
-	Reasons    Reasons
-	Plans      Plans
-	Rows       Rows
-	Restorer   Restorer
-	Journal    Journal
-	Outbox     Outbox // not nil: Redis dies with this process, so an end is told once SQL has it
-	Partitions int
-	Rate       int // dead letters that bulk requeues give a new life per second, all of this process together; default 1000
-	Log        *slog.Logger
+	Live        Store // Redis
+	Mover       Mover
+	Rooms       Rooms
+	Archive     Store // SQL
+	DeadLetters DeadLetters
+	Promises    Promises
+	Reasons     Reasons
+	Plans       Plans
+	Rows        Rows
+	Restorer    Restorer
+	Journal     Journal
+	Outbox      Outbox // not nil: Redis dies with this process, so an end is told once SQL has it
+	Partitions  int
+	Rate        int // lives per second that bulk requeues of this process give together; default 1000
+	Log         *slog.Logger
 }
 
 // Ledger answers for jobs over both stores. It is safe for concurrent use.

@@ -87,17 +87,17 @@ func page(ctx context.Context, s Store, f job.Filter, cursor string, limit int) 
 func (l *Ledger) Dead(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	return l.Letters.Dead(ctx, f, cursor, limit)
+	return l.DeadLetters.Dead(ctx, f, cursor, limit)
 }
 
 // DeadPage is the same by number, from 0, with how many there are in all.
 func (l *Ledger) DeadPage(ctx context.Context, f job.Filter, page, size int) ([]job.DeadLetter, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	return l.Letters.DeadPage(ctx, f, page, size)
+	return l.DeadLetters.DeadPage(ctx, f, page, size)
 }
 
 // EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and each let it.
 func (l *Ledger) EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error {
-	return l.Letters.EachDead(ctx, f, each)
+	return l.DeadLetters.EachDead(ctx, f, each)
 }

@@ -49,7 +49,7 @@ func given(redis map[job.ID]job.Job, sql map[job.ID]job.DeadLetter) (*Ledger, *f
 	if redis == nil {
 		r.jobs = map[job.ID]job.Job{}
 	}
-	j := &fakeJournal{rows: map[job.ID]job.Living{}, ended: map[job.ID]bool{}}
+	j := &fakeJournal{rows: map[job.ID]job.JournalRow{}, ended: map[job.ID]bool{}}
 	s := &fakeSQL{rows: sql, attempts: map[job.ID][]job.Attempt{}, living: j}
 	j.sql = s
 	for id, d := range sql {
@@ -61,7 +61,7 @@ func given(redis map[job.ID]job.Job, sql map[job.ID]job.DeadLetter) (*Ledger, *f
 	plans.Set(job.DefaultPlans())
 	return New(
 		Options{
-			Live: r, Mover: r, Archive: s, Letters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2,
+			Live: r, Mover: r, Archive: s, DeadLetters: s, Promises: s, Reasons: s, Plans: plans, Partitions: 2,
 			Rows: j, Restorer: &restorer{fakeRedis: r, broken: -1},
 		},
 	), r, s

@@ -28,16 +28,16 @@ const (
 // what was lost; while nothing is missing it is a cheap read. Once a minute it also tidies up.
 func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 	// Read before anything is looked for: a Redis that loses what follows has another one.
-	runs, unread := within(ctx, livePatience, l.Mover.RunIDs)
+	runs, unread := within(ctx, livePatience, l.Mover.Incarnations)
 	if !slices.ContainsFunc(runs, func(run string) bool { return run != "" }) {
 		return 0, fmt.Errorf("reconcile: %w", unread)
 	}
 	tidies := time.Since(l.tidied) >= tidyEvery
 	var failed, unswept error
 	if l.Journal != nil {
-		failed = l.giveBackKeys(ctx, runs, tidies) // whoever else is at it: submits with a key wait for it
+		failed = l.restoreKeys(ctx, runs, tidies) // whoever else is at it: submits with a key wait for it
 	}
-	restored, err = l.giveBackLost(ctx, runs)
+	restored, err = l.restoreLost(ctx, runs)
 	if restored > 0 {
 		l.Log.Warn("Redis was given jobs that it did not have", "jobs", restored)
 	}
@@ -54,9 +54,9 @@ func (l *Ledger) mine(ctx context.Context) (bool, error) {
 	return within(ctx, livePatience, func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
 }
 
-// giveBackLost looks for the rows that no Redis had yet, and for those of each life that is over. One process at a time
+// restoreLost looks for the rows that no Redis had yet, and for those of each life that is over. One process at a time
 // looks for the latter.
-func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int, err error) {
+func (l *Ledger) restoreLost(ctx context.Context, runs []string) (restored int, err error) {
 	named, err := within(ctx, listPatience, l.Rows.Runs)
 	if err != nil {
 		return 0, err
@@ -64,7 +64,7 @@ func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int,
 	present := slices.Clone(runs)
 	for p, run := range runs {
 		if run == "" { // as far as is known it lives
-			present = append(present, l.Mover.KnownRun(p))
+			present = append(present, l.Mover.KnownIncarnation(p))
 		}
 	}
 	over := slices.DeleteFunc(named, func(run string) bool { return run != "" && slices.Contains(present, run) })
@@ -78,19 +78,20 @@ func (l *Ledger) giveBackLost(ctx context.Context, runs []string) (restored int,
 	}
 	runs = slices.Clone(runs)
 	for _, run := range over {
-		n, err := l.giveBackRun(ctx, run, runs)
+		n, err := l.restoreIncarnation(ctx, run, runs)
 		restored += n
 		problems = append(problems, err)
 	}
 	return restored, errors.Join(problems...)
 }
 
-// giveBackRun gives back the rows of one life. A partition whose server fails on the way has no run from then on.
-func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (restored int, err error) {
+// restoreIncarnation gives back the rows of one life. A partition whose server fails on the way has no run from then
+// on.
+func (l *Ledger) restoreIncarnation(ctx context.Context, lost string, runs []string) (restored int, err error) {
 	var problems []error
 	after := job.ID("")
 	for {
-		page, err := within(ctx, listPatience, func(ctx context.Context) ([]job.Living, error) {
+		page, err := within(ctx, listPatience, func(ctx context.Context) ([]job.JournalRow, error) {
 			return l.Rows.Lost(ctx, lost, after, reconcilePage)
 		})
 		if err != nil || len(page) == 0 {
@@ -107,11 +108,11 @@ func (l *Ledger) giveBackRun(ctx context.Context, lost string, runs []string) (r
 			if err != nil {
 				return restored, errors.Join(append(problems, err)...)
 			}
-			n, failed := l.giveBack(ctx, l.present(rows, runs), runs, read)
+			n, failed := l.restoreRows(ctx, l.present(rows, runs), runs, read)
 			restored += n
 			problems = append(problems, without(runs, failed)...)
 		}
-		if len(ours) == 0 && slices.ContainsFunc(page, func(r job.Living) bool { return l.ours(r.ID) }) {
+		if len(ours) == 0 && slices.ContainsFunc(page, func(r job.JournalRow) bool { return l.ours(r.ID) }) {
 			return restored, errors.Join(problems...) // nobody is there to take these, and hardly those behind them
 		}
 		if lost != "" {
@@ -129,9 +130,10 @@ func without(runs []string, failed map[int]error) (problems []error) {
 	return problems
 }
 
-// giveBackKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are there: a partition whose server
-// fails holds up no other. Where none was lost it only renews what it said, and that only with always.
-func (l *Ledger) giveBackKeys(ctx context.Context, runs []string, always bool) error {
+// restoreKeys restores the Idempotency-Keys of partitions that may have lost some, and says in Redis that they are
+// there: a partition whose server fails holds up no other. Where none was lost it only renews what it said, and that
+// only with always.
+func (l *Ledger) restoreKeys(ctx context.Context, runs []string, always bool) error {
 	if len(l.reconciled) != len(runs) {
 		l.reconciled = make([]string, len(runs))
 	}
@@ -170,7 +172,7 @@ func (l *Ledger) giveBackKeys(ctx context.Context, runs []string, always bool) e
 	}
 	marked, err := twice(ctx, livePatience, func(ctx context.Context) ([]int, error) { return l.Restorer.MarkKeys(ctx, runs) })
 	for _, p := range marked {
-		if l.Mover.KnownRun(p) == runs[p] {
+		if l.Mover.KnownIncarnation(p) == runs[p] {
 			l.reconciled[p] = runs[p]
 		}
 	}

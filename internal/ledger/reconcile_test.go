@@ -60,7 +60,7 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 	if !slices.Equal(j.asked, nil) {
 		t.Errorf("the rows of %q were read although they live as far as is known", j.asked)
 	}
-	j.rows[testID(20)] = job.Living{Job: is(testID(20), job.Pending, 1)} // owed: no Redis had it yet
+	j.rows[testID(20)] = job.JournalRow{Job: is(testID(20), job.Pending, 1)} // owed: no Redis had it yet
 	if n, err := l.Reconcile(t.Context()); n != 1 || !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("owed to the other one: %d restored, %v", n, err)
 	}
@@ -103,8 +103,8 @@ func TestReconcile_ThePartitionThatFailedOver(t *testing.T) {
 		t.Errorf("keys %v, want %v three times", r.keys, want)
 	}
 	for id, row := range j.rows {
-		if want := []string{"run-a", "run-c"}[id.Partition()]; row.RunID != want {
-			t.Errorf("%s names %s, want %s", id, row.RunID, want)
+		if want := []string{"run-a", "run-c"}[id.Partition()]; row.Incarnation != want {
+			t.Errorf("%s names %s, want %s", id, row.Incarnation, want)
 		}
 	}
 }

@@ -66,15 +66,15 @@ func (l *Ledger) requeue(ctx context.Context, id job.ID, asked job.Request, room
 		return fmt.Errorf("requeue %s: %w", id, err)
 	}
 	failpoint.Hit("promise.after", id)
-	_ = l.keep(ctx, keepPatience, []job.ID{id})
+	_ = l.fulfil(ctx, fulfilPatience, []job.ID{id})
 	return nil
 }
 
-// keepPatience is for a caller who waits while a promise is kept.
-const keepPatience = 2 * time.Second
+// fulfilPatience is for a caller who waits while a promise is kept.
+const fulfilPatience = 2 * time.Second
 
-// keep gives promised lives to Redis now. The promise stands: keeping it is not the caller's to break off.
-func (l *Ledger) keep(ctx context.Context, patience time.Duration, promised []job.ID) error {
+// fulfil gives promised lives to Redis now. The promise stands: keeping it is not the caller's to break off.
+func (l *Ledger) fulfil(ctx context.Context, patience time.Duration, promised []job.ID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	_, err := l.Give(ctx, promised)
@@ -113,7 +113,7 @@ func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool
 
 // promise makes it, once and for one request.
 func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Request) error {
-	made, err := l.promiseAll(ctx, actPatience, []job.Living{d.Next(l.priority(d.Tier))}, request)
+	made, err := l.promiseAll(ctx, actPatience, []job.JournalRow{d.Next(l.priority(d.Tier))}, request)
 	if err == nil && !made[0] {
 		return errTaken
 	}
@@ -122,7 +122,7 @@ func (l *Ledger) promise(ctx context.Context, d *job.DeadLetter, request job.Req
 
 // promiseAll makes the promises of one request, and asks once more where the answer is lost.
 func (l *Ledger) promiseAll(
-	ctx context.Context, patience time.Duration, next []job.Living, request job.Request,
+	ctx context.Context, patience time.Duration, next []job.JournalRow, request job.Request,
 ) ([]bool, error) {
 	return twice(ctx, patience, func(ctx context.Context) ([]bool, error) {
 		return l.Promises.PromiseRequeues(ctx, next, request)

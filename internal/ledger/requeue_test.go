@@ -82,11 +82,11 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 		string(j.Payload) != `{}` || j.Options != d.Options || j.Tier != job.Paid {
 		t.Errorf("%+v", j)
 	}
-	if d = s.rows[someID]; d.Open() || s.living.rows[someID].RunID != "" {
+	if d = s.rows[someID]; d.Open() || s.living.rows[someID].Incarnation != "" {
 		t.Errorf("the letter: %+v, the row %+v", d, s.living.rows[someID])
 	}
 	reconcile(t, l, 0)
-	if run := s.living.rows[someID].RunID; run != "run-2" {
+	if run := s.living.rows[someID].Incarnation; run != "run-2" {
 		t.Errorf("the row names %q", run)
 	}
 	r.after = nil
@@ -211,7 +211,7 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 					scripts++
 				}
 			}
-			if row := s.living.rows[someID]; row.Generation != 2 || row.RunID != "" || scripts != tc.calls {
+			if row := s.living.rows[someID]; row.Generation != 2 || row.Incarnation != "" || scripts != tc.calls {
 				t.Fatalf("%d script calls, row %+v", scripts, row)
 			}
 			r.down, r.after, r.word, s.down, s.after = nil, nil, nil, nil, nil
@@ -222,7 +222,7 @@ func TestRequeue_CrashAfterThePromise(t *testing.T) {
 				t.Fatal(err)
 			}
 			row, j := s.living.rows[someID], r.jobs[someID]
-			if row.RunID != "run-1" || j.Generation != 2 || j.Status != job.Pending {
+			if row.Incarnation != "run-1" || j.Generation != 2 || j.Status != job.Pending {
 				t.Errorf("row %+v, job %+v", row, j)
 			}
 		})
@@ -258,10 +258,10 @@ func TestRequeue_PromiseInDoubt(t *testing.T) {
 func TestGive_EachOnItsOwn(t *testing.T) {
 	l, r, j := journaled(0)
 	for n := range 5 {
-		j.rows[testID(n)] = job.Living{Job: is(testID(n), "", 2)}
+		j.rows[testID(n)] = job.JournalRow{Job: is(testID(n), "", 2)}
 	}
 	strange := job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4") // of no partition of ours
-	j.rows[strange] = job.Living{Job: is(strange, "", 2)}
+	j.rows[strange] = job.JournalRow{Job: is(strange, "", 2)}
 	r.jobs[testID(0)], r.jobs[testID(1)] = is(testID(0), job.Processing, 1), is(testID(1), job.Completed, 2)
 	late := 0
 	r.word = func(j job.Job) job.Word {
@@ -278,7 +278,7 @@ func TestGive_EachOnItsOwn(t *testing.T) {
 	for id, want := range map[job.ID]string{
 		testID(0): "", testID(1): "run-1", testID(2): "run-1", testID(3): "run-1", testID(4): "run-1", strange: "",
 	} {
-		if run := j.rows[id].RunID; run != want {
+		if run := j.rows[id].Incarnation; run != want {
 			t.Errorf("%s names %q, want %q", id, run, want)
 		}
 	}

@@ -152,21 +152,21 @@ func (t *Tiers) remember(ctx context.Context, plans []job.Plan) error {
 	for _, p := range stored {
 		inSQL[p.Tier] = p
 	}
-	var keep []job.Plan
+	var unstored []job.Plan
 	for _, p := range plans {
 		switch is, ok := inSQL[p.Tier]; {
 		case ok && is.Version > p.Version: // just changed; or Redis lost the change
 			t.redis.DoubtPlans()
 		case !ok || !reflect.DeepEqual(is, p):
-			keep = append(keep, p)
+			unstored = append(unstored, p)
 		}
 	}
-	if len(keep) > 0 {
-		if err := t.sql.KeepPlans(ctx, keep); err != nil {
+	if len(unstored) > 0 {
+		if err := t.sql.KeepPlans(ctx, unstored); err != nil {
 			return err
 		}
 	}
-	for _, p := range keep {
+	for _, p := range unstored {
 		inSQL[p.Tier] = p
 	}
 	t.inSQL = inSQL

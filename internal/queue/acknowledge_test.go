@@ -30,7 +30,7 @@ func TestAcknowledgeTTL(t *testing.T) {
 		e.Finish(t, done)
 		e.Kill(t, dead)
 		e.Cancels(t, cancelled.ID)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: cancelled.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: cancelled.Ref()}})
 		ends(t, got, err, job.WasCancelled)
 		for _, l := range []job.Lease{done, dead, cancelled, running} {
 			if ttl := e.Snapshot(t).TTL(string(l.ID)); ttl >= 0 { // counted from acknowledge, not from the end

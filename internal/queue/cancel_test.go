@@ -103,7 +103,7 @@ func TestCancelUntried(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		running, back := e.Start(t, job.Paid), e.Start(t, job.Paid)
-		given, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: back.Ref()}})
+		given, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: back.Ref()}})
 		ends(t, given, err, job.OK)
 		fresh := e.Put(t, job.Paid)
 		before := e.Snapshot(t)

@@ -43,7 +43,7 @@ func TestSubmitCapacity(t *testing.T) {
 		leases := e.Take(t, 3)
 		e.PutAll(t, queuetest.Job(job.Paid), queuetest.Job(job.Paid), queuetest.Job(job.Paid))
 		refused(job.Paid)
-		given, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: leases[0].Ref()}})
+		given, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: leases[0].Ref()}})
 		ends(t, given, err, job.OK)
 		failed, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: leases[1].Ref(), Cause: job.HandlerError}})
 		ends(t, failed, err, job.OK)

@@ -32,7 +32,7 @@ func TestDoorbell(t *testing.T) {
 		two := e.Take(t, 2)
 		tokens("a claim that leaves none", 0)
 
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: one.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: one.Ref()}})
 		ends(t, got, err, job.OK)
 		tokens("a release", 1)
 		got, err = e.Fail(t.Context(), 0, []job.Failure{failure(two[0], 0)})

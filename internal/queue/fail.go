@@ -22,7 +22,7 @@ func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([
 
 // Release gives jobs back unharmed: to their place, or with a delay to scheduled. That costs no retry. A delay beyond
 // LaterLimit or LaterAge costs one, with the cause LATER_LIMIT; without a retry left the job is FAILED.
-func (q *Queue) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
+func (q *Queue) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {
 		g := &batch[i]

@@ -50,9 +50,9 @@ var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.Le
 const notYet = "2 of 3 say wait"
 
 func giveBack(ctx context.Context, q *queue.Queue, delay time.Duration, refs []job.LeaseRef) ([]job.EndReply, error) {
-	var batch []job.GiveBack
+	var batch []job.Release
 	for _, r := range refs {
-		batch = append(batch, job.GiveBack{LeaseRef: r, Delay: delay, Reason: notYet})
+		batch = append(batch, job.Release{LeaseRef: r, Delay: delay, Reason: notYet})
 	}
 	return q.Release(ctx, 0, batch)
 }

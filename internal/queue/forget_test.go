@@ -20,7 +20,7 @@ func TestForget(t *testing.T) {
 		e.Finish(t, old, middle, young)
 		e.Kill(t, dead)
 		e.Cancels(t, cancelled.ID)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: cancelled.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: cancelled.Ref()}})
 		ends(t, got, err, job.WasCancelled)
 		e.Drain(t)
 		unrecorded := e.Start(t, job.Paid)

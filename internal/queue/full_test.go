@@ -63,7 +63,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 		ends(t, got, err, job.OK)
 		got, err = e.Fail(ctx, 0, []job.Failure{failure(l[3], time.Minute)})
 		ends(t, got, err, job.OK)
-		got, err = e.Release(ctx, 0, []job.GiveBack{{LeaseRef: l[4].Ref()}})
+		got, err = e.Release(ctx, 0, []job.Release{{LeaseRef: l[4].Ref()}})
 		ends(t, got, err, job.OK)
 		found := e.Look(t, job.Crashed)
 		same(t, "reclaimed", found[l[5].ID], job.OK)

@@ -20,7 +20,7 @@ func TestLevels(t *testing.T) {
 		e.Start(t, job.Unpaid)
 		e.PutAll(t, queuetest.Job(job.Public), queuetest.Job(job.Public), later(job.Public, time.Hour))
 		back := e.Start(t, job.Paid)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: back.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: back.Ref()}})
 		ends(t, got, err, job.OK)
 
 		levels, err := e.Levels(t.Context())

@@ -65,7 +65,7 @@ func TestEvents(t *testing.T) {
 		hears(t, heard, l.ID, job.Pending, 2, "")
 		l = e.Take(t, 1)[0]
 		hears(t, heard, l.ID, job.Processing, 3, "")
-		if _, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}}); err != nil {
+		if _, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}}); err != nil {
 			t.Fatal(err)
 		}
 		hears(t, heard, l.ID, job.Pending, 3, "")

@@ -58,7 +58,7 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 			var err error
 			switch i {
 			case 0, 1:
-				_, err = e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Hour, Reason: "busy"}})
+				_, err = e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Delay: time.Hour, Reason: "busy"}})
 			case 2:
 				_, err = e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError, Delay: time.Hour}})
 			case 3:
@@ -73,9 +73,9 @@ func TestLiving_AFloodThatIsLaterLeavesRoom(t *testing.T) {
 		want("PAID", job.Paid, 20, 3)
 		want("PAID once more", job.Paid, 1, 0)
 
-		owed := living(queuetest.NewID(0), func(l *job.Living) { l.Tier, l.ArrivedAt = job.Public, time.Time{} })
+		owed := living(queuetest.NewID(0), func(l *job.JournalRow) { l.Tier, l.ArrivedAt = job.Public, time.Time{} })
 		waits, runs := living(queuetest.NewID(0)), living(queuetest.NewID(0), ran)
-		restore(t, e, []job.Living{owed, waits, runs}, job.OK, job.OK, job.OK)
+		restore(t, e, []job.JournalRow{owed, waits, runs}, job.OK, job.OK, job.OK)
 		e.Finish(t, e.Take(t, 18)...)
 		want("PUBLIC after most have ended", job.Public, 20, 7) // one runs, as does one that was given back, and three rest
 	})
@@ -125,7 +125,7 @@ func TestLiving_OfAPartition(t *testing.T) {
 // again runs the one job, gives it back for later, and lets that time come.
 func again(t *testing.T, e *queuetest.Env) job.Word {
 	t.Helper()
-	give := []job.GiveBack{{LeaseRef: e.Take(t, 1)[0].Ref(), Delay: time.Hour, Reason: notYet}}
+	give := []job.Release{{LeaseRef: e.Take(t, 1)[0].Ref(), Delay: time.Hour, Reason: notYet}}
 	got, err := e.Release(t.Context(), 0, give)
 	if err != nil || len(got) != 1 {
 		t.Fatalf("%v, %v", got, err)
@@ -162,7 +162,7 @@ func TestLater_HasBounds(t *testing.T) {
 		e.PutAll(t, aged)
 		l := e.Take(t, 1)[0]
 		e.Redis.HIncrBy(t.Context(), queue.JobKey(l.ID), "first", -24*time.Hour.Milliseconds())
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: notYet}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: notYet}})
 		ends(t, got, err, job.Discarded)
 		same(t, "error", e.Drain(t)[0].LastError, "later than 86400 s after its first attempt: "+notYet)
 	})

@@ -155,7 +155,7 @@ func lostReplies() map[string]lostReply {
 		"promote": {script: "promote",
 			set: func(t *testing.T, e *queuetest.Env, s *story) {
 				running(t, e, s)
-				got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: s.leases[0].Ref(), Delay: time.Second}})
+				got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: s.leases[0].Ref(), Delay: time.Second}})
 				ends(t, got, err, job.OK)
 				e.Age(t, "scheduled", time.Minute)
 			},
@@ -178,7 +178,7 @@ func lostReplies() map[string]lostReply {
 			again: func(string) string { return "[DUPLICATE]" }},
 		"restore": {script: "restore", set: func(*testing.T, *queuetest.Env, *story) {},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				rows := []job.Living{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)}
+				rows := []job.JournalRow{living(s.ids[0]), living(s.ids[1], ran), living(s.ids[2], due)}
 				return q.Restore(ctx, 0, rows, time.Now())
 			},
 			again: func(string) string { return "[DUPLICATE DUPLICATE DUPLICATE]" }},

@@ -247,7 +247,7 @@ func (w *walk) operate() {
 // restore gives back a job that waited, was delayed or ran: one that is not there, or one that is, in this life or the next.
 func (w *walk) restore() {
 	p := rapid.SampledFrom(w.plans).Draw(w.T, "tier")
-	l := job.Living{Priority: p.Priority, Job: job.Job{
+	l := job.JournalRow{Priority: p.Priority, Job: job.Job{
 		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
 	}}
 	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
@@ -264,7 +264,7 @@ func (w *walk) restore() {
 		l.RunAt = now.Add(time.Minute)
 	}
 	l.CancelRequested = rapid.IntRange(0, 3).Draw(w.T, "cancelled") == 0
-	got, err := w.e.Restore(w.t.Context(), 0, []job.Living{l, l}, time.Now())
+	got, err := w.e.Restore(w.t.Context(), 0, []job.JournalRow{l, l}, time.Now())
 	w.equal(err, got, []job.Word{w.model.Restore(l, p), w.model.Restore(l, p)})
 }
 

@@ -50,7 +50,7 @@ type Queue struct {
 	clock   clock
 	counted []atomic.Pointer[counts] // by partition
 	pace    pace
-	runs    []atomic.Pointer[life] // RunIDs, as last read
+	runs    []atomic.Pointer[life] // Incarnations, as last read
 	sealing atomic.Pointer[seal]
 
 	planDoubt   atomic.Bool  // LoadPlans asks SQL too

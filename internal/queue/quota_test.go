@@ -129,7 +129,7 @@ func TestQuotaRefuses(t *testing.T) {
 		e.Unchanged(t, before)
 		submit("nobody's, another's, of no quota, of a higher one", []job.Word{job.OK, job.OK, job.OK, job.OK},
 			owned("", 1), owned("bob", 1), owned("ann", 0), owned("ann", 5))
-		restore(t, e, []job.Living{living(queuetest.NewID(0), func(l *job.Living) { l.Owner = "ann" })}, job.OK)
+		restore(t, e, []job.JournalRow{living(queuetest.NewID(0), func(l *job.JournalRow) { l.Owner = "ann" })}, job.OK)
 		submit("over a higher one with what is owed", []job.Word{job.Quota}, owned("ann", 5))
 		owners(t, e, "all", map[string]int64{"ann": 6, "bob": 1})
 		submit("the quota before the room", []job.Word{job.Quota, job.Full}, owned("ann", 3), owned("", 1))
@@ -198,9 +198,9 @@ func TestQuotaCountsSecondLives(t *testing.T) {
 		words(t, got, err, job.OK, job.Duplicate)
 		owners(t, e, "requeued beyond the quota", map[string]int64{"ann": 2})
 
-		bobs := func(l *job.Living) { l.Owner = "bob" }
-		anns := func(l *job.Living) { l.Owner = "ann" }
-		all := []job.Living{
+		bobs := func(l *job.JournalRow) { l.Owner = "bob" }
+		anns := func(l *job.JournalRow) { l.Owner = "ann" }
+		all := []job.JournalRow{
 			living(queuetest.NewID(0), bobs), living(queuetest.NewID(0), bobs, tried), living(queuetest.NewID(0), anns, ran), living(queuetest.NewID(0), bobs, due),
 			living(queuetest.NewID(0)),
 		}

@@ -184,7 +184,7 @@ func TestReclaimStaleSuspects(t *testing.T) {
 		e.Expire(t, job.Crashed, l.ID)
 		e.Look(t, job.Crashed)
 		e.Age(t, "suspects:crashed", 10*time.Second)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}})
 		ends(t, got, err, job.OK)
 		again := e.Take(t, 1)[0]
 		e.Age(t, "beats", 4*time.Second, again.ID)

@@ -18,7 +18,7 @@ func TestRelease(t *testing.T) {
 		place := e.Snapshot(t).Sets["queue"][string(first)]
 		l := e.Take(t, 1)[0]
 		e.Take(t, 1)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}})
+		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}})
 		ends(t, got, err, job.OK)
 		snap := e.Snapshot(t)
 		same(t, "state", snap.State(first), job.Pending)
@@ -41,7 +41,7 @@ func TestReleaseLater(t *testing.T) {
 		got, err := e.Release(
 			t.Context(),
 			0,
-			[]job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: "3 of 4 say wait"}},
+			[]job.Release{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: "3 of 4 say wait"}},
 		)
 		ends(t, got, err, job.OK)
 		j, err := e.Find(t.Context(), l.ID)
@@ -65,11 +65,11 @@ func TestReleaseHistory(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		id := e.Put(t, job.Public)
 		for i := range 60 {
-			g := job.GiveBack{LeaseRef: func() job.LeaseRef { l := e.Take(t, 1)[0]; return l.Ref() }()}
+			g := job.Release{LeaseRef: func() job.LeaseRef { l := e.Take(t, 1)[0]; return l.Ref() }()}
 			if i%2 == 1 {
 				g.Delay = time.Minute
 			}
-			got, err := e.Release(t.Context(), 0, []job.GiveBack{g})
+			got, err := e.Release(t.Context(), 0, []job.Release{g})
 			ends(t, got, err, job.OK)
 			if g.Delay > 0 {
 				e.Age(t, "scheduled", time.Hour)
@@ -100,7 +100,11 @@ func TestReleaseCancelled(t *testing.T) {
 		a, b := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Cancels(t, a.ID)
 		e.Cancels(t, b.ID)
-		got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: a.Ref()}, {LeaseRef: b.Ref(), Delay: time.Minute}})
+		got, err := e.Release(
+			t.Context(),
+			0,
+			[]job.Release{{LeaseRef: a.Ref()}, {LeaseRef: b.Ref(), Delay: time.Minute}},
+		)
 		ends(t, got, err, job.WasCancelled, job.WasCancelled)
 		same(t, "outcomes", len(e.Drain(t)), 2)
 	})
@@ -113,10 +117,10 @@ func TestReleaseBatch(t *testing.T) {
 			e.Put(t, job.Paid)
 		}
 		leases := e.Take(t, 100)
-		batch := make([]job.GiveBack, 100)
+		batch := make([]job.Release, 100)
 		want := repeat(job.OK, 100)
 		for i, l := range leases {
-			batch[i] = job.GiveBack{LeaseRef: l.Ref()}
+			batch[i] = job.Release{LeaseRef: l.Ref()}
 		}
 		batch[3].Token, want[3] = "x:1", job.Lost
 		batch[99] = batch[98]
@@ -142,17 +146,25 @@ func TestHistoryTellsLater(t *testing.T) {
 		}
 		l := e.Start(t, job.Public)
 		reason := "2 of 3 endpoints say SUBMITTED:\nb.example.org \u00e9"
-		told, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: reason}})
+		told, err := e.Release(
+			t.Context(),
+			0,
+			[]job.Release{{LeaseRef: l.Ref(), Delay: 90 * time.Second, Reason: reason}},
+		)
 		ends(t, told, err, job.OK)
 		l = again()
-		silent, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute}})
+		silent, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Delay: time.Minute}})
 		ends(t, silent, err, job.OK)
 		l = again()
-		drained, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Reason: "nobody reads it"}})
+		drained, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Reason: "nobody reads it"}})
 		ends(t, drained, err, job.OK)
 		l = e.Take(t, 1)[0]
 		e.Cancels(t, l.ID)
-		over, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: "too late"}})
+		over, err := e.Release(
+			t.Context(),
+			0,
+			[]job.Release{{LeaseRef: l.Ref(), Delay: time.Minute, Reason: "too late"}},
+		)
 		ends(t, over, err, job.WasCancelled)
 
 		want := []job.Attempt{

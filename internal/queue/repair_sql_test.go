@@ -23,7 +23,7 @@ func TestAuditEndsWhatSQLHas(t *testing.T) {
 		e.PutAll(t, gone)
 		running := e.Take(t, 1)[0] // done, the best one: it runs again, and is left alone
 		retried := e.Start(t, job.Paid)
-		if _, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: retried.Ref()}}); err != nil {
+		if _, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: retried.Ref()}}); err != nil {
 			t.Fatal(err)
 		}
 		sql := map[job.ID][]job.Recorded{

@@ -103,7 +103,7 @@ func TestRequeueBusy(t *testing.T) {
 			func() {},                      // waiting
 			func() { l = e.Take(t, 1)[0] }, // running
 			func() {
-				got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref(), Delay: time.Minute}})
+				got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref(), Delay: time.Minute}})
 				ends(t, got, err, job.OK)
 			},
 			func() { // dead, not yet in SQL

@@ -19,7 +19,12 @@ import (
 // the request if it was running. A checkpoint and the history of attempts are not restored. read is a time before the
 // rows were read, or written, on this process' clock: 5 s after it the call does nothing, for a life that a row told of
 // may be over by then, and forgotten.
-func (q *Queue) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
+func (q *Queue) Restore(
+	ctx context.Context,
+	partition int,
+	batch []job.JournalRow,
+	read time.Time,
+) ([]job.Word, error) {
 	args := make([]any, 0, 3+17*len(batch))
 	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh), ms(q.opts.KeepKeys))
 	for i := range batch {
@@ -77,11 +82,11 @@ func (q *Queue) RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(k
 // markLife is the shortest that a mark of MarkKeys stays; it is set anew much more often.
 const markLife = 10 * time.Minute
 
-// MarkKeys says that every Idempotency-Key of the journal is there, in the partitions that runs names a life of: as RunIDs did before the first
-// of them was read. Until then a submit with a key that Redis does not know is answered BEHIND. It says which partitions have the mark now; one
-// whose server fails keeps no other from it.
+// MarkKeys says that every Idempotency-Key of the journal is there, in the partitions that runs names a life of: as
+// Incarnations did before the first of them was read. Until then a submit with a key that Redis does not know is
+// answered BEHIND. It says which partitions have the mark now; one whose server fails keeps no other from it.
 func (q *Queue) MarkKeys(ctx context.Context, runs []string) (marked []int, err error) {
-	now, unread := q.RunIDs(ctx)
+	now, unread := q.Incarnations(ctx)
 	var problems []error
 	marks := make([]int, 0, len(runs))
 	for p, run := range runs {

@@ -14,8 +14,8 @@ import (
 var arrival = time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC)
 
 // living is a job as a journal may have it.
-func living(id job.ID, with ...func(*job.Living)) job.Living {
-	l := job.Living{Priority: 1, Job: job.Job{
+func living(id job.ID, with ...func(*job.JournalRow)) job.JournalRow {
+	l := job.JournalRow{Priority: 1, Job: job.Job{
 		ID: id, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: 5, ArrivedAt: arrival,
 	}}
 	for _, f := range with {
@@ -24,18 +24,20 @@ func living(id job.ID, with ...func(*job.Living)) job.Living {
 	return l
 }
 
-func tried(l *job.Living) { l.Attempt, l.RetryCount, l.FirstTriedAt = 2, 1, arrival.Add(time.Second) }
+func tried(l *job.JournalRow) {
+	l.Attempt, l.RetryCount, l.FirstTriedAt = 2, 1, arrival.Add(time.Second)
+}
 
-func ran(l *job.Living) {
+func ran(l *job.JournalRow) {
 	tried(l)
 	l.StartedAt, l.Worker = arrival.Add(time.Minute), "host-1-dead"
 }
 
-func toCancel(l *job.Living) { l.CancelRequested = true }
+func toCancel(l *job.JournalRow) { l.CancelRequested = true }
 
-func due(l *job.Living) { l.RunAt = time.Now().Add(time.Hour) }
+func due(l *job.JournalRow) { l.RunAt = time.Now().Add(time.Hour) }
 
-func restore(t *testing.T, e *queuetest.Env, all []job.Living, want ...job.Word) {
+func restore(t *testing.T, e *queuetest.Env, all []job.JournalRow, want ...job.Word) {
 	t.Helper()
 	got, err := e.Restore(t.Context(), 0, all, time.Now())
 	words(t, got, err, want...)
@@ -48,10 +50,21 @@ func TestRestore(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		public := e.Put(t, job.Public)
 		fresh, again, running, later := queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)
-		all := []job.Living{living(fresh), living(again, tried), living(running, ran), living(later, due), living(fresh)}
+		all := []job.JournalRow{
+			living(fresh),
+			living(again, tried),
+			living(running, ran),
+			living(later, due),
+			living(fresh),
+		}
 		restore(t, e, all, job.OK, job.OK, job.OK, job.OK, job.Duplicate)
 		restore(t, e, all[:4], job.Duplicate, job.Duplicate, job.Duplicate, job.Duplicate)
-		restore(t, e, []job.Living{{Job: job.Job{ID: public, Generation: 1, Tier: job.Public}, Priority: 3}}, job.Duplicate)
+		restore(
+			t,
+			e,
+			[]job.JournalRow{{Job: job.Job{ID: public, Generation: 1, Tier: job.Public}, Priority: 3}},
+			job.Duplicate,
+		)
 
 		snap := e.Snapshot(t)
 		same(t, "fresh", snap.Counters["fresh"], 2) // the restored one and the bystander
@@ -93,9 +106,9 @@ func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		owed, untried := queuetest.NewID(0), queuetest.NewID(0)
-		unstamped := func(l *job.Living) { l.ArrivedAt = time.Time{} }
+		unstamped := func(l *job.JournalRow) { l.ArrivedAt = time.Time{} }
 		began := time.Now().Add(-time.Minute)
-		restore(t, e, []job.Living{living(owed, tried, unstamped), living(untried, unstamped)}, job.OK, job.OK)
+		restore(t, e, []job.JournalRow{living(owed, tried, unstamped), living(untried, unstamped)}, job.OK, job.OK)
 		f, err := e.Find(t.Context(), owed)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +127,13 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		once, spent := queuetest.NewID(0), queuetest.NewID(0)
-		restore(t, e, []job.Living{living(once, ran), living(spent, ran, func(l *job.Living) { l.MaxRetries = 1 })}, job.OK, job.OK)
+		restore(
+			t,
+			e,
+			[]job.JournalRow{living(once, ran), living(spent, ran, func(l *job.JournalRow) { l.MaxRetries = 1 })},
+			job.OK,
+			job.OK,
+		)
 		looked := e.Look(t, job.Crashed)
 		same(t, "first look", looked[once], job.Suspect)
 		if stuck := e.Look(t, job.Stuck); len(stuck) != 0 {
@@ -144,17 +163,17 @@ func TestRestoreGenerations(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		j := dead(t, e, job.Unpaid)
-		second := living(j.ID, tried, func(l *job.Living) { l.Generation, l.Tier, l.Priority = 2, job.Unpaid, 2 })
-		restore(t, e, []job.Living{living(j.ID)}, job.Duplicate)
-		restore(t, e, []job.Living{second}, job.OK)
+		second := living(j.ID, tried, func(l *job.JournalRow) { l.Generation, l.Tier, l.Priority = 2, job.Unpaid, 2 })
+		restore(t, e, []job.JournalRow{living(j.ID)}, job.Duplicate)
+		restore(t, e, []job.JournalRow{second}, job.OK)
 		same(t, "history", len(e.Snapshot(t).Histories), 0)
 		third := second
 		third.Generation = 3
-		restore(t, e, []job.Living{second, third}, job.Duplicate, job.Busy)
+		restore(t, e, []job.JournalRow{second, third}, job.Duplicate, job.Busy)
 		e.Kill(t, e.Take(t, 1)[0])
-		restore(t, e, []job.Living{third}, job.Busy) // its failure is not in SQL yet
+		restore(t, e, []job.JournalRow{third}, job.Busy) // its failure is not in SQL yet
 		e.Drain(t)
-		restore(t, e, []job.Living{third}, job.OK)
+		restore(t, e, []job.JournalRow{third}, job.OK)
 	})
 }
 
@@ -167,7 +186,12 @@ func TestRestoreKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, again, ended := keyed("a", "1"), keyed("a", "1"), keyed("b", "1")
-		restore(t, e, []job.Living{living(first.ID, func(l *job.Living) { l.Idempotency = first.Idempotency })}, job.OK)
+		restore(
+			t,
+			e,
+			[]job.JournalRow{living(first.ID, func(l *job.JournalRow) { l.Idempotency = first.Idempotency })},
+			job.OK,
+		)
 		kept := []job.KeyKept{
 			{Idempotency: ended.Idempotency, ID: ended.ID, Expires: time.Now().Add(time.Hour)},
 			{Idempotency: first.Idempotency, ID: ended.ID, Expires: time.Now().Add(time.Hour)},
@@ -212,7 +236,7 @@ func TestSubmitBehind(t *testing.T) {
 		first := keyed("a", "1")
 		send(job.Behind, first)
 		send(job.OK, queuetest.Job(job.Paid))
-		runs, err := e.RunIDs(t.Context())
+		runs, err := e.Incarnations(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +299,7 @@ func TestWithdrawTheAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queuetest.EachWith(t, change, func(t *testing.T, e *queuetest.Env) {
-				runs, err := e.RunIDs(t.Context())
+				runs, err := e.Incarnations(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -309,7 +333,12 @@ func TestWithdrawTheAnswered(t *testing.T) {
 				send(keyed("c", "1"), job.Replay)
 
 				back := keyed("d", "1")
-				restore(t, e, []job.Living{living(back.ID, func(l *job.Living) { l.Idempotency = back.Idempotency })}, job.OK)
+				restore(
+					t,
+					e,
+					[]job.JournalRow{living(back.ID, func(l *job.JournalRow) { l.Idempotency = back.Idempotency })},
+					job.OK,
+				)
 				withdraw(back, job.Busy)
 				same(t, "what runs", len(e.Take(t, 2)), 2)
 			})
@@ -328,8 +357,21 @@ func TestWithdrawTheAnswered(t *testing.T) {
 func TestRestoreCancelled(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		waits, delayed, again, running := queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0), queuetest.NewID(0)
-		all := []job.Living{living(waits, toCancel), living(delayed, toCancel, due), living(again, toCancel, tried), living(running, toCancel, ran)}
+		waits, delayed, again, running := queuetest.NewID(
+			0,
+		), queuetest.NewID(
+			0,
+		), queuetest.NewID(
+			0,
+		), queuetest.NewID(
+			0,
+		)
+		all := []job.JournalRow{
+			living(waits, toCancel),
+			living(delayed, toCancel, due),
+			living(again, toCancel, tried),
+			living(running, toCancel, ran),
+		}
 		restore(t, e, all, job.OK, job.OK, job.OK, job.OK)
 		before := e.Snapshot(t)
 		restore(t, e, all, job.Duplicate, job.Duplicate, job.Duplicate, job.Duplicate)

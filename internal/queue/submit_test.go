@@ -123,7 +123,7 @@ func TestSubmitScoreIsExact(t *testing.T) {
 			}
 			same(t, "next", strconv.FormatFloat(reply.Next, 'f', 0, 64), want)
 			l := e.Take(t, 1)[0]
-			got, err := e.Release(t.Context(), 0, []job.GiveBack{{LeaseRef: l.Ref()}})
+			got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}})
 			ends(t, got, err, job.OK)
 			same(t, "score after a release", fmt.Sprint(e.Redis.Do(t.Context(), "ZSCORE", queue.Key(0, "queue"), string(id)).Val()), want)
 			e.Cancels(t, id)

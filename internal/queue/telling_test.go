@@ -141,7 +141,7 @@ func (s *telling) requeue(n, generation int) {
 	s.say(fmt.Sprintf("requeue %d", n), words, err)
 }
 
-func (s *telling) restore(all ...job.Living) {
+func (s *telling) restore(all ...job.JournalRow) {
 	for i := range all {
 		all[i].Owner = "ann"
 	}

@@ -23,8 +23,8 @@ type Audited interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 }
 
-// AuditDesk is what all processes share of the audit.
-type AuditDesk interface {
+// AuditStore is what all processes share of the audit.
+type AuditStore interface {
 	// Lease asks to be the one process that does something for the next ttl.
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 	KeepAudit(ctx context.Context, r job.AuditReport) error
@@ -59,7 +59,7 @@ type AuditObserver interface {
 // AuditOptions are what an audit works with. Journal and Restorer may both be nil.
 type AuditOptions struct {
 	Queue      Audited
-	Desk       AuditDesk
+	Desk       AuditStore
 	SQL        Outcomes
 	Journal    Journal
 	Restorer   Restorer

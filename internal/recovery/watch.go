@@ -46,8 +46,22 @@ type Watch struct {
 }
 
 // NewWatch makes one of the two watches. observe hears what became of each job that it took back.
-func NewWatch(kind job.Watch, pace loop.Pace, q Reclaimer, partitions int, observe func(w job.Watch, r job.Reclaimed), log *slog.Logger) *Watch {
-	w := &Watch{kind: kind, pace: pace, queue: q, partitions: partitions, observe: observe, log: log.With("watch", string(kind))}
+func NewWatch(
+	kind job.Watch,
+	pace loop.Pace,
+	q Reclaimer,
+	partitions int,
+	observe func(w job.Watch, r job.Reclaimed),
+	log *slog.Logger,
+) *Watch {
+	w := &Watch{
+		kind:       kind,
+		pace:       pace,
+		queue:      q,
+		partitions: partitions,
+		observe:    observe,
+		log:        log.With("watch", string(kind)),
+	}
 	w.wait.Store(int64(pace.Floor))
 	w.Loop = loop.New(w.runOnce)
 	return w

@@ -163,7 +163,7 @@ func (s *stage) requeue(id job.ID) {
 	}
 	plan, _ := s.book.Plan(letter.Tier)
 	dead := job.DeadLetter{Job: letter.Job}
-	words, err := s.server.Restore(s.ctx, 0, []job.Living{dead.Next(plan.Priority)}, time.Now())
+	words, err := s.server.Restore(s.ctx, 0, []job.JournalRow{dead.Next(plan.Priority)}, time.Now())
 	if err == nil && words[0] != job.OK {
 		err = fmt.Errorf("requeue %s: %s", id, words[0])
 	}

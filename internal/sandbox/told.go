@@ -146,7 +146,7 @@ func (t *told) Fail(ctx context.Context, partition int, batch []job.Failure) ([]
 }
 
 // Release tells of jobs that were given back unharmed.
-func (t *told) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
+func (t *told) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
 	return step(ctx, t, func(ctx context.Context) ([]job.EndReply, error) { return t.Queue.Release(ctx, partition, batch) },
 		func(c *call, replies []job.EndReply) {
 			for i, r := range replies {
@@ -218,7 +218,7 @@ func (t *told) Cancel(ctx context.Context, partition int, batch []job.Cancellati
 }
 
 // Restore tells of new lives.
-func (t *told) Restore(ctx context.Context, partition int, batch []job.Living, read time.Time) ([]job.Word, error) {
+func (t *told) Restore(ctx context.Context, partition int, batch []job.JournalRow, read time.Time) ([]job.Word, error) {
 	restore := func(ctx context.Context) ([]job.Word, error) { return t.Queue.Restore(ctx, partition, batch, read) }
 	return step(ctx, t, restore,
 		func(c *call, words []job.Word) {

@@ -27,7 +27,7 @@ type database struct {
 
 // row is a living job that SQL owes Redis.
 type row struct {
-	job.Living
+	job.JournalRow
 	recorded time.Time
 }
 
@@ -120,14 +120,14 @@ func (a archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, err
 	})
 }
 
-func (a archive) PromiseRequeues(ctx context.Context, next []job.Living, request job.Request) ([]bool, error) {
+func (a archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	return ask(ctx, a.p, "sql promise", string(next[0].ID)+" "+request.ID, func(d *database) ([]bool, error) {
 		mine := make([]bool, len(next))
 		for i := range next {
 			l := d.letters[life{next[i].ID, next[i].Generation - 1}]
 			if l != nil && l.Open() {
 				l.RequestedAt, l.RequeuedAt, l.RequestID = time.Now(), time.Now(), request.ID
-				d.rows[next[i].ID] = &row{Living: next[i], recorded: time.Now()}
+				d.rows[next[i].ID] = &row{JournalRow: next[i], recorded: time.Now()}
 			}
 			mine[i] = l != nil && l.RequestID == request.ID
 		}
@@ -147,10 +147,10 @@ func (a archive) Requested(ctx context.Context, id job.ID, request string) (bool
 }
 
 // living are the rows that a filter takes, by id: a row of a job that has ended is none.
-func (d *database) living(takes func(r *row) bool) (rows []job.Living) {
+func (d *database) living(takes func(r *row) bool) (rows []job.JournalRow) {
 	for _, id := range slices.Sorted(maps.Keys(d.rows)) {
 		if r := d.rows[id]; takes(r) {
-			rows = append(rows, r.Living)
+			rows = append(rows, r.JournalRow)
 		}
 	}
 	return rows
@@ -159,24 +159,24 @@ func (d *database) living(takes func(r *row) bool) (rows []job.Living) {
 func (a archive) Runs(ctx context.Context) ([]string, error) {
 	return ask(ctx, a.p, "sql runs", "", func(d *database) (runs []string, _ error) {
 		for _, r := range d.rows {
-			runs = append(runs, r.RunID)
+			runs = append(runs, r.Incarnation)
 		}
 		slices.Sort(runs)
 		return slices.Compact(runs), nil
 	})
 }
 
-func (a archive) Lost(ctx context.Context, run string, after job.ID, limit int) ([]job.Living, error) {
-	return ask(ctx, a.p, "sql lost", run+" "+string(after), func(d *database) ([]job.Living, error) {
+func (a archive) Lost(ctx context.Context, run string, after job.ID, limit int) ([]job.JournalRow, error) {
+	return ask(ctx, a.p, "sql lost", run+" "+string(after), func(d *database) ([]job.JournalRow, error) {
 		lost := d.living(func(r *row) bool {
-			return r.RunID == run && r.ID > after && (run != "" || time.Since(r.recorded) >= 5*time.Second)
+			return r.Incarnation == run && r.ID > after && (run != "" || time.Since(r.recorded) >= 5*time.Second)
 		})
 		return lost[:min(len(lost), limit)], nil
 	})
 }
 
-func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.Living, error) {
-	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.Living, error) {
+func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
+	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.JournalRow, error) {
 		return d.living(func(r *row) bool { return slices.Contains(ids, r.ID) }), nil
 	})
 }
@@ -188,7 +188,7 @@ func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 			return job.Job{}, job.ErrNotFound
 		}
 		j := r.Job
-		if j.Status = job.Pending; r.CancelRequested && r.RunID != "" {
+		if j.Status = job.Pending; r.CancelRequested && r.Incarnation != "" {
 			j.Status = job.Cancelled
 		}
 		return j, nil
@@ -199,7 +199,7 @@ func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
 	_, err := ask(ctx, a.p, "sql found", string(ids[0])+" "+run, func(d *database) (bool, error) {
 		for _, id := range ids {
 			if r := d.rows[id]; r != nil {
-				r.RunID = run
+				r.Incarnation = run
 			}
 		}
 		return true, nil
@@ -210,7 +210,7 @@ func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
 func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
 	_, err := ask(ctx, a.p, "sql cancelling", string(id)+" "+run, func(d *database) (bool, error) {
 		if r := d.rows[id]; r != nil {
-			r.CancelRequested, r.RunID = true, cmp.Or(r.RunID, run)
+			r.CancelRequested, r.Incarnation = true, cmp.Or(r.Incarnation, run)
 		}
 		return true, nil
 	})

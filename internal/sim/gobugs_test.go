@@ -58,8 +58,13 @@ func (b *assumes) Fail(ctx context.Context, partition int, batch []job.Failure) 
 	return assume(b, batch, func(f *job.Failure) job.LeaseRef { return f.LeaseRef }, func() ([]job.EndReply, error) { return b.Leases.Fail(ctx, partition, batch) })
 }
 
-func (b *assumes) Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error) {
-	return assume(b, batch, func(g *job.GiveBack) job.LeaseRef { return g.LeaseRef }, func() ([]job.EndReply, error) { return b.Leases.Release(ctx, partition, batch) })
+func (b *assumes) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
+	return assume(
+		b,
+		batch,
+		func(g *job.Release) job.LeaseRef { return g.LeaseRef },
+		func() ([]job.EndReply, error) { return b.Leases.Release(ctx, partition, batch) },
+	)
 }
 
 func assume[T any](b *assumes, batch []T, ref func(*T) job.LeaseRef, call func() ([]job.EndReply, error)) ([]job.EndReply, error) {

@@ -25,7 +25,7 @@ type service interface {
 // Leases is what a pool moves its jobs with.
 type Leases interface {
 	worker.Queue
-	worker.Pulse
+	worker.Heartbeater
 }
 
 // process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one there has another name.
@@ -80,7 +80,7 @@ func newProcess(w *World, slot int) *process {
 	p.writer = newWriter(p)
 	sql := archive{p}
 	p.ledger = ledger.New(ledger.Options{
-		Live: p.queue, Mover: p.queue, Archive: sql, Letters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
+		Live: p.queue, Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
 		Plans: plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)

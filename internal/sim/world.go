@@ -77,7 +77,8 @@ func Run(seed uint64, o Options) Report {
 			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
 		},
 		ackFirst: o.AckFirst,
-		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(), report: Report{Seed: seed, Faults: map[string]int{}},
+		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(),
+		report: Report{Seed: seed, Faults: map[string]int{}},
 	}
 	w.storms = w.plan.storms
 	w.shadow = &shadow{

@@ -100,8 +100,8 @@ func (p *Pool) answer(a claimed) bool {
 	return true
 }
 
-// bringHome waits for the calls that are out when the claimer ends: what they may have claimed goes back.
-func (p *Pool) bringHome() {
+// collectLateClaims waits for the calls that are out when the claimer ends: what they may have claimed goes back.
+func (p *Pool) collectLateClaims() {
 	for p.out > 0 {
 		a := <-p.answers
 		p.out--
@@ -111,12 +111,12 @@ func (p *Pool) bringHome() {
 	}
 }
 
-// sortOut leaves alone the partitions that take no endings.
-func (p *Pool) sortOut() {
+// skipBacklogged leaves alone the partitions that take no endings.
+func (p *Pool) skipBacklogged() {
 	if !p.several() {
 		return
 	}
 	for i := range p.heads.all {
-		p.heads.all[i].blocked = p.behind[i].full(p.cfg.Slots)
+		p.heads.all[i].blocked = p.unacked[i].full(p.cfg.Slots)
 	}
 }

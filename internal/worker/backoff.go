@@ -45,8 +45,8 @@ type line struct {
 	partition int
 }
 
-// heed logs the beginning and the end of trouble with a call, not every failure in between.
-func (p *Pool) heed(call string, partition int, err error) {
+// logOutage logs the beginning and the end of trouble with a call, not every failure in between.
+func (p *Pool) logOutage(call string, partition int, err error) {
 	if p.io.Err() != nil {
 		return // cut off by Stop itself
 	}

@@ -83,7 +83,7 @@ func (p *Pool) beatBatch(partition int, batch []*held) {
 	if err == nil && len(words) != len(batch) {
 		err = fmt.Errorf("heartbeat: %d words for %d leases", len(words), len(batch))
 	}
-	p.heed("heartbeat", partition, err)
+	p.logOutage("heartbeat", partition, err)
 	if err != nil {
 		return // the next round is soon; what cannot wait for it is the watch's business
 	}

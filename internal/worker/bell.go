@@ -44,7 +44,7 @@ func (p *Pool) listenLoop(partition int) {
 			}
 			return
 		}
-		p.heed("wait at the doorbell", partition, err)
+		p.logOutage("wait at the doorbell", partition, err)
 		if err == nil {
 			slow.reset()
 		} else if !slow.pause(p.quiet) {

@@ -56,7 +56,7 @@ func (q *slowQueue) Fail(context.Context, int, []job.Failure) ([]job.EndReply, e
 	panic("no job fails here")
 }
 
-func (q *slowQueue) Release(context.Context, int, []job.GiveBack) ([]job.EndReply, error) {
+func (q *slowQueue) Release(context.Context, int, []job.Release) ([]job.EndReply, error) {
 	panic("no job is released here")
 }
 

@@ -44,7 +44,9 @@ func TestHeartbeatCancel(t *testing.T) {
 				}
 				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) { return all(job.WasCancelled, len(b)), nil }
 				r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { return all(job.WasCancelled, len(b)), nil }
-				r.queue.release = func(b []job.GiveBack) ([]job.EndReply, error) { return all(job.WasCancelled, len(b)), nil }
+				r.queue.release = func(b []job.Release) ([]job.EndReply, error) {
+					return all(job.WasCancelled, len(b)), nil
+				}
 				r.queue.push(work(1, job.Public))
 				r.start(t)
 				after(6 * time.Second)

@@ -16,7 +16,7 @@ const claimTries = 5
 // claimLoop is the one claimer. It claims while slots are free and jobs are left, then waits for a hint.
 func (p *Pool) claimLoop() {
 	defer p.claimingEnded()
-	defer p.bringHome()
+	defer p.collectLateClaims()
 	for {
 		n := p.room()
 		if n == 0 {
@@ -25,8 +25,8 @@ func (p *Pool) claimLoop() {
 			}
 			continue
 		}
-		p.hear()
-		p.sortOut()
+		p.drainWakeups()
+		p.skipBacklogged()
 		ask, bound := p.heads.next(time.Now())
 		if len(ask) == 0 {
 			if !p.waitForWork() {
@@ -49,7 +49,7 @@ func (p *Pool) claimLoop() {
 func (p *Pool) room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.undelivered > 4*p.cfg.Slots+200 || p.owed > maxOwed {
+	if p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes {
 		return 0 // the store takes no endings: more work would only pile up more of them
 	}
 	if !p.ready.empty() {
@@ -93,7 +93,7 @@ func (p *Pool) waitForWork() bool {
 	case <-p.stopping:
 		return false
 	case <-p.woken:
-		p.hear()
+		p.drainWakeups()
 	case partition := <-p.rung:
 		p.heads.all[partition].score = unknown
 	case a := <-p.answers:
@@ -104,8 +104,8 @@ func (p *Pool) waitForWork() bool {
 	return true
 }
 
-// hear marks the empty partitions that this process made a job ready in.
-func (p *Pool) hear() {
+// drainWakeups marks the empty partitions that this process made a job ready in.
+func (p *Pool) drainWakeups() {
 	for i := range p.wakes {
 		if p.wakes[i].Load() {
 			p.wakes[i].Store(false)
@@ -129,7 +129,7 @@ func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sen
 		ctx, cancel := context.WithTimeout(p.io, callBound)
 		reply, err := p.queue.Claim(ctx, partition, request)
 		cancel()
-		p.heed("claim", partition, err)
+		p.logOutage("claim", partition, err)
 		if sent.IsZero() && !errors.Is(err, job.ErrUnavailable) {
 			sent, until = began, p.io
 		}

@@ -42,7 +42,7 @@ func (p *Pool) Stop(ctx context.Context) error {
 
 func (p *Pool) drain(ctx context.Context) {
 	close(p.stopping)
-	p.hush()
+	p.stopClaiming()
 	idle := func() bool {
 		for _, h := range p.held {
 			if h.running && !h.abandoned() {
@@ -58,8 +58,8 @@ func (p *Pool) drain(ctx context.Context) {
 	}
 	p.await(p.io, deliveryBound, func() bool { return !p.claiming && p.undelivered == 0 })
 	p.shut()
-	for i := range p.lanes {
-		p.lanes[i].close()
+	for i := range p.batchers {
+		p.batchers[i].close()
 	}
 	p.wg.Wait()
 	p.mu.Lock()

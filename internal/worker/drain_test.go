@@ -149,7 +149,7 @@ func TestStopContextEndsTheWait(t *testing.T) {
 func TestStopInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Hour); return "", nil })
-		r.queue.release = func([]job.GiveBack) ([]job.EndReply, error) { return nil, job.ErrUnavailable }
+		r.queue.release = func([]job.Release) ([]job.EndReply, error) { return nil, job.ErrUnavailable }
 		r.pulse.word = func(job.Beat) (job.Word, error) { return "", job.ErrUnavailable }
 		r.queue.push(work(1, job.Paid))
 		r.start(t)

@@ -24,14 +24,14 @@ type fakeQueue struct {
 	claim    func(job.ClaimRequest) (job.ClaimReply, error)
 	complete func([]job.Completion) ([]job.EndReply, error)
 	fail     func([]job.Failure) ([]job.EndReply, error)
-	release  func([]job.GiveBack) ([]job.EndReply, error)
+	release  func([]job.Release) ([]job.EndReply, error)
 
 	mu        sync.Mutex
 	ready     []job.Job
 	requests  []job.ClaimRequest
 	completed []job.Completion
 	failed    []job.Failure
-	released  []job.GiveBack
+	released  []job.Release
 	endedAt   []time.Time
 }
 
@@ -99,7 +99,7 @@ func (q *fakeQueue) Fail(_ context.Context, _ int, batch []job.Failure) ([]job.E
 	return all(job.OK, len(batch)), nil
 }
 
-func (q *fakeQueue) Release(_ context.Context, _ int, batch []job.GiveBack) ([]job.EndReply, error) {
+func (q *fakeQueue) Release(_ context.Context, _ int, batch []job.Release) ([]job.EndReply, error) {
 	record(q, &q.released, batch)
 	if q.release != nil {
 		return q.release(batch)
@@ -108,7 +108,7 @@ func (q *fakeQueue) Release(_ context.Context, _ int, batch []job.GiveBack) ([]j
 }
 
 // endings is what arrived at the queue so far.
-func (q *fakeQueue) endings() (completed []job.Completion, failed []job.Failure, released []job.GiveBack) {
+func (q *fakeQueue) endings() (completed []job.Completion, failed []job.Failure, released []job.Release) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return cloned(q.completed), cloned(q.failed), cloned(q.released)
@@ -277,7 +277,13 @@ func (l *lockedBuffer) String() string {
 
 // newRig makes a pool of two slots that knows the type WORK, run by fn. It is not started.
 func newRig(fn func(ctx context.Context) (string, error), change ...func(*Config)) *rig {
-	r := &rig{queue: &fakeQueue{}, pulse: &fakePulse{}, bell: &fakeBell{token: loop.NewSignal()}, recorder: &fakeRecorder{}, logs: &lockedBuffer{}}
+	r := &rig{
+		queue:    &fakeQueue{},
+		pulse:    &fakePulse{},
+		bell:     &fakeBell{token: loop.NewSignal()},
+		recorder: &fakeRecorder{},
+		logs:     &lockedBuffer{},
+	}
 	registry := job.NewRegistry()
 	job.Handle(registry, "WORK", func(ctx context.Context, _ struct{}) (string, error) { return fn(ctx) })
 	plans := &job.PlanBook{}

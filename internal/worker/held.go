@@ -35,9 +35,9 @@ type held struct {
 	ran    time.Duration // and how long the handler had run by then
 }
 
-// maxOwed is how many bytes of undelivered endings may be in memory before the pool claims no more. What runs by then may still end, so that
-// at the worst there is beside them a payload and a result per slot.
-const maxOwed = 64 << 20
+// maxUnackedBytes is how many bytes of undelivered endings may be in memory before the pool claims no more. What runs
+// by then may still end, so that at the worst there is beside them a payload and a result per slot.
+const maxUnackedBytes = 64 << 20
 
 // weight is about what a lease with an ending keeps in memory.
 func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.size() }
@@ -78,7 +78,7 @@ func (p *Pool) end(h *held, e ending) bool {
 	}
 	h.ended, h.ending, h.ran = true, e, h.age()
 	p.undelivered++
-	p.owed += h.weight()
+	p.unackedBytes += h.weight()
 	return true
 }
 

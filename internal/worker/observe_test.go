@@ -82,7 +82,7 @@ func TestObserver(t *testing.T) {
 				r.Pool.cfg.Observe = outside{r.Pool, seen}
 				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) { return all(c.word, len(b)), nil }
 				r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { return all(c.word, len(b)), nil }
-				r.queue.release = func(b []job.GiveBack) ([]job.EndReply, error) { return all(c.word, len(b)), nil }
+				r.queue.release = func(b []job.Release) ([]job.EndReply, error) { return all(c.word, len(b)), nil }
 				r.pulse.word = func(job.Beat) (job.Word, error) {
 					if c.beat != "" {
 						return c.beat, nil

@@ -11,7 +11,10 @@
 //	save.go     a handler's checkpoint is a heartbeat of its own that carries data
 //	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
 //	slots.go    how many slots are taken, and what becomes of those whose handlers are stuck
-//	lane.go     endings wait in a lane per partition and kind, and are sent in batches until they are answered (send.go)
+//
+// batcher.go     endings wait in a batcher per partition and kind, and are sent in batches until they are answered
+// (send.go)
+//
 //	drain.go    Stop: finish, hand back, deliver
 //
 // Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler, the watch, a
@@ -39,12 +42,12 @@ type Queue interface {
 	Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error)
 	Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error)
 	Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error)
-	Release(ctx context.Context, partition int, batch []job.GiveBack) ([]job.EndReply, error)
+	Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error)
 }
 
-// Pulse sends heartbeats on connections of its own, with short timeouts: OK, CANCEL or LOST for each entry. OK and CANCEL extend
-// the lease.
-type Pulse interface {
+// Heartbeater sends heartbeats on connections of its own, with short timeouts: OK, CANCEL or LOST for each entry. OK
+// and CANCEL extend the lease.
+type Heartbeater interface {
 	Heartbeat(ctx context.Context, partition int, batch []job.Beat) ([]job.Word, error)
 }
 
@@ -84,17 +87,17 @@ type Config struct {
 type Pool struct {
 	cfg      Config
 	queue    Queue
-	pulse    Pulse
+	pulse    Heartbeater
 	bell     Doorbell
 	recorder Recorder
 	log      *slog.Logger
 
-	base  context.Context    // of handlers: carries Start's values, never ends by itself
-	io    context.Context    // of calls: ends last
-	shut  context.CancelFunc // ends io
-	quiet context.Context    // of the doorbell: ends when claiming stops
-	hush  context.CancelFunc
-	wg    sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
+	base         context.Context    // of handlers: carries Start's values, never ends by itself
+	io           context.Context    // of calls: ends last
+	shut         context.CancelFunc // ends io
+	quiet        context.Context    // of the doorbell: ends when claiming stops
+	stopClaiming context.CancelFunc
+	wg           sync.WaitGroup // every loop and sender; not the handlers, which may be stuck
 
 	woken    loop.Signal   // Wake was called
 	wakes    []atomic.Bool // for which partitions
@@ -107,29 +110,29 @@ type Pool struct {
 	stopped  chan struct{} // closed when Stop is through
 	stopErr  error         // set before stopped is closed
 
-	claims  []int64   // the last claim number, per partition; the claimer's, or its call's
-	heads   heads     // the claimer's
-	stalls  []growing // the claimer's: how long a partition rests that says it has jobs and gives none
-	out     int       // the claimer's: calls whose answers are to come
-	round   int       // the claimer's: counts them
-	behind  []behind  // what waits for the store's answer, per partition
-	waiters []waiter
-	lanes   []lane
+	claims   []int64   // the last claim number, per partition; the claimer's, or its call's
+	heads    heads     // the claimer's
+	stalls   []growing // the claimer's: how long a partition rests that says it has jobs and gives none
+	out      int       // the claimer's: calls whose answers are to come
+	round    int       // the claimer's: counts them
+	unacked  []unacked // what waits for the store's answer, per partition
+	waiters  []waiter
+	batchers []batcher
 
-	mu          sync.Mutex
-	woke        sync.Cond // of mu: waking or over was set
-	state       state
-	held        []*held // every lease that is not settled, and every handler that has not returned
-	running     int     // handlers that have not returned
-	stuck       int     // those of them that ignore their context
-	ready       ready   // leases whose handlers are to begin, counted as running
-	idle        int     // goroutines that wait for a lease, or are about to
-	waking      bool    // one of them, or a new one, was woken and is not there yet
-	over        bool    // they go
-	shouted     loss    // as last logged
-	undelivered int
-	owed        int  // bytes of the undelivered
-	claiming    bool // the claimer has not returned
+	mu           sync.Mutex
+	woke         sync.Cond // of mu: waking or over was set
+	state        state
+	held         []*held // every lease that is not settled, and every handler that has not returned
+	running      int     // handlers that have not returned
+	stuck        int     // those of them that ignore their context
+	ready        ready   // leases whose handlers are to begin, counted as running
+	idle         int     // goroutines that wait for a lease, or are about to
+	waking       bool    // one of them, or a new one, was woken and is not there yet
+	over         bool    // they go
+	shouted      loss    // as last logged
+	undelivered  int
+	unackedBytes int  // bytes of the undelivered
+	claiming     bool // the claimer has not returned
 
 	outages  outages
 	counters counters
@@ -148,7 +151,7 @@ const (
 )
 
 // New makes a pool. It does nothing until Start.
-func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
+func New(cfg Config, q Queue, p Heartbeater, d Doorbell, r Recorder) *Pool {
 	cfg.Slots, cfg.Partitions = max(cfg.Slots, 1), max(cfg.Partitions, 1)
 	if cfg.Observe == nil {
 		cfg.Observe = nobody{}
@@ -168,9 +171,9 @@ func New(cfg Config, q Queue, p Pulse, d Doorbell, r Recorder) *Pool {
 		claims:   make([]int64, cfg.Partitions),
 		heads:    newHeads(cfg.Partitions, cfg.PriorityBase),
 		stalls:   newStalls(cfg.Partitions),
-		behind:   make([]behind, cfg.Partitions),
+		unacked:  make([]unacked, cfg.Partitions),
 		waiters:  newWaiters(cfg.Partitions),
-		lanes:    newLanes(cfg.Partitions),
+		batchers: newBatchers(cfg.Partitions),
 		outages:  outages{since: map[line]time.Time{}},
 	}
 	pool.woke.L = &pool.mu
@@ -188,7 +191,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.state, p.claiming = started, true
 	p.base = context.WithoutCancel(ctx)
 	p.io, p.shut = context.WithCancel(p.base)
-	p.quiet, p.hush = context.WithCancel(p.io)
+	p.quiet, p.stopClaiming = context.WithCancel(p.io)
 	p.wg.Go(p.claimLoop)
 	for i := range p.waiters {
 		p.wg.Go(func() { p.listenLoop(i) })

@@ -110,7 +110,7 @@ func TestLaterChoosesItsTime(t *testing.T) {
 		})
 		j := work(1, job.Public)
 		j.MaxRetries = 0
-		r.queue.release = func(b []job.GiveBack) ([]job.EndReply, error) { // as the script and the promoter do it
+		r.queue.release = func(b []job.Release) ([]job.EndReply, error) { // as the script and the promoter do it
 			j.Attempt++
 			due := j
 			time.AfterFunc(b[0].Delay, func() { r.queue.push(due); r.Wake() })

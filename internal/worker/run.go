@@ -92,7 +92,7 @@ func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	}
 	p.changed.Set()
 	if h.stuck {
-		p.shout()
+		p.logWedged()
 	}
 	if mine {
 		failpoint.Hit("handler.after", h.lease.ID)

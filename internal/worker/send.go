@@ -16,19 +16,19 @@ func (e *ending) size() int { return 128 + len(e.result) + len(e.text) }
 // sender is one call at a time, with the memory it reuses from call to call.
 type sender struct {
 	pool        *Pool
-	lane        *lane
+	batcher     *batcher
 	batch       []*held
 	completions []job.Completion
 	failures    []job.Failure
-	giveBacks   []job.GiveBack
+	giveBacks   []job.Release
 }
 
-// send makes the lane's call for the batch.
+// send makes the batcher's call for the batch.
 func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callBound)
 	defer cancel()
-	q, partition := s.pool.queue, s.lane.partition
-	switch s.lane.kind {
+	q, partition := s.pool.queue, s.batcher.partition
+	switch s.batcher.kind {
 	case complete:
 		s.completions = s.completions[:0]
 		for _, h := range s.batch {
@@ -46,12 +46,12 @@ func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 		s.giveBacks = s.giveBacks[:0]
 		for _, h := range s.batch {
 			e := &h.ending
-			s.giveBacks = append(s.giveBacks, job.GiveBack{LeaseRef: h.lease.Ref(), Delay: e.delay, Reason: e.text})
+			s.giveBacks = append(s.giveBacks, job.Release{LeaseRef: h.lease.Ref(), Delay: e.delay, Reason: e.text})
 		}
 		replies, err = q.Release(ctx, partition, s.giveBacks)
 	}
 	if err == nil && len(replies) != len(s.batch) {
-		return nil, fmt.Errorf("%s: %d replies for %d entries", s.lane.kind, len(replies), len(s.batch))
+		return nil, fmt.Errorf("%s: %d replies for %d entries", s.batcher.kind, len(replies), len(s.batch))
 	}
 	return replies, err
 }
@@ -77,7 +77,7 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	p.mu.Lock()
 	for _, h := range batch {
 		p.undelivered--
-		p.owed -= h.weight()
+		p.unackedBytes -= h.weight()
 		p.settle(h)
 	}
 	p.mu.Unlock()

@@ -20,8 +20,8 @@ const (
 	allLost
 )
 
-// shout says that slots are lost, that none is left, and that all are back; not every step in between.
-func (p *Pool) shout() {
+// logWedged says that slots are lost, that none is left, and that all are back; not every step in between.
+func (p *Pool) logWedged() {
 	p.mu.Lock()
 	stuck, lost, before := p.stuck, p.wedged(), p.shouted
 	switch {

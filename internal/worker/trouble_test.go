@@ -91,7 +91,7 @@ func (s *parts) Fail(context.Context, int, []job.Failure) ([]job.EndReply, error
 	panic("no job fails here")
 }
 
-func (s *parts) Release(_ context.Context, partition int, b []job.GiveBack) ([]job.EndReply, error) {
+func (s *parts) Release(_ context.Context, partition int, b []job.Release) ([]job.EndReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.given[partition] += len(b)

@@ -80,7 +80,7 @@ func (p *Pool) look(now time.Time) {
 		p.log.Warn("the handler ignores its context: it is stuck", h.fields()...)
 	}
 	if len(stuck) > 0 {
-		p.shout()
+		p.logWedged()
 		p.freed.Set()
 		p.changed.Set()
 	}

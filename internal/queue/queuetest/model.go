@@ -320,7 +320,7 @@ func (m *Model) Requeue(j *ModelJob, generation int, arrived int64) job.Word {
 }
 
 // Restore gives back a job that a journal knows. One that was running is found by the crashed watch at once.
-func (m *Model) Restore(l job.Living, p job.Plan) job.Word {
+func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	at := slices.IndexFunc(m.Jobs, func(j *ModelJob) bool { return j.ID == l.ID })
 	if at >= 0 {
 		switch j := m.Jobs[at]; {

@@ -12,7 +12,7 @@ import (
 // Generation (the new one), Attempt, Tier, MaxRetries, Type, Owner, TraceID, Options and Payload; the priority is the
 // default plan's.
 func Requeue(ctx context.Context, q *queue.Queue, partition int, batch []job.Job) ([]job.Word, error) {
-	next := make([]job.Living, len(batch))
+	next := make([]job.JournalRow, len(batch))
 	for i := range batch {
 		d := job.DeadLetter{Job: batch[i]}
 		d.Generation--

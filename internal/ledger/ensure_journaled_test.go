@@ -20,10 +20,13 @@ func TestAdopt(t *testing.T) {
 	first := func(n int, key string) job.KeyKept {
 		return job.KeyKept{ID: testID(n), Idempotency: job.Idempotency{Key: key, Body: "b"}}
 	}
-	if err := l.Adopt(t.Context(), []job.KeyKept{first(0, "living"), first(3, "running"), first(4, "ended"), first(5, "cancelled")}); err != nil {
+	firsts := []job.KeyKept{first(0, "living"), first(3, "running"), first(4, "ended"), first(5, "cancelled")}
+	if err := l.EnsureJournaled(t.Context(), firsts); err != nil {
 		t.Fatal(err)
 	}
-	if row := j.rows[running.ID]; row.RunID != "run-1" || row.Priority != 1 || row.Running() || row.Attempt != 3 || row.CancelRequested ||
+	if row := j.rows[running.ID]; row.Incarnation != "run-1" || row.Priority != 1 || row.Running() ||
+		row.Attempt != 3 ||
+		row.CancelRequested ||
 		row.Idempotency != first(3, "running").Idempotency {
 		t.Errorf("row %+v", row)
 	}
@@ -36,11 +39,11 @@ func TestAdopt(t *testing.T) {
 	if len(j.rows) != 3 {
 		t.Errorf("%d rows", len(j.rows))
 	}
-	if err := l.Adopt(t.Context(), []job.KeyKept{first(9, "nobody's")}); !errors.Is(err, job.ErrNotFound) {
+	if err := l.EnsureJournaled(t.Context(), []job.KeyKept{first(9, "nobody's")}); !errors.Is(err, job.ErrNotFound) {
 		t.Errorf("nobody's job: %v", err)
 	}
 	j.down = job.ErrUnavailable
-	if err := l.Adopt(t.Context(), []job.KeyKept{first(4, "ended")}); !errors.Is(err, job.ErrUnavailable) {
+	if err := l.EnsureJournaled(t.Context(), []job.KeyKept{first(4, "ended")}); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("SQL down: %v", err)
 	}
 }

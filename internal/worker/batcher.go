@@ -9,41 +9,41 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// lane is the endings of one kind for one partition that wait to be sent. Senders come and go with the work: an ending that finds none
-// starts one, and what arrives while its call is under way shares the next call.
-type lane struct {
+// batcher is the endings of one kind for one partition that wait to be sent. Senders come and go with the work: an
+// ending that finds none starts one, and what arrives while its call is under way shares the next call.
+type batcher struct {
 	partition int
 	kind      kind
 
 	mu      sync.Mutex
 	waiting []*held
 	senders int
-	most    int // entries per call; fewer while something in the lane cannot be sent
+	most    int // entries per call; fewer while something in the batcher cannot be sent
 	closed  bool
 }
 
-func newLanes(partitions int) []lane {
-	lanes := make([]lane, partitions*int(kinds))
-	for i := range lanes {
-		lanes[i].partition, lanes[i].kind, lanes[i].most = i/int(kinds), kind(i%int(kinds)), job.MaxBatch
+func newBatchers(partitions int) []batcher {
+	batchers := make([]batcher, partitions*int(kinds))
+	for i := range batchers {
+		batchers[i].partition, batchers[i].kind, batchers[i].most = i/int(kinds), kind(i%int(kinds)), job.MaxBatch
 	}
-	return lanes
+	return batchers
 }
 
-// behind is what a partition has not answered yet.
-type behind struct{ endings, bytes atomic.Int64 }
+// unacked is what a partition has not answered yet.
+type unacked struct{ endings, bytes atomic.Int64 }
 
 // full says that a partition has a quarter of what may wait in the whole pool: it gets no more work, so that the others do.
-func (b *behind) full(slots int) bool {
-	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxOwed/4
+func (b *unacked) full(slots int) bool {
+	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxUnackedBytes/4
 }
 
-// deliver puts leases with a chosen ending into their lanes.
+// deliver puts leases with a chosen ending into their batchers.
 func (p *Pool) deliver(batch ...*held) {
 	for _, h := range batch {
-		p.behind[h.partition].endings.Add(1)
-		p.behind[h.partition].bytes.Add(int64(h.weight()))
-		l := &p.lanes[h.partition*int(kinds)+int(h.ending.kind)]
+		p.unacked[h.partition].endings.Add(1)
+		p.unacked[h.partition].bytes.Add(int64(h.weight()))
+		l := &p.batchers[h.partition*int(kinds)+int(h.ending.kind)]
 		l.mu.Lock()
 		l.waiting = append(l.waiting, h)
 		// A second completion call is worth its while only when a whole batch waits behind the first.
@@ -55,9 +55,9 @@ func (p *Pool) deliver(batch ...*held) {
 	}
 }
 
-// sendLoop sends until the lane is empty. What was not answered goes back into the lane.
-func (p *Pool) sendLoop(l *lane) {
-	s := sender{pool: p, lane: l}
+// sendLoop sends until the batcher is empty. What was not answered goes back into the batcher.
+func (p *Pool) sendLoop(l *batcher) {
+	s := sender{pool: p, batcher: l}
 	slow := growing{base: 50 * time.Millisecond, cap: time.Second}
 	for {
 		runtime.Gosched() // handlers that are about to return share this call
@@ -67,9 +67,9 @@ func (p *Pool) sendLoop(l *lane) {
 		}
 		s.batch = batch
 		replies, err := s.send(p.io)
-		p.heed(l.kind.String(), l.partition, err)
+		p.logOutage(l.kind.String(), l.partition, err)
 		if err == nil {
-			b := &p.behind[l.partition]
+			b := &p.unacked[l.partition]
 			b.endings.Add(-int64(len(s.batch)))
 			for _, h := range s.batch {
 				b.bytes.Add(-int64(h.weight()))
@@ -90,8 +90,8 @@ func (p *Pool) sendLoop(l *lane) {
 	}
 }
 
-// next takes what one call can carry. If nothing waits, the sender has left the lane.
-func (l *lane) next(batch []*held) ([]*held, bool) {
+// next takes what one call can carry. If nothing waits, the sender has left the batcher.
+func (l *batcher) next(batch []*held) ([]*held, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	size := 0
@@ -115,7 +115,7 @@ func (l *lane) next(batch []*held) ([]*held, bool) {
 
 // putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that failed, something
 // in the batch may be to blame: smaller calls find it, and the others pass it by.
-func (l *lane) putBack(batch []*held, outage bool) {
+func (l *batcher) putBack(batch []*held, outage bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, batch...)
@@ -124,19 +124,19 @@ func (l *lane) putBack(batch []*held, outage bool) {
 	}
 }
 
-func (l *lane) sent() {
+func (l *batcher) sent() {
 	l.mu.Lock()
 	l.most = min(l.most*2, job.MaxBatch)
 	l.mu.Unlock()
 }
 
-func (l *lane) leave() {
+func (l *batcher) leave() {
 	l.mu.Lock()
 	l.senders--
 	l.mu.Unlock()
 }
 
-func (l *lane) close() {
+func (l *batcher) close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()

@@ -69,7 +69,7 @@ func TestReconcile_ACancelMeanwhile(t *testing.T) {
 func TestReconcile_AnEarlierLife(t *testing.T) {
 	l, r, j := journaled(0)
 	for n, there := range []int{1, 2, 3, 0} {
-		j.rows[testID(n)] = job.Living{RunID: "run-0", Job: is(testID(n), job.Pending, 2)}
+		j.rows[testID(n)] = job.JournalRow{Incarnation: "run-0", Job: is(testID(n), job.Pending, 2)}
 		if there > 0 {
 			r.jobs[testID(n)] = is(testID(n), job.Pending, there)
 		}
@@ -79,7 +79,7 @@ func TestReconcile_AnEarlierLife(t *testing.T) {
 		t.Errorf("sent %v", r.batches)
 	}
 	for n, want := range []string{"run-0", "run-1", "run-1", "run-1"} {
-		if got := j.rows[testID(n)].RunID; got != want {
+		if got := j.rows[testID(n)].Incarnation; got != want {
 			t.Errorf("%d names %s, want %s", n, got, want)
 		}
 	}
@@ -115,7 +115,7 @@ type lateSecond struct {
 	calls int
 }
 
-func (r *lateSecond) Restore(_ context.Context, _ int, batch []job.Living, _ time.Time) ([]job.Word, error) {
+func (r *lateSecond) Restore(_ context.Context, _ int, batch []job.JournalRow, _ time.Time) ([]job.Word, error) {
 	if r.calls++; r.calls > 1 {
 		return nil, job.ErrUnavailable
 	}
@@ -131,7 +131,7 @@ func TestGiveBack_CancelsWhatItCan(t *testing.T) {
 	row := j.rows[testID(0)]
 	row.CancelRequested = true
 	r.jobs[row.ID] = is(row.ID, job.Pending, 1)
-	_, err := l.GiveRows(t.Context(), []job.Living{row, j.rows[testID(2)]}, time.Now())
+	_, err := l.GiveRows(t.Context(), []job.JournalRow{row, j.rows[testID(2)]}, time.Now())
 	if !errors.Is(err, job.ErrUnavailable) {
 		t.Error(err)
 	}

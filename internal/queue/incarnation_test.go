@@ -30,7 +30,7 @@ func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, "the servers say which run it is", func() (bool, string) {
 		var err error
-		if runs, err = e.RunIDs(t.Context()); err != nil {
+		if runs, err = e.Incarnations(t.Context()); err != nil {
 			return false, err.Error()
 		}
 		return !slices.Contains(runs, ""), strings.Join(runs, " ")
@@ -49,11 +49,11 @@ func TestRunID(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewRedis(t)
 	e := connected(t, server.URL(), func(*queue.Options) {})
-	same(t, "before the first look", e.KnownRun(0), "")
+	same(t, "before the first look", e.KnownIncarnation(0), "")
 	read := func() string {
 		t.Helper()
 		run := runsOf(t, e)[0]
-		same(t, "known", e.KnownRun(0), run)
+		same(t, "known", e.KnownIncarnation(0), run)
 		return run
 	}
 	first := read()
@@ -83,7 +83,8 @@ func TestRunID(t *testing.T) {
 		t.Errorf("without INFO: %q", blind)
 	}
 	mine := queuetest.Embedded(t, func(o *queue.Options) { o.Embedded = true })
-	if ids, err := mine.RunIDs(t.Context()); err != nil || ids[0] != mine.Options.Nonce || mine.KnownRun(0) != ids[0] {
+	if ids, err := mine.Incarnations(t.Context()); err != nil || ids[0] != mine.Options.Nonce ||
+		mine.KnownIncarnation(0) != ids[0] {
 		t.Errorf("embedded: %q, %v", ids, err)
 	}
 }
@@ -112,7 +113,7 @@ func TestRunIDOfAMasterTwice(t *testing.T) {
 	if err := e.Redis.SlaveOf(t.Context(), host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	runs, err := e.RunIDs(t.Context())
+	runs, err := e.Incarnations(t.Context())
 	if runs[0] != "" || !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("a replica says %q, %v", runs, err)
 	}
@@ -136,9 +137,9 @@ func TestKnownRunSettles(t *testing.T) {
 	e := queuetest.Embedded(t, func(*queue.Options) {})
 	e.SetSettling(time.Hour)
 	first := runsOf(t, e)[0]
-	same(t, "at first", e.KnownRun(0), "")
+	same(t, "at first", e.KnownIncarnation(0), "")
 	e.SetSettling(0)
-	same(t, "after the hour", e.KnownRun(0), first)
+	same(t, "after the hour", e.KnownIncarnation(0), first)
 	e.Redis.Del(t.Context(), queue.Key(0, "epoch"))
 	second := runsOf(t, e)[0]
 	e.SetSettling(time.Hour)
@@ -147,9 +148,9 @@ func TestKnownRunSettles(t *testing.T) {
 	if first == second || second == third {
 		t.Fatalf("one run: %q, %q, %q", first, second, third)
 	}
-	same(t, "in the hour", e.KnownRun(0), first)
+	same(t, "in the hour", e.KnownIncarnation(0), first)
 	e.SetSettling(0)
-	same(t, "after it", e.KnownRun(0), third)
+	same(t, "after it", e.KnownIncarnation(0), third)
 }
 
 // In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away, changes its own
@@ -161,9 +162,9 @@ func TestRunIDsOfACluster(t *testing.T) {
 	e := connected(t, c.URL(), func(o *queue.Options) { o.Partitions = 6 })
 	first := runsOf(t, e)
 	same(t, "read again", strings.Join(runsOf(t, e), " "), strings.Join(first, " "))
-	same(t, "while the last one may answer", e.KnownRun(0), "")
+	same(t, "while the last one may answer", e.KnownIncarnation(0), "")
 	e.SetSettling(0)
-	same(t, "later", e.KnownRun(0), first[0])
+	same(t, "later", e.KnownIncarnation(0), first[0])
 	away := c.Master(queue.Key(4, "queue"))
 	its := map[int]bool{}
 	served := func(p int) bool { return its[p] }
@@ -198,7 +199,7 @@ func TestRunIDsOfACluster(t *testing.T) {
 	if err := away.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := e.RunIDs(t.Context())
+	gone, err := e.Incarnations(t.Context())
 	if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) {
 		t.Errorf("a server that is away: %v", err)
 	}
@@ -207,7 +208,7 @@ func TestRunIDsOfACluster(t *testing.T) {
 			t.Errorf("away: partition %d has %q, before %q", p, run, flushed[p])
 		}
 	}
-	same(t, "known of it", e.KnownRun(4), flushed[4])
+	same(t, "known of it", e.KnownIncarnation(4), flushed[4])
 	if _, err := e.MarkKeys(t.Context(), gone); err != nil { // those that are there
 		t.Error(err)
 	}

@@ -36,7 +36,7 @@ func TestEndingsSurviveAnOutage(t *testing.T) {
 				}
 				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) { return failing(len(b)) }
 				r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { return failing(len(b)) }
-				r.queue.release = func(b []job.GiveBack) ([]job.EndReply, error) { return failing(len(b)) }
+				r.queue.release = func(b []job.Release) ([]job.EndReply, error) { return failing(len(b)) }
 				for i, tier := range []job.Tier{job.Paid, job.Public, job.Unpaid, job.Paid} {
 					r.queue.push(work(i, tier))
 				}

@@ -31,8 +31,8 @@ func TestClaimPausesBehindLargeResults(t *testing.T) {
 		r.start(t)
 		after(5 * time.Second)
 		// One claim may be under way when the bound is reached: two slots' worth.
-		if s := r.Stats(); s.Undelivered < maxOwed/size || s.Undelivered > maxOwed/size+2 {
-			t.Errorf("%d results of 4 MiB wait, want about %d", s.Undelivered, maxOwed/size)
+		if s := r.Stats(); s.Undelivered < maxUnackedBytes/size || s.Undelivered > maxUnackedBytes/size+2 {
+			t.Errorf("%d results of 4 MiB wait, want about %d", s.Undelivered, maxUnackedBytes/size)
 		}
 		down.Store(false)
 		after(5 * time.Second)
@@ -40,8 +40,8 @@ func TestClaimPausesBehindLargeResults(t *testing.T) {
 			t.Errorf("stats = %+v, want all %d completed after the outage", s, jobs)
 		}
 		r.mu.Lock()
-		if r.owed != 0 {
-			t.Errorf("%d bytes are owed to nobody", r.owed)
+		if r.unackedBytes != 0 {
+			t.Errorf("%d bytes are owed to nobody", r.unackedBytes)
 		}
 		r.mu.Unlock()
 		r.stop(t)

@@ -18,7 +18,7 @@ const lateTries = 3
 var errWords = errors.New("another number of words than entries")
 
 // present are the rows of partitions that have a run.
-func (l *Ledger) present(rows []job.Living, runs []string) []job.Living {
+func (l *Ledger) present(rows []job.JournalRow, runs []string) []job.JournalRow {
 	ours := rows[:0:0]
 	for i := range rows {
 		switch {
@@ -32,9 +32,13 @@ func (l *Ledger) present(rows []job.Living, runs []string) []job.Living {
 }
 
 // unknown are those rows' jobs that Redis does not know, and what it has of an earlier life is not known. The others are noted as found.
-func (l *Ledger) unknown(ctx context.Context, rows []job.Living, runs []string) (lost []job.ID, failed map[int]error) {
+func (l *Ledger) unknown(
+	ctx context.Context,
+	rows []job.JournalRow,
+	runs []string,
+) (lost []job.ID, failed map[int]error) {
 	failed = map[int]error{}
-	id, weight := func(r *job.Living) job.ID { return r.ID }, func(*job.Living) int { return 0 }
+	id, weight := func(r *job.JournalRow) job.ID { return r.ID }, func(*job.JournalRow) int { return 0 }
 	for p, batch := range job.Batches(rows, id, weight) {
 		if failed[p] != nil {
 			continue
@@ -52,7 +56,7 @@ func (l *Ledger) unknown(ctx context.Context, rows []job.Living, runs []string) 
 }
 
 // look asks Redis for the jobs of one partition, each in its row's generation.
-func (l *Ledger) look(ctx context.Context, batch []job.Living) (there, missing []job.ID, err error) {
+func (l *Ledger) look(ctx context.Context, batch []job.JournalRow) (there, missing []job.ID, err error) {
 	ids := make([]job.ID, len(batch))
 	for i := range batch {
 		ids[i] = batch[i].ID
@@ -99,7 +103,7 @@ func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run s
 			cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
 		}
 	}
-	if err := l.cancelAgain(ctx, partition, cancelled); err != nil || l.Mover.KnownRun(partition) != run {
+	if err := l.cancelAgain(ctx, partition, cancelled); err != nil || l.Mover.KnownIncarnation(partition) != run {
 		return err
 	}
 	_, err = within(ctx, actPatience, func(ctx context.Context) (struct{}, error) {
@@ -120,28 +124,33 @@ func (l *Ledger) Give(ctx context.Context, ids []job.ID) (missing int, err error
 }
 
 // rowsOf reads the rows of those of some jobs that have not ended.
-func (l *Ledger) rowsOf(ctx context.Context, patience time.Duration, ids []job.ID) ([]job.Living, error) {
-	return within(ctx, patience, func(ctx context.Context) ([]job.Living, error) { return l.Rows.LivingOf(ctx, ids) })
+func (l *Ledger) rowsOf(ctx context.Context, patience time.Duration, ids []job.ID) ([]job.JournalRow, error) {
+	return within(
+		ctx,
+		patience,
+		func(ctx context.Context) ([]job.JournalRow, error) { return l.Rows.LivingOf(ctx, ids) },
+	)
 }
 
 // GiveRows is Give for rows that were read, or written, after read.
-func (l *Ledger) GiveRows(ctx context.Context, rows []job.Living, read time.Time) (missing int, err error) {
+func (l *Ledger) GiveRows(ctx context.Context, rows []job.JournalRow, read time.Time) (missing int, err error) {
 	runs := make([]string, l.Partitions)
 	for p := range runs {
 		// Known before the script: a Redis that forgets what the script did has another one afterwards.
-		runs[p] = l.Mover.KnownRun(p)
+		runs[p] = l.Mover.KnownIncarnation(p)
 	}
-	missing, failed := l.giveBack(ctx, l.present(rows, runs), runs, read)
+	missing, failed := l.restoreRows(ctx, l.present(rows, runs), runs, read)
 	return missing, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
-// giveBack restores rows partition by partition, and notes them as known to these runs of Redis, which were read
+// restoreRows restores rows partition by partition, and notes them as known to these runs of Redis, which were read
 // before.
-func (l *Ledger) giveBack(
-	ctx context.Context, rows []job.Living, runs []string, read time.Time,
+func (l *Ledger) restoreRows(
+	ctx context.Context, rows []job.JournalRow, runs []string, read time.Time,
 ) (restored int, failed map[int]error) {
 	failed = map[int]error{}
-	id, weight := func(r *job.Living) job.ID { return r.ID }, func(r *job.Living) int { return len(r.Payload) + 512 }
+	id := func(r *job.JournalRow) job.ID { return r.ID }
+	weight := func(r *job.JournalRow) int { return len(r.Payload) + 512 }
 	for p, batch := range job.Batches(rows, id, weight) {
 		if failed[p] != nil {
 			continue
@@ -163,7 +172,7 @@ func (l *Ledger) giveBack(
 
 // restore runs the script over one batch. there are the jobs that Redis has now.
 func (l *Ledger) restore(
-	ctx context.Context, partition int, batch []job.Living, read time.Time,
+	ctx context.Context, partition int, batch []job.JournalRow, read time.Time,
 ) (there []job.ID, missing int, err error) {
 	for range lateTries {
 		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
@@ -175,7 +184,7 @@ func (l *Ledger) restore(
 		if err != nil {
 			return nil, missing, fmt.Errorf("restore: %w", err)
 		}
-		var late []job.Living
+		var late []job.JournalRow
 		var cancelled []job.Cancellation
 		for i, w := range words {
 			r := &batch[i]

@@ -12,9 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// pulse reads once a second what every process must know of the whole (the plans, Redis' time, how full everything is) and says that this
-// process is there.
-type pulse struct {
+// viewPoller reads once a second what every process must know of the whole (the plans, Redis' time, how full everything
+// is) and says that this process is there.
+type viewPoller struct {
 	*loop.Loop
 	queue   *queue.Queue
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
@@ -33,7 +33,7 @@ type pulse struct {
 	failed bool
 }
 
-// view is the whole as it was last seen. A pulse that failed leaves the view as it was, with ok false.
+// view is the whole as it was last seen. A look that failed leaves the view as it was, with ok false.
 type view struct {
 	ok      bool
 	levels  queue.Levels
@@ -43,18 +43,24 @@ type view struct {
 }
 
 const (
-	pulseEvery = time.Second
-	pulseBound = 2 * time.Second
+	viewEvery = time.Second
+	viewBound = 2 * time.Second
 )
 
-func newPulse(q *queue.Queue, self func() *job.WorkerInfo, heard func(view), missing func(jobs int64), log *slog.Logger) *pulse {
-	p := &pulse{queue: q, self: self, heard: heard, missing: missing, log: log}
+func newViewPoller(
+	q *queue.Queue,
+	self func() *job.WorkerInfo,
+	heard func(view),
+	missing func(jobs int64),
+	log *slog.Logger,
+) *viewPoller {
+	p := &viewPoller{queue: q, self: self, heard: heard, missing: missing, log: log}
 	p.Loop = loop.New(p.runOnce)
 	return p
 }
 
 // last is the last view, an empty one before the first.
-func (p *pulse) last() view {
+func (p *viewPoller) last() view {
 	if v := p.seen.Load(); v != nil {
 		return *v
 	}
@@ -62,24 +68,24 @@ func (p *pulse) last() view {
 }
 
 // runOnce logs a failure once, when it begins: the gate and the watches speak of the rest.
-func (p *pulse) runOnce(ctx context.Context) time.Duration {
+func (p *viewPoller) runOnce(ctx context.Context) time.Duration {
 	err := errors.Join(bounded(ctx, p.read), bounded(ctx, p.present))
 	if err != nil && !p.failed && ctx.Err() == nil {
 		p.log.Warn("cannot read plans and levels; going on with the last known", "err", err)
 	}
 	p.failed = err != nil
 	_ = p.remember(ctx)
-	return pulseEvery
+	return viewEvery
 }
 
 func bounded(ctx context.Context, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, pulseBound)
+	ctx, cancel := context.WithTimeout(ctx, viewBound)
 	defer cancel()
 	return f(ctx)
 }
 
 // read takes a new view.
-func (p *pulse) read(ctx context.Context) error {
+func (p *viewPoller) read(ctx context.Context) error {
 	v := p.last()
 	err := p.look(ctx, &v)
 	v.ok = err == nil
@@ -88,7 +94,7 @@ func (p *pulse) read(ctx context.Context) error {
 	return err
 }
 
-func (p *pulse) look(ctx context.Context, v *view) error {
+func (p *viewPoller) look(ctx context.Context, v *view) error {
 	at, err := p.queue.ReadClock(ctx)
 	if err != nil {
 		return err
@@ -123,8 +129,8 @@ func (p *pulse) look(ctx context.Context, v *view) error {
 }
 
 // lookAtRun says whether Redis began a new life, in any partition: it may have forgotten jobs.
-func (p *pulse) lookAtRun(ctx context.Context) (began bool) {
-	runs, _ := p.queue.RunIDs(ctx) // who does not answer is asked again in a second
+func (p *viewPoller) lookAtRun(ctx context.Context) (began bool) {
+	runs, _ := p.queue.Incarnations(ctx) // who does not answer is asked again in a second
 	if p.runs == nil {
 		p.runs = make([]string, len(runs))
 	}
@@ -138,7 +144,7 @@ func (p *pulse) lookAtRun(ctx context.Context) (began bool) {
 }
 
 // tellLoss says and counts what the last look saw in Redis and this one, the first of its new life, does not.
-func (p *pulse) tellLoss(last *view, now queue.Levels) {
+func (p *viewPoller) tellLoss(last *view, now queue.Levels) {
 	gone, journal := missing(last.levels, now), "on: what is missing is given back"
 	if !p.journal {
 		journal = "off: what is missing is lost, but for requeued jobs and callbacks"
@@ -164,7 +170,7 @@ func missing(before, now queue.Levels) int64 {
 }
 
 // present says that this process runs jobs.
-func (p *pulse) present(ctx context.Context) error {
+func (p *viewPoller) present(ctx context.Context) error {
 	if self := p.self(); self != nil {
 		return p.queue.Register(ctx, *self)
 	}
@@ -172,7 +178,7 @@ func (p *pulse) present(ctx context.Context) error {
 }
 
 // Stop also says good-bye.
-func (p *pulse) Stop(ctx context.Context) error {
+func (p *viewPoller) Stop(ctx context.Context) error {
 	err := p.Loop.Stop(ctx)
 	if self := p.self(); self != nil {
 		if gone := p.queue.Unregister(ctx, self.Name); gone != nil {

@@ -24,10 +24,11 @@ type life struct {
 	since      time.Time
 }
 
-// RunIDs names the present life of each partition's data: another one after each restart or failover of the server that has it, whatever that
-// kept, and after a FLUSHALL there. "" where that server did not answer, and with it an error. A server that does not say when it
-// restarts is known by its data alone. The embedded server lives as long as this process.
-func (q *Queue) RunIDs(ctx context.Context) ([]string, error) {
+// Incarnations names the present life of each partition's data: another one after each restart or failover of the
+// server that has it, whatever that kept, and after a FLUSHALL there. "" where that server did not answer, and with it
+// an error. A server that does not say when it restarts is known by its data alone. The embedded server lives as long
+// as this process.
+func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 	runs := make([]string, q.opts.Partitions)
 	if q.opts.Embedded {
 		for p := range runs {
@@ -57,14 +58,14 @@ func (q *Queue) RunIDs(ctx context.Context) ([]string, error) {
 	}
 	asked.Wait()
 	for p, id := range runs {
-		q.noteRun(p, id)
+		q.noteIncarnation(p, id)
 	}
 	return runs, classifyNil("run id", errors.Join(problems...))
 }
 
-// KnownRun is what a row of the partition may name as the life of Redis that has it: as RunIDs last read it, or an earlier one, which costs a
-// question; "" before the first time.
-func (q *Queue) KnownRun(partition int) string {
+// KnownIncarnation is what a row of the partition may name as the life of Redis that has it: as Incarnations last read
+// it, or an earlier one, which costs a question; "" before the first time.
+func (q *Queue) KnownIncarnation(partition int) string {
 	if q.opts.Embedded {
 		return q.opts.Nonce
 	}
@@ -78,7 +79,7 @@ func (q *Queue) KnownRun(partition int) string {
 	return l.id
 }
 
-func (q *Queue) noteRun(partition int, id string) {
+func (q *Queue) noteIncarnation(partition int, id string) {
 	l := q.runs[partition].Load()
 	if id == "" || l != nil && l.id == id {
 		return
@@ -86,7 +87,7 @@ func (q *Queue) noteRun(partition int, id string) {
 	if l != nil {
 		q.DoubtPlans() // they may be on the server that began anew
 	}
-	q.runs[partition].Store(&life{id: id, before: q.KnownRun(partition), since: time.Now()})
+	q.runs[partition].Store(&life{id: id, before: q.KnownIncarnation(partition), since: time.Now()})
 }
 
 // lives reads what a server says of itself and of its partitions' data, in one go: it is one server that says all of it.
@@ -109,7 +110,7 @@ func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partiti
 		q.reload()
 		return ids, fmt.Errorf("%w: a replica answers for the master", job.ErrUnavailable)
 	}
-	name := serverRun(about.Item("Server", "run_id"), place.Item("Replication", "master_replid"))
+	name := serverIncarnation(about.Item("Server", "run_id"), place.Item("Replication", "master_replid"))
 	var problems []error
 	for i, p := range partitions {
 		epoch, err := epochs[i].Result()
@@ -126,9 +127,9 @@ func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partiti
 	return ids, errors.Join(problems...)
 }
 
-// serverRun is what the scripts' run_id says: which process has the data, and for the how manieth time. A master that became a replica and then
-// a master again is the same process with other data.
-func serverRun(process, replication string) string {
+// serverIncarnation is what the scripts' run_id says: which process has the data, and for the how manieth time. A
+// master that became a replica and then a master again is the same process with other data.
+func serverIncarnation(process, replication string) string {
 	if process == "" {
 		return "unknown"
 	}
