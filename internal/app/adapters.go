@@ -137,7 +137,7 @@ func (v *server) priority(t job.Tier) int {
 // work is where the pool gets its jobs.
 func (v *server) work() worker.Queue {
 	if v.config.Embedded() {
-		return journaled{Queue: v.queue, journal: v.journal, rest: &v.claims, log: v.log}
+		return worker.Journaled(v.queue, v.journal, v.log)
 	}
 	return v.queue
 }

@@ -2,16 +2,10 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"sync"
-	"time"
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
-	"github.com/tierq/tierq/internal/queue"
 )
 
 // The accept journal, as each room sees it.
@@ -38,121 +32,4 @@ type accepting struct {
 
 func (a accepting) EnsureJournaled(ctx context.Context, firsts []job.KeyKept) error {
 	return a.ledger.EnsureJournaled(ctx, firsts)
-}
-
-// journaled is the pool's queue in an embedded server, whose Redis goes with the process: what a claim begins is on disk before its handlers
-// start, so that a job which kills the process is known to have run.
-type journaled struct {
-	*queue.Queue
-	journal *archive.Journal
-	rest    *rest
-	log     *slog.Logger
-}
-
-// rest keeps claims back for a while after the journal refused one, longer each time: a claim for nothing is a line in its jobs' histories.
-type rest struct {
-	mu    sync.Mutex
-	long  time.Duration
-	until time.Time
-}
-
-const restLeast, restMost = time.Second, 30 * time.Second
-
-func (r *rest) over() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return time.Now().After(r.until)
-}
-
-func (r *rest) heard(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.long = 0
-		return
-	}
-	r.long = min(max(2*r.long, restLeast), restMost)
-	r.until = time.Now().Add(r.long)
-}
-
-// Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody would beat for it, and a
-// job that never ran must not lose its retries to a disk that is full. Asked again with the same number it finds nothing, and with the next one
-// what was given back.
-func (j journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
-	if j.journal.Down() || !j.rest.over() {
-		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
-	}
-	reply, err := j.Queue.Claim(ctx, partition, r)
-	if err != nil || len(reply.Leases) == 0 {
-		return reply, err
-	}
-	err = j.journal.Claimed(ctx, reply.Leases)
-	j.rest.heard(err)
-	if err != nil {
-		j.giveBack(ctx, partition, reply.Leases, errors.Is(err, job.ErrAmbiguous))
-		// Whatever the journal says of itself, the claim was carried out.
-		return job.ClaimReply{}, fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
-	}
-	return reply, nil
-}
-
-// giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the call's own time.
-const giveBackBound = 2 * time.Second
-
-// giveBack also tells the journal that they wait, where it may have taken that they run.
-func (j journaled) giveBack(ctx context.Context, partition int, leases []job.Lease, taken bool) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackBound)
-	defer cancel()
-	batch := make([]job.Release, len(leases))
-	for i := range leases {
-		batch[i].LeaseRef = leases[i].Ref()
-	}
-	release := j.Queue.Release
-	if taken {
-		release = j.Release
-	}
-	if _, err := release(ctx, partition, batch); err != nil {
-		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry", "jobs", len(leases), "err", err)
-	}
-}
-
-func (j journaled) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
-	replies, err := j.Queue.Fail(ctx, partition, batch)
-	var waits []job.Waits
-	for i, r := range replies {
-		if r.Word == job.OK {
-			waits = append(waits, job.Waits{ID: batch[i].ID, Attempt: batch[i].Attempt, Spent: 1, Due: due(r, batch[i].Delay)})
-		}
-	}
-	j.wait(ctx, waits)
-	return replies, err
-}
-
-func (j journaled) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
-	replies, err := j.Queue.Release(ctx, partition, batch)
-	var waits []job.Waits
-	for i, r := range replies {
-		if r.Word == job.OK {
-			waits = append(waits, job.Waits{ID: batch[i].ID, Attempt: batch[i].Attempt, Due: due(r, batch[i].Delay)})
-		}
-	}
-	j.wait(ctx, waits)
-	return replies, err
-}
-
-// wait notes that jobs wait again. What the journal does not take costs a retry, should the process die before the next claim.
-func (j journaled) wait(ctx context.Context, waits []job.Waits) {
-	if len(waits) == 0 {
-		return
-	}
-	if err := j.journal.Waits(ctx, waits); err != nil {
-		j.log.Warn("the journal does not know that jobs wait again; a crash now costs each of them a retry", "jobs", len(waits), "err", err)
-	}
-}
-
-func due(r job.EndReply, delay time.Duration) time.Time {
-	if delay <= 0 {
-		return time.Time{}
-	}
-	return r.At.Add(delay)
 }

@@ -50,7 +50,6 @@ type server struct {
 	tiers      *ledger.Tiers
 	writer     *archive.Writer
 	journal    *archive.Journal // nil: none is kept
-	claims     rest             // of an embedded server
 	pool       *worker.Pool
 	hub        *events.Hub
 	http       *httpapi.Server // nil without the api role, as is door

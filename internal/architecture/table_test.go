@@ -75,7 +75,10 @@ var table = []room{
 		libs:    []string{uuid},
 		inTests: []string{"internal/queue"},
 	},
-	{dir: "internal/worker", rooms: []string{job, loops, failpoint}},
+	{
+		dir: "internal/worker", rooms: []string{job, loops, failpoint},
+		inTests: []string{"internal/queue", "internal/queue/queuetest"},
+	},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",

@@ -24,7 +24,7 @@ var mutationsOfWalks = []mutation{
 		inside: true,
 		only:   "F01",
 		sleep:  1500 * time.Millisecond,
-		edits:  []edit{{"internal/app/journal.go", "err = j.journal.Claimed(ctx, reply.Leases)", "err = nil"}},
+		edits:  []edit{{"internal/worker/claim_journal.go", "err = j.journal.Claimed(ctx, reply.Leases)", "err = nil"}},
 	},
 	{
 		name:   "embedded: the tried arrive after their first try",

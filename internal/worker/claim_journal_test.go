@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
+)
+
+// fakeClaims is a journal that does not run until it is told to.
+type fakeClaims struct {
+	runs    bool
+	claimed []job.Lease
+	waits   []job.Waits
+}
+
+func (f *fakeClaims) Down() bool { return false }
+
+func (f *fakeClaims) Claimed(_ context.Context, leases []job.Lease) error {
+	if !f.runs {
+		return job.ErrUnavailable
+	}
+	f.claimed = append(f.claimed, leases...)
+	return nil
+}
+
+func (f *fakeClaims) Waits(_ context.Context, waits []job.Waits) error {
+	f.waits = append(f.waits, waits...)
+	return nil
+}
+
+// A claim that the journal does not take was carried out all the same: it must not pass for one that never was. Its
+// jobs are released at no cost, and the next claim hands them out.
+func TestClaimWaitsForTheJournal(t *testing.T) {
+	t.Attr("proves", "F14")
+	e := queuetest.Embedded(t, func(*queue.Options) {})
+	id := e.Put(t, job.Paid)
+	j := &fakeClaims{}
+	q := Journaled(e.Queue, j, slog.New(slog.DiscardHandler)).(*journaled)
+	claim := e.NextClaim(1)
+	reply, err := q.Claim(t.Context(), 0, claim)
+	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, job.ErrUnavailable) || len(reply.Leases) != 0 {
+		t.Fatalf("%d leases, %v", len(reply.Leases), err)
+	}
+	if _, err := q.Claim(t.Context(), 0, e.NextClaim(1)); !errors.Is(err, job.ErrUnavailable) {
+		t.Fatalf("while it rests: %v", err)
+	}
+	for range 3 {
+		q.rest.until = time.Time{}
+		if _, err := q.Claim(t.Context(), 0, e.NextClaim(1)); !errors.Is(err, job.ErrAmbiguous) {
+			t.Fatal(err)
+		}
+	}
+	if q.rest.long != 8*time.Second {
+		t.Errorf("it rests for %s", q.rest.long)
+	}
+	q.rest.until = time.Time{}
+	if waits, err := e.Find(t.Context(), id); err != nil || waits.Status != job.Pending || waits.RetryCount != 0 {
+		t.Fatalf("%+v, %v", waits, err)
+	}
+	j.runs = true
+	if reply, err = q.Claim(t.Context(), 0, claim); err != nil || len(reply.Leases) != 0 {
+		t.Fatalf("the first claim asked again: %+v, %v", reply.Leases, err)
+	}
+	reply, err = q.Claim(t.Context(), 0, e.NextClaim(1))
+	if err != nil || len(reply.Leases) != 1 {
+		t.Fatalf("%+v, %v", reply.Leases, err)
+	}
+	if l := reply.Leases[0]; l.ID != id || l.Attempt != 5 || l.RetryCount != 0 {
+		t.Fatalf("%+v", l)
+	}
+	if len(j.claimed) != 1 || j.claimed[0].ID != id {
+		t.Errorf("the journal has %+v", j.claimed)
+	}
+	released, err := q.Release(t.Context(), 0, []job.Release{{LeaseRef: reply.Leases[0].Ref(), Delay: time.Minute}})
+	if err != nil || released[0].Word != job.OK || len(j.waits) != 1 || j.waits[0].Spent != 0 || j.waits[0].Due.IsZero() {
+		t.Errorf("%+v, %v; the journal heard of %+v", released, err, j.waits)
+	}
+}
