@@ -128,9 +128,6 @@ func (c *cluster) startStores(ctx context.Context) (err error) {
 		Addr: c.redis.Addr(), Protocol: 2, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true,
 		DisableIdentity: true,
 	})
-	if err = c.storePlans(ctx); err != nil {
-		return err
-	}
 	if c.mariadb, err = testkit.StartMariaDB(); err != nil {
 		return err
 	}
@@ -164,28 +161,6 @@ func (c *cluster) openSQL(ctx context.Context) error {
 		return fmt.Errorf("connect: %w", err)
 	}
 	c.db = sql.OpenDB(connector)
-	return nil
-}
-
-// storePlans writes the plans as the servers do, while none runs. It does so only as long as servers are known to
-// forget plans with Redis; else an operator puts them once, and they stay.
-func (c *cluster) storePlans(ctx context.Context) error {
-	if c.walks(lostPlans) {
-		return nil
-	}
-	names := ""
-	for _, p := range plans() {
-		names += string(p.Tier) + " "
-		err := c.rdb.HSet(ctx, planKey(p.Tier), "priority", p.Priority, "maxRetries", p.MaxRetries, "heartbeatTimeoutMs", p.HeartbeatTimeout.Milliseconds(),
-			"maxProcessingTimeMs", p.MaxProcessingTime.Milliseconds(), "share", p.Share, "version", 1, "typeBackoff", "", "backoffBaseMs", p.Backoff.Base.Milliseconds(),
-			"backoffFactor", p.Backoff.Factor, "backoffCapMs", p.Backoff.Cap.Milliseconds(), "backoffJitter", p.Backoff.Jitter).Err()
-		if err != nil {
-			return fmt.Errorf("store plan: %w", err)
-		}
-	}
-	if err := c.rdb.HSet(ctx, "{tierq}:system:config", "tiers", names).Err(); err != nil {
-		return fmt.Errorf("store plans: %w", err)
-	}
 	return nil
 }
 

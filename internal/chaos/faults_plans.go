@@ -102,13 +102,12 @@ func (c *cluster) tookPlan(t job.Tier, p put) {
 	c.put[t] = p
 }
 
-// bringPlans gives a started server the plans of the run: the first one, or, as long as servers are known to forget
-// plans, every embedded one. Those of the others are in Redis then.
+// bringPlans gives the first started server the plans of the run.
 func (c *cluster) bringPlans(ctx context.Context, s *server) error {
 	c.notes.Lock()
 	brought := len(c.put) > 0
 	c.notes.Unlock()
-	if forgets := !c.walks(lostPlans); forgets && !c.Embedded || !forgets && brought {
+	if brought {
 		return nil
 	}
 	for _, p := range plans() {

@@ -32,15 +32,20 @@ func (c *cluster) ofServers() []kind {
 		{id: "F31", what: "reset in the middle of what goes to SQL", inject: cutStatement},
 		{id: "F40", what: "cut in COMMIT", inject: lostCommit},
 	}
-	if c.walks(stalledRequeue) {
-		all = append(all, kind{id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true,
-			inject: frozenFor("promise.after", 75*time.Second)})
+	if c.long() {
+		all = append(all, kind{
+			id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true,
+			inject: frozenFor("promise.after", 75*time.Second),
+		})
 	}
 	for _, s := range scripts {
 		all = append(all, kind{id: "F27", what: "replies of " + s + " lost", inject: lostReplies(s)})
 	}
 	return all
 }
+
+// long says whether the run has time for faults that take most of a minute, or is for one of them.
+func (c *cluster) long() bool { return c.Over >= 3*time.Minute || c.Only != nil }
 
 // ofRedis are the faults that all servers see at once. Those that make it forget run with the journal only.
 func (c *cluster) ofRedis() []kind {
@@ -57,7 +62,7 @@ func (c *cluster) ofRedis() []kind {
 		{id: "F52", what: "a plan deleted", inject: planDeleted},
 		{id: "F56", what: "Redis flaps, 1 s on and 1 s off", inject: redisStopped(time.Second, 4)},
 	}
-	if c.walks(standingLimit) {
+	if c.long() {
 		all = append(all, kind{id: "F22", what: "maxmemory reached, and it stays", inject: limitStays})
 	}
 	if !c.Journal {
@@ -93,14 +98,11 @@ func (c *cluster) ofTheHouse() []kind {
 		{id: "F46", what: "a job that kills its process", weight: 2, repeats: true, inject: poisoned},
 		{id: "F47", what: "a job that ignores its context", inject: hanging},
 		{id: "F55", what: "clients hang up", inject: hungUp},
+		{id: "F52", what: "a plan changed", inject: planChanged},
+		{id: "F52", what: "a tier added", inject: tierAdded},
 	}
 	if !c.Embedded {
 		all = append(all, kind{id: "F08", what: "kill -9 of all servers", repeats: true, inject: allKilled})
-	}
-	if c.walks(lostPlans) || !c.Embedded && !c.Journal {
-		all = append(all,
-			kind{id: "F52", what: "a plan changed", inject: planChanged},
-			kind{id: "F52", what: "a tier added", inject: tierAdded})
 	}
 	return all
 }

@@ -25,7 +25,7 @@ func (c *cluster) newLoad() (*client.Load, error) {
 	if c.Mix != nil {
 		mix = *c.Mix
 	}
-	if c.walks(standingLimit) && !c.Embedded {
+	if !c.Embedded {
 		mix.Call = max(mix.Call, 0.3) // what a full Redis owes are callbacks above all
 	}
 	o := client.Options{
@@ -105,7 +105,7 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 			e.Plans[tier] = p
 		}
 	}
-	e.KeyLife, e.TellsRequeues = keyLife, c.walks(requeuesTold)
+	e.KeyLife = keyLife
 	if e.Runs, err = client.ReadRuns(c.runs()); err != nil {
 		return err
 	}

@@ -76,7 +76,6 @@ var mutationsOfWalks = []mutation{
 	{
 		name: "a full Redis does not drain",
 		want: "L8",
-		walk: standingLimit,
 		only: "F22 maxmemory reached, and it stays",
 		over: 20 * time.Second,
 		edits: []edit{

@@ -36,9 +36,9 @@ func TestKnownRed(t *testing.T) {
 	if n := len(o.leftOut()); n != len(knownRed) || len(all.leftOut()) != 0 {
 		t.Errorf("%d of %d are left out, and %q where all are asked for", n, len(knownRed), all.leftOut())
 	}
-	one := Options{KnownRed: regexp.MustCompile("^embedded ends$")}
+	one := Options{KnownRed: regexp.MustCompile("^" + string(noRetention) + "$")}
 	for _, red := range knownRed {
-		if o.walks(red.walk) || !all.walks(red.walk) || one.walks(red.walk) != (red.walk == embeddedEnds) {
+		if o.walks(red.walk) || !all.walks(red.walk) || one.walks(red.walk) != (red.walk == noRetention) {
 			t.Errorf("%s: walked %t, where all are asked for %t", red.walk, o.walks(red.walk), all.walks(red.walk))
 		}
 	}

@@ -130,6 +130,4 @@ type Evidence struct {
 	Bound    time.Duration // by when it had to
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = nothing says when a key expires.
 	KeyLife time.Duration
-	// TellsRequeues: once a requeue was answered with 202, no poll may show the dead generation.
-	TellsRequeues bool
 }

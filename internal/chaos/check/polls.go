@@ -85,9 +85,6 @@ func (b *book) cancelExcused(j *entry, op *Op) bool {
 // requeuesTold is the part of S16 about requeues: once a requeue was answered with 202, no poll shows the dead
 // generation any more, but where SQL does not answer: it alone knows of the promise.
 func requeuesTold(b *book) {
-	if !b.TellsRequeues {
-		return
-	}
 	for _, id := range b.order {
 		j := b.jobs[id]
 		for _, op := range j.requeues {

@@ -46,7 +46,6 @@ var seedsOfKept = []seed{
 		e.outcome(killed, 1).Tries[0].Number = 1
 	}},
 	{"S16", "a poll showed the dead generation after the requeue's 202", func(e *Evidence) {
-		e.TellsRequeues = true
 		for i := range e.Ops {
 			if e.Ops[i].Kind == "requeue" {
 				e.Ops[i].Generation = 1
@@ -76,7 +75,6 @@ func TestKept(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(*Evidence){
 		"a poll showed the dead generation while SQL was away": func(e *Evidence) {
-			e.TellsRequeues = true
 			for i := range e.Ops {
 				if e.Ops[i].Kind == "requeue" {
 					e.Ops[i].Generation = 1
