@@ -93,9 +93,9 @@ func TestPace(t *testing.T) {
 	wait := p.Floor
 	for i, step := range []struct {
 		failed bool
-		want   time.Duration
+		want   int // seconds
 	}{{true, 6}, {true, 12}, {true, 20}, {true, 20}, {false, 10}, {false, 5}, {false, 3}, {false, 3}} {
-		if wait = p.Next(wait, step.failed); wait != step.want*time.Second {
+		if wait = p.Next(wait, step.failed); wait != time.Duration(step.want)*time.Second {
 			t.Errorf("step %d: %s, want %d s", i, wait, step.want)
 		}
 	}
