@@ -32,7 +32,7 @@ func (c *cluster) ofServers() []kind {
 		{id: "F31", what: "reset in the middle of what goes to SQL", inject: cutStatement},
 		{id: "F40", what: "cut in COMMIT", inject: lostCommit},
 	}
-	if c.long() {
+	if c.long() && c.walks(longFreeze) {
 		all = append(all, kind{
 			id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true,
 			inject: frozenFor("promise.after", 75*time.Second),

@@ -87,6 +87,29 @@ func TestFullRedisRecordsAll(t *testing.T) {
 	}
 }
 
+// A server that starts while Redis is full brings what Redis owes to SQL, which is what frees memory: the processes that
+// did may all have died.
+func TestStartOnAFullRedis(t *testing.T) {
+	t.Attr("proves", "F22")
+	t.Parallel()
+	c := newCluster(t)
+	first := c.start("TIERQ_ROLES=api,worker")
+	id := first.submit("paid", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+	testkit.Eventually(t, 10*time.Second, "its end is in the outbox", func() (bool, string) {
+		n := c.outbox()
+		return n == 1, fmt.Sprint(n)
+	})
+	c.limitMemory(1)
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	testkit.Eventually(t, 20*time.Second, "its end is in SQL and acknowledged", func() (bool, string) {
+		n := c.outbox()
+		return n == 0 && c.outcomes()[id] == "FAILED", fmt.Sprintf("%d in the outbox", n)
+	})
+}
+
 // A Redis takes in twice the jobs that its limit holds, one batch after the other: those that ended give their memory
 // back long before their retention is over, and SQL answers for them.
 func TestFullRedisForgetsTheEnded(t *testing.T) {

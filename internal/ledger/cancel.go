@@ -95,7 +95,9 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	}
 	switch words[0] {
 	case job.WasCancelled, job.Cancel:
-		l.remember(ctx, id, run)
+		if err := l.remember(ctx, id, run); err != nil {
+			return "", fmt.Errorf("cancel %s: %w", id, err)
+		}
 		return words[0], nil
 	case job.Ended:
 		state := &job.StateError{Reason: "it has ended"}
@@ -112,15 +114,20 @@ func (l *Ledger) cancel(ctx context.Context, id job.ID) (job.Word, error) {
 	return "", fmt.Errorf("cancel %s: unexpected word %q", id, words[0])
 }
 
-// remember notes in the job's row, if it has one, that somebody was told of a cancel: a Redis that forgets it is told
-// again. Redis decided already: if SQL does not answer, the cancel stands as long as Redis does.
-func (l *Ledger) remember(ctx context.Context, id job.ID, run string) {
+// remember notes in the job's row, if it has one, that somebody is told of a cancel: a Redis that forgets it is told
+// again. Redis decided already. If SQL does not answer, the cancel stands as long as Redis does; with an accept journal
+// that is less than was promised, and job.ErrAmbiguous.
+func (l *Ledger) remember(ctx context.Context, id job.ID, run string) error {
 	_, err := within(ctx, archivePatience, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.Rows.Cancelling(ctx, id, run)
 	})
 	if err != nil {
 		l.Log.Warn("a cancel is not noted in SQL", "job_id", id, "err", err)
 	}
+	if err != nil && l.Journal != nil {
+		return fmt.Errorf("%w: %s", job.ErrAmbiguous, err.Error())
+	}
+	return nil
 }
 
 // errBetween is the answer about a job whose end, or whose promised next life, is on its way to the other store.

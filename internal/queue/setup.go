@@ -21,7 +21,7 @@ const schemaVersion = 1
 // CheckSetup stores what every process of the cluster must agree on, if nobody has yet, and returns job.ErrWrongSetup, naming each difference,
 // if this process disagrees.
 func (q *Queue) CheckSetup(ctx context.Context) error {
-	ours := []struct{ field, setting, value string }{
+	ours := []setUp{
 		{"schemaVersion", "this build's schema version", strconv.Itoa(schemaVersion)},
 		{"partitions", "TIERQ_PARTITIONS", strconv.Itoa(q.opts.Partitions)},
 		{"priorityBase", "TIERQ_PRIORITY_BASE", strconv.FormatInt(q.opts.PriorityBase, 10)},
@@ -30,8 +30,38 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		{"heartbeatMs", "TIERQ_HEARTBEAT_INTERVAL", ms(q.opts.HeartbeatInterval)},
 		{"journal", "TIERQ_JOURNAL", map[bool]string{true: "on", false: "off"}[q.opts.Journal]},
 	}
+	// What is stored is only read: a process also starts while Redis is full and takes nothing.
+	stored, err := q.redis.Main.HGetAll(ctx, configKey).Result()
+	missing := stored[sealField] == ""
+	for _, o := range ours {
+		missing = missing || stored[o.field] == ""
+	}
+	if err == nil && missing {
+		stored, err = q.storeSetup(ctx, ours)
+	}
+	if err != nil {
+		return classify("set-up", err)
+	}
+	q.sealWith(stored[sealField])
+	var differences []string
+	for _, o := range ours {
+		if got := stored[o.field]; got != o.value {
+			differences = append(differences, fmt.Sprintf("%s is %s here and %s in Redis", o.setting, o.value, got))
+		}
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("%w: %s (to change it: stop every process, HDEL %s the field, start again)", job.ErrWrongSetup, strings.Join(differences, "; "), configKey)
+	}
+	return nil
+}
+
+// setUp is one value that every process of the cluster must agree on.
+type setUp struct{ field, setting, value string }
+
+// storeSetup stores what nobody has stored yet, and returns what is there then. It is one step: of two processes that
+// start at once, one stores all of its values and the other none.
+func (q *Queue) storeSetup(ctx context.Context, ours []setUp) (map[string]string, error) {
 	var stored *redis.MapStringStringCmd
-	// In one step: of two processes that start at once, one stores all of its values and the other none.
 	_, err := q.redis.Main.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		for _, o := range ours {
 			pipe.HSetNX(ctx, configKey, o.field, o.value)
@@ -41,19 +71,9 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return classify("set-up", err)
+		return nil, err
 	}
-	q.sealWith(stored.Val()[sealField])
-	var differences []string
-	for _, o := range ours {
-		if got := stored.Val()[o.field]; got != o.value {
-			differences = append(differences, fmt.Sprintf("%s is %s here and %s in Redis", o.setting, o.value, got))
-		}
-	}
-	if len(differences) > 0 {
-		return fmt.Errorf("%w: %s (to change it: stop every process, HDEL %s the field, start again)", job.ErrWrongSetup, strings.Join(differences, "; "), configKey)
-	}
-	return nil
+	return stored.Val(), nil
 }
 
 // Durability is what the server keeps through a crash, as far as it tells; of a cluster, what the weakest of its servers does.
