@@ -109,8 +109,8 @@ func (c *committer) keep(k *kept) {
 	}
 }
 
-// cancelUnclaimed cancels jobs that nobody has claimed yet and no repeat was answered with, and frees their keys.
-// Without an answer it is nil.
+// cancelUnclaimed cancels those jobs of refused submits that no worker claimed, and frees their keys. A job stays if a
+// repeated submit was answered with its id. Without an answer of Redis it returns nil.
 func (c *committer) cancelUnclaimed(entries []*entry) []job.Word {
 	batch := make([]job.Cancellation, len(entries))
 	for i, e := range entries {

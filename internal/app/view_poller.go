@@ -20,7 +20,7 @@ type viewPoller struct {
 	self    func() *job.WorkerInfo // nil: this process runs no jobs
 	seen    atomic.Pointer[view]
 	heard   func(view)
-	changed func()           // called when Redis began a new life, in any partition; nil = nobody asks
+	changed func()           // is called when a partition has another incarnation; nil = nothing is
 	journal bool             // each living job has a row in SQL
 	missing func(jobs int64) // called with what Redis does not have any more then
 

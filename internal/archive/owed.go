@@ -23,10 +23,10 @@ func (w *Writer) give(ctx context.Context, owed []job.JournalRow, since time.Tim
 	w.opts.Give(ctx, owed, since)
 }
 
-// debts are the jobs that are owed for the outcomes of a batch which this writer inserted, and a time before that. Of
-// an outcome that SQL had before, whoever inserted it wrote the row too, unless it was a process of a version without
-// such rows: what is owed for it gets its row now. Where SQL takes none the outcome is left out of ours: it is not
-// acknowledged, and the outbox brings it again.
+// debts are the jobs that are owed for the outcomes of a batch which this writer inserted, and a time before that.
+// Where SQL had an outcome before, the writer that inserted it wrote the row of the owed job too, unless that writer
+// was of a version without such rows: then the owed job gets its row here. Where SQL takes no row the outcome is left
+// out of ours: it is not acknowledged, and the outbox brings it again.
 func (w *Writer) debts(ctx context.Context, batch []settled) (ours []settled, owed []job.JournalRow, since time.Time) {
 	if w.opts.Owes == nil {
 		return batch, nil, since

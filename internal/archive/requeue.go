@@ -109,8 +109,7 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 }
 
 // oldPromises are conditions on dead letters whose requeue was promised by a process of a version that wrote no rows.
-// The first is of those whose next life no Redis has yet, the second of those whose next life is in the run of Redis
-// that requeued_run_id names.
+// With the first no Redis has the next life yet; with the second the Redis that requeued_run_id names has it.
 var oldPromises = []string{
 	"f.requeued_at IS NULL AND f.requeue_requested_at IS NOT NULL",
 	"f.requeued_run_id > ''",

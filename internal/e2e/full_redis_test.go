@@ -87,8 +87,8 @@ func TestFullRedisRecordsAll(t *testing.T) {
 	}
 }
 
-// A server that starts while Redis is full brings what Redis owes to SQL, which is what frees memory: the processes that
-// did may all have died.
+// A server that starts while Redis is full brings what Redis owes to SQL, which is what frees memory: the processes
+// that did may all have died.
 func TestStartOnAFullRedis(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()

@@ -33,7 +33,8 @@ func Journaled(q Queue, j ClaimJournal, log *slog.Logger) Queue {
 	return &journaled{Queue: q, journal: j, log: log}
 }
 
-// rest keeps claims back for a while after the journal refused one, longer each time: a claim for nothing is a line in its jobs' histories.
+// rest keeps claims back for a while after the journal refused one, longer each time: a claim for nothing is a line in
+// its jobs' histories.
 type rest struct {
 	mu    sync.Mutex
 	long  time.Duration
@@ -59,9 +60,9 @@ func (r *rest) heard(err error) {
 	r.until = time.Now().Add(r.long)
 }
 
-// Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody would beat for it, and a
-// job that never ran must not lose its retries to a disk that is full. Asked again with the same number it finds nothing, and with the next one
-// what was given back.
+// Claim hands nothing out that the journal did not take. What was claimed for nothing is given back at no cost: nobody
+// would beat for it, and a job that never ran must not lose its retries to a disk that is full. Asked again with the
+// same number it finds nothing, and with the next one what was given back.
 func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	if j.journal.Down() || !j.rest.over() {
 		return job.ClaimReply{}, fmt.Errorf("claim: %w: the journal takes nothing", job.ErrUnavailable)
@@ -80,7 +81,8 @@ func (j *journaled) Claim(ctx context.Context, partition int, r job.ClaimRequest
 	return reply, nil
 }
 
-// giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the call's own time.
+// giveBackBound is how long a claim that came to nothing may take to undo. The journal's answer may have used up the
+// call's own time.
 const giveBackBound = 2 * time.Second
 
 // giveBack also tells the journal that they wait, where it may have taken that they run.
@@ -96,7 +98,8 @@ func (j *journaled) giveBack(ctx context.Context, partition int, leases []job.Le
 		release = j.Release
 	}
 	if _, err := release(ctx, partition, batch); err != nil {
-		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry", "jobs", len(leases), "err", err)
+		j.log.Warn("what was claimed and not begun is left to the watches; each of these jobs loses a retry",
+			"jobs", len(leases), "err", err)
 	}
 }
 
@@ -105,7 +108,8 @@ func (j *journaled) Fail(ctx context.Context, partition int, batch []job.Failure
 	var waits []job.Waits
 	for i, r := range replies {
 		if r.Word == job.OK {
-			waits = append(waits, job.Waits{ID: batch[i].ID, Attempt: batch[i].Attempt, Spent: 1, Due: due(r, batch[i].Delay)})
+			b := &batch[i]
+			waits = append(waits, job.Waits{ID: b.ID, Attempt: b.Attempt, Spent: 1, Due: due(r, b.Delay)})
 		}
 	}
 	j.wait(ctx, waits)
@@ -124,13 +128,15 @@ func (j *journaled) Release(ctx context.Context, partition int, batch []job.Rele
 	return replies, err
 }
 
-// wait notes that jobs wait again. What the journal does not take costs a retry, should the process die before the next claim.
+// wait notes that jobs wait again. What the journal does not take costs a retry, should the process die before the next
+// claim.
 func (j *journaled) wait(ctx context.Context, waits []job.Waits) {
 	if len(waits) == 0 {
 		return
 	}
 	if err := j.journal.Waits(ctx, waits); err != nil {
-		j.log.Warn("the journal does not know that jobs wait again; a crash now costs each of them a retry", "jobs", len(waits), "err", err)
+		j.log.Warn("the journal does not know that jobs wait again; a crash now costs each of them a retry",
+			"jobs", len(waits), "err", err)
 	}
 }
 

@@ -78,7 +78,10 @@ func TestClaimWaitsForTheJournal(t *testing.T) {
 		t.Errorf("the journal has %+v", j.claimed)
 	}
 	released, err := q.Release(t.Context(), 0, []job.Release{{LeaseRef: reply.Leases[0].Ref(), Delay: time.Minute}})
-	if err != nil || released[0].Word != job.OK || len(j.waits) != 1 || j.waits[0].Spent != 0 || j.waits[0].Due.IsZero() {
-		t.Errorf("%+v, %v; the journal heard of %+v", released, err, j.waits)
+	if err != nil || released[0].Word != job.OK {
+		t.Fatalf("%+v, %v", released, err)
+	}
+	if len(j.waits) != 1 || j.waits[0].Spent != 0 || j.waits[0].Due.IsZero() {
+		t.Errorf("the journal heard of %+v", j.waits)
 	}
 }
