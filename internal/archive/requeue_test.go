@@ -206,7 +206,7 @@ func TestPromisesRace(t *testing.T) {
 	})
 }
 
-// What SQL says in options and nobody can read does not hide itself.
+// A dead letter whose options cannot be read is an error, and not a letter without options.
 func TestUnreadableOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -239,9 +239,9 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 	})
 }
 
-// Promises of processes that wrote no rows get them: those that nobody kept, for no Redis yet, and those whose life is
-// in a Redis, for that one. What has ended, what has a row and what nobody asked for gets none; asked twice it is the
-// same.
+// AdoptPromises writes the rows that an older version did not write: for promises that nobody kept, and for lives that
+// are in a Redis. A life that has ended, a life that has a row and a letter that nobody asked for get none, also when it
+// is called again.
 func TestAdoptPromises(t *testing.T) {
 	t.Attr("proves", "F19 F60")
 	t.Parallel()

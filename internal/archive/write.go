@@ -20,7 +20,7 @@ type settled struct {
 	*entry
 	held  job.Status
 	known bool      // SQL had it before: it may be another ending than ours, and stands
-	since time.Time // a time before it was in SQL; not of what was known
+	since time.Time // a time before this writer inserted it; zero for one that SQL had before
 }
 
 // loop writes batch after batch until Stop, then what still waits.
