@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -29,14 +30,18 @@ type execution struct {
 	attempt, pid int
 }
 
-// ReadRuns reads what the handlers wrote down. A last line that was cut off is left out.
+// ReadRuns reads what the handlers wrote down. It leaves out lines that a kill cut off.
 func ReadRuns(path string) ([]check.Run, error) {
 	var runs []check.Run
 	open := map[execution][]int{} // started, and not ended; two at once if Redis forgot the first and counted anew
 	err := eachLine(path, func(text []byte) error {
 		var n note
 		if err := json.Unmarshal(text, &n); err != nil {
-			return err
+			// A process that was killed as it wrote left its line without an end, and the next one's follows on it.
+			whole := bytes.LastIndex(text, []byte(`{"id":`))
+			if whole <= 0 || json.Unmarshal(text[whole:], &n) != nil {
+				return err
+			}
 		}
 		of, at := execution{n.ID, n.Attempt, n.PID}, time.Unix(0, n.At).UTC()
 		switch n.What {

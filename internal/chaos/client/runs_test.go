@@ -22,7 +22,8 @@ func TestReadRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(strings.Join(lines, "\n") + "\n" + `{"id":"c","key"`)
+	torn := `{"id":"d","key":"m","su`
+	write(torn + strings.Join(lines, "\n"+torn) + "\n" + `{"id":"c","key"`)
 	runs, err := ReadRuns(path)
 	if err != nil || len(runs) != 3 {
 		t.Fatalf("%v: %+v", err, runs)
