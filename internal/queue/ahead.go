@@ -121,7 +121,7 @@ const oldestLook = 200
 
 // Oldest says since when the longest waiting job of each tier is ready: since its arrival, or, for a delayed job, since
 // it was due. Where tiers overlap (a small priority base) only the first 200 ready jobs are looked at, and a tier that
-// has none among them is left out.
+// has none among them is left out. So is what a partition does not answer soon; an error means that none answered.
 func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 	bands, ok := q.bands()
 	oldest := map[job.Tier]time.Time{}
