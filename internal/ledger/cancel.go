@@ -141,7 +141,12 @@ func (l *Ledger) cancelled(ctx context.Context, id job.ID) (job.Word, error) {
 		return "", fmt.Errorf("cancel %s: %w", id, err)
 	case j.Status == job.Cancelled:
 		return job.WasCancelled, nil
-	case l.promised(ctx, j).Generation > j.Generation:
+	}
+	next, err := l.promised(ctx, j)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("cancel %s: %w", id, err)
+	case next.Generation > j.Generation:
 		return "", fmt.Errorf("cancel %s: %w", id, errBetween)
 	}
 	return "", fmt.Errorf("cancel %s: %w", id, &job.StateError{Status: j.Status, Reason: "it has ended"})

@@ -22,7 +22,7 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 			return l.row(ctx, id)
 		}
 		if err == nil {
-			j = l.promised(ctx, j)
+			j, err = l.promised(ctx, j) // SQL alone knows the job: half of what it knows is no answer
 		}
 		return j, err
 	case job.Outage(err):
@@ -32,13 +32,16 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	case l.Outbox != nil && j.Status.Ended():
 		j, err := within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.stored(ctx, j) })
 		if err == nil {
-			j = l.promised(ctx, j)
+			j, err = l.promised(ctx, j) // SQL alone knows the job: half of what it knows is no answer
 		}
 		return j, err
 	case j.Status == job.Completed && j.Result == nil:
 		return l.archived(ctx, id)
 	case j.Status == job.Failed:
-		return l.promised(ctx, j), nil
+		if next, err := l.promised(ctx, j); err == nil {
+			return next, nil
+		}
+		j = l.later(ctx, j)
 	case j.Status == job.Completed || j.Status == job.Cancelled:
 		j.Cause, j.LastError = "", "" // of an earlier attempt; the history has them. SQL's answer has none either
 	}
@@ -92,18 +95,19 @@ func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 
 // promised is the next life that was promised to a job, where the stores still show the FAILED one. A client that was
 // answered 202 for the requeue is not told FAILED again, also when Redis has lost the new life or does not have it yet.
-func (l *Ledger) promised(ctx context.Context, j job.Job) job.Job {
+// An error says that SQL does not tell.
+func (l *Ledger) promised(ctx context.Context, j job.Job) (job.Job, error) {
 	if j.Status != job.Failed {
-		return j
+		return j, nil
 	}
 	next, err := l.row(ctx, j.ID)
 	switch {
-	case err == nil && next.Generation > j.Generation:
-		return next
 	case errors.Is(err, job.ErrNotFound): // that life may have ended since j was read: then it has no row any more
-		return l.later(ctx, j)
+		return l.later(ctx, j), nil
+	case err != nil || next.Generation <= j.Generation:
+		return j, err
 	}
-	return j
+	return next, nil
 }
 
 // row is a living job as its row in SQL has it, job.ErrNotFound without one.

@@ -94,6 +94,21 @@ func TestFind_ThePromisedLifeEnds(t *testing.T) {
 	}
 }
 
+// SQL answers the look at the outcome and not the look at the row. Where Redis has forgotten the job nobody knows then
+// whether it lives again; where Redis shows it FAILED, that stands.
+func TestFind_HalfAnAnswer(t *testing.T) {
+	l, _, s := given(nil, promised(archived(job.Failed, 1)))
+	s.living.down = job.ErrUnavailable
+	if j, err := l.Find(t.Context(), someID); !errors.Is(err, job.ErrUnavailable) {
+		t.Errorf("Redis forgot it: %s in generation %d, %v", j.Status, j.Generation, err)
+	}
+	l, _, s = given(living(job.Failed, 1), promised(archived(job.Failed, 1)))
+	s.living.down = job.ErrUnavailable
+	if j, err := l.Find(t.Context(), someID); err != nil || j.Status != job.Failed {
+		t.Errorf("Redis has it: %s, %v", j.Status, err)
+	}
+}
+
 // What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept, also not from what Redis
 // has not let go yet.
 func TestWhole(t *testing.T) {
