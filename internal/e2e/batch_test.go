@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,18 +39,25 @@ func (s *server) batch(tier, media string, entries []string) (all []entry, a ans
 func TestBatchOfAThousand(t *testing.T) {
 	t.Attr("proves", "S4-P1")
 	t.Parallel()
-	c := newCluster(t)
-	s := c.start("TIERQ_WORKERS=32")
-	file := filepath.Join(t.TempDir(), "runs")
 	const wrong, first, again = 500, 100, 900
-	lines := make([]string, 1000)
-	for i := range lines {
-		lines[i] = counting(file, 0)
+	send := func() (c *cluster, file string, answers []entry, a answer) {
+		c, file = newCluster(t), filepath.Join(t.TempDir(), "runs")
+		lines := make([]string, 1000)
+		for i := range lines {
+			lines[i] = counting(file, 0)
+		}
+		lines[wrong] = `{"type":"COUNT",`
+		keyed := strings.TrimSuffix(counting(file, 0), "}") + `,"idempotencyKey":"one-of-a-kind"}`
+		lines[first], lines[again] = keyed, keyed
+		answers, a = c.start("TIERQ_WORKERS=32").batch("unpaid", "application/x-ndjson", lines)
+		return c, file, answers, a
 	}
-	lines[wrong] = `{"type":"COUNT",`
-	keyed := strings.TrimSuffix(counting(file, 0), "}") + `,"idempotencyKey":"one-of-a-kind"}`
-	lines[first], lines[again] = keyed, keyed
-	answers, a := s.batch("unpaid", "application/x-ndjson", lines)
+	c, file, answers, a := send()
+	busy := func(e entry) bool { return e.ErrorCode == "OUTCOME_UNKNOWN" || e.ErrorCode == "SYSTEM_UNHEALTHY" }
+	for tries := 1; tries < 4 && slices.ContainsFunc(answers, busy); tries++ {
+		t.Log("the machine was too busy for a thousand jobs in a second and a half: once more, in a cluster of its own")
+		c, file, answers, a = send()
+	}
 	place := map[string]int{}
 	var ids []string
 	for i, e := range answers {

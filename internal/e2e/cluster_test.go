@@ -172,8 +172,19 @@ func tryOn(client *http.Client, method, url, body string, header ...string) (ans
 // submit submits a job that must be accepted and returns its id.
 func (s *server) submit(tier, body string) string {
 	s.t.Helper()
+	return s.submitWith(tier, body)
+}
+
+// submitKeyed is submit under an Idempotency-Key.
+func (s *server) submitKeyed(tier, body, key string) string {
+	s.t.Helper()
+	return s.submitWith(tier, body, "Idempotency-Key", key)
+}
+
+func (s *server) submitWith(tier, body string, header ...string) string {
+	s.t.Helper()
 	return testkit.Accepted(s.t, func() (int, []byte) {
-		a := do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body)
+		a := do(s.t, http.MethodPost, s.base+"/"+tier+"/submit", body, header...)
 		return a.status, a.body
 	}, func(id string) bool {
 		return do(s.t, http.MethodGet, s.base+"/result/poll?jobId="+id, "").status == http.StatusOK

@@ -92,8 +92,8 @@ func TestFourPartitions(t *testing.T) {
 					expect(id, "CANCELLED")
 				case 3:
 					key := fmt.Sprint("key-", n, "-", i)
-					first := accepted(t, s.ask(tier, `{}`, "Idempotency-Key", key))
-					if again := accepted(t, s.ask(tier, `{}`, "Idempotency-Key", key)); again != first {
+					first := s.submitKeyed(tier, `{}`, key)
+					if again := s.submitKeyed(tier, `{}`, key); again != first {
 						t.Errorf("a repeat of %s is %s", first, again)
 					}
 					expect(first, "COMPLETED")

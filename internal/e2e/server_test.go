@@ -44,7 +44,7 @@ func (s *server) ask(tier, body string, header ...string) answer {
 // quiet waits until nothing waits in Redis, and audits. Unlike settled it also knows jobs of several lives.
 func (c *cluster) quiet(within time.Duration) {
 	c.t.Helper()
-	testkit.Eventually(c.t, within, "nothing waits in Redis", func() (bool, string) {
+	testkit.Eventually(c.t, within, "nothing waits in Redis, and SQL owes it nothing", func() (bool, string) {
 		s, err := queuetest.Read(c.t.Context(), c.rdb, 0)
 		if err != nil {
 			return false, err.Error()
@@ -53,7 +53,9 @@ func (c *cluster) quiet(within time.Duration) {
 		for _, set := range s.Sets {
 			waiting += len(set)
 		}
-		return waiting == 0, fmt.Sprintf("%d in a set", waiting)
+		owed := 0
+		c.row("SELECT COUNT(*) FROM accepted_jobs WHERE run_id = ''", &owed)
+		return waiting+owed == 0, fmt.Sprintf("%d in a set, %d owed", waiting, owed)
 	})
 	for _, wrong := range c.audit() {
 		c.t.Error("audit: " + wrong)

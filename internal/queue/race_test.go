@@ -32,8 +32,11 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 		for i := range 3 {
 			watching = append(watching, e.Process(fmt.Sprint("watch-", i)))
 		}
-		kept, takers := 0, make([]int, len(watching))
-		for round := range rounds {
+		kept, tried, takers := 0, 0, make([]int, len(watching))
+		// A busy machine may take all jobs back, or none: then more rounds follow, whose beats come sooner, or later.
+		landed := func(round int) bool { return kept > 0 && kept < round }
+		for round := 0; round < rounds || !landed(round) && round < 5*rounds; round++ {
+			tried = round + 1
 			id := e.Put(t, job.Paid)
 			place := e.Snapshot(t).Sets["queue"][string(id)]
 			l := e.Take(t, 1)[0]
@@ -67,7 +70,14 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 					}
 				})
 			}
-			<-time.After(2*time.Millisecond + rand.N(20*time.Millisecond))
+			switch pause := 2*time.Millisecond + rand.N(20*time.Millisecond); {
+			case round >= rounds/2 && kept == 0:
+				<-time.After(pause / 20)
+			case round >= rounds/2 && kept == round:
+				<-time.After(5 * pause)
+			default:
+				<-time.After(pause)
+			}
 			said, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(l, time.Minute)})
 			beaten.Store(true)
 			all.Wait()
@@ -108,9 +118,9 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 			}
 			same(t, "retries", e.Drain(t)[0].RetryCount, retries)
 		}
-		t.Logf("evidence: of %d jobs %d were kept; the watches took %v", rounds, kept, takers)
-		if kept == 0 || kept == rounds {
-			t.Errorf("%d of %d jobs were kept: the race did not land", kept, rounds)
+		t.Logf("evidence: of %d jobs %d were kept; the watches took %v", tried, kept, takers)
+		if !landed(tried) {
+			t.Errorf("%d of %d jobs were kept: the race did not land", kept, tried)
 		}
 	})
 }

@@ -122,10 +122,13 @@ func TestDashboard_Charts(t *testing.T) {
 		Data []struct{ JobID, ErrorCode string } `json:"apiResponseData"`
 	}
 	s.want(http.StatusAccepted, &batch, http.MethodPost, "/paid/submit/batch", "["+strings.TrimSuffix(many, ",")+"]")
-	accepted := 0 // a busy machine may refuse some
+	accepted, doubted := 0, 0 // a busy machine may refuse some, and lose the answer about others
 	for _, j := range batch.Data {
-		if j.JobID != "" && j.ErrorCode == "" {
+		switch {
+		case j.JobID != "" && j.ErrorCode == "":
 			accepted++
+		case j.ErrorCode == "OUTCOME_UNKNOWN":
+			doubted++
 		}
 	}
 	if accepted == 0 {
@@ -144,7 +147,8 @@ func TestDashboard_Charts(t *testing.T) {
 			for _, n := range series.Tiers[0].Completed {
 				ended += n
 			}
-			return series.Tiers[0].Tier == "PAID" && ended == accepted, fmt.Sprint(ended, " of ", accepted)
+			all := ended >= accepted && ended <= accepted+doubted
+			return series.Tiers[0].Tier == "PAID" && all, fmt.Sprintf("%d of %d, %d in doubt", ended, accepted, doubted)
 		})
 	}
 	tab := testkit.StartBrowser(t).Tab(t)
