@@ -9,7 +9,7 @@ import (
 )
 
 // vocabulary is every word a script may answer.
-var vocabulary = strings.Fields("OK FULL QUOTA LATE BEHIND LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
+var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
 
 var (
 	literal    = regexp.MustCompile(`'([^']*)'`)

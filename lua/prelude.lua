@@ -1,6 +1,6 @@
 -- What stands in front of every script. Job hash: head = "tier generation max_retries arrived score type owner trace" and
 -- payload (both fixed for a generation), and what changes: state attempt retries due first started token ending cancel ended cause error result
--- saved checkpoint adopted laters. A head may have a ninth part: options that scripts do not read.
+-- saved checkpoint laters. A head may have a ninth part: options that scripts do not read.
 local function text(n) return string.format('%d', n) end -- never tostring: 15 digits would turn into 1e+14; exact to 2^53
 
 local function time_us()
@@ -9,14 +9,6 @@ local function time_us()
 end
 
 local function time_ms() return math.floor(time_us() / 1000) end
-
-local function run_id() -- another one after each restart and failover; a server that does not tell is always the same one
-  local server, place = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
-  local process = type(server) == 'string' and string.match(server, 'run_id:(%x+)')
-  -- The same process may have been a replica in between, and have other data now.
-  local history = type(place) == 'string' and string.match(place, 'master_replid:(%x+)') or ''
-  return process and process .. '.' .. string.sub(history, 1, 10) or 'unknown'
-end
 
 local function tier_of(head) return string.match(head, '^%S+') end
 

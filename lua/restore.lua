@@ -1,15 +1,15 @@
 -- restore: puts in jobs that SQL has: living ones that Redis lost, and dead ones in their next life. It has no limit.
--- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts idempotency events
--- ARGV   base not_after keep_ms; per job: id generation tier priority max_retries arrived ('0' = now) about payload
---        attempt retries first due ('0' = at once) holder ('' = it waits) started once ('' = no key) body
+-- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts events
+-- ARGV   base not_after; per job: id generation tier priority max_retries arrived ('0' = now) about payload
+--        attempt retries first due ('0' = at once) holder ('' = it waits) started
 --        ending ('' = it goes on; CANCELLED = somebody was told so: it ends now, or a running one with its attempt)
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
-local queue, scheduled, beats, maxtimes, outbox, counters, owners, clock, doorbell, job, attempts, idempotency, events = unpack(KEYS)
-local base, not_after, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local queue, scheduled, beats, maxtimes, outbox, counters, owners, clock, doorbell, job, attempts, events = unpack(KEYS)
+local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
 local last = tonumber(redis.call('GET', clock) or 0)
@@ -25,10 +25,10 @@ local function known(id, generation)
   return nil, tonumber(m[3] or 0)
 end
 
-for i = 4, #ARGV, 17 do
+for i = 3, #ARGV, 15 do
   local id, generation, tier, priority, arrived = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 5])
   local attempt, retries, first, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, once, ending = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14], ARGV[i + 16]
+  local holder, started, ending = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14]
   local cancelled = ending ~= ''
   local word, earlier = known(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
@@ -42,11 +42,7 @@ for i = 4, #ARGV, 17 do
     redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7])
     if attempt ~= '0' then redis.call('HSET', job .. id, 'attempt', attempt) end
     if retries ~= '0' then redis.call('HSET', job .. id, 'retries', retries) end
-    if first ~= '0' then
-      redis.call('HSET', job .. id, 'first', first, 'started', started)
-    elseif generation == '1' then
-      redis.call('HSET', job .. id, 'adopted', '1') -- it has a row: nobody withdraws it any more
-    end
+    if first ~= '0' then redis.call('HSET', job .. id, 'first', first, 'started', started) end
     if holder ~= '' or not cancelled then live(tier, head, 1, #ARGV[i + 7]) end
     local status = 'PENDING'
     if holder ~= '' then
@@ -75,7 +71,6 @@ for i = 4, #ARGV, 17 do
       if first == '0' then count(tier, 'fresh', 1) end
     end
     if status ~= 'PENDING' then redis.call('HSET', job .. id, 'state', status) end
-    if once ~= '' then redis.call('SET', idempotency .. once, id .. ' ' .. ARGV[i + 15], 'PX', keep, 'NX') end
     tell(events, id, tier, status, attempt)
   end
   reply[#reply + 1] = word

@@ -1,27 +1,20 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
--- KEYS   queue scheduled counters owners clock doorbell job idempotency mark events
--- ARGV   base not_after keep_ms (of once) journaled ('1' = SQL has the keys too, 'e' = and this Redis never lacks
---        one) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the smallest first); per job: id
---        kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs) about payload once ('key
---        body', '' = any number of times)
+-- KEYS   queue scheduled counters owners clock doorbell job idempotency events
+-- ARGV   base not_after keep_ms (of once) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the
+--        smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs)
+--        about payload once ('key body', '' = any number of times)
 -- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh,
---        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | BEHIND (keys that this Redis lost
---        are not back yet) | DUPLICATE arrived | REPLAY id (once is that job's) | MISMATCH (and with another body)
+--        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE arrived | REPLAY id (once is
+--        that job's) | MISMATCH (and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
-local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, mark, events = unpack(KEYS)
-local base, not_after, keep, journaled, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4] == '1', ARGV[5]
+local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, events = unpack(KEYS)
+local base, not_after, keep, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local at = text(arrived)
 local reply, ready, later = {}, {}, {}
 local loud = listened(events)
-
-local behind -- asked once per call: whoever gives lost keys back leaves the mark of the server's run
-local function lost_keys()
-  if behind == nil then behind = redis.call('GET', mark) ~= run_id() end
-  return behind
-end
 
 -- Tiers fill a limit one after the other, the smallest share first, and each at most to its share: what one has beyond it (came due, was
 -- requeued, is owed) keeps no other tier out.
@@ -81,27 +74,18 @@ local function beyond(kind) -- the limit that has no room for a job of this kind
 end
 
 local keys = {}
-for i = 6, #ARGV, 5 do keys[#keys + 1] = job .. ARGV[i] end
+for i = 5, #ARGV, 5 do keys[#keys + 1] = job .. ARGV[i] end
 local repeated = any(keys) -- as good as never, and then each job is asked for
 local taken = {} -- what this call took in
-
--- A job that a repeat was answered with is not withdrawn any more: whoever answers has its row, or writes it.
-local function adopt(id)
-  local m = redis.call('HMGET', job .. id, 'head', 'first', 'adopted')
-  if m[1] and not m[2] and not m[3] then redis.call('HSET', job .. id, 'adopted', '1') end
-end
 
 local function known(id, once, body) -- the word for a submit that was made before, or nil
   local head = (repeated or taken[id]) and redis.call('HGET', job .. id, 'head')
   if head then return 'DUPLICATE ' .. (string.match(head, '^%S+ %d+ %d+ (%d+)') or '0') end
   local first = once and redis.call('GET', idempotency .. once)
-  if not first then return once and journaled and lost_keys() and 'BEHIND' or nil end
+  if not first then return nil end
   local by = string.sub(first, 1, 36)
   if by == id then return 'DUPLICATE 0' end -- it was forgotten, so it has ended
-  if string.sub(first, 38) == body then
-    if ARGV[4] ~= '' then adopt(by) end
-    return 'REPLAY ' .. by
-  end
+  if string.sub(first, 38) == body then return 'REPLAY ' .. by end
   return 'MISMATCH'
 end
 
@@ -124,7 +108,7 @@ local function read_kind(said)
   return kind
 end
 
-for i = 6, #ARGV, 5 do
+for i = 5, #ARGV, 5 do
   local id, about, payload = ARGV[i], ARGV[i + 2], ARGV[i + 3]
   local kind = kinds[ARGV[i + 1]] or read_kind(ARGV[i + 1])
   local tier, delay = kind.tier, kind.delay

@@ -53,11 +53,12 @@ type Options struct {
 	Load       func(t job.Tier) (filled, limit int64) // how much of the capacity never-claimed jobs take, and the tier's limit of it, as last read; 0, 0 = not known
 	Log        *slog.Logger
 
-	// With a Journal a submit is accepted when both Redis and the journal have it, and taken back by Withdrawer if the journal refuses. Run is
-	// the life of a partition's data as last read. All three or none.
-	Journal    Journal
-	Withdrawer Withdrawer
-	Run        func(partition int) string
+	// With a Journal a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is Redis'
+	// time as this process knows it, Incarnation the life of a partition's data as last read. All four or none.
+	Journal     Journal
+	Known       func(ctx context.Context, id job.ID) (bool, error)
+	Now         func() time.Time
+	Incarnation func(partition int) string
 }
 
 // Admission lets jobs in. It is safe for concurrent use.
@@ -70,6 +71,11 @@ type Admission struct {
 	room       *room
 	turn       atomic.Uint32
 	waits      sync.Pool // of *wait
+	journal    Journal   // nil = none
+	known      func(ctx context.Context, id job.ID) (bool, error)
+	now        func() time.Time
+	run        func(partition int) string
+	log        *slog.Logger
 
 	mu      sync.Mutex
 	running atomic.Bool
@@ -83,12 +89,14 @@ func New(o Options) *Admission {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
+	a.journal, a.known, a.now, a.run, a.log = o.Journal, o.Known, o.Now, o.Incarnation, o.Log
 	a.waits.New = func() any { return newWait() }
 	for p := range max(o.Partitions, 1) {
 		c := newCommitter(p, o, a.room, &a.group)
 		if o.Partitions > 1 {
-			c.mint, c.elsewhere = a.mint, a.choose
+			c.elsewhere = func(e *entry) bool { return a.choose(&e.submission, &e.asked) != nil }
 		}
+		c.remembers = o.Partitions > 1 || o.Journal != nil
 		a.committers = append(a.committers, c)
 	}
 	return a
@@ -126,7 +134,8 @@ func (a *Admission) Stop(ctx context.Context) error {
 }
 
 // Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it is cut to
-// it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned. The errors:
+// it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned. With a journal
+// a submit goes on to its end although its caller has left. The errors:
 //
 //   - job.ErrUnknownTier: no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
@@ -141,23 +150,32 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 	if err := a.open(ctx); err != nil {
 		return job.Accepted{}, err
 	}
-	if !a.room.take(1) {
-		return job.Accepted{}, refuse(job.ErrUnhealthy, 0)
+	if a.journal != nil {
+		r := a.submit(ctx, []job.Submission{s}, a.room.takeNow)[0]
+		return r.Accepted, r.Err
 	}
 	w := a.waits.Get().(*wait)
 	defer a.waits.Put(w)
-	c, err := a.place(&s)
-	var e *entry
-	if err == nil {
-		e, err = a.entry(&s, plan, c, &w.caller)
-	}
-	if err != nil {
-		a.room.give(1)
-		return job.Accepted{}, err
-	}
 	w.begin()
-	c.add(e)
-	w.end(ctx, e)
+	defer w.timer.Stop()
+	var e *entry
+	for e == nil || e.moves {
+		if !a.room.take(1) {
+			return job.Accepted{}, refuse(job.ErrUnhealthy, 0)
+		}
+		c, err := a.place(&s, e)
+		if err == nil {
+			e, err = a.entry(&s, plan, c, e, &w.caller)
+		}
+		if err != nil {
+			a.room.give(1)
+			r := a.told(&s, job.Accepted{}, err)
+			return r.Accepted, r.Err
+		}
+		w.left.Store(1)
+		c.add(e)
+		w.end(ctx, e)
+	}
 	r := a.result(e)
 	return r.Accepted, r.Err
 }
@@ -175,36 +193,49 @@ func (a *Admission) open(ctx context.Context) error {
 	return nil
 }
 
-// entry makes a submission ready for a committer's list: it has its id and its retries.
-func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, who *caller) (*entry, error) {
+// entry makes a submission ready for a committer's list: it has its id, which names the partition, and its retries.
+// before is its entry in the partition that it moves from, or nil.
+func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before *entry, who *caller) (*entry, error) {
 	id, err := a.mint.next(c.partition)
 	if err != nil {
 		return nil, fmt.Errorf("mint an id: %w", err)
 	}
-	e := &entry{submission: *s, priority: plan.Priority, rank: plan.Priority, place: -1, who: who}
+	e := &entry{submission: *s, home: c, priority: plan.Priority, place: -1, who: who}
+	if before != nil {
+		e.asked, e.why = before.asked, before.why
+	}
+	e.asked.add(c.partition)
 	e.submission.ID = id
 	if s.MaxRetries < 0 || s.MaxRetries > plan.MaxRetries {
 		e.submission.MaxRetries = plan.MaxRetries
 	}
-	e.home.Store(c)
 	return e, nil
 }
 
 // result is what an answered entry means for its caller.
 func (a *Admission) result(e *entry) Result {
-	switch {
-	case e.err == nil && e.first != "":
-		return Result{Accepted: job.Accepted{ID: e.first, Replayed: true}}
-	case e.first != "" && errors.Is(e.err, job.ErrFateUnknown):
-		return Result{Accepted: job.Accepted{ID: e.first}, Err: e.err}
-	case e.err == nil, errors.Is(e.err, job.ErrFateUnknown):
-		return Result{Accepted: job.Accepted{ID: e.submission.ID}, Err: e.err}
-	case errors.Is(e.err, job.ErrLivingFull): // what lives may rest for long: nothing says when it ends
-		return Result{Err: refuse(e.err, blindRefusal)}
-	case errors.Is(e.err, job.ErrQueueFull):
-		return Result{Err: refuse(e.err, a.drain.room(&e.submission))}
-	case errors.Is(e.err, job.ErrQuota):
-		return Result{Err: refuse(e.err, a.Hint(e.submission.Tier))}
+	if e.first != "" {
+		return a.told(&e.submission, job.Accepted{ID: e.first, Replayed: true}, e.err)
 	}
-	return Result{Err: e.err}
+	return a.told(&e.submission, job.Accepted{ID: e.submission.ID}, e.err)
+}
+
+// told is what the caller of a submission hears: of a refusal also when it makes sense to come again.
+func (a *Admission) told(s *job.Submission, accepted job.Accepted, err error) Result {
+	var refusal *Refusal
+	switch {
+	case err == nil:
+		return Result{Accepted: accepted}
+	case errors.Is(err, job.ErrFateUnknown):
+		return Result{Accepted: job.Accepted{ID: accepted.ID}, Err: err}
+	case errors.As(err, &refusal):
+		return Result{Err: err}
+	case errors.Is(err, job.ErrLivingFull): // what lives may rest for long: nothing says when it ends
+		return Result{Err: refuse(err, blindRefusal)}
+	case errors.Is(err, job.ErrQueueFull):
+		return Result{Err: refuse(err, a.drain.room(s))}
+	case errors.Is(err, job.ErrQuota):
+		return Result{Err: refuse(err, a.Hint(s.Tier))}
+	}
+	return Result{Err: err}
 }

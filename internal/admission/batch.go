@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -21,43 +22,117 @@ var errImpatient = errors.New("the patience of a batch is over")
 // Health is looked at once. The entries share script calls: job.MaxBatch of them at a time go to one partition, in their order (but for those
 // with an Idempotency-Key, which go to their own). What finds no room in the waiting list within the batch's patience is refused, never sent.
 func (a *Admission) SubmitBatch(ctx context.Context, batch []job.Submission) []Result {
-	results := make([]Result, len(batch))
+	return a.submit(ctx, batch, a.room.wait)
+}
+
+// flight is the submissions of one call on their way.
+type flight struct {
+	a       *Admission
+	batch   []job.Submission
+	results []Result
+	entries []*entry // the last of each submission; nil = it was refused before it had one
+	again   []int    // to be tried once more
+}
+
+// submit takes submissions to Redis, round after round: what one partition did not take moves to another one, and what
+// met an undecided key asks again. places takes places in the waiting list.
+func (a *Admission) submit(
+	ctx context.Context, batch []job.Submission, places func(ctx context.Context, n int) bool,
+) []Result {
+	f := &flight{a: a, batch: batch, results: make([]Result, len(batch)), entries: make([]*entry, len(batch))}
 	if err := a.open(ctx); err != nil {
-		for i := range results {
-			results[i].Err = err
+		for i := range f.results {
+			f.results[i].Err = err
 		}
-		return results
+		return f.results
+	}
+	atOnce := job.MaxBatch
+	if a.journal != nil {
+		atOnce = rowsAtOnce
+		ctx = context.WithoutCancel(ctx) // a row that was written is decided on, also for a client that left
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errImpatient)
 	defer cancel()
-	entries := make([]*entry, len(batch)) // nil = refused before it had one
-	who := newCaller(1)                   // 1 for this function itself, until all entries are on their way
-	for from := 0; from < len(batch); from += job.MaxBatch {
-		to := min(from+job.MaxBatch, len(batch))
-		if !a.room.wait(ctx, to-from) {
-			for i := from; i < len(batch); i++ {
-				results[i].Err = whyLeft(ctx, refuse(job.ErrUnhealthy, 0))
+	for i := range batch {
+		f.again = append(f.again, i)
+	}
+	for round := 0; len(f.again) > 0; round++ {
+		if round > 0 && !f.pause(ctx) {
+			break
+		}
+		f.round(ctx, atOnce, places)
+	}
+	return f.results
+}
+
+// pause waits before a round that asks again. Submits that only move do not wait. false: patience is over.
+func (f *flight) pause(ctx context.Context) bool {
+	if !slices.ContainsFunc(f.again, func(i int) bool { return f.entries[i].answered }) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// round sends what is to be tried now, waits for the answers, and leaves what is to be tried again.
+func (f *flight) round(ctx context.Context, atOnce int, places func(ctx context.Context, n int) bool) {
+	now := f.again
+	f.again = nil
+	who := newCaller(1) // 1 for this function itself, until all entries are on their way
+	var sent []int
+	for len(now) > 0 {
+		n := min(len(now), atOnce)
+		if !places(ctx, n) {
+			for _, i := range now {
+				f.results[i] = f.unsent(i, whyLeft(ctx, refuse(job.ErrUnhealthy, 0)))
 			}
 			break
 		}
-		a.send(batch[from:to], entries[from:to], results[from:to], who)
+		sent = append(sent, f.send(ctx, now[:n], who)...)
+		now = now[n:]
 	}
 	who.answered()
 	select {
 	case <-who.done:
 	case <-ctx.Done():
-		for _, e := range entries {
-			if e != nil {
-				e.leave(whyLeft(ctx, nil))
+		for _, i := range sent {
+			f.entries[i].home.leave(f.entries[i], whyLeft(ctx, nil))
+		}
+	}
+	f.collect(sent)
+}
+
+// unsent is the result of a submission that is not sent any more: what an earlier partition said stands.
+func (f *flight) unsent(i int, err error) Result {
+	if e := f.entries[i]; e != nil && e.err != nil {
+		err = e.err
+	}
+	return f.a.told(&f.batch[i], job.Accepted{}, err)
+}
+
+// collect reads the answers of entries: what may move is tried again, the rest has its result.
+func (f *flight) collect(sent []int) {
+	if f.a.journal != nil {
+		var accepted, refused []int
+		for _, i := range sent {
+			switch e := f.entries[i]; {
+			case e.err == nil && e.first == "":
+				accepted = append(accepted, i)
+			case !errors.Is(e.err, job.ErrFateUnknown):
+				refused = append(refused, i)
 			}
 		}
+		f.submitted(accepted)
+		f.takeBack(refused)
 	}
-	for i, e := range entries {
-		if e != nil {
-			results[i] = a.result(e)
+	for _, i := range sent {
+		if e := f.entries[i]; e.moves {
+			f.again = append(f.again, i)
 		}
+		f.results[i] = f.a.result(f.entries[i])
 	}
-	return results
 }
 
 // whyLeft is the caller's reason to leave, or patience if it was that which ran out.
@@ -68,34 +143,64 @@ func whyLeft(ctx context.Context, patience error) error {
 	return ctx.Err()
 }
 
-// send puts a call's worth of submissions into the lists of their committers. Their places are taken.
-func (a *Admission) send(batch []job.Submission, entries []*entry, results []Result, who *caller) {
+// send puts submissions whose places are taken into the lists of their committers, and returns those that are there now.
+func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) {
+	for len(now) > 0 {
+		n := min(len(now), job.MaxBatch)
+		sent = append(sent, f.address(now[:n], who)...)
+		now = now[n:]
+	}
+	if f.a.journal != nil {
+		sent = f.journaled(ctx, sent)
+	}
+	who.left.Add(int64(len(sent)))
+	for rest := sent; len(rest) > 0; {
+		home, n := f.entries[rest[0]].home, 0
+		var group []*entry
+		for n < len(rest) && f.entries[rest[n]].home == home {
+			group = append(group, f.entries[rest[n]])
+			n++
+		}
+		home.add(group...)
+		rest = rest[n:]
+	}
+	return sent
+}
+
+// address gives a call's worth of submissions their entries. Those without a key go to one partition, to share calls;
+// the order is that of the partitions, and there that of the input.
+func (f *flight) address(now []int, who *caller) (addressed []int) {
 	var chosen *committer
-	groups := map[*committer][]*entry{}
-	for i := range batch {
-		s := &batch[i]
-		plan, ok := a.plans.Plan(s.Tier)
+	for _, i := range now {
+		s, before := &f.batch[i], f.entries[i]
+		if before != nil && !before.moves {
+			before = nil
+		}
+		plan, ok := f.a.plans.Plan(s.Tier)
 		c, err := chosen, job.ErrUnknownTier
 		if ok {
-			if err = nil; c == nil || s.Idempotency.Key != "" {
-				c, err = a.place(s)
+			if err = nil; c == nil || before != nil || s.Idempotency.Key != "" {
+				c, err = f.a.place(s, before)
 			}
+			var e *entry
 			if err == nil {
-				entries[i], err = a.entry(s, plan, c, who)
+				if e, err = f.a.entry(s, plan, c, before, who); err == nil {
+					f.entries[i] = e
+				}
 			}
 		}
 		if err != nil {
-			results[i].Err = err
-			a.room.give(1)
+			f.results[i] = f.a.told(s, job.Accepted{}, err)
+			f.a.room.give(1)
 			continue
 		}
-		if s.Idempotency.Key == "" {
-			chosen = c // those without a key share a call
+		if before == nil && s.Idempotency.Key == "" {
+			chosen = c
 		}
-		who.left.Add(1)
-		groups[c] = append(groups[c], entries[i])
+		addressed = append(addressed, i)
 	}
-	for c, group := range groups {
-		c.add(slices.Clip(group)...)
-	}
+	slices.SortStableFunc(addressed, func(x, y int) int {
+		return f.entries[x].home.partition - f.entries[y].home.partition
+	})
+	return addressed
 }

@@ -27,13 +27,9 @@ type committer struct {
 	log       *slog.Logger
 	group     *sync.WaitGroup
 
-	journal    Journal // nil = none
-	withdrawer Withdrawer
-	run        func(partition int) string
-
-	elsewhere func(s *job.Submission, asked *partitionSet) *committer // where else a submit may go; nil where there is one partition
-	mint      *mint                                                   // of ids for there
+	elsewhere func(e *entry) bool // another partition may take what this one did not; nil = there is no other
 	lately    refusals
+	remembers bool // lately is kept
 
 	load atomic.Int64 // submits without an answer
 
@@ -47,9 +43,7 @@ type committer struct {
 }
 
 func newCommitter(partition int, o Options, room *room, group *sync.WaitGroup) *committer {
-	c := &committer{
-		partition: partition, queue: o.Queue, gate: o.Gate, room: room, group: group, log: o.Log, journal: o.Journal, withdrawer: o.Withdrawer, run: o.Run,
-	}
+	c := &committer{partition: partition, queue: o.Queue, gate: o.Gate, room: room, group: group, log: o.Log}
 	c.work = sync.NewCond(&c.mu)
 	return c
 }
@@ -72,14 +66,9 @@ func (c *committer) stop() {
 	c.work.Broadcast()
 }
 
-// add puts entries into the list, in their order.
+// add puts entries into the list, in their order. One whose caller has left meanwhile has its answer.
 func (c *committer) add(entries ...*entry) {
 	c.load.Add(int64(len(entries)))
-	c.enter(entries)
-}
-
-// enter is add for entries that are counted as this committer's load. One whose caller has left meanwhile has its answer.
-func (c *committer) enter(entries []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range entries {
@@ -97,14 +86,11 @@ func (c *committer) enter(entries []*entry) {
 	c.work.Signal()
 }
 
-// leave ends the wait for an entry that has no answer yet, because its caller left (why) or its patience is over (nil). If it was never
-// sent it is withdrawn, and never will be sent. It is false if the entry has gone to another committer.
-func (c *committer) leave(e *entry, why error) bool {
+// leave ends the wait for an entry that has no answer yet, because its caller left (why) or its patience is over (nil).
+// If it was never sent it never will be.
+func (c *committer) leave(e *entry, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e.home.Load() != c {
-		return false
-	}
 	c.waiting.remove(e)
 	switch {
 	case why != nil:
@@ -114,55 +100,45 @@ func (c *committer) leave(e *entry, why error) bool {
 	default:
 		c.settle(e, refuse(job.ErrUnhealthy, 0))
 	}
-	return true
 }
 
-// take waits for work and takes what fits one call. While the gate is closed, what was never sent goes elsewhere or is refused instead; what
-// may have been executed is asked about all the same. It returns nil when the committer has stopped and nothing waits any more.
+// take waits for work and takes what fits one call. While the gate is closed, what was never sent is refused instead;
+// what may have been executed is asked about all the same. It returns nil when the committer has stopped and nothing
+// waits any more.
 func (c *committer) take() []*entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for {
-		batch, moved, ok := c.takeOnce()
-		deliver(moved)
-		if !ok || len(batch) > 0 {
+		for len(c.waiting) == 0 || c.holding {
+			if c.stopping && c.pausing == 0 {
+				return nil
+			}
+			c.work.Wait()
+		}
+		batch := c.waiting.batch()
+		if !c.gate.OpenAt(c.partition) {
+			batch = c.turnAway(batch)
+		}
+		for _, e := range batch {
+			e.sent = true
+		}
+		if len(batch) > 0 {
 			return batch
 		}
 	}
 }
 
-// takeOnce is one look at the list: what to send, and what has gone elsewhere. ok is false when the committer is through.
-func (c *committer) takeOnce() (batch, moved []*entry, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.waiting) == 0 || c.holding {
-		if c.stopping && c.pausing == 0 {
-			return nil, nil, false
-		}
-		c.work.Wait()
-	}
-	batch = c.waiting.batch()
-	if !c.gate.OpenAt(c.partition) {
-		batch, moved = c.turnAway(batch)
-	}
-	for _, e := range batch {
-		e.sent = true
-	}
-	return batch, moved, true
-}
-
-// turnAway keeps of a batch what was sent before. The lock is held.
-func (c *committer) turnAway(batch []*entry) (sent, moved []*entry) {
+// turnAway refuses those of a batch that were not sent before, and returns the others. The lock is held.
+func (c *committer) turnAway(batch []*entry) (sent []*entry) {
 	sent = batch[:0]
 	for _, e := range batch {
-		switch {
-		case e.sent:
+		if e.sent {
 			sent = append(sent, e)
-		case c.moveOn(e, nil):
-			moved = append(moved, e)
-		default:
-			c.settle(e, c.gate.refusal(c.partition))
+			continue
 		}
+		c.refuse(e, c.gate.refusal(c.partition))
 	}
-	return sent, moved
+	return sent
 }
 
 // call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the others' job
@@ -170,19 +146,9 @@ func (c *committer) turnAway(batch []*entry) (sent, moved []*entry) {
 func (c *committer) call(batch []*entry) bool {
 	open := make([]bool, len(batch)) // an earlier copy may have been executed
 	submissions := make([]job.Submission, len(batch))
-	var keys []job.KeyKept
 	for i, e := range batch {
-		if c.journal != nil && e.run == "" {
-			e.run = c.run(c.partition) // older than what the call is about to do, so a Redis that loses it has another one
-		}
-		if s := &e.submission; c.journal != nil && s.Idempotency.Key != "" {
-			keys = append(keys, job.KeyKept{Idempotency: s.Idempotency, ID: s.ID})
-		}
 		open[i] = e.priority == inDoubtPriority
 		submissions[i] = e.submission
-	}
-	if len(keys) > 0 {
-		c.journal.RegisterPendingKeys(keys)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

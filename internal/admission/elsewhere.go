@@ -2,7 +2,6 @@ package admission
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,15 @@ type partitionSet [4]uint64
 func (s *partitionSet) add(p int)      { s[p>>6] |= 1 << (p & 63) }
 func (s *partitionSet) has(p int) bool { return s[p>>6]&(1<<(p&63)) != 0 }
 
-// place is the committer that a submit goes to first, or why there is none.
-func (a *Admission) place(s *job.Submission) (*committer, error) {
+// place is the committer that a submit goes to, or why there is none. before is its entry in the partition that it moves
+// from, or nil.
+func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) {
 	var c *committer
-	if key := s.Idempotency.Key; key != "" {
+	if before != nil {
+		if c = a.choose(s, &before.asked); c == nil {
+			return nil, before.err
+		}
+	} else if key := s.Idempotency.Key; key != "" {
 		c = a.committers[job.Home(key, len(a.committers))]
 	} else if c = a.choose(s, nil); c == nil {
 		return nil, a.gate.refusal(wholeGate)
@@ -35,8 +39,9 @@ func (a *Admission) place(s *job.Submission) (*committer, error) {
 }
 
 // choose picks a partition for a submit without a key: an open one, with the shortest waiting list; among equals they take turns, so that each
-// fills its own part of the capacity evenly. One that refused the likes of it a moment ago is passed over; when all did, one is asked all the
-// same, but only if nobody was before (asked is nil): so a full queue costs a refused submit one question, not one per partition. nil = nobody.
+// fills its own part of the capacity evenly. One that refused a submit like it a moment ago is passed over; when all did, one is asked all
+// the same, but only if none was before (asked is nil): so a full queue costs a refused submit one question, not one per
+// partition. nil = none.
 func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 	if len(a.committers) == 1 {
 		return a.committers[0]
@@ -49,7 +54,7 @@ func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 		if asked != nil && asked.has(c.partition) || !a.gate.OpenAt(c.partition) {
 			continue
 		}
-		if c.lately.refused(s) {
+		if c.lately.why(s) != nil {
 			if full == nil {
 				full = c
 			}
@@ -68,77 +73,12 @@ func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 	return best
 }
 
-// refused says whether a step means that this partition certainly has not taken the submit, and if it is for want of room, which.
-func refused(s step, reply job.SubmitReply, unavailable bool) (why error, certain bool) {
-	switch s {
-	case full:
-		return noRoom(reply), true
-	case quota:
-		return job.ErrQuota, true
-	case again, unhealthy:
-		return nil, unavailable
-	}
-	return nil, false
-}
-
 // noRoom is what a FULL means: of the tier's share of the capacity, or of the living jobs.
 func noRoom(reply job.SubmitReply) error {
 	if reply.Living {
 		return job.ErrLivingFull
 	}
 	return job.ErrQueueFull
-}
-
-// moveOn hands an entry that this partition certainly did not take to another one, under another id, for an id names its partition. It is false
-// if there is none. The lock is held, and deliver follows after it is released.
-func (c *committer) moveOn(e *entry, why error) bool {
-	if c.elsewhere == nil {
-		return false
-	}
-	if why != nil {
-		c.lately.note(&e.submission, why)
-	}
-	if e.answered || e.submission.Idempotency.Key != "" {
-		return false
-	}
-	e.asked.add(c.partition)
-	next := c.elsewhere(&e.submission, &e.asked)
-	if next == nil {
-		return false
-	}
-	id, err := c.mint.next(next.partition)
-	if err != nil {
-		c.log.Error("a submit keeps its partition: it gets no other id", "err", err)
-		return false
-	}
-	if e.why == nil {
-		e.why = why
-	}
-	e.submission.ID = id
-	e.priority, e.sent, e.refused, e.run = e.rank, false, 0, ""
-	c.load.Add(-1)
-	next.load.Add(1)
-	e.home.Store(next)
-	return true
-}
-
-// deliver puts entries that have moved into the lists of their new homes. No lock is held.
-func deliver(moved []*entry) {
-	slices.SortStableFunc(moved, func(a, b *entry) int { return a.home.Load().partition - b.home.Load().partition }) // they share calls there
-	for len(moved) > 0 {
-		home, n := moved[0].home.Load(), 1
-		for n < len(moved) && moved[n].home.Load() == home {
-			n++
-		}
-		home.enter(moved[:n])
-		moved = moved[n:]
-	}
-}
-
-// leave ends the wait for an entry, wherever it is by now.
-func (e *entry) leave(why error) {
-	for !e.home.Load().leave(e, why) {
-	}
 }
 
 const (
@@ -159,7 +99,7 @@ type likes struct {
 type refusals struct {
 	any atomic.Bool
 	mu  sync.Mutex
-	of  map[likes]bool
+	of  map[likes]error
 }
 
 func roomOf(s *job.Submission) likes {
@@ -177,11 +117,11 @@ func (r *refusals) note(s *job.Submission, why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of == nil {
-		r.of = map[likes]bool{}
+		r.of = map[likes]error{}
 		time.AfterFunc(shortMemory, r.forget)
 	}
 	if len(r.of) < mostRefusals {
-		r.of[what] = true
+		r.of[what] = why
 	}
 	r.any.Store(true)
 }
@@ -193,11 +133,15 @@ func (r *refusals) forget() {
 	r.any.Store(false)
 }
 
-func (r *refusals) refused(s *job.Submission) bool {
+// why is what the partition said to a submit like this one a moment ago, or nil.
+func (r *refusals) why(s *job.Submission) error {
 	if !r.any.Load() {
-		return false
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.of[roomOf(s)] || s.Quota > 0 && s.Owner != "" && r.of[likes{owner: s.Owner}]
+	if why := r.of[roomOf(s)]; why != nil || s.Quota <= 0 || s.Owner == "" {
+		return why
+	}
+	return r.of[likes{owner: s.Owner}]
 }

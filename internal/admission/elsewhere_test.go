@@ -369,25 +369,25 @@ func TestElsewhere_HasAnEnd(t *testing.T) {
 	}
 }
 
-// A caller who leaves while his submit moves finds it where it is by then.
-func TestElsewhere_LeavingWhileItMoves(t *testing.T) {
+// A caller who leaves is answered at once also where his submit has moved to.
+func TestElsewhere_LeavingAfterItMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := begin(t, newParts(9, 9), 2)
-		e := &entry{place: -1, who: newCaller(1)}
-		e.home.Store(a.committers[1])
-		a.committers[1].load.Add(1)
-		a.room.take(1)
-		if a.committers[0].leave(e, nil) || e.answered {
-			t.Error("its former home answered it")
-		}
-		e.leave(context.Canceled)
-		if !errors.Is(e.err, context.Canceled) {
-			t.Errorf("answered %v", e.err)
-		}
-		deliver([]*entry{e})
-		synctest.Wait()
-		if n := a.committers[1].load.Load(); n != 0 || len(a.committers[1].waiting) != 0 {
-			t.Errorf("%d in the load: it was sent after its caller had left", n)
+		moved := make(chan struct{})
+		q := &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
+			if call == 1 {
+				return all(job.Full, batch), nil
+			}
+			close(moved)
+			return frozen(ctx, call, batch)
+		}}
+		a, _ := begin(t, q, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-moved
+			cancel()
+		}()
+		if r := submit(ctx, a, job.Paid); !errors.Is(r.err, context.Canceled) || r.took != 0 {
+			t.Errorf("%v after %s", r.err, r.took)
 		}
 	})
 }
@@ -405,7 +405,7 @@ func TestRefusals_KnowTheTierOfDelayedJobs(t *testing.T) {
 		false: {submission(job.Paid, time.Minute), submission(job.Public, 0), submission(job.Paid, 0)},
 	} {
 		for _, s := range all {
-			if lately.refused(s) != want {
+			if (lately.why(s) != nil) != want {
 				t.Errorf("%s, delayed by %s: refused %v", s.Tier, s.Delay, !want)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,68 +15,99 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// fakeJournal remembers rows, and what was taken back.
+// fakeJournal keeps rows and keys as SQL does, as far as a submit can tell.
 type fakeJournal struct {
-	mu       sync.Mutex
-	rows     []job.JournalRow
-	expected []job.KeyKept
-	adopted  []job.KeyKept
-	taken    []job.Cancellation
-	err      error // of Accept
-	unknown  error // of Adopt
-	slow     time.Duration
-	words    func(c job.Cancellation) job.Word
-	cancels  error
+	mu      sync.Mutex
+	rows    []job.JournalRow // that are there, in the order of their writing
+	back    []job.JournalRow // that were taken back
+	stamped []job.JournalRow
+	writes  []int // rows per call of Submit
+	holders map[string]job.KeyHolder
+	err     error                      // of Submit
+	slow    time.Duration              // of Submit
+	stays   bool                       // TakeBack finds the rows not to be their submits' any more
+	backErr error                      // of TakeBack
+	asked   func(key string, call int) // before a row with a key is written
+	calls   int
 }
 
-func (j *fakeJournal) Accept(ctx context.Context, rows []job.JournalRow) error {
+func (j *fakeJournal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error) {
 	select {
 	case <-time.After(j.slow):
 	case <-ctx.Done():
-		return fmt.Errorf("accept: %w", job.ErrAmbiguous)
+		return nil, fmt.Errorf("submit: %w", job.ErrAmbiguous)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.err == nil {
-		j.rows = append(j.rows, rows...)
+	j.calls++
+	j.writes = append(j.writes, len(rows))
+	if j.err != nil {
+		return nil, j.err
 	}
-	return j.err
+	held := make([]job.KeyHolder, len(rows))
+	for i, r := range rows {
+		if key := r.Idempotency.Key; key != "" && j.asked != nil {
+			j.asked(key, j.calls)
+		}
+		if held[i] = j.holders[r.Idempotency.Key]; held[i].ID == "" {
+			j.rows = append(j.rows, r)
+		}
+	}
+	return held, nil
 }
 
-func (j *fakeJournal) RegisterPendingKeys(keys []job.KeyKept) {
+func (j *fakeJournal) Submitted(rows []job.JournalRow) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.expected = append(j.expected, keys...)
+	j.stamped = append(j.stamped, rows...)
 }
 
-func (j *fakeJournal) EnsureJournaled(_ context.Context, firsts []job.KeyKept) error {
+func (j *fakeJournal) TakeBack(_ context.Context, rows []job.JournalRow) ([]bool, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.adopted = append(j.adopted, firsts...)
-	return j.unknown
+	j.back = append(j.back, rows...)
+	if j.backErr != nil {
+		return nil, j.backErr
+	}
+	gone := make([]bool, len(rows))
+	for i := range rows {
+		gone[i] = !j.stays
+		if !j.stays {
+			j.rows = slices.DeleteFunc(j.rows, func(r job.JournalRow) bool { return r.ID == rows[i].ID })
+		}
+	}
+	return gone, nil
 }
 
-func (j *fakeJournal) Cancel(_ context.Context, _ int, batch []job.Cancellation) ([]job.Word, error) {
+func (j *fakeJournal) Holder(_ context.Context, key job.Idempotency) (job.KeyHolder, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.taken = append(j.taken, batch...)
-	if j.cancels != nil {
-		return nil, j.cancels
-	}
-	words := make([]job.Word, len(batch))
-	for i, c := range batch {
-		words[i] = j.words(c)
-	}
-	return words, nil
+	return j.holders[key.Key], nil
 }
 
-// journaled starts an Admission with a journal.
-func journaled(t *testing.T, q Queue, j *fakeJournal) *Admission {
+// has says whether the journal has a job's row.
+func (j *fakeJournal) has(id job.ID) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(j.rows, func(r job.JournalRow) bool { return r.ID == id })
+}
+
+var clock = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
+
+// journaled starts an Admission with a journal, on a Redis that has the jobs known.
+func journaled(t *testing.T, q Queue, j *fakeJournal, partitions int, known ...job.ID) *Admission {
 	t.Helper()
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
-	gate := NewGate(GateOptions{Probe: func(context.Context) error { return nil }})
-	a := New(Options{Queue: q, Plans: plans, Gate: gate, Partitions: 1, Journal: j, Withdrawer: j, Run: func(p int) string { return fmt.Sprint("run ", p+1) }})
+	gate := NewGate(GateOptions{
+		Probe: func(context.Context) error { return nil }, Partitions: partitions,
+		ProbePartition: func(context.Context, int) error { return nil },
+	})
+	a := New(Options{
+		Queue: q, Plans: plans, Gate: gate, Partitions: partitions, Journal: j, Now: func() time.Time { return clock },
+		Known:       func(_ context.Context, id job.ID) (bool, error) { return slices.Contains(known, id), nil },
+		Incarnation: func(p int) string { return fmt.Sprint("run ", p+1) },
+	})
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -87,123 +119,248 @@ func journaled(t *testing.T, q Queue, j *fakeJournal) *Admission {
 	return a
 }
 
-var landed = time.Date(2026, 11, 22, 1, 2, 3, 0, time.UTC)
-
-// A submit is answered when its row is there, and the row is whole.
-func TestJournal_TheRowIsWholeBeforeTheAnswer(t *testing.T) {
+// The row is there, whole, before Redis is asked.
+func TestJournal_TheRowComesFirst(t *testing.T) {
 	t.Attr("proves", "F19")
 	synctest.Test(t, func(t *testing.T) {
-		j := &fakeJournal{slow: 300 * time.Millisecond}
-		a := journaled(t, &fakeQueue{answer: script(job.SubmitReply{Word: job.OK, ArrivedAt: landed})}, j)
-		began := time.Now()
+		j := &fakeJournal{}
+		q := &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
+			for _, s := range batch {
+				if !j.has(s.ID) {
+					t.Errorf("%s is sent and has no row", s.ID)
+				}
+			}
+			return slices.Repeat([]job.SubmitReply{{Word: job.OK, ArrivedAt: clock.Add(time.Second)}}, len(batch)), nil
+		}}
+		a := journaled(t, q, j, 1)
 		s := job.Submission{
 			Tier: job.Unpaid, Type: "X", Payload: []byte("{}"), MaxRetries: -1, Delay: time.Minute, Owner: "o", TraceID: "t",
-			Options: job.Options{CallbackURL: "https://example.com"}, Idempotency: job.Idempotency{Key: "k", Body: "b"},
+			Options:     job.Options{CallbackURL: "https://example.com"},
+			Idempotency: job.Idempotency{Key: "k", Body: "b"},
 		}
 		accepted, err := a.Submit(t.Context(), s)
-		if err != nil || time.Since(began) < j.slow {
-			t.Fatalf("%v after %s", err, time.Since(began))
+		if err != nil || len(j.back) != 0 {
+			t.Fatalf("%v, taken back %v", err, j.back)
 		}
-		r := j.rows[0]
-		if r.ID != accepted.ID || r.Generation != 1 || r.Tier != job.Unpaid || r.Priority != 2 || r.Type != "X" || string(r.Payload) != "{}" || r.MaxRetries != 2 ||
-			r.Owner != "o" || r.TraceID != "t" || r.CallbackURL == "" || r.Idempotency != s.Idempotency ||
-			r.Incarnation != "run 1" ||
-			!r.ArrivedAt.Equal(landed) || !r.RunAt.Equal(landed.Add(time.Minute)) || r.Running() {
-			t.Errorf("row %+v", r)
+		want := job.JournalRow{
+			Job: job.Job{
+				ID: accepted.ID, Generation: 1, Tier: job.Unpaid, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Owner: "o",
+				TraceID: "t", Options: s.Options, ArrivedAt: clock, RunAt: clock.Add(time.Minute),
+			},
+			Priority: 2, Idempotency: s.Idempotency, Submitting: true,
+		}
+		if got := j.rows[0]; !reflect.DeepEqual(got, want) {
+			t.Errorf("row %+v\nwant %+v", got, want)
+		}
+		stamp := job.JournalRow{
+			Job:         job.Job{ID: accepted.ID, ArrivedAt: clock.Add(time.Second), RunAt: clock.Add(time.Second + time.Minute)},
+			Incarnation: "run 1",
+		}
+		if !reflect.DeepEqual(j.stamped, []job.JournalRow{stamp}) {
+			t.Errorf("told %+v\nwant %+v", j.stamped, stamp)
+		}
+		batch := a.SubmitBatch(t.Context(), ofTier(job.Paid, 620))
+		if !slices.Equal(j.writes, []int{1, 500, 120}) {
+			t.Errorf("written %v at once", j.writes)
+		}
+		for i, r := range batch {
+			if r.Err != nil || j.rows[i+1].ID != r.ID {
+				t.Fatalf("line %d: %v, and row %s", i, r, j.rows[i+1].ID)
+			}
 		}
 	})
 }
 
-// What the journal refuses is taken back with its key; what cannot be taken back is in doubt.
-func TestJournal_Refused_S3(t *testing.T) {
+// What Redis certainly did not take leaves the journal before its client is told so. What may have been taken stays.
+func TestJournal_RefusalsAreTakenBack(t *testing.T) {
+	t.Attr("proves", "F19 S3")
 	for name, c := range map[string]struct {
-		err   error
-		word  job.Word
-		taken error
-		want  error
+		answer any
+		want   error
+		stays  bool
 	}{
-		"taken back":          {job.ErrUnavailable, job.WasCancelled, nil, job.ErrUnhealthy},
-		"perhaps there":       {job.ErrAmbiguous, job.WasCancelled, nil, job.ErrFateUnknown},
-		"claimed meanwhile":   {job.ErrUnavailable, job.Busy, nil, job.ErrFateUnknown},
-		"gone meanwhile":      {job.ErrUnavailable, job.Empty, nil, job.ErrFateUnknown}, // it may have run
-		"gone, perhaps there": {job.ErrAmbiguous, job.Empty, nil, job.ErrFateUnknown},
-		"both stores down":    {job.ErrUnavailable, job.WasCancelled, job.ErrUnavailable, job.ErrFateUnknown},
+		"full":            {job.Full, job.ErrQueueFull, false},
+		"quota":           {job.Quota, job.ErrQuota, false},
+		"another body":    {job.Mismatch, job.ErrMismatch, false},
+		"a known key":     {job.SubmitReply{Word: job.Replay, First: "first"}, nil, false},
+		"not carried out": {job.ErrUnavailable, job.ErrUnhealthy, false},
+		"in doubt":        {job.ErrAmbiguous, job.ErrFateUnknown, true},
+	} {
+		for back, then := range map[string]struct {
+			stays bool
+			err   error
+			doubt bool
+		}{
+			"gone":       {},
+			"not gone":   {stays: true, doubt: true},
+			"not known":  {err: job.ErrAmbiguous, doubt: true},
+			"SQL is off": {err: job.ErrUnavailable, doubt: true},
+		} {
+			t.Run(name+", "+back, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					j := &fakeJournal{stays: then.stays, backErr: then.err}
+					a := journaled(t, &fakeQueue{answer: script(c.answer)}, j, 1)
+					began := time.Now()
+					s := job.Submission{Tier: job.Paid, Idempotency: job.Idempotency{Key: "k", Body: "b"}}
+					accepted, err := a.Submit(t.Context(), s)
+					want := c.want
+					if then.doubt {
+						want = job.ErrFateUnknown
+					}
+					if !errors.Is(err, want) || time.Since(began) > 2*time.Second {
+						t.Errorf("%v after %s, want %v", err, time.Since(began), want)
+					}
+					if c.stays != (len(j.back) == 0) {
+						t.Errorf("taken back: %v", j.back)
+					}
+					if !c.stays && j.back[0].Idempotency.Key != "k" {
+						t.Errorf("taken back without its key: %+v", j.back[0])
+					}
+					if errors.Is(err, job.ErrFateUnknown) && accepted.ID != j.rows[0].ID {
+						t.Errorf("in doubt is %s, the row is of %s", accepted.ID, j.rows[0].ID)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Without its row nothing is sent: refused if there certainly is none, in doubt if there may be one.
+func TestJournal_ARowThatIsNotWritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		slow time.Duration
+		want error
+	}{
+		"certainly not": {err: job.ErrUnavailable, want: job.ErrUnhealthy},
+		"perhaps":       {err: job.ErrAmbiguous, want: job.ErrFateUnknown},
+		"it hangs":      {slow: time.Hour, want: job.ErrFateUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				j := &fakeJournal{
-					err:     c.err,
-					cancels: c.taken,
-					words:   func(job.Cancellation) job.Word { return c.word },
+				q := &fakeQueue{}
+				a := journaled(t, q, &fakeJournal{err: c.err, slow: c.slow}, 1)
+				began := time.Now()
+				accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid})
+				if !errors.Is(err, c.want) || time.Since(began) > 2*time.Second {
+					t.Errorf("%v after %s", err, time.Since(began))
 				}
-				a := journaled(t, &fakeQueue{answer: script(job.SubmitReply{Word: job.OK, ArrivedAt: landed})}, j)
-				_, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: job.Idempotency{Key: "k", Body: "b"}})
-				if !errors.Is(err, c.want) {
-					t.Errorf("%v, want %v", err, c.want)
-				}
-				if w := j.taken[0]; !w.Untried || w.Generation != 1 || w.Once != "k" {
-					t.Errorf("taken back with %+v", w)
+				if (accepted.ID != "") != errors.Is(err, job.ErrFateUnknown) || len(q.sent()) != 0 {
+					t.Errorf("%q, sent %v", accepted.ID, q.sent())
 				}
 			})
 		})
 	}
 }
 
-// Keys are known to the journal before their submits are sent: whoever claims such a job may be there first.
-func TestJournal_KeysAreExpected(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := &fakeJournal{}
-		key := job.Idempotency{Key: "k", Body: "b"}
-		var sent []job.KeyKept
-		a := journaled(t, &fakeQueue{answer: func(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
-			j.mu.Lock()
-			sent = slices.Clone(j.expected)
-			j.mu.Unlock()
-			return slices.Repeat([]job.SubmitReply{{Word: job.OK, ArrivedAt: landed}}, len(batch)), nil
-		}}, j)
-		if _, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid}); err != nil || len(sent) != 0 {
-			t.Errorf("%v, expected %v of a submit without a key", err, sent)
-		}
-		accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: key})
-		if err != nil || !slices.Equal(sent, []job.KeyKept{{Idempotency: key, ID: accepted.ID}}) {
-			t.Errorf("%v, expected %v", err, sent)
-		}
-	})
-}
-
-// A repeat is answered when the first submit's row is there: who accepted it may have died before it wrote one.
-func TestJournal_ReplaysAreAdopted(t *testing.T) {
+// SQL says whose a key is. While that job's own submit is under way only Redis knows whether it is accepted, and the
+// repeat waits for that.
+func TestJournal_Repeats(t *testing.T) {
 	t.Attr("proves", "F19 S13")
+	for name, c := range map[string]struct {
+		holder job.KeyHolder
+		known  []job.ID
+		then   job.KeyHolder // from the third time on
+		want   error
+		first  bool // the answer names the holder
+		sent   int
+	}{
+		"accepted":               {holder: job.KeyHolder{ID: "first"}, first: true},
+		"another body":           {holder: job.KeyHolder{ID: "first", OtherBody: true}, want: job.ErrMismatch},
+		"under way, in Redis":    {holder: job.KeyHolder{ID: "first", Submitting: true}, known: []job.ID{"first"}, first: true},
+		"under way, then noted":  {holder: job.KeyHolder{ID: "first", Submitting: true}, then: job.KeyHolder{ID: "first"}, first: true},
+		"under way, then gone":   {holder: job.KeyHolder{ID: "first", Submitting: true}, sent: 1},
+		"under way for too long": {holder: job.KeyHolder{ID: "first", Submitting: true}, then: job.KeyHolder{ID: "first", Submitting: true}, want: job.ErrFateUnknown, first: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &fakeQueue{}
+				j := &fakeJournal{holders: map[string]job.KeyHolder{"k": c.holder}}
+				j.asked = func(key string, call int) {
+					if call == 3 {
+						j.holders[key] = c.then
+					}
+				}
+				a := journaled(t, q, j, 1, c.known...)
+				began := time.Now()
+				s := job.Submission{Tier: job.Paid, Idempotency: job.Idempotency{Key: "k", Body: "b"}}
+				accepted, err := a.Submit(t.Context(), s)
+				if !errors.Is(err, c.want) || (accepted.ID == "first") != c.first || time.Since(began) > 2*time.Second {
+					t.Errorf("%+v, %v after %s", accepted, err, time.Since(began))
+				}
+				if accepted.Replayed != (c.first && err == nil) || len(q.sent()) != c.sent {
+					t.Errorf("%+v, sent %v", accepted, q.sent())
+				}
+				if n := a.room.taken.Load(); n != 0 {
+					t.Errorf("%d places are still taken", n)
+				}
+			})
+		})
+	}
+}
+
+// A row that was written is decided on, also when its client has left: a flood of clients who hang up fills nothing.
+func TestJournal_AClientThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &fakeJournal{}
-		q := &fakeQueue{answer: script(job.SubmitReply{Word: job.Replay, First: "first"})}
-		a := journaled(t, q, j)
-		key := job.Idempotency{Key: "k", Body: "b"}
-		accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid, Idempotency: key})
-		if err != nil || accepted.ID != "first" || !accepted.Replayed || !slices.Equal(j.adopted, []job.KeyKept{{Idempotency: key, ID: "first"}}) {
-			t.Errorf("%+v, %v, adopted %v", accepted, err, j.adopted)
-		}
-		j.unknown = job.ErrUnavailable
-		if accepted, err = a.Submit(t.Context(), job.Submission{Tier: job.Paid}); !errors.Is(err, job.ErrFateUnknown) || accepted.ID != "first" {
-			t.Errorf("%+v, %v", accepted, err)
+		j := &fakeJournal{slow: 100 * time.Millisecond}
+		a := journaled(t, &fakeQueue{answer: script(job.Full)}, j, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := a.Submit(ctx, job.Submission{Tier: job.Paid}); !errors.Is(err, job.ErrQueueFull) || len(j.back) != 1 || len(j.rows) != 0 {
+			t.Errorf("%v, taken back %v, rows %v", err, j.back, j.rows)
 		}
 	})
 }
 
-// A duplicate of a job that was forgotten needs no row: SQL has its outcome. A journal that hangs does not hold a client.
-func TestJournal_ForgottenAndHanging(t *testing.T) {
+// A flood that Redis has no room for does not reach SQL, and a repeat is answered all the same.
+func TestJournal_AFloodStaysOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &fakeJournal{words: func(job.Cancellation) job.Word { return job.Busy }}
-		a := journaled(t, &fakeQueue{answer: script(job.Duplicate, job.SubmitReply{Word: job.Duplicate, ArrivedAt: landed})}, j)
-		if _, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid}); err != nil || len(j.rows) != 0 {
-			t.Errorf("%v, %d rows", err, len(j.rows))
+		j := &fakeJournal{holders: map[string]job.KeyHolder{"k": {ID: "first"}}}
+		a := journaled(t, &fakeQueue{answer: script(job.Full)}, j, 1)
+		for range 100 {
+			if r := submit(t.Context(), a, job.Public); !errors.Is(r.err, job.ErrQueueFull) {
+				t.Fatal(r.err)
+			}
 		}
-		j.slow = time.Hour
-		began := time.Now()
-		if _, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid}); !errors.Is(err, job.ErrFateUnknown) || time.Since(began) > 2*time.Second {
-			t.Errorf("%v after %s", err, time.Since(began))
+		if len(j.writes) != 1 {
+			t.Errorf("written %v", j.writes)
+		}
+		if r := submit(t.Context(), a, job.Paid); !errors.Is(r.err, job.ErrQueueFull) || len(j.writes) != 2 {
+			t.Errorf("another tier: %v, written %v", r.err, j.writes)
+		}
+		s := job.Submission{Tier: job.Public, Idempotency: job.Idempotency{Key: "k", Body: "b"}}
+		if accepted, err := a.Submit(t.Context(), s); err != nil || accepted.ID != "first" {
+			t.Errorf("a repeat: %+v, %v", accepted, err)
+		}
+		s.Idempotency.Key = "new"
+		if _, err := a.Submit(t.Context(), s); !errors.Is(err, job.ErrQueueFull) || len(j.writes) != 3 {
+			t.Errorf("a new key: %v, written %v", err, j.writes)
+		}
+		pass(2 * shortMemory)
+		submit(t.Context(), a, job.Public)
+		if len(j.writes) != 4 {
+			t.Errorf("a while later: written %v", j.writes)
 		}
 	})
+}
+
+// A submit that moves to another partition has one row at a time. Where the first one stays it does not move: it would
+// be two jobs.
+func TestJournal_RowsMove(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			j := &fakeJournal{stays: stays}
+			q := &fakeQueue{answer: script(job.Full, job.OK)}
+			a := journaled(t, q, j, 2)
+			accepted, err := a.Submit(t.Context(), job.Submission{Tier: job.Paid})
+			if len(j.rows) != 1 || len(j.back) != 1 || accepted.ID != j.rows[0].ID {
+				t.Errorf("stays %v: %+v, rows %v, taken back %v", stays, accepted, j.rows, j.back)
+			}
+			if stays && (!errors.Is(err, job.ErrFateUnknown) || len(q.sent()) != 1) || !stays && err != nil {
+				t.Errorf("stays %v: %v, sent %v", stays, err, q.sent())
+			}
+		})
+	}
 }
 
 // An error of the journal closes the gate; what opens it is a probe, which asks for a write there too.

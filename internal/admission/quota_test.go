@@ -15,7 +15,7 @@ import (
 func overQuota(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitReply, error) {
 	replies := all(job.OK, batch)
 	for i, s := range batch {
-		replies[i].ArrivedAt = landed
+		replies[i].ArrivedAt = clock
 		if s.Owner == "ann" {
 			replies[i] = job.SubmitReply{Word: job.Quota}
 		}
@@ -23,11 +23,12 @@ func overQuota(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitRe
 	return replies, nil
 }
 
-// A quota refuses its owner's entries, each by itself and at once, and nothing of them gets into the journal.
+// A quota refuses its owner's entries, each by itself and at once, and nothing of them stays in the journal. For a moment
+// the owner's next one is not asked for again.
 func TestQuota_RefusesEachByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, j := &fakeQueue{answer: overQuota}, &fakeJournal{}
-		a := journaled(t, q, j)
+		a := journaled(t, q, j, 1)
 		a.drain = drain{rate: func() float64 { return 2 }, load: func(job.Tier) (int64, int64) { return 5, 10 }}
 		began := time.Now()
 		batch := []job.Submission{
@@ -44,7 +45,7 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 		if !errors.As(err, &refusal) || !errors.Is(err, job.ErrQuota) || refusal.RetryIn() != 3*time.Second {
 			t.Errorf("%v, retry in %v: six jobs end in 3 s", err, refusal.RetryIn())
 		}
-		if time.Since(began) > 0 || len(q.sent()) != 2 {
+		if time.Since(began) > 0 || len(q.sent()) != 1 {
 			t.Errorf("%d calls, %s: it was sent again", len(q.sent()), time.Since(began))
 		}
 		for _, r := range j.rows {
@@ -52,8 +53,8 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 				t.Errorf("the journal has %+v", r)
 			}
 		}
-		if len(j.rows) != 2 || len(j.taken) != 0 || a.room.taken.Load() != 0 {
-			t.Errorf("%d rows, %d taken back, %d still counted", len(j.rows), len(j.taken), a.room.taken.Load())
+		if len(j.rows) != 2 || len(j.back) != 2 || a.room.taken.Load() != 0 {
+			t.Errorf("%d rows, %d taken back, %d still counted", len(j.rows), len(j.back), a.room.taken.Load())
 		}
 	})
 }

@@ -33,6 +33,9 @@ func (r *room) take(n int) bool {
 	}
 }
 
+// takeNow is take for a caller that does not wait.
+func (r *room) takeNow(_ context.Context, n int) bool { return r.take(n) }
+
 func (r *room) give(n int) {
 	r.taken.Add(-int64(n))
 	r.freed.Set()

@@ -8,13 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// settleAll answers the entries of a call, or sends them elsewhere, or again after a pause.
+// settleAll answers the entries of a call, or sends them again after a pause.
 func (c *committer) settleAll(batch []*entry, open []bool, replies []job.SubmitReply, err error) {
-	deliver(c.sort(batch, open, replies, err))
-}
-
-// sort is settleAll but for those that it returns: they have gone to other committers.
-func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply, err error) (moved []*entry) {
 	if err == nil && len(replies) != len(batch) {
 		err = fmt.Errorf("submit gave %d answers for %d entries", len(replies), len(batch))
 	}
@@ -24,10 +19,9 @@ func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply,
 	defer c.mu.Unlock()
 	if err != nil && !failed {
 		c.isolate(batch, open, err)
-		return nil
+		return
 	}
 	var resend []*entry
-	var k kept
 	for i, e := range batch {
 		var reply job.SubmitReply
 		if err == nil {
@@ -37,54 +31,65 @@ func (c *committer) sort(batch []*entry, open []bool, replies []job.SubmitReply,
 			e.refused++
 		}
 		step := decide(reply, unavailable, open[i], e.refused)
-		if why, certain := refused(step, reply, unavailable); certain && c.moveOn(e, why) {
-			moved = append(moved, e)
-			continue
-		}
 		switch step {
 		case accept:
-			if c.journal == nil || !k.note(e, reply) {
-				c.settle(e, nil)
+			if !e.answered {
+				e.arrived = reply.ArrivedAt
 			}
+			c.settle(e, nil)
 			continue
 		case replay:
 			if !e.answered {
 				e.first = reply.First
 			}
-			if c.journal == nil {
-				c.settle(e, nil)
-			} else {
-				k.replay(e, reply.First)
-			}
+			c.settle(e, nil)
 			continue
 		case mismatch:
 			c.settle(e, job.ErrMismatch)
 			continue
 		case full:
-			c.settle(e, noRoom(reply))
+			c.refuse(e, noRoom(reply))
 			continue
 		case quota:
-			c.settle(e, job.ErrQuota)
+			c.refuse(e, job.ErrQuota)
 			continue
 		case unhealthy:
-			c.settle(e, refuse(job.ErrUnhealthy, 0))
+			c.refuse(e, refuse(job.ErrUnhealthy, 0))
 			continue
 		case again:
-			e.sent = false
+			if e.sent = false; unavailable && c.mayMove(e) {
+				c.refuse(e, refuse(job.ErrUnhealthy, 0))
+				continue
+			}
 		case inDoubt:
 			e.priority = inDoubtPriority
 		}
 		resend = append(resend, e)
-	}
-	if !k.empty() {
-		c.group.Go(func() { c.keep(&k) })
 	}
 	if len(resend) > 0 {
 		c.pausing++
 		c.holding = c.holding || failed
 		time.AfterFunc(pause, func() { c.resume(resend, failed) })
 	}
-	return moved
+}
+
+// refuse answers an entry that this partition certainly did not take. Where another partition may take it, its caller
+// moves it there. The lock is held.
+func (c *committer) refuse(e *entry, err error) {
+	noRoom := errors.Is(err, job.ErrQueueFull) || errors.Is(err, job.ErrQuota)
+	if noRoom && c.remembers {
+		c.lately.note(&e.submission, err)
+	}
+	if !e.answered {
+		e.moves = c.mayMove(e)
+	}
+	c.settle(e, err)
+}
+
+// mayMove says whether another partition may take an entry. One with an Idempotency-Key stays: only at home it is known
+// to be a repeat.
+func (c *committer) mayMove(e *entry) bool {
+	return c.elsewhere != nil && e.submission.Idempotency.Key == "" && c.elsewhere(e)
 }
 
 // isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself, so that the
@@ -129,8 +134,11 @@ func (c *committer) settle(e *entry, err error) {
 	if e.answered {
 		return
 	}
-	if e.why != nil && errors.Is(err, job.ErrUnhealthy) {
-		err = e.why // who says that there is no room says more than who could not be asked
+	switch {
+	case e.why == nil && (errors.Is(err, job.ErrQueueFull) || errors.Is(err, job.ErrQuota)):
+		e.why = err
+	case e.why != nil && errors.Is(err, job.ErrUnhealthy):
+		err = e.why // an earlier partition that had no room says more than one that could not be asked
 	}
 	e.answered, e.err = true, err
 	c.load.Add(-1)

@@ -36,21 +36,17 @@ func newWait() *wait {
 	return w
 }
 
-func (w *wait) begin() {
-	w.left.Store(1)
-	w.timer.Reset(patience)
-}
+func (w *wait) begin() { w.timer.Reset(patience) }
 
 // end returns when the entry is answered: by its committer, or because its caller left or its patience is over.
 func (w *wait) end(ctx context.Context, e *entry) {
-	defer w.timer.Stop()
 	select {
 	case <-w.done:
 		return
 	case <-w.timer.C:
-		e.leave(nil)
+		e.home.leave(e, nil)
 	case <-ctx.Done():
-		e.leave(ctx.Err())
+		e.home.leave(e, ctx.Err())
 	}
 	<-w.done
 }

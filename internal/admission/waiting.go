@@ -2,7 +2,6 @@ package admission
 
 import (
 	"container/heap"
-	"sync/atomic"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -12,25 +11,26 @@ import (
 // Redis puts one call's worth of submits in doubt, not all that wait.
 const inDoubtPriority = 0
 
-// entry is one submit on its way. The lock of its home guards all but home and who; what is set once answered, and the submission with the id
-// that it has by then, is its caller's to read after that.
+// entry is one submit on its way through one partition. The lock of its home guards it until it is answered; then it is
+// its caller's to read.
 type entry struct {
 	submission job.Submission
-	home       atomic.Pointer[committer] // changes under the lock of the one that hands it on
+	home       *committer
 	who        *caller
 	priority   int          // the tier's, or inDoubtPriority
-	rank       int          // the tier's, always
-	run        string       // the life of Redis that was known before it was first sent; only with a journal
 	arrival    uint64       // order within a priority
 	place      int          // in the waiting list; -1 = not in it
 	sent       bool         // in a call now, or in an earlier one that may have been executed
 	refused    int          // times the store certainly did not execute it
 	alone      bool         // goes into a call by itself: a call with others failed for what is in it
-	asked      partitionSet // that certainly did not take it
+	asked      partitionSet // its own, and those that certainly did not take it before
 	why        error        // what the first of them said that had no room: job.ErrQueueFull or job.ErrQuota
 	answered   bool
-	err        error  // the answer
-	first      job.ID // and the first submit's job, of a replay
+	err        error     // the answer
+	arrived    time.Time // when the script let it arrive
+	first      job.ID    // and the first submit's job, of a replay
+	run        string    // the life of Redis that was known before it was sent; with a journal only
+	moves      bool      // and another partition may take it
 }
 
 // weight is about what the entry takes of a script call.
@@ -147,7 +147,7 @@ func decide(reply job.SubmitReply, unavailable, open bool, refused int) step {
 		return inDoubt
 	case unavailable && refused >= fewTries:
 		return unhealthy
-	case unavailable, word == job.Late, word == job.Behind: // the queue has set its clock by now; keys come back within seconds
+	case unavailable, word == job.Late: // the queue has set its clock by now
 		return again
 	case word == job.Full:
 		return full

@@ -128,10 +128,10 @@ func (v *server) probe(ctx context.Context) error {
 	return v.journal.Probe(ctx)
 }
 
-// priority is a tier's, 0 for one that this process does not know.
-func (v *server) priority(t job.Tier) int {
-	plan, _ := v.plans.Plan(t)
-	return plan.Priority
+// known says whether Redis has a job.
+func (v *server) known(ctx context.Context, id job.ID) (bool, error) {
+	missing, err := v.queue.Missing(ctx, []job.ID{id})
+	return len(missing) == 0, err
 }
 
 // work is where the pool gets its jobs.

@@ -61,11 +61,10 @@ func (v *server) wireQueue() {
 	}
 	if c.Journaled() {
 		v.journal = archive.NewJournal(v.stores.archive, archive.JournalOptions{
-			KeepKeys: v.stores.keys(
-				c.IdempotencyTTL,
-			), Priority: v.priority, Incarnation: v.queue.KnownIncarnation, Observe: v.gate.ObserveJournal, Log: v.log,
+			KeepKeys: v.stores.keys(c.IdempotencyTTL), Incarnation: v.queue.KnownIncarnation,
+			Observe: v.gate.ObserveJournal, Log: v.log,
 		})
-		o.Journal = journal{v.stores.archive, v.journal}
+		o.Journal = v.stores.archive
 	}
 	v.ledger = ledger.New(o)
 	v.tiers = ledger.NewTiers(v.queue, v.stores.archive, v.plans, v.log)
@@ -153,7 +152,8 @@ func (v *server) wireAPI() {
 		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
 	}
 	if v.journal != nil {
-		entry.Journal, entry.Withdrawer, entry.Run = accepting{v.journal, v.ledger}, v.queue, v.queue.KnownIncarnation
+		entry.Journal, entry.Known = v.journal, v.known
+		entry.Now, entry.Incarnation = v.queue.Now, v.queue.KnownIncarnation
 	}
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
 	var extra []httpapi.Route

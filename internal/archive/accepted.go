@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -35,6 +34,7 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"trace_id", func(l *job.JournalRow) any { return l.TraceID }},
 	{"idempotency_key", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Key) }},
 	{"idempotency_body", func(l *job.JournalRow) any { return textOrNull(l.Idempotency.Body) }},
+	{"submitting", func(l *job.JournalRow) any { return l.Submitting }},
 }}
 
 func textOrNull(s string) any {
@@ -44,30 +44,21 @@ func textOrNull(s string) any {
 	return s
 }
 
-// progress are the columns that say how far a generation has come.
-var progress = map[string]bool{"due_at": true, "retry_count": true, "first_tried_at": true, "started_at": true, "worker": true, "attempt": true}
-
-// laterStands says what becomes of a row of accepted_jobs that is there: a later generation replaces it, a later attempt of the same
-// generation brings it up to date, anything else leaves it as it is.
+// laterStands says what becomes of a row of accepted_jobs that is there: a later generation replaces it, anything else
+// leaves it as it is.
 func laterStands(d dialect) string {
 	later := d.offered("generation") + " > generation"
-	further := later + " OR " + d.offered("generation") + " = generation AND " + d.offered("attempt") + " > attempt"
-	set := func(column, when, to string) string {
-		return column + " = CASE WHEN " + when + " THEN " + to + " ELSE " + column + " END"
+	set := func(column, to string) string {
+		return column + " = CASE WHEN " + later + " THEN " + to + " ELSE " + column + " END"
 	}
-	sets := []string{set("recorded_at", later, d.now)}
+	sets := []string{set("recorded_at", d.now)}
 	for _, c := range acceptedTable.columns {
-		switch {
-		case c.name == "job_id" || c.name == "generation" || c.name == "attempt":
-		case progress[c.name]:
-			sets = append(sets, set(c.name, further, d.offered(c.name)))
-		default:
-			sets = append(sets, set(c.name, later, d.offered(c.name)))
+		if c.name != "job_id" && c.name != "generation" {
+			sets = append(sets, set(c.name, d.offered(c.name)))
 		}
 	}
-	// Last, because MySQL goes from left to right: the others ask for these two as they were.
-	sets = append(sets, set("attempt", further, d.offered("attempt")), set("generation", later, d.offered("generation")))
-	return strings.Join(sets, ", ")
+	// Last, because MySQL goes from left to right: the others ask for it as it was.
+	return strings.Join(append(sets, set("generation", d.offered("generation"))), ", ")
 }
 
 // living is the job of a row; the error says that its options cannot be read, and it comes without them.
@@ -79,7 +70,7 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 			CancelRequested: r.CancelRequested, Worker: r.Worker, ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt),
 			StartedAt: orZero(r.StartedAt), RunAt: orZero(r.DueAt),
 		},
-		Priority: r.Priority, Incarnation: r.Incarnation,
+		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting,
 	}
 	if r.IdempotencyKey != nil && r.IdempotencyBody != nil {
 		l.Idempotency = job.Idempotency{Key: *r.IdempotencyKey, Body: *r.IdempotencyBody}
@@ -90,100 +81,38 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 	return l, nil
 }
 
-// notes is what one transaction of the journal writes.
-type notes struct {
-	rows  []*job.JournalRow // whole rows, see laterStands
-	keys  []*job.KeyKept
-	waits []*job.Waits
-}
-
 const (
 	// Of a second copy nothing is counted again: the job does not run any more.
 	noteWaits = "UPDATE accepted_jobs SET started_at = NULL, worker = '', retry_count = retry_count + ?, due_at = ? " +
 		"WHERE job_id = ? AND attempt = ? AND started_at IS NOT NULL"
-	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, " +
+	// Who cancels a job knows its id, so its submit was accepted.
+	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
+	// A claim says that Redis has the job, and since when. One that comes late, or again, changes nothing.
+	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at = ?, worker = ?, " +
+		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
+		"WHERE job_id = ? AND generation = ? AND attempt < ?"
+	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND EXISTS " +
+		"(SELECT 1 FROM job_outcomes o WHERE o.job_id = ? AND o.generation >= ?)"
 )
 
-// note writes notes in one transaction, and with them the Idempotency-Keys of its rows. Keys stay for keepKeys. A row whose outcome SQL has already
-// is gone again when the transaction ends; if the two were written at the same moment it may stay, and Sweep finds it.
-func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) error {
-	// One order for all writers, as in record. A job's rows stay in the order in which they came.
-	slices.SortStableFunc(n.rows, func(x, y *job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
-	keys := keysOf(n, keepKeys)
-	size := sizeFor(len(n.rows))
-	ended, drop := a.findEnded(size), a.dropAccepted(size)
-	queries := slices.Concat(a.inserts.statements(acceptedTable.name, len(n.rows)), a.inserts.statements(keyTable.name, len(keys)))
-	if len(n.rows) > 0 {
-		queries = append(queries, ended, drop)
-	}
-	if len(n.waits) > 0 {
-		queries = append(queries, noteWaits)
-	}
+// owe writes the row of a job that SQL owes Redis, unless the job has ended.
+func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
+	queries := append(a.inserts.statements(acceptedTable.name, 1), dropIfEnded)
 	return a.brief(ctx, queries, func(conn gorm.ConnPool) error {
-		if _, err := insert(ctx, conn, a.inserts, acceptedTable, n.rows); err != nil {
+		if _, err := insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{l}); err != nil {
 			return err
 		}
-		if err := a.dropEnded(ctx, conn, n.rows, ended, drop, size); err != nil {
-			return err
-		}
-		if _, err := insert(ctx, conn, a.inserts, keyTable, keys); err != nil {
-			return err
-		}
-		for _, w := range n.waits {
-			if _, err := conn.ExecContext(ctx, noteWaits, w.Spent, orNull(w.Due), string(w.ID), w.Attempt); err != nil {
-				return fmt.Errorf("update accepted_jobs: %w", err)
-			}
+		if _, err := conn.ExecContext(ctx, dropIfEnded, string(l.ID), string(l.ID), max(l.Generation, 1)); err != nil {
+			return fmt.Errorf("delete accepted_jobs: %w", err)
 		}
 		return nil
 	})
 }
 
-// findEnded reads which of size jobs have outcomes. Without locks: a locking read would wait for a transaction that may wait for us.
-func (a *Archive) findEnded(size int) string {
-	return "SELECT job_id, generation FROM job_outcomes" + a.dialect.byPrimary + " WHERE job_id IN " + marks(size)
-}
-
 // dropAccepted removes the rows of size jobs that are of a generation or an earlier one.
 func (a *Archive) dropAccepted(size int) string {
 	return a.dialect.deleteFrom("accepted_jobs") + " WHERE job_id IN " + marks(size) + " AND generation <= ?"
-}
-
-// dropEnded removes those of the rows just written whose outcome is there.
-func (a *Archive) dropEnded(
-	ctx context.Context,
-	conn gorm.ConnPool,
-	rows []*job.JournalRow,
-	find, drop string,
-	size int,
-) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	ids := make([]job.ID, len(rows))
-	for i, l := range rows {
-		ids[i] = l.ID
-	}
-	found, err := conn.QueryContext(ctx, find, padded(ids, size)...)
-	if err != nil {
-		return fmt.Errorf("look for outcomes: %w", err)
-	}
-	defer found.Close()
-	var ended []key
-	for found.Next() {
-		var k key
-		if err := found.Scan(&k.id, &k.generation); err != nil {
-			return fmt.Errorf("look for outcomes: %w", err)
-		}
-		ended = append(ended, k)
-	}
-	if err := found.Err(); err != nil {
-		return fmt.Errorf("look for outcomes: %w", err)
-	}
-	if err := found.Close(); err != nil { // before the next statement on this connection
-		return fmt.Errorf("look for outcomes: %w", err)
-	}
-	return dropRows(ctx, conn, ended, drop, size)
 }
 
 // dropRows removes the rows of these generations and earlier ones, at most size jobs. drop is dropAccepted of that size.

@@ -66,7 +66,7 @@ func BenchmarkRecord(b *testing.B) {
 }
 
 // BenchmarkJournal: living jobs with 100 bytes of payload. "accept" is callers of one row each, many at a time; "batch" is one caller with
-// 100 rows; "whole" is accept and record of 100 jobs, row in and row out; "off" is the same record without the journal.
+// 100 rows; "whole" is submit and record of 100 jobs, row in and row out; "off" is the same record without the journal.
 func BenchmarkJournal(b *testing.B) {
 	backends := map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB}
 	for _, backend := range []string{"sqlite", "mariadb"} {
@@ -101,7 +101,7 @@ func BenchmarkJournal(b *testing.B) {
 			b.SetParallelism(64)
 			b.RunParallel(func(p *testing.PB) {
 				for p.Next() {
-					if err := j.Accept(context.Background(), []job.JournalRow{row(next())}); err != nil {
+					if err := submit(context.Background(), j, row(next())); err != nil {
 						b.Error(err)
 					}
 				}
@@ -110,13 +110,13 @@ func BenchmarkJournal(b *testing.B) {
 		run("batch", true, 100, func(b *testing.B, j *archive.Journal, _ *archive.Writer, next func() int) {
 			for range b.N {
 				rows, _ := hundred(next)
-				done(b, j.Accept(context.Background(), rows))
+				done(b, submit(context.Background(), j, rows...))
 			}
 		})
 		run("whole", true, 100, func(b *testing.B, j *archive.Journal, w *archive.Writer, next func() int) {
 			for range b.N {
 				rows, outcomes := hundred(next)
-				done(b, j.Accept(context.Background(), rows))
+				done(b, submit(context.Background(), j, rows...))
 				record(b, w, outcomes...)
 			}
 		})

@@ -149,7 +149,7 @@ func buildInserts(d dialect) inserts {
 	addInserts(all, failedTable, d.keepFirst, nil)
 	addInserts(all, attemptTable, d.keepFirst, nil)
 	addInserts(all, acceptedTable, func(key string) string { return d.onConflict(key) + laterStands(d) }, nil)
-	addInserts(all, keyTable, func(key string) string { return d.onConflict(key) + newestJobHasIt(d) }, map[string]string{"expires_at": d.hence})
+	addInserts(all, keyTable, func(key string) string { return d.onConflict(key) + firstJobHasIt(d) }, map[string]string{"expires_at": d.hence})
 	addInserts(all, changeTable, d.keepFirst, nil)
 	return all
 }

@@ -20,10 +20,8 @@ type JournalOptions struct {
 	KeepKeys   time.Duration // how long an Idempotency-Key stands for its job; 1 h
 	Log        *slog.Logger
 
-	// Priority is that of a tier, for the row of a claimed job that has none yet; nil = 0.
-	Priority func(job.Tier) int
-	// Incarnation is the life of a partition's data that is known now, for the same row; nil = "". It may be an older
-	// one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
+	// Incarnation is the life of a partition's data that is known now, for the row of a claimed job; nil = "". It may be an
+	// older one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
 	Incarnation func(partition int) string
 	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL refuses for its data
 	// is none. It is called one at a time, and must not block.
@@ -41,7 +39,7 @@ type Journal struct {
 	archive *Archive
 	opts    JournalOptions
 	log     *slog.Logger
-	coming  expected
+	stamps  *stamps
 
 	mu       sync.Mutex
 	waiting  waitingList
@@ -79,70 +77,79 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 	if o.Log == nil {
 		o.Log = a.log
 	}
-	if o.Priority == nil {
-		o.Priority = func(job.Tier) int { return 0 }
-	}
 	if o.Incarnation == nil {
 		o.Incarnation = func(int) string { return "" }
 	}
 	if o.Observe == nil {
 		o.Observe = func(error) {}
 	}
-	return &Journal{archive: a, opts: o, log: o.Log, wake: loop.NewSignal()}
+	return &Journal{archive: a, opts: o, log: o.Log, stamps: newStamps(a, o.Timeout), wake: loop.NewSignal()}
 }
 
-// Accept keeps living jobs, and their Idempotency-Keys. A row of the same generation or a later one stays as it is, one of an earlier
-// generation is replaced. A job whose outcome SQL has already is not kept.
-func (j *Journal) Accept(ctx context.Context, rows []job.JournalRow) error {
-	notes := make([]noted, len(rows))
+// Submit writes rows of submits that Redis is about to be asked for, and their Idempotency-Keys. A row whose key stands
+// for another job is not written: the answer names that one.
+func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyHolder, error) {
+	notes := make([]*noted, len(rows))
 	for i := range rows {
 		l := rows[i] // the caller may go on with its own
-		notes[i] = noted{row: &l}
+		notes[i] = &noted{kind: submitNote, row: &l}
 	}
-	if err := j.put(ctx, "journal", notes); err != nil {
-		return err
+	if err := j.put(ctx, "journal submits", notes); err != nil {
+		return nil, err
 	}
-	j.coming.forget(rows)
-	return nil
+	held := make([]job.KeyHolder, len(notes))
+	for i, n := range notes {
+		held[i] = n.holder
+	}
+	return held, nil
 }
 
-// RegisterPendingKeys hears of the Idempotency-Keys of submits before they are sent: a job of theirs may be claimed
-// before its row is written, and then it is the claim that writes the row.
-func (j *Journal) RegisterPendingKeys(keys []job.KeyKept) { j.coming.add(keys) }
+// Submitted hears that Redis has taken submits: of a row it reads the id, the arrival, when the job is due, and the run.
+// It returns at once, and SQL is told within a moment, if SQL serves.
+func (j *Journal) Submitted(rows []job.JournalRow) { j.stamps.add(rows) }
 
-// AcceptKeys keeps Idempotency-Keys of jobs that have a row, or an outcome. One that is there for the same job keeps its time; for others it
-// begins now, whatever Expires says.
-func (j *Journal) AcceptKeys(ctx context.Context, keys []job.KeyKept) error {
-	notes := make([]noted, len(keys))
-	for i := range keys {
-		k := keys[i]
-		notes[i] = noted{key: &k}
-	}
-	return j.put(ctx, "journal keys", notes)
-}
-
-// Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. A row that is not there yet, or is of an earlier
-// generation, is written whole; what comes with a lower attempt than the row's, or the same, changes nothing.
-func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
-	notes := make([]noted, len(leases))
-	for i := range leases {
-		l := job.JournalRow{
-			Job:         leases[i].Job,
-			Priority:    j.opts.Priority(leases[i].Tier),
-			Incarnation: j.opts.Incarnation(leases[i].ID.Partition()),
+// TakeBack removes the rows of submits that Redis refused, and their keys; of a row it reads the id and the key. It says
+// of each whether it is gone by this: false for a row that is not the submit's any more, or not there.
+func (j *Journal) TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error) {
+	notes := make([]*noted, len(rows))
+	for i := range rows {
+		notes[i] = &noted{
+			kind: backNote,
+			row:  &job.JournalRow{Job: job.Job{ID: rows[i].ID}, Idempotency: rows[i].Idempotency},
 		}
-		l.RunAt, l.Idempotency = time.Time{}, j.coming.of(l.ID)
-		notes[i] = noted{row: &l}
+	}
+	if err := j.put(ctx, "take back submits", notes); err != nil {
+		return nil, err
+	}
+	gone := make([]bool, len(notes))
+	for i, n := range notes {
+		gone[i] = n.gone
+	}
+	return gone, nil
+}
+
+// Holder is the job that an Idempotency-Key stands for. It changes nothing.
+func (j *Journal) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error) {
+	return j.archive.Holder(ctx, key)
+}
+
+// Claimed notes that jobs are in somebody's hands: attempt, retries, times and worker. What comes with a lower attempt
+// than the row's, or the same, changes nothing.
+func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
+	notes := make([]*noted, len(leases))
+	for i := range leases {
+		l := job.JournalRow{Job: leases[i].Job, Incarnation: j.opts.Incarnation(leases[i].ID.Partition())}
+		notes[i] = &noted{kind: claimNote, row: &l}
 	}
 	return j.put(ctx, "journal claims", notes)
 }
 
 // Waits notes that attempts ended and their jobs wait again. It changes a row only if that attempt is the one that runs.
 func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
-	notes := make([]noted, len(waits))
+	notes := make([]*noted, len(waits))
 	for i := range waits {
 		w := waits[i]
-		notes[i] = noted{waits: &w}
+		notes[i] = &noted{kind: waitsNote, waits: &w}
 	}
 	return j.put(ctx, "journal waits", notes)
 }
@@ -159,7 +166,7 @@ func (j *Journal) Stats() JournalStats {
 }
 
 // put hands notes to the loop and waits until they are dealt with.
-func (j *Journal) put(ctx context.Context, verb string, notes []noted) error {
+func (j *Journal) put(ctx context.Context, verb string, notes []*noted) error {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -201,6 +208,7 @@ func (j *Journal) Start(context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	j.cancel, j.done, j.running = cancel, make(chan struct{}), true
+	_ = j.stamps.loop.Start(ctx) // it never fails
 	go func() {
 		defer close(j.done)
 		defer cancel()
@@ -220,6 +228,9 @@ func (j *Journal) Stop(ctx context.Context) error {
 	j.mu.Unlock()
 	if done == nil {
 		return nil
+	}
+	if err := j.stamps.loop.Stop(ctx); err == nil {
+		j.stamps.runOnce(ctx)
 	}
 	j.wake.Set()
 	select {

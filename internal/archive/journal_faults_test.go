@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,19 +40,31 @@ func TestJournalCommitLost(t *testing.T) {
 		s, proxy := proxied(t)
 		var heard atomic.Value
 		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(err error) { heard.Store(&err) }})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(0)}))
+		done(t, submit(t.Context(), j, living(0)))
 		proxy.DropReply("\x03COMMIT") // as a command: READ COMMITTED is none
-		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !lost(err) || proxy.Cuts() != 1 {
+		if err := submit(t.Context(), j, living(1)); !lost(err) || proxy.Cuts() != 1 {
 			t.Fatalf("%v after %d cuts", err, proxy.Cuts())
 		}
 		if err := *heard.Load().(*error); !lost(err) || !j.Down() {
 			t.Errorf("the gate heard %v, down %v", err, j.Down())
 		}
 		check(t, "committed", accepted(t, s, 1), fresh(1, nil))
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
+		done(t, submit(t.Context(), j, living(1)))
 		if err := *heard.Load().(*error); err != nil || j.Down() || s.Count(t, "accepted_jobs") != 2 {
 			t.Errorf("the gate heard %v, down %v, %d rows", err, j.Down(), s.Count(t, "accepted_jobs"))
 		}
+
+		// The same of a row that is taken back: the submit is in doubt, and hears later that it did not do it.
+		done(t, submit(t.Context(), j, submitting(2)))
+		proxy.DropReply("\x03COMMIT")
+		gone, err := j.TakeBack(t.Context(), []job.JournalRow{submitting(2)})
+		if gone != nil || !lost(err) || proxy.Cuts() != 2 {
+			t.Fatalf("%v, %v after %d cuts", gone, err, proxy.Cuts())
+		}
+		if rows, keys := there(t, s, 2); rows != 0 || keys != 0 {
+			t.Errorf("committed, and %d rows and %d keys are there", rows, keys)
+		}
+		back(t, j, []job.JournalRow{submitting(2)}, false)
 	})
 }
 
@@ -62,11 +75,11 @@ func TestJournalCutAnywhere(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
 		s, proxy := proxied(t)
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(0)})) // the statements are prepared
+		done(t, submit(t.Context(), j, living(0))) // the statements are prepared
 		failures := 0
 		for round := 1; round <= 15; round++ {
 			proxy.CutAfter(60 * round)
-			err := j.Accept(t.Context(), []job.JournalRow{living(round)})
+			err := submit(t.Context(), j, living(round))
 			there := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(round))) == 1
 			keyThere := s.Count(t, "idempotency_keys WHERE job_id = ?", string(id(round))) == 1
 			if err == nil && !there || refused(err) && there || err != nil && !refused(err) && !lost(err) || there != keyThere {
@@ -75,7 +88,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 			if err != nil {
 				failures++
 				testkit.Eventually(t, within, "again", func() (bool, string) {
-					err := j.Accept(t.Context(), []job.JournalRow{living(round)})
+					err := submit(t.Context(), j, living(round))
 					return err == nil, fmt.Sprint(err)
 				})
 			}
@@ -89,6 +102,43 @@ func TestJournalCutAnywhere(t *testing.T) {
 	})
 }
 
+// The same while a row is taken back: row and key are both there or both gone, and a refusal means that they are there.
+func TestTakeBackCutAnywhere(t *testing.T) {
+	t.Attr("proves", "F40")
+	t.Parallel()
+	t.Run("mariadb", func(t *testing.T) {
+		s, proxy := proxied(t)
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		for n := range 16 {
+			done(t, submit(t.Context(), j, submitting(n)))
+		}
+		back(t, j, []job.JournalRow{submitting(0)}, true) // the statements are prepared
+		failures := 0
+		for round := 1; round <= 15; round++ {
+			proxy.CutAfter(20 * round)
+			gone, err := j.TakeBack(t.Context(), []job.JournalRow{submitting(round)})
+			rows, keys := there(t, s, round)
+			if err == nil && !slices.Equal(gone, []bool{rows == 0}) || refused(err) && rows == 0 ||
+				err != nil && !refused(err) && !lost(err) || rows != keys {
+				t.Errorf("round %d: %v, %v; %d rows, %d keys", round, gone, err, rows, keys)
+			}
+			if err != nil {
+				failures++
+				testkit.Eventually(t, within, "again", func() (bool, string) {
+					_, err := j.TakeBack(t.Context(), []job.JournalRow{submitting(round)})
+					return err == nil, fmt.Sprint(err)
+				})
+			}
+			if rows, keys := there(t, s, round); rows != 0 || keys != 0 {
+				t.Errorf("round %d: %d rows and %d keys are left", round, rows, keys)
+			}
+		}
+		if failures == 0 || proxy.Cuts() < 8 {
+			t.Errorf("%d calls failed, %d cuts landed", failures, proxy.Cuts())
+		}
+	})
+}
+
 // Without SQL nothing is written, and everybody is told so soon: those who were sent, those who wait. Down ends by itself.
 func TestJournalWithoutSQL(t *testing.T) {
 	t.Attr("proves", "F14 F36")
@@ -98,7 +148,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t), Journal: true})
 		accept := func(j *archive.Journal) {
 			testkit.Eventually(t, within, "an accepted job", func() (bool, string) {
-				err := j.Accept(t.Context(), []job.JournalRow{living(0)})
+				err := submit(t.Context(), j, submitting(0)) // SQL could take this one back
 				return err == nil, fmt.Sprint(err)
 			})
 		}
@@ -110,8 +160,14 @@ func TestJournalWithoutSQL(t *testing.T) {
 			var all sync.WaitGroup
 			for n := 1; n <= 20; n++ {
 				all.Go(func() {
-					if err := j.Accept(context.Background(), []job.JournalRow{living(n)}); !refused(err) {
+					if err := submit(context.Background(), j, living(n)); !refused(err) {
 						t.Errorf("%s: %v", name, err)
+					}
+				})
+				all.Go(func() {
+					gone, err := j.TakeBack(context.Background(), []job.JournalRow{submitting(0)})
+					if gone != nil || !refused(err) {
+						t.Errorf("%s: %v, %v", name, gone, err)
 					}
 				})
 			}
@@ -145,7 +201,7 @@ func TestJournalReadOnly(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1), Journal: true})
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		execute(t, root, "SET GLOBAL read_only = 1")
-		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
+		if err := submit(t.Context(), j, living(1)); !refused(err) {
 			t.Errorf("accept: %v", err)
 		}
 		if err := j.Probe(t.Context()); !refused(err) || !j.Down() {
@@ -153,7 +209,7 @@ func TestJournalReadOnly(t *testing.T) {
 		}
 		execute(t, root, "SET GLOBAL read_only = 0")
 		testkit.Eventually(t, within, "up", func() (bool, string) { return !j.Down(), "down" })
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
+		done(t, submit(t.Context(), j, living(1)))
 	})
 }
 
@@ -177,7 +233,7 @@ func TestJournalBadRow(t *testing.T) {
 				l = bad
 			}
 			all.Go(func() {
-				if err := j.Accept(t.Context(), []job.JournalRow{l}); (err != nil) != (n == 4) ||
+				if err := submit(t.Context(), j, l); (err != nil) != (n == 4) ||
 					n == 4 && !refused(err) {
 					t.Errorf("row %d: %v", n, err)
 				}
@@ -185,8 +241,11 @@ func TestJournalBadRow(t *testing.T) {
 		}
 		all.Wait()
 		// In one call with others it is not known as certainly unwritten: they are.
-		if err := j.Accept(t.Context(), []job.JournalRow{living(10), bad, living(11)}); !lost(err) {
+		if err := submit(t.Context(), j, living(10), bad, living(11)); !lost(err) {
 			t.Errorf("together: %v", err)
+		}
+		if rows, keys := there(t, s, 4); rows != 0 || keys != 0 {
+			t.Errorf("the refused one has %d rows, %d keys", rows, keys)
 		}
 		if n := s.Count(t, "accepted_jobs"); n != 10 || j.Stats().Refused != 2 || heard.Load() != 0 || j.Down() {
 			t.Errorf("%d rows, %+v, the gate heard of %d errors, down %v", n, j.Stats(), heard.Load(), j.Down())
@@ -211,18 +270,18 @@ func TestJournalFailsWhatWaits(t *testing.T) {
 			<-goOn
 		}})
 		first := make(chan error, 1)
-		go func() { first <- j.Accept(context.Background(), []job.JournalRow{living(0)}) }()
+		go func() { first <- submit(context.Background(), j, living(0)) }()
 		<-reached
 		many := make([]job.JournalRow, 500) // a whole transaction
 		for n := range many {
 			many[n] = living(1 + n)
 		}
-		next := later(t, j, 500, func() error { return j.Accept(context.Background(), many) })
+		next := later(t, j, 500, func() error { return submit(context.Background(), j, many...) })
 		behind := later(
 			t,
 			j,
 			501,
-			func() error { return j.Accept(context.Background(), []job.JournalRow{living(900)}) },
+			func() error { return submit(context.Background(), j, living(900)) },
 		)
 		proxy.Refuse(true)
 		proxy.Cut()

@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Two processes accept and record the same fresh jobs at the same time: all goes through, and what crossed is swept.
+// Two processes submit and record the same fresh jobs at the same time: all goes through, and what crossed is swept.
 func TestJournalAndOutcomesAtOnce(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 					for i := range rows {
 						rows[i] = living(round*jobs + i) // both sides the same
 					}
-					if err := j.Accept(context.Background(), rows); err != nil {
+					if err := submit(context.Background(), j, rows...); err != nil {
 						t.Error(err)
 					}
 				}
@@ -74,7 +74,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t), Journal: true}) // its counters are ours alone
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(9)}))
+		done(t, submit(t.Context(), j, living(9)))
 		waited := innodb(t, s, "lock_row_lock_waits")
 		other := rival(t, s)
 		execute(t, other, "UPDATE accepted_jobs SET worker = 'x' WHERE job_id = ?", string(id(9)))
@@ -86,7 +86,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 			waited,
 			1,
 		) // it has looked for 1 and waits for 9
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(0), living(2), living(5)})) // on both sides of 1
+		done(t, submit(t.Context(), j, living(0), living(2), living(5))) // on both sides of 1
 		done(t, other.Commit())
 		done(t, <-recorded)
 		if n := s.Count(t, "accepted_jobs"); n != 3 {
@@ -105,7 +105,7 @@ func TestJournalCrossed(t *testing.T) {
 		s := archivetest.New(t, o)
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		other := rival(t, s, id(1))
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2)}))
+		done(t, submit(t.Context(), j, living(1), living(2)))
 		done(t, other.Commit())
 		if n := s.Count(t, "accepted_jobs"); n != 2 {
 			t.Fatalf("%d rows: nothing crossed", n)
@@ -116,7 +116,16 @@ func TestJournalCrossed(t *testing.T) {
 		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {
 			t.Errorf("%d swept, %v", swept, err)
 		}
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)})) // late
+		done(t, submit(t.Context(), j, living(1))) // late: its row stays behind too
+		if got := lostIDs(t, s, "run-2"); len(got) != 1 || got[0] != id(2) {
+			t.Errorf("lost: %v", got)
+		}
+		if rows, err := s.LivingOf(t.Context(), []job.ID{id(1)}); len(rows) != 0 || err != nil {
+			t.Errorf("living: %v, %v", rows, err)
+		}
+		if _, swept, err := s.Sweep(t.Context(), "", 10); swept != 1 || err != nil {
+			t.Errorf("%d swept, %v", swept, err)
+		}
 		if n := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(2))); n != 1 || s.Count(t, "accepted_jobs") != 1 {
 			t.Errorf("%d rows", s.Count(t, "accepted_jobs"))
 		}

@@ -58,16 +58,18 @@ func (j *Journal) runOnce(ctx context.Context) bool {
 
 // write brings a batch to SQL, in halves where a row is refused, and settles it. False: SQL cannot serve, and nobody else's wait is worth
 // its while.
-func (j *Journal) write(ctx context.Context, batch []noted) bool {
+func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	var n notes
 	for _, b := range batch {
-		switch {
-		case b.row != nil:
-			n.rows = append(n.rows, b.row)
-		case b.key != nil:
-			n.keys = append(n.keys, b.key)
-		default:
-			n.waits = append(n.waits, b.waits)
+		switch b.kind {
+		case submitNote:
+			n.submits = append(n.submits, b)
+		case backNote:
+			n.backs = append(n.backs, b)
+		case claimNote:
+			n.claims = append(n.claims, b)
+		case waitsNote:
+			n.waits = append(n.waits, b)
 		}
 	}
 	once, cancel := context.WithTimeout(ctx, j.opts.Timeout)
@@ -102,7 +104,7 @@ func (j *Journal) write(ctx context.Context, batch []noted) bool {
 }
 
 // fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of it was sent.
-func (j *Journal) fail(ctx context.Context, batch []noted, err error) {
+func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	if !errors.Is(err, job.ErrAmbiguous) {
 		err = unavailable("SQL is down", err)
 	}
@@ -118,7 +120,7 @@ func (j *Journal) fail(ctx context.Context, batch []noted, err error) {
 	j.waiting.drop(nil, fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
 }
 
-func (j *Journal) settle(batch []noted, err error) {
+func (j *Journal) settle(batch []*noted, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, n := range batch {
@@ -126,17 +128,10 @@ func (j *Journal) settle(batch []noted, err error) {
 	}
 }
 
-func idsOf(batch []noted) []job.ID {
+func idsOf(batch []*noted) []job.ID {
 	ids := make([]job.ID, len(batch))
 	for i, n := range batch {
-		switch {
-		case n.row != nil:
-			ids[i] = n.row.ID
-		case n.key != nil:
-			ids[i] = n.key.ID
-		default:
-			ids[i] = n.waits.ID
-		}
+		ids[i] = n.id()
 	}
 	return ids
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// living is a job as it is accepted.
+// living is a job that Redis has, in its run-1.
 func living(n int) job.JournalRow {
 	return job.JournalRow{
 		Job: job.Job{
@@ -23,6 +23,24 @@ func living(n int) job.JournalRow {
 		Priority: 1, Incarnation: "run-1",
 		Idempotency: job.Idempotency{Key: fmt.Sprintf("%032x", n), Body: strings.Repeat("b", 32)},
 	}
+}
+
+// submitting is that job as its submit writes it before Redis is asked for it.
+func submitting(n int) job.JournalRow {
+	l := living(n)
+	l.Incarnation, l.Submitting = "", true
+	return l
+}
+
+// submit writes rows. That one of them meets another job's key is an error.
+func submit(ctx context.Context, j *archive.Journal, rows ...job.JournalRow) error {
+	held, err := j.Submit(ctx, rows)
+	for i, h := range held {
+		if h != (job.KeyHolder{}) {
+			return fmt.Errorf("%s meets %+v", rows[i].ID, h)
+		}
+	}
+	return err
 }
 
 // lease is a claim of that job.
@@ -79,38 +97,39 @@ func fresh(n int, changes map[string]any) map[string]any {
 		"payload": `{"steps":[]}`, "options": `{"callbackUrl":"https://example.com/"}`, "max_retries": int64(5), "arrived_at": "2025-11-24 16:00:00.123000",
 		"due_at": nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil, "worker": "", "cancel_requested": int64(0),
 		"run_id": "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
+		"submitting": int64(0),
 	}
 	maps.Copy(row, changes)
 	return row
 }
 
-// The life of a row: accepted, claimed, waiting, claimed again, cancelled; and no word of an earlier attempt or generation turns it back.
+// The life of a row: submitted, claimed, waiting, claimed again, cancelled; and no word of an earlier attempt or
+// generation turns it back.
 func TestJournalRow(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		j := journal(
-			t,
-			s.Archive,
-			archive.JournalOptions{
-				Incarnation: func(int) string { return "run-2" },
-				Priority:    func(job.Tier) int { return 7 },
-			},
-		)
-		bystander := fresh(2, nil)
-		later := living(1)
+		j := journal(t, s.Archive, archive.JournalOptions{Incarnation: func(int) string { return "run-2" }})
+		bystander := fresh(2, map[string]any{"run_id": "", "submitting": int64(1)})
+		later := submitting(1)
 		later.RunAt = arrival.Add(time.Hour)
-		done(t, j.Accept(t.Context(), []job.JournalRow{later, living(2)}))
-		check(t, "accepted", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
+		done(t, submit(t.Context(), j, later, submitting(2)))
+		submitted := map[string]any{"due_at": "2025-11-24 17:00:00.123000", "run_id": "", "submitting": int64(1)}
+		check(t, "submitted", accepted(t, s, 1), fresh(1, submitted))
 		other := living(1)
 		other.Type, other.Incarnation = "OTHER", "run-9"
-		done(t, j.Accept(t.Context(), []job.JournalRow{other}))
-		check(t, "accepted twice", accepted(t, s, 1), fresh(1, map[string]any{"due_at": "2025-11-24 17:00:00.123000"}))
+		done(t, submit(t.Context(), j, other))
+		check(t, "submitted twice", accepted(t, s, 1), fresh(1, submitted))
 
 		claimed := fresh(1, map[string]any{
-			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000", "worker": "host:1",
+			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000",
+			"worker": "host:1", "run_id": "run-2", "arrived_at": "2025-11-24 16:00:00.130000", // by Redis' clock
 		})
-		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)}))
+		arrives := func(l job.Lease) job.Lease {
+			l.ArrivedAt = arrival.Add(7 * time.Millisecond)
+			return l
+		}
+		done(t, j.Claimed(t.Context(), []job.Lease{arrives(lease(1, 1, 1))}))
 		check(t, "claimed", accepted(t, s, 1), claimed)
 		for name, w := range map[string]job.Waits{
 			"another attempt": {ID: id(1), Attempt: 2, Spent: 9}, "no such job": {ID: id(9), Attempt: 1, Spent: 9},
@@ -127,7 +146,7 @@ func TestJournalRow(t *testing.T) {
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)})) // a copy that was late
 		check(t, "claimed late", accepted(t, s, 1), claimed)
 
-		again := lease(1, 1, 2)
+		again := arrives(lease(1, 1, 2))
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
 		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000", "worker": "host:2"})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
@@ -135,21 +154,27 @@ func TestJournalRow(t *testing.T) {
 		done(t, s.Cancelling(t.Context(), id(9), "run-9"))
 		claimed["cancel_requested"] = int64(1)
 		check(t, "cancelling", accepted(t, s, 1), claimed)
-
-		// The next generation replaces all of it, by way of its claim; the earlier one comes too late then.
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
-		second := fresh(1, map[string]any{
-			"generation": int64(2), "priority": int64(7), "run_id": "run-2", "attempt": int64(3), "retry_count": int64(2), "worker": "host:3",
-			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000", "idempotency_key": nil, "idempotency_body": nil,
+		check(t, "the next generation is claimed, and has no row", accepted(t, s, 1), claimed)
+
+		// The row of the next generation replaces all of it; words of the earlier one come too late then.
+		second := living(1)
+		second.Generation, second.Priority, second.Incarnation, second.Idempotency = 2, 7, "run-3", job.Idempotency{}
+		done(t, submit(t.Context(), j, second))
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 2, 3)}))
+		row := fresh(1, map[string]any{
+			"generation": int64(2), "priority": int64(7), "run_id": "run-3", "attempt": int64(3), "retry_count": int64(2),
+			"worker": "host:3", "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:03.123000",
+			"idempotency_key": nil, "idempotency_body": nil,
 		})
-		check(t, "the next generation", accepted(t, s, 1), second)
+		check(t, "the next generation", accepted(t, s, 1), row)
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 9)}))
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1)}))
-		check(t, "the earlier generation", accepted(t, s, 1), second)
+		done(t, submit(t.Context(), j, living(1)))
+		check(t, "the earlier generation", accepted(t, s, 1), row)
 		third := living(1)
 		third.Generation = 3
-		done(t, j.Accept(t.Context(), []job.JournalRow{third}))
-		check(t, "accepted over an earlier one", accepted(t, s, 1), fresh(1, map[string]any{"generation": int64(3)}))
+		done(t, submit(t.Context(), j, third))
+		check(t, "written over an earlier one", accepted(t, s, 1), fresh(1, map[string]any{"generation": int64(3)}))
 		check(t, "the bystander", accepted(t, s, 2), bystander)
 		if n := s.Count(t, "accepted_jobs"); n != 2 {
 			t.Errorf("%d rows", n)
@@ -157,7 +182,27 @@ func TestJournalRow(t *testing.T) {
 	})
 }
 
-// What ended is no longer in the journal: the row first, the outcome first, or a claim that comes after it.
+// Redis has a claimed job, so its row was there before the claim. A claim of a job without a row writes none, nor a
+// key.
+func TestClaimWithoutARow(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{Incarnation: func(int) string { return "run-2" }})
+		done(t, submit(t.Context(), j, submitting(2)))
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1), lease(2, 1, 1), lease(3, 2, 1)}))
+		ran := map[string]any{
+			"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:01.123000",
+			"worker": "host:1", "run_id": "run-2",
+		}
+		check(t, "the one that has a row", accepted(t, s, 2), fresh(2, ran))
+		done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}))
+		if rows, keys := s.Count(t, "accepted_jobs"), s.Count(t, "idempotency_keys"); rows != 1 || keys != 1 {
+			t.Errorf("%d rows, %d keys", rows, keys)
+		}
+	})
+}
+
+// What ended is no longer in the journal, and a claim that comes after the outcome brings nothing back.
 func TestJournalForgetsTheEnded(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -166,13 +211,12 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		third := failed(3)
 		third.Generation, third.Attempts = 3, nil
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(3), living(9)}))
+		done(t, submit(t.Context(), j, living(1), submitting(2), living(3), living(9)))
 		record(t, w, completed(1), cancelled(2), third)
 		check(t, "the bystander", accepted(t, s, 9), fresh(9, nil))
 		if n := s.Count(t, "accepted_jobs"); n != 1 {
 			t.Errorf("%d rows after the outcomes", n)
 		}
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3)}))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(2, 1, 1), lease(3, 2, 1)}))
 		if n := s.Count(t, "accepted_jobs"); n != 1 {
 			t.Errorf("%d rows written after the outcomes", n)
@@ -182,17 +226,16 @@ func TestJournalForgetsTheEnded(t *testing.T) {
 		}
 
 		// A new life of a job that ended is none of its past.
-		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 4, 7)}))
-		second := living(1)
-		second.Generation = 2
-		done(t, j.Accept(t.Context(), []job.JournalRow{second}))
+		second, fourth := living(1), living(3)
+		second.Generation, fourth.Generation = 2, 4
+		done(t, submit(t.Context(), j, second, fourth))
 		record(t, w, completed(1), third) // a repeat
 		if n := s.Count(t, "accepted_jobs"); n != 3 {
 			t.Errorf("%d rows: the new lives are missing", n)
 		}
-		fourth := failed(3)
-		fourth.Generation, fourth.Attempts = 4, nil
-		record(t, w, fourth)
+		last := failed(3)
+		last.Generation, last.Attempts = 4, nil
+		record(t, w, last)
 		if n := s.Count(t, "accepted_jobs WHERE job_id = ?", string(id(3))); n != 0 {
 			t.Error("the outcome of the new life left its row")
 		}
@@ -206,7 +249,7 @@ func TestJournalOff(t *testing.T) {
 		second := living(3)
 		second.Generation = 2
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), second}))
+		done(t, submit(t.Context(), j, living(1), living(2), second))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		ended := []job.Outcome{completed(1), completed(2), failed(3)}
 		ended[1].Type, ended[2].Generation = job.CallbackType, 2

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +22,8 @@ func merged(a, b map[string]any) map[string]any {
 	return all
 }
 
-// halted is a journal that stands still between the transaction of living(0), which SQL has, and the telling of it, until the test calls
-// release. first ends then.
+// halted is a journal that stands still between the transaction of submitting(0), which SQL has, and the telling of it,
+// until the test calls release. first ends then.
 func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *archive.Journal, release func(), first <-chan error) {
 	t.Helper()
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -30,7 +31,7 @@ func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *ar
 	o.Observe = func(error) { once.Do(func() { close(reached); <-goOn }) }
 	j = journal(t, s.Archive, o)
 	told := make(chan error, 1)
-	go func() { told <- j.Accept(context.Background(), []job.JournalRow{living(0)}) }()
+	go func() { told <- submit(context.Background(), j, submitting(0)) }()
 	<-reached
 	release = sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(release)
@@ -54,18 +55,25 @@ func TestJournalGathers(t *testing.T) {
 		ctx := context.Background()
 		calls := []<-chan error{
 			first,
-			later(t, j, 2, func() error { return j.Accept(ctx, []job.JournalRow{living(1), living(2)}) }),
+			later(t, j, 2, func() error { return submit(ctx, j, living(1), living(2)) }),
 			later(t, j, 3, func() error { return j.Claimed(ctx, []job.Lease{lease(1, 1, 1)}) }),
 			later(t, j, 4, func() error { return j.Claimed(ctx, []job.Lease{lease(3, 1, 1)}) }),
 			later(t, j, 5, func() error { return j.Waits(ctx, []job.Waits{{ID: id(1), Attempt: 1, Spent: 1}}) }),
-			later(t, j, 6, func() error { return j.Accept(ctx, []job.JournalRow{living(3)}) }), // its claim was faster
+			later(t, j, 6, func() error { return submit(ctx, j, living(3)) }), // its claim was faster
+			later(t, j, 8, func() error {
+				gone, err := j.TakeBack(ctx, []job.JournalRow{submitting(0), living(2)})
+				if err == nil && !slices.Equal(gone, []bool{true, false}) {
+					err = fmt.Errorf("gone: %v", gone)
+				}
+				return err
+			}),
 		}
 		stopped := make(chan error, 1)
 		go func() { stopped <- j.Stop(ctx) }()
 		testkit.Eventually(t, within, "nothing more is taken", func() (bool, string) {
 			soon, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			defer cancel()
-			err := j.Accept(soon, []job.JournalRow{living(9)})
+			err := submit(soon, j, living(9))
 			return strings.Contains(err.Error(), "does not run"), err.Error()
 		})
 		release()
@@ -74,19 +82,20 @@ func TestJournalGathers(t *testing.T) {
 		}
 		done(t, <-stopped)
 		done(t, j.Stop(ctx))
-		if st := j.Stats(); st.Written != 7 || st.Batches != 2 || st.Waiting != 0 {
+		if st := j.Stats(); st.Written != 9 || st.Batches != 2 || st.Waiting != 0 {
 			t.Errorf("%+v", st)
 		}
 		ran := map[string]any{"attempt": int64(1), "first_tried_at": "2025-11-24 16:00:01.123000"}
 		check(t, "claimed and waiting", accepted(t, s, 1), fresh(1, merged(ran, map[string]any{"retry_count": int64(1)})))
 		check(t, "waiting", accepted(t, s, 2), fresh(2, nil))
+		// A transaction writes its rows before its claims.
 		check(t, "claimed first", accepted(t, s, 3), fresh(3, merged(ran, map[string]any{
-			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1", "priority": int64(0), "run_id": "", "idempotency_key": nil, "idempotency_body": nil,
+			"started_at": "2025-11-24 16:00:01.123000", "worker": "host:1",
 		})))
-		if n := s.Count(t, "accepted_jobs"); n != 4 {
-			t.Errorf("%d rows, %d of them were refused", n, n-4)
+		if n := s.Count(t, "accepted_jobs"); n != 3 {
+			t.Errorf("%d rows, want 3: one was taken back, one was refused", n)
 		}
-		if err := j.Accept(ctx, []job.JournalRow{living(9)}); !refused(err) {
+		if err := submit(ctx, j, living(9)); !refused(err) {
 			t.Errorf("after Stop: %v", err)
 		}
 	})
@@ -96,15 +105,18 @@ func TestJournalStartsAndStops(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := archive.NewJournal(s.Archive, archive.JournalOptions{})
-		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
+		if err := submit(t.Context(), j, living(1)); !refused(err) {
 			t.Errorf("before Start: %v", err)
+		}
+		if gone, err := j.TakeBack(t.Context(), []job.JournalRow{submitting(1)}); gone != nil || !refused(err) {
+			t.Errorf("before Start: %v, %v", gone, err)
 		}
 		done(t, j.Start(t.Context()))
 		done(t, j.Start(t.Context()))
-		done(t, j.Accept(t.Context(), nil))
+		done(t, submit(t.Context(), j))
 		done(t, j.Stop(t.Context()))
 		done(t, j.Start(t.Context()))
-		if err := j.Accept(t.Context(), []job.JournalRow{living(1)}); !refused(err) {
+		if err := submit(t.Context(), j, living(1)); !refused(err) {
 			t.Errorf("started again: %v", err)
 		}
 		other := archive.NewJournal(s.Archive, archive.JournalOptions{})
@@ -121,17 +133,17 @@ func TestJournalIsBounded(t *testing.T) {
 			t,
 			j,
 			2,
-			func() error { return j.Accept(context.Background(), []job.JournalRow{living(1), living(2)}) },
+			func() error { return submit(context.Background(), j, living(1), living(2)) },
 		)
-		if err := j.Accept(t.Context(), []job.JournalRow{living(3), living(4)}); !refused(err) {
+		if err := submit(t.Context(), j, living(3), living(4)); !refused(err) {
 			t.Errorf("over the limit: %v", err)
 		}
 		large := living(5)
 		large.Payload = make([]byte, 10_000)
-		if err := j.Accept(t.Context(), []job.JournalRow{large}); !refused(err) {
+		if err := submit(t.Context(), j, large); !refused(err) {
 			t.Errorf("over the limit in bytes: %v", err)
 		}
-		third := later(t, j, 3, func() error { return j.Accept(context.Background(), []job.JournalRow{living(6)}) })
+		third := later(t, j, 3, func() error { return submit(context.Background(), j, living(6)) })
 		release()
 		for _, told := range []<-chan error{first, two, third} {
 			done(t, <-told)
@@ -150,10 +162,10 @@ func TestJournalCallerGoes(t *testing.T) {
 		j := journal(t, s.Archive, archive.JournalOptions{Observe: func(error) { reached <- struct{}{}; <-goOn }})
 		ctx, leave := context.WithCancel(t.Context())
 		sent, waiting := make(chan error, 1), make(chan error, 1)
-		go func() { sent <- j.Accept(ctx, []job.JournalRow{living(1)}) }()
+		go func() { sent <- submit(ctx, j, living(1)) }()
 		<-reached
-		go func() { waiting <- j.Accept(ctx, []job.JournalRow{living(2)}) }()
-		stays := later(t, j, 2, func() error { return j.Accept(context.Background(), []job.JournalRow{living(3)}) })
+		go func() { waiting <- submit(ctx, j, living(2)) }()
+		stays := later(t, j, 2, func() error { return submit(context.Background(), j, living(3)) })
 		leave()
 		if err := <-sent; !lost(err) {
 			t.Errorf("sent: %v", err)
@@ -177,7 +189,7 @@ func TestJournalManyCallers(t *testing.T) {
 		var all sync.WaitGroup
 		for n := range 200 {
 			all.Go(func() {
-				if err := j.Accept(t.Context(), []job.JournalRow{living(n)}); err != nil {
+				if err := submit(t.Context(), j, living(n)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -193,7 +205,7 @@ func TestJournalManyCallers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		before := j.Stats().Batches
-		done(t, j.Accept(ctx, large))
+		done(t, submit(ctx, j, large...))
 		if n := j.Stats().Batches - before; s.Count(t, "accepted_jobs") != 1400 || n != 3 {
 			t.Errorf("%d rows, %d transactions", s.Count(t, "accepted_jobs"), n)
 		}

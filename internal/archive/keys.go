@@ -1,8 +1,8 @@
 package archive
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,51 +26,55 @@ var keyTable = table[keyOfJob]{"idempotency_keys", []column[keyOfJob]{
 	{"expires_at", func(k keyOfJob) any { return k.keep.Milliseconds() }},
 }}
 
-// newestJobHasIt says what becomes of a key that is there: the job that was accepted under it now has it, and one that has it already keeps
-// its time.
-func newestJobHasIt(d dialect) string {
+// firstJobHasIt says what becomes of a key that is there: it stays with its job, unless its time is over.
+func firstJobHasIt(d dialect) string {
+	over := "expires_at <= " + d.now
 	set := func(column string) string {
-		return column + " = CASE WHEN job_id = " + d.offered("job_id") + " THEN " + column + " ELSE " + d.offered(column) + " END"
+		return column + " = CASE WHEN " + over + " THEN " + d.offered(column) + " ELSE " + column + " END"
 	}
-	return set("body") + ", " + set("expires_at") + ", job_id = " + d.offered("job_id") // the last: see laterStands
+	return set("body") + ", " + set("job_id") + ", " + set("expires_at") // the last: the others ask for it as it was
 }
 
-// keysOf are the keys of notes, those of rows among them, in one order for all writers.
-func keysOf(n *notes, keep time.Duration) []keyOfJob {
-	var keys []keyOfJob
-	for _, l := range n.rows {
-		if l.Idempotency.Key != "" {
-			keys = append(keys, keyOfJob{l.Idempotency, l.ID, keep})
+// holdersOf reads size keys, also those whose time is over, each with whether its job's row is a submit's to take back.
+func holdersOf(size int) string {
+	return "SELECT k.idem_key, k.body, k.job_id, EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = k.job_id AND " +
+		takenBack + ") FROM idempotency_keys k WHERE k.idem_key IN " + marks(size)
+}
+
+// holderOf is holdersOf for one key, if that stands.
+func holderOf(d dialect) string { return holdersOf(1) + " AND k.expires_at > " + d.now }
+
+// holders are the jobs that keys stand for.
+func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) (map[string]job.KeyHolder, map[string]string, error) {
+	held, bodies := map[string]job.KeyHolder{}, map[string]string{}
+	err := eachRow(ctx, conn, query, keys, func(scan func(...any) error) error {
+		var key, body string
+		var h job.KeyHolder
+		if err := scan(&key, &body, &h.ID, &h.Submitting); err != nil {
+			return err
 		}
+		held[key], bodies[key] = h, body
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read idempotency_keys: %w", err)
 	}
-	for _, k := range n.keys {
-		keys = append(keys, keyOfJob{k.Idempotency, k.ID, keep})
-	}
-	slices.SortStableFunc(keys, func(x, y keyOfJob) int { return cmp.Compare(x.Key, y.Key) })
-	return keys
+	return held, bodies, nil
 }
 
-func livingKeys(d dialect) string {
-	return "SELECT idem_key, body, job_id, expires_at FROM idempotency_keys WHERE idem_key > ? AND expires_at > " + d.now + " ORDER BY idem_key LIMIT ?"
+// Holder is the job that a key stands for, by the database's clock.
+func (a *Archive) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error) {
+	held, bodies, err := holders(ctx, a.read.WithContext(ctx).Statement.ConnPool, holderOf(a.dialect), []any{key.Key})
+	if err != nil {
+		return job.KeyHolder{}, unavailable("read a key", err)
+	}
+	h, there := held[key.Key]
+	h.OtherBody = there && bodies[key.Key] != key.Body
+	return h, nil
 }
 
 func expiredKeys(d dialect) string {
 	return "SELECT idem_key FROM idempotency_keys WHERE expires_at <= " + d.now + " ORDER BY expires_at LIMIT ?"
-}
-
-// Keys reads the Idempotency-Keys that have not expired, by the database's clock, in their order: those after after, at most limit (and at
-// most 1,000).
-func (a *Archive) Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error) {
-	var rows []keyRow
-	err := a.read.WithContext(ctx).Raw(livingKeys(a.dialect), after, min(max(limit, 1), maxPage)).Scan(&rows).Error
-	if err != nil {
-		return nil, unavailable("read keys", err)
-	}
-	keys := make([]job.KeyKept, len(rows))
-	for i, r := range rows {
-		keys[i] = job.KeyKept{Idempotency: job.Idempotency{Key: r.IdemKey, Body: r.Body}, ID: job.ID(r.JobID), Expires: r.ExpiresAt}
-	}
-	return keys, nil
 }
 
 // keysAtOnce is how many expired keys one call of DropKeys removes.

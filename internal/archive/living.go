@@ -21,13 +21,12 @@ const (
 	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
 )
 
-// youngDebt is how old a row that no Redis has had yet must be to be lost: before that, who wrote it is about to send
-// it.
-const youngDebt = 5 * time.Second
+// takenBack passes the rows (a) that a submit may take back.
+const takenBack = "a.submitting = 1"
 
-// lostOfRun reads rows of a run, but for those that are younger than an age.
+// lostOfRun reads rows of a run that are at least of an age.
 func lostOfRun(d dialect) string {
-	return "SELECT a.* FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.ago +
+	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.ago +
 		" AND " + unended + " ORDER BY a.job_id LIMIT ?"
 }
 
@@ -56,31 +55,48 @@ func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	return runs, nil
 }
 
-// Lost reads the living jobs that a life of Redis which is over was given, whole, in the order of their ids: those
-// after after, at most limit (and at most 1,000). A row whose outcome SQL has is none of them, nor is one with
-// incarnation "" that was written within 5 s.
-func (a *Archive) Lost(ctx context.Context, incarnation string, after job.ID, limit int) ([]job.JournalRow, error) {
+// Lost reads the living jobs that a life of Redis which is over was given, in the order of their ids: those after
+// after, at most limit (and at most 1,000), each with its generation and whether it is to be cancelled. A row whose
+// outcome SQL has is none of them, nor is one that was written within age, by the database's clock.
+func (a *Archive) Lost(
+	ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int,
+) ([]job.JournalRow, error) {
 	var lost []acceptedRow
-	age := time.Duration(0)
-	if incarnation == "" {
-		age = youngDebt
-	}
 	args := []any{incarnation, string(after), age.Milliseconds(), min(max(limit, 1), maxPage)}
 	err := a.read.WithContext(ctx).Raw(lostOfRun(a.dialect), args...).Scan(&lost).Error
 	if err != nil {
 		return nil, unavailable("read lost jobs", err)
 	}
 	jobs := make([]job.JournalRow, len(lost))
-	for i := range lost {
-		if jobs[i], err = lost[i].living(); err != nil { // it lives on without what cannot be read
-			a.log.Error("an accepted job cannot be read whole", "job_id", lost[i].JobID, "err", err)
+	for i, r := range lost {
+		jobs[i] = job.JournalRow{
+			Job:         job.Job{ID: job.ID(r.JobID), Generation: r.Generation, CancelRequested: r.CancelRequested},
+			Incarnation: r.Incarnation,
 		}
 	}
 	return jobs, nil
 }
 
+// Owe takes rows from the submits that wrote them: no submit takes them back from now on, and Redis is given their jobs.
+func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	for part := range slices.Chunk(ids, maxBatch) {
+		size := sizeFor(len(part))
+		update := "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET submitting = 0 WHERE job_id IN " + marks(size)
+		err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+			_, err := conn.ExecContext(ctx, update, padded(part, size)...)
+			return err
+		})
+		if err != nil {
+			return unavailable("owe jobs", err)
+		}
+	}
+	return nil
+}
+
 func (a *Archive) setRun(size int) string {
-	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ? WHERE job_id IN " + marks(size)
+	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ?, submitting = 0 WHERE job_id IN " + marks(size)
 }
 
 // Found notes that the Redis with this run id has the jobs. It is to be the run id that was read before they were looked for there.

@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // lostIDs are those of the rows that name none of the present runs.
@@ -22,7 +24,7 @@ func lostIDs(t *testing.T, s *archivetest.Store, present ...string) (ids []job.I
 		if slices.Contains(present, run) {
 			continue
 		}
-		jobs, err := s.Lost(t.Context(), run, "", 10)
+		jobs, err := s.Lost(t.Context(), run, 0, "", 10)
 		done(t, err)
 		for _, l := range jobs {
 			ids = append(ids, l.ID)
@@ -39,7 +41,7 @@ func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 		"VALUES (?, ?, 'FAILED', 3, 'PAID', 'SIMULATION', '', 0, 5, '')", string(id(n)), generation)
 }
 
-// What another life of Redis was given is read whole, in order and page by page, and is lost no longer once it was found.
+// What another life of Redis was given is read in order and page by page, and is lost no longer once it was found.
 func TestLost(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -54,43 +56,48 @@ func TestLost(t *testing.T) {
 			rows[n] = living(n)
 			rows[n].Incarnation = run
 		}
-		rows[0].RunAt, rows[0].CallbackURL, rows[0].Payload, rows[0].Idempotency = arrival.Add(time.Hour), "", nil, job.Idempotency{}
-		rows[6].Generation = 2
-		done(t, j.Accept(t.Context(), rows))
+		rows[2].Submitting, rows[6].Generation = true, 2
+		done(t, submit(t.Context(), j, rows...))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 2)}))
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		outcomeOnly(t, s, 5, 1) // ended
 		outcomeOnly(t, s, 6, 1) // an earlier life did
 
-		if young, err := s.Lost(t.Context(), "", "", 10); err != nil || len(young) != 0 {
-			t.Errorf("%d rows that were just written and no Redis has are lost, %v", len(young), err)
-		}
 		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2025-01-01 00:00:00.000000'")
 		present, err := s.Runs(t.Context())
 		done(t, err)
 		if want := []string{"", "run-0", "run-1", "run-2", "run-3"}; !slices.Equal(present, want) {
 			t.Errorf("runs %q, want %q", present, want)
 		}
-		got, err := s.Lost(t.Context(), "run-1", "", 10)
+		got, err := s.Lost(t.Context(), "run-1", time.Minute, "", 10)
 		done(t, err)
-		want := []job.JournalRow{rows[1], rows[6]}
-		l := lease(1, 1, 2)
-		want[0].Attempt, want[0].RetryCount, want[0].FirstTriedAt, want[0].StartedAt, want[0].Worker = 2, 1, l.FirstTriedAt, l.StartedAt, l.Worker
-		want[0].CancelRequested = true
-		for i := range want {
-			want[i].Status = job.Pending
+		want := []job.JournalRow{
+			{Job: job.Job{ID: id(1), Generation: 1, CancelRequested: true}, Incarnation: "run-1"},
+			{Job: job.Job{ID: id(6), Generation: 2}, Incarnation: "run-1"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if !got[0].Running() || got[1].Running() {
+		// The rest of a row is read by LivingOf.
+		whole, err := s.LivingOf(t.Context(), []job.ID{id(0), id(1), id(2), id(5), id(6)})
+		done(t, err)
+		rows[1].Attempt, rows[1].RetryCount, rows[1].Worker, rows[1].CancelRequested = 2, 1, "host:2", true
+		rows[1].FirstTriedAt, rows[1].StartedAt = arrival.Add(time.Second), arrival.Add(2*time.Second)
+		want = []job.JournalRow{rows[0], rows[1], rows[6]}
+		for i := range want {
+			want[i].Status = job.Pending
+		}
+		if diff := cmp.Diff(want, whole); diff != "" {
+			t.Errorf("whole (-want +got):\n%s", diff)
+		}
+		if !whole[1].Running() || whole[2].Running() {
 			t.Error("the one that runs is not the one that was claimed")
 		}
-		one, err := s.Lost(t.Context(), "run-1", "", 1)
+		one, err := s.Lost(t.Context(), "run-1", 0, "", 1)
 		done(t, err)
-		two, err := s.Lost(t.Context(), "run-1", id(1), 1)
+		two, err := s.Lost(t.Context(), "run-1", 0, id(1), 1)
 		done(t, err)
-		three, err := s.Lost(t.Context(), "run-1", id(6), 1)
+		three, err := s.Lost(t.Context(), "run-1", 0, id(6), 1)
 		done(t, err)
 		if len(one) != 1 || one[0].ID != id(1) || len(two) != 1 || two[0].ID != id(6) || len(three) != 0 {
 			t.Errorf("page by page %v, %v, %v", one, two, three)
@@ -114,13 +121,46 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// A row that is younger than the age is not lost yet, whichever run it names. Age 0 takes all.
+func TestLost_Age(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		done(t, submit(t.Context(), j, submitting(1), submitting(2), living(3), living(4)))
+		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2025-01-01 00:00:00.000000' WHERE job_id IN (?, ?)",
+			string(id(2)), string(id(4)))
+		for run, all := range map[string][]job.ID{"": {id(1), id(2)}, "run-1": {id(3), id(4)}} {
+			ages := map[time.Duration][]job.ID{0: all, time.Minute: all[1:], 1_000_000 * time.Hour: nil}
+			for age, want := range ages {
+				var got []job.ID
+				// SQLite's clock counts milliseconds.
+				testkit.Eventually(t, within, "age 0 takes all", func() (bool, string) {
+					lost, err := s.Lost(t.Context(), run, age, "", 10)
+					done(t, err)
+					got = nil
+					for _, l := range lost {
+						got = append(got, l.ID)
+					}
+					return age > 0 || slices.Equal(got, want), fmt.Sprint(got)
+				})
+				if !slices.Equal(got, want) {
+					t.Errorf("run %q, age %v: %v, want %v", run, age, got, want)
+				}
+			}
+		}
+	})
+}
+
 // An options text that cannot be read costs the job nothing but its options.
 func TestLostWithoutOptions(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), []job.JournalRow{living(1)}))
+		done(t, submit(t.Context(), journal(t, s.Archive, archive.JournalOptions{}), living(1)))
 		execute(t, s.DB, "UPDATE accepted_jobs SET options = '{'")
-		got, err := s.Lost(t.Context(), living(1).Incarnation, "", 10)
+		if got := lostIDs(t, s); !slices.Equal(got, []job.ID{id(1)}) {
+			t.Errorf("lost: %v", got)
+		}
+		got, err := s.LivingOf(t.Context(), []job.ID{id(1)})
 		if err != nil || len(got) != 1 || got[0].ID != id(1) || got[0].CallbackURL != "" || string(got[0].Payload) != `{"steps":[]}` {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -139,7 +179,7 @@ func TestSweep(t *testing.T) {
 			rows = append(rows, living(n))
 		}
 		rows[5].Generation, rows[6].Generation = 2, 2
-		done(t, journal(t, s.Archive, archive.JournalOptions{}).Accept(t.Context(), rows))
+		done(t, submit(t.Context(), journal(t, s.Archive, archive.JournalOptions{}), rows...))
 		for n, generation := range map[int]int{0: 1, 3: 2, 4: 1, 5: 1, 6: 2} { // 5 is in its second life
 			outcomeOnly(t, s, n, generation)
 		}
@@ -172,14 +212,17 @@ func TestJournaled(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		rows := []job.JournalRow{living(0), living(1), living(2), living(3), living(4), living(5), living(6)}
+		rows := []job.JournalRow{
+			living(0), living(1), living(2), living(3), living(4), living(5), living(6), submitting(7), submitting(8),
+		}
 		due := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
 		rows[1].RunAt, rows[2].RunAt = due, arrival // the latter is due
 		rows[4].Generation = 2
 		rows[5].RunAt, rows[5].CancelRequested = due, true
-		done(t, j.Accept(t.Context(), rows))
+		done(t, submit(t.Context(), j, rows...))
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(3, 1, 1), lease(6, 1, 1)}))
 		done(t, s.Cancelling(t.Context(), id(6), "run-9"))
+		done(t, s.Cancelling(t.Context(), id(8), ""))
 		outcomeOnly(t, s, 4, 1)
 		for n, change := range []func(*job.Job){
 			func(*job.Job) {},
@@ -189,6 +232,8 @@ func TestJournaled(t *testing.T) {
 			func(*job.Job) {},
 			func(j *job.Job) { j.Status, j.RunAt, j.CancelRequested = job.Cancelled, time.Time{}, true },
 			func(j *job.Job) { *j, j.CancelRequested = lease(6, 1, 1).Job, true },
+			func(*job.Job) {},
+			func(j *job.Job) { j.CancelRequested = true },
 		} {
 			want := rows[n].Job
 			want.Status = job.Pending
@@ -210,14 +255,7 @@ func TestJournaled(t *testing.T) {
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
-		done(
-			t,
-			journal(
-				t,
-				s.Archive,
-				archive.JournalOptions{},
-			).Accept(t.Context(), []job.JournalRow{living(1), living(700)}),
-		)
+		done(t, submit(t.Context(), journal(t, s.Archive, archive.JournalOptions{}), living(1), living(700)))
 		outcomeOnly(t, s, 2, 3)
 		ids := make([]job.ID, 701)
 		for n := range ids {
@@ -241,11 +279,11 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3), living(4)}))
+		done(t, submit(t.Context(), j, living(1), living(2), living(3), living(4)))
 		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2026-01-01 00:00:00.000000' WHERE job_id <> ?", string(id(2)))
 		next := living(3)
 		next.Generation = 2
-		done(t, j.Accept(t.Context(), []job.JournalRow{next})) // its new life is young
+		done(t, submit(t.Context(), j, next)) // its new life is young
 		for _, c := range []struct {
 			after job.ID
 			limit int

@@ -113,6 +113,7 @@ type acceptedRow struct {
 	TraceID         string     `gorm:"type:varchar(100);not null"`
 	IdempotencyKey  *string    `gorm:"type:char(32)"`
 	IdempotencyBody *string    `gorm:"type:char(32)"`
+	Submitting      bool       `gorm:"type:tinyint;not null"`
 	RecordedAt      time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, of this generation
 }
 

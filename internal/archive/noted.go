@@ -8,23 +8,42 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// noted is one row, or one change of a row, that waits for the journal: one of the three.
+// noted is one row, or one change of a row, that waits for the journal.
 type noted struct {
-	row   *job.JournalRow
-	key   *job.KeyKept
+	kind  noteKind
+	row   *job.JournalRow // of a submit, of one that is taken back (id and key), of a claim
 	waits *job.Waits
+
+	holder job.KeyHolder // of a submit, once it is written: the other job that has its key
+	gone   bool          // of one that is taken back, once that is written
 
 	of *call
 }
 
+type noteKind int
+
+const (
+	submitNote noteKind = iota
+	backNote
+	claimNote
+	waitsNote
+)
+
+func (n *noted) id() job.ID {
+	if n.kind == waitsNote {
+		return n.waits.ID
+	}
+	return n.row.ID
+}
+
 func (n *noted) bytes() int {
-	if n.row == nil {
+	if n.kind != submitNote {
 		return overhead / 4
 	}
 	return overhead + len(n.row.Payload)
 }
 
-func weigh(notes []noted) (bytes int) {
+func weigh(notes []*noted) (bytes int) {
 	for i := range notes {
 		bytes += notes[i].bytes()
 	}
@@ -65,11 +84,11 @@ func (c *call) verdict(verb string) error {
 
 // waitingList is what waits for the next transactions, first come first. It is not safe for concurrent use.
 type waitingList struct {
-	notes []noted
+	notes []*noted
 	bytes int
 }
 
-func (w *waitingList) add(notes []noted, of *call) {
+func (w *waitingList) add(notes []*noted, of *call) {
 	for _, n := range notes {
 		n.of = of
 		w.notes = append(w.notes, n)
@@ -78,7 +97,7 @@ func (w *waitingList) add(notes []noted, of *call) {
 }
 
 // take removes the next batch: at most maxBatch, about maxBatchBytes.
-func (w *waitingList) take() []noted {
+func (w *waitingList) take() []*noted {
 	n, bytes := 0, 0
 	for n < len(w.notes) && n < maxBatch {
 		b := w.notes[n].bytes()
@@ -97,7 +116,7 @@ func (w *waitingList) take() []noted {
 
 // drop settles everything that waits of one call, or of all, with an error.
 func (w *waitingList) drop(of *call, err error) {
-	w.notes = slices.DeleteFunc(w.notes, func(n noted) bool {
+	w.notes = slices.DeleteFunc(w.notes, func(n *noted) bool {
 		if of != nil && n.of != of {
 			return false
 		}

@@ -7,9 +7,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const livingOf = "SELECT a.* FROM accepted_jobs a WHERE a.job_id IN ? AND " + unended + " ORDER BY a.job_id"
+const livingOf = "SELECT a.* FROM accepted_jobs a WHERE a.job_id IN ? AND NOT (" + takenBack + ") AND " + unended +
+	" ORDER BY a.job_id"
 
-// LivingOf reads the journal's rows of these jobs, whole; one without a row, or with an outcome, is not in the answer.
+// LivingOf reads the journal's rows of these jobs, whole. One without a row, or with an outcome, is not in the answer,
+// nor is one that its submit may take back.
 func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
 	var living []job.JournalRow
 	for part := range slices.Chunk(ids, job.MaxBatch) {

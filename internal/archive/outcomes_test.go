@@ -41,17 +41,29 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// LivingOf has the rows of those that were asked for and have not ended.
+// LivingOf has the rows of those that were asked for and have not ended, but for those that a submit may take back.
 func TestLivingOf(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w, j := start(t, a, &redis{}, archive.WriterOptions{}), journal(t, a, archive.JournalOptions{})
-		done(t, j.Accept(t.Context(), []job.JournalRow{living(1), living(2), living(3)}))
+		done(t, submit(t.Context(), j, living(1), living(2), living(3), submitting(4), submitting(5)))
 		record(t, w, completed(2)) // this archive keeps no journal: the row stays
-		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(9)})
+		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(4), id(9)})
 		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 || string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {
 			t.Errorf("%+v, %v", rows, err)
+		}
+		// A row that Redis is known to have is no submit's any more: it is what Redis is given when it loses the job.
+		done(t, a.Found(t.Context(), []job.ID{id(5)}, "run-1"))
+		rows, err = a.LivingOf(t.Context(), []job.ID{id(4), id(5)})
+		if err != nil || len(rows) != 1 || rows[0].ID != id(5) {
+			t.Errorf("found: %+v, %v", rows, err)
+		}
+		done(t, a.Owe(t.Context(), []job.ID{id(4), id(5)}))
+		rows, err = a.LivingOf(t.Context(), []job.ID{id(4), id(5)})
+		if err != nil || len(rows) != 2 || rows[0].Incarnation != "" ||
+			rows[1].Incarnation != "run-1" || rows[0].Submitting || rows[1].Submitting {
+			t.Errorf("owed: %+v, %v", rows, err)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func (w *Writer) oweLate(ctx context.Context, s settled) error {
 		return nil
 	}
 	l.Incarnation = ""
-	if err := w.archive.note(ctx, &notes{rows: []*job.JournalRow{&l}}, 0); err != nil {
+	if err := w.archive.owe(ctx, &l); err != nil {
 		return fmt.Errorf("owe: %w", err)
 	}
 	return nil

@@ -140,7 +140,7 @@ func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int
 			if rows[i].RequeuedRunID != nil {
 				next.Incarnation = *rows[i].RequeuedRunID
 			}
-			if err := a.note(ctx, &notes{rows: []*job.JournalRow{&next}}, 0); err != nil {
+			if err := a.owe(ctx, &next); err != nil {
 				return adopted, unavailable("write the row of a promised requeue", err)
 			}
 			adopted++

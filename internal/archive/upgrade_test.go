@@ -31,22 +31,29 @@ func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
 	}
 }
 
+// migrateTo brings an empty database to an older version.
+func migrateTo(t *testing.T, a *Archive, version int64) {
+	t.Helper()
+	err := a.dialect.exclusive(t.Context(), a.turn, func(db *sql.DB) error {
+		p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()),
+			goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			return err
+		}
+		_, err = p.UpTo(t.Context(), version)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The schema has versions, each database notes its own, and what an older tierq wrote is still there after an upgrade.
 func TestUpgrade(t *testing.T) {
 	t.Attr("proves", "S1-T2 S4-T4")
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
-		err := a.dialect.exclusive(t.Context(), a.turn, func(db *sql.DB) error {
-			p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
-			if err != nil {
-				return err
-			}
-			_, err = p.UpTo(t.Context(), 1)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		migrateTo(t, a, 1)
 		const id, deadID = "019a0000-0000-7000-8000-000000000100", "019a0000-0000-7000-8000-000000000200"
 		for _, insert := range []string{
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
@@ -90,6 +97,47 @@ func TestUpgrade(t *testing.T) {
 		}
 		if n, err := a.CountDead(t.Context(), job.Filter{}); n != 1 || err != nil {
 			t.Errorf("%d open dead letters, %v", n, err)
+		}
+	})
+}
+
+// A row of version 9 was written after Redis had accepted its job, or is a requeue's: no submit takes it back.
+func TestUpgrade_RowsOfVersion9(t *testing.T) {
+	t.Attr("proves", "S1-T2")
+	t.Parallel()
+	everywhere(t, func(t *testing.T, a *Archive) {
+		migrateTo(t, a, 9)
+		ids := []job.ID{"019a0000-0000-7000-8000-000000000100", "019a0000-0000-7000-8000-000000000200"}
+		for n, run := range []string{"run-1", ""} {
+			insert := "INSERT INTO accepted_jobs (job_id, generation, tier, type, owner, priority, max_retries, " +
+				"attempt, retry_count, worker, cancel_requested, run_id, trace_id, payload, idempotency_key, " +
+				"idempotency_body) " +
+				"VALUES (?, 1, 'PAID', 'SIMULATION', '', 1, 5, 0, 0, '', 0, ?, '', '{}', 'k', 'b')"
+			if err := a.write.Exec(insert, string(ids[n]), run).Error; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if err := a.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows, err := a.LivingOf(t.Context(), ids)
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		var backs []*noted
+		for n, run := range []string{"run-1", ""} {
+			if l := rows[n]; l.ID != ids[n] || l.Submitting || l.Incarnation != run || string(l.Payload) != "{}" {
+				t.Errorf("%+v", l)
+			}
+			backs = append(backs, &noted{kind: backNote, row: &rows[n], gone: true})
+		}
+		if err := a.note(t.Context(), &notes{backs: backs}, time.Hour); err != nil || backs[0].gone || backs[1].gone {
+			t.Errorf("they were taken back: %v, %v, %v", backs[0].gone, backs[1].gone, err)
+		}
+		if n, err := a.JournalSize(t.Context()); n != 2 || err != nil {
+			t.Errorf("%d rows, %v", n, err)
 		}
 	})
 }

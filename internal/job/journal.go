@@ -10,7 +10,8 @@ type JournalRow struct {
 	Job
 	Priority    int // of its tier when it arrived
 	Idempotency Idempotency
-	Incarnation string // the life of Redis that its writer knew before it was sent there; "" = it was not sent yet
+	Incarnation string // the life of Redis that is known to have the job; "" = none is known to
+	Submitting  bool   // written by a submit that Redis may still refuse: then its submitter takes the row back
 }
 
 // Running says whether the job was in somebody's hands when the journal last heard of it.
@@ -24,9 +25,9 @@ type Waits struct {
 	Due     time.Time // the zero time = at once
 }
 
-// KeyKept is an Idempotency-Key that the journal keeps, longer than its job may live.
-type KeyKept struct {
-	Idempotency
-	ID      ID
-	Expires time.Time
+// KeyHolder is the job that an Idempotency-Key stands for, where a submit under the key meets it; no ID = none.
+type KeyHolder struct {
+	ID         ID
+	OtherBody  bool // another body was submitted under the key: the submit is refused
+	Submitting bool // that job's own submit may still be refused
 }

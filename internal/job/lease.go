@@ -11,10 +11,9 @@ const (
 	Full         Word = "FULL"        // submit: the tier's share of the capacity, of the scheduled or of the living jobs is taken
 	Quota        Word = "QUOTA"       // submit: the owner has as many jobs under way as it may
 	Late         Word = "LATE"        // submit, requeue, restore: the call arrived after its not-after and did nothing
-	Behind       Word = "BEHIND"      // submit: Redis lost Idempotency-Keys that the journal has, and they are not back yet
 	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
 	Duplicate    Word = "DUPLICATE"   // submit, requeue, restore: it is there already
-	Busy         Word = "BUSY"        // requeue, restore: the old generation lives or is not in SQL yet; cancel of untried jobs only: it was claimed
+	Busy         Word = "BUSY"        // restore: an earlier generation lives, or its end is not in SQL yet
 	Replay       Word = "REPLAY"      // submit: the Idempotency-Key is known; the first submit's job stands
 	Mismatch     Word = "MISMATCH"    // submit: the Idempotency-Key is known with another body
 	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
@@ -82,13 +81,10 @@ type Completion struct {
 	Result []byte
 }
 
-// Cancellation asks to end a job. Generation 0 means whichever lives; Untried only if nobody ever claimed it, and no other submit was
-// answered with it. Once is the Idempotency-Key that goes with the job, so that it may be used again; "" = it stays, or there is none.
+// Cancellation asks to end a job. Generation 0 means whichever lives.
 type Cancellation struct {
 	ID         ID
 	Generation int
-	Untried    bool
-	Once       string
 }
 
 // Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead letter.

@@ -17,15 +17,18 @@ type fakeJournal struct {
 	mu         sync.Mutex
 	rows       map[job.ID]job.JournalRow
 	ended      map[job.ID]bool // have an outcome
-	keys       []job.KeyKept
+	young      map[job.ID]bool // their rows were written just now
 	cancelling []job.ID
-	kept       []job.KeyKept // beside the rows'
-	noting     func()        // with a cancel
-	readRows   func()        // after rows were read
-	readRow    func()        // before one row is read
-	swept      []job.ID      // where sweeps began
-	asked      []string      // the runs whose rows were read
-	expired    int           // keys; DropKeys deletes one at a time
+	noting     func()          // with a cancel
+	readRows   func()          // after rows were read
+	readRow    func()          // before one row is read
+	owing      func()          // before rows are owed
+	owed       []job.ID        // in the order of the calls
+	unowed     error           // what Owe answers, and owes nothing; nil = it does
+	swept      []job.ID        // where sweeps began
+	asked      []string        // the runs whose rows were read
+	ages       []time.Duration // of those looks
+	expired    int             // keys; DropKeys deletes one at a time
 	down       error
 	sql        *fakeSQL // the rest of the database; nil = none
 }
@@ -55,16 +58,42 @@ func (j *fakeJournal) Runs(context.Context) (runs []string, _ error) {
 	return runs, j.down
 }
 
-func (j *fakeJournal) Lost(_ context.Context, run string, after job.ID, limit int) (page []job.JournalRow, _ error) {
+func (j *fakeJournal) Lost(
+	_ context.Context, run string, age time.Duration, after job.ID, limit int,
+) (page []job.JournalRow, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.asked = append(j.asked, run)
+	j.asked, j.ages = append(j.asked, run), append(j.ages, age)
 	for _, id := range slices.Sorted(maps.Keys(j.rows)) {
-		if r := j.rows[id]; id > after && r.Incarnation == run && !j.ended[id] && len(page) < limit {
-			page = append(page, r)
+		r := j.rows[id]
+		if id <= after || r.Incarnation != run || j.ended[id] || age > 0 && j.young[id] || len(page) == limit {
+			continue
 		}
+		page = append(page, job.JournalRow{
+			Job:         job.Job{ID: id, Generation: r.Generation, CancelRequested: r.CancelRequested},
+			Incarnation: run,
+		})
 	}
 	return page, j.down
+}
+
+func (j *fakeJournal) Owe(_ context.Context, ids []job.ID) error {
+	if j.owing != nil {
+		j.owing()
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.unowed != nil {
+		return j.unowed
+	}
+	j.owed = append(j.owed, ids...)
+	for _, id := range ids {
+		if r, there := j.rows[id]; there && j.err() == nil {
+			r.Submitting = false
+			j.rows[id] = r
+		}
+	}
+	return j.err()
 }
 
 func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
@@ -72,7 +101,7 @@ func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
 	defer j.mu.Unlock()
 	for _, id := range ids {
 		if r, there := j.rows[id]; there && j.err() == nil {
-			r.Incarnation = run
+			r.Incarnation, r.Submitting = run, false
 			j.rows[id] = r
 		}
 	}
@@ -82,15 +111,6 @@ func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
 func (j *fakeJournal) Sweep(_ context.Context, after job.ID, _ int) (job.ID, int64, error) {
 	j.swept = append(j.swept, after)
 	return "", 0, j.down
-}
-
-func (j *fakeJournal) Keys(_ context.Context, after string, limit int) (page []job.KeyKept, _ error) {
-	for _, k := range j.keys {
-		if k.Key > after && len(page) < limit {
-			page = append(page, k)
-		}
-	}
-	return page, j.down
 }
 
 func (j *fakeJournal) DropKeys(context.Context) (int64, bool, error) {
@@ -116,33 +136,10 @@ func (j *fakeJournal) Journaled(_ context.Context, id job.ID) (job.Job, error) {
 	return job.Job{}, cmp.Or(j.err(), job.ErrNotFound)
 }
 
-func (j *fakeJournal) Known(_ context.Context, ids []job.ID) ([]bool, error) {
-	known := make([]bool, len(ids))
-	for i, id := range ids {
-		_, living := j.rows[id]
-		known[i] = living || j.ended[id]
-	}
-	return known, j.down
-}
-
-func (j *fakeJournal) Accept(_ context.Context, rows []job.JournalRow) error {
-	if j.down == nil {
-		for _, r := range rows {
-			j.rows[r.ID] = r
-		}
-	}
-	return j.down
-}
-
-func (j *fakeJournal) AcceptKeys(_ context.Context, keys []job.KeyKept) error {
-	j.kept = append(j.kept, keys...)
-	return j.down
-}
-
 func (j *fakeJournal) LivingOf(_ context.Context, ids []job.ID) (rows []job.JournalRow, _ error) {
 	j.mu.Lock()
 	for _, id := range ids {
-		if r, ok := j.rows[id]; ok && !j.ended[id] {
+		if r, ok := j.rows[id]; ok && !j.ended[id] && !r.Submitting {
 			rows = append(rows, r)
 		}
 	}
@@ -156,7 +153,7 @@ func (j *fakeJournal) LivingOf(_ context.Context, ids []job.ID) (rows []job.Jour
 func (j *fakeJournal) Cancelling(_ context.Context, id job.ID, run string) error {
 	j.cancelling = append(j.cancelling, id)
 	if r, there := j.rows[id]; there {
-		r.CancelRequested = true
+		r.CancelRequested, r.Submitting = true, false
 		r.Incarnation = cmp.Or(r.Incarnation, run)
 		j.rows[id] = r
 	}
@@ -172,16 +169,14 @@ type restorer struct {
 	others  bool // another process has the lease
 	late    int  // so many calls come too late
 	lost    int  // so many answers are lost
-	keys    []string
-	marked  []string // the runs that have all keys
 	batches []int
 	looked  []int  // batches that were looked for
 	before  func() // a look is answered
 	broken  int    // the partition that fails; -1 = none
 	tries   int    // of it
 
-	full      int   // the partition, from 1, whose server takes no writes; 0 = none
-	leaseless error // where the lease is nobody answers
+	leaseless error           // where the lease is nobody answers
+	leases    []time.Duration // that were asked for
 }
 
 func (r *restorer) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, _ error) {
@@ -255,32 +250,8 @@ func (r *restorer) Restore(
 	return words, r.answer("restore")
 }
 
-func (r *restorer) RestoreKeys(_ context.Context, keys []job.KeyKept, home func(string) int) error {
-	for _, k := range keys {
-		r.keys = append(r.keys, k.Key)
-		if home(k.Key) >= 2 {
-			return errors.New("another partition")
-		}
-	}
-	return r.down
-}
-
-func (r *restorer) MarkKeys(_ context.Context, runs []string) (marked []int, err error) {
-	if r.down != nil {
-		return nil, r.down
-	}
-	r.marked = slices.Clone(runs)
-	for p, run := range runs {
-		if p == r.full-1 {
-			r.marked[p], err = "", job.ErrUnavailable
-		} else if run != "" {
-			marked = append(marked, p)
-		}
-	}
-	return marked, err
-}
-
-func (r *restorer) Lease(context.Context, string, time.Duration) (bool, error) {
+func (r *restorer) Lease(_ context.Context, _ string, ttl time.Duration) (bool, error) {
+	r.leases = append(r.leases, ttl)
 	return !r.others, errors.Join(r.down, r.leaseless)
 }
 

@@ -71,14 +71,21 @@ type Plans interface {
 }
 
 // Rows are the living jobs that SQL has: those that it owes Redis (requeued ones, callbacks), and with an accept
-// journal all. Each names the run of Redis that has its job, "" for none yet. Runs are the runs that rows name; Lost
-// are those of one run whose jobs have not ended, by id, beginning behind after; Found notes the run that has jobs now.
-// Sweep deletes rows of jobs that have ended, a page at a time, "" at the end. Journaled is a living job as its row has
-// it, job.ErrNotFound without one. LivingOf reads rows of jobs that have not ended. Cancelling notes that a job is to
-// end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
+// journal all. Each names the run of Redis that is known to have its job, "" for none.
+//
+//   - Runs are the runs that rows name.
+//   - Lost are rows of one run whose jobs have not ended, at least of an age, by id, beginning behind after: id,
+//     generation, and whether the job is to be cancelled.
+//   - Owe takes rows from the submits that wrote them: those submits refuse nothing any more.
+//   - Found notes the run that has jobs now.
+//   - LivingOf reads rows of jobs that have not ended, whole, but for those that their submits may still take back.
+//   - Journaled is a living job as its row has it, job.ErrNotFound without one.
+//   - Cancelling notes that a job is to end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
+//   - Sweep deletes rows of jobs that have ended, a page at a time, "" at the end.
 type Rows interface {
 	Runs(ctx context.Context) ([]string, error)
-	Lost(ctx context.Context, incarnation string, after job.ID, limit int) ([]job.JournalRow, error)
+	Lost(ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int) ([]job.JournalRow, error)
+	Owe(ctx context.Context, ids []job.ID) error
 	Found(ctx context.Context, ids []job.ID, incarnation string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
@@ -86,15 +93,10 @@ type Rows interface {
 	Cancelling(ctx context.Context, id job.ID, incarnation string) error
 }
 
-// Journal is the accept journal: with it each living job has a row. Keys are the Idempotency-Keys that still stand, by
-// key; DropKeys deletes some of those that do not, and says whether there are more. Known says which jobs have a row or
-// an outcome. Accept adds rows, AcceptKeys keys of jobs that have one or the other.
+// Journal is the accept journal: with it each living job has a row, and Idempotency-Keys are SQL's. DropKeys deletes
+// some of the keys that have expired, and says whether there are more.
 type Journal interface {
-	Keys(ctx context.Context, after string, limit int) ([]job.KeyKept, error)
 	DropKeys(ctx context.Context) (dropped int64, more bool, err error)
-	Known(ctx context.Context, ids []job.ID) ([]bool, error)
-	Accept(ctx context.Context, rows []job.JournalRow) error
-	AcceptKeys(ctx context.Context, keys []job.KeyKept) error
 }
 
 // Restorer is a Redis that is given jobs. Missing are those of some ids that it does not know. Restore puts in jobs
@@ -103,10 +105,6 @@ type Journal interface {
 type Restorer interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 	Restore(ctx context.Context, partition int, batch []job.JournalRow, read time.Time) ([]job.Word, error)
-	RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error
-	// MarkKeys says that all keys are there, in the partitions that have a run here, and in that run. It returns those that know it now, also
-	// with an error of others.
-	MarkKeys(ctx context.Context, runs []string) (marked []int, err error)
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
 }
 
@@ -136,9 +134,9 @@ type Ledger struct {
 	pace pace
 
 	// Reconcile's.
-	reconciled []string  // the runs to which all Idempotency-Keys were given back
-	swept      job.ID    // how far the sweep came
-	tidied     time.Time // when tidy last came to its end
+	began  bool      // one came to its end
+	swept  job.ID    // how far the sweep came
+	tidied time.Time // when tidy last came to its end
 }
 
 // New makes a ledger.

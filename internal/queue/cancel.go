@@ -9,19 +9,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), BUSY (Untried
-// wanted and it was claimed, or another submit was answered with it), ENDED or EMPTY (no such job or generation).
+// Cancel answers per job CANCELLED (done), CANCEL (running: its holder is told by the next heartbeat), ENDED or EMPTY
+// (no such job or generation).
 func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellation) ([]job.Word, error) {
-	args := make([]any, 0, 4*len(batch))
+	args := make([]any, 0, 2*len(batch))
 	for _, c := range batch {
-		generation, untried := "", "0"
+		generation := ""
 		if c.Generation > 0 {
 			generation = strconv.Itoa(c.Generation)
 		}
-		if c.Untried {
-			untried = "1"
-		}
-		args = append(args, string(c.ID), generation, untried, c.Once)
+		args = append(args, string(c.ID), generation)
 	}
 	texts, err := q.texts(ctx, q.redis.Main, q.cancel, partition, args)
 	if err != nil {
@@ -36,7 +33,7 @@ func (q *Queue) Cancel(ctx context.Context, partition int, batch []job.Cancellat
 		if words[i], err = q.cancel.word(word); err != nil {
 			return nil, err
 		}
-		if ended && !batch[i].Untried {
+		if ended {
 			q.opts.Cancelled(job.Tier(tier))
 		}
 	}

@@ -99,22 +99,6 @@ func TestCancelEnded(t *testing.T) {
 	})
 }
 
-func TestCancelUntried(t *testing.T) {
-	t.Parallel()
-	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		running, back := e.Start(t, job.Paid), e.Start(t, job.Paid)
-		given, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: back.Ref()}})
-		ends(t, given, err, job.OK)
-		fresh := e.Put(t, job.Paid)
-		before := e.Snapshot(t)
-		got, err := e.Cancel(t.Context(), 0, []job.Cancellation{{ID: running.ID, Untried: true}, {ID: back.ID, Untried: true}})
-		words(t, got, err, job.Busy, job.Busy)
-		e.Unchanged(t, before)
-		got, err = e.Cancel(t.Context(), 0, []job.Cancellation{{ID: fresh, Untried: true}, {ID: fresh, Untried: true}})
-		words(t, got, err, job.WasCancelled, job.WasCancelled)
-	})
-}
-
 func TestCancelGeneration(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

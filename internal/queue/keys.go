@@ -31,7 +31,6 @@ var suffixes = map[string]string{
 	"attempts":   "job:attempts:",
 
 	"idempotency": "idempotency:",
-	"mark":        "idempotency:life",
 	"epoch":       "epoch",
 	"rate":        "rate:",
 	"probe":       "probe",

@@ -229,9 +229,9 @@ func (w *walk) operate() {
 		return
 	}
 	if w.did == "cancel" {
-		c := job.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation"), Untried: rapid.Bool().Draw(w.T, "untried")}
+		c := job.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation")}
 		got, err := w.e.Cancel(w.t.Context(), 0, []job.Cancellation{c, c})
-		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation, c.Untried), w.model.CancelJob(j, c.Generation, c.Untried)})
+		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation), w.model.CancelJob(j, c.Generation)})
 		return
 	}
 	generation := j.Generation + rapid.IntRange(0, 1).Draw(w.T, "generation")

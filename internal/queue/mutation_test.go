@@ -25,7 +25,6 @@ var mutations = []struct {
 		"redis.call('EXISTS', queue)", false,
 	},
 	{"submit keeps the key for ever", "submit", ", 'PX', keep)", ")", true},
-	{"submit adopts nobody", "submit", "adopt(by)", "", false},
 	{"submit compares no body", "submit", "string.sub(first, 38) == body", "true", false},
 	{"submit has no limit", "submit", "if full(first, kind.limit) then return first end", "", false},
 	{
@@ -109,7 +108,7 @@ var mutations = []struct {
 		"finish(outbox, key, id, tier, m[1], m[8], m[7] and 'CANCELLED' or 'NEED_DISCARD', at)",
 		"", true,
 	},
-	{"cancel finishes nobody", "cancel", "finish(outbox, key, id, tier, m[1], m[6], 'CANCELLED', at)", "", true},
+	{"cancel finishes nobody", "cancel", "finish(outbox, key, id, tier, m[1], m[5], 'CANCELLED', at)", "", true},
 	{"finish counts no owner", "prelude", "live(tier, head, -1, bytes_of(key, saved))", "", true},
 	{"finish skips the outbox", "prelude", "redis.call('ZADD', outbox, at, id)", "", true},
 	{"finish weighs nothing", "prelude", "  weigh(payload_of(key))", "", true},
@@ -152,7 +151,6 @@ var mutations = []struct {
 	{"cancel counts nothing", "cancel", "settle(counters, owners)", "", true},
 	{"cancel ends the running", "cancel", "state == 'PROCESSING' then", "false then", true},
 	{"cancel takes any generation", "cancel", "wanted == '' or wanted == generation", "true", false},
-	{"cancel withdraws what was answered", "cancel", "untried and m[5]", "false", false},
 	{
 		"restore forgets that it was cancelled", "restore",
 		"local cancelled = ending ~= ''",
@@ -165,7 +163,6 @@ var mutations = []struct {
 	},
 	{"restore skips the outbox", "restore", "redis.call('ZADD', outbox, text(now), id)", "", true},
 	{"restore weighs nothing", "restore", "weigh(payload_of(job .. id))", "", true},
-	{"restore leaves it to be withdrawn", "restore", "redis.call('HSET', job .. id, 'adopted', '1')", "", false},
 	{"restore counts the cancelled as its owner's", "restore", "holder ~= '' or not cancelled", "true", true},
 	{"restore counts no owner", "restore", "live(tier, head, 1, #ARGV[i + 7])", "", true},
 	{"restore counts nobody", "restore", "if first == '0' then count(tier, 'fresh', 1) end", "", true},

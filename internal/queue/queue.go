@@ -29,12 +29,12 @@ type Options struct {
 	FailedRetention   time.Duration
 	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 1 h if not positive
 	KeepEnded         int           // ended jobs Redis keeps at most, roughly
-	Journal           bool          // SQL has accepted jobs and their keys too: see MarkKeys
+	Journal           bool          // SQL has accepted jobs and their keys too
 	Embedded          bool          // the server lives in this process, and is as old as it
 	// Observe hears of every script call: its name and partition, how long it took, its error or nil. It may be nil.
 	Observe func(script string, partition int, took time.Duration, err error)
-	// Cancelled is called for each job that a cancel ended, with its tier. It is not called for a job that was
-	// withdrawn (Untried), nor if the answer to the first call was lost. It may be nil.
+	// Cancelled is called for each job that a cancel ended, with its tier. It is not called if the answer to the first
+	// call was lost. It may be nil.
 	Cancelled func(job.Tier)
 	Log       *slog.Logger // hears of what cannot be read; may be nil
 

@@ -2,13 +2,9 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -25,8 +21,8 @@ func (q *Queue) Restore(
 	batch []job.JournalRow,
 	read time.Time,
 ) ([]job.Word, error) {
-	args := make([]any, 0, 3+17*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh), ms(q.opts.KeepKeys))
+	args := make([]any, 0, 2+15*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.within(partition, read, rowsFresh))
 	for i := range batch {
 		l := &batch[i]
 		holder, started, arrived, cancelled := "", l.StartedAt, l.ArrivedAt, ""
@@ -46,74 +42,13 @@ func (q *Queue) Restore(
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(arrived),
 			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt), stamp(l.RunAt),
-			holder, stamp(started), l.Idempotency.Key, l.Idempotency.Body, cancelled)
+			holder, stamp(started), cancelled)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)
 	if slices.Contains(words, job.Late) {
 		q.reread(ctx)
 	}
 	return words, err
-}
-
-// keysAtOnce keeps a pipeline below the 4 KiB that the embedded server reads at once: it answers while the rest is still being written, and
-// nobody would read the answers.
-const keysAtOnce = 16
-
-// RestoreKeys sets the Idempotency-Keys that a Redis lost, each for as long as it has left; one that is there stays. Which partition a key is of,
-// home says.
-func (q *Queue) RestoreKeys(ctx context.Context, keys []job.KeyKept, home func(key string) int) error {
-	now := q.Now()
-	for part := range slices.Chunk(keys, keysAtOnce) {
-		_, err := q.redis.Main.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for _, k := range part {
-				if left := k.Expires.Sub(now); left > 0 {
-					p.SetNX(ctx, Key(home(k.Key), "idempotency")+k.Key, string(k.ID)+" "+k.Body, left)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return classify("restore keys", err)
-		}
-	}
-	return nil
-}
-
-// markLife is the shortest that a mark of MarkKeys stays; it is set anew much more often.
-const markLife = 10 * time.Minute
-
-// MarkKeys says that every Idempotency-Key of the journal is there, in the partitions that runs names a life of: as
-// Incarnations did before the first of them was read. Until then a submit with a key that Redis does not know is
-// answered BEHIND. It says which partitions have the mark now; one whose server fails keeps no other from it.
-func (q *Queue) MarkKeys(ctx context.Context, runs []string) (marked []int, err error) {
-	now, unread := q.Incarnations(ctx)
-	var problems []error
-	marks := make([]int, 0, len(runs))
-	for p, run := range runs {
-		switch {
-		case run == "":
-		case now[p] == "":
-			problems = append(problems, unread)
-		case now[p] == run: // otherwise lost again meanwhile: whoever saw that gives them back again
-			marks = append(marks, p)
-		}
-	}
-	for part := range slices.Chunk(marks, keysAtOnce) {
-		said, err := q.redis.Main.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-			for _, p := range part {
-				server := runs[p][:max(strings.LastIndexByte(runs[p], '.'), 0)]
-				pipe.Set(ctx, Key(p, "mark"), server, max(q.opts.KeepKeys, markLife))
-			}
-			return nil
-		})
-		problems = append(problems, err)
-		for i, one := range said {
-			if one.Err() == nil && i < len(part) {
-				marked = append(marked, part[i])
-			}
-		}
-	}
-	return marked, classifyNil("mark keys", errors.Join(problems...))
 }
 
 // stamp is a time in the scripts' milliseconds, "0" for the zero time.

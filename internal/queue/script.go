@@ -110,7 +110,7 @@ func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition 
 // word is the one switch that turns a script's texts into words.
 func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
-	case job.OK, job.Full, job.Quota, job.Late, job.Behind, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
+	case job.OK, job.Full, job.Quota, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
 		job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported:
 		return w, nil
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another submit with the same
-// Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA, BEHIND and LATE not accepted. On LATE the process' idea of Redis' time was off:
-// it has been read anew, try again.
+// Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA and LATE not accepted. On LATE the process'
+// idea of Redis' time was off: it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	args, err := q.submitArgs(partition, batch)
 	if err != nil {
@@ -52,8 +52,8 @@ func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submissio
 
 // submitArgs are the arguments of one call. Jobs that are alike share one kind, made once: mostly all of them do.
 func (q *Queue) submitArgs(partition int, batch []job.Submission) ([]any, error) {
-	args := make([]any, 0, 5+5*len(batch))
-	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.journaled(), q.shares())
+	args := make([]any, 0, 4+5*len(batch))
+	args = append(args, q.opts.PriorityBase, q.clock.notAfter(partition), ms(q.opts.KeepKeys), q.shares())
 	var kind any
 	var like likeness // of the job before
 	for i := range batch {
@@ -76,18 +76,6 @@ type likeness struct {
 	delay      time.Duration
 	maxRetries int
 	quota      int
-}
-
-// journaled tells the script whether a key that it does not know may be one that Redis lost and SQL has. The embedded server is never behind:
-// it gets its keys before anybody is served. With a journal of either kind a job that a repeat is answered with is marked.
-func (q *Queue) journaled() string {
-	switch {
-	case !q.opts.Journal:
-		return ""
-	case q.opts.Embedded:
-		return "e"
-	}
-	return "1"
 }
 
 // delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis' time each time the job

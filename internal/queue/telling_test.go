@@ -130,12 +130,6 @@ func (s *telling) cancel(n, generation int) {
 	s.say(fmt.Sprintf("cancel %d", n), words, err)
 }
 
-// withdraw cancels what nobody has claimed, and was not answered with.
-func (s *telling) withdraw(n int) {
-	words, err := s.Env.Cancel(s.Context(), 0, []job.Cancellation{{ID: s.ids[n], Generation: 1, Untried: true}})
-	s.say(fmt.Sprintf("withdraw %d", n), words, err)
-}
-
 func (s *telling) requeue(n, generation int) {
 	words, err := s.Env.Requeue(s.Context(), 0, []job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2}})
 	s.say(fmt.Sprintf("requeue %d", n), words, err)
@@ -274,8 +268,8 @@ func (s *telling) tell() {
 	s.look(job.Crashed)
 	s.next(3)
 	s.restore(living(s.ids[15], toCancel, due), living(s.ids[16], toCancel, ran))
-	s.withdraw(5)
-	s.withdraw(15)
+	s.cancel(5, 1)
+	s.cancel(15, 1)
 	s.drain(true)
 	s.age("beats", time.Hour)
 	s.look(job.Crashed)

@@ -166,10 +166,12 @@ func (a archive) Runs(ctx context.Context) ([]string, error) {
 	})
 }
 
-func (a archive) Lost(ctx context.Context, run string, after job.ID, limit int) ([]job.JournalRow, error) {
+func (a archive) Lost(
+	ctx context.Context, run string, age time.Duration, after job.ID, limit int,
+) ([]job.JournalRow, error) {
 	return ask(ctx, a.p, "sql lost", run+" "+string(after), func(d *database) ([]job.JournalRow, error) {
 		lost := d.living(func(r *row) bool {
-			return r.Incarnation == run && r.ID > after && (run != "" || time.Since(r.recorded) >= 5*time.Second)
+			return r.Incarnation == run && r.ID > after && time.Since(r.recorded) >= age
 		})
 		return lost[:min(len(lost), limit)], nil
 	})
@@ -177,8 +179,20 @@ func (a archive) Lost(ctx context.Context, run string, after job.ID, limit int) 
 
 func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
 	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.JournalRow, error) {
-		return d.living(func(r *row) bool { return slices.Contains(ids, r.ID) }), nil
+		return d.living(func(r *row) bool { return !r.Submitting && slices.Contains(ids, r.ID) }), nil
 	})
+}
+
+func (a archive) Owe(ctx context.Context, ids []job.ID) error {
+	_, err := ask(ctx, a.p, "sql owe", string(ids[0]), func(d *database) (bool, error) {
+		for _, id := range ids {
+			if r := d.rows[id]; r != nil {
+				r.Submitting = false
+			}
+		}
+		return true, nil
+	})
+	return err
 }
 
 func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
@@ -199,7 +213,7 @@ func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
 	_, err := ask(ctx, a.p, "sql found", string(ids[0])+" "+run, func(d *database) (bool, error) {
 		for _, id := range ids {
 			if r := d.rows[id]; r != nil {
-				r.Incarnation = run
+				r.Incarnation, r.Submitting = run, false
 			}
 		}
 		return true, nil
@@ -210,7 +224,7 @@ func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
 func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
 	_, err := ask(ctx, a.p, "sql cancelling", string(id)+" "+run, func(d *database) (bool, error) {
 		if r := d.rows[id]; r != nil {
-			r.CancelRequested, r.Incarnation = true, cmp.Or(r.Incarnation, run)
+			r.CancelRequested, r.Submitting, r.Incarnation = true, false, cmp.Or(r.Incarnation, run)
 		}
 		return true, nil
 	})

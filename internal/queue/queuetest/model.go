@@ -31,7 +31,6 @@ type ModelJob struct {
 	Free                              int // how often it was later for nothing
 	State                             job.Status
 	Tried, Cancel, InOutbox           bool
-	Adopted                           bool // nobody withdraws it
 	Aged                              bool // it ended long ago
 	History                           int  // lines
 	Laters                            int  // those of them that say why, and until when
@@ -283,18 +282,14 @@ func (m *Model) Promote() int {
 }
 
 // CancelJob asks to end a job. Generation 0 = any.
-func (m *Model) CancelJob(j *ModelJob, generation int, untried bool) job.Word {
+func (m *Model) CancelJob(j *ModelJob, generation int) job.Word {
 	switch {
 	case generation != 0 && generation != j.Generation:
 		return job.Empty
-	case untried && j.Adopted:
-		return job.Busy
 	case j.State == job.Cancelled:
 		return job.WasCancelled
 	case j.State.Ended():
 		return job.Ended
-	case untried && j.Tried:
-		return job.Busy
 	case j.State == job.Processing:
 		j.Cancel = true
 		return job.Cancel
@@ -335,7 +330,7 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	j := m.Jobs[at]
 	*j = ModelJob{
 		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt, Retries: l.RetryCount, Max: l.MaxRetries,
-		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Adopted: l.FirstTriedAt.IsZero(), Payload: len(l.Payload),
+		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload),
 	}
 	j.calm()
 	switch {

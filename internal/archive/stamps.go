@@ -1,0 +1,102 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
+)
+
+const (
+	stampEvery = 100 * time.Millisecond
+	// stampsAtOnce is how many rows one statement notes: it has a branch for each.
+	stampsAtOnce = 100
+	// stampsWaiting bounds the rows in memory; the reconciler asks Redis about the rest.
+	stampsWaiting = 50_000
+)
+
+// stamps notes, behind the answers, that Redis has taken submits: the run that has them, and when the script let them
+// arrive. Most jobs have ended by then, and have no row any more.
+type stamps struct {
+	archive *Archive
+	timeout time.Duration
+	loop    *loop.Loop
+
+	mu   sync.Mutex
+	rows []job.JournalRow
+}
+
+func newStamps(a *Archive, timeout time.Duration) *stamps {
+	s := &stamps{archive: a, timeout: timeout}
+	s.loop = loop.New(func(ctx context.Context) time.Duration {
+		s.runOnce(ctx)
+		return stampEvery
+	})
+	return s
+}
+
+func (s *stamps) add(rows []job.JournalRow) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows = append(s.rows, rows[:min(len(rows), max(stampsWaiting-len(s.rows), 0))]...)
+}
+
+// runOnce notes what waits. A row that SQL does not take now the reconciler finds: nothing hangs on it.
+func (s *stamps) runOnce(ctx context.Context) {
+	s.mu.Lock()
+	rows := s.rows
+	s.rows = nil
+	s.mu.Unlock()
+	of := map[string][]job.JournalRow{}
+	for _, r := range rows {
+		of[r.Incarnation] = append(of[r.Incarnation], r)
+	}
+	for run, rows := range of {
+		// One order for all writers, as in record.
+		slices.SortFunc(rows, func(x, y job.JournalRow) int { return strings.Compare(string(x.ID), string(y.ID)) })
+		for part := range slices.Chunk(rows, stampsAtOnce) {
+			once, cancel := context.WithTimeout(ctx, s.timeout)
+			err := s.archive.stamp(once, run, part)
+			cancel()
+			if err != nil {
+				s.archive.log.Debug("accepted submits are not noted as taken", "jobs", len(part), "err", err)
+				return
+			}
+		}
+	}
+}
+
+// stamp notes that a run of Redis has the jobs of submits, and when they arrived and are due.
+func (a *Archive) stamp(ctx context.Context, run string, rows []job.JournalRow) error {
+	size := sizeFor(len(rows))
+	cases := strings.Repeat(" WHEN ? THEN ?", size)
+	update := "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET submitting = 0, run_id = ?, arrived_at = CASE job_id" + cases +
+		" ELSE arrived_at END, due_at = CASE job_id" + cases + " ELSE due_at END WHERE job_id IN " + marks(size) +
+		" AND submitting = 1"
+	ids, args := make([]job.ID, len(rows)), []any{run}
+	for i := range rows {
+		ids[i] = rows[i].ID
+	}
+	for i := range size {
+		r := &rows[min(i, len(rows)-1)]
+		args = append(args, string(r.ID), orNull(r.ArrivedAt))
+	}
+	for i := range size {
+		r := &rows[min(i, len(rows)-1)]
+		args = append(args, string(r.ID), orNull(r.RunAt))
+	}
+	args = append(args, padded(ids, size)...)
+	return a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+		if _, err := conn.ExecContext(ctx, update, args...); err != nil {
+			return fmt.Errorf("update accepted_jobs: %w", err)
+		}
+		return nil
+	})
+}

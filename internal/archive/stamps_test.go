@@ -1,0 +1,83 @@
+package archive_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// taken is what a submit tells of the n-th job when Redis has it.
+func taken(n int, run string) job.JournalRow {
+	at := arrival.Add(9 * time.Millisecond)
+	return job.JournalRow{Job: job.Job{ID: id(n), ArrivedAt: at, RunAt: at.Add(time.Minute)}, Incarnation: run}
+}
+
+// A row whose job Redis has taken says so within a moment: it is no submit's any more, and has the script's times. Rows
+// that a claim or a cancel has changed before stay as they are, and a job without a row gets none.
+func TestSubmitted(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{Incarnation: func(int) string { return "run-3" }})
+		done(t, submit(t.Context(), j, submitting(1), submitting(2), submitting(3), submitting(4), living(5)))
+		done(t, j.Claimed(t.Context(), []job.Lease{lease(2, 1, 1)}))
+		done(t, s.Cancelling(t.Context(), id(3), ""))
+		claimed, cancelled := accepted(t, s, 2), accepted(t, s, 3)
+		var rows []job.JournalRow
+		for _, n := range []int{1, 2, 3, 5, 9} {
+			rows = append(rows, taken(n, "run-2"))
+		}
+		j.Submitted(nil)
+		j.Submitted(rows)
+		testkit.Eventually(t, within, "it is noted", func() (bool, string) {
+			n := s.Count(t, "accepted_jobs WHERE submitting = 1")
+			return n == 1, fmt.Sprint(n, " rows are still their submits'")
+		})
+		check(t, "taken", accepted(t, s, 1), fresh(1, map[string]any{
+			"run_id": "run-2", "arrived_at": "2025-11-24 16:00:00.132000", "due_at": "2025-11-24 16:01:00.132000",
+		}))
+		check(t, "claimed before", accepted(t, s, 2), claimed)
+		check(t, "cancelled before", accepted(t, s, 3), cancelled)
+		check(t, "the bystander", accepted(t, s, 4), fresh(4, map[string]any{"run_id": "", "submitting": int64(1)}))
+		check(t, "it had a run", accepted(t, s, 5), fresh(5, nil))
+		if n := s.Count(t, "accepted_jobs"); n != 5 {
+			t.Errorf("%d rows", n)
+		}
+		back(t, j, []job.JournalRow{submitting(1)}, false)
+		meets(t, s, j, under(6, 1), job.KeyHolder{ID: id(1)})
+		if rows, err := s.LivingOf(t.Context(), []job.ID{id(1)}); err != nil || len(rows) != 1 {
+			t.Errorf("Redis cannot be given it: %v, %v", rows, err)
+		}
+	})
+}
+
+// Stop notes what waits, however much it is and whatever runs it names.
+func TestSubmitted_Stop(t *testing.T) {
+	t.Parallel()
+	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
+		j := journal(t, s.Archive, archive.JournalOptions{})
+		const rows = 333
+		var all, told []job.JournalRow
+		for n := range rows {
+			all, told = append(all, submitting(n)), append(told, taken(n, fmt.Sprint("run-", n%2)))
+		}
+		slices.Reverse(told)
+		done(t, submit(t.Context(), j, all...))
+		j.Submitted(told)
+		done(t, j.Stop(t.Context()))
+		even := s.Count(t, "accepted_jobs WHERE run_id = 'run-0'")
+		odd := s.Count(t, "accepted_jobs WHERE run_id = 'run-1'")
+		if left := s.Count(t, "accepted_jobs WHERE submitting = 1"); left != 0 || even != rows/2+1 || odd != rows/2 {
+			t.Errorf("%d and %d are noted, %d are not", even, odd, left)
+		}
+		row := accepted(t, s, 300) // of a padded statement's middle
+		if row["arrived_at"] != "2025-11-24 16:00:00.132000" || row["due_at"] != "2025-11-24 16:01:00.132000" {
+			t.Errorf("%v", row)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// notes is what one transaction of the journal writes.
+type notes struct {
+	submits []*noted
+	backs   []*noted
+	claims  []*noted
+	waits   []*noted
+}
+
+// note writes notes in one transaction, and says in those of submits whose their keys are, in those that take back
+// whether the row is gone. Keys stay for keepKeys.
+func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) error {
+	// One order for all writers, as in record.
+	slices.SortStableFunc(n.submits, byJob)
+	slices.SortStableFunc(n.backs, byJob)
+	w := a.submitsOf(n.submits, keepKeys)
+	back := a.takeBackOf(n.backs)
+	queries := slices.Concat(w.queries, back.queries)
+	if len(n.claims) > 0 {
+		queries = append(queries, noteClaim)
+	}
+	if len(n.waits) > 0 {
+		queries = append(queries, noteWaits)
+	}
+	return a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+		if err := w.write(ctx, conn); err != nil {
+			return err
+		}
+		if err := back.write(ctx, conn); err != nil {
+			return err
+		}
+		for _, c := range n.claims {
+			l := c.row
+			if _, err := conn.ExecContext(ctx, noteClaim, orNull(l.ArrivedAt), l.Attempt, l.RetryCount, orNull(l.FirstTriedAt), orNull(l.StartedAt),
+				l.Worker, l.Incarnation, string(l.ID), max(l.Generation, 1), l.Attempt); err != nil {
+				return fmt.Errorf("update accepted_jobs: %w", err)
+			}
+		}
+		for _, n := range n.waits {
+			w := n.waits
+			if _, err := conn.ExecContext(ctx, noteWaits, w.Spent, orNull(w.Due), string(w.ID), w.Attempt); err != nil {
+				return fmt.Errorf("update accepted_jobs: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+func byJob(x, y *noted) int { return strings.Compare(string(x.row.ID), string(y.row.ID)) }
+
+// submitsWrite writes rows of submits, and their keys before them: a submit whose key stands for another job gets no
+// row.
+type submitsWrite struct {
+	a       *Archive
+	notes   []*noted
+	keys    []keyOfJob
+	wanted  []any // the keys, as arguments of holders
+	holders string
+	queries []string
+}
+
+func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite {
+	w := &submitsWrite{a: a, notes: submits}
+	for _, n := range submits {
+		if key := n.row.Idempotency; key.Key != "" {
+			w.keys = append(w.keys, keyOfJob{key, n.row.ID, keep})
+		}
+	}
+	slices.SortStableFunc(w.keys, func(x, y keyOfJob) int { return strings.Compare(x.Key, y.Key) })
+	if len(w.keys) > 0 {
+		size := sizeFor(len(w.keys))
+		// Of any age: the insert before it took over what had expired, and whatever it left has its job.
+		w.holders = holdersOf(size)
+		w.wanted = make([]any, size)
+		for i := range w.wanted {
+			w.wanted[i] = w.keys[min(i, len(w.keys)-1)].Key
+		}
+		w.queries = append(a.inserts.statements(keyTable.name, len(w.keys)), w.holders)
+	}
+	if len(w.keys) == 0 {
+		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
+		return w
+	}
+	for _, size := range sizes { // how many get a row is known only inside
+		w.queries = append(w.queries, a.inserts[acceptedTable.name][size])
+	}
+	return w
+}
+
+func (w *submitsWrite) write(ctx context.Context, conn gorm.ConnPool) error {
+	if len(w.notes) == 0 {
+		return nil
+	}
+	var held map[string]job.KeyHolder
+	var bodies map[string]string
+	if len(w.keys) > 0 {
+		if _, err := insert(ctx, conn, w.a.inserts, keyTable, w.keys); err != nil {
+			return err
+		}
+		var err error
+		if held, bodies, err = holders(ctx, conn, w.holders, w.wanted); err != nil {
+			return err
+		}
+	}
+	ours := map[job.ID]bool{}
+	for _, n := range w.notes {
+		ours[n.row.ID] = true
+	}
+	var rows []*job.JournalRow
+	for _, n := range w.notes {
+		key := n.row.Idempotency
+		h, there := held[key.Key]
+		if !there || h.ID == n.row.ID {
+			n.holder = job.KeyHolder{}
+			rows = append(rows, n.row)
+			continue
+		}
+		h.OtherBody = bodies[key.Key] != key.Body
+		h.Submitting = h.Submitting || ours[h.ID] // its row is written below
+		n.holder = h
+	}
+	_, err := insert(ctx, conn, w.a.inserts, acceptedTable, rows)
+	return err
+}
+
+// takeBackWrite removes rows that are still their submits', and the keys of their jobs.
+type takeBackWrite struct {
+	a       *Archive
+	notes   []*noted
+	ids     []job.ID
+	look    string
+	drop    string
+	unkey   string
+	queries []string
+}
+
+func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
+	w := &takeBackWrite{a: a, notes: backs}
+	if len(backs) == 0 {
+		return w
+	}
+	for _, n := range backs {
+		w.ids = append(w.ids, n.row.ID)
+	}
+	size := sizeFor(len(backs))
+	w.look = "SELECT a.job_id FROM accepted_jobs a" + a.dialect.byPrimary + " WHERE a.job_id IN " + marks(size) +
+		" AND " + takenBack + a.dialect.lockRows
+	// submitting, although the rows are locked: without it MariaDB walks the whole of a small table, and locks it.
+	w.drop = a.dialect.deleteFrom("accepted_jobs") + " WHERE job_id IN " + marks(size) + " AND submitting = 1"
+	w.unkey = a.dialect.deleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"
+	w.queries = []string{w.look, w.drop, w.unkey}
+	return w
+}
+
+func (w *takeBackWrite) write(ctx context.Context, conn gorm.ConnPool) error {
+	if len(w.notes) == 0 {
+		return nil
+	}
+	gone := map[job.ID]bool{}
+	var ids []job.ID
+	err := eachRow(ctx, conn, w.look, padded(w.ids, sizeFor(len(w.ids))), func(scan func(...any) error) error {
+		var id job.ID
+		if err := scan(&id); err != nil {
+			return err
+		}
+		gone[id] = true
+		ids = append(ids, id)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read accepted_jobs: %w", err)
+	}
+	if len(ids) > 0 {
+		if _, err := conn.ExecContext(ctx, w.drop, padded(ids, sizeFor(len(w.ids)))...); err != nil {
+			return fmt.Errorf("delete accepted_jobs: %w", err)
+		}
+	}
+	for _, n := range w.notes {
+		n.gone = gone[n.row.ID]
+		if key := n.row.Idempotency.Key; key != "" && n.gone {
+			if _, err := conn.ExecContext(ctx, w.unkey, key, string(n.row.ID)); err != nil {
+				return fmt.Errorf("delete idempotency_keys: %w", err)
+			}
+		}
+	}
+	return nil
+}
