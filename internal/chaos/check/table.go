@@ -39,6 +39,9 @@ func (r *Report) Table(w io.Writer) {
 	if c.Revived > 0 {
 		row("withdrawn, and run", "%d, after Redis had lost the withdrawal", c.Revived)
 	}
+	if c.Thawed > 0 {
+		row("arrived late", "%d, when a frozen server went on", c.Thawed)
+	}
 	row("unknown", "%d, of which %d were taken", c.Unknown, c.UnknownExist)
 	row("callbacks", "%d", c.Callbacks)
 	row("lost", "%d", c.Lost)
