@@ -48,6 +48,9 @@ func (r *Report) Table(w io.Writer) {
 	if c.Forgotten > 0 {
 		row("forgotten with Redis", "%d (the journal was off)", c.Forgotten)
 	}
+	if c.Replaced > 0 {
+		row("ends replaced", "%d, by the first end, which Redis had lost before SQL had it", c.Replaced)
+	}
 	row("doubled outcomes", "%d", c.Doubled)
 	row("executions", "%d", c.Executions)
 	row("beyond the first", "%d, of which %d unexplained", c.Beyond, c.Unexplained)
