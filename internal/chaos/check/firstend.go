@@ -7,12 +7,12 @@ import (
 )
 
 // firstStands says whether SQL explains that a poll showed another end of the same generation than an earlier poll. In
-// external mode Redis may lose an end before SQL has it. The job then runs again, and Redis tells its second end. The
+// external mode Redis may lose an end before SQL has it. The job then runs again, and polls show its second end. The
 // process that made the first end still has that in memory and writes it to SQL, where it stands (DURABILITY.md).
 //
-// The excuse needs all of it: the later poll shows SQL's outcome, Redis decided that outcome before it lost its memory,
-// and decided the end that the earlier poll showed after that. Ends that a server keeps although Redis forgot them have
-// no such excuse.
+// The excuse has three conditions: the later poll shows SQL's outcome; Redis decided that outcome before a loss of its
+// memory; Redis decided the end that the earlier poll showed after the loss. A fault after which the servers keep their
+// ends, as in embedded mode, is no such loss.
 func (b *book) firstStands(j *entry, earlier, later *Poll) bool {
 	o := j.outcome(earlier.Generation)
 	if o == nil || o.EndedAt.IsZero() || later.Status != o.Outcome {
