@@ -22,11 +22,11 @@ func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, wit
 	payload, _ := json.Marshal(p) // texts and numbers only: it cannot fail
 	op := check.Op{
 		Kind: "submit", Key: p.Key, Tier: tier, Type: "CHAOS", Sum: client.Sum(payload), Trace: p.Key, Fails: p.Fail, Crashes: p.Crash, Hangs: p.HangMs > 0,
-		Sent: time.Now(), Fate: check.Unknown,
+		Sent: time.Now(), Fate: check.Unknown, Server: w.bases()[w.rng.IntN(len(w.servers))],
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	url := w.bases()[w.rng.IntN(len(w.servers))] + "/" + strings.ToLower(string(tier)) + "/submit"
+	url := op.Server + "/" + strings.ToLower(string(tier)) + "/submit"
 	op.Status, op.ID, op.Code = send(ctx, url, w.admin, op.Trace, `{"type":"CHAOS","payload":`+string(payload)+`}`)
 	op.Answered = time.Now()
 	switch {

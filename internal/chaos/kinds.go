@@ -23,18 +23,21 @@ func (c *cluster) ofServers() []kind {
 		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
 		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
 		{id: "F09", what: "SIGINT", repeats: true, inject: stopped(syscall.SIGINT, 1)},
-		{id: "F10", what: "a server frozen for longer than its leases", repeats: true, inject: frozen(5*time.Second, 7*time.Second)},
-		{id: "F11", what: "a server frozen for half its leases", inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
-		{id: "F12", what: "a drainer frozen between SQL and acknowledge", repeats: true, inject: frozenAtPoint("record.after")},
+		{id: "F10", what: "a server frozen for longer than its leases", repeats: true, freezes: true,
+			inject: frozen(5*time.Second, 7*time.Second)},
+		{id: "F11", what: "a server frozen for half its leases", freezes: true,
+			inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
+		{id: "F12", what: "a drainer frozen between SQL and acknowledge", repeats: true, freezes: true,
+			inject: frozenAtPoint("record.after")},
 		{id: "F28", what: "replies of Redis 200 to 1500 ms late", repeats: true, inject: late},
 		{id: "F30", what: "everything to and from Redis swallowed", repeats: true, inject: swallowed},
 		{id: "F31", what: "reset in the middle of a claim's reply", inject: halvedReply},
 		{id: "F31", what: "reset in the middle of what goes to SQL", inject: cutStatement},
 		{id: "F40", what: "cut in COMMIT", inject: lostCommit},
 	}
-	if c.long() && c.walks(longFreeze) {
+	if c.long() {
 		all = append(all, kind{
-			id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true,
+			id: "F12", what: "a requeue's promise frozen for longer than the retention", repeats: true, freezes: true,
 			inject: frozenFor("promise.after", 75*time.Second),
 		})
 	}
@@ -122,10 +125,11 @@ func ofEmbedded() []kind {
 		{id: "F09", what: "SIGTERM", repeats: true, inject: stopped(syscall.SIGTERM, 1)},
 		{id: "F09", what: "SIGTERM twice", repeats: true, inject: stopped(syscall.SIGTERM, 2)},
 		{
-			id: "F10", what: "a server frozen for longer than its leases", repeats: true,
+			id: "F10", what: "a server frozen for longer than its leases", repeats: true, freezes: true,
 			inject: frozen(5*time.Second, 7*time.Second),
 		},
-		{id: "F11", what: "a server frozen for half its leases", inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
+		{id: "F11", what: "a server frozen for half its leases", freezes: true,
+			inject: frozen(400*time.Millisecond, 600*time.Millisecond)},
 		{id: "F39", what: "killed while SQLite was locked", weight: 3, repeats: true, inject: killedWhileLocked},
 	}
 }

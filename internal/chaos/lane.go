@@ -18,6 +18,7 @@ type kind struct {
 	weight   int    // how often it comes in a deck; 0 = once
 	repeats  bool   // may be why a job is run again
 	forgets  bool   // Redis may forget what it answered: only with the journal
+	freezes  bool   // the server's process stands still from the beginning to the end of the fault
 	inject   func(ctx context.Context, w *wound) (evidence string, err error)
 }
 
@@ -118,6 +119,9 @@ func (l *lane) once(ctx context.Context, k kind) {
 	}
 	evidence, err := k.inject(ctx, w)
 	f := check.Fault{Kind: k.id, What: k.what, Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Kills: w.kills, Repeats: k.repeats, ForgetsAcked: k.forgets}
+	if k.freezes {
+		f.Froze = l.s.base()
+	}
 	switch {
 	case errors.Is(err, errElsewhere):
 	case errors.Is(err, errMissed):

@@ -4,8 +4,15 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/tierq/tierq/internal/chaos/client"
+	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // Only a fault that landed counts: not one that missed, not one that was interrupted; and one that cannot be injected ends the run.
@@ -38,6 +45,46 @@ func TestLane(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// TestFreezes: a fault that freezes a server says which one, and every kind of that sort does.
+func TestFreezes(t *testing.T) {
+	c := &cluster{counts: map[string]*tally{}, Options: Options{Over: 3 * time.Minute}}
+	s := &server{c: c, port: 1}
+	s.process = alive(t)
+	l := &lane{c: c, s: s, lock: &sync.Mutex{}, rng: rand.New(rand.NewPCG(1, 1))}
+	for _, k := range slices.Concat(c.ofServers(), ofEmbedded()) {
+		if k.freezes != strings.Contains(k.what, "frozen") {
+			t.Errorf("%s %s: freezes is %t", k.id, k.what, k.freezes)
+		}
+		k.inject = func(context.Context, *wound) (string, error) { return "evidence", nil }
+		l.once(t.Context(), k)
+		if f := c.faults[len(c.faults)-1]; f.Froze != "" != k.freezes || k.freezes && f.Froze != s.base() {
+			t.Errorf("%s %s: it froze %q", k.id, k.what, f.Froze)
+		}
+	}
+}
+
+// TestSubmitNamesItsServer: what a fault submits says which server it was sent to.
+func TestSubmitNamesItsServer(t *testing.T) {
+	c := &cluster{}
+	c.servers = []*server{{c: c, port: 1}}
+	w := &wound{cluster: c, rng: rand.New(rand.NewPCG(1, 1))}
+	op := w.submit(t.Context(), job.Paid, client.Payload{Key: "k"}, time.Second)
+	if base := c.bases()[0]; op.Server != base || c.ops[0].Server != base {
+		t.Errorf("sent to %s: %+v", base, op)
+	}
+}
+
+// alive is a process that does nothing.
+func alive(t *testing.T) *testkit.Process {
+	t.Helper()
+	p, err := testkit.LaunchProcess("sleep", nil, "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Kill() }) // it may have ended
+	return p
 }
 
 // A deck has every kind, as often as it weighs, and the seed has the order.

@@ -181,7 +181,8 @@ func (b *book) judgeNameless(trace string, jobs []*entry) {
 const unanswered = 30 * time.Second
 
 // idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not answered, the repeat is a new
-// one: that was before the last repeat was carried out.
+// one: that was before the last repeat was carried out. A server that was frozen until the key had run out makes a
+// second job of a request that nobody answered.
 func idempotentSubmit(b *book) {
 	for _, s := range b.submits {
 		if s.Once == "" {
@@ -189,7 +190,8 @@ func idempotentSubmit(b *book) {
 		}
 		all := slices.Concat(s.named, b.kept(s))
 		slices.Sort(all)
-		if all = slices.Compact(all); len(all) > 1 && (len(s.named) > 1 || !b.forgot(s.Sent, s.answered().Add(unanswered))) {
+		if all = slices.Compact(all); len(all) > 1 && (len(s.named) > 1 ||
+			!b.forgot(s.Sent, s.answered().Add(unanswered)) && !b.ranOut(s, all)) {
 			b.say("S13", s.Key, "the Idempotency-Key %s stands for the jobs %v", s.Once, all)
 		}
 	}

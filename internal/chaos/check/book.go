@@ -22,6 +22,7 @@ type book struct {
 	// keepsAttempts: no such fault made the servers forget the number of an attempt.
 	keepsAttempts bool
 	twice         map[life]bool // generations that ended in two ways
+	replaced      map[life]bool // generations whose second end was shown before SQL had the first one
 	report        Report
 }
 
@@ -52,7 +53,8 @@ type entry struct {
 
 func newBook(e Evidence) *book {
 	b := &book{
-		Evidence: e, jobs: map[job.ID]*entry{}, byKey: map[string]*submit{}, byTrace: map[string][]*submit{}, twice: map[life]bool{},
+		Evidence: e, jobs: map[job.ID]*entry{}, byKey: map[string]*submit{}, byTrace: map[string][]*submit{},
+		twice: map[life]bool{}, replaced: map[life]bool{},
 		report: Report{Explained: map[string]int{}, Landed: map[string]int{}},
 	}
 	for _, f := range e.Faults {

@@ -27,7 +27,9 @@ type Counts struct {
 	Failed       int
 	Cancelled    int
 	Lost         int // accepted, and without a trace
+	Thawed       int // jobs that arrived late, when the frozen server that had their submits went on
 	Forgotten    int // the same, but Redis had lost its memory and there was no journal
+	Replaced     int // generations that showed an end, and then the first one, which Redis had lost before SQL had it
 	Doubled      int // generations that ended twice: two outcomes in SQL, or an end that somebody saw, or made, beside the one there
 	Executions   int
 	Beyond       int // executions beyond the first of a generation

@@ -31,6 +31,7 @@ type Op struct {
 	Delay    time.Duration
 	Sent     time.Time
 	Answered time.Time
+	Server   string // the address of the server that it was sent to; "" = not recorded
 	Fate     Fate
 	Status   int // HTTP; 0 = no answer
 	Code     string
@@ -76,6 +77,8 @@ type Fault struct {
 	// Repeats: it may be the reason that a job whose lease overlaps it is run again. ForgetsAcked: Redis may have forgotten what it had answered.
 	Repeats, ForgetsAcked bool
 	Keeps                 Keeps // what survives although Redis forgot it
+	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was frozen.
+	Froze string
 }
 
 // Keeps says which answers a server keeps to although its Redis forgot them: SQL has them.

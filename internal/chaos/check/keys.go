@@ -39,21 +39,25 @@ func (b *book) expiry(all []*submit) {
 			return
 		}
 		refused := s.Status == http.StatusUnprocessableEntity
+		taken := first.Sent // the key counts from here at the earliest
+		if arrived := b.lastArrival(first, s.Sent); arrived.After(taken) {
+			taken = arrived
+		}
 		switch {
 		case first.fate == Fail && refused:
 			b.say("S13", s.Key, "the Idempotency-Key %s is refused at %s, and no job was accepted under it", s.Once,
 				clock(s.Answered))
 		case first.fate == Fail:
 			first = s
-		case refused && s.Sent.After(b.keyBegins(first).Add(b.KeyLife+keySlack)):
+		case refused && s.Sent.After(b.keyBegins(first, s.Answered).Add(b.KeyLife+keySlack)):
 			b.say("S13", s.Key, "the Idempotency-Key %s still stands for its job, %s after that was answered; it lasts %s",
 				s.Once, s.Sent.Sub(first.answered()).Round(time.Millisecond), b.KeyLife)
-		case s.fate == OK && s.answered().Before(first.Sent.Add(b.KeyLife-keySlack)):
+		case s.fate == OK && s.answered().Before(taken.Add(b.KeyLife-keySlack)):
 			if !b.journaled() && b.forgot(first.Sent, s.answered()) {
 				return
 			}
-			b.say("S13", s.Key, "the Idempotency-Key %s stands for another job %s after the first one was sent; it lasts %s",
-				s.Once, s.answered().Sub(first.Sent).Round(time.Millisecond), b.KeyLife)
+			b.say("S13", s.Key, "the Idempotency-Key %s stands for another job %s after the first one took it; it lasts %s",
+				s.Once, s.answered().Sub(taken).Round(time.Millisecond), b.KeyLife)
 		}
 		if s.fate == OK {
 			first = s
@@ -63,9 +67,12 @@ func (b *book) expiry(all []*submit) {
 
 // keyBegins is the latest time from which a key may count: when its submit was answered or, if Redis lost the job
 // before that had ended, when the job was given back. A job that is given back brings its key along, for the whole
-// time.
-func (b *book) keyBegins(s *submit) time.Time {
+// time. A frozen server that carries out another request of the submit, up to a moment, begins the key anew too.
+func (b *book) keyBegins(s *submit, until time.Time) time.Time {
 	begins := s.answered()
+	if arrived := b.lastArrival(s, until); arrived.After(begins) {
+		begins = arrived
+	}
 	for _, id := range s.named {
 		_, last := b.jobs[id].span()
 		for i := range b.amnesia {

@@ -21,7 +21,7 @@ func terminalIsFinal(b *book) {
 				continue
 			}
 			if end := ends[p.Generation]; end != nil && end.By != p.By && end.Status != p.Status && p.Sent.After(end.At) &&
-				!b.lost(j.since(end), p.At, keptEnds) {
+				!b.lost(j.since(end), p.At, keptEnds) && !b.firstStands(j, end, p) {
 				if p.Status.Ended() {
 					b.endedTwice(id, p.Generation)
 				}
@@ -153,7 +153,7 @@ func pollsMonotone(b *book) {
 			}
 			if before != nil && (p.Generation < before.Generation && !b.lost(before.Sent, p.At, keptLives) ||
 				p.Generation == before.Generation && before.Status.Ended() && p.Status != before.Status &&
-					!b.lost(j.since(before), p.At, keptEnds)) {
+					!b.lost(j.since(before), p.At, keptEnds) && !b.firstStands(j, before, p)) {
 				b.say("S16", id, "%s saw %s of generation %d, then %s of generation %d", p.By, before.Status, before.Generation, p.Status, p.Generation)
 				break
 			}

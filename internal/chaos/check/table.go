@@ -39,11 +39,17 @@ func (r *Report) Table(w io.Writer) {
 	if c.Revived > 0 {
 		row("withdrawn, and run", "%d, after Redis had lost the withdrawal", c.Revived)
 	}
+	if c.Thawed > 0 {
+		row("arrived late", "%d, when a frozen server went on", c.Thawed)
+	}
 	row("unknown", "%d, of which %d were taken", c.Unknown, c.UnknownExist)
 	row("callbacks", "%d", c.Callbacks)
 	row("lost", "%d", c.Lost)
 	if c.Forgotten > 0 {
 		row("forgotten with Redis", "%d (the journal was off)", c.Forgotten)
+	}
+	if c.Replaced > 0 {
+		row("ends replaced", "%d, by the first end, which Redis had lost before SQL had it", c.Replaced)
 	}
 	row("doubled outcomes", "%d", c.Doubled)
 	row("executions", "%d", c.Executions)

@@ -40,7 +40,8 @@ func timeOrder(b *book) {
 }
 
 // arrival: a job arrives after its submit was sent, and before anybody was told that it is accepted; a delayed one is not tried before its time. The
-// journal keeps both over a loss of Redis.
+// journal keeps both over a loss of Redis. If nobody was told, a job may arrive for a while after its client gave up,
+// or after a frozen server went on.
 func (b *book) arrival(j *entry, o *Outcome) {
 	s := j.submit
 	first, latest, told := s.Sent, s.answered().Add(unanswered), false
@@ -53,6 +54,8 @@ func (b *book) arrival(j *entry, o *Outcome) {
 		}
 	}
 	switch {
+	case o.ArrivedAt.After(latest.Add(apart)) && !told && b.thawed(s, o.ArrivedAt):
+		b.report.Counts.Thawed++
 	case o.ArrivedAt.Before(first.Add(-apart)), o.ArrivedAt.After(latest.Add(apart)):
 		b.say("S15", j.id, "it arrived at %s, its submit was sent at %s and answered at %s", clock(o.ArrivedAt), clock(first), clock(latest))
 	case s.Delay > 0 && !o.FirstTriedAt.IsZero() && o.FirstTriedAt.Before(o.ArrivedAt.Add(s.Delay-apart)):

@@ -101,6 +101,7 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	if w.op.Once != "" {
 		header["Idempotency-Key"] = w.op.Once
 	}
+	w.op.Server = base
 	text, _ := json.Marshal(w.body)
 	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", l.key(w.key), text, header, &w.op)
 	var data struct {
@@ -119,7 +120,7 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 	ops, bodies := make([]*check.Op, len(wishes)), make([]body, len(wishes))
 	for i := range wishes {
 		ops[i], bodies[i] = &wishes[i].op, wishes[i].body
-		ops[i].Trace, bodies[i].Once = trace, ops[i].Once
+		ops[i].Trace, ops[i].Server, bodies[i].Once = trace, base, ops[i].Once
 	}
 	text, _ := json.Marshal(bodies)
 	tier := strings.ToLower(string(ops[0].Tier))
@@ -151,6 +152,7 @@ func (l *Load) change(ctx context.Context, base, method, path, key string, op *c
 	if op.Once != "" {
 		header = map[string]string{"Idempotency-Key": op.Once}
 	}
+	op.Server = base
 	l.do(ctx, method, base+path, key, nil, header, op)
 	l.wrote(op)
 }

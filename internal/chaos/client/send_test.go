@@ -146,7 +146,7 @@ func TestBatchEntries(t *testing.T) {
 		fate check.Fate
 		id   job.ID
 	}{{check.OK, "one"}, {check.Fail, ""}, {check.Unknown, "three"}, {check.OK, "again"}} {
-		if ops[i].Fate != want.fate || ops[i].ID != want.id || ops[i].Trace != sent[i/3] {
+		if ops[i].Fate != want.fate || ops[i].ID != want.id || ops[i].Trace != sent[i/3] || ops[i].Server != s {
 			t.Errorf("%d: %+v, want %v", i, ops[i], want)
 		}
 	}
@@ -181,6 +181,9 @@ func TestHistoryOfAKilledLoad(t *testing.T) {
 	}
 	if ops[0].Fate != check.OK || ops[0].ID != anID || ops[1].Kind != "cancel" || ops[2].Key != unanswered.op.Key || ops[2].Fate != check.Unknown {
 		t.Errorf("%+v", ops)
+	}
+	if base := l.Bases()[0]; ops[0].Server != base || ops[1].Server != base {
+		t.Errorf("sent to %s, the history says %s and %s", base, ops[0].Server, ops[1].Server)
 	}
 	if p := polls[1]; p.Status != job.Completed || p.Generation != 2 || p.ResultSum != Sum([]byte(`{"a":1}`)) || !polls[0].At.Before(p.At) {
 		t.Errorf("%+v", p)
