@@ -159,8 +159,8 @@ func (s *shadow) promote(partition, n int) {
 }
 
 func (s *shadow) cancel(argv, texts []string) {
-	for i := 0; i < len(argv); i += 4 {
-		k, word := s.jobs[job.ID(argv[i])], texts[i/4]
+	for i := 0; i < len(argv); i += 2 {
+		k, word := s.jobs[job.ID(argv[i])], texts[i/2]
 		want := string(job.Empty)
 		switch {
 		case k == nil, k.forgotten:
@@ -183,8 +183,8 @@ func (s *shadow) cancel(argv, texts []string) {
 
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
-	for i := 3; i < len(argv); i += 17 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-3)/17])
+	for i := 2; i < len(argv); i += 15 {
+		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-2)/15])
 		if k == nil {
 			s.wrong("S3", "%s: requeued, and nobody submitted it", argv[i])
 			continue
@@ -217,7 +217,7 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 				Tier: job.Tier(argv[i+2]), Priority: int(number(argv[i+3])), MaxRetries: int(number(argv[i+4])),
 			},
 		}
-		if argv[i+16] != "" { // its cancel was noted before
+		if argv[i+14] != "" { // its cancel was noted before
 			k.status = job.Cancelled
 		}
 	}

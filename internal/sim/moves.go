@@ -12,8 +12,8 @@ import (
 func (s *shadow) submit(partition int, argv, texts []string) {
 	now := s.w.ms()
 	late := now > number(argv[1])
-	for i := 5; i < len(argv); i += 5 {
-		id, text := job.ID(argv[i]), texts[(i-5)/5]
+	for i := 4; i < len(argv); i += 5 {
+		id, text := job.ID(argv[i]), texts[(i-4)/5]
 		word, rest, _ := strings.Cut(text, " ")
 		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
 		delay, quota := number(kind[3]), strings.TrimPrefix(kind[5], "-")
