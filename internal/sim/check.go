@@ -45,7 +45,11 @@ func (w *World) restless() string {
 		}
 	}
 	for id, r := range w.sql.rows {
-		left = append(left, fmt.Sprintf("the row of %s generation %d", id, r.Generation))
+		submitting := ""
+		if r.Submitting {
+			submitting = ", still its submit's"
+		}
+		left = append(left, fmt.Sprintf("the row of %s generation %d%s", id, r.Generation, submitting))
 	}
 	return strings.Join(left, ", ")
 }
@@ -99,14 +103,16 @@ func (w *World) check(end bool) {
 			w.fail("S1", "%s: it is not in the store any more", k)
 		}
 	}
+	w.journaled()
 	if end {
+		w.oneEach()
 		w.settled()
 	}
 }
 
 // settled: every job that was accepted has one outcome in each of its lives, and every client was told the truth.
 func (w *World) settled() {
-	for _, k := range w.shadow.jobs {
+	for _, k := range w.shadow.all() {
 		for g := 1; g <= k.generation; g++ {
 			o, ok := w.sql.outcomes[life{k.id, g}]
 			if !ok {
@@ -118,24 +124,24 @@ func (w *World) settled() {
 		}
 	}
 	for l := range w.sql.outcomes {
-		if w.shadow.jobs[l.id] == nil {
+		if w.shadow.of(l.id) == nil {
 			w.fail("S3", "%s has an outcome, and nobody submitted it", l.id)
 		}
 	}
 	promised := map[job.ID]map[string]bool{} // by request: one asked twice is one promise
 	for _, c := range w.clients {
-		k := w.shadow.jobs[c.id]
+		k := w.shadow.of(c.id)
 		last, _ := w.sql.latest(c.id)
 		switch {
 		case c.what == "submit" && c.fate == taken && c.word == job.Replay:
-			if w.shadow.jobs[c.first] == nil {
+			if w.shadow.of(c.first) == nil {
 				w.fail("S13", "%s: the first job does not exist", c)
 			}
 		case c.what == "submit" && c.fate == taken && k == nil:
 			w.fail("S1", "%s: it does not exist", c)
 		case c.what == "submit" && c.fate == refused && k != nil:
 			w.fail("S3", "%s: it ran all the same", c)
-		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled:
+		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled && w.shadow.lost[c.id] == nil:
 			w.fail("S2", "%s: it ended %s", c, last.Status)
 		case c.what == "requeue" && c.fate == taken:
 			if promised[c.id] == nil {
@@ -145,7 +151,7 @@ func (w *World) settled() {
 		}
 	}
 	for id, requests := range promised {
-		if k := w.shadow.jobs[id]; k == nil || len(requests) > k.generation-1 {
+		if k := w.shadow.of(id); k == nil || len(requests) > k.generation-1 {
 			w.fail("L1", "%s: %d promises of a new life were made, and not all kept", k, len(requests))
 		}
 	}

@@ -50,7 +50,11 @@ func (c *client) run() {
 	}
 	switch c.what {
 	case "submit":
-		c.submit(p)
+		if c.world.plan.journal {
+			c.submitFirst(p)
+		} else {
+			c.submit(p)
+		}
 	case "cancel":
 		word, err := p.ledger.Cancel(context.Background(), c.id)
 		c.word, c.fate = word, told(err)

@@ -23,6 +23,9 @@ type database struct {
 	outcomes map[life]job.Outcome
 	letters  map[life]*job.DeadLetter
 	rows     map[job.ID]*row
+	keys     map[string]*keyHeld
+	written  map[job.ID]time.Time // when submits wrote their rows
+	seen     map[sight]bool
 }
 
 // row is a living job that SQL owes Redis.
@@ -63,7 +66,7 @@ func (w *World) record(batch []job.Outcome) {
 	for _, o := range batch {
 		l := life{o.ID, o.Generation}
 		if held, there := w.sql.outcomes[l]; there {
-			if held.Status != o.Status || held.Attempt != o.Attempt {
+			if (held.Status != o.Status || held.Attempt != o.Attempt) && w.shadow.lost[o.ID] == nil {
 				w.fail("S12", "%s generation %d: SQL has %s of attempt %d and is told %s of %d", o.ID, o.Generation, held.Status, held.Attempt, o.Status, o.Attempt)
 			}
 			continue
@@ -73,7 +76,7 @@ func (w *World) record(batch []job.Outcome) {
 		if o.Status == job.Failed {
 			w.sql.letters[l] = &job.DeadLetter{Job: o.Job}
 		}
-		if r := w.sql.rows[o.ID]; r != nil && r.Generation <= o.Generation {
+		if r := w.sql.rows[o.ID]; r != nil && r.Generation <= o.Generation && !w.Journal.KeepsRows {
 			delete(w.sql.rows, o.ID)
 		}
 	}
@@ -89,7 +92,7 @@ func ask[T any](ctx context.Context, p *process, name, what string, do func(d *d
 	v, _ := reply.(T)
 	if err != nil && !errors.Is(err, job.ErrNotFound) && !errors.Is(err, job.ErrWrongState) {
 		word := job.ErrUnavailable
-		if name == "sql promise" && !errors.Is(err, errDial) && !errors.Is(err, errDead) {
+		if (name == "sql promise" || c.ofJournal()) && !errors.Is(err, errDial) && !errors.Is(err, errDead) {
 			word = job.ErrAmbiguous
 		}
 		err = fmt.Errorf("%s: %w: %w", name, word, err)
@@ -149,11 +152,17 @@ func (a archive) Requested(ctx context.Context, id job.ID, request string) (bool
 // living are the rows that a filter takes, by id: a row of a job that has ended is none.
 func (d *database) living(takes func(r *row) bool) (rows []job.JournalRow) {
 	for _, id := range slices.Sorted(maps.Keys(d.rows)) {
-		if r := d.rows[id]; takes(r) {
+		if r := d.rows[id]; !d.over(r) && takes(r) {
 			rows = append(rows, r.JournalRow)
 		}
 	}
 	return rows
+}
+
+// over says whether SQL has the outcome of a row's life, or of a later one.
+func (d *database) over(r *row) bool {
+	last, ok := d.latest(r.ID)
+	return ok && last.Generation >= r.Generation
 }
 
 func (a archive) Runs(ctx context.Context) ([]string, error) {
@@ -173,20 +182,33 @@ func (a archive) Lost(
 		lost := d.living(func(r *row) bool {
 			return r.Incarnation == run && r.ID > after && time.Since(r.recorded) >= age
 		})
-		return lost[:min(len(lost), limit)], nil
+		if a.p.world.Journal.GivesNothing && run != "" {
+			return nil, nil
+		}
+		lost = lost[:min(len(lost), limit)]
+		for i := range lost {
+			d.seen[sight{lost[i].ID, atTheLook}] = true
+		}
+		return lost, nil
 	})
 }
 
 func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
 	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.JournalRow, error) {
-		return d.living(func(r *row) bool { return !r.Submitting && slices.Contains(ids, r.ID) }), nil
+		living := d.living(func(r *row) bool {
+			return (!r.Submitting || a.p.world.Journal.OwesNothing) && slices.Contains(ids, r.ID)
+		})
+		for i := range living {
+			d.seen[sight{living[i].ID, atTheRead}] = true
+		}
+		return living, nil
 	})
 }
 
 func (a archive) Owe(ctx context.Context, ids []job.ID) error {
 	_, err := ask(ctx, a.p, "sql owe", string(ids[0]), func(d *database) (bool, error) {
 		for _, id := range ids {
-			if r := d.rows[id]; r != nil {
+			if r := d.rows[id]; r != nil && !a.p.world.Journal.OwesNothing {
 				r.Submitting = false
 			}
 		}
@@ -195,10 +217,39 @@ func (a archive) Owe(ctx context.Context, ids []job.ID) error {
 	return err
 }
 
+func (a archive) Sweep(ctx context.Context, _ job.ID, _ int) (next job.ID, swept int64, err error) {
+	if !a.p.world.plan.journal {
+		return "", 0, nil
+	}
+	swept, err = ask(ctx, a.p, "sql sweep", "", func(d *database) (swept int64, _ error) {
+		for id, r := range d.rows {
+			if d.over(r) {
+				delete(d.rows, id)
+				swept++
+			}
+		}
+		return swept, nil
+	})
+	return "", swept, err
+}
+
+func (a archive) DropKeys(ctx context.Context) (dropped int64, more bool, err error) {
+	dropped, err = ask(ctx, a.p, "sql drop keys", "", func(d *database) (dropped int64, _ error) {
+		for key, h := range d.keys {
+			if !h.expires.After(time.Now()) {
+				delete(d.keys, key)
+				dropped++
+			}
+		}
+		return dropped, nil
+	})
+	return dropped, false, err
+}
+
 func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	return ask(ctx, a.p, "sql row", string(id), func(d *database) (job.Job, error) {
 		r := d.rows[id]
-		if r == nil {
+		if r == nil || d.over(r) {
 			return job.Job{}, job.ErrNotFound
 		}
 		j := r.Job
@@ -234,7 +285,6 @@ func (a archive) Cancelling(ctx context.Context, id job.ID, run string) error {
 // What the ledger asks for, and nothing in here does.
 
 func (a archive) AdoptPromises(context.Context, func(job.Tier) int) (int, error)         { return 0, nil }
-func (a archive) Sweep(context.Context, job.ID, int) (job.ID, int64, error)              { return "", 0, nil }
 func (a archive) Attempts(context.Context, job.ID) ([]job.Attempt, error)                { return nil, nil }
 func (a archive) CountDead(context.Context, job.Filter) (int64, error)                   { return 0, nil }
 func (a archive) EachDead(context.Context, job.Filter, func(job.DeadLetter) error) error { return nil }

@@ -184,14 +184,18 @@ func (s *shadow) cancel(argv, texts []string) {
 func (s *shadow) requeue(partition int, argv, texts []string) {
 	now := s.w.ms()
 	for i := 2; i < len(argv); i += 15 {
-		k, word := s.jobs[job.ID(argv[i])], job.Word(texts[(i-2)/15])
-		if k == nil {
-			s.wrong("S3", "%s: requeued, and nobody submitted it", argv[i])
+		id, word := job.ID(argv[i]), job.Word(texts[(i-2)/15])
+		k := s.jobs[id]
+		if k == nil && s.lost[id] == nil && s.w.sql.written[id].IsZero() {
+			s.wrong("S3", "%s: requeued, and nobody submitted it", id)
 			continue
 		}
 		generation := int(number(argv[i+1]))
 		want := job.OK
 		switch {
+		case k == nil && now > number(argv[1]):
+			want = job.Late
+		case k == nil:
 		case k.generation >= generation:
 			want = job.Duplicate
 		case !k.acked:
@@ -200,9 +204,13 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 			want = job.Late
 		}
 		if word != want {
-			s.wrong("S2", "%s: a requeue as generation %d answers %s, not %s", k, generation, word, want)
+			s.wrong("S2", "%s %s: a restore as generation %d answers %s, not %s", id, k, generation, word, want)
 		}
 		if want != job.OK {
+			continue
+		}
+		if k == nil {
+			s.given(partition, argv[i:i+15])
 			continue
 		}
 		if letter := s.w.sql.letters[life{k.id, generation - 1}]; letter == nil || letter.RequestedAt.IsZero() {
@@ -226,12 +234,12 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 func (s *shadow) acknowledge(argv, texts []string) {
 	for i := 0; i < len(argv); i += 2 {
 		k, word, said := s.jobs[job.ID(argv[i])], job.Word(texts[i/2]), strings.Fields(argv[i+1]) // generation attempt outcome ttl_ms
-		if k == nil {
+		if k == nil && s.lost[job.ID(argv[i])] == nil {
 			s.wrong("S3", "%s: acknowledged, and nobody submitted it", argv[i])
 			continue
 		}
 		want := job.Empty
-		if !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == said[0] && fmt.Sprint(k.attempt) == said[1] {
+		if k != nil && !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == said[0] && fmt.Sprint(k.attempt) == said[1] {
 			want = job.OK
 		}
 		if word != want {
@@ -247,9 +255,38 @@ func (s *shadow) acknowledge(argv, texts []string) {
 	}
 }
 
+// given is a job that Redis has from its row: it is in no earlier life there.
+func (s *shadow) given(partition int, e []string) {
+	now := s.w.ms()
+	arrived := number(e[5])
+	if arrived == 0 {
+		arrived = max(now, s.clock[partition])
+	}
+	s.clock[partition] = max(s.clock[partition], arrived)
+	k := &known{
+		id: job.ID(e[0]), owner: ownerOf(e[6]), generation: int(number(e[1])), status: job.Pending, arrived: arrived,
+		first: number(e[10]), attempt: int(number(e[8])), retries: int(number(e[9])), tried: e[10] != "0",
+		starts: map[int]bool{}, size: len(e[7]), weight: len(e[7]),
+		tier: job.Plan{Tier: job.Tier(e[2]), Priority: int(number(e[3])), MaxRetries: int(number(e[4]))},
+	}
+	switch due := number(e[11]); {
+	case e[12] != "":
+		s.wrong("S1", "%s: it is given back as running, and nothing notes who runs it", k)
+	case e[14] != "": // its cancel was noted before
+		k.status = job.Cancelled
+	case due > now:
+		k.status, k.due = job.Scheduled, due
+	}
+	s.jobs[k.id] = k
+	s.w.report.Faults["given"]++
+}
+
 // recorded is told of an outcome that goes into SQL.
 func (s *shadow) recorded(o *job.Outcome) {
 	k := s.jobs[o.ID]
+	if s.lost[o.ID] != nil {
+		return // it may be the end that Redis lost
+	}
 	if k == nil || k.generation != o.Generation || k.attempt != o.Attempt || !k.status.Ended() || k.status.Shown() != o.Status || k.retries != o.RetryCount {
 		s.wrong("S19", "SQL is told that %s generation %d ended %s with attempt %d and %d retries; it is %s", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, k)
 		return

@@ -31,7 +31,7 @@ func (w *World) haunt(now time.Time) bool {
 
 // delay holds back one of several new calls for a little, so that they overtake each other.
 func (w *World) delay(c *call) {
-	if w.rng.IntN(12) == 0 {
+	if c.hold.IsZero() && w.rng.IntN(12) == 0 {
 		c.hold = c.seen.Add(ticks(w.rng, 1, 3))
 	}
 }
@@ -39,17 +39,26 @@ func (w *World) delay(c *call) {
 // timeout tells a caller that no answer came. Half of such calls reach the store later.
 func (w *World) timeout(c *call) {
 	w.gate.take(c)
-	if c.script() && w.rng.IntN(2) == 0 {
+	if c.script() {
+		w.abandon(c)
+	}
+	w.answer(c, nil, errLate, "no answer")
+}
+
+// abandon lets half of the calls whose callers wait no longer be carried out when they can be.
+func (w *World) abandon(c *call) {
+	if w.rng.IntN(2) == 0 {
 		at := c.hold
-		if c.proc.cutOff.After(at) {
-			at = c.proc.cutOff
+		for _, end := range []time.Time{c.proc.cutOff, w.stalled} {
+			if c.kind == toRedis && end.After(at) {
+				at = end
+			}
 		}
-		if w.stalled.After(at) {
-			at = w.stalled
+		if c.kind == toSQL && w.sqlDown.After(at) {
+			at = w.sqlDown
 		}
 		w.ghosts = append(w.ghosts, &ghost{call: c, at: at})
 	}
-	w.answer(c, nil, errLate, "no answer")
 }
 
 // decide lets a call meet its fate.
@@ -83,6 +92,9 @@ func (w *World) decide(c *call) {
 		w.answer(c, nil, words[w.rng.IntN(len(words))], what)
 	case "unreachable", "SQL refused":
 		w.answer(c, nil, errDial, what)
+	case sqlLate:
+		w.linger(c, 1, 30)
+		w.answer(c, nil, errLate, what)
 	case "executed late":
 		if (c.name == "submit" || c.name == "restore") && w.rng.IntN(2) == 0 {
 			w.linger(c, 310, 330) // later than it may come
@@ -162,21 +174,25 @@ func (w *World) draw(c *call) string {
 	case "complete", "fail":
 		ends = true
 	}
-	for _, f := range fates {
+	for _, f := range allFates {
 		rate := w.plan.rates[f.name]
+		crash := f.name == "crash before" || f.name == "crash after"
 		if ends && f.name == "crash before" {
 			rate *= 8 // what a dead process said last is what the fences are for
+		}
+		if crash && w.plan.journal && (c.name == "submit" || c.ofJournal()) {
+			rate *= 8 // and what it left half done what the giver is for
 		}
 		if x -= rate; x >= 0 {
 			continue
 		}
 		sql := f.name[:3] == "SQL"
-		crash := f.name == "crash before" || f.name == "crash after"
 		switch {
 		case sql != (c.kind == toSQL) && !crash,
 			c.worn() && !crash,
 			c.name == "claim" && c.proc.failures["claim"] > 0 && (f.name == "refused" || f.name == "unreachable"),
 			!c.hold.IsZero() && (f.name == "held" || f.name == "SQL slow"),
+			f.name == sqlLate && !c.ofJournal(),
 			!c.script() && (f.name == "script forgotten" || f.name == "executed late"):
 			return ""
 		}

@@ -32,6 +32,8 @@ type call struct {
 	// The scheduler's.
 	seen time.Time // when it was first looked at
 	hold time.Time // not before
+
+	wakes string // what ends hold early: see sight
 }
 
 type answer struct {
@@ -43,6 +45,7 @@ type answer struct {
 type gate struct {
 	mu      sync.Mutex
 	waiting []*call
+	left    []*call // submits whose callers have left: some may have been sent
 }
 
 // pass waits until the scheduler answers, or ctx ends: then nothing was done.
@@ -63,6 +66,9 @@ func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *call) bool { return w == c })
+	if c.name == "submit" || c.ofJournal() {
+		g.left = append(g.left, c)
+	}
 	return nil, context.Cause(ctx)
 }
 
@@ -89,6 +95,16 @@ func compare(a, b *call) int {
 		return c
 	}
 	return slices.Compare(a.args, b.args)
+}
+
+// abandoned are the submits whose callers have left since the last time.
+func (g *gate) abandoned() []*call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := g.left
+	g.left = nil
+	slices.SortFunc(left, compare)
+	return left
 }
 
 // bury makes a process dead: what it calls from now on fails at once. It returns what it had at the gate.

@@ -18,7 +18,7 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		kind := strings.Fields(argv[i+1]) // tier priority limit delay_ms max_retries quota
 		delay, quota := number(kind[3]), strings.TrimPrefix(kind[5], "-")
 		key, body, _ := strings.Cut(argv[i+4], " ")
-		owner := strings.TrimPrefix(strings.Fields(argv[i+2])[1], "-")
+		owner := ownerOf(argv[i+2])
 		status := job.Pending
 		if delay > 0 {
 			status = job.Scheduled
@@ -62,6 +62,9 @@ func (s *shadow) submit(partition int, argv, texts []string) {
 		}
 	}
 }
+
+// ownerOf is whose job it is, by what a script is told about it.
+func ownerOf(about string) string { return strings.TrimPrefix(strings.Fields(about)[1], "-") }
 
 func planOf(tier string) job.Plan {
 	for _, p := range append(tiers(), added) {

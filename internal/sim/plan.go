@@ -48,6 +48,7 @@ type plan struct {
 	retention  time.Duration // of ended jobs, however they ended
 	full       time.Duration // from when Redis has no memory for anything new, until all else rests; 0 = never
 	orders     []order
+	journal    bool // SQL has the row of a submit before Redis is asked
 }
 
 // storm is a fault that begins at a time, not with a call.
@@ -74,6 +75,13 @@ type order struct {
 	again   bool          // a cancel of a job in a later life, if there is one
 	tiers   []job.Plan    // those that all processes serve from now on, each a little later than the other
 	pause   time.Duration // between two polls
+
+	// Of a submit with the journal.
+	turned   bool          // it is turned away behind its row
+	still    string        // where its process stands still; "" = nowhere
+	stillFor time.Duration // and for how long at most
+	wakes    string        // and until what happens; "" = nothing else
+	sends    bool          // and sends the script all the same then
 }
 
 // The faults that may befall a single call, with the rate at which they do where a seed has them.
@@ -84,6 +92,12 @@ var fates = []struct {
 	{"reply lost", 0.05}, {"refused", 0.05}, {"unreachable", 0.04}, {"executed late", 0.03}, {"held", 0.05}, {"script forgotten", 0.03},
 	{"crash before", 0.004}, {"crash after", 0.006}, {"SQL refused", 0.06}, {"SQL reply lost", 0.08}, {"SQL slow", 0.06},
 }
+
+// allFates are those, and the one that only the journal has.
+var allFates = append(slices.Clone(fates), struct {
+	name string
+	rate float64
+}{name: sqlLate})
 
 var stormKinds = []string{"crash", "crash", "drain", "partition", "partition", "stall", "SQL outage"}
 
@@ -106,6 +120,7 @@ func newPlan(seed uint64) plan {
 	p.walks(rand.New(rand.NewPCG(seed, 6)))
 	short := rand.New(rand.NewPCG(seed, 7))
 	p.forgets(short)
+	p.journals(rand.New(rand.NewPCG(seed, 8)))
 	if p.calm {
 		return p
 	}

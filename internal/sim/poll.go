@@ -16,7 +16,7 @@ func (c *client) poll() {
 		var before known
 		c.step("poll", func() {
 			p = c.world.processes[c.process]
-			if k := c.world.shadow.jobs[c.id]; k != nil {
+			if k := c.world.shadow.of(c.id); k != nil {
 				before = *k
 			}
 		})
@@ -24,15 +24,15 @@ func (c *client) poll() {
 			return // it is over
 		}
 		j, err := p.ledger.Find(context.Background(), c.id)
-		c.step("polled", func() { c.world.shadow.polled(&before, c.id, &j, err, c.world.sql.promised) })
+		c.step("polled", func() { c.world.shadow.polled(&before, c.id, &j, err, c.world.sql) })
 		<-time.After(c.pause)
 	}
 }
 
 // polled: a job that is there is found, its generation never falls, an end stays an end, and is none before it has come.
 // A generation that Redis has not made yet is shown as PENDING, from its promise on.
-func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, promised func(life) bool) {
-	k := s.jobs[id]
+func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, sql *database) {
+	k := s.of(id)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		if before.id != "" {
@@ -44,12 +44,17 @@ func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, promise
 	case err != nil:
 		s.wrong("S16", "%s: a poll answers %v", id, err)
 		return
+	case k == nil && !sql.written[id].IsZero():
+		return // by its row: Redis is about to have it, or refuses it
 	case k == nil:
 		s.wrong("S3", "%s: a poll finds it, and nobody submitted it", id)
 		return
 	}
+	if s.lost[id] != nil {
+		return // it has gone back, or lives again
+	}
 	shown := j.Status.Shown()
-	if j.Generation == k.generation+1 && shown == job.Pending && promised(life{id, k.generation}) {
+	if j.Generation == k.generation+1 && shown == job.Pending && sql.promised(life{id, k.generation}) {
 		return
 	}
 	switch {

@@ -75,12 +75,16 @@ func newProcess(w *World, slot int) *process {
 		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
 		LivingLimit: w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
-		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Log: log,
+		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Journal: w.plan.journal, Log: log,
 	})
 	p.writer = newWriter(p)
 	sql := archive{p}
+	var journal ledger.Journal
+	if w.plan.journal {
+		journal = sql
+	}
 	p.ledger = ledger.New(ledger.Options{
-		Live: p.queue, Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
+		Live: p.queue, Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue, Journal: journal,
 		Plans: plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)

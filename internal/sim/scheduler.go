@@ -41,6 +41,9 @@ func (w *World) play() {
 // step lets one call through, if any may go now. What cannot go for too long times out.
 func (w *World) step() bool {
 	now := time.Now()
+	for _, c := range w.gate.abandoned() {
+		w.abandon(c)
+	}
 	if w.haunt(now) {
 		return true
 	}
@@ -75,7 +78,7 @@ func (w *World) step() bool {
 func (w *World) may(c *call, now time.Time) bool {
 	p := c.proc
 	switch {
-	case c.hold.After(now):
+	case c.hold.After(now) && !w.wakes(c):
 		return false
 	case c.kind == inside:
 		return true

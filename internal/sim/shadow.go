@@ -64,6 +64,7 @@ type shadow struct {
 	clock  map[int]int64       // the last arrival, by partition
 	claims map[string]*claimed // by nonce and partition
 	once   map[string]*kept    // by partition and key
+	lost   map[job.ID]*known   // what Redis had and forgot, each as it was last, also of jobs that it has again
 }
 
 // kept is what an Idempotency-Key stands for; Key is the job's id here.
@@ -226,9 +227,10 @@ func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(
 func (s *shadow) begins(ctx context.Context, p *process, run *job.Run, of job.ID) error {
 	k := s.jobs[run.ID]
 	switch {
+	case k == nil && s.lost[run.ID] != nil && of == run.ID: // its lease was lost on the way
 	case k == nil || of != run.ID:
 		s.wrong("S18", "%s runs with the payload of %q", run.ID, of)
-	case k.starts[run.Attempt]:
+	case k.starts[run.Attempt] && s.lost[run.ID] == nil:
 		s.wrong("S14", "%s: attempt %d starts twice", k, run.Attempt)
 	default:
 		k.starts[run.Attempt] = true

@@ -36,6 +36,12 @@ func (w *World) weather() (stirred bool) {
 }
 
 func (w *World) strike(s storm, now time.Time) {
+	if s.what == "Redis forgets" && !w.healed() {
+		w.note("storm", s.what)
+		w.fault(s.what)
+		w.forgetAll()
+		return
+	}
 	p, until := w.processes[s.process], now.Add(s.length)
 	if !p.alive() || p.draining || w.healed() {
 		return
@@ -73,7 +79,7 @@ func (w *World) crash(p *process, why string) {
 	w.fault(why)
 	w.note(why, p.nonce)
 	for _, c := range p.kill() {
-		if c.script() && w.rng.IntN(2) == 0 {
+		if (c.script() || c.ofJournal()) && w.rng.IntN(2) == 0 {
 			w.linger(c, 0, 30)
 		}
 	}

@@ -19,8 +19,9 @@ type Options struct {
 	AckFirst  bool                // acknowledge before the SQL commit: another seeded bug
 	OwesFirst bool                // acknowledge only what a full Redis would have taken a callback for: a third one
 	Between   func(Leases) Leases // what stands between each pool and its queue: more of them; nil = nothing
-	OwnEngine bool                // scripts run as the embedded server runs them: the same, and slower
-	Trace     bool                // keep every line
+	Journal   JournalBugs
+	OwnEngine bool // scripts run as the embedded server runs them: the same, and slower
+	Trace     bool // keep every line
 }
 
 // Report is what a run showed.
@@ -56,6 +57,7 @@ type World struct {
 	restarts  map[int]time.Time // by slot
 	ghosts    []*ghost
 	storms    []storm // still to come
+	losses    int     // how often Redis forgot everything
 	stalled   time.Time
 	sqlDown   time.Time
 	lifted    time.Time  // when the limit of a full Redis was lifted; zero = it stays, or there is none
@@ -75,6 +77,7 @@ func Run(seed uint64, o Options) Report {
 		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
 		sql: &database{
 			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
+			keys: map[string]*keyHeld{}, written: map[job.ID]time.Time{}, seen: map[sight]bool{},
 		},
 		ackFirst: o.AckFirst,
 		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(),
@@ -83,7 +86,7 @@ func Run(seed uint64, o Options) Report {
 	w.storms = w.plan.storms
 	w.shadow = &shadow{
 		w: w, jobs: map[job.ID]*known{}, clock: map[int]int64{}, claims: map[string]*claimed{},
-		once: map[string]*kept{},
+		once: map[string]*kept{}, lost: map[job.ID]*known{},
 	}
 	var err error
 	if w.store, err = newStore(o.OwnEngine); err != nil {
@@ -91,8 +94,7 @@ func Run(seed uint64, o Options) Report {
 		return w.report
 	}
 	for p := range w.plan.partitions {
-		// A name that is made up would be another one in each run.
-		_, _ = w.store.do("SET", queue.Key(p, "epoch"), "first")
+		w.nameData(p, "first")
 	}
 	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, disturbed: map[string]time.Time{}, died: make(chan struct{})}
 	for slot := range w.plan.slots {
@@ -107,6 +109,11 @@ func Run(seed uint64, o Options) Report {
 	w.end()
 	w.report.Jobs, w.report.Lasted, w.report.Hash = len(w.shadow.jobs), time.Since(w.began), w.hash.Sum64()
 	return w.report
+}
+
+// nameData names a partition's data: a name that is made up would be another one in each run.
+func (w *World) nameData(partition int, name string) {
+	_, _ = w.store.do("SET", queue.Key(partition, "epoch"), name)
 }
 
 // fail notes the first violation; the run ends with it.
