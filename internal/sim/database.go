@@ -196,7 +196,7 @@ func (a archive) Lost(
 func (a archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error) {
 	return ask(ctx, a.p, "sql living", string(ids[0]), func(d *database) ([]job.JournalRow, error) {
 		living := d.living(func(r *row) bool {
-			return (!r.Submitting || a.p.world.Journal.OwesNothing) && slices.Contains(ids, r.ID)
+			return (!r.untaken(&a.p.world.Journal) || a.p.world.Journal.OwesNothing) && slices.Contains(ids, r.ID)
 		})
 		for i := range living {
 			d.seen[sight{living[i].ID, atTheRead}] = true
@@ -263,8 +263,9 @@ func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
 	_, err := ask(ctx, a.p, "sql found", string(ids[0])+" "+run, func(d *database) (bool, error) {
 		for _, id := range ids {
-			if r := d.rows[id]; r != nil {
-				r.Incarnation, r.Submitting = run, false
+			if r := d.rows[id]; r != nil && !a.p.foundBefore(r) {
+				r.Incarnation = run
+				r.Submitting = r.Submitting && a.p.world.Journal.FoundIsNotOwed
 			}
 		}
 		return true, nil

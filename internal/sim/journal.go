@@ -26,14 +26,17 @@ const (
 
 // JournalBugs are faults that somebody may build into the journal one day.
 type JournalBugs struct {
-	OwesNothing   bool // the giver leaves rows to the submits that wrote them, and gives Redis their jobs all the same
-	TakesAnyRow   bool // a row is taken back also when it is not the submit's any more
-	KeepsKeys     bool // a row is taken back without its key
-	RepliesAtOnce bool // a repeat is answered with a job whose own submit may still be refused
-	RowLast       bool // the row is written after the script
-	RefusesAlways bool // a submit is told that it is refused although its row could not be taken back
-	KeepsRows     bool // an outcome does not delete the row
-	GivesNothing  bool // rows of a Redis that is over are taken for those of the present one
+	OwesNothing    bool // the giver leaves rows to the submits that wrote them, and gives Redis their jobs all the same
+	TakesAnyRow    bool // a row is taken back also when it is not the submit's any more
+	KeepsKeys      bool // a row is taken back without its key
+	RepliesAtOnce  bool // a repeat is answered with a job whose own submit may still be refused
+	RowLast        bool // the row is written after the script
+	RefusesAlways  bool // a submit is told that it is refused although its row could not be taken back
+	KeepsRows      bool // an outcome does not delete the row
+	FoundIsNotOwed bool // a row whose job was found in Redis stays its submit's, and is not given to the next Redis
+	FindsAnyLife   bool // a row is noted as found although Redis has an earlier life of its job: see foundBefore
+	StampsLate     bool // a submit's row names the run that is known after the script, not before
+	GivesNothing   bool // rows of a Redis that is over are taken for those of the present one
 }
 
 // keyHeld is an Idempotency-Key in SQL.
@@ -60,7 +63,7 @@ func (p *plan) journals(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		return
 	}
-	p.journal = true
+	p.journal, p.stamps = true, r.IntN(2) == 0
 	for i := range p.orders {
 		if o := &p.orders[i]; o.what == "submit" {
 			o.troubles(r)
@@ -149,7 +152,7 @@ func (w *World) writeSubmit(r *job.JournalRow) job.KeyHolder {
 			of := d.rows[h.id]
 			return job.KeyHolder{
 				ID: h.id, OtherBody: h.body != key.Body,
-				Submitting: of != nil && of.Submitting && of.Incarnation == "" && !w.Journal.RepliesAtOnce,
+				Submitting: of != nil && of.untaken(&w.Journal) && !w.Journal.RepliesAtOnce,
 			}
 		}
 	}
@@ -164,7 +167,7 @@ func (w *World) writeSubmit(r *job.JournalRow) job.KeyHolder {
 func (w *World) takeBack(r *job.JournalRow) (gone bool) {
 	d := w.sql
 	is := d.rows[r.ID]
-	if is == nil || (!is.Submitting || is.Incarnation != "") && !w.Journal.TakesAnyRow {
+	if is == nil || !is.untaken(&w.Journal) && !w.Journal.TakesAnyRow {
 		return false
 	}
 	delete(d.rows, r.ID)
@@ -187,6 +190,48 @@ func (p *process) takeBack(r *job.JournalRow) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), backTime)
 	defer cancel()
 	return ask(ctx, p, "sql take back", string(r.ID), func(*database) (bool, error) { return p.world.takeBack(r), nil })
+}
+
+// untaken says whether the row's submit may take it back.
+func (r *row) untaken(bugs *JournalBugs) bool {
+	return r.Submitting && (r.Incarnation == "" || bugs.FoundIsNotOwed)
+}
+
+// foundBefore is a defect of the ledger that the simulation passes over, and counts: it looks for a job, a requeue is
+// promised, and then the row that it notes as found is the next life's, which no Redis has. Nobody gives that life to
+// this Redis any more if the requeue itself could not. FindsAnyLife shows it.
+func (p *process) foundBefore(r *row) bool {
+	k := p.world.shadow.of(r.ID)
+	if k == nil || k.generation >= r.Generation || p.world.Journal.FindsAnyLife {
+		return false
+	}
+	p.world.fault("found in an earlier life")
+	return true
+}
+
+// stamp notes, behind the answer, that Redis has taken a submit: the run that has it, known before the script was sent.
+func (c *client) stamp(p *process, run string, arrived time.Time) {
+	if !c.world.plan.stamps || arrived.IsZero() {
+		return
+	}
+	id := c.id
+	c.world.others.Go(func() {
+		<-time.After(grid)
+		if c.world.Journal.StampsLate {
+			run = p.queue.KnownIncarnation(id.Partition())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), rowTime)
+		defer cancel()
+		_, _ = ask(ctx, p, "sql stamp", string(id)+" "+run, func(d *database) (bool, error) {
+			if r := d.rows[id]; r != nil && r.Submitting {
+				r.Submitting, r.Incarnation, r.ArrivedAt = false, run, arrived
+				if c.delay > 0 {
+					r.RunAt = arrived.Add(c.delay)
+				}
+			}
+			return true, nil
+		})
+	})
 }
 
 // isDead says whether a process has died: its clients hear nothing more.
@@ -277,7 +322,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 		c.refuse(p, r, "", "") // it stood still for too long, and does not send it any more
 		return
 	}
-	open, refusals := false, 0
+	run, open, refusals := p.queue.KnownIncarnation(c.id.Partition()), false, 0
 	for {
 		call, cancel := context.WithTimeout(context.Background(), scriptTime)
 		replies, err := p.queue.Submit(call, c.id.Partition(), []job.Submission{c.submission()})
@@ -297,6 +342,7 @@ func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
 		switch {
 		case word == job.OK, word == job.Duplicate:
 			c.fate, c.word = taken, word
+			c.stamp(p, run, replies[0].ArrivedAt)
 			return
 		case word == job.Replay, word == job.Mismatch:
 			c.refuse(p, r, word, replies[0].First)

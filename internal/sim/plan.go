@@ -49,6 +49,7 @@ type plan struct {
 	full       time.Duration // from when Redis has no memory for anything new, until all else rests; 0 = never
 	orders     []order
 	journal    bool // SQL has the row of a submit before Redis is asked
+	stamps     bool // and is told at once when Redis has it
 }
 
 // storm is a fault that begins at a time, not with a call.
