@@ -122,3 +122,29 @@ func (b *skips) Heartbeat(ctx context.Context, partition int, batch []job.Beat) 
 	}
 	return words, nil
 }
+
+// journalBugs are the accept journal's rules, each broken on purpose.
+var journalBugs = []struct {
+	name string
+	bug  JournalBugs
+}{
+	{"the giver owes nothing", JournalBugs{OwesNothing: true}},
+	{"a row is taken back that is not the submit's any more", JournalBugs{TakesAnyRow: true}},
+	{"a row is taken back without its key", JournalBugs{KeepsKeys: true}},
+	{"a repeat is answered at once", JournalBugs{RepliesAtOnce: true}},
+	{"the row is written after the script", JournalBugs{RowLast: true}},
+	{"refused although the row stays", JournalBugs{RefusesAlways: true}},
+	{"an outcome leaves the row", JournalBugs{KeepsRows: true}},
+	{"a found row stays its submit's", JournalBugs{FoundIsNotOwed: true}},
+	{"nothing is given to the next Redis", JournalBugs{GivesNothing: true}},
+}
+
+func TestJournalMutations(t *testing.T) {
+	t.Parallel()
+	for _, b := range journalBugs {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			hunt(t, Options{Journal: b.bug})
+		})
+	}
+}

@@ -34,8 +34,6 @@ type JournalBugs struct {
 	RefusesAlways  bool // a submit is told that it is refused although its row could not be taken back
 	KeepsRows      bool // an outcome does not delete the row
 	FoundIsNotOwed bool // a row whose job was found in Redis stays its submit's, and is not given to the next Redis
-	FindsAnyLife   bool // a row is noted as found although Redis has an earlier life of its job: see foundBefore
-	StampsLate     bool // a submit's row names the run that is known after the script, not before
 	GivesNothing   bool // rows of a Redis that is over are taken for those of the present one
 }
 
@@ -197,12 +195,13 @@ func (r *row) untaken(bugs *JournalBugs) bool {
 	return r.Submitting && (r.Incarnation == "" || bugs.FoundIsNotOwed)
 }
 
-// foundBefore is a defect of the ledger that the simulation passes over, and counts: it looks for a job, a requeue is
-// promised, and then the row that it notes as found is the next life's, which no Redis has. Nobody gives that life to
-// this Redis any more if the requeue itself could not. FindsAnyLife shows it.
+// foundBefore passes over a defect of the ledger, and counts it. The giver finds a job in Redis; before it notes that,
+// the job ends and a requeue is promised; then the row that the giver notes as found is that of the next life, which
+// Redis does not have. If the requeue itself could not give that life to Redis, nobody does. Once the ledger names the
+// generation that it found, this function is to go.
 func (p *process) foundBefore(r *row) bool {
 	k := p.world.shadow.of(r.ID)
-	if k == nil || k.generation >= r.Generation || p.world.Journal.FindsAnyLife {
+	if k == nil || k.generation >= r.Generation {
 		return false
 	}
 	p.world.fault("found in an earlier life")
@@ -217,9 +216,6 @@ func (c *client) stamp(p *process, run string, arrived time.Time) {
 	id := c.id
 	c.world.others.Go(func() {
 		<-time.After(grid)
-		if c.world.Journal.StampsLate {
-			run = p.queue.KnownIncarnation(id.Partition())
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), rowTime)
 		defer cancel()
 		_, _ = ask(ctx, p, "sql stamp", string(id)+" "+run, func(d *database) (bool, error) {
