@@ -139,7 +139,7 @@ func (w *World) settled() {
 			}
 		case c.what == "submit" && c.fate == taken && k == nil:
 			w.fail("S1", "%s: it does not exist", c)
-		case c.what == "submit" && c.fate == refused && k != nil:
+		case c.what == "submit" && c.fate == refused && k != nil && !w.sql.outliving[c.id]:
 			w.fail("S3", "%s: it ran all the same", c)
 		case c.what == "cancel" && c.fate == taken && last.Status != job.Cancelled && w.shadow.lost[c.id] == nil:
 			w.fail("S2", "%s: it ended %s", c, last.Status)

@@ -20,12 +20,13 @@ type life struct {
 
 // database is what SQL holds, of all processes. Only the scheduler touches it.
 type database struct {
-	outcomes map[life]job.Outcome
-	letters  map[life]*job.DeadLetter
-	rows     map[job.ID]*row
-	keys     map[string]*keyHeld
-	written  map[job.ID]time.Time // when submits wrote their rows
-	seen     map[sight]bool
+	outcomes  map[life]job.Outcome
+	letters   map[life]*job.DeadLetter
+	rows      map[job.ID]*row
+	keys      map[string]*keyHeld
+	written   map[job.ID]time.Time // when submits wrote their rows
+	seen      map[sight]bool
+	outliving map[job.ID]bool // see client.outliving
 }
 
 // row is a living job that SQL owes Redis.

@@ -77,7 +77,7 @@ func Run(seed uint64, o Options) Report {
 		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
 		sql: &database{
 			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
-			keys: map[string]*keyHeld{}, written: map[job.ID]time.Time{}, seen: map[sight]bool{},
+			keys: map[string]*keyHeld{}, written: map[job.ID]time.Time{}, seen: map[sight]bool{}, outliving: map[job.ID]bool{},
 		},
 		ackFirst: o.AckFirst,
 		tiers:    tiers(), hash: fnv.New64a(), forgets: time.Now(),
