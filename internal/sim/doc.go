@@ -14,7 +14,8 @@
 //	hook.go       go-redis on one side, the gate on the other
 //	process.go    one process of tierq, wired as app does it
 //	database.go   SQL, as far as the others can tell
-//	journal.go    the accept journal: submits that have their row before Redis is asked, a Redis that forgets everything
+//	journal.go    the accept journal in SQL; journal_plan.go: what a seed asks of it; journal_client.go: submits with it
+//	loss.go       a Redis that forgets everything
 //	client.go     who submits, cancels and requeues; poll.go: who asks; audit.go: who audits
 //	handler.go    the job type that the seed decides about
 //	writer.go     what stands for the archive's writer

@@ -2,17 +2,15 @@ package sim
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
 )
 
-// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is asked. A seed in two has
-// the journal on. Its clients submit by the rules of admission, which are written down here once more, and processes
-// stop or die between the row, the script and the taking back. In half of those seeds Redis forgets everything.
+// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is asked. Half of the seeds
+// have the journal on. Their clients submit by the rules of admission, which journal_client.go writes down once more, and
+// processes stand still or die between the row, the script and the taking back. In half of those seeds that have faults
+// Redis forgets everything.
 
 // The times of admission and of the archive's journal.
 const (
@@ -55,81 +53,6 @@ const (
 	atTheLook = "the giver looks" // the giver has found the row
 	atTheRead = "the giver reads" // and is about to give Redis its job
 )
-
-// journals draws whether a seed has the journal on, and what befalls its submits.
-func (p *plan) journals(r *rand.Rand) {
-	if r.IntN(2) == 0 {
-		return
-	}
-	p.journal, p.stamps = true, r.IntN(2) == 0
-	for i := range p.orders {
-		if o := &p.orders[i]; o.what == "submit" {
-			o.troubles(r)
-		}
-	}
-	p.repeatsOf(r)
-	if p.calm {
-		return
-	}
-	if r.IntN(2) == 0 {
-		p.rates[sqlLate] = 0.06 * (0.5 + r.Float64())
-	}
-	if r.IntN(2) == 0 {
-		return
-	}
-	for range 1 + r.IntN(2) {
-		p.storms = append(p.storms, storm{at: ticks(r, 10, 110), what: "Redis forgets"})
-	}
-	kept := p.orders[:0]
-	for _, o := range p.orders {
-		if o.what != "audit" { // an audit would mend what it finds, and there is something to find
-			kept = append(kept, o)
-		}
-	}
-	p.orders = kept
-}
-
-// troubles draws what befalls a submit on its way.
-func (o *order) troubles(r *rand.Rand) {
-	o.turned = r.IntN(5) == 0
-	if r.IntN(4) > 0 {
-		return
-	}
-	o.still = []string{beforeScript, beforeTakeBack}[r.IntN(2)]
-	o.stillFor = ticks(r, 3, 30)
-	if r.IntN(3) > 0 {
-		o.stillFor = ticks(r, 50, 150)
-	}
-	o.wakes = []string{"", atTheLook, atTheRead}[r.IntN(3)]
-	o.sends = r.IntN(3) == 0
-}
-
-// repeatsOf gives some jobs a key of their own, and submits more jobs under it.
-func (p *plan) repeatsOf(r *rand.Rand) {
-	var jobs []int
-	for i := range p.orders {
-		if p.orders[i].what == "submit" && p.orders[i].once.Key == "" {
-			jobs = append(jobs, i)
-		}
-	}
-	n := 0
-	for i := range min(r.IntN(4), len(jobs)) {
-		of := jobs[r.IntN(len(jobs))]
-		if p.orders[of].once.Key == "" {
-			p.orders[of].once = job.Idempotency{Key: fmt.Sprintf("%032x", 0x100+i), Body: fmt.Sprintf("%032x", 0)}
-		}
-		for range 1 + r.IntN(3) {
-			o := p.orders[of]
-			n++
-			o.id = job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", 0x300+n, 0x300+n, o.id.Partition()))
-			o.once.Body = fmt.Sprintf("%032x", r.IntN(6)/5)
-			o.at += ticks(r, 0, []int{4, 60, 150}[r.IntN(3)])
-			o.process, o.turned, o.still = r.IntN(len(p.slots)), false, ""
-			o.troubles(r)
-			p.orders = append(p.orders, o)
-		}
-	}
-}
 
 // sqlLate is a transaction of the journal that is committed when its caller waits no longer.
 const sqlLate = "SQL executed late"
@@ -208,268 +131,10 @@ func (p *process) foundBefore(r *row) bool {
 	return true
 }
 
-// stamp notes, behind the answer, that Redis has taken a submit: the run that has it, known before the script was sent.
-func (c *client) stamp(p *process, run string, arrived time.Time) {
-	if !c.world.plan.stamps || arrived.IsZero() {
-		return
-	}
-	id := c.id
-	c.world.others.Go(func() {
-		<-time.After(grid)
-		ctx, cancel := context.WithTimeout(context.Background(), rowTime)
-		defer cancel()
-		_, _ = ask(ctx, p, "sql stamp", string(id)+" "+run, func(d *database) (bool, error) {
-			if r := d.rows[id]; r != nil && r.Submitting {
-				r.Submitting, r.Incarnation, r.ArrivedAt = false, run, arrived
-				if c.delay > 0 {
-					r.RunAt = arrived.Add(c.delay)
-				}
-			}
-			return true, nil
-		})
-	})
-}
-
-// isDead says whether a process has died: its clients hear nothing more.
-func (p *process) isDead() bool {
-	select {
-	case <-p.died:
-		return true
-	default:
-		return false
-	}
-}
-
-// row is what SQL has of a submit before Redis is asked.
-func (c *client) row(p *process, priority int) *job.JournalRow {
-	s := c.submission()
-	r := &job.JournalRow{
-		Job: job.Job{
-			ID: s.ID, Generation: 1, Tier: s.Tier, Type: s.Type, Owner: s.Owner, Payload: s.Payload, MaxRetries: s.MaxRetries,
-			ArrivedAt: p.queue.Now(),
-		},
-		Priority: priority, Idempotency: s.Idempotency, Submitting: true,
-	}
-	if s.Delay > 0 {
-		r.RunAt = r.ArrivedAt.Add(s.Delay)
-	}
-	return r
-}
-
-// submitFirst submits as admission does with a journal.
-func (c *client) submitFirst(p *process) {
-	c.fate = refused
-	plan, ok := p.plans.Plan(c.tier)
-	if !ok || p.isDead() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), submitPatience)
-	defer cancel()
-	r := c.row(p, plan.Priority)
-	if c.world.Journal.RowLast {
-		if c.send(ctx, p, r); c.fate != taken {
-			return
-		}
-	}
-	for {
-		holder, err := p.writeSubmit(ctx, r)
-		switch {
-		case p.isDead():
-			c.fate = unknown
-		case errors.Is(err, job.ErrUnavailable) && !c.world.Journal.RowLast:
-			c.fate = refused
-		case err != nil:
-			c.fate = unknown
-		case holder.ID == "":
-			if !c.world.Journal.RowLast {
-				c.send(ctx, p, r)
-			}
-		case holder.OtherBody:
-			c.fate, c.word = refused, job.Mismatch
-		case holder.Submitting && !c.known(ctx, p, holder.ID):
-			if <-time.After(submitPause); !p.isDead() && ctx.Err() == nil {
-				continue
-			}
-			c.fate = unknown
-		default:
-			c.fate, c.word, c.first = taken, job.Replay, holder.ID
-		}
-		return
-	}
-}
-
-// known says whether Redis has the job that a key stands for.
-func (c *client) known(ctx context.Context, p *process, id job.ID) bool {
-	missing, err := p.queue.Missing(ctx, []job.ID{id})
-	return err == nil && len(missing) == 0 && !p.isDead()
-}
-
-// send asks Redis for a job that has its row, as often as it takes.
-func (c *client) send(ctx context.Context, p *process, r *job.JournalRow) {
-	if c.stand(p, beforeScript); p.isDead() {
-		c.fate = unknown
-		return
-	}
-	if c.turned {
-		c.refuse(p, r, "", "") // the gate has closed meanwhile
-		return
-	}
-	if ctx.Err() != nil && !c.sends {
-		c.refuse(p, r, "", "") // it stood still for too long, and does not send it any more
-		return
-	}
-	run, open, refusals := p.queue.KnownIncarnation(c.id.Partition()), false, 0
-	for {
-		call, cancel := context.WithTimeout(context.Background(), scriptTime)
-		replies, err := p.queue.Submit(call, c.id.Partition(), []job.Submission{c.submission()})
-		cancel()
-		if p.isDead() || ctx.Err() != nil { // patience ended while the call was out
-			c.fate = unknown
-			return
-		}
-		unavailable := errors.Is(err, job.ErrUnavailable)
-		if unavailable {
-			refusals++
-		}
-		var word job.Word
-		if err == nil {
-			word = replies[0].Word
-		}
-		switch {
-		case word == job.OK, word == job.Duplicate:
-			c.fate, c.word = taken, word
-			c.stamp(p, run, replies[0].ArrivedAt)
-			return
-		case word == job.Replay, word == job.Mismatch:
-			if open {
-				c.outliving(r)
-			}
-			c.refuse(p, r, word, replies[0].First)
-			return
-		case open: // no answer of a later copy says what became of an earlier one
-		case unavailable && refusals >= fewTries, word == job.Full, word == job.Quota:
-			c.refuse(p, r, word, "")
-			return
-		case unavailable, word == job.Late:
-		default:
-			open = true
-		}
-		<-time.After(submitPause)
-		switch {
-		case p.isDead(), ctx.Err() != nil && open:
-			c.fate = unknown
-			return
-		case ctx.Err() != nil:
-			c.refuse(p, r, word, "")
-			return
-		}
-	}
-}
-
-// outliving notes a submit that admission decides on by the word of a later copy: the key is another job's, so an earlier
-// copy that is still under way makes nothing. It does if that key expires first, which SQL's has done by now: a limit of
-// admission's, where keys live for a minute at least. Then a job runs that nobody was told of, and it has no row.
-func (c *client) outliving(r *job.JournalRow) {
-	if w := c.world; w.plan.keepKeys == shortKeys {
-		c.step("outliving", func() { w.sql.outliving[r.ID] = true })
-	}
-}
-
-// refuse takes back the row of a submit that Redis certainly does not have. first is the job of a repeat.
-func (c *client) refuse(p *process, r *job.JournalRow, word job.Word, first job.ID) {
-	c.word = word
-	if c.world.Journal.RowLast {
-		if c.fate = refused; first != "" {
-			c.fate, c.first = taken, first
-		}
-		return
-	}
-	c.stand(p, beforeTakeBack)
-	gone := false
-	var err error
-	if !p.isDead() {
-		gone, err = p.takeBack(r)
-	}
-	switch {
-	case p.isDead(), (err != nil || !gone) && !c.world.Journal.RefusesAlways:
-		c.fate = unknown
-	case first != "":
-		c.fate, c.first = taken, first
-	default:
-		c.fate = refused
-	}
-}
-
-// stand is a process that stands still there, if the seed wants it to.
-func (c *client) stand(p *process, where string) {
-	if c.still != where {
-		return
-	}
-	_, _ = c.world.gate.pass(context.Background(), &call{
-		proc: p, kind: inside, name: "stands still", args: []string{where, string(c.id)},
-		hold: time.Now().Add(c.stillFor), wakes: c.wakes,
-		do: func() (any, error) { c.world.report.Faults["stands still"]++; return nil, nil },
-	})
-}
-
-// wakes says whether what a standing process waits for has happened.
-func (w *World) wakes(c *call) bool {
-	return c.wakes != "" && w.sql.seen[sight{job.ID(c.args[1]), c.wakes}]
-}
-
 // sight is what the giver did with a row.
 type sight struct {
 	id   job.ID
 	what string
-}
-
-// forgetAll is a restart of Redis that keeps nothing. What was on its way there is lost too.
-func (w *World) forgetAll() {
-	w.losses++
-	w.store.mini.FlushAll()
-	for p := range w.plan.partitions {
-		w.nameData(p, fmt.Sprint("after ", w.losses))
-	}
-	kept := w.ghosts[:0]
-	for _, g := range w.ghosts {
-		if g.kind == toSQL {
-			kept = append(kept, g)
-		}
-	}
-	w.ghosts = kept
-	w.shadow.lose()
-}
-
-// lose is told that Redis forgot everything.
-func (s *shadow) lose() {
-	for id, k := range s.jobs {
-		k.lease = nil
-		s.lost[id] = k
-	}
-	clear(s.jobs)
-	clear(s.clock)
-	clear(s.claims)
-	clear(s.once)
-}
-
-// of is a job as it is, or as it was when Redis lost it; nil = nobody submitted it.
-func (s *shadow) of(id job.ID) *known {
-	if k := s.jobs[id]; k != nil {
-		return k
-	}
-	return s.lost[id]
-}
-
-// all are all jobs, those that Redis lost too.
-func (s *shadow) all() map[job.ID]*known {
-	all := map[job.ID]*known{}
-	for id := range s.lost {
-		all[id] = s.of(id)
-	}
-	for id, k := range s.jobs {
-		all[id] = k
-	}
-	return all
 }
 
 // journaled: whatever Redis has, or had when it lost it, SQL has too: a row, or an outcome.
@@ -485,7 +150,8 @@ func (w *World) journaled() {
 	}
 }
 
-// oneEach: a refused submit leaves nothing, and two jobs that Redis got under one key are further apart than a key lives.
+// oneEach: a refused submit leaves no row and no key, and two jobs that Redis got under one key are further apart than a
+// key lives.
 func (w *World) oneEach() {
 	under := map[string][]job.ID{}
 	for _, c := range w.clients {

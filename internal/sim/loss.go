@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// forgetAll is a restart of Redis that keeps nothing. What was on its way there is lost too.
+func (w *World) forgetAll() {
+	w.losses++
+	w.store.mini.FlushAll()
+	for p := range w.plan.partitions {
+		w.nameData(p, fmt.Sprint("after ", w.losses))
+	}
+	kept := w.ghosts[:0]
+	for _, g := range w.ghosts {
+		if g.kind == toSQL {
+			kept = append(kept, g)
+		}
+	}
+	w.ghosts = kept
+	w.shadow.lose()
+}
+
+// lose is told that Redis forgot everything.
+func (s *shadow) lose() {
+	for id, k := range s.jobs {
+		k.lease = nil
+		s.lost[id] = k
+	}
+	clear(s.jobs)
+	clear(s.clock)
+	clear(s.claims)
+	clear(s.once)
+}
+
+// of is a job as it is, or as it was when Redis lost it; nil = nobody submitted it.
+func (s *shadow) of(id job.ID) *known {
+	if k := s.jobs[id]; k != nil {
+		return k
+	}
+	return s.lost[id]
+}
+
+// all are all jobs, those that Redis lost too.
+func (s *shadow) all() map[job.ID]*known {
+	all := map[job.ID]*known{}
+	for id := range s.lost {
+		all[id] = s.of(id)
+	}
+	for id, k := range s.jobs {
+		all[id] = k
+	}
+	return all
+}
