@@ -7,10 +7,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is asked. Half of the seeds
-// have the journal on. Their clients submit by the rules of admission, which journal_client.go writes down once more, and
-// processes stand still or die between the row, the script and the taking back. In half of those seeds that have faults
-// Redis forgets everything.
+// With the accept journal SQL has the row of a submit, and its Idempotency-Key, before Redis is asked. Half of the
+// seeds have the journal on. Their clients submit by the rules of admission, which journal_client.go writes down once
+// more, and processes stand still or die between the row, the script and the taking back. In half of those seeds that
+// have faults Redis forgets everything.
 
 // The times of admission and of the archive's journal.
 const (
@@ -150,8 +150,8 @@ func (w *World) journaled() {
 	}
 }
 
-// oneEach: a refused submit leaves no row and no key, and two jobs that Redis got under one key are further apart than a
-// key lives.
+// oneEach: a refused submit leaves no row and no key, and two jobs that Redis got under one key are further apart than
+// a key lives.
 func (w *World) oneEach() {
 	under := map[string][]job.ID{}
 	for _, c := range w.clients {
