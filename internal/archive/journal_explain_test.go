@@ -105,7 +105,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				}
 				in, back := padded(ids, n), a.takeBackOf(backs)
 				queries[fmt.Sprint("drop ", n)] = query{a.dropAccepted(n), append(padded(ids, n), 1)}
-				queries[fmt.Sprint("found ", n)] = query{a.setRun(n), append([]any{"run-9"}, in...)}
+				queries[fmt.Sprint("found ", n)] = query{a.setRun(n), append(append([]any{"run-9"}, in...), 1)}
 				queries[fmt.Sprint("known ", n)] = query{knownRows, []any{in, in}}
 				queries[fmt.Sprint("holders ", n)] = query{holdersOf(n), keys}
 				queries[fmt.Sprint("back, look ", n)] = query{back.look, in}

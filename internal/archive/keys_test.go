@@ -81,7 +81,7 @@ func TestKeys(t *testing.T) {
 		other := under(4, 3)
 		other.Idempotency.Body = fmt.Sprintf("%032d", 4)
 		meets(t, s, j, other, job.KeyHolder{ID: id(3), Submitting: true, OtherBody: true})
-		done(t, s.Found(t.Context(), []job.ID{id(3)}, "run-1"))
+		done(t, s.Found(t.Context(), firstLives(id(3)), "run-1"))
 		meets(t, s, j, under(4, 3), job.KeyHolder{ID: id(3)})
 		meets(t, s, j, other, job.KeyHolder{ID: id(3), OtherBody: true})
 		execute(t, s.DB, "DELETE FROM accepted_jobs WHERE job_id = ?", string(id(3))) // as when it ended

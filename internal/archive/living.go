@@ -96,22 +96,30 @@ func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 }
 
 func (a *Archive) setRun(size int) string {
-	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ?, submitting = 0 WHERE job_id IN " + marks(size)
+	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ?, submitting = 0 WHERE job_id IN " + marks(size) +
+		" AND generation = ?"
 }
 
-// Found notes that the Redis with this run id has the jobs. It is to be the run id that was read before they were looked for there.
-func (a *Archive) Found(ctx context.Context, ids []job.ID, incarnation string) error {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	for part := range slices.Chunk(ids, maxBatch) {
-		size := sizeFor(len(part))
-		update := a.setRun(size)
-		err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
-			_, err := conn.ExecContext(ctx, update, append([]any{incarnation}, padded(part, size)...)...)
-			return err
-		})
-		if err != nil {
-			return unavailable("note found jobs", err)
+// Found notes that the Redis with this run id has the jobs, each in its row's generation: a row of another generation
+// stays as it is. It is to be the run id that was read before the jobs were looked for there.
+func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation string) error {
+	of := map[int][]job.ID{}
+	for i := range rows {
+		of[max(rows[i].Generation, 1)] = append(of[max(rows[i].Generation, 1)], rows[i].ID)
+	}
+	for generation, ids := range of {
+		slices.Sort(ids)
+		for part := range slices.Chunk(ids, maxBatch) {
+			size := sizeFor(len(part))
+			update := a.setRun(size)
+			args := append(append([]any{incarnation}, padded(part, size)...), generation)
+			err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+				_, err := conn.ExecContext(ctx, update, args...)
+				return err
+			})
+			if err != nil {
+				return unavailable("note found jobs", err)
+			}
 		}
 	}
 	return nil

@@ -110,8 +110,12 @@ func TestLost(t *testing.T) {
 		if got := lostIDs(t, s, "run-1", "run-2"); !slices.Equal(got, []job.ID{id(0), id(2), id(4)}) {
 			t.Errorf("lost to two servers: %v", got)
 		}
-		done(t, s.Found(t.Context(), []job.ID{id(4), id(0), id(99)}, "run-2"))
+		done(t, s.Found(t.Context(), firstLives(id(4), id(0), id(99)), "run-2"))
 		done(t, s.Found(t.Context(), nil, "run-2"))
+		// A row that was replaced while Redis was asked is of a life that Redis does not have.
+		next := firstLives(id(1))
+		next[0].Generation = 2
+		done(t, s.Found(t.Context(), next, "run-2"))
 		if got := lostIDs(t, s, "run-2"); !slices.Equal(got, []job.ID{id(1), id(2), id(6)}) {
 			t.Errorf("after some were found: %v", got)
 		}
@@ -303,4 +307,13 @@ func TestWaiting(t *testing.T) {
 			}
 		}
 	})
+}
+
+// firstLives are rows as a ledger that found jobs has them.
+func firstLives(ids ...job.ID) []job.JournalRow {
+	rows := make([]job.JournalRow, len(ids))
+	for i, id := range ids {
+		rows[i] = job.JournalRow{Job: job.Job{ID: id, Generation: 1}}
+	}
+	return rows
 }

@@ -54,7 +54,7 @@ func TestLivingOf(t *testing.T) {
 			t.Errorf("%+v, %v", rows, err)
 		}
 		// A row that Redis is known to have is no submit's any more: it is what Redis is given when it loses the job.
-		done(t, a.Found(t.Context(), []job.ID{id(5)}, "run-1"))
+		done(t, a.Found(t.Context(), firstLives(id(5)), "run-1"))
 		rows, err = a.LivingOf(t.Context(), []job.ID{id(4), id(5)})
 		if err != nil || len(rows) != 1 || rows[0].ID != id(5) {
 			t.Errorf("found: %+v, %v", rows, err)

@@ -120,7 +120,7 @@ func promiseMade(t *testing.T, s *archivetest.Store, n, generation int) {
 func requeued(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
 	promiseMade(t, s, n, generation)
-	if err := s.Found(t.Context(), []job.ID{id(n)}, "run-1"); err != nil {
+	if err := s.Found(t.Context(), firstLives(id(n)), "run-1"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -81,7 +81,7 @@ func TestTakeBack_NotTheSubmits(t *testing.T) {
 			return s.Owe(ctx, []job.ID{id(1)})
 		},
 		"found": func(s *archivetest.Store, _ *archive.Journal, ctx context.Context) error {
-			return s.Found(ctx, []job.ID{id(1)}, "run-1")
+			return s.Found(ctx, firstLives(id(1)), "run-1")
 		},
 		"to be cancelled": func(s *archivetest.Store, _ *archive.Journal, ctx context.Context) error {
 			return s.Cancelling(ctx, id(1), "run-1")

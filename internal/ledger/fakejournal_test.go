@@ -96,13 +96,13 @@ func (j *fakeJournal) Owe(_ context.Context, ids []job.ID) error {
 	return j.err()
 }
 
-func (j *fakeJournal) Found(_ context.Context, ids []job.ID, run string) error {
+func (j *fakeJournal) Found(_ context.Context, found []job.JournalRow, run string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, id := range ids {
-		if r, there := j.rows[id]; there && j.err() == nil {
+	for _, f := range found {
+		if r, there := j.rows[f.ID]; there && r.Generation == f.Generation && j.err() == nil {
 			r.Incarnation, r.Submitting = run, false
-			j.rows[id] = r
+			j.rows[f.ID] = r
 		}
 	}
 	return j.err()

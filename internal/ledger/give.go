@@ -56,7 +56,9 @@ func (l *Ledger) unknown(
 }
 
 // look asks Redis for the jobs of one partition, each in its row's generation.
-func (l *Ledger) look(ctx context.Context, batch []job.JournalRow) (there, missing []job.ID, err error) {
+func (l *Ledger) look(
+	ctx context.Context, batch []job.JournalRow,
+) (there []job.JournalRow, missing []job.ID, err error) {
 	ids := make([]job.ID, len(batch))
 	for i := range batch {
 		ids[i] = batch[i].ID
@@ -81,7 +83,7 @@ func (l *Ledger) look(ctx context.Context, batch []job.JournalRow) (there, missi
 		if older {
 			missing = append(missing, r.ID)
 		} else {
-			there = append(there, r.ID)
+			there = append(there, *r)
 		}
 	}
 	return there, missing, nil
@@ -89,11 +91,15 @@ func (l *Ledger) look(ctx context.Context, batch []job.JournalRow) (there, missi
 
 // found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does. A cancel that was noted while they
 // were looked for is told to Redis first: nobody looks at a noted row again.
-func (l *Ledger) found(ctx context.Context, partition int, there []job.ID, run string) error {
+func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRow, run string) error {
 	if len(there) == 0 {
 		return nil
 	}
-	rows, err := l.rowsOf(ctx, listPatience, there)
+	ids := make([]job.ID, len(there))
+	for i := range there {
+		ids[i] = there[i].ID
+	}
+	rows, err := l.rowsOf(ctx, listPatience, ids)
 	if err != nil {
 		return fmt.Errorf("read rows again: %w", err)
 	}
@@ -158,7 +164,7 @@ func (l *Ledger) restoreRows(
 		there, missing, err := l.restore(ctx, p, batch, read)
 		restored += missing
 		if len(there) > 0 {
-			failpoint.Hit("requeue.after", there[0])
+			failpoint.Hit("requeue.after", there[0].ID)
 		}
 		if err == nil {
 			err = l.found(ctx, p, there, runs[p])
@@ -173,7 +179,7 @@ func (l *Ledger) restoreRows(
 // restore runs the script over one batch. there are the jobs that Redis has now.
 func (l *Ledger) restore(
 	ctx context.Context, partition int, batch []job.JournalRow, read time.Time,
-) (there []job.ID, missing int, err error) {
+) (there []job.JournalRow, missing int, err error) {
 	for range lateTries {
 		words, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) {
 			return l.Restorer.Restore(ctx, partition, batch, read)
@@ -190,10 +196,10 @@ func (l *Ledger) restore(
 			r := &batch[i]
 			switch w {
 			case job.OK:
-				there = append(there, r.ID)
+				there = append(there, *r)
 				missing++
 			case job.Duplicate:
-				there = append(there, r.ID)
+				there = append(there, *r)
 				if r.CancelRequested { // it may be back from before that
 					cancelled = append(cancelled, job.Cancellation{ID: r.ID, Generation: r.Generation})
 				}

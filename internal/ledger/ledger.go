@@ -77,7 +77,7 @@ type Plans interface {
 //   - Lost are rows of one run whose jobs have not ended, at least of an age, by id, beginning behind after: id,
 //     generation, and whether the job is to be cancelled.
 //   - Owe takes rows from the submits that wrote them: those submits refuse nothing any more.
-//   - Found notes the run that has jobs now.
+//   - Found notes the run that has these generations of jobs now; a row of another generation stays.
 //   - LivingOf reads rows of jobs that have not ended, whole, but for those that their submits may still take back.
 //   - Journaled is a living job as its row has it, job.ErrNotFound without one.
 //   - Cancelling notes that a job is to end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
@@ -86,7 +86,7 @@ type Rows interface {
 	Runs(ctx context.Context) ([]string, error)
 	Lost(ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int) ([]job.JournalRow, error)
 	Owe(ctx context.Context, ids []job.ID) error
-	Found(ctx context.Context, ids []job.ID, incarnation string) error
+	Found(ctx context.Context, rows []job.JournalRow, incarnation string) error
 	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 	Journaled(ctx context.Context, id job.ID) (job.Job, error)
 	LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error)

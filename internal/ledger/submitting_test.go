@@ -177,3 +177,25 @@ func TestReconcile_EmbeddedFirstLook(t *testing.T) {
 	j.young = nil
 	reconcile(t, l, 1)
 }
+
+// Between the look at Redis and the note the job's life may end, and its requeue be promised: the row is of the next
+// life then, which Redis does not have. It is not noted, and the next look gives it.
+func TestReconcile_TheNextLifeIsNotFound(t *testing.T) {
+	t.Attr("proves", "F19")
+	l, r, j := submitted(1)
+	delete(j.rows, testID(9000))
+	r.jobs[testID(0)] = is(testID(0), job.Pending, 1)
+	j.readRows = func() {
+		j.readRows = nil
+		r.jobs[testID(0)] = is(testID(0), job.Failed, 1)
+		j.rows[testID(0)] = job.JournalRow{Job: is(testID(0), job.Pending, 2)}
+	}
+	reconcile(t, l, 0)
+	if got := j.rows[testID(0)]; got.Incarnation != "" {
+		t.Fatalf("noted as found: %+v", got)
+	}
+	reconcile(t, l, 1)
+	if got := r.jobs[testID(0)]; got.Generation != 2 {
+		t.Errorf("Redis has %+v", got)
+	}
+}

@@ -261,10 +261,10 @@ func (a archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	})
 }
 
-func (a archive) Found(ctx context.Context, ids []job.ID, run string) error {
-	_, err := ask(ctx, a.p, "sql found", string(ids[0])+" "+run, func(d *database) (bool, error) {
-		for _, id := range ids {
-			if r := d.rows[id]; r != nil && !a.p.foundBefore(r) {
+func (a archive) Found(ctx context.Context, rows []job.JournalRow, run string) error {
+	_, err := ask(ctx, a.p, "sql found", string(rows[0].ID)+" "+run, func(d *database) (bool, error) {
+		for i := range rows {
+			if r := d.rows[rows[i].ID]; r != nil && r.Generation == rows[i].Generation {
 				r.Incarnation = run
 				r.Submitting = r.Submitting && a.p.world.Journal.FoundIsNotOwed
 			}

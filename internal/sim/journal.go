@@ -118,19 +118,6 @@ func (r *row) untaken(bugs *JournalBugs) bool {
 	return r.Submitting && (r.Incarnation == "" || bugs.FoundIsNotOwed)
 }
 
-// foundBefore passes over a defect of the ledger, and counts it. The giver finds a job in Redis; before it notes that,
-// the job ends and a requeue is promised; then the row that the giver notes as found is that of the next life, which
-// Redis does not have. If the requeue itself could not give that life to Redis, nobody does. Once the ledger names the
-// generation that it found, this function is to go.
-func (p *process) foundBefore(r *row) bool {
-	k := p.world.shadow.of(r.ID)
-	if k == nil || k.generation >= r.Generation {
-		return false
-	}
-	p.world.fault("found in an earlier life")
-	return true
-}
-
 // sight is what the giver did with a row.
 type sight struct {
 	id   job.ID
