@@ -17,10 +17,24 @@ type clock struct{ of []atomic.Pointer[reading] } // by partition
 
 type reading struct {
 	redis time.Time
-	at    time.Time // local, monotonic
+	at    time.Time     // local, monotonic: half-way between question and answer
+	took  time.Duration // from question to answer
 }
 
 func (r *reading) now() time.Time { return r.redis.Add(time.Since(r.at)) }
+
+// goodReading is how long a quick reading is better than a slower one that came later.
+const goodReading = time.Minute
+
+// better says whether a new reading takes the place of an old one. A quick one is the more exact one; but where the two
+// are further apart than their questions took, a clock was set.
+func (r *reading) better(old *reading) bool {
+	if old == nil || r.took <= old.took || r.at.Sub(old.at) > goodReading {
+		return true
+	}
+	apart := r.redis.Sub(old.redis) - r.at.Sub(old.at)
+	return apart.Abs() > (r.took+old.took)/2+time.Millisecond
+}
 
 // notAfter is the Redis time, in ms, after which a submit sent to a partition now must do nothing any more: 30 s, below
 // the smallest TTL of an ended job; a retention of 0 keeps none, so there a late second copy finds nothing to collide
@@ -54,13 +68,18 @@ func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	var asked sync.WaitGroup
 	for i, server := range order {
 		asked.Go(func() {
+			asked := time.Now()
 			now, err := server.Time(ctx).Result()
 			if err != nil {
 				problems[i] = err
 				return
 			}
+			took := time.Since(asked)
+			read := &reading{redis: now, at: asked.Add(took / 2), took: took}
 			for _, p := range servers[server] {
-				q.clock.of[p].Store(&reading{redis: now, at: time.Now()})
+				if read.better(q.clock.of[p].Load()) {
+					q.clock.of[p].Store(read)
+				}
 			}
 		})
 	}
