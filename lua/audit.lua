@@ -1,196 +1,228 @@
--- audit: one look at jobs: each is held to the place that its state gives it; what is safe is put right, what nobody can explain is set aside.
--- KEYS   queue scheduled beats maxtimes outbox counters owners doorbell quarantine job attempts events
--- ARGV   longest_ms; per job: id outcomes (what SQL has of it: 'generation outcome generation outcome ...'; '' = nothing)
--- REPLY  per job: OK | REPAIRED kinds | REPORTED kinds | QUARANTINED kind | EMPTY (no such job and nothing of it, or in quarantine already)
--- TWICE  it acts on what it finds: what was put right is not found again
-local queue, scheduled, beats, maxtimes, outbox, counters, owners, doorbell, quarantine, job, attempts, events = unpack(KEYS)
-local longest = tonumber(ARGV[1]) -- the longest that any tier lets a job run
+-- audit: one look at jobs: it holds each job to the place that the job's state gives it. It repairs what is safe to
+--        repair, and sets aside what nobody can explain.
+-- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job attempts
+--        events
+-- ARGV[1] max_run_ms: the longest that any tier lets a job run
+-- per job (n = 2, 4, ...):
+-- ARGV[n+0] id: the job
+-- ARGV[n+1] outcomes: what SQL has of the job: 'generation outcome generation outcome ...' | '' nothing
+-- REPLY  per job: OK | REPAIRED findings | REPORTED findings | QUARANTINED finding | EMPTY (no such job and nothing of
+--        it, or in quarantine already)
+-- TWICE  the script acts on what it finds: it does not find again what it repaired
+local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, doorbell, quarantine, job,
+  attempts, events = unpack(KEYS)
+local max_run = tonumber(ARGV[1])
 local now = time_ms()
 local at = text(now)
-local ended = {COMPLETED = true, NEED_DISCARD = true, FAILED = true, CANCELLED = true}
-local ours = {FAILED = 'NEED_DISCARD'} -- SQL's words for an outcome, where ours differs until it is acknowledged
-local whole = '^' .. string.rep('%S+ ', 7) .. '%S' -- a head's eight parts: with fewer no process can read what became of the job
+local ended_states = {COMPLETED = true, NEED_DISCARD = true, FAILED = true, CANCELLED = true}
+-- SQL's words for an outcome, where Redis has another word until the job is acknowledged.
+local redis_states = {FAILED = 'NEED_DISCARD'}
+-- A head has eight parts: from fewer no process can read what became of the job.
+local whole_head = '^' .. string.rep('%S+ ', 7) .. '%S'
 local reply = {}
 
-local wrong, lost -- of the job that is looked at: the kinds of what is put right; whether its payload is gone
-local function note(kind) wrong[#wrong + 1] = kind end
+-- Both are of the job that is looked at: the findings that were repaired, and whether its payload is lost.
+local repairs, payload_lost
+local function add_repair(finding) repairs[#repairs + 1] = finding end
 
-local function leave(key, id, misplaced)
-  if misplaced and redis.call('ZREM', key, id) == 1 then note('misplaced') end
+local function remove_if_misplaced(key, id, misplaced)
+  if misplaced and redis.call('ZREM', key, id) == 1 then add_repair('misplaced') end
 end
 
-local function enter(key, id, there, score)
-  if there then return false end
+local function add_if_missing(key, id, present, score)
+  if present then return false end
   redis.call('ZADD', key, score, id)
-  note('missing')
+  add_repair('missing')
   return true
 end
 
-local function places(id)
+-- find_places returns the job's score in each set, false where the set does not have the job.
+local function find_places(id)
   return {
-    queue = redis.call('ZSCORE', queue, id), scheduled = redis.call('ZSCORE', scheduled, id), beats = redis.call('ZSCORE', beats, id),
-    maxtimes = redis.call('ZSCORE', maxtimes, id), outbox = redis.call('ZSCORE', outbox, id), quarantine = redis.call('ZSCORE', quarantine, id),
+    queue = redis.call('ZSCORE', queue, id),
+    scheduled = redis.call('ZSCORE', scheduled, id),
+    heartbeat_deadlines = redis.call('ZSCORE', heartbeat_deadlines, id),
+    run_deadlines = redis.call('ZSCORE', run_deadlines, id),
+    outbox = redis.call('ZSCORE', outbox, id),
+    quarantine = redis.call('ZSCORE', quarantine, id),
   }
 end
 
-local function leave_all(id, is)
-  leave(queue, id, is.queue)
-  leave(scheduled, id, is.scheduled)
-  leave(beats, id, is.beats)
-  leave(maxtimes, id, is.maxtimes)
-  leave(outbox, id, is.outbox)
+local function remove_everywhere(id, places)
+  remove_if_misplaced(queue, id, places.queue)
+  remove_if_misplaced(scheduled, id, places.scheduled)
+  remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines)
+  remove_if_misplaced(run_deadlines, id, places.run_deadlines)
+  remove_if_misplaced(outbox, id, places.outbox)
 end
 
-local function set_aside(id, is, kind) -- where a person finds it, and no worker; told once
-  leave_all(id, is)
-  if is.quarantine and #wrong == 0 then return 'EMPTY' end
+-- set_aside moves a job to the quarantine, where a person finds it and no worker does. It answers so once.
+local function set_aside(id, places, finding)
+  remove_everywhere(id, places)
+  if places.quarantine and #repairs == 0 then return 'EMPTY' end
   redis.call('ZADD', quarantine, at, id)
-  return 'QUARANTINED ' .. kind
+  return 'QUARANTINED ' .. finding
 end
 
-local function gone(id, is, outcomes) -- there is no hash
-  local over = string.find(outcomes, ' C') -- COMPLETED and CANCELLED are for good; after a FAILED there may be another life
-  if not over and (is.quarantine or is.queue or is.scheduled or is.beats or is.maxtimes or is.outbox) then
-    return set_aside(id, is, 'no_job')
-  end
-  leave_all(id, is)
-  leave(quarantine, id, is.quarantine)
-  if redis.call('DEL', attempts .. id) == 1 then note('history') end
-  return #wrong > 0 and 'REPAIRED ' .. table.concat(wrong, ' ') or 'EMPTY'
+-- audit_without_hash removes what is left of a job whose hash is gone. COMPLETED and CANCELLED are final outcomes;
+-- after a FAILED there may have been another generation, so the sets may know more than SQL.
+local function audit_without_hash(id, places, outcomes)
+  local is_final = string.find(outcomes, ' C')
+  local is_placed = places.queue or places.scheduled or places.heartbeat_deadlines or places.run_deadlines
+  if not is_final and (places.quarantine or is_placed or places.outbox) then return set_aside(id, places, 'no_job') end
+  remove_everywhere(id, places)
+  remove_if_misplaced(quarantine, id, places.quarantine)
+  if redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
+  return #repairs > 0 and 'REPAIRED ' .. table.concat(repairs, ' ') or 'EMPTY'
 end
 
--- SQL has the outcome of a job that waits: Redis went back in time. Nobody needs to run it again.
-local function overtake(id, is, m, tier, waits, outcome)
+-- end_overtaken ends a waiting job with the outcome that SQL has of it: Redis went back in time, and nobody needs to
+-- run the job again.
+local function end_overtaken(id, places, hash, tier, is_pending, outcome)
   local key = job .. id
   redis.call('ZREM', queue, id)
   redis.call('ZREM', scheduled, id)
   redis.call('DEL', attempts .. id) -- SQL has those too
-  count(tier, waits and 'ready' or 'scheduled', -1)
-  if not m[4] then count(tier, waits and 'fresh' or 'delayed', -1) end
-  live(tier, m[1], -1, bytes_of(key, true))
-  if not waits and not m[4] then count(tier, 'delayedbytes', -payload_of(key)) end
-  redis.call('HSET', key, 'state', ours[outcome] or outcome, 'ended', at)
-  if outcome == 'COMPLETED' then redis.call('HSET', key, 'payload', '') else weigh(payload_of(key)) end
+  change_counter(tier, is_pending and 'ready' or 'scheduled', -1)
+  if not hash.first_claim then change_counter(tier, is_pending and 'fresh' or 'delayed', -1) end
+  count_living(tier, hash.head, -1, living_bytes(key, true))
+  if not is_pending and not hash.first_claim then change_counter(tier, 'delayedbytes', -payload_bytes(key)) end
+  redis.call('HSET', key, 'state', redis_states[outcome] or outcome, 'ended', at)
+  if outcome == 'COMPLETED' then redis.call('HSET', key, 'payload', '') else add_outbox_bytes(payload_bytes(key)) end
   redis.call('ZADD', outbox, at, id)
-  tell(events, id, tier, outcome, m[3])
-  note('overtaken')
-  is.queue, is.scheduled, is.outbox, m[7] = false, false, at, at
-  return ours[outcome] or outcome
+  note_event(events, id, tier, outcome, hash.attempt)
+  add_repair('overtaken')
+  places.queue, places.scheduled, places.outbox, hash.ended = false, false, at, at
+  return redis_states[outcome] or outcome
 end
 
-local function hold_lease(id, m) -- without all of these nobody could end a running job, nor take it back
+-- repair_lease fills in the fields without which nobody could end a running job, nor take it back.
+local function repair_lease(id, hash)
   local key = job .. id
-  if m[3] and m[4] and m[5] and m[6] then return end
-  local last = redis.call('LINDEX', attempts .. id, '-1')
-  m[3] = m[3] or text(tonumber(string.match(last or '', '^(%d+) ') or 0) + 1)
-  m[4], m[5], m[6] = m[4] or m[5] or at, m[5] or m[4] or at, m[6] or 'nobody:0'
-  redis.call('HSET', key, 'attempt', m[3], 'first', m[4], 'started', m[5], 'token', m[6])
-  note('lease')
+  if hash.attempt and hash.first_claim and hash.started and hash.token then return end
+  local last_line = redis.call('LINDEX', attempts .. id, '-1')
+  hash.attempt = hash.attempt or text(tonumber(string.match(last_line or '', '^(%d+) ') or 0) + 1)
+  hash.first_claim, hash.started = hash.first_claim or hash.started or at, hash.started or hash.first_claim or at
+  hash.token = hash.token or 'nobody:0'
+  redis.call('HSET', key, 'attempt', hash.attempt, 'first', hash.first_claim, 'started', hash.started,
+    'token', hash.token)
+  add_repair('lease')
 end
 
-local function hold_times(id, m, over) -- first <= started <= ended, and an end where it has ended
+-- repair_times holds the times to first <= started <= ended, and to an end exactly where the job has ended.
+local function repair_times(id, hash, has_ended)
   local key = job .. id
-  local first, started, last = tonumber(m[4] or 0), tonumber(m[5] or 0), tonumber(m[7] or 0)
-  local untimely = true
-  if not over and m[7] then
+  local first_claim, started = tonumber(hash.first_claim or 0), tonumber(hash.started or 0)
+  local ended = tonumber(hash.ended or 0)
+  local is_wrong = true
+  if not has_ended and hash.ended then
     redis.call('HDEL', key, 'ended')
-  elseif first > started then
-    redis.call('HSET', key, 'started', text(first))
-  elseif over and last == 0 then
+  elseif first_claim > started then
+    redis.call('HSET', key, 'started', text(first_claim))
+  elseif has_ended and ended == 0 then
     redis.call('HSET', key, 'ended', text(math.max(started, now)))
-  elseif over and last < started then
+  elseif has_ended and ended < started then
     redis.call('HSET', key, 'ended', text(started))
   else
-    untimely = false
+    is_wrong = false
   end
-  if untimely then note('times') end
+  if is_wrong then add_repair('times') end
 end
 
-local function hold_end(id, is, state, ttl, has) -- ended and, as far as this look can see, not in SQL yet
+-- repair_ended holds a job that has ended to the outbox. As far as this look can see, SQL does not have the job yet.
+local function repair_ended(id, places, state, ttl, has_payload)
   local key = job .. id
   if ttl >= 0 then
     redis.call('PERSIST', key)
-    note('ttl')
+    add_repair('ttl')
   end
-  local left_over = state == 'COMPLETED' and payload_of(key) > 0
-  if not has or left_over then redis.call('HSET', key, 'payload', '') end
-  if left_over then note('payload') end
-  lost = not has and is.outbox
-  if enter(outbox, id, is.outbox, at) and (ttl >= 0 or not has) then -- it was acknowledged once: SQL is asked again
-    weigh(redis.call('HSTRLEN', key, 'result') + payload_of(key))
+  local has_leftover = state == 'COMPLETED' and payload_bytes(key) > 0
+  if not has_payload or has_leftover then redis.call('HSET', key, 'payload', '') end
+  if has_leftover then add_repair('payload') end
+  payload_lost = not has_payload and places.outbox
+  local was_acknowledged = ttl >= 0 or not has_payload -- then SQL is asked again
+  if add_if_missing(outbox, id, places.outbox, at) and was_acknowledged then
+    add_outbox_bytes(redis.call('HSTRLEN', key, 'result') + payload_bytes(key))
   end
 end
 
-local function look(id, outcomes)
+-- audit_job looks at one job and returns its word and findings.
+local function audit_job(id, outcomes)
   local key = job .. id
-  local is = places(id)
-  local history = redis.call('TYPE', attempts .. id).ok
-  if history ~= 'none' and history ~= 'list' then -- every script that writes a line of it would fail, and with it its whole call
+  local places = find_places(id)
+  local history_type = redis.call('TYPE', attempts .. id).ok
+  -- A history of another type fails every script that appends a line to it, and with it the whole call.
+  if history_type ~= 'none' and history_type ~= 'list' then
     redis.call('DEL', attempts .. id)
-    note('history')
+    add_repair('history')
   end
-  local kind = redis.call('TYPE', key).ok
-  if kind == 'none' then return gone(id, is, ' ' .. outcomes) end
-  if kind ~= 'hash' then return set_aside(id, is, 'type') end
+  local key_type = redis.call('TYPE', key).ok
+  if key_type == 'none' then return audit_without_hash(id, places, ' ' .. outcomes) end
+  if key_type ~= 'hash' then return set_aside(id, places, 'type') end
   local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'first', 'started', 'token', 'ended', 'retries')
+  local hash = {head = m[1], attempt = m[3], first_claim = m[4], started = m[5], token = m[6], ended = m[7]}
   local tier, generation, max_retries, _, score
-  if m[1] then
-    tier, generation, max_retries, _, score = parse(m[1])
+  if hash.head then
+    tier, generation, max_retries, _, score = parse_head(hash.head)
   end
-  local state, has, ttl = m[2] or 'PENDING', redis.call('HEXISTS', key, 'payload') == 1, redis.call('PTTL', key)
-  local waits, rests, runs = state == 'PENDING', state == 'SCHEDULED', state == 'PROCESSING'
-  if not tier or not string.match(m[1], whole) then return set_aside(id, is, 'head') end
-  if not waits and not rests and not runs and not ended[state] then return set_aside(id, is, 'state') end
-  if (waits or rests) and not has then return set_aside(id, is, 'no_payload') end
+  local state, retries = m[2] or 'PENDING', tonumber(m[8] or 0)
+  local has_payload, ttl = redis.call('HEXISTS', key, 'payload') == 1, redis.call('PTTL', key)
+  local is_pending, is_scheduled, is_running = state == 'PENDING', state == 'SCHEDULED', state == 'PROCESSING'
+  local is_known = is_pending or is_scheduled or is_running or ended_states[state]
+  if not tier or not string.match(hash.head, whole_head) then return set_aside(id, places, 'head') end
+  if not is_known then return set_aside(id, places, 'state') end
+  if (is_pending or is_scheduled) and not has_payload then return set_aside(id, places, 'no_payload') end
 
-  local outcome = (waits or rests) and string.match(' ' .. outcomes .. ' ', ' ' .. generation .. ' (%u+) ')
+  local outcome = (is_pending or is_scheduled) and string.match(' ' .. outcomes .. ' ', ' ' .. generation .. ' (%u+) ')
   if outcome then
-    state = overtake(id, is, m, tier, waits, outcome)
-    waits, rests = false, false
+    state = end_overtaken(id, places, hash, tier, is_pending, outcome)
+    is_pending, is_scheduled = false, false
   end
-  local acknowledged = ended[state] and ttl >= 0 and not has
-  leave(queue, id, is.queue and not waits)
-  leave(scheduled, id, is.scheduled and not rests)
-  leave(beats, id, is.beats and not runs)
-  leave(maxtimes, id, is.maxtimes and not runs)
-  leave(outbox, id, is.outbox and (not ended[state] or acknowledged))
-  leave(quarantine, id, is.quarantine)
-  if ttl >= 0 and not ended[state] then
+  local has_ended = ended_states[state]
+  local is_acknowledged = has_ended and ttl >= 0 and not has_payload
+  remove_if_misplaced(queue, id, places.queue and not is_pending)
+  remove_if_misplaced(scheduled, id, places.scheduled and not is_scheduled)
+  remove_if_misplaced(heartbeat_deadlines, id, places.heartbeat_deadlines and not is_running)
+  remove_if_misplaced(run_deadlines, id, places.run_deadlines and not is_running)
+  remove_if_misplaced(outbox, id, places.outbox and (not has_ended or is_acknowledged))
+  remove_if_misplaced(quarantine, id, places.quarantine)
+  if ttl >= 0 and not has_ended then
     redis.call('PERSIST', key)
-    note('ttl')
+    add_repair('ttl')
   end
-  if waits then
-    if enter(queue, id, is.queue, score) then ring(doorbell) end
-    if is.queue and tonumber(is.queue) ~= tonumber(score) then
+  if is_pending then
+    if add_if_missing(queue, id, places.queue, score) then ring(doorbell) end
+    if places.queue and tonumber(places.queue) ~= tonumber(score) then
       redis.call('ZADD', queue, score, id)
-      note('score')
+      add_repair('score')
     end
-  elseif rests then
-    enter(scheduled, id, is.scheduled, at)
-  elseif runs then
-    enter(beats, id, is.beats, at) -- expired: the watch takes it back by its two looks, unless its holder beats
-    hold_lease(id, m)
-    enter(maxtimes, id, is.maxtimes, text(tonumber(m[5]) + longest))
-    lost = not has
-  elseif acknowledged then
-    if redis.call('DEL', attempts .. id) == 1 then note('history') end
+  elseif is_scheduled then
+    add_if_missing(scheduled, id, places.scheduled, at)
+  elseif is_running then
+    -- The deadline has passed: the watch takes the job back by its two looks, unless the holder sends a heartbeat.
+    add_if_missing(heartbeat_deadlines, id, places.heartbeat_deadlines, at)
+    repair_lease(id, hash)
+    add_if_missing(run_deadlines, id, places.run_deadlines, text(tonumber(hash.started) + max_run))
+    payload_lost = not has_payload
+  elseif is_acknowledged then
+    if redis.call('DEL', attempts .. id) == 1 then add_repair('history') end
   else
-    hold_end(id, is, state, ttl, has)
+    repair_ended(id, places, state, ttl, has_payload)
   end
-  hold_times(id, m, ended[state])
-  if tonumber(m[8] or 0) > tonumber(max_retries) then
+  repair_times(id, hash, has_ended)
+  if retries > tonumber(max_retries) then
     redis.call('HSET', key, 'retries', max_retries)
-    note('retries')
+    add_repair('retries')
   end
-  if #wrong > 0 then return 'REPAIRED ' .. table.concat(wrong, ' ') .. (lost and ' payload_lost' or '') end
-  return lost and 'REPORTED ' .. 'payload_lost' or 'OK'
+  if #repairs > 0 then return 'REPAIRED ' .. table.concat(repairs, ' ') .. (payload_lost and ' payload_lost' or '') end
+  return payload_lost and 'REPORTED ' .. 'payload_lost' or 'OK'
 end
 
 for i = 2, #ARGV, 2 do
-  wrong, lost = {}, false
-  reply[#reply + 1] = look(ARGV[i], ARGV[i + 1])
+  repairs, payload_lost = {}, false
+  reply[#reply + 1] = audit_job(ARGV[i], ARGV[i + 1])
 end
 
-settle(counters, owners)
+write_counters(counters, owners)
 publish(events, at)
 return reply

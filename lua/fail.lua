@@ -1,93 +1,104 @@
--- fail: the holder ends an attempt without a result: it failed and costs a retry, or the job goes back unharmed.
--- KEYS   beats maxtimes queue scheduled outbox counters owners doorbell job attempts events alarms
--- ARGV   most (how often a generation may be later; 0 = any number)
---        longest_ms (how long after its first attempt it may be; 0 = for ever);
---        per lease: id attempt token
---        kind (fail; release; later = release with a delay) cause why (the error, or why later) final delay_ms
--- REPLY  per lease: OK at (it waits again) | FAILED at (no retry is left) |
---        CANCELLED at (a cancel had been asked for) | LOST (not the stored lease; nothing changed)
--- TWICE  the ending is kept with its token: the same again answers the same
--- A later beyond one of its bounds costs a retry, as a failure with the cause LATER_LIMIT does.
-local beats, maxtimes, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events, alarms = unpack(KEYS)
-local most, longest = tonumber(ARGV[1]), tonumber(ARGV[2])
+-- fail: the holder ends an attempt without a result: the attempt failed and spends a retry, or the job goes back
+--        unharmed.
+-- KEYS   heartbeat_deadlines run_deadlines queue scheduled outbox counters owners doorbell job attempts events alarms
+-- ARGV[1] later_limit: how often a generation may be later | 0 any number of times
+-- ARGV[2] later_age_ms: how long after its first attempt a generation may be later | 0 for ever
+-- per lease (n = 3, 11, ...):
+-- ARGV[n+0] id: the job
+-- ARGV[n+1] attempt: of the lease
+-- ARGV[n+2] token: of the lease
+-- ARGV[n+3] report: 'fail' the attempt failed | 'release' the job goes back | 'later' the job goes back with a delay
+-- ARGV[n+4] cause: of a failed attempt
+-- ARGV[n+5] message: the error of a failed attempt | why a job is later
+-- ARGV[n+6] final: '1' the job fails whatever retries are left | '0'
+-- ARGV[n+7] delay_ms: how long the job waits in scheduled | 0 it is ready at once
+-- REPLY  per lease: OK at (it waits again) | FAILED at (no retry is left) | CANCELLED at (a cancel had been asked
+--        for) | LOST (not the stored lease; nothing changed)
+-- TWICE  the job keeps the ending with the lease's token: the same report again gets the same answer
+-- A later beyond one of its bounds spends a retry, as a failure with the cause LATER_LIMIT does.
+local heartbeat_deadlines, run_deadlines, queue, scheduled, outbox, counters, owners, doorbell, job, attempts, events,
+  alarms = unpack(KEYS)
+local later_limit, later_age = tonumber(ARGV[1]), tonumber(ARGV[2])
 local now = time_ms()
 local at = text(now)
 local reply = {}
 
--- later_bound says which bound of "later" an attempt is beyond; nil = none.
-local function later_bound(first, laters, delay)
-  if most > 0 and laters >= most then return 'later more than ' .. text(most) .. ' times' end
-  local age = now + delay - tonumber(first or now)
-  if longest > 0 and age > longest then
-    return 'later than ' .. text(math.floor(longest / 1000)) .. ' s after its first attempt'
+-- exceeded_bound describes the bound of "later" that an attempt is beyond; nil = none.
+local function exceeded_bound(first_claim, laters, delay)
+  if later_limit > 0 and laters >= later_limit then return 'later more than ' .. text(later_limit) .. ' times' end
+  local age = now + delay - tonumber(first_claim or now)
+  if later_age > 0 and age > later_age then
+    return 'later than ' .. text(math.floor(later_age / 1000)) .. ' s after its first attempt'
   end
   return nil
 end
 
 for i = 3, #ARGV, 8 do
-  local id, attempt, token, kind = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local cause, why, final, delay = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7])
+  local id, attempt, token, report = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local cause, message, final, delay = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], tonumber(ARGV[i + 7])
   local key = job .. id
   local m = redis.call('HMGET', key, 'state', 'attempt', 'token', 'ending', 'cancel', 'head', 'retries', 'started',
     'saved', 'first', 'laters')
+  local state, stored_attempt, stored_token, ending, cancel = m[1], m[2], m[3], m[4], m[5]
+  local head, started, saved, first_claim = m[6], m[8], m[9], m[10]
   local word = 'LOST'
-  if m[2] == attempt and m[3] == token then
-    if m[4] then
-      word = string.match(m[4], '^' .. kind .. ' (.+)$') or 'LOST'
-    elseif m[1] == 'PROCESSING' and m[6] and redis.call('ZREM', beats, id) == 1 then
-      redis.call('ZREM', maxtimes, id)
-      local tier, _, max_retries, _, score = parse(m[6])
+  if stored_attempt == attempt and stored_token == token then
+    if ending then
+      word = string.match(ending, '^' .. report .. ' (.+)$') or 'LOST'
+    elseif state == 'PROCESSING' and head and redis.call('ZREM', heartbeat_deadlines, id) == 1 then
+      redis.call('ZREM', run_deadlines, id)
+      local tier, _, max_retries, _, score = parse_head(head)
       local retries, laters = tonumber(m[7] or 0), tonumber(m[11] or 0)
-      local beyond = kind == 'later' and later_bound(m[10], laters, delay)
-      if m[5] then
-        cause, why = 'CANCELLED', ''
-      elseif beyond then
-        cause, why = 'LATER_LIMIT', string.sub(beyond .. ': ' .. why, 1, 2048)
-      elseif kind == 'later' then
-        cause, why = 'LATER', text(now + delay) .. ' ' .. why
-      elseif kind == 'release' then
-        cause, why = 'RELEASED', ''
+      local exceeded = report == 'later' and exceeded_bound(first_claim, laters, delay)
+      if cancel then
+        cause, message = 'CANCELLED', ''
+      elseif exceeded then
+        cause, message = 'LATER_LIMIT', string.sub(exceeded .. ': ' .. message, 1, 2048)
+      elseif report == 'later' then
+        cause, message = 'LATER', text(now + delay) .. ' ' .. message
+      elseif report == 'release' then
+        cause, message = 'RELEASED', ''
       end
-      local costs = not m[5] and (kind == 'fail' or beyond) -- a retry
-      count(tier, 'running', -1)
-      remember(attempts .. id, attempt, m[8], at, cause, token, why)
-      if costs then redis.call('HSET', key, 'cause', cause, 'error', why) end
-      if m[5] then
+      local spends_retry = not cancel and (report == 'fail' or exceeded)
+      change_counter(tier, 'running', -1)
+      record_attempt(attempts .. id, attempt, started, at, cause, token, message)
+      if spends_retry then redis.call('HSET', key, 'cause', cause, 'error', message) end
+      if cancel then
         word = 'CANCELLED ' .. at
-        finish(outbox, key, id, tier, m[6], m[9], 'CANCELLED', at)
-        tell(events, id, tier, 'CANCELLED', attempt)
-      elseif costs and (final == '1' or retries >= tonumber(max_retries)) then
+        finish(outbox, key, id, tier, head, saved, 'CANCELLED', at)
+        note_event(events, id, tier, 'CANCELLED', attempt)
+      elseif spends_retry and (final == '1' or retries >= tonumber(max_retries)) then
         word = 'FAILED ' .. at
-        finish(outbox, key, id, tier, m[6], m[9], 'NEED_DISCARD', at)
-        tell(events, id, tier, 'FAILED', attempt, cause)
-        alarm(alarms, id, tier, 'FAILED', attempt, cause)
+        finish(outbox, key, id, tier, head, saved, 'NEED_DISCARD', at)
+        note_event(events, id, tier, 'FAILED', attempt, cause)
+        note_alarm(alarms, id, tier, 'FAILED', attempt, cause)
       else
         word = 'OK ' .. at
-        local state = delay > 0 and 'SCHEDULED' or 'PENDING'
-        redis.call('HSET', key, 'state', state)
-        if costs then
+        local next_state = delay > 0 and 'SCHEDULED' or 'PENDING'
+        redis.call('HSET', key, 'state', next_state)
+        if spends_retry then
           redis.call('HSET', key, 'retries', text(retries + 1))
-        elseif kind == 'later' then
+        elseif report == 'later' then
           redis.call('HSET', key, 'laters', text(laters + 1))
         end
         if delay > 0 then
           redis.call('ZADD', scheduled, text(now + delay), id)
-          count(tier, 'scheduled', 1)
+          change_counter(tier, 'scheduled', 1)
         else
           redis.call('ZADD', queue, score, id)
-          count(tier, 'ready', 1)
+          change_counter(tier, 'ready', 1)
           ring(doorbell)
         end
-        tell(events, id, tier, state, attempt, costs and cause or nil)
-        if costs then alarm(alarms, id, tier, state, attempt, cause) end
+        note_event(events, id, tier, next_state, attempt, spends_retry and cause or nil)
+        if spends_retry then note_alarm(alarms, id, tier, next_state, attempt, cause) end
       end
-      redis.call('HSET', key, 'ending', kind .. ' ' .. word)
+      redis.call('HSET', key, 'ending', report .. ' ' .. word)
     end
   end
   reply[#reply + 1] = word
 end
 
-settle(counters, owners)
+write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)
 return reply

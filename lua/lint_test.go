@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tierq/tierq/lua"
 )
 
 // vocabulary is every word a script may answer.
-var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
+var vocabulary = strings.Fields("OK FULL QUOTA LATE LOST DUPLICATE REPLAY MISMATCH BUSY EMPTY CANCEL FAILED " +
+	"CANCELLED ENDED SUSPECT QUARANTINED REPAIRED REPORTED")
 
 var (
 	literal    = regexp.MustCompile(`'([^']*)'`)
@@ -17,21 +20,21 @@ var (
 	brackets   = regexp.MustCompile(`\([^)]*\)`)
 	identifier = regexp.MustCompile(`\b[a-z_]\w*\b`)
 	entryLoop  = regexp.MustCompile(`for i = (\d+), #ARGV, (\d+) do`)
-	entryArg   = regexp.MustCompile(`ARGV\[i \+ (\d+)\]`)
-	fixedArg   = regexp.MustCompile(`ARGV\[(\d+)\]`)
+	argument   = regexp.MustCompile(`\bARGV\b(\[(?:(\d+)|(i)|i \+ (\d+))\])?`)
 	keyLocal   = regexp.MustCompile(`local key = (.*)`)
-	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
-	adding     = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
-		`\b(ring|settle|remember|finish)\(`)
+	forbidden  = regexp.MustCompile(`\b(tostring|cjson|cmsgpack|math\.random|redis\.pcall)\b|\b(bit|struct|os|debug)\.|` +
+		`'TIME'|\bunpack\b|\bKEYS\b|\bloadstring\b`)
+	adding = regexp.MustCompile(`'(HSET|HSETNX|HINCRBY|ZADD|ZINCRBY|RPUSH|LPUSH|SET|APPEND)'|` +
+		`\b(ring|write_counters|record_attempt|finish)\(`)
 	removing = regexp.MustCompile(`'(ZREM|DEL|HDEL|ZREMRANGEBYSCORE|LTRIM)'`)
 )
 
 // script is a file, taken apart.
 type script struct {
 	name   string
-	header map[string]string
+	header lua.Header
 	keys   []string
-	bind   string // the first line of code
+	bind   string // the first statement
 	body   string // what follows it, without comments
 	wrong  []string
 }
@@ -40,10 +43,10 @@ func (s *script) say(format string, a ...any) {
 	s.wrong = append(s.wrong, s.name+": "+fmt.Sprintf(format, a...))
 }
 
-// lint holds a script to its header and to the rules of the house. It reads text, not a syntax tree: a script that is written so that
-// this cannot follow it cannot be followed by a reader either.
+// lint holds a script to its header and to the rules of the house. It reads text, not a syntax tree: a script that lint
+// cannot follow is one that no reader can follow either.
 func lint(name, source string) []string {
-	s := &script{name: name, header: map[string]string{}}
+	s := &script{name: name}
 	s.read(source)
 	if len(s.wrong) > 0 {
 		return s.wrong
@@ -55,21 +58,18 @@ func lint(name, source string) []string {
 	s.keepsOff()
 	s.writesNumbersAsText()
 	s.removesFirst()
+	s.keepsLinesShort(source)
 	return s.wrong
 }
 
 func (s *script) read(source string) {
-	lines := strings.Split(strings.ReplaceAll(source, "\n--        ", " "), "\n") // a header's line goes on below
-	for i, label := range []string{s.name + ":", "KEYS", "ARGV", "REPLY", "TWICE"} {
-		if i >= len(lines) || !strings.HasPrefix(lines[i], "-- "+label+" ") {
-			s.say("line %d of the header is not %q", i+1, "-- "+label)
-			return
-		}
-		s.header[label] = strings.TrimSpace(strings.TrimPrefix(lines[i], "-- "+label))
+	header, wrong := lua.ReadHeader(s.name, source)
+	for _, w := range wrong {
+		s.say("%s", w)
 	}
-	s.keys = strings.Fields(s.header["KEYS"])
+	s.header, s.keys = header, header.Keys
 	var code []string
-	for _, line := range lines {
+	for line := range strings.SplitSeq(source, "\n") {
 		line, _, _ = strings.Cut(line, "--")
 		if strings.TrimSpace(line) != "" {
 			code = append(code, line)
@@ -79,12 +79,14 @@ func (s *script) read(source string) {
 		s.say("no code")
 		return
 	}
-	s.bind, s.body = code[0], strings.Join(code[1:], "\n")
+	bind := 1 + max(0, slices.IndexFunc(code, func(line string) bool { return strings.HasSuffix(line, "unpack(KEYS)") }))
+	s.bind = strings.ReplaceAll(strings.Join(code[:bind], "\n"), ",\n  ", ", ") // a long list goes on below
+	s.body = strings.Join(code[bind:], "\n")
 }
 
 func (s *script) bindsKeys() {
 	if want := "local " + strings.Join(s.keys, ", ") + " = unpack(KEYS)"; s.bind != want {
-		s.say("the first line of code is %q, not %q", s.bind, want)
+		s.say("the first statement is %q, not %q", s.bind, want)
 	}
 	for _, key := range s.keys {
 		if !slices.Contains(identifier.FindAllString(s.body, -1), key) {
@@ -94,7 +96,7 @@ func (s *script) bindsKeys() {
 }
 
 // prefixes are the keys that are the beginning of one, with what follows.
-var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "once", "rate": "bucket"}
+var prefixes = map[string]string{"job": "id", "attempts": "id", "idempotency": "idempotency_key", "rate": "bucket"}
 
 // usesKeys holds each key argument to a bound name, a bound prefix with what follows it, or a local key that is one.
 func (s *script) usesKeys() {
@@ -116,61 +118,94 @@ func (s *script) usesKeys() {
 		if c.function == "redis.call" && len(c.args) > 0 && c.args[0] == "'TIME'" {
 			continue // another rule's
 		}
-		if len(c.args) <= at || !ok(c.args[at]) && !(c.args[at] == "key" && hasKey) || c.function == "settle" && !ok(c.args[len(c.args)-1]) {
+		if len(c.args) <= at || !ok(c.args[at]) && !(c.args[at] == "key" && hasKey) ||
+			c.function == "write_counters" && !ok(c.args[len(c.args)-1]) {
 			s.say("%s(%s): not a key of the header", c.function, strings.Join(c.args, ", "))
 		}
 	}
 }
 
 func (s *script) answersWords() {
-	var said []string
+	var answered []string
 	for _, m := range literal.FindAllStringSubmatch(s.body, -1) {
 		if w := strings.TrimSpace(m[1]); slices.Contains(vocabulary, w) {
-			said = append(said, w)
+			answered = append(answered, w)
 		}
 	}
-	promised := capitals.FindAllString(brackets.ReplaceAllString(s.header["REPLY"], ""), -1)
+	promised := capitals.FindAllString(brackets.ReplaceAllString(s.header.Reply, ""), -1)
 	for _, w := range promised {
 		if !slices.Contains(vocabulary, w) {
 			s.say("REPLY has %s, which is not a word", w)
-		} else if !slices.Contains(said, w) {
+		} else if !slices.Contains(answered, w) {
 			s.say("REPLY has %s, the body never says it", w)
 		}
 	}
-	for _, w := range said {
+	for _, w := range answered {
 		if !slices.Contains(promised, w) {
 			s.say("the body says %s, REPLY does not have it", w)
 		}
 	}
 }
 
-// takesArguments counts: the names before "per ..." are ARGV[1] and on, the names after it are one round of the loop.
+// takesArguments holds the arguments that the body reads to the lines of the header, one by one.
 func (s *script) takesArguments() {
-	text := brackets.ReplaceAllString(s.header["ARGV"], "")
-	fixedText, perText, _ := strings.Cut(text, "per ")
-	_, perText, _ = strings.Cut(perText, ":")
-	fixed, per := strings.Fields(strings.Trim(fixedText, "; ")), strings.Fields(perText)
-	for _, name := range fixed {
-		if !slices.Contains(identifier.FindAllString(s.body, -1), strings.TrimSuffix(name, "_ms")) {
-			s.say("ARGV names %s, nothing is called so", name)
+	single, entry := len(s.header.Single), len(s.header.Entry)
+	for _, a := range slices.Concat(s.header.Single, s.header.Entry) {
+		name := strings.TrimSuffix(strings.TrimSuffix(a.Name, "_ms"), "_us")
+		if !slices.Contains(identifier.FindAllString(s.body, -1), name) {
+			s.say("ARGV names %s, nothing is called so", a.Name)
 		}
 	}
-	if got := highest(fixedArg, s.body); got != len(fixed) {
-		s.say("ARGV names %d single arguments, the body reads %d", len(fixed), got)
+	loops := entryLoop.FindAllStringSubmatch(s.body, -1)
+	if (len(loops) > 0) != (entry > 0) {
+		s.say("the header and the body differ on whether there are entries")
 	}
-	loop := entryLoop.FindStringSubmatch(s.body)
-	if (loop != nil) != (len(per) > 0) {
-		s.say("ARGV and the body differ on whether there are entries")
-		return
+	for _, loop := range loops {
+		if loop[1] != strconv.Itoa(single+1) || loop[2] != strconv.Itoa(entry) {
+			s.say("the header has %d arguments and then %d per entry, a loop starts at %s and steps by %s",
+				single, entry, loop[1], loop[2])
+		}
 	}
-	if loop == nil {
-		return
+	read := map[string]bool{}
+	for _, m := range argument.FindAllStringSubmatch(entryLoop.ReplaceAllString(s.body, ""), -1) {
+		switch {
+		case m[2] != "":
+			read["ARGV["+m[2]+"]"] = true
+		case m[3] != "":
+			read["ARGV[n+0]"] = true
+		case m[4] != "":
+			read["ARGV[n+"+m[4]+"]"] = true
+		default:
+			s.say("ARGV is read by other means than a number, i, or i and a number")
+		}
 	}
-	if loop[1] != strconv.Itoa(len(fixed)+1) || loop[2] != strconv.Itoa(len(per)) {
-		s.say("ARGV has %d names and then %d per entry, the loop starts at %s and steps by %s", len(fixed), len(per), loop[1], loop[2])
+	for i, a := range s.header.Single {
+		s.reads(read, "ARGV["+strconv.Itoa(i+1)+"]", a)
 	}
-	if got := highest(entryArg, s.body) + 1; got != len(per) {
-		s.say("ARGV names %d per entry, the body reads %d", len(per), got)
+	for i, a := range s.header.Entry {
+		s.reads(read, "ARGV[n+"+strconv.Itoa(i)+"]", a)
+	}
+	for index := range read {
+		s.say("the body reads %s, the header has no line for it", index)
+	}
+}
+
+// reads takes an argument of the header out of those that the body reads.
+func (s *script) reads(read map[string]bool, index string, a lua.Argument) {
+	if !read[index] {
+		s.say("the header has %s %s, the body does not read it", index, a.Name)
+	}
+	delete(read, index)
+}
+
+// longest is how many columns a line has at most.
+const longest = 120
+
+func (s *script) keepsLinesShort(source string) {
+	for i, line := range strings.Split(source, "\n") {
+		if n := len([]rune(line)); n > longest {
+			s.say("line %d has %d columns", i+1, n)
+		}
 	}
 }
 
@@ -180,7 +215,7 @@ func (s *script) keepsOff() {
 	}
 }
 
-// writesNumbersAsText looks for locals that hold numbers where they would be turned into text by other means than text().
+// writesNumbersAsText looks for locals that hold numbers where Lua would turn them into text, and not text().
 func (s *script) writesNumbersAsText() {
 	numbers := numericLocals(s.body)
 	parts := strings.Split(s.body, "..")
@@ -207,11 +242,11 @@ func (s *script) writesNumbersAsText() {
 
 // removesFirst: a server that is full refuses a script whose first write adds. Only submit and rate may be refused.
 func (s *script) removesFirst() {
-	first := adding.FindStringIndex(s.body)
-	if s.name == "submit" || s.name == "rate" || first == nil {
+	add := adding.FindStringIndex(s.body)
+	if s.name == "submit" || s.name == "rate" || add == nil {
 		return
 	}
-	if r := removing.FindStringIndex(s.body); r == nil || r[0] > first[0] {
+	if r := removing.FindStringIndex(s.body); r == nil || r[0] > add[0] {
 		s.say("it adds before it removes: a full Redis would refuse it")
 	}
 }

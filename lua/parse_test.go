@@ -2,24 +2,15 @@ package lua_test
 
 import (
 	"regexp"
-	"strconv"
 	"strings"
 )
-
-func highest(argument *regexp.Regexp, body string) int {
-	most := 0
-	for _, m := range argument.FindAllStringSubmatch(body, -1) {
-		n, _ := strconv.Atoi(m[1])
-		most = max(most, n)
-	}
-	return most
-}
 
 // numericLocals are the names of locals that are given a number.
 func numericLocals(body string) map[string]bool {
 	numbers := map[string]bool{}
 	number := regexp.MustCompile(`^(tonumber\(|time_[mu]s\(|math\.|#|\d)|\w \+ \w`)
 	other := regexp.MustCompile(`^(ARGV|text\(|table\.concat\()`)
+	inner := regexp.MustCompile(`\[[^\]]*\]|\btext\([^()]*\)`) // an index, and what is a text again
 	for line := range strings.SplitSeq(body, "\n") {
 		names, values, ok := strings.Cut(strings.TrimSpace(line), " = ")
 		names, isLocal := strings.CutPrefix(names, "local ")
@@ -28,7 +19,7 @@ func numericLocals(body string) map[string]bool {
 		}
 		given := split(values)
 		for i, name := range strings.Split(names, ", ") {
-			if i < len(given) && number.MatchString(given[i]) && !other.MatchString(given[i]) {
+			if i < len(given) && number.MatchString(inner.ReplaceAllString(given[i], "")) && !other.MatchString(given[i]) {
 				numbers[name] = true
 			}
 		}
@@ -41,7 +32,8 @@ type call struct {
 	args     []string
 }
 
-var callStart = regexp.MustCompile(`\b(redis\.call|bulk|scores|ring|settle|publish|tell|alarm|remember|finish)\(`)
+var callStart = regexp.MustCompile(`\b(redis\.call|bulk|scores|ring|write_counters|publish|note_event|note_alarm|` +
+	`record_attempt|finish)\(`)
 
 // calls are the calls that touch keys.
 func calls(body string) []call { return find(body, callStart) }

@@ -1,64 +1,73 @@
--- reclaim: one look of a watch: takes back jobs whose deadline had already passed at an earlier look, and notes the newly expired.
+-- reclaim: one look of a watch: it takes back jobs whose deadline had already passed at an earlier look, and notes the
+--        jobs that expired since.
 -- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
--- ARGV   cause skip limit patience_ms
--- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run),
---        tier ('' with SUSPECT and QUARANTINED)
--- TWICE  it acts on what it finds: a job taken back is no longer found
-local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events, alarms = unpack(KEYS)
+-- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
+-- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them
+-- ARGV[3] limit: how many expired jobs to look at
+-- ARGV[4] patience_ms: how long after its first look a job is taken back at the earliest
+-- REPLY  per job: id, SUSPECT | OK (back to its place) | FAILED | CANCELLED | QUARANTINED (it does not run), tier (''
+--        with SUSPECT and QUARANTINED)
+-- TWICE  the script acts on what it finds: it does not find a job again that it took back
+local watched, other, suspects, queue, outbox, counters, owners, doorbell, quarantine, job, attempts, events,
+  alarms = unpack(KEYS)
 local cause, skip, limit, patience = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local now = time_ms()
 local at = text(now)
 local reply = {}
 
--- A deadline that moved past the first look (a heartbeat, a new claim) makes that look meaningless; this is where old ones go.
+-- A look counts for nothing once the deadline has moved past it (a heartbeat, a new claim). Looks older than an hour go
+-- here.
 redis.call('ZREMRANGEBYSCORE', suspects, '-inf', text(now - 3600000))
 
+-- take_back ends the attempt of a job and returns the word and the tier.
 local function take_back(id)
   local key = job .. id
   local m = redis.call('HMGET', key, 'head', 'state', 'attempt', 'retries', 'started', 'token', 'cancel', 'saved')
+  local head, state, attempt, started, token, cancel, saved = m[1], m[2], m[3], m[5], m[6], m[7], m[8]
   redis.call('ZREM', watched, id)
   redis.call('ZREM', other, id)
   redis.call('ZREM', suspects, id)
-  if not m[1] or not m[3] or m[2] ~= 'PROCESSING' then
+  if not head or not attempt or state ~= 'PROCESSING' then
     redis.call('ZADD', quarantine, at, id)
     return 'QUARANTINED', ''
   end
-  local tier, _, max_retries, _, score = parse(m[1])
+  local tier, _, max_retries, _, score = parse_head(head)
   local retries = tonumber(m[4] or 0)
-  count(tier, 'running', -1)
-  remember(attempts .. id, m[3], m[5], at, cause, m[6], '')
+  change_counter(tier, 'running', -1)
+  record_attempt(attempts .. id, attempt, started, at, cause, token, '')
   redis.call('HDEL', key, 'token', 'error')
   redis.call('HSET', key, 'cause', cause)
-  if m[7] or retries >= tonumber(max_retries) then
-    finish(outbox, key, id, tier, m[1], m[8], m[7] and 'CANCELLED' or 'NEED_DISCARD', at)
-    tell(events, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
-    alarm(alarms, id, tier, m[7] and 'CANCELLED' or 'FAILED', m[3], cause)
-    return m[7] and 'CANCELLED' or 'FAILED', tier
+  if cancel or retries >= tonumber(max_retries) then
+    finish(outbox, key, id, tier, head, saved, cancel and 'CANCELLED' or 'NEED_DISCARD', at)
+    local word = cancel and 'CANCELLED' or 'FAILED'
+    note_event(events, id, tier, word, attempt, cause)
+    note_alarm(alarms, id, tier, word, attempt, cause)
+    return word, tier
   end
   redis.call('HSET', key, 'state', 'PENDING', 'retries', text(retries + 1))
   redis.call('ZADD', queue, score, id)
-  count(tier, 'ready', 1)
+  change_counter(tier, 'ready', 1)
   ring(doorbell)
-  tell(events, id, tier, 'PENDING', m[3], cause)
-  alarm(alarms, id, tier, 'PENDING', m[3], cause)
+  note_event(events, id, tier, 'PENDING', attempt, cause)
+  note_alarm(alarms, id, tier, 'PENDING', attempt, cause)
   return 'OK', tier
 end
 
 local expired = redis.call('ZRANGEBYSCORE', watched, '-inf', at, 'WITHSCORES', 'LIMIT', skip, limit)
 for i = 1, #expired, 2 do
   local id, deadline = expired[i], tonumber(expired[i + 1])
-  local looked = tonumber(redis.call('ZSCORE', suspects, id) or -1)
+  local first_look = tonumber(redis.call('ZSCORE', suspects, id) or -1)
   local word, tier = 'SUSPECT', ''
-  if looked < deadline then
+  if first_look < deadline then
     redis.call('ZADD', suspects, at, id)
-  elseif now - looked >= patience then
+  elseif now - first_look >= patience then
     word, tier = take_back(id)
   end
   local n = #reply
   reply[n + 1], reply[n + 2], reply[n + 3] = id, word, tier
 end
 
-settle(counters, owners)
+write_counters(counters, owners)
 publish(events, at)
 publish(alarms, at)
 return reply

@@ -1,78 +1,87 @@
--- recount: holds a partition's own keys to their types, and its counters and owners to its sets; they are put right where the sets can be counted in one step.
--- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell quarantine crashed stuck job
--- ARGV   limit (how many jobs one step may count; 0 = none, the types only)
+-- recount: holds a partition's own keys to their types, and its counters and owners to its sets. It repairs the counts
+--        where the sets can be counted in one step.
+-- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine crashed
+--        stuck job
+-- ARGV[1] limit: how many jobs one step may count | 0 none, the script looks at the types only
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
--- TWICE  it acts on what it finds: what was put right is not found again
-local queue, scheduled, beats, maxtimes, outbox, counters, owners, clock, doorbell, quarantine, crashed, stuck, job = unpack(KEYS)
+-- TWICE  the script acts on what it finds: it does not find again what it repaired
+local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, quarantine,
+  crashed, stuck, job = unpack(KEYS)
 local limit = tonumber(ARGV[1])
 local reply = {}
 
--- A key of another type fails every script that uses it. What it holds is nobody's of ours, and the audit fills the sets again from the jobs.
-local function hold_type(key, name, kind)
-  local is = redis.call('TYPE', key).ok
-  if is ~= 'none' and is ~= kind then
+-- repair_type deletes a key of another type, which fails every script that uses it. tierq did not write what the key
+-- holds, and the audit fills the sets again from the jobs.
+local function repair_type(key, name, wanted_type)
+  local stored_type = redis.call('TYPE', key).ok
+  if stored_type ~= 'none' and stored_type ~= wanted_type then
     redis.call('DEL', key)
-    reply[#reply + 1] = 'REPAIRED type ' .. name .. ' was a ' .. is
+    reply[#reply + 1] = 'REPAIRED type ' .. name .. ' was a ' .. stored_type
   elseif redis.call('PTTL', key) >= 0 then
     redis.call('PERSIST', key)
     reply[#reply + 1] = 'REPAIRED ttl ' .. name
   end
 end
 
-hold_type(queue, 'queue', 'zset')
-hold_type(scheduled, 'scheduled', 'zset')
-hold_type(beats, 'beats', 'zset')
-hold_type(maxtimes, 'maxtimes', 'zset')
-hold_type(outbox, 'outbox', 'zset')
-hold_type(counters, 'counters', 'hash')
-hold_type(owners, 'owners', 'hash')
-hold_type(clock, 'clock', 'string')
-hold_type(doorbell, 'doorbell', 'list')
-hold_type(quarantine, 'quarantine', 'zset')
-hold_type(crashed, 'suspects:crashed', 'zset')
-hold_type(stuck, 'suspects:stuck', 'zset')
+repair_type(queue, 'queue', 'zset')
+repair_type(scheduled, 'scheduled', 'zset')
+repair_type(heartbeat_deadlines, 'heartbeat_deadlines', 'zset')
+repair_type(run_deadlines, 'run_deadlines', 'zset')
+repair_type(outbox, 'outbox', 'zset')
+repair_type(counters, 'counters', 'hash')
+repair_type(owners, 'owners', 'hash')
+repair_type(clock, 'clock', 'string')
+repair_type(doorbell, 'doorbell', 'list')
+repair_type(quarantine, 'quarantine', 'zset')
+repair_type(crashed, 'suspects:crashed', 'zset')
+repair_type(stuck, 'suspects:stuck', 'zset')
 if redis.call('LLEN', doorbell) > 1 then
   redis.call('LTRIM', doorbell, '0', '0')
   reply[#reply + 1] = 'REPAIRED doorbell more than one token'
 end
 
-local is, all = {}, {} -- the counters as they stand, by their names; and summed over the tiers
+local stored_counters = {} -- counter -> its value
+local tier_sums = {} -- counter without its tier -> the sum over the tiers
 local fields = redis.call('HGETALL', counters)
 for i = 1, #fields, 2 do
-  if not string.match(fields[i + 1], '^-?%d+$') then -- it fails every script that counts
+  -- A counter that is no number fails every script that changes it.
+  if not string.match(fields[i + 1], '^-?%d+$') then
     redis.call('HDEL', counters, fields[i])
     reply[#reply + 1] = 'REPAIRED counter ' .. fields[i] .. ' was no number'
     fields[i + 1] = 0
   end
-  is[fields[i]] = tonumber(fields[i + 1])
-  local what = string.match(fields[i], ':(%l+)$')
-  if what then all[what] = (all[what] or 0) + is[fields[i]] end
+  stored_counters[fields[i]] = tonumber(fields[i + 1])
+  local counter = string.match(fields[i], ':(%l+)$')
+  if counter then tier_sums[counter] = (tier_sums[counter] or 0) + stored_counters[fields[i]] end
 end
 
-local held, most = {}, 0 -- the living jobs of each owner, as they stand; and of all
+local stored_owners, owners_sum = {}, 0 -- owner -> how many of its jobs live; how many jobs of all owners live
 fields = redis.call('HGETALL', owners)
 for i = 1, #fields, 2 do
   local n = string.match(fields[i + 1], '^%d+$') and #fields[i + 1] < 16 and tonumber(fields[i + 1]) or 0
-  if n == 0 then -- whoever counts to nought removes the field
+  if n == 0 then -- write_counters removes the field of an owner whose count comes to zero
     redis.call('HDEL', owners, fields[i])
     reply[#reply + 1] = 'REPAIRED counter owner ' .. fields[i] .. ' was no number of jobs'
   else
-    held[fields[i]], most = n, most + n
+    stored_owners[fields[i]], owners_sum = n, owners_sum + n
   end
 end
 if limit == 0 then return reply end
 
-local function differ(field, got, want, exact)
-  if got == want then return end
-  if exact and want == 0 then redis.call('HDEL', counters, field) end
-  if exact and want ~= 0 then redis.call('HSET', counters, field, text(want)) end
-  reply[#reply + 1] = (exact and 'REPAIRED' or 'REPORTED') .. ' counter ' .. field .. ' was ' .. text(got) .. ', counted ' .. text(want)
+-- compare_counter reports a counter that differs from what was counted, and repairs it if the count is exact.
+local function compare_counter(field, stored, counted, is_exact)
+  if stored == counted then return end
+  if is_exact and counted == 0 then redis.call('HDEL', counters, field) end
+  if is_exact and counted ~= 0 then redis.call('HSET', counters, field, text(counted)) end
+  local word = is_exact and 'REPAIRED' or 'REPORTED'
+  reply[#reply + 1] = word .. ' counter ' .. field .. ' was ' .. text(stored) .. ', counted ' .. text(counted)
 end
 
-local function differ_owner(owner, got, want)
-  if got == want then return end
-  if want == 0 then redis.call('HDEL', owners, owner) else redis.call('HSET', owners, owner, text(want)) end
-  reply[#reply + 1] = 'REPAIRED counter owner ' .. owner .. ' was ' .. text(got) .. ', counted ' .. text(want)
+-- compare_owner repairs an owner's count that differs from what was counted.
+local function compare_owner(owner, stored, counted)
+  if stored == counted then return end
+  if counted == 0 then redis.call('HDEL', owners, owner) else redis.call('HSET', owners, owner, text(counted)) end
+  reply[#reply + 1] = 'REPAIRED counter owner ' .. owner .. ' was ' .. text(stored) .. ', counted ' .. text(counted)
 end
 
 local function sorted(set)
@@ -82,61 +91,71 @@ local function sorted(set)
   return names
 end
 
-local want = {}
-local function add(field, n) want[field] = (want[field] or 0) + n end
+local recounted = {} -- counter -> its value by the sets
+local function add_recounted(field, n) recounted[field] = (recounted[field] or 0) + n end
 
-local function tally(ids, state, what, untried)
+-- recount_set counts the jobs of a set that have the set's state. A job that was never claimed also counts for
+-- unclaimed_counter.
+local function recount_set(ids, set_state, counter, unclaimed_counter)
   for _, id in ipairs(ids) do
     local key = job .. id
     local m = redis.call('TYPE', key).ok == 'hash' and redis.call('HMGET', key, 'head', 'state', 'first') or {}
-    local tier = m[1] and parse(m[1])
-    if tier and (m[2] or 'PENDING') == state then
-      add(tier .. ':' .. what, 1)
-      local bytes = bytes_of(key, true)
-      live(tier, m[1], 1, bytes)
-      add(tier .. ':bytes', bytes)
-      add('bytes', bytes)
-      if untried and not m[3] then
-        add(tier .. ':' .. untried, 1)
-        add(untried, 1)
-        if untried == 'delayed' then
-          add(tier .. ':delayedbytes', payload_of(key))
-          add('delayedbytes', payload_of(key))
+    local head, state, first_claim = m[1], m[2] or 'PENDING', m[3]
+    local tier = head and parse_head(head)
+    if tier and state == set_state then
+      add_recounted(tier .. ':' .. counter, 1)
+      local bytes = living_bytes(key, true)
+      count_living(tier, head, 1, bytes)
+      add_recounted(tier .. ':bytes', bytes)
+      add_recounted('bytes', bytes)
+      if unclaimed_counter and not first_claim then
+        add_recounted(tier .. ':' .. unclaimed_counter, 1)
+        add_recounted(unclaimed_counter, 1)
+        if unclaimed_counter == 'delayed' then
+          add_recounted(tier .. ':delayedbytes', payload_bytes(key))
+          add_recounted('delayedbytes', payload_bytes(key))
         end
       end
     end
   end
 end
 
-local ready, rest, running = redis.call('ZCARD', queue), redis.call('ZCARD', scheduled), redis.call('ZCARD', beats)
-local undrained = redis.call('ZCARD', outbox)
-if ready + rest + running <= limit then
-  tally(redis.call('ZRANGE', queue, '0', '-1'), 'PENDING', 'ready', 'fresh')
-  tally(redis.call('ZRANGE', scheduled, '0', '-1'), 'SCHEDULED', 'scheduled', 'delayed')
-  tally(redis.call('ZRANGE', beats, '0', '-1'), 'PROCESSING', 'running')
-  for field in pairs(is) do
-    if field ~= 'acknowledged' and field ~= 'outbox_bytes' then add(field, 0) end
+local ready_count, scheduled_count = redis.call('ZCARD', queue), redis.call('ZCARD', scheduled)
+local running_count, outbox_count = redis.call('ZCARD', heartbeat_deadlines), redis.call('ZCARD', outbox)
+local living_count = ready_count + scheduled_count + running_count
+if living_count <= limit then
+  recount_set(redis.call('ZRANGE', queue, '0', '-1'), 'PENDING', 'ready', 'fresh')
+  recount_set(redis.call('ZRANGE', scheduled, '0', '-1'), 'SCHEDULED', 'scheduled', 'delayed')
+  recount_set(redis.call('ZRANGE', heartbeat_deadlines, '0', '-1'), 'PROCESSING', 'running')
+  for field in pairs(stored_counters) do
+    if field ~= 'acknowledged' and field ~= 'outbox_bytes' then add_recounted(field, 0) end
   end
-  for _, field in ipairs(sorted(want)) do differ(field, is[field] or 0, want[field], true) end
-  for owner in pairs(held) do owned[owner] = owned[owner] or 0 end
-  for _, owner in ipairs(sorted(owned)) do differ_owner(owner, held[owner] or 0, owned[owner]) end
+  for _, field in ipairs(sorted(recounted)) do
+    compare_counter(field, stored_counters[field] or 0, recounted[field], true)
+  end
+  for owner in pairs(stored_owners) do owner_changes[owner] = owner_changes[owner] or 0 end
+  for _, owner in ipairs(sorted(owner_changes)) do
+    compare_owner(owner, stored_owners[owner] or 0, owner_changes[owner])
+  end
 else
-  if most > ready + rest + running then differ('owners (all)', most, ready + rest + running) end
-  differ('ready (all)', all.ready or 0, ready)
-  differ('scheduled (all)', all.scheduled or 0, rest)
-  differ('running (all)', all.running or 0, running)
-  differ('fresh', is.fresh or 0, all.fresh or 0)
-  differ('delayed', is.delayed or 0, all.delayed or 0)
-  differ('bytes', is.bytes or 0, all.bytes or 0)
-  differ('delayedbytes', is.delayedbytes or 0, all.delayedbytes or 0)
+  if owners_sum > living_count then compare_counter('owners (all)', owners_sum, living_count) end
+  compare_counter('ready (all)', tier_sums.ready or 0, ready_count)
+  compare_counter('scheduled (all)', tier_sums.scheduled or 0, scheduled_count)
+  compare_counter('running (all)', tier_sums.running or 0, running_count)
+  compare_counter('fresh', stored_counters.fresh or 0, tier_sums.fresh or 0)
+  compare_counter('delayed', stored_counters.delayed or 0, tier_sums.delayed or 0)
+  compare_counter('bytes', stored_counters.bytes or 0, tier_sums.bytes or 0)
+  compare_counter('delayedbytes', stored_counters.delayedbytes or 0, tier_sums.delayedbytes or 0)
 end
 
-if undrained <= limit then
+if outbox_count <= limit then
   local bytes = 0
   for _, id in ipairs(redis.call('ZRANGE', outbox, '0', '-1')) do
     local key = job .. id
-    if redis.call('TYPE', key).ok == 'hash' then bytes = bytes + redis.call('HSTRLEN', key, 'result') + payload_of(key) end
+    if redis.call('TYPE', key).ok == 'hash' then
+      bytes = bytes + redis.call('HSTRLEN', key, 'result') + payload_bytes(key)
+    end
   end
-  differ('outbox_bytes', is.outbox_bytes or 0, bytes, true)
+  compare_counter('outbox_bytes', stored_counters.outbox_bytes or 0, bytes, true)
 end
 return reply

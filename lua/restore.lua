@@ -1,87 +1,109 @@
--- restore: puts in jobs that SQL has: living ones that Redis lost, and dead ones in their next life. It has no limit.
--- KEYS   queue scheduled beats maxtimes outbox counters owners clock doorbell job attempts events
--- ARGV   base not_after; per job: id generation tier priority max_retries arrived ('0' = now) about payload
---        attempt retries first due ('0' = at once) holder ('' = it waits) started
---        ending ('' = it goes on; CANCELLED = somebody was told so: it ends now, or a running one with its attempt)
+-- restore: puts in jobs that SQL has: living jobs that Redis lost, and dead jobs in their next generation. No capacity
+--        limits it.
+-- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell job attempts events
+-- ARGV[1] base: a score is priority * base + arrival
+-- ARGV[2] not_after: a time of Redis in ms; a call that comes later does nothing
+-- per job (n = 3, 18, ...):
+-- ARGV[n+0] id: the job
+-- ARGV[n+1] generation: the generation to put in
+-- ARGV[n+2] tier: the name of the tier
+-- ARGV[n+3] priority: of the tier
+-- ARGV[n+4] max_retries: of the job
+-- ARGV[n+5] arrived: ms | 0 now
+-- ARGV[n+6] descriptor: the rest of the head: 'type owner trace' and, if the job has any, ' options'
+-- ARGV[n+7] payload: JSON
+-- ARGV[n+8] attempt: the number of the last attempt | 0 none
+-- ARGV[n+9] retries: how many retries are spent
+-- ARGV[n+10] first_claim: when the generation was first claimed, in ms | 0 never
+-- ARGV[n+11] due: when the job may run, in ms | 0 at once
+-- ARGV[n+12] holder: the process that ran the job | '' the job waits
+-- ARGV[n+13] started: when the latest attempt began, in ms | 0 there was none
+-- ARGV[n+14] end_state: '' the job goes on | 'CANCELLED' a cancel was answered: a waiting job ends at once, a running
+--        job with its attempt
 -- REPLY  per job: OK | DUPLICATE (that generation, or a later one, is there) | BUSY (an earlier one lives) |
 --        LATE (not_after has passed)
 -- TWICE  the generation decides: one that is there answers DUPLICATE
 -- A job that was running comes back as running, in the hands of its dead holder: the crashed watch takes it back and
 -- counts the retry.
-local queue, scheduled, beats, maxtimes, outbox, counters, owners, clock, doorbell, job, attempts, events = unpack(KEYS)
+local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, job, attempts,
+  events = unpack(KEYS)
 local base, not_after = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 local now = time_ms()
-local last = tonumber(redis.call('GET', clock) or 0)
-local ended = {COMPLETED = true, FAILED = true, CANCELLED = true}
-local reply, ready, later, beat, maxtime = {}, {}, {}, {}, {}
+local last_arrival = tonumber(redis.call('GET', clock) or 0)
+local ended_states = {COMPLETED = true, FAILED = true, CANCELLED = true}
+local reply, queue_entries, scheduled_entries, heartbeat_entries, run_entries = {}, {}, {}, {}, {}
 
--- known is the word for a job that is there; or nil, and the last attempt of an earlier life that has ended.
-local function known(id, generation)
+-- find_earlier returns the word for a job that must stay as it is; else nil, and the last attempt of an earlier
+-- generation that has ended.
+local function find_earlier(id, generation)
   local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt')
-  if not m[1] then return nil end
-  if tonumber(string.match(m[1], '^%S+ (%d+)') or generation) >= generation then return 'DUPLICATE' end
-  if not ended[m[2]] or redis.call('ZSCORE', outbox, id) then return 'BUSY' end
-  return nil, tonumber(m[3] or 0)
+  local head, state, attempt = m[1], m[2], m[3]
+  if not head then return nil end
+  if tonumber(string.match(head, '^%S+ (%d+)') or generation) >= generation then return 'DUPLICATE' end
+  if not ended_states[state] or redis.call('ZSCORE', outbox, id) then return 'BUSY' end
+  return nil, tonumber(attempt or 0)
 end
 
 for i = 3, #ARGV, 15 do
-  local id, generation, tier, priority, arrived = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), tonumber(ARGV[i + 5])
-  local attempt, retries, first, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
-  local holder, started, ending = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14]
-  local cancelled = ending ~= ''
-  local word, earlier = known(id, tonumber(generation))
+  local id, generation, tier, priority = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+  local max_retries, arrived, descriptor, payload = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6], ARGV[i + 7]
+  local attempt, retries, first_claim, due = ARGV[i + 8], ARGV[i + 9], ARGV[i + 10], tonumber(ARGV[i + 11])
+  local holder, started, end_state = ARGV[i + 12], ARGV[i + 13], ARGV[i + 14]
+  local is_cancelled = end_state ~= ''
+  local word, earlier_attempt = find_earlier(id, tonumber(generation))
   word = word or now > not_after and 'LATE' or 'OK'
   if word == 'OK' then
-    redis.call('DEL', job .. id, attempts .. id) -- of an earlier life; removing first, a full Redis takes what follows
-    if earlier then attempt = text(math.max(tonumber(attempt), earlier)) end
-    if arrived == 0 then arrived = math.max(now, last) end
-    last = math.max(last, arrived)
+    -- An earlier generation goes. The first write removes, so that a full Redis takes what follows.
+    redis.call('DEL', job .. id, attempts .. id)
+    if earlier_attempt then attempt = text(math.max(tonumber(attempt), earlier_attempt)) end
+    if arrived == 0 then arrived = math.max(now, last_arrival) end
+    last_arrival = math.max(last_arrival, arrived)
     local score = text(priority * base + arrived)
-    local head = table.concat({tier, generation, ARGV[i + 4], text(arrived), score, ARGV[i + 6]}, ' ')
-    redis.call('HSET', job .. id, 'head', head, 'payload', ARGV[i + 7])
+    local head = table.concat({tier, generation, max_retries, text(arrived), score, descriptor}, ' ')
+    redis.call('HSET', job .. id, 'head', head, 'payload', payload)
     if attempt ~= '0' then redis.call('HSET', job .. id, 'attempt', attempt) end
     if retries ~= '0' then redis.call('HSET', job .. id, 'retries', retries) end
-    if first ~= '0' then redis.call('HSET', job .. id, 'first', first, 'started', started) end
-    if holder ~= '' or not cancelled then live(tier, head, 1, #ARGV[i + 7]) end
-    local status = 'PENDING'
+    if first_claim ~= '0' then redis.call('HSET', job .. id, 'first', first_claim, 'started', started) end
+    if holder ~= '' or not is_cancelled then count_living(tier, head, 1, #payload) end
+    local state = 'PENDING'
     if holder ~= '' then
-      status = 'PROCESSING'
+      state = 'PROCESSING'
       redis.call('HSET', job .. id, 'token', holder .. ':0')
-      if cancelled then redis.call('HSET', job .. id, 'cancel', '1') end
-      beat[#beat + 1], beat[#beat + 2] = text(now), id
-      maxtime[#maxtime + 1], maxtime[#maxtime + 2] = text(now + 3600000), id
-      count(tier, 'running', 1)
-    elseif cancelled then
-      status = ending
+      if is_cancelled then redis.call('HSET', job .. id, 'cancel', '1') end
+      heartbeat_entries[#heartbeat_entries + 1], heartbeat_entries[#heartbeat_entries + 2] = text(now), id
+      run_entries[#run_entries + 1], run_entries[#run_entries + 2] = text(now + 3600000), id
+      change_counter(tier, 'running', 1)
+    elseif is_cancelled then
+      state = end_state
       redis.call('HSET', job .. id, 'ended', text(now))
       redis.call('ZADD', outbox, text(now), id)
-      weigh(payload_of(job .. id))
+      add_outbox_bytes(payload_bytes(job .. id))
     elseif due > now then
-      status = 'SCHEDULED'
-      later[#later + 1], later[#later + 2] = text(due), id
-      count(tier, 'scheduled', 1)
-      if first == '0' then
-        count(tier, 'delayed', 1)
-        count(tier, 'delayedbytes', #ARGV[i + 7])
+      state = 'SCHEDULED'
+      scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(due), id
+      change_counter(tier, 'scheduled', 1)
+      if first_claim == '0' then
+        change_counter(tier, 'delayed', 1)
+        change_counter(tier, 'delayedbytes', #payload)
       end
     else
-      ready[#ready + 1], ready[#ready + 2] = score, id
-      count(tier, 'ready', 1)
-      if first == '0' then count(tier, 'fresh', 1) end
+      queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = score, id
+      change_counter(tier, 'ready', 1)
+      if first_claim == '0' then change_counter(tier, 'fresh', 1) end
     end
-    if status ~= 'PENDING' then redis.call('HSET', job .. id, 'state', status) end
-    tell(events, id, tier, status, attempt)
+    if state ~= 'PENDING' then redis.call('HSET', job .. id, 'state', state) end
+    note_event(events, id, tier, state, attempt)
   end
   reply[#reply + 1] = word
 end
 
-bulk('ZADD', queue, ready)
-bulk('ZADD', scheduled, later)
-bulk('ZADD', beats, beat)
-bulk('ZADD', maxtimes, maxtime)
-if last > 0 then redis.call('SET', clock, text(last)) end
-settle(counters, owners)
+bulk('ZADD', queue, queue_entries)
+bulk('ZADD', scheduled, scheduled_entries)
+bulk('ZADD', heartbeat_deadlines, heartbeat_entries)
+bulk('ZADD', run_deadlines, run_entries)
+if last_arrival > 0 then redis.call('SET', clock, text(last_arrival)) end
+write_counters(counters, owners)
 publish(events, text(now))
-if #ready > 0 then ring(doorbell) end
+if #queue_entries > 0 then ring(doorbell) end
 return reply

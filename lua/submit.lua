@@ -1,164 +1,183 @@
 -- submit: accepts new jobs: into main:queue at their score or, delayed, into scheduled.
 -- KEYS   queue scheduled counters owners clock doorbell job idempotency events
--- ARGV   base not_after keep_ms (of once) shares ('tier fresh delayed delayedbytes living bytes' of each tier, the
---        smallest first); per job: id kind ('tier priority limit delay_ms max_retries quota', - = any number of jobs)
---        about payload once ('key body', '' = any number of times)
+-- ARGV[1] base: a score is priority * base + arrival
+-- ARGV[2] not_after: a time of Redis in ms; a call that comes later accepts nothing
+-- ARGV[3] key_ttl_ms: how long an Idempotency-Key is kept
+-- ARGV[4] shares: 'tier fresh delayed delayedbytes living bytes' of each tier, the smallest share first: how much of
+--        each limit the tier may fill
+-- per job (n = 5, 10, ...):
+-- ARGV[n+0] id: the job
+-- ARGV[n+1] submit_class: 'tier priority limit delay_ms max_retries quota', which most jobs of a call share; limit is
+--        the number of fresh or delayed jobs at which the tier is full; quota '-' = any number of jobs
+-- ARGV[n+2] descriptor: the rest of the head: 'type owner trace' and, if the job has any, ' options'
+-- ARGV[n+3] payload: JSON
+-- ARGV[n+4] key_and_body: 'key body': the Idempotency-Key and the hash of the request's body | '' no Idempotency-Key
 -- REPLY  per job: OK arrived | QUOTA (that many of its owner's jobs live) | FULL (its tier's share is taken: fresh,
---        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE arrived | REPLAY id (once is
---        that job's) | MISMATCH (and with another body)
+--        delayed, delayedbytes, living or bytes) | LATE (not_after has passed) | DUPLICATE arrived | REPLAY id (that
+--        job has the Idempotency-Key) | MISMATCH (the same, and with another body)
 -- TWICE  the id decides: a job that is there answers DUPLICATE and stays as it is
 local queue, scheduled, counters, owners, clock, doorbell, job, idempotency, events = unpack(KEYS)
-local base, not_after, keep, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local base, not_after, key_ttl, shares = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local now = time_ms()
 local arrived = math.max(now, tonumber(redis.call('GET', clock) or 0))
 local at = text(arrived)
-local reply, ready, later = {}, {}, {}
-local loud = listened(events)
+local reply, queue_entries, scheduled_entries = {}, {}, {}
+local events_wanted = has_listeners(events)
 
--- Tiers fill a limit one after the other, the smallest share first, and each at most to its share: what one has beyond it (came due, was
--- requeued, is owed) keeps no other tier out.
+-- Tiers fill a limit one after the other, the smallest share first, and each at most to its share. What a tier has
+-- beyond its share (jobs that came due, were requeued or restored) keeps no other tier out.
 local limits = {'fresh', 'delayed', 'delayedbytes', 'living', 'bytes'} -- in the order of the shares
-local fills = {} -- limit -> the tiers in that order, {tier, share, n}, and in others what those without a plan have
-local used = {} -- limit -> how much of it is taken, or more than that: see full
-local function add_up(what)
-  local sum = fills[what].others
-  for _, f in ipairs(fills[what]) do sum = math.max(sum, math.min(sum + f.n, f.share)) end
-  used[what] = sum
+local fills = {} -- limit -> list of {tier, share, n} in that order; others = what tiers without a plan have
+local used = {} -- limit -> how much of it is taken, or more than that: see is_full
+
+-- add_up_used computes exactly how much of a limit is taken.
+local function add_up_used(limit)
+  local sum = fills[limit].others
+  for _, fill in ipairs(fills[limit]) do sum = math.max(sum, math.min(sum + fill.n, fill.share)) end
+  used[limit] = sum
 end
 
-local function look()
+-- read_fills reads the counters into fills and used.
+local function read_fills()
   local counts, fields = {}, redis.call('HGETALL', counters)
   for i = 1, #fields, 2 do counts[fields[i]] = tonumber(fields[i + 1]) end
-  local function counted_as(tier, what) return math.max(counts[tier .. ':' .. what] or 0, 0) end
-  for _, what in ipairs(limits) do fills[what] = {others = counts[what] or 0} end
+  local function tier_count(tier, counter) return math.max(counts[tier .. ':' .. counter] or 0, 0) end
+  for _, limit in ipairs(limits) do fills[limit] = {others = counts[limit] or 0} end
   for tier, a, b, c, d, e in string.gmatch(shares, '(%S+) (%d+) (%d+) (%d+) (%d+) (%d+)') do
-    local share = {a, b, c, d, e}
-    for i, what in ipairs(limits) do
-      local n = counted_as(tier, what)
-      -- Nothing counts the living: they are those that wait, rest and run.
-      if what == 'living' then n = counted_as(tier, 'ready') + counted_as(tier, 'scheduled') + counted_as(tier, 'running') end
-      local f = {tier = tier, share = tonumber(share[i]), n = n}
-      table.insert(fills[what], f)
-      fills[what][tier], fills[what].others = f, fills[what].others - n
+    local tier_shares = {a, b, c, d, e}
+    for i, limit in ipairs(limits) do
+      local n = tier_count(tier, limit)
+      -- Living jobs have no counter of their own: they are ready, scheduled or running.
+      if limit == 'living' then
+        n = tier_count(tier, 'ready') + tier_count(tier, 'scheduled') + tier_count(tier, 'running')
+      end
+      local fill = {tier = tier, share = tonumber(tier_shares[i]), n = n}
+      table.insert(fills[limit], fill)
+      fills[limit][tier], fills[limit].others = fill, fills[limit].others - n
     end
   end
-  for _, what in ipairs(limits) do
-    fills[what].others = math.max(fills[what].others, 0)
-    add_up(what)
+  for _, limit in ipairs(limits) do
+    fills[limit].others = math.max(fills[limit].others, 0)
+    add_up_used(limit)
   end
 end
-look()
+read_fills()
 
--- What a job adds to a limit is added to what is used in full, which is at most too much: only at the limit it is
--- added up again.
-local function fill(what, tier, n)
-  local f = fills[what][tier]
-  if f then f.n = f.n + n end
-  used[what] = used[what] + n
+-- add_to_fill counts what a job of this call adds to a limit. It adds all of it to used, which is at most too much.
+local function add_to_fill(limit, tier, n)
+  local fill = fills[limit][tier]
+  if fill then fill.n = fill.n + n end
+  used[limit] = used[limit] + n
 end
 
-local function full(what, limit)
-  if used[what] >= limit then add_up(what) end
-  return used[what] >= limit
+-- is_full says whether used has reached a number. Only then is used added up exactly.
+local function is_full(limit, number)
+  if used[limit] >= number then add_up_used(limit) end
+  return used[limit] >= number
 end
 
-local function beyond(kind) -- the limit that has no room for a job of this kind, or nil
-  local first = kind.delay == 0 and 'fresh' or 'delayed'
-  if full(first, kind.limit) then return first end
-  for _, what in ipairs(kind.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
-    local f = fills[what][kind.tier]
-    if f and full(what, f.share) then return what end
+-- exceeded_limit returns the limit that has no capacity for a job of this class, or nil.
+local function exceeded_limit(class)
+  local count_limit = class.delay == 0 and 'fresh' or 'delayed'
+  if is_full(count_limit, class.limit) then return count_limit end
+  for _, limit in ipairs(class.delay == 0 and {'living', 'bytes'} or {'delayedbytes', 'living', 'bytes'}) do
+    local fill = fills[limit][class.tier]
+    if fill and is_full(limit, fill.share) then return limit end
   end
   return nil
 end
 
-local keys = {}
-for i = 5, #ARGV, 5 do keys[#keys + 1] = job .. ARGV[i] end
-local repeated = any(keys) -- as good as never, and then each job is asked for
-local taken = {} -- what this call took in
+local job_keys = {}
+for i = 5, #ARGV, 5 do job_keys[#job_keys + 1] = job .. ARGV[i] end
+local any_known = any_exists(job_keys) -- almost never; only then the script asks for each job
+local accepted = {} -- the ids that this call accepted
 
-local function known(id, once, body) -- the word for a submit that was made before, or nil
-  local head = (repeated or taken[id]) and redis.call('HGET', job .. id, 'head')
+-- earlier_answer returns the word for a submit that was answered before, or nil.
+local function earlier_answer(id, idempotency_key, body)
+  local head = (any_known or accepted[id]) and redis.call('HGET', job .. id, 'head')
   if head then return 'DUPLICATE ' .. (string.match(head, '^%S+ %d+ %d+ (%d+)') or '0') end
-  local first = once and redis.call('GET', idempotency .. once)
-  if not first then return nil end
-  local by = string.sub(first, 1, 36)
-  if by == id then return 'DUPLICATE 0' end -- it was forgotten, so it has ended
-  if string.sub(first, 38) == body then return 'REPLAY ' .. by end
+  local stored = idempotency_key and redis.call('GET', idempotency .. idempotency_key)
+  if not stored then return nil end
+  local first_id = string.sub(stored, 1, 36)
+  if first_id == id then return 'DUPLICATE 0' end -- Redis has forgotten the job, so the job has ended
+  if string.sub(stored, 38) == body then return 'REPLAY ' .. first_id end
   return 'MISMATCH'
 end
 
-local held = {} -- owner -> how many of its jobs lived before this call
-local function spent(about, quota)
-  local owner = quota and string.match(about, '^%S+ (%S+)')
-  if owner == '-' then owner = stranger(about) end
+-- quota_spent says whether as many of the owner's jobs live as the quota allows.
+local living_before = {} -- owner -> how many of its jobs lived before this call
+local function quota_spent(descriptor, quota)
+  local owner = quota and string.match(descriptor, '^%S+ (%S+)')
+  if owner == '-' then owner = stranger_quota(descriptor) end
   if not owner then return false end
-  held[owner] = held[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
-  return held[owner] + (owned[owner] or 0) >= quota
+  living_before[owner] = living_before[owner] or tonumber(redis.call('HGET', owners, owner) or 0)
+  return living_before[owner] + (owner_changes[owner] or 0) >= quota
 end
 
-local kinds = {} -- a call's jobs are mostly of one kind: what they share is made once
-local function read_kind(said)
-  local tier, priority, limit, delay, max_retries, quota = string.match(said, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+-- read_submit_class parses a submit_class once per call: most jobs of a call share one.
+local submit_classes = {} -- submit_class as text -> its parts
+local function read_submit_class(submit_class)
+  local tier, priority, limit, delay, max_retries, quota =
+    string.match(submit_class, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   local score = text(priority * base + arrived)
-  local kind = {tier = tier, limit = tonumber(limit), delay = tonumber(delay), quota = tonumber(quota), score = score}
-  kind.head = table.concat({tier, '1', max_retries, at, score, ''}, ' ')
-  kinds[said] = kind
-  return kind
+  local class = {tier = tier, limit = tonumber(limit), delay = tonumber(delay), quota = tonumber(quota), score = score}
+  class.head = table.concat({tier, '1', max_retries, at, score, ''}, ' ')
+  submit_classes[submit_class] = class
+  return class
 end
 
 for i = 5, #ARGV, 5 do
-  local id, about, payload = ARGV[i], ARGV[i + 2], ARGV[i + 3]
-  local kind = kinds[ARGV[i + 1]] or read_kind(ARGV[i + 1])
-  local tier, delay = kind.tier, kind.delay
-  local once, body
-  if ARGV[i + 4] ~= '' then
-    once, body = string.match(ARGV[i + 4], '^(%S+) (.*)$')
+  local id, descriptor, payload, key_and_body = ARGV[i], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local class = submit_classes[ARGV[i + 1]] or read_submit_class(ARGV[i + 1])
+  local tier, delay = class.tier, class.delay
+  local idempotency_key, body
+  if key_and_body ~= '' then
+    idempotency_key, body = string.match(key_and_body, '^(%S+) (.*)$')
   end
-  local word = known(id, once, body) or 'OK'
+  local word = earlier_answer(id, idempotency_key, body) or 'OK'
   if word == 'OK' and now > not_after then
     word = 'LATE'
-  elseif word == 'OK' and spent(about, kind.quota) then
+  elseif word == 'OK' and quota_spent(descriptor, class.quota) then
     word = 'QUOTA'
   elseif word == 'OK' then
-    local limit = beyond(kind)
+    local limit = exceeded_limit(class)
     if limit then word = 'FULL ' .. limit end
   end
   if word == 'OK' then
-    local head = kind.head .. about
-    word, taken[id] = 'OK ' .. at, true
-    live(tier, head, 1, #payload)
-    fill('living', tier, 1)
-    fill('bytes', tier, #payload)
+    local head = class.head .. descriptor
+    word, accepted[id] = 'OK ' .. at, true
+    count_living(tier, head, 1, #payload)
+    add_to_fill('living', tier, 1)
+    add_to_fill('bytes', tier, #payload)
     if delay == 0 then
       redis.call('HSET', job .. id, 'head', head, 'payload', payload)
-      ready[#ready + 1], ready[#ready + 2] = kind.score, id
-      fill('fresh', tier, 1)
-      count(tier, 'ready', 1)
-      count(tier, 'fresh', 1)
-      if loud then tell(events, id, tier, 'PENDING') end
+      queue_entries[#queue_entries + 1], queue_entries[#queue_entries + 2] = class.score, id
+      add_to_fill('fresh', tier, 1)
+      change_counter(tier, 'ready', 1)
+      change_counter(tier, 'fresh', 1)
+      if events_wanted then note_event(events, id, tier, 'PENDING') end
     else
       redis.call('HSET', job .. id, 'head', head, 'payload', payload, 'state', 'SCHEDULED')
-      later[#later + 1], later[#later + 2] = text(now + delay), id
-      fill('delayed', tier, 1)
-      fill('delayedbytes', tier, #payload)
-      count(tier, 'scheduled', 1)
-      count(tier, 'delayed', 1)
-      count(tier, 'delayedbytes', #payload)
-      if loud then tell(events, id, tier, 'SCHEDULED') end
+      scheduled_entries[#scheduled_entries + 1], scheduled_entries[#scheduled_entries + 2] = text(now + delay), id
+      add_to_fill('delayed', tier, 1)
+      add_to_fill('delayedbytes', tier, #payload)
+      change_counter(tier, 'scheduled', 1)
+      change_counter(tier, 'delayed', 1)
+      change_counter(tier, 'delayedbytes', #payload)
+      if events_wanted then note_event(events, id, tier, 'SCHEDULED') end
     end
-    if once then redis.call('SET', idempotency .. once, id .. ' ' .. body, 'PX', keep) end
+    if idempotency_key then redis.call('SET', idempotency .. idempotency_key, id .. ' ' .. body, 'PX', key_ttl) end
   end
   reply[#reply + 1] = word
 end
 
-if #ready + #later > 0 then
-  bulk('ZADD', queue, ready)
-  bulk('ZADD', scheduled, later)
+if #queue_entries + #scheduled_entries > 0 then
+  bulk('ZADD', queue, queue_entries)
+  bulk('ZADD', scheduled, scheduled_entries)
   redis.call('SET', clock, at)
-  settle(counters, owners)
+  write_counters(counters, owners)
   publish(events, text(now))
 end
-if #ready > 0 then ring(doorbell) end
+if #queue_entries > 0 then ring(doorbell) end
 return reply

@@ -62,7 +62,7 @@ const (
 // knows them all, and cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without
 // the others.
 var table = []room{
-	{dir: "lua", std: []string{"embed", "io/fs", "strings"}},
+	{dir: "lua", std: []string{"embed", "io/fs", "slices", "strconv", "strings"}},
 	{dir: job},
 	{dir: failpoint, rooms: []string{job}},
 	{dir: loops, rooms: []string{}},

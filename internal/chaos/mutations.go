@@ -39,14 +39,14 @@ var mutationsOfFaults = []mutation{
 		sleep: 1500 * time.Millisecond,
 		over:  14 * time.Second,
 		edits: []edit{
-			{"lua/complete.lua", "if m[2] == attempt and m[3] == token then", "if m[6] then"},
-			{"lua/fail.lua", "if m[2] == attempt and m[3] == token then", "if m[6] then"},
+			{"lua/complete.lua", "if stored_attempt == attempt and stored_token == token then", "if head then"},
+			{"lua/fail.lua", "if stored_attempt == attempt and stored_token == token then", "if head then"},
 		},
 	},
 	{
 		name:  "skipped ZREM",
 		want:  "S1 S6",
-		edits: []edit{{"lua/complete.lua", "bulk('ZREM', beats, off)\n", ""}},
+		edits: []edit{{"lua/complete.lua", "bulk('ZREM', heartbeat_deadlines, ended_ids)\n", ""}},
 	},
 	{
 		name:  "outcome written before it is decided",
@@ -67,22 +67,22 @@ var mutationsOfFaults = []mutation{
 	{
 		name:  "counter decrement dropped",
 		want:  "S9",
-		edits: []edit{{"lua/claim.lua", "if not m[5] then count(m.tier, 'fresh', -1) end", ""}},
+		edits: []edit{{"lua/claim.lua", "if not earlier_claim then change_counter(tier, 'fresh', -1) end", ""}},
 	},
 	{
 		name:  "EXPIRE on a live job",
 		want:  "S10",
 		only:  "F01|F10",
 		sleep: 500 * time.Millisecond,
-		edits: []edit{{"lua/claim.lua", "    if m[3] then redis.call('HDEL', job .. id, 'ending') end\n",
-			"    if m[3] then redis.call('HDEL', job .. id, 'ending') end\n    redis.call('PEXPIRE', job .. id, '2000')\n"}},
+		edits: []edit{{"lua/claim.lua", "    if last_attempt then redis.call('HDEL', job .. id, 'ending') end\n",
+			"    if last_attempt then redis.call('HDEL', job .. id, 'ending') end\n    redis.call('PEXPIRE', job .. id, '2000')\n"}},
 	},
 	{
 		name:  "two-look rule removed",
 		want:  "S14",
 		only:  "F13|F56|F25",
 		sleep: 1000 * time.Millisecond,
-		edits: []edit{{"lua/reclaim.lua", "  if looked < deadline then\n", "  if false then\n"}, {"lua/reclaim.lua", "now - looked >= patience", "true"}},
+		edits: []edit{{"lua/reclaim.lua", "  if first_look < deadline then\n", "  if false then\n"}, {"lua/reclaim.lua", "now - first_look >= patience", "true"}},
 	},
 	{
 		name: "acknowledge before the SQL commit",
@@ -104,7 +104,7 @@ var mutationsOfFaults = []mutation{
 		want:  "S14",
 		only:  "F27 replies of claim|F31 reset in the middle of a claim",
 		sleep: 300 * time.Millisecond,
-		edits: []edit{{"lua/claim.lua", "if last[1] == number then", "if false then"}},
+		edits: []edit{{"lua/claim.lua", "if last_number == number then", "if false then"}},
 	},
 	{
 		name:    "accepted without a row in the journal",
@@ -165,7 +165,7 @@ var mutationsOfFaults = []mutation{
 		name:  "a quota is not looked at",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more comes than can be run
-		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and spent(about, kind.quota) then", "elseif false then"}},
+		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then", "elseif false then"}},
 	},
 }
 

@@ -47,14 +47,14 @@ var mutationsOfWalks = []mutation{
 		name:  "an Idempotency-Key expires too soon",
 		want:  "S13",
 		mix:   func(m *client.Mix) { m.Once, m.Reuse = 0.9, 0.5 },
-		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', keep)", "id .. ' ' .. body, 'PX', '1000')"}},
+		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', key_ttl)", "id .. ' ' .. body, 'PX', '1000')"}},
 	},
 	{
 		name:  "an Idempotency-Key never expires",
 		want:  "S13",
 		over:  80 * time.Second,
 		mix:   func(m *client.Mix) { m.Once, m.Reuse = 0.9, 0.5 },
-		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', keep)", "id .. ' ' .. body)"}},
+		edits: []edit{{"lua/submit.lua", "id .. ' ' .. body, 'PX', key_ttl)", "id .. ' ' .. body)"}},
 	},
 	{
 		name: "a changed plan is not stored",
@@ -80,7 +80,7 @@ var mutationsOfWalks = []mutation{
 		over: 20 * time.Second,
 		edits: []edit{
 			{
-				"lua/take_outbox.lua", "bulk('ZREM', outbox, taken) -- removing first: a full Redis must still drain\n",
+				"lua/take_outbox.lua", "bulk('ZREM', outbox, taken_ids) -- the first write removes: a full Redis must still drain\n",
 				"",
 			},
 		},

@@ -111,7 +111,7 @@ func (c *cluster) sets() []string {
 	if c.Embedded {
 		return nil
 	}
-	return []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
+	return []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 }
 
 // size is how many jobs are in a set, in all partitions.

@@ -223,7 +223,7 @@ func (f *fleet) rest(losses ...*loss) (lost []string) {
 	testkit.Eventually(t, 120*time.Second, "everything is at rest", func() (bool, string) {
 		waiting, rows := 0, 0
 		for p := range f.partitions {
-			for _, set := range []string{"queue", "scheduled", "beats", "maxtimes", "outbox"} {
+			for _, set := range []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"} {
 				n, err := f.rdb.ZCard(t.Context(), queue.Key(p, set)).Result()
 				if err != nil {
 					return false, err.Error()

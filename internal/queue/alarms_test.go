@@ -50,7 +50,7 @@ func listens(t *testing.T, q *queue.Queue, listen func(context.Context, func([]j
 // crashes lets the worker of a running job stop.
 func crashes(t *testing.T, e *queuetest.Env) {
 	t.Helper()
-	e.Age(t, "beats", time.Hour)
+	e.Age(t, "heartbeat_deadlines", time.Hour)
 	e.Look(t, job.Crashed)
 	e.Age(t, "suspects:crashed", queue.Patience)
 	e.Look(t, job.Crashed)

@@ -23,8 +23,8 @@ func TestComplete(t *testing.T) {
 		}
 		snap := e.Snapshot(t)
 		same(t, "state", snap.State(l.ID), job.Completed)
-		same(t, "beats", len(snap.Sets["beats"]), 1)
-		same(t, "maxtimes", len(snap.Sets["maxtimes"]), 1)
+		same(t, "heartbeat_deadlines", len(snap.Sets["heartbeat_deadlines"]), 1)
+		same(t, "run_deadlines", len(snap.Sets["run_deadlines"]), 1)
 		same(t, "running", snap.Counters["UNPAID:running"], 1)
 		same(t, "outbox bytes", snap.Counters["outbox_bytes"], int64(len(`{"sum":3}`)))
 		same(t, "bystander", snap.State(bystander.ID), job.Processing)

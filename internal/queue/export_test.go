@@ -46,7 +46,7 @@ func (q *Queue) Mutate(name, old, changed string) {
 		case "prelude":
 			prelude = strings.ReplaceAll(prelude, old, changed)
 		}
-		b.script = &script{name: b.name, names: b.names, redis: redis.NewScript(prelude + source)}
+		b.script = &script{name: b.name, header: b.header, redis: redis.NewScript(prelude + source)}
 		return b
 	}
 	for _, b := range q.scripts() {

@@ -17,19 +17,19 @@ func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, bystander := e.Start(t, job.Public), e.Start(t, job.Public)
-		e.Age(t, "beats", time.Hour)
+		e.Age(t, "heartbeat_deadlines", time.Hour)
 		still := e.Snapshot(t)
 		before := e.Now(t)
 		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(l, 3*time.Second)})
 		words(t, got, err, job.OK)
 		after := e.Now(t)
 		snap := e.Snapshot(t)
-		deadline := int64(snap.Sets["beats"][string(l.ID)])
+		deadline := int64(snap.Sets["heartbeat_deadlines"][string(l.ID)])
 		if deadline < before+3000 || deadline > after+3000 {
 			t.Errorf("deadline %d after a beat between %d and %d", deadline, before, after)
 		}
-		same(t, "bystander's deadline", snap.Sets["beats"][string(bystander.ID)], still.Sets["beats"][string(bystander.ID)])
-		same(t, "max time", snap.Sets["maxtimes"][string(l.ID)], still.Sets["maxtimes"][string(l.ID)]) // beats do not buy time
+		same(t, "bystander's deadline", snap.Sets["heartbeat_deadlines"][string(bystander.ID)], still.Sets["heartbeat_deadlines"][string(bystander.ID)])
+		same(t, "max time", snap.Sets["run_deadlines"][string(l.ID)], still.Sets["run_deadlines"][string(l.ID)]) // beats do not buy time
 	})
 }
 
@@ -49,10 +49,10 @@ func TestHeartbeatCancel(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l, other := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		same(t, "cancel", e.Cancels(t, l.ID), job.Cancel)
-		e.Age(t, "beats", time.Minute)
+		e.Age(t, "heartbeat_deadlines", time.Minute)
 		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(l, 15*time.Second), beat(other, 15*time.Second)})
 		words(t, got, err, job.Cancel, job.OK)
-		if now := e.Now(t); int64(e.Snapshot(t).Sets["beats"][string(l.ID)]) < now {
+		if now := e.Now(t); int64(e.Snapshot(t).Sets["heartbeat_deadlines"][string(l.ID)]) < now {
 			t.Error("a job that is asked to end lost its lease")
 		}
 	})
@@ -66,7 +66,7 @@ func TestHeartbeatBatch(t *testing.T) {
 		}
 		leases := e.Take(t, 100)
 		e.Finish(t, leases[50])
-		e.Age(t, "beats", time.Hour)
+		e.Age(t, "heartbeat_deadlines", time.Hour)
 		var batch []job.Beat
 		want := repeat(job.OK, 100)
 		for _, l := range leases[:99] {

@@ -33,7 +33,7 @@ func (q *Queue) InFlight(ctx context.Context, most int) ([]job.InFlight, error) 
 func (q *Queue) inFlight(ctx context.Context, partition, most int) ([]job.InFlight, error) {
 	ctx, cancel := q.briefly(ctx)
 	defer cancel()
-	due, err := q.redis.Read.ZRangeWithScores(ctx, Key(partition, "beats"), 0, int64(most)-1).Result()
+	due, err := q.redis.Read.ZRangeWithScores(ctx, Key(partition, "heartbeat_deadlines"), 0, int64(most)-1).Result()
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (q *Queue) inFlight(ctx context.Context, partition, most int) ([]job.InFlig
 	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, z := range due {
 			jobs[i] = p.HMGet(ctx, JobKey(member(z)), findFields[:11]...)
-			ends[i] = p.ZScore(ctx, Key(partition, "maxtimes"), string(member(z)))
+			ends[i] = p.ZScore(ctx, Key(partition, "run_deadlines"), string(member(z)))
 		}
 		return nil
 	})

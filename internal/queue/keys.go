@@ -17,18 +17,18 @@ func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) +
 // hash, follows. claims,
 // suspects, watched, other, events and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
-	"queue":      "main:queue",
-	"scheduled":  "scheduled",
-	"beats":      "processing:by-heartbeat",
-	"maxtimes":   "processing:by-maxtime",
-	"outbox":     "outbox",
-	"counters":   "counters",
-	"owners":     "owners",
-	"clock":      "clock",
-	"doorbell":   "doorbell",
-	"quarantine": "quarantine",
-	"job":        "job:metadata:",
-	"attempts":   "job:attempts:",
+	"queue":               "main:queue",
+	"scheduled":           "scheduled",
+	"heartbeat_deadlines": "processing:by-heartbeat",
+	"run_deadlines":       "processing:by-maxtime",
+	"outbox":              "outbox",
+	"counters":            "counters",
+	"owners":              "owners",
+	"clock":               "clock",
+	"doorbell":            "doorbell",
+	"quarantine":          "quarantine",
+	"job":                 "job:metadata:",
+	"attempts":            "job:attempts:",
 
 	"idempotency": "idempotency:",
 	"epoch":       "epoch",
@@ -55,7 +55,7 @@ func claimsSuffix(nonce string) string { return "claims:" + nonce }
 
 // watchSuffixes are the keys a look of a watch works on.
 func watchSuffixes(w job.Watch) map[string]string {
-	watched, other := suffixes["beats"], suffixes["maxtimes"]
+	watched, other := suffixes["heartbeat_deadlines"], suffixes["run_deadlines"]
 	if w == job.Stuck {
 		watched, other = other, watched
 	}

@@ -24,7 +24,7 @@ var sources = []struct {
 	set      string
 	statuses []job.Status // what its jobs are
 }{
-	{"maxtimes", []job.Status{job.Processing}}, // its scores stand still, those of the heartbeats do not
+	{"run_deadlines", []job.Status{job.Processing}}, // its scores stand still, those of the heartbeats do not
 	{"queue", []job.Status{job.Pending}},
 	{"scheduled", []job.Status{job.Scheduled}},
 	{"outbox", []job.Status{job.Completed, job.Failed, job.Cancelled}},

@@ -71,7 +71,7 @@ func TestEvents(t *testing.T) {
 		hears(t, heard, l.ID, job.Pending, 3, "")
 		l = e.Take(t, 1)[0]
 		hears(t, heard, l.ID, job.Processing, 4, "")
-		e.Age(t, "beats", time.Hour)
+		e.Age(t, "heartbeat_deadlines", time.Hour)
 		e.Look(t, job.Crashed)
 		e.Age(t, "suspects:crashed", queue.Patience)
 		e.Look(t, job.Crashed)

@@ -203,7 +203,7 @@ func (w *walk) write() {
 
 func (w *walk) watch() {
 	watch := rapid.SampledFrom(watches).Draw(w.T, "watch")
-	set := queue.Key(0, map[job.Watch]string{job.Crashed: "beats", job.Stuck: "maxtimes"}[watch])
+	set := queue.Key(0, map[job.Watch]string{job.Crashed: "heartbeat_deadlines", job.Stuck: "run_deadlines"}[watch])
 	switch w.did {
 	case "expire":
 		if j := w.anyJob(); j != nil && j.State == job.Processing && !j.Expired(watch) {

@@ -170,7 +170,7 @@ func TestReclaimSavedByHeartbeat(t *testing.T) {
 		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(l, 3*time.Second)})
 		words(t, got, err, job.OK)
 		same(t, "expired after the beat", len(e.Look(t, job.Crashed)), 0)
-		e.Age(t, "beats", 4*time.Second, l.ID) // expired again, 1 s ago: after that first look
+		e.Age(t, "heartbeat_deadlines", 4*time.Second, l.ID) // expired again, 1 s ago: after that first look
 		same(t, "the stale look", e.Look(t, job.Crashed)[l.ID], job.Suspect)
 		same(t, "state", e.Snapshot(t).State(l.ID), job.Processing)
 	})
@@ -187,7 +187,7 @@ func TestReclaimStaleSuspects(t *testing.T) {
 		got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}})
 		ends(t, got, err, job.OK)
 		again := e.Take(t, 1)[0]
-		e.Age(t, "beats", 4*time.Second, again.ID)
+		e.Age(t, "heartbeat_deadlines", 4*time.Second, again.ID)
 		same(t, "word", e.Look(t, job.Crashed)[again.ID], job.Suspect)
 
 		e.Finish(t, again)
@@ -224,7 +224,7 @@ func TestReclaimPages(t *testing.T) {
 		}
 		bystander := e.Start(t, job.Paid) // 15 s to its deadline: more than this test takes anywhere
 		for i, s := range batch {
-			e.Age(t, "beats", time.Hour+time.Duration(i)*time.Second, s.ID)
+			e.Age(t, "heartbeat_deadlines", time.Hour+time.Duration(i)*time.Second, s.ID)
 		}
 		look := func(skip int) (suspects, taken int) {
 			found, err := e.Reclaim(t.Context(), 0, job.Crashed, skip)
@@ -273,8 +273,8 @@ func TestReclaimQuarantines(t *testing.T) {
 		}
 		same(t, "the good one's word", found[good], job.OK)
 		snap := e.Snapshot(t)
-		same(t, "beats", len(snap.Sets["beats"]), 0)
-		same(t, "maxtimes", len(snap.Sets["maxtimes"]), 0)
+		same(t, "heartbeat_deadlines", len(snap.Sets["heartbeat_deadlines"]), 0)
+		same(t, "run_deadlines", len(snap.Sets["run_deadlines"]), 0)
 		e.Broken(t, "3 in quarantine", fmt.Sprintf("%s: in quarantine without a job", gone))
 	})
 }
@@ -285,7 +285,7 @@ func TestReclaimHalfALease(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		l := e.Start(t, job.Paid)
-		e.Redis.ZRem(t.Context(), queue.Key(0, "beats"), string(l.ID))
+		e.Redis.ZRem(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(l.ID))
 		for verb, write := range writes {
 			if verb == "complete" {
 				continue
@@ -296,7 +296,7 @@ func TestReclaimHalfALease(t *testing.T) {
 			}
 		}
 		done := e.Start(t, job.Unpaid) // the stored token is proof enough that the work was done
-		e.Redis.ZRem(t.Context(), queue.Key(0, "beats"), string(done.ID))
+		e.Redis.ZRem(t.Context(), queue.Key(0, "heartbeat_deadlines"), string(done.ID))
 		got, err := e.Complete(t.Context(), 0, []job.Completion{{LeaseRef: done.Ref(), Result: []byte("1")}})
 		if err != nil || got[0].Word != job.OK {
 			t.Errorf("complete without a lease entry: %v, %v", got, err)

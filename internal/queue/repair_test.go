@@ -68,27 +68,27 @@ func kinds(found []job.Finding) string {
 
 // repairs are what a pass finds after each of the hand edits of corruptions.
 var repairs = map[string]string{
-	"in two sets":                   "REPAIRED misplaced",
-	"running and waiting":           "REPAIRED misplaced",
-	"in no set":                     "REPAIRED missing",
-	"missing from maxtimes":         "REPAIRED missing",
-	"missing from beats":            "REPAIRED missing",
-	"ended, not in the outbox":      "REPAIRED missing",
-	"acknowledged, in the outbox":   "REPAIRED misplaced",
-	"wrong score":                   "REPAIRED score",
-	"quarantined":                   "REPAIRED misplaced",
-	"counter off by one":            "REPAIRED counter",
-	"tier's counter off by one":     "REPAIRED counter",
-	"counter of nothing":            "REPAIRED counter",
-	"an owner of too many":          "REPAIRED counter",
-	"an owner of nothing":           "REPAIRED counter",
-	"an owner at nought":            "REPAIRED counter",
-	"an owner below nought":         "REPAIRED counter",
-	"an owner of words":             "REPAIRED counter",
-	"an owner forgotten":            "REPAIRED counter",
-	"outbox bytes":                  "REPAIRED counter",
-	"bytes of the living":           "REPAIRED counter",
-	"a tier's bytes of the delayed": "REPAIRED counter",
+	"in two sets":                      "REPAIRED misplaced",
+	"running and waiting":              "REPAIRED misplaced",
+	"in no set":                        "REPAIRED missing",
+	"missing from run_deadlines":       "REPAIRED missing",
+	"missing from heartbeat_deadlines": "REPAIRED missing",
+	"ended, not in the outbox":         "REPAIRED missing",
+	"acknowledged, in the outbox":      "REPAIRED misplaced",
+	"wrong score":                      "REPAIRED score",
+	"quarantined":                      "REPAIRED misplaced",
+	"counter off by one":               "REPAIRED counter",
+	"tier's counter off by one":        "REPAIRED counter",
+	"counter of nothing":               "REPAIRED counter",
+	"an owner of too many":             "REPAIRED counter",
+	"an owner of nothing":              "REPAIRED counter",
+	"an owner at nought":               "REPAIRED counter",
+	"an owner below nought":            "REPAIRED counter",
+	"an owner of words":                "REPAIRED counter",
+	"an owner forgotten":               "REPAIRED counter",
+	"outbox bytes":                     "REPAIRED counter",
+	"bytes of the living":              "REPAIRED counter",
+	"a tier's bytes of the delayed":    "REPAIRED counter",
 	"no hash": "QUARANTINED no_job, REPAIRED counter, REPAIRED counter, " +
 		"REPAIRED counter, REPAIRED counter, REPAIRED counter",
 	"a time to live on the living": "REPAIRED ttl",
@@ -176,7 +176,7 @@ func TestAuditRepairsMore(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		ctx, key := t.Context(), func(name string) string { return queue.Key(0, name) }
-		sets := []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
+		sets := []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 		hurt := func(what, want string, edit func(l lives), after func(l lives)) {
 			t.Helper()
 			e.Flush(t)
@@ -265,7 +265,7 @@ func TestAuditGivesRunningJobsToTheWatch(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		alive, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
-		e.Redis.Del(t.Context(), queue.Key(0, "beats"), queue.Key(0, "maxtimes"))
+		e.Redis.Del(t.Context(), queue.Key(0, "heartbeat_deadlines"), queue.Key(0, "run_deadlines"))
 		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing" {
 			t.Errorf("found %q", got)
 		}
@@ -274,7 +274,7 @@ func TestAuditGivesRunningJobsToTheWatch(t *testing.T) {
 		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{beat(alive, time.Minute)})
 		words(t, got, err, job.OK)
 		e.Age(t, "suspects:crashed", queue.Patience)
-		e.Age(t, "beats", queue.Patience, dead.ID)
+		e.Age(t, "heartbeat_deadlines", queue.Patience, dead.ID)
 		found := e.Look(t, job.Crashed)
 		if found[dead.ID] != job.OK || found[alive.ID] != "" {
 			t.Errorf("the second look: %v", found)

@@ -139,7 +139,7 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 			t.Errorf("the other watch found %v", stuck)
 		}
 		e.Age(t, "suspects:crashed", queue.Patience)
-		e.Age(t, "beats", queue.Patience)
+		e.Age(t, "heartbeat_deadlines", queue.Patience)
 		looked = e.Look(t, job.Crashed)
 		same(t, "second look", looked[once], job.OK)
 		same(t, "second look", looked[spent], job.Discarded)

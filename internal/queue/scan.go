@@ -19,7 +19,7 @@ import (
 // before. What moves meanwhile may be met twice, or not at all: the next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
-var walked = []string{"queue", "scheduled", "beats", "maxtimes", "outbox", "quarantine"}
+var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
 
 const (
 	scanKeys    = 100    // keys per step: each of them may be a job that costs a look

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,23 +11,23 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// script is one Lua file. Its KEYS header, held to the body by a test, says which keys a call passes and in which order.
+// script is one Lua file. Its header, held to the body by a test, says which keys and arguments a call passes and in
+// which order.
 type script struct {
-	name  string
-	names []string // of KEYS
-	redis *redis.Script
+	name   string
+	header lua.Header
+	redis  *redis.Script
 }
 
 // scripts are all of them, by name.
 var scripts = func() map[string]*script {
 	all := map[string]*script{}
 	for _, name := range lua.Names {
-		_, keys, ok := strings.Cut(lua.Source(name), "\n-- KEYS ")
-		if !ok {
-			panic("queue: no KEYS header in " + name)
+		header, wrong := lua.ReadHeader(name, lua.Source(name))
+		if len(wrong) > 0 {
+			panic("queue: the header of " + name + ": " + wrong[0])
 		}
-		keys, _, _ = strings.Cut(keys, "\n")
-		all[name] = &script{name: name, names: strings.Fields(keys), redis: redis.NewScript(lua.Script(name))}
+		all[name] = &script{name: name, header: header, redis: redis.NewScript(lua.Script(name))}
 	}
 	return all
 }()
@@ -47,7 +46,7 @@ func (q *Queue) bind(name string, special map[string]string) bound {
 	all := maps.Clone(q.channels)
 	maps.Copy(all, special)
 	for p := range b.keys {
-		b.keys[p] = keysFor(b.names, p, all)
+		b.keys[p] = keysFor(b.header.Keys, p, all)
 		if len(b.keys[p]) == 1 {
 			b.keys[p] = append(b.keys[p], Key(p, "job"))
 		}
@@ -60,6 +59,9 @@ func (q *Queue) bind(name string, special map[string]string) bound {
 func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition int, args []any) (any, error) {
 	if partition < 0 || partition >= len(b.keys) {
 		return nil, fmt.Errorf("%s: no partition %d", b.name, partition)
+	}
+	if !b.header.Fits(len(args)) {
+		return nil, fmt.Errorf("%s: %d arguments, which its header does not have", b.name, len(args))
 	}
 	began := time.Now()
 	reply, err := b.redis.Run(ctx, c, b.keys[partition], args...).Result()

@@ -64,7 +64,7 @@ func TestWatchCalls(t *testing.T) {
 		if want := []string{"submit", "claim", "heartbeat", "heartbeat", "promote"}; !slices.Equal(names, want) {
 			t.Fatalf("saw %q, want %q", names, want)
 		}
-		for i, key := range []string{"queue", "queue", "beats", "beats", "scheduled"} {
+		for i, key := range []string{"queue", "queue", "heartbeat_deadlines", "heartbeat_deadlines", "scheduled"} {
 			same(t, "first key of "+names[i], seen[i].Keys[0], queue.Key(0, key))
 		}
 		if !slices.Contains(seen[1].Keys, queue.Key(0, "job")) {

@@ -14,7 +14,7 @@ import (
 )
 
 // sets are where living and unrecorded jobs are.
-var sets = []string{"queue", "scheduled", "beats", "maxtimes", "outbox"}
+var sets = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox"}
 
 // rests says whether nothing is left to do.
 func (w *World) rests() bool {

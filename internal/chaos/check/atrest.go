@@ -36,7 +36,7 @@ func redisAtRest(b *book) {
 		}
 		b.say(invariant, "redis", "%s", wrong)
 	}
-	if beats, maxtimes := b.Places["beats"], b.Places["maxtimes"]; beats != maxtimes {
+	if beats, maxtimes := b.Places["heartbeat_deadlines"], b.Places["run_deadlines"]; beats != maxtimes {
 		b.say("S6", "redis", "%d jobs are watched for their heartbeats, %d for their time", beats, maxtimes)
 	}
 }
@@ -57,7 +57,7 @@ func countersAtRest(b *book) {
 			}
 		}
 	}
-	for field, set := range map[string]string{"ready": "queue", "scheduled": "scheduled", "running": "beats"} {
+	for field, set := range map[string]string{"ready": "queue", "scheduled": "scheduled", "running": "heartbeat_deadlines"} {
 		if n, ok := sums[field]; ok && n != b.Places[set] {
 			b.say("S9", "redis", "the counters %s add up to %d, with %d in %s", field, n, b.Places[set], set)
 		}
@@ -97,13 +97,13 @@ func atRest(b *book) {
 	case b.Bound > 0 && b.Rested.Sub(b.Quiet) > b.Bound:
 		b.say("L1", "run", "it came to rest after %s, the bound is %s", b.Rested.Sub(b.Quiet), b.Bound)
 	}
-	for _, set := range []string{"queue", "scheduled", "beats", "outbox"} {
+	for _, set := range []string{"queue", "scheduled", "heartbeat_deadlines", "outbox"} {
 		if n := b.Places[set]; n > 0 {
 			b.say("L1", "redis", "%d jobs are still in %s", n, set)
 		}
 	}
 	waiting := slices.IndexFunc(b.order, func(id job.ID) bool { return b.jobs[id].lives() && !b.jobs[id].contradicted() })
-	if n := b.Places["queue"] + b.Places["scheduled"] + b.Places["beats"]; n == 0 && waiting >= 0 {
+	if n := b.Places["queue"] + b.Places["scheduled"] + b.Places["heartbeat_deadlines"]; n == 0 && waiting >= 0 {
 		b.say("L1", b.order[waiting], "Redis still has it as %s", b.Live[b.order[waiting]])
 	}
 }

@@ -67,7 +67,7 @@ func TestCleanRun(t *testing.T) {
 			return false, err.Error()
 		}
 		p := e.Places
-		return p["queue"]+p["scheduled"]+p["beats"]+p["outbox"] == 0, fmt.Sprint(p)
+		return p["queue"]+p["scheduled"]+p["heartbeat_deadlines"]+p["outbox"] == 0, fmt.Sprint(p)
 	})
 	e.Rested = time.Now()
 	if err := l.Look(t.Context(), 0); err != nil {

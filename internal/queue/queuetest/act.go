@@ -166,9 +166,9 @@ func (e *Env) Expire(t testing.TB, w job.Watch, ids ...job.ID) {
 
 func watched(w job.Watch) string {
 	if w == job.Stuck {
-		return "maxtimes"
+		return "run_deadlines"
 	}
-	return "beats"
+	return "heartbeat_deadlines"
 }
 
 // Reap expires jobs and looks twice, far enough apart. It returns the words of the second look.

@@ -137,7 +137,7 @@ func (a *audit) place(id string, head []string, state job.Status) []string {
 		if !tried || h["token"] == "" || h["attempt"] == "" {
 			a.say("%s: running without first, token or attempt", id)
 		}
-		return []string{"beats", "maxtimes"}
+		return []string{"heartbeat_deadlines", "run_deadlines"}
 	}
 	if !state.Ended() {
 		a.say("%s: state %q", id, state)

@@ -25,7 +25,7 @@ var snapshotScript = redis.NewScript(snapshotSource)
 type Snapshot struct {
 	Keys      map[string]Value              // by the key without its hash tag
 	Jobs      map[string]map[string]string  // id -> hash
-	Sets      map[string]map[string]float64 // by the scripts' names: queue, scheduled, beats, maxtimes, outbox, quarantine
+	Sets      map[string]map[string]float64 // by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
 	Counters  map[string]int64              // zero ones left out
 	Owners    map[string]int64              // the living jobs of each, as they are counted
 	Histories map[string][]string           // id -> lines
@@ -41,7 +41,7 @@ type Value struct {
 }
 
 // setNames are the sorted sets that a job can be in, by the scripts' names.
-var setNames = []string{"queue", "scheduled", "beats", "maxtimes", "outbox", "quarantine"}
+var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
 
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
