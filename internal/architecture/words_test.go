@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,19 +40,36 @@ var oldWords = map[string]map[string]string{
 		"bringHome": "collectLateClaims", "sortOut": "skipBacklogged",
 	},
 	"internal/recovery": {"AuditDesk": "AuditStore"},
-	"internal/app":      {"pulse": "viewPoller"},
+	"lua": {
+		"tell": "note_event", "told": "pending_events", "heard": "listener_cache", "listened": "has_listeners",
+		"loud": "events_wanted", "alarm": "note_alarm",
+		"beats": "heartbeat_deadlines", "beat": "heartbeat_entries", "maxtimes": "run_deadlines", "maxtime": "run_entries",
+		"first": "first_claim", "mark": "keys_complete", "about": "descriptor", "said": "ack_info", "kind": "submit_class",
+		"settle": "write_counters", "look": "read_fills or audit_job", "live": "count_living", "weigh": "add_outbox_bytes",
+		"count": "change_counter", "full": "is_full", "beyond": "exceeded_limit",
+	},
+	"internal/app": {"pulse": "viewPoller"},
 }
 
 // TestOldWords holds the rooms to the field's words.
 func TestOldWords(t *testing.T) {
 	for room, words := range oldWords {
 		err := filepath.WalkDir(filepath.Join(root, room), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			if err != nil || d.IsDir() {
 				return err
 			}
-			for _, found := range definedIn(t, name) {
-				if word, old := words[found.Name]; old {
-					t.Errorf("%s defines %s: say %s", strings.TrimPrefix(name, root), found.Name, word)
+			var defined []string
+			switch filepath.Ext(name) {
+			case ".go":
+				for _, found := range definedIn(t, name) {
+					defined = append(defined, found.Name)
+				}
+			case ".lua":
+				defined = definedInLua(t, name)
+			}
+			for _, found := range defined {
+				if word, old := words[found]; old {
+					t.Errorf("%s defines %s: say %s", strings.TrimPrefix(name, root), found, word)
 				}
 			}
 			return nil
@@ -90,6 +108,31 @@ func definedIn(t *testing.T, name string) (defined []*ast.Ident) {
 		}
 		return true
 	})
+	return defined
+}
+
+// luaDefines are where a script defines names: locals, parameters, loops, and the arguments of its header.
+var luaDefines = []*regexp.Regexp{
+	regexp.MustCompile(`\blocal (?:function )?(\w+(?:,\s*\w+)*)`),
+	regexp.MustCompile(`\bfunction ?\w*\(([^)]+)\)`),
+	regexp.MustCompile(`\bfor (\w+(?:, \w+)*) (?:in|=) `),
+	regexp.MustCompile(`(?m)^-- ARGV\[[^\]]*\] (\w+):`),
+}
+
+// definedInLua are the names that a script defines.
+func definedInLua(t *testing.T, name string) (defined []string) {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, where := range luaDefines {
+		for _, m := range where.FindAllStringSubmatch(string(text), -1) {
+			for word := range strings.SplitSeq(m[1], ",") {
+				defined = append(defined, strings.TrimSpace(word))
+			}
+		}
+	}
 	return defined
 }
 
@@ -137,6 +180,31 @@ func (p *pool) heed() (behind error) {
 		"pool",
 		"sortOut",
 	}
+	if !slices.Equal(found, want) {
+		t.Errorf("found %q, want %q", found, want)
+	}
+}
+
+// The lint finds each kind of definition in a script, and nothing that is only used.
+func TestDefinedInLua(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "some.lua")
+	text := `-- some: an example
+-- ARGV[1] kind: what it is
+-- per job (n = 2, 3, ...):
+-- ARGV[n+0] about: what it is
+local beats,
+  maxtimes = unpack(KEYS)
+local told, first = {}, used.said
+local function settle(mark, live) return weigh(live) end
+for look, heard in pairs(told) do count(look, heard) end
+for loud = 1, #ARGV, 1 do told[loud] = function(tell) end end
+redis.call('HSET', key, 'first', '1')`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := definedInLua(t, file)
+	slices.Sort(found)
+	want := strings.Fields("about beats first heard kind live look loud mark maxtimes settle tell told")
 	if !slices.Equal(found, want) {
 		t.Errorf("found %q, want %q", found, want)
 	}
