@@ -1,5 +1,5 @@
--- audit: one look at jobs: it holds each job to the place that the job's state gives it. It repairs what is safe to
---        repair, and sets aside what nobody can explain.
+-- audit: looks at jobs once: the script holds each job to the place that the job's state gives it, repairs what is
+--        safe to repair, and sets aside what nobody can explain.
 -- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners doorbell quarantine job attempts
 --        events
 -- ARGV[1] max_run_ms: the longest that any tier lets a job run
@@ -21,7 +21,7 @@ local redis_states = {FAILED = 'NEED_DISCARD'}
 local whole_head = '^' .. string.rep('%S+ ', 7) .. '%S'
 local reply = {}
 
--- Both are of the job that is looked at: the findings that were repaired, and whether its payload is lost.
+-- repairs has the findings that audit_job repaired on the present job; payload_lost says whether its payload is lost.
 local repairs, payload_lost
 local function add_repair(finding) repairs[#repairs + 1] = finding end
 
@@ -56,7 +56,8 @@ local function remove_everywhere(id, places)
   remove_if_misplaced(outbox, id, places.outbox)
 end
 
--- set_aside moves a job to the quarantine, where a person finds it and no worker does. It answers so once.
+-- set_aside moves a job to the quarantine, where a person finds it and no worker does. A job that is there already
+-- answers EMPTY.
 local function set_aside(id, places, finding)
   remove_everywhere(id, places)
   if places.quarantine and #repairs == 0 then return 'EMPTY' end

@@ -1,5 +1,5 @@
--- reclaim: one look of a watch: it takes back jobs whose deadline had already passed at an earlier look, and notes the
---        jobs that expired since.
+-- reclaim: a watch looks at expired jobs: the script takes back those whose deadline had already passed at an earlier
+--        look, and notes those that expired since.
 -- KEYS   watched other suspects queue outbox counters owners doorbell quarantine job attempts events alarms
 -- ARGV[1] cause: HEARTBEAT_STOPPED | MAX_TIME_EXCEEDED
 -- ARGV[2] skip: how many expired jobs to pass over; an earlier call of the same look had them

@@ -2,7 +2,7 @@
 --        where the sets can be counted in one step.
 -- KEYS   queue scheduled heartbeat_deadlines run_deadlines outbox counters owners clock doorbell quarantine crashed
 --        stuck job
--- ARGV[1] limit: how many jobs one step may count | 0 none, the script looks at the types only
+-- ARGV[1] limit: how many jobs one step may count | 0 no job, the script looks at the types only
 -- REPLY  per finding: REPAIRED kind detail | REPORTED kind detail
 -- TWICE  the script acts on what it finds: it does not find again what it repaired
 local queue, scheduled, heartbeat_deadlines, run_deadlines, outbox, counters, owners, clock, doorbell, quarantine,

@@ -88,9 +88,10 @@ local function exceeded_limit(class)
   return nil
 end
 
+-- A submit rarely comes twice: only if any id of the call is known, earlier_answer asks for each job.
 local job_keys = {}
 for i = 5, #ARGV, 5 do job_keys[#job_keys + 1] = job .. ARGV[i] end
-local any_known = any_exists(job_keys) -- almost never; only then the script asks for each job
+local any_known = any_exists(job_keys)
 local accepted = {} -- the ids that this call accepted
 
 -- earlier_answer returns the word for a submit that was answered before, or nil.
