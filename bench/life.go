@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +81,8 @@ func (l *lab) live(ctx context.Context, s scripts, n int) (life, error) {
 	calls := make([][]any, 0, n/job.MaxBatch+1)
 	kind := fmt.Sprintf("PAID 1 %d 0 5 -", capacity)
 	for left := n; left > 0; left -= job.MaxBatch {
-		args := []any{10000000000000, "9007199254740991", 60000, "", fmt.Sprintf("PUBLIC %d %[1]d UNPAID %[1]d %[1]d PAID %[1]d %[1]d ", capacity)}
+		shares := strings.ReplaceAll("PUBLIC n n n n n UNPAID n n n n n PAID n n n n n ", "n", strconv.Itoa(capacity))
+		args := []any{10000000000000, "9007199254740991", 60000, shares}
 		for range min(left, job.MaxBatch) {
 			args = append(args, string(newID()), kind, s.about, nothing, "")
 		}

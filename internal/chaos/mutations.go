@@ -111,7 +111,10 @@ var mutationsOfFaults = []mutation{
 		want:    "S1",
 		journal: true,
 		only:    "F19|F17",
-		edits:   []edit{{"internal/admission/journal.go", "lost = c.journal.Accept(ctx, k.rows)", "lost = nil"}},
+		edits: []edit{{
+			"internal/admission/journal.go", "held, err := f.a.journal.Submit(ctx, rows)",
+			"held, err := make([]job.KeyHolder, len(rows)), error(nil)",
+		}},
 	},
 	{
 		name:    "nothing is given back",

@@ -268,8 +268,6 @@ func (s *telling) tell() {
 	s.look(job.Crashed)
 	s.next(3)
 	s.restore(living(s.ids[15], toCancel, due), living(s.ids[16], toCancel, ran))
-	s.cancel(5, 1)
-	s.cancel(15, 1)
 	s.drain(true)
 	s.age("heartbeat_deadlines", time.Hour)
 	s.look(job.Crashed)
