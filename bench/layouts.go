@@ -1,5 +1,13 @@
 package main
 
+// What claim.lua and complete.lua write into a job's hash.
+const (
+	claimed = `'state', 'PROCESSING', 'attempt', attempt, 'first', first_claim, 'started', started,
+      'token', token)`
+	completed = `'state', 'COMPLETED', 'ended', ended, 'ending', ending, 'result', result,
+      'payload', '')`
+)
+
 // What is compared. Every variant keeps the checks, the sets, the counters and the replies of the shipped scripts.
 var layouts = []layout{
 	{name: "a shipped"},
@@ -7,23 +15,25 @@ var layouts = []layout{
 		name: "b field per word", about: traceID, fields: 11,
 		edits: map[string][]string{
 			"submit": {
-				`local head = kind.head .. about`, ``,
+				`local head = class.head .. descriptor`, ``,
 				`score = score}`, `score = score, retries = max_retries}`,
-				`live(tier, head, 1, #payload)`, `live(tier, '', 1, #payload)`, // of a job without an owner
+				`count_living(tier, head, 1, #payload)`, `count_living(tier, '', 1, #payload)`, // of a job without an owner
 				`'head', head, 'payload', payload)`,
-				`'tier', tier, 'generation', '1', 'maxRetries', kind.retries, 'arrivedAt', at, 'score', kind.score, 'type', 'SIMULATION', 'owner', '-',
-				'traceId', about, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,
+				`'tier', tier, 'generation', '1', 'maxRetries', class.retries, 'arrivedAt', at, 'score', class.score, 'type', 'SIMULATION', 'owner', '-',
+				'traceId', descriptor, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,
 			},
 			"claim": {
 				`'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
 				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint', 'generation', 'maxRetries', 'arrivedAt', 'type', 'owner', 'traceId')`,
-				`m[1] and parse(m[1])`, `m[1]`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)`,
-				`hand_out(id, m[1], m[2], attempt, m[4], first, started, m[7], due)
+				`head and parse_head(head)`, `head`,
+				`'due')
+    add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)`,
+				`'due')
+				add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)
 				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
-			"complete":    {`'cancel', 'head', 'saved')`, `'cancel', 'tier', 'saved')`, `tier_of(m[6])`, `m[6]`},
-			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`, `string.match(m[1], '^%S+ (%d+)')`, `m[1]`},
+			"complete":    {`'cancel', 'head', 'saved')`, `'cancel', 'tier', 'saved')`, `tier_of(head)`, `head`},
+			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`, `string.match(head, '^%S+ (%d+)')`, `head`},
 		},
 	},
 	{
@@ -34,10 +44,10 @@ var layouts = []layout{
 				`local x = redis.call('HMGET', job .. id, 'head', 'payload', 'live')
 				local m = {x[1], x[2], false, false, false, false}
 				if x[3] then m[6], m[3], m[4], m[5] = string.match(x[3], '^(%S+) (%d+) (%d+) (%d+) ') end`,
-				`'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)`,
-				`'live', not m[3] and live or table.concat({'PROCESSING', attempt, m[4] or '0', first, started, token}, ' '))`,
-				`plain = '1 0 ' .. started .. ' ' .. started`,
-				`plain = '1 0 ' .. started .. ' ' .. started
+				claimed,
+				`'live', not last_attempt and live or table.concat({'PROCESSING', attempt, retries or '0', first_claim, started, token}, ' '))`,
+				`first_attempt_counts = '1 0 ' .. started .. ' ' .. started`,
+				`first_attempt_counts = '1 0 ' .. started .. ' ' .. started
 				local live = table.concat({'PROCESSING', '1', '0', started, started, token}, ' ')`,
 			},
 			"complete": {
@@ -46,14 +56,14 @@ var layouts = []layout{
 				local l = lives[x[1]] or read_live(x[1])
 				local m = {l[1], l[2], l[3], l[4], x[3], x[2]}
 				kept[id] = l.done`,
-				`local ends = {}`, `local kept, lives, ends = {}, {}, {}
+				`local positions = {}`, `local kept, lives, positions = {}, {}, {}
 				local function read_live(said) -- most of a call's jobs have the same
 					local state, attempt, retries, first, started, token, ending = string.match(said, '^(%S+) (%d+) (%d+) (%d+) (%d+) (%S+) ?(.*)$')
 					local done = table.concat({'COMPLETED', attempt, retries, first, started, token, 'complete OK', ended}, ' ')
 					lives[said] = {state, attempt, token, ending ~= '' and ending, done = done}
 					return lives[said]
 				end`,
-				`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
+				completed,
 				`'live', kept[id], 'result', result, 'payload', '')`,
 			},
 			"acknowledge": {
@@ -81,10 +91,12 @@ var layouts = []layout{
 		},
 	},
 	{name: "h bytes not counted", edits: map[string][]string{
-		"prelude":  {`count(tier, 'bytes', n * bytes)`, ``},
-		"complete": {`bytes_of(job .. id, m[7])`, `0`},
+		"prelude":  {`change_counter(tier, 'bytes', n * bytes)`, ``},
+		"complete": {`living_bytes(job .. id, saved)`, `0`},
 	}},
-	{name: "f somebody listens", edits: map[string][]string{"prelude": {`heard[channel] = redis.call('EXISTS', channel) == 1`, `heard[channel] = true`}}},
+	{name: "f somebody listens", edits: map[string][]string{"prelude": {
+		`listener_cache[channel] = redis.call('EXISTS', channel) == 1`, `listener_cache[channel] = true`,
+	}}},
 	{name: "g somebody's", about: "SIMULATION abcdefghijklmnop " + traceID},
 	{name: "e nothing said twice", edits: map[string][]string{"claim": onlyStarted, "complete": onlyEnding}},
 }
@@ -92,12 +104,12 @@ var layouts = []layout{
 // A first attempt's first try is its start, and an ending carries its time.
 var (
 	onlyStarted = []string{
-		`'state', 'PROCESSING', 'attempt', attempt, 'first', first, 'started', started, 'token', token)`,
+		claimed,
 		`'state', 'PROCESSING', 'attempt', attempt, 'started', started, 'token', token)
-		if m[3] then redis.call('HSET', job .. id, 'first', first) end`,
+		if last_attempt then redis.call('HSET', job .. id, 'first', first_claim) end`,
 	}
 	onlyEnding = []string{
-		`'state', 'COMPLETED', 'ended', ended, 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
-		`'state', 'COMPLETED', 'ending', 'complete ' .. word, 'result', result, 'payload', '')`,
+		completed,
+		`'state', 'COMPLETED', 'ending', ending, 'result', result, 'payload', '')`,
 	}
 )
