@@ -23,7 +23,9 @@ import (
 )
 
 // core are the rooms that decide what becomes of a job.
-var core = []string{"lua", "job", "queue", "archive", "admission", "worker", "recovery", "ledger", "events", "app"}
+var core = []string{
+	"lua", "job", "handler", "queue", "archive", "admission", "worker", "recovery", "ledger", "events", "app",
+}
 
 func main() {
 	folders := os.Args[1:]
