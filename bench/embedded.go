@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // embeddedBench submits jobs over HTTP to a server in embedded mode whose handlers wait, then lets them go. Its Redis cannot be reached from outside:
@@ -25,8 +25,8 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		return nil, err
 	}
 	gate := make(chan struct{})
-	handlers := func(r *job.Registry) {
-		job.Handle(r, "BENCH", func(ctx context.Context, in stamp) (stamp, error) {
+	handlers := func(r *handler.Registry) {
+		handler.Register(r, "BENCH", func(ctx context.Context, in stamp) (stamp, error) {
 			select {
 			case <-gate:
 				return in, nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // tierqSlots are the slots of the drain: as many as one claim takes, and as many as keep three claims busy.
@@ -184,8 +184,8 @@ func (t *tierq) pickup(ctx context.Context, rate, n int) (times []time.Duration,
 		return nil, err
 	}
 	starts := make(chan start, 2*(n+warmSubmits))
-	s, err := inside(append([]string{"TIERQ_ADDR=" + addr}, t.env...), func(r *job.Registry) {
-		job.Handle(r, "BENCH", func(_ context.Context, in stamp) (stamp, error) {
+	s, err := inside(append([]string{"TIERQ_ADDR=" + addr}, t.env...), func(r *handler.Registry) {
+		handler.Register(r, "BENCH", func(_ context.Context, in stamp) (stamp, error) {
 			starts <- start{in.N, time.Now()}
 			return in, nil
 		})

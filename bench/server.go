@@ -18,7 +18,7 @@ import (
 
 	"github.com/tierq/tierq/internal/app"
 	"github.com/tierq/tierq/internal/config"
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -144,7 +144,7 @@ func build(ctx context.Context, bin string) error {
 }
 
 // inside runs a server in this process.
-func inside(env []string, handlers func(*job.Registry)) (*server, error) {
+func inside(env []string, handlers func(*handler.Registry)) (*server, error) {
 	c, err := config.Load(env, "", nil)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // everySubmit is 200 a second.
@@ -48,8 +48,8 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 		at time.Time
 	}
 	starts := make(chan start, 2*n)
-	handlers := func(r *job.Registry) {
-		job.Handle(r, "BENCH", func(_ context.Context, in stamp) (stamp, error) {
+	handlers := func(r *handler.Registry) {
+		handler.Register(r, "BENCH", func(_ context.Context, in stamp) (stamp, error) {
 			starts <- start{in.N, time.Now()}
 			return in, nil
 		})

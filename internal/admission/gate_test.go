@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -95,7 +96,10 @@ func TestGate_ClosesAtItsThreshold(t *testing.T) {
 func TestGate_IsNotTheBackoff(t *testing.T) {
 	t.Attr("proves", "S2-P9")
 	g := NewGate(GateOptions{Threshold: 1})
-	for _, err := range []error{errors.New("handler failed"), job.Permanent(errors.New("x")), job.RetryAfter(time.Hour, errors.New("x")), job.ErrMaxTime, job.ErrLeaseLost} {
+	for _, err := range []error{
+		errors.New("handler failed"), handler.Permanent(errors.New("x")), handler.RetryAfter(time.Hour, errors.New("x")),
+		handler.ErrMaxTime, handler.ErrLeaseLost,
+	} {
 		g.Observe(0, err)
 	}
 	if s := g.State(); !s.Open || s.Failures != 0 {

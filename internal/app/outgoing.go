@@ -16,6 +16,7 @@ import (
 
 	"github.com/tierq/tierq/internal/artifact"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/handlers"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/mail"
@@ -126,7 +127,7 @@ func masterFile(file string) (string, error) {
 }
 
 // register adds the job types that reach out of the process.
-func (o *outgoing) register(r *job.Registry, tallies handlers.Tallies) {
+func (o *outgoing) register(r *handler.Registry, tallies handlers.Tallies) {
 	handlers.RegisterMail(r, mailer{o.mail})
 	handlers.RegisterOutgoing(r, sender{o.calls})
 	handlers.RegisterDocuments(r, o.files, tallies)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/config"
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/queue"
 )
 
@@ -21,7 +21,7 @@ type Options struct {
 	Out     io.Writer // for the banner
 	Log     *slog.Logger
 	// Handlers registers job types besides the built-in ones; may be nil.
-	Handlers func(r *job.Registry)
+	Handlers func(r *handler.Registry)
 }
 
 // notice is how long a stopping server still answers while its readiness already says no, so that whoever sends it requests can hear of it.

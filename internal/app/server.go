@@ -14,6 +14,7 @@ import (
 	"github.com/tierq/tierq/internal/auth"
 	"github.com/tierq/tierq/internal/config"
 	"github.com/tierq/tierq/internal/events"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/ledger"
@@ -36,7 +37,7 @@ type server struct {
 	stores   *stores
 	outgoing *outgoing
 	plans    *job.PlanBook
-	registry *job.Registry
+	registry *handler.Registry
 	types    offered // of the registry, to submits
 
 	gate       *admission.Gate

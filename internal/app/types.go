@@ -5,18 +5,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // offered are the job types that submits may name. Jobs of other types that were accepted already run all the same: the
 // workers have the whole registry.
 type offered struct {
-	*job.Registry
+	*handler.Registry
 	only []string // nil = every type
 }
 
 // offer makes them of TIERQ_TYPES: an error for a type that this server does not run.
-func offer(r *job.Registry, only []string) (offered, error) {
+func offer(r *handler.Registry, only []string) (offered, error) {
 	all := r.Types()
 	for _, typ := range only {
 		if !slices.Contains(all, typ) {

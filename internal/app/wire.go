@@ -9,6 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/admission"
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/events"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/handlers"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
@@ -84,7 +85,7 @@ func (v *server) wireQueue() {
 
 // wireRegistry registers every job type this process runs, and checks at submit.
 func (v *server) wireRegistry(o Options) (err error) {
-	v.registry = job.NewRegistry()
+	v.registry = handler.NewRegistry()
 	handlers.Register(v.registry)
 	v.outgoing.register(v.registry, v.stores.archive)
 	if o.Handlers != nil {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -61,6 +62,9 @@ func TestModule(t *testing.T) {
 
 // Only rooms with a reason to know each other are named in the table.
 func TestTable(t *testing.T) {
+	forHandlers := []string{
+		"internal/handlers", "internal/worker", "internal/outbound", "internal/mail", "internal/telemetry",
+	}
 	seen := map[string]bool{}
 	for _, r := range table {
 		if seen[r.dir] {
@@ -72,7 +76,8 @@ func TestTable(t *testing.T) {
 		}
 		for _, to := range r.rooms {
 			if to != job && to != failpoint && to != loops && (to != "lua" || r.dir != "internal/queue") &&
-				(to != "web" && to != "client" || r.dir != "internal/pages") {
+				(to != "web" && to != "client" || r.dir != "internal/pages") &&
+				(to != handler || !slices.Contains(forHandlers, r.dir)) {
 				t.Errorf("%s may import %s: only app joins rooms", r.dir, to)
 			}
 		}
@@ -110,6 +115,8 @@ func TestCheck(t *testing.T) {
 		"lua does more":          {"lua/lua.go", `"os"`, "of the standard library, lua may import only"},
 		"job knows a library":    {"internal/job/id.go", `"github.com/google/uuid"`, "of libraries, internal/job"},
 		"job knows a room":       {"internal/job/id.go", `"github.com/tierq/tierq/internal/failpoint"`, "of our rooms"},
+		"handler is a leaf":      {"internal/handler/run.go", `"github.com/tierq/tierq/internal/worker"`, "of our rooms"},
+		"a room has no handlers": {"internal/queue/claim.go", `"github.com/tierq/tierq/internal/handler"`, "of our rooms"},
 		"tests' things":          {"internal/worker/pool.go", `"github.com/tierq/tierq/internal/testkit"`, "for tests only"},
 		"tests' things in tests": {"internal/worker/pool_test.go", `"github.com/tierq/tierq/internal/testkit"; "go.uber.org/goleak"`, ""},
 		"a test's library":       {"internal/worker/pool.go", `"go.uber.org/goleak"`, "of libraries"},

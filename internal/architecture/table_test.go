@@ -17,6 +17,7 @@ type room struct {
 // Short names for the table.
 const (
 	job       = "internal/job"
+	handler   = "internal/handler"
 	failpoint = "internal/failpoint"
 	loops     = "internal/loop"
 	testkit   = "internal/testkit"
@@ -58,12 +59,13 @@ const (
 	luaEngine  = "github.com/yuin/gopher-lua"
 )
 
-// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. Only app
-// knows them all, and cmd knows app. So a library can be replaced by rewriting one room, and a room is tested without
-// the others.
+// Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. The rooms
+// that run a handler, or act for one, also know internal/handler. Only app knows all rooms, and cmd knows app. So a
+// library can be replaced by rewriting one room, and a room is tested without the others.
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "slices", "strconv", "strings"}},
 	{dir: job},
+	{dir: handler, rooms: []string{job}},
 	{dir: failpoint, rooms: []string{job}},
 	{dir: loops, rooms: []string{}},
 
@@ -73,36 +75,41 @@ var table = []room{
 		dir:     "internal/admission",
 		rooms:   []string{job, loops, failpoint},
 		libs:    []string{uuid},
-		inTests: []string{"internal/queue"},
+		inTests: []string{"internal/queue", handler},
 	},
 	{
-		dir: "internal/worker", rooms: []string{job, loops, failpoint},
+		dir: "internal/worker", rooms: []string{job, handler, loops, failpoint},
 		inTests: []string{"internal/queue", "internal/queue/queuetest"},
 	},
 	{dir: "internal/recovery", rooms: []string{job, loops, failpoint}},
 	{
 		dir:     "internal/handlers",
-		rooms:   []string{job, failpoint},
+		rooms:   []string{job, handler, failpoint},
 		libs:    []string{fpdf, goText},
 		inTests: []string{pdfReader, goImage},
 	},
 	{dir: "internal/ledger", rooms: []string{job, failpoint}},
 	{dir: "internal/events", rooms: []string{job, loops}},
-	{dir: "internal/outbound", rooms: []string{job}, inTests: []string{webhooks}},
-	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3}},
-	{dir: "internal/mail", rooms: []string{job}, libs: []string{mail}, inTests: []string{smtp, sasl}},
-	{dir: "internal/telemetry", rooms: []string{job, loops}, libs: []string{prom, otel}, inTests: []string{protobuf}},
+	{dir: "internal/outbound", rooms: []string{handler}, inTests: []string{webhooks}},
+	{dir: "internal/artifact", rooms: []string{job}, inTests: []string{fakeS3, handler}},
+	{dir: "internal/mail", rooms: []string{job, handler}, libs: []string{mail}, inTests: []string{smtp, sasl}},
+	{
+		dir: "internal/telemetry", rooms: []string{job, handler, loops},
+		libs: []string{prom, otel}, inTests: []string{protobuf},
+	},
 	{
 		dir:     "internal/httpapi",
 		rooms:   []string{job, loops, failpoint},
 		libs:    []string{gin, json},
-		inTests: []string{http2},
+		inTests: []string{http2, handler},
 	},
 	{dir: "internal/auth", rooms: []string{job, loops}, libs: []string{goText}, inTests: []string{"internal/queue"}},
 	{dir: "internal/pages", rooms: []string{job, loops, "web", "client"}, inTests: []string{netHTML}},
 	{
-		dir:    "internal/sandbox",
-		rooms:  []string{job, loops, "internal/queue", "internal/admission", "internal/worker", "internal/recovery"},
+		dir: "internal/sandbox",
+		rooms: []string{
+			job, handler, loops, "internal/queue", "internal/admission", "internal/worker", "internal/recovery",
+		},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
 	{dir: "internal/config", libs: []string{env, godotenv}},
@@ -110,9 +117,10 @@ var table = []room{
 	{
 		dir: "internal/app",
 		rooms: []string{
-			job, loops, failpoint,
+			job, handler, loops, failpoint,
 			"internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
-			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events", "internal/outbound", "internal/artifact",
+			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events",
+			"internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
@@ -135,7 +143,7 @@ var table = []room{
 	{
 		dir: "internal/e2e",
 		inTests: []string{
-			job, "internal/queue", "internal/worker", "lua", "client",
+			job, handler, "internal/queue", "internal/worker", "lua", "client",
 			goRedis, mysql, sqlite, goose, webhooks, pdfReader, smtp, sasl, otel, protobuf,
 		},
 		testOnly: true,
@@ -144,6 +152,7 @@ var table = []room{
 		dir: "internal/sim", testOnly: true,
 		rooms: []string{
 			job,
+			handler,
 			loops,
 			"lua",
 			"internal/queue",
@@ -156,13 +165,13 @@ var table = []room{
 	},
 	{
 		dir: "internal/chaos", testOnly: true,
-		rooms:   []string{job, "lua", "internal/queue", "internal/queue/queuetest", testkit},
+		rooms:   []string{job, handler, "lua", "internal/queue", "internal/queue/queuetest", testkit},
 		libs:    []string{goRedis, mysql, sqlite},
 		inTests: []string{"internal/archive/archivetest"},
 	},
 	{
 		dir: "internal/contract", rooms: []string{"docs"}, libs: []string{jsonSchema, yaml},
-		inTests: []string{job, "internal/handlers", "web", openapi}, testOnly: true,
+		inTests: []string{job, handler, "internal/handlers", "web", openapi}, testOnly: true,
 	},
 	{
 		dir: "internal/attack", testOnly: true, rooms: []string{job, testkit, "client"}, libs: []string{goRedis, mysql},
@@ -177,8 +186,10 @@ var table = []room{
 	{
 		dir: "bench", testOnly: true,
 		// A module of its own: what tierq is compared with is no dependency of tierq.
-		rooms: []string{job, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit},
-		libs:  []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
+		rooms: []string{
+			job, handler, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit,
+		},
+		libs: []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
 	},
 }
 

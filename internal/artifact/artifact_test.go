@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -80,9 +81,9 @@ func TestPutAllOrNothing(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
 		put(t.Context(), t, s, one, "a.pdf", "application/pdf", []byte("the first"))
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(job.ErrDraining)
+		cancel(handler.ErrDraining)
 		_, err := s.Put(ctx, one, 1, "b.pdf", "application/pdf", []byte("the second"))
-		if !errors.Is(err, job.ErrDraining) || errors.Is(err, job.ErrUnavailable) {
+		if !errors.Is(err, handler.ErrDraining) || errors.Is(err, job.ErrUnavailable) {
 			t.Errorf("Put = %v, want the cause", err)
 		}
 		if r, got := read(t, s, one); string(got) != "the first" || r.Name != "a.pdf" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/handlers"
 	"github.com/tierq/tierq/internal/job"
 )
@@ -104,8 +105,8 @@ func (nothing) Tally(context.Context, *string, time.Time, time.Time) ([]job.Tall
 	return nil, io.EOF
 }
 
-func builtIn() *job.Registry {
-	r := job.NewRegistry()
+func builtIn() *handler.Registry {
+	r := handler.NewRegistry()
 	handlers.Register(r)
 	handlers.RegisterOutgoing(r, nothing{})
 	handlers.RegisterMail(r, nothing{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
@@ -82,8 +83,8 @@ func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
 			}
 		})
 	}
-	registry := job.NewRegistry()
-	job.Handle(registry, queuetest.Job(job.Public).Type, func(ctx context.Context, _ struct{}) (struct{}, error) {
+	registry := handler.NewRegistry()
+	handler.Register(registry, queuetest.Job(job.Public).Type, func(ctx context.Context, _ struct{}) (struct{}, error) {
 		select {
 		case <-time.After(3 * time.Second): // three heartbeat timeouts
 		case <-ctx.Done():

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 	"github.com/tierq/tierq/internal/queue/queuetest"
@@ -38,8 +39,8 @@ func (c *claimsSeen) Claim(ctx context.Context, partition int, r job.ClaimReques
 
 // poolOn makes a pool over a queue whose handlers take so long. It is not started.
 func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, slots int, takes time.Duration) *worker.Pool {
-	registry := job.NewRegistry()
-	job.Handle(registry, queuetest.Job(job.Public).Type, func(context.Context, struct{}) (struct{}, error) {
+	registry := handler.NewRegistry()
+	handler.Register(registry, queuetest.Job(job.Public).Type, func(context.Context, struct{}) (struct{}, error) {
 		if takes > 0 {
 			<-time.After(takes)
 		}

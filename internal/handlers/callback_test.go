@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -139,7 +140,7 @@ func TestCallbackIsSent(t *testing.T) {
 	}
 	first := last()
 	status = http.StatusInternalServerError
-	if _, err := r.Run(running(t), "CALLBACK", payload); err == nil || job.Judge(err).Permanent {
+	if _, err := r.Run(running(t), "CALLBACK", payload); err == nil || handler.Judge(err).Permanent {
 		t.Errorf("a 500: %v, want a retry", err)
 	}
 	again := last()
@@ -152,7 +153,7 @@ func TestCallbackIsSent(t *testing.T) {
 		t.Errorf("sent %+v", first)
 	}
 	status = http.StatusGone
-	if _, err := r.Run(running(t), "CALLBACK", payload); !job.Judge(err).Permanent {
+	if _, err := r.Run(running(t), "CALLBACK", payload); !handler.Judge(err).Permanent {
 		t.Errorf("a 410: %v, want no retry", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/failpoint"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -44,7 +45,7 @@ func (c *chaos) UnmarshalJSON(b []byte) error {
 // Validate refuses a job that would leave no trace.
 func (c *chaos) Validate() error {
 	if c.File == "" {
-		return &job.PayloadError{Field: "payload.file", Reason: "is missing"}
+		return &handler.PayloadError{Field: "payload.file", Reason: "is missing"}
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ const laterFor = 50 * time.Millisecond
 
 func runChaos(ctx context.Context, in chaos) (reached, error) {
 	out := reached{Key: in.Key, Sum: in.sum}
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	if err := in.note(run, "start", "", ""); err != nil {
 		return out, err
 	}
@@ -87,7 +88,7 @@ func runChaos(ctx context.Context, in chaos) (reached, error) {
 	case err != nil:
 		return out, errors.Join(err, in.note(run, "fail", "", err.Error()))
 	case run.Attempt <= in.Later:
-		return out, errors.Join(in.note(run, "later", "", ""), job.Later(laterFor))
+		return out, errors.Join(in.note(run, "later", "", ""), handler.Later(laterFor))
 	case run.Attempt <= in.Fail:
 		return out, errors.Join(in.note(run, "fail", "", ""), fmt.Errorf("attempt %d fails, as it was told", run.Attempt))
 	}
@@ -99,7 +100,7 @@ func runChaos(ctx context.Context, in chaos) (reached, error) {
 }
 
 // note appends one line in one write, so that lines of several processes never mix.
-func (c *chaos) note(run job.Run, what, result, why string) error {
+func (c *chaos) note(run handler.Run, what, result, why string) error {
 	line, err := json.Marshal(note{
 		ID: run.ID, Key: c.Key, Generation: run.Generation, Attempt: run.Attempt, PID: os.Getpid(), Sum: c.sum, What: what, Result: result,
 		Why: why, At: time.Now().UnixNano(),

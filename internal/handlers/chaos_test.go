@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // What a CHAOS job does in each attempt, and what it writes down.
@@ -19,15 +19,17 @@ func TestChaosJob(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs")
 	payload := `{"key":"k1", "file":"` + file + `","fail":3,"later":1,"sleepMs":20}`
 	attempt := func(ctx context.Context, n int) ([]byte, error) {
-		return registry().Run(job.WithRun(ctx, job.Run{ID: "the-job", Generation: 2, Attempt: n}), "CHAOS", []byte(payload))
+		ctx = handler.WithRun(ctx, handler.Run{ID: "the-job", Generation: 2, Attempt: n})
+		return registry().Run(ctx, "CHAOS", []byte(payload))
 	}
 	_, later := attempt(t.Context(), 1)
 	_, failed := attempt(t.Context(), 3)
 	gone, cancel := context.WithCancelCause(t.Context())
-	cancel(job.ErrLeaseLost)
+	cancel(handler.ErrLeaseLost)
 	_, stopped := attempt(gone, 4)
 	result, err := attempt(t.Context(), 4)
-	if err != nil || !errors.Is(stopped, job.ErrLeaseLost) || job.Judge(later).Later != laterFor || failed == nil || job.Judge(failed).Later != 0 {
+	if err != nil || !errors.Is(stopped, handler.ErrLeaseLost) || handler.Judge(later).Later != laterFor ||
+		failed == nil || handler.Judge(failed).Later != 0 {
 		t.Fatalf("later %v, failed %v, stopped %v, completed %v", later, failed, stopped, err)
 	}
 	if want := `{"key":"k1","sum":"` + sum([]byte(payload)) + `"}`; string(result) != want {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // COMPUTE steps work one at a time, in slices, and rest after each slice but their last one.
@@ -48,8 +48,8 @@ func TestCompute_WaitingEndsWithTheContext(t *testing.T) {
 	iterations := int64(1)
 	run := simulation{processor: p}
 	go func() { ended <- run.compute(ctx, Step{Iterations: &iterations}) }()
-	cancel(job.ErrDraining)
-	if err := <-ended; !errors.Is(err, job.ErrDraining) || run.chain != [32]byte{} {
+	cancel(handler.ErrDraining)
+	if err := <-ended; !errors.Is(err, handler.ErrDraining) || run.chain != [32]byte{} {
 		t.Errorf("it ended with %v and computed %x", err, run.chain)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 const (
@@ -49,11 +49,11 @@ type Endpoint struct {
 	Detail string    `json:"detail"`
 }
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (f *Forward) Validate() error {
 	var wrong []error
 	bad := func(field, format string, args ...any) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(format, args...)})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(format, args...)})
 	}
 	switch id := f.DocumentID; {
 	case id == "":
@@ -83,7 +83,7 @@ func (f *Forward) Validate() error {
 	for i, e := range f.Endpoints {
 		field := fmt.Sprintf("endpoints[%d]", i)
 		base := baseOf(e)
-		switch u, err := job.ReadURL(e); {
+		switch u, err := handler.ReadURL(e); {
 		case err != nil:
 			bad(field, "%s", err)
 		case len(e) > maxEndpointURL:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -29,7 +30,7 @@ type stepOf struct {
 // at, so that a later attempt goes on from there, also after a crash; what was sent but not saved is found by the
 // lookup that precedes each submission.
 func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	steps := saved(run.Saved, len(in.Endpoints))
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -45,12 +46,12 @@ func (o outgoing) forward(ctx context.Context, in Forward) (Forwarded, error) {
 		if ctx.Err() != nil {
 			continue // the answers are late, and so would be the save
 		}
-		if unsaved = save(ctx, steps); errors.Is(unsaved, job.ErrLeaseLost) {
+		if unsaved = save(ctx, steps); errors.Is(unsaved, handler.ErrLeaseLost) {
 			stop() // somebody else may be at it
 		}
 	}
 	switch {
-	case errors.Is(unsaved, job.ErrLeaseLost):
+	case errors.Is(unsaved, handler.ErrLeaseLost):
 		return Forwarded{}, unsaved
 	case ctx.Err() != nil:
 		return Forwarded{}, context.Cause(ctx)
@@ -104,7 +105,7 @@ func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before s
 }
 
 func (o outgoing) call(ctx context.Context, endpoint string, r Request, read func(Response, time.Time) step) step {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	r.Timeout, r.TraceID = callTime, run.TraceID
 	answer, err := o.send.Do(ctx, r)
 	if err != nil {
@@ -130,7 +131,7 @@ func save(ctx context.Context, steps []step) error {
 	if err := e.Encode(steps); err != nil {
 		return fmt.Errorf("save progress: %w", err)
 	}
-	if err := job.Checkpoint(ctx, text.Bytes()); err != nil {
+	if err := handler.Checkpoint(ctx, text.Bytes()); err != nil {
 		return fmt.Errorf("save progress: %w", err)
 	}
 	return nil
@@ -165,7 +166,7 @@ func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error
 	waits := in.Until == docManaged && len(of[docSubmitted]) > 0
 	switch {
 	case len(of[docFailed]) > 0 && busy > 0:
-		return Forwarded{}, job.RetryAfter(busy, failed)
+		return Forwarded{}, handler.RetryAfter(busy, failed)
 	case len(of[docFailed]) > 0:
 		return Forwarded{}, failed
 	case waits && waited >= in.patience():
@@ -173,16 +174,17 @@ func forwarded(in Forward, steps []step, waited time.Duration) (Forwarded, error
 		if busy > 0 {
 			why += "; " + some(docBusy, "say TRY_AGAIN_LATER")
 		}
-		return Forwarded{}, job.Permanent(errors.New(why))
+		return Forwarded{}, handler.Permanent(errors.New(why))
 	case busy > 0 && waits:
 		why := some(docBusy, "say TRY_AGAIN_LATER") + "; " + some(docSubmitted, "say SUBMITTED")
-		return Forwarded{}, job.LaterBecause(max(busy, in.nextLook(waited, wait)), why)
+		return Forwarded{}, handler.LaterBecause(max(busy, in.nextLook(waited, wait)), why)
 	case busy > 0:
-		return Forwarded{}, job.LaterBecause(busy, some(docBusy, "say TRY_AGAIN_LATER"))
+		return Forwarded{}, handler.LaterBecause(busy, some(docBusy, "say TRY_AGAIN_LATER"))
 	case waits:
-		return Forwarded{}, job.LaterBecause(in.nextLook(waited, wait), some(docSubmitted, "say SUBMITTED"))
+		return Forwarded{}, handler.LaterBecause(in.nextLook(waited, wait), some(docSubmitted, "say SUBMITTED"))
 	case len(of[docRejected]) == len(steps):
-		return Forwarded{}, job.Permanent(fmt.Errorf("every endpoint rejects the document: %s", strings.Join(of[docRejected], "; ")))
+		reasons := strings.Join(of[docRejected], "; ")
+		return Forwarded{}, handler.Permanent(fmt.Errorf("every endpoint rejects the document: %s", reasons))
 	case len(of[docRejected]) > 0:
 		out.Note = cut(rejectedBy(in, steps), job.MaxNote)
 	}

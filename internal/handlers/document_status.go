@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // DocStatus is where a document stands at one endpoint.
@@ -115,7 +115,7 @@ func read(a Response, now time.Time) step {
 // unanswered is the step of a call without an answer.
 func unanswered(host string, err error) step {
 	s := step{Status: docFailed, Said: line(strings.TrimPrefix(err.Error(), "call "+host+": "))}
-	if job.Judge(err).Permanent {
+	if handler.Judge(err).Permanent {
 		s.Status = docRejected
 	}
 	return s

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // The whole table of lookedUp and submitted.
@@ -71,7 +71,7 @@ func TestDocStatuses(t *testing.T) {
 	if s := unanswered("h", errors.New("call h: gone")); s.Status != docFailed || s.Said != "gone" {
 		t.Errorf("no answer: %+v", s)
 	}
-	if s := unanswered("h", job.Permanent(errors.New("refused"))); s.Status != docRejected {
+	if s := unanswered("h", handler.Permanent(errors.New("refused"))); s.Status != docRejected {
 		t.Errorf("refused: %+v", s)
 	}
 }
@@ -115,7 +115,7 @@ func TestForwardRefuses(t *testing.T) {
 		`{"documentId":"1","contentType":"a/b","body":1,"endpoints":[` + one + `],"endpoint":"more"}`: "payload",
 	} {
 		err := r.Check("FORWARD_DOCUMENT", []byte(text))
-		var wrong *job.PayloadError
+		var wrong *handler.PayloadError
 		if !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("%.100s: %v, want a PayloadError of %q", text, err, field)
 		}
@@ -139,7 +139,9 @@ func TestForwardCheckpointFits(t *testing.T) {
 		steps[i] = step{Status: docBusy, Said: line(strings.Repeat("\"", 300)), Detail: line(strings.Repeat("<\\", 300))}
 	}
 	d := deliver(t)
-	ctx := job.WithRun(t.Context(), job.Run{Save: func(_ context.Context, text []byte) error { d.saved = text; return nil }})
+	ctx := handler.WithRun(t.Context(), handler.Run{
+		Save: func(_ context.Context, text []byte) error { d.saved = text; return nil },
+	})
 	if err := save(ctx, steps); err != nil {
 		t.Errorf("%d endpoints: %v", len(steps), err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -92,7 +93,7 @@ func (d *downstream) heard() string {
 // delivery is a FORWARD_DOCUMENT job over its attempts: what one saves, the next one finds.
 type delivery struct {
 	t     *testing.T
-	types *job.Registry
+	types *handler.Registry
 	in    Forward
 	saved []byte
 	save  func(context.Context, []byte) error // nil = works
@@ -120,7 +121,7 @@ func (d *delivery) attempt() (string, error) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	run := job.Run{
+	run := handler.Run{
 		ID:           theJob,
 		Attempt:      1,
 		FirstTriedAt: firstTried,
@@ -135,7 +136,7 @@ func (d *delivery) attempt() (string, error) {
 			return nil
 		},
 	}
-	result, err := d.types.Run(job.WithRun(d.t.Context(), run), "FORWARD_DOCUMENT", payload)
+	result, err := d.types.Run(handler.WithRun(d.t.Context(), run), "FORWARD_DOCUMENT", payload)
 	if err != nil {
 		return "", err
 	}
@@ -167,7 +168,7 @@ func TestForward(t *testing.T) {
 	refuses := endpoint(t, &downstream{lookup: unknownThere, submit: always(422, `{"detail":"too long"}`)})
 	d := deliver(t, takes, busy, refuses)
 	_, err := d.attempt()
-	if v := job.Judge(err); v.Later != 90*time.Second || v.Permanent {
+	if v := handler.Judge(err); v.Later != 90*time.Second || v.Permanent {
 		t.Fatalf("first attempt: %v, %+v, want later in 90 s", err, v)
 	}
 	got, err := d.attempt()
@@ -196,12 +197,12 @@ func TestForwardAfterCrash(t *testing.T) {
 					<-got
 					<-got
 				}
-				return fmt.Errorf("%w: %w", job.ErrLeaseLost, crash)
+				return fmt.Errorf("%w: %w", handler.ErrLeaseLost, crash)
 			}
 			d.saved = slices.Clone(text)
 			return nil
 		}
-		if _, err := d.attempt(); keeps == 0 && !errors.Is(err, job.ErrLeaseLost) {
+		if _, err := d.attempt(); keeps == 0 && !errors.Is(err, handler.ErrLeaseLost) {
 			t.Errorf("with %d saves: %v", keeps, err)
 		}
 		d.save = nil
@@ -229,7 +230,8 @@ func TestForwardLooksUpFirst(t *testing.T) {
 	down := endpoint(t, &downstream{lookup: always(500, "")})
 	d := deliver(t, has, has2, lost, down)
 	_, err := d.attempt()
-	if err == nil || err.Error() != "1 of 4 endpoints failed: 127.0.0.1 answered 500" || job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
+	if err == nil || err.Error() != "1 of 4 endpoints failed: 127.0.0.1 answered 500" ||
+		handler.Judge(err) != (handler.Verdict{RetryAfter: -1}) {
 		t.Fatalf("first attempt: %v", err)
 	}
 	down.lookup = always(404, "")
@@ -250,20 +252,21 @@ func TestForwardFails(t *testing.T) {
 	closed := endpoint(t, &downstream{})
 	closed.Close()
 
-	if _, err := deliver(t, down, busy).attempt(); job.Judge(err).RetryAfter != 7*time.Second || job.Judge(err).Later > 0 {
+	if _, err := deliver(t, down, busy).attempt(); handler.Judge(err).RetryAfter != 7*time.Second ||
+		handler.Judge(err).Later > 0 {
 		t.Errorf("one down, one busy: %v, want a retry when the busy one asks", err)
 	}
-	if _, err := deliver(t, closed, refuses).attempt(); err == nil || job.Judge(err).Permanent || !strings.Contains(err.Error(),
-		"1 of 2 endpoints failed: 127.0.0.1 no answer") {
+	if _, err := deliver(t, closed, refuses).attempt(); err == nil || handler.Judge(err).Permanent ||
+		!strings.Contains(err.Error(), "1 of 2 endpoints failed: 127.0.0.1 no answer") {
 		t.Errorf("one is not there: %v, want a retry", err)
 	}
 	_, err := deliver(t, refuses).attempt()
-	if !job.Judge(err).Permanent || err.Error() != "every endpoint rejects the document: 127.0.0.1 answered 400" {
+	if !handler.Judge(err).Permanent || err.Error() != "every endpoint rejects the document: 127.0.0.1 answered 400" {
 		t.Errorf("all refuse: %v, want no retry", err)
 	}
 	d := deliver(t, refuses)
 	d.types = outgoingTypes(wire{closed: func(string) error { return errors.New("leads inside") }})
-	if _, err := d.attempt(); !job.Judge(err).Permanent {
+	if _, err := d.attempt(); !handler.Judge(err).Permanent {
 		t.Errorf("refused by the guard: %v, want no retry", err)
 	}
 }
@@ -279,18 +282,21 @@ func TestForwardUnsaved(t *testing.T) {
 	}
 	busy := endpoint(t, &downstream{lookup: always(503, "")})
 	d.in.Endpoints = append(d.in.Endpoints, busy.URL+"/base")
-	if _, err := d.attempt(); job.Judge(err).Later != defaultWait || !errors.Is(err, job.ErrUnavailable) {
+	if _, err := d.attempt(); handler.Judge(err).Later != defaultWait || !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("with a busy one: %v", err)
 	}
 }
 
 func TestForwardEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { cancel(job.ErrDraining); <-r.Context().Done() }))
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel(handler.ErrDraining)
+		<-r.Context().Done()
+	}))
 	defer hangs.Close()
 	_, err := outgoingTypes(wire{}).Run(ctx, "FORWARD_DOCUMENT",
 		[]byte(`{"documentId":"1","contentType":"a/b","body":1,"endpoints":["`+hangs.URL+`"]}`))
-	if !errors.Is(err, job.ErrDraining) {
+	if !errors.Is(err, handler.ErrDraining) {
 		t.Errorf("error = %v, want the cause", err)
 	}
 }

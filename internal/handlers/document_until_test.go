@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -46,7 +47,7 @@ func TestForwardUntilManaged(t *testing.T) {
 			}
 			break
 		}
-		v := job.Judge(err)
+		v := handler.Judge(err)
 		if v.Later <= 0 || v.Permanent || !strings.Contains(v.Reason, "1 of 2 endpoints say SUBMITTED: 127.0.0.1") {
 			t.Fatalf("after %s: %v, %+v", d.waited, err, v)
 		}
@@ -62,7 +63,7 @@ func TestForwardUntilManaged(t *testing.T) {
 	deliverTo(d, endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)}))
 	for waited, want := range map[time.Duration]time.Duration{time.Hour: 5 * time.Minute, 12 * time.Hour: time.Hour} {
 		d.waited, d.saved = waited, nil
-		if _, err := d.attempt(); job.Judge(err).Later != want {
+		if _, err := d.attempt(); handler.Judge(err).Later != want {
 			t.Errorf("after %s: %v, want %s", waited, err, want)
 		}
 	}
@@ -107,13 +108,13 @@ func TestForwardUntilTooLong(t *testing.T) {
 	d := deliver(t, stuck, rejects).until(90)
 	for at, want := range map[time.Duration]time.Duration{0: time.Second, 50 * time.Second: 40 * time.Second, 89 * time.Second: time.Second} {
 		d.waited = at
-		if _, err := d.attempt(); job.Judge(err).Later != want {
+		if _, err := d.attempt(); handler.Judge(err).Later != want {
 			t.Errorf("after %s: %v, want later in %s", at, err, want)
 		}
 	}
 	d.waited = 90 * time.Second
 	_, err := d.attempt()
-	if v := job.Judge(err); !v.Permanent ||
+	if v := handler.Judge(err); !v.Permanent ||
 		!strings.Contains(err.Error(), "1 of 2 endpoints still say SUBMITTED after 1m30s: 127.0.0.1") {
 		t.Errorf("at the bound: %v", err)
 	}
@@ -133,21 +134,21 @@ func TestForwardUntilBusy(t *testing.T) {
 		return 503, ""
 	}})
 	d := deliver(t, has).until(0)
-	if _, err := d.attempt(); job.Judge(err).Later != time.Second {
+	if _, err := d.attempt(); handler.Judge(err).Later != time.Second {
 		t.Errorf("first: %v", err)
 	}
-	if _, err := d.attempt(); job.Judge(err).Later != 40*time.Second {
+	if _, err := d.attempt(); handler.Judge(err).Later != 40*time.Second {
 		t.Errorf("it has the document and is busy: %v", err)
 	}
 	busy := endpoint(t, &downstream{lookup: always(429, ""), after: "7"})
 	waits := endpoint(t, &downstream{lookup: always(200, `{"status":"SUBMITTED"}`)})
 	_, err := deliver(t, busy, waits).until(0).attempt()
-	if v := job.Judge(err); v.Later != 7*time.Second || !strings.Contains(v.Reason, "TRY_AGAIN_LATER") ||
+	if v := handler.Judge(err); v.Later != 7*time.Second || !strings.Contains(v.Reason, "TRY_AGAIN_LATER") ||
 		!strings.Contains(v.Reason, "SUBMITTED") {
 		t.Errorf("one is busy, one waits: %+v", v)
 	}
 	down := endpoint(t, &downstream{lookup: always(500, "")})
-	if _, err := deliver(t, down, waits).until(0).attempt(); job.Judge(err).Later > 0 || job.Judge(err).Permanent {
+	if _, err := deliver(t, down, waits).until(0).attempt(); handler.Judge(err).Later > 0 || handler.Judge(err).Permanent {
 		t.Errorf("one failed: %v", err)
 	}
 }
@@ -162,7 +163,7 @@ func TestForwardUntilTooLongBesideABusyOne(t *testing.T) {
 	var ended error
 	for looks := 0; ended == nil; looks++ {
 		_, err := d.attempt()
-		switch v := job.Judge(err); {
+		switch v := handler.Judge(err); {
 		case v.Permanent:
 			ended = err
 		case v.Later <= 0:
@@ -183,12 +184,12 @@ func TestForwardUntilTooLongBesideABusyOne(t *testing.T) {
 	down := endpoint(t, &downstream{lookup: always(500, "")})
 	d = deliver(t, down, busy, waits).until(5)
 	d.waited = time.Hour
-	if _, err := d.attempt(); err == nil || job.Judge(err).Permanent {
+	if _, err := d.attempt(); err == nil || handler.Judge(err).Permanent {
 		t.Errorf("behind the bound one fails: %v, want an error that costs a retry", err)
 	}
 	d = deliver(t, busy).until(5)
 	d.waited = time.Hour
-	if _, err := d.attempt(); job.Judge(err).Later != 7*time.Second {
+	if _, err := d.attempt(); handler.Judge(err).Later != 7*time.Second {
 		t.Errorf("nobody has the document, a busy one is asked when it wants to be: %v", err)
 	}
 }
@@ -226,7 +227,7 @@ func TestForwardUntilIsChecked(t *testing.T) {
 	} {
 		payload := `{"documentId":"D","contentType":"text/plain","body":1,"endpoints":["http://127.0.0.1:1/x"],` + body + `}`
 		err := registry.Check("FORWARD_DOCUMENT", []byte(payload))
-		var wrong *job.PayloadError
+		var wrong *handler.PayloadError
 		switch {
 		case field == "" && err != nil:
 			t.Errorf("%s: %v", body, err)
@@ -240,11 +241,11 @@ func TestForwardUntilIsChecked(t *testing.T) {
 func TestForwardUntilAfterAnUpgrade(t *testing.T) {
 	d := deliver(t, endpoint(t, &downstream{lookup: always(200, `{"status":"QUEUED"}`)})).until(0)
 	d.saved, _ = json.Marshal([]map[string]string{{"status": "SUBMITTED", "said": "answered 202"}})
-	if _, err := d.attempt(); job.Judge(err).Later != time.Second {
+	if _, err := d.attempt(); handler.Judge(err).Later != time.Second {
 		t.Errorf("%v", err)
 	}
 	d.save = func(context.Context, []byte) error { return job.ErrUnavailable }
-	if _, err := d.attempt(); job.Judge(err).Later != time.Second || !errors.Is(err, job.ErrUnavailable) {
+	if _, err := d.attempt(); handler.Judge(err).Later != time.Second || !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("what it heard is not saved: %v", err)
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Mailer sends mail. When it returns an error nobody got the message, as far as anyone can know; job.Permanent marks one that is refused
-// for good.
+// Mailer sends mail. When it returns an error nobody got the message, as far as anyone can know; handler.Permanent
+// marks one that is refused for good.
 type Mailer interface {
 	Send(ctx context.Context, m Message) (Delivery, error)
 }
@@ -62,7 +63,7 @@ func (r *Recipients) UnmarshalJSON(text []byte) error {
 		return json.Unmarshal(text, &(*r)[0])
 	}
 	if err := json.Unmarshal(text, (*[]string)(r)); err != nil {
-		return &job.PayloadError{Field: "payload.to", Reason: "is neither an address nor a list of addresses"}
+		return &handler.PayloadError{Field: "payload.to", Reason: "is neither an address nor a list of addresses"}
 	}
 	return nil
 }
@@ -74,17 +75,17 @@ const (
 )
 
 // RegisterMail adds SEND_EMAIL and EMAIL, one job type under two names.
-func RegisterMail(r *job.Registry, m Mailer) {
+func RegisterMail(r *handler.Registry, m Mailer) {
 	send := func(ctx context.Context, in Email) (Mailed, error) { return sendEmail(ctx, m, in) }
-	job.Handle(r, "SEND_EMAIL", send)
-	job.Handle(r, "EMAIL", send)
+	handler.Register(r, "SEND_EMAIL", send)
+	handler.Register(r, "EMAIL", send)
 }
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (e *Email) Validate() error {
 	var wrong []error
 	bad := func(field, reason string, args ...any) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(reason, args...)})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(reason, args...)})
 	}
 	switch n := len(e.To); {
 	case n == 0:
@@ -118,7 +119,7 @@ func (r Recipients) check(bad func(field, reason string, args ...any)) {
 		if len(r) > 1 {
 			field = fmt.Sprintf("to[%d]", i)
 		}
-		if err := job.ReadAddress(to); err != nil {
+		if err := handler.ReadAddress(to); err != nil {
 			bad(field, "%v", err)
 		} else if seen[to] {
 			bad(field, "is there twice")
@@ -128,7 +129,7 @@ func (r Recipients) check(bad func(field, reason string, args ...any)) {
 }
 
 func sendEmail(ctx context.Context, m Mailer, in Email) (Mailed, error) {
-	run, ok := job.Running(ctx)
+	run, ok := handler.Running(ctx)
 	if !ok {
 		return Mailed{}, errNoRun
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -30,8 +31,8 @@ func (p *post) Send(_ context.Context, m Message) (Delivery, error) {
 	return Delivery{MessageID: "id@host", Accepted: m.To}, nil
 }
 
-func mailRegistry(p *post) *job.Registry {
-	r := job.NewRegistry()
+func mailRegistry(p *post) *handler.Registry {
+	r := handler.NewRegistry()
 	RegisterMail(r, p)
 	return r
 }
@@ -46,7 +47,7 @@ func TestSendEmail(t *testing.T) {
 		if err := r.Check(typ, payload); err != nil {
 			t.Fatal(err)
 		}
-		ctx := job.WithRun(t.Context(), job.Run{ID: docID, RetryCount: 1, MaxRetries: 2})
+		ctx := handler.WithRun(t.Context(), handler.Run{ID: docID, RetryCount: 1, MaxRetries: 2})
 		got, err := r.Run(ctx, typ, payload)
 		if want := `{"messageId":"id@host","accepted":["a@example.org","b@example.org"]}`; err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v, want %s", typ, got, err, want)
@@ -66,7 +67,7 @@ func TestSendEmail(t *testing.T) {
 
 func TestSendEmailOutcomes(t *testing.T) {
 	payload := []byte(`{"to":["a@h","b@h","c@h"],"subject":"s","body":"b"}`)
-	last := job.WithRun(t.Context(), job.Run{ID: docID, RetryCount: 2, MaxRetries: 2})
+	last := handler.WithRun(t.Context(), handler.Run{ID: docID, RetryCount: 2, MaxRetries: 2})
 	t.Run("some refused", func(t *testing.T) {
 		p := post{taken: []string{"b@h"}}
 		got, err := mailRegistry(&p).Run(last, "EMAIL", payload)
@@ -78,8 +79,9 @@ func TestSendEmailOutcomes(t *testing.T) {
 		}
 	})
 	t.Run("the mailer decides whether to try again", func(t *testing.T) {
-		for _, want := range []error{errors.New("for now"), job.Permanent(errors.New("for good"))} {
-			if _, err := mailRegistry(&post{err: want}).Run(last, "EMAIL", payload); !errors.Is(err, want) || job.Judge(err) != job.Judge(want) {
+		for _, want := range []error{errors.New("for now"), handler.Permanent(errors.New("for good"))} {
+			if _, err := mailRegistry(&post{err: want}).Run(last, "EMAIL", payload); !errors.Is(err, want) ||
+				handler.Judge(err) != handler.Judge(want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}
@@ -126,7 +128,7 @@ func TestSendEmailRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := mailRegistry(&post{}).Check("SEND_EMAIL", []byte(c.payload))
-			var wrong *job.PayloadError
+			var wrong *handler.PayloadError
 			if !errors.As(err, &wrong) || wrong.Field != c.field {
 				t.Errorf("%v, want %s", err, c.field)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // The job types that only tests need, in builds with the tag "failpoint":
@@ -21,12 +21,12 @@ import (
 //	COUNT {"file","sleepMs"} writes "jobId attempt pid start" to the file, sleeps, writes "jobId attempt pid end"
 //	BIG   {"bytes"}          completes with a result of so many bytes
 //	CHAOS see chaos.go
-func registerFaults(r *job.Registry) {
-	job.Handle(r, "CRASH", crash)
-	job.Handle(r, "HANG", hang)
-	job.Handle(r, "COUNT", count)
-	job.Handle(r, "BIG", big)
-	job.Handle(r, "CHAOS", runChaos)
+func registerFaults(r *handler.Registry) {
+	handler.Register(r, "CRASH", crash)
+	handler.Register(r, "HANG", hang)
+	handler.Register(r, "COUNT", count)
+	handler.Register(r, "BIG", big)
+	handler.Register(r, "CHAOS", runChaos)
 }
 
 type crashing struct {
@@ -37,7 +37,7 @@ type crashing struct {
 // Validate refuses a way to die that there is not.
 func (c *crashing) Validate() error {
 	if _, ok := poisonOf(c.How); !ok {
-		return &job.PayloadError{Field: "payload.how", Reason: "is none of " + poisonNames()}
+		return &handler.PayloadError{Field: "payload.how", Reason: "is none of " + poisonNames()}
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ type counting struct {
 // Validate refuses a count without a file.
 func (c *counting) Validate() error {
 	if c.File == "" {
-		return &job.PayloadError{Field: "payload.file", Reason: "is missing"}
+		return &handler.PayloadError{Field: "payload.file", Reason: "is missing"}
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func count(ctx context.Context, in counting) (struct{}, error) {
 
 // mark appends one line in one write, so that lines of several processes never mix.
 func mark(ctx context.Context, file, what string) error {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("mark the %s: %w", what, err)
@@ -109,6 +109,6 @@ func mark(ctx context.Context, file, what string) error {
 
 // say leaves evidence on stderr.
 func say(ctx context.Context, what string) {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	fmt.Fprintf(os.Stderr, "%s job=%s attempt=%d pid=%d\n", what, run.ID, run.Attempt, os.Getpid())
 }

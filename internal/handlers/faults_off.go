@@ -2,7 +2,7 @@
 
 package handlers
 
-import "github.com/tierq/tierq/internal/job"
+import "github.com/tierq/tierq/internal/handler"
 
 // registerFaults adds nothing: the job types that kill and hang exist only in a build for tests.
-func registerFaults(*job.Registry) {}
+func registerFaults(*handler.Registry) {}

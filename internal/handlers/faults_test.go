@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // TestMain lets the test binary be the process that a CRASH job kills.
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("RUN_CRASH") == "" {
 		os.Exit(m.Run())
 	}
-	ctx := job.WithRun(context.Background(), job.Run{ID: "the-job", Attempt: 3})
+	ctx := handler.WithRun(context.Background(), handler.Run{ID: "the-job", Attempt: 3})
 	defer func() { fmt.Println("recovered", recover()) }()
 	_, err := registry().Run(ctx, "CRASH", []byte(os.Getenv("RUN_CRASH")))
 	fmt.Println("survived", err)
@@ -82,7 +82,7 @@ func TestHangIgnoresItsContext(t *testing.T) {
 
 func TestCountWritesStartAndEnd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs")
-	ctx := job.WithRun(t.Context(), job.Run{ID: "the-job", Attempt: 2})
+	ctx := handler.WithRun(t.Context(), handler.Run{ID: "the-job", Attempt: 2})
 	payload := []byte(fmt.Sprintf(`{"file":%q,"sleepMs":1}`, file))
 	for range 2 {
 		if _, err := registry().Run(ctx, "COUNT", payload); err != nil {

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/tierq/tierq/internal/fuzz"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -38,7 +39,9 @@ func refusedWell(t *testing.T, sent string, err error) {
 	}
 }
 
-func payloadTarget(f *testing.F, r *job.Registry, typ string, taken func(t *testing.T, payload string), seeds ...string) {
+func payloadTarget(
+	f *testing.F, r *handler.Registry, typ string, taken func(t *testing.T, payload string), seeds ...string,
+) {
 	fuzz.Text(f, func(t *testing.T, payload string) {
 		err := r.Check(typ, []byte(payload))
 		if again := r.Check(typ, []byte(payload)); (again == nil) != (err == nil) || err != nil && again.Error() != err.Error() {
@@ -66,7 +69,7 @@ func readAs[T any](t *testing.T, payload string) (in T) {
 // Steps that were taken are within their bounds, and are taken again as they are written.
 func FuzzSimulation(f *testing.F) {
 	f.Attr("proves", "A61")
-	r := job.NewRegistry()
+	r := handler.NewRegistry()
 	Register(r)
 	payloadTarget(f, r, "SIMULATION", func(t *testing.T, payload string) {
 		in := readAs[Simulation](t, payload)
@@ -105,7 +108,7 @@ func FuzzWebhook(f *testing.F) {
 	f.Attr("proves", "A37 A38 A39 A54")
 	payloadTarget(f, outgoingTypes(wire{}), "SEND_WEBHOOK", func(t *testing.T, payload string) {
 		in := readAs[Webhook](t, payload)
-		u, err := job.ReadURL(in.URL)
+		u, err := handler.ReadURL(in.URL)
 		if err != nil {
 			t.Fatalf("it goes to %q: %v", in.URL, err)
 		}
@@ -138,13 +141,13 @@ func FuzzWebhook(f *testing.F) {
 // A mail that was taken goes to plain addresses, with a subject of one line.
 func FuzzEmail(f *testing.F) {
 	f.Attr("proves", "A55")
-	r := job.NewRegistry()
+	r := handler.NewRegistry()
 	RegisterMail(r, nil)
 	payloadTarget(f, r, "SEND_EMAIL", func(t *testing.T, payload string) {
 		in := readAs[Email](t, payload)
 		seen := map[string]bool{}
 		for _, to := range in.To {
-			if job.ReadAddress(to) != nil || seen[to] {
+			if handler.ReadAddress(to) != nil || seen[to] {
 				t.Errorf("it goes to %q", in.To)
 			}
 			seen[to] = true
@@ -170,7 +173,7 @@ func FuzzEmail(f *testing.F) {
 // A document that was taken is laid out, or is known to be too long: within bounds either way.
 func FuzzDocument(f *testing.F) {
 	f.Attr("proves", "A23")
-	r := job.NewRegistry()
+	r := handler.NewRegistry()
 	RegisterDocuments(r, nil, nil)
 	payloadTarget(f, r, "GENERATE_PDF", func(t *testing.T, payload string) {
 		if len(payload) > 2000 { // the layout of long ones is tested elsewhere, and slow
@@ -178,7 +181,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		body, err := render(t.Context(), readAs[Document](t, payload), time.Unix(1, 0))
 		switch {
-		case err != nil && !job.Judge(err).Permanent:
+		case err != nil && !handler.Judge(err).Permanent:
 			t.Errorf("laid out again and again: %v", err)
 		case err == nil && (!bytes.HasPrefix(body, []byte("%PDF-")) || len(body) > 4<<20):
 			t.Errorf("%d bytes, %.10q", len(body), body)
@@ -192,7 +195,7 @@ func FuzzDocument(f *testing.F) {
 // The window of a report that was taken has a beginning before its end, and is a month at most.
 func FuzzReport(f *testing.F) {
 	f.Attr("proves", "A21")
-	r := job.NewRegistry()
+	r := handler.NewRegistry()
 	RegisterDocuments(r, nil, nil)
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	payloadTarget(f, r, "REPORT", func(t *testing.T, payload string) {
@@ -212,7 +215,7 @@ func FuzzForward(f *testing.F) {
 	payloadTarget(f, outgoingTypes(wire{}), "FORWARD_DOCUMENT", func(t *testing.T, payload string) {
 		in := readAs[Forward](t, payload)
 		for _, e := range in.Endpoints {
-			named, err := job.ReadURL(e)
+			named, err := handler.ReadURL(e)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -44,9 +45,11 @@ type Artifact struct {
 }
 
 // RegisterDocuments adds the job types that make files: GENERATE_PDF and REPORT.
-func RegisterDocuments(r *job.Registry, a Artifacts, t Tallies) {
-	job.Handle(r, "GENERATE_PDF", func(ctx context.Context, in Document) (Made, error) { return generate(ctx, a, in) })
-	job.Handle(r, "REPORT", func(ctx context.Context, in Report) (Made, error) { return report(ctx, a, t, in) })
+func RegisterDocuments(r *handler.Registry, a Artifacts, t Tallies) {
+	handler.Register(r, "GENERATE_PDF", func(ctx context.Context, in Document) (Made, error) {
+		return generate(ctx, a, in)
+	})
+	handler.Register(r, "REPORT", func(ctx context.Context, in Report) (Made, error) { return report(ctx, a, t, in) })
 }
 
 // MakesFiles says whether jobs of a type may have made a file.
@@ -55,7 +58,7 @@ func MakesFiles(jobType string) bool { return jobType == "GENERATE_PDF" || jobTy
 const pdfType = "application/pdf"
 
 func generate(ctx context.Context, a Artifacts, d Document) (Made, error) {
-	run, ok := job.Running(ctx)
+	run, ok := handler.Running(ctx)
 	if !ok {
 		return Made{}, errNoRun
 	}
@@ -68,7 +71,7 @@ func generate(ctx context.Context, a Artifacts, d Document) (Made, error) {
 
 var errNoRun = errors.New("no job runs in this context")
 
-func keep(ctx context.Context, a Artifacts, run job.Run, name, contentType string, body []byte) (Made, error) {
+func keep(ctx context.Context, a Artifacts, run handler.Run, name, contentType string, body []byte) (Made, error) {
 	size, err := a.Put(ctx, run.ID, run.Attempt, name, contentType, body)
 	if err != nil {
 		return Made{}, fmt.Errorf("keep %s: %w", name, err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // What one document may ask for at most.
@@ -43,11 +43,11 @@ func (c *Cell) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (d *Document) Validate() error {
 	var wrong []error
 	bad := func(field, reason string, args ...any) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(reason, args...)})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload." + field, Reason: fmt.Sprintf(reason, args...)})
 	}
 	switch n := utf8.RuneCountInString(d.Title); {
 	case n == 0:

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // A23: a document that asks for too much is refused, at submit where that can be known.
@@ -39,7 +39,7 @@ func TestPDFRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var s shelf
 			_, err := s.make(t.Context(), "GENERATE_PDF", document(t, c.payload), nil)
-			var wrong *job.PayloadError
+			var wrong *handler.PayloadError
 			if !errors.As(err, &wrong) || wrong.Field != c.field {
 				t.Errorf("%v, want %s", err, c.field)
 			}
@@ -48,7 +48,7 @@ func TestPDFRefuses(t *testing.T) {
 	t.Run("many pages", func(t *testing.T) {
 		var s shelf
 		_, err := s.make(t.Context(), "GENERATE_PDF", document(t, map[string]any{"title": "t", "paragraphs": []string{strings.Repeat("\n", 64<<10)}}), nil)
-		if err == nil || !job.Judge(err).Permanent || !strings.Contains(err.Error(), "200 pages") || s.body != nil {
+		if err == nil || !handler.Judge(err).Permanent || !strings.Contains(err.Error(), "200 pages") || s.body != nil {
 			t.Errorf("error = %v", err)
 		}
 	})

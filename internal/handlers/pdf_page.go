@@ -11,6 +11,7 @@ import (
 
 	"codeberg.org/go-pdf/fpdf"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -126,7 +127,7 @@ func (s *sheet) room(high float64) error {
 // turn begins a page and writes its number.
 func (s *sheet) turn() error {
 	if s.pages++; s.pages > maxPages {
-		return job.Permanent(errors.New("the document has more than " + strconv.Itoa(maxPages) + " pages"))
+		return handler.Permanent(errors.New("the document has more than " + strconv.Itoa(maxPages) + " pages"))
 	}
 	s.pdf.AddPage()
 	s.y = s.bottom + small

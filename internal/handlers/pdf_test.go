@@ -13,6 +13,7 @@ import (
 
 	"github.com/ledongthuc/pdf"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -39,16 +40,16 @@ func (s *shelf) Put(
 
 // make runs a job of a type that makes files.
 func (s *shelf) make(ctx context.Context, typ string, payload []byte, t Tallies) (Made, error) {
-	return s.makeAs(ctx, job.Run{ID: docID, Attempt: 3}, typ, payload, t)
+	return s.makeAs(ctx, handler.Run{ID: docID, Attempt: 3}, typ, payload, t)
 }
 
-func (s *shelf) makeAs(ctx context.Context, run job.Run, typ string, payload []byte, t Tallies) (Made, error) {
-	r := job.NewRegistry()
+func (s *shelf) makeAs(ctx context.Context, run handler.Run, typ string, payload []byte, t Tallies) (Made, error) {
+	r := handler.NewRegistry()
 	RegisterDocuments(r, s, t)
 	if err := r.Check(typ, payload); err != nil {
 		return Made{}, err
 	}
-	result, err := r.Run(job.WithRun(ctx, run), typ, payload)
+	result, err := r.Run(handler.WithRun(ctx, run), typ, payload)
 	var made Made
 	if err == nil {
 		err = json.Unmarshal(result, &made)
@@ -210,16 +211,17 @@ func TestPDFPages(t *testing.T) {
 
 func TestPDFEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(job.ErrCancelled)
+	cancel(handler.ErrCancelled)
 	var s shelf
-	if _, err := s.make(ctx, "GENERATE_PDF", []byte(`{"title":"t"}`), nil); !errors.Is(err, job.ErrCancelled) {
+	if _, err := s.make(ctx, "GENERATE_PDF", []byte(`{"title":"t"}`), nil); !errors.Is(err, handler.ErrCancelled) {
 		t.Errorf("error = %v, want the cause", err)
 	}
 }
 
 func TestPDFStoreFails(t *testing.T) {
 	s := shelf{err: job.ErrUnavailable}
-	if _, err := s.make(t.Context(), "GENERATE_PDF", []byte(`{"title":"t"}`), nil); !errors.Is(err, job.ErrUnavailable) || job.Judge(err).Permanent {
+	if _, err := s.make(t.Context(), "GENERATE_PDF", []byte(`{"title":"t"}`), nil); !errors.Is(err, job.ErrUnavailable) ||
+		handler.Judge(err).Permanent {
 		t.Errorf("error = %v", err)
 	}
 }

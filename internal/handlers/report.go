@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -33,11 +34,11 @@ type Report struct {
 
 const maxWindow = 31 * 24 * time.Hour
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (r *Report) Validate() error {
 	var wrong []error
 	bad := func(field, reason string) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload." + field, Reason: reason})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload." + field, Reason: reason})
 	}
 	if r.Kind != "" && r.Kind != "jobs" {
 		bad("kind", `is not "jobs"`)
@@ -81,13 +82,13 @@ func (r *Report) window(now time.Time) (from, to time.Time) {
 }
 
 func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error) {
-	run, ok := job.Running(ctx)
+	run, ok := handler.Running(ctx)
 	if !ok {
 		return Made{}, errNoRun
 	}
 	from, to := in.window(time.Now().Add(time.Second - 1).Truncate(time.Second)) // up to this moment
 	if !from.Before(to) {
-		return Made{}, job.Permanent(errors.New("the report's window has not begun"))
+		return Made{}, handler.Permanent(errors.New("the report's window has not begun"))
 	}
 	tallies, err := t.Tally(ctx, ownerOf(run), from, to)
 	if err != nil {
@@ -113,7 +114,7 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 
 // ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor everybody's jobs: it counts
 // those that have no owner either.
-func ownerOf(run job.Run) *string {
+func ownerOf(run handler.Run) *string {
 	if run.Everybody {
 		return nil
 	}
@@ -121,7 +122,7 @@ func ownerOf(run job.Run) *string {
 }
 
 // jobsOf says in a report whose jobs it counts.
-func jobsOf(run job.Run) string {
+func jobsOf(run handler.Run) string {
 	switch {
 	case run.Everybody:
 		return "everybody"

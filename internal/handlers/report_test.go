@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -97,14 +98,14 @@ func TestReportCountsItsOwn(t *testing.T) {
 	t.Attr("proves", "A01")
 	none, own := "", "k234567k234567ab"
 	for _, tc := range []struct {
-		run   job.Run
+		run   handler.Run
 		owner *string
 		says  string
 	}{
-		{job.Run{ID: docID, Owner: own}, &own, "key " + own},
-		{job.Run{ID: docID}, &none, "callers without a key"},
-		{job.Run{ID: docID, Owner: own, Everybody: true}, nil, "everybody"},
-		{job.Run{ID: docID, Everybody: true}, nil, "everybody"},
+		{handler.Run{ID: docID, Owner: own}, &own, "key " + own},
+		{handler.Run{ID: docID}, &none, "callers without a key"},
+		{handler.Run{ID: docID, Owner: own, Everybody: true}, nil, "everybody"},
+		{handler.Run{ID: docID, Everybody: true}, nil, "everybody"},
 	} {
 		for _, format := range []string{"csv", "pdf"} {
 			c := counted{tallies: slices.Clone(someTallies)}
@@ -145,7 +146,8 @@ func TestReportWindow(t *testing.T) {
 			}
 		}
 		var s shelf
-		if _, err := s.make(t.Context(), "REPORT", []byte(`{"from":"2000-01-02T00:00:00Z"}`), &counted{}); err == nil || !job.Judge(err).Permanent {
+		if _, err := s.make(t.Context(), "REPORT", []byte(`{"from":"2000-01-02T00:00:00Z"}`), &counted{}); err == nil ||
+			!handler.Judge(err).Permanent {
 			t.Errorf("a window in the future: %v", err)
 		}
 	})
@@ -168,7 +170,7 @@ func TestReportRefuses(t *testing.T) {
 	} {
 		var s shelf
 		_, err := s.make(t.Context(), "REPORT", []byte(payload), &counted{})
-		var wrong *job.PayloadError
+		var wrong *handler.PayloadError
 		if !errors.As(err, &wrong) || wrong.Field != field {
 			t.Errorf("%s: %v, want %s", payload, err, field)
 		}
@@ -178,7 +180,7 @@ func TestReportRefuses(t *testing.T) {
 func TestReportFails(t *testing.T) {
 	var s shelf
 	_, err := s.make(t.Context(), "REPORT", nil, &counted{err: job.ErrUnavailable})
-	if !errors.Is(err, job.ErrUnavailable) || job.Judge(err).Permanent || s.body != nil {
+	if !errors.Is(err, job.ErrUnavailable) || handler.Judge(err).Permanent || s.body != nil {
 		t.Errorf("SQL away: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // What one step, and one payload, may ask for at most.
@@ -99,7 +99,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 func logStep(_ *simulation, ctx context.Context, s Step) error {
-	job.Logger(ctx).InfoContext(ctx, *s.Message)
+	handler.Logger(ctx).InfoContext(ctx, *s.Message)
 	return nil
 }
 

@@ -14,11 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
-func registry() *job.Registry {
-	r := job.NewRegistry()
+func registry() *handler.Registry {
+	r := handler.NewRegistry()
 	Register(r)
 	return r
 }
@@ -73,7 +74,7 @@ func TestSimulation(t *testing.T) {
 			if took := time.Since(start); took != 20*time.Millisecond {
 				t.Errorf("took %v: the steps after FAIL ran", took)
 			}
-			if v := job.Judge(err); v.Permanent || v.Later > 0 {
+			if v := handler.Judge(err); v.Permanent || v.Later > 0 {
 				t.Errorf("FAIL must be an ordinary failure, is %+v", v)
 			}
 		})
@@ -91,7 +92,7 @@ func TestSimulationLogs(t *testing.T) {
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
 	defer slog.SetDefault(before)
-	ctx := job.WithRun(t.Context(), job.Run{ID: "the-job", Tier: job.Paid, Attempt: 2})
+	ctx := handler.WithRun(t.Context(), handler.Run{ID: "the-job", Tier: job.Paid, Attempt: 2})
 	if _, err := run(ctx, t, `{"steps":[{"type":"LOG","message":"hi\nthere"}]}`); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +111,8 @@ func TestSimulationEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(payload, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			cancel(job.ErrDraining)
-			if _, err := run(ctx, t, payload); !errors.Is(err, job.ErrDraining) {
+			cancel(handler.ErrDraining)
+			if _, err := run(ctx, t, payload); !errors.Is(err, handler.ErrDraining) {
 				t.Errorf("error = %v, want the cause", err)
 			}
 		})
@@ -150,7 +151,7 @@ func TestSimulationRefuses(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			err := registry().Check("SIMULATION", []byte(c.payload))
-			var wrong *job.PayloadError
+			var wrong *handler.PayloadError
 			if !errors.As(err, &wrong) || !errors.Is(err, job.ErrBadPayload) || wrong.Field != c.field {
 				t.Errorf("Check = %v, want a PayloadError of %s", err, c.field)
 			}

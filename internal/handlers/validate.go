@@ -4,16 +4,18 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (s *Simulation) Validate() error {
 	switch {
 	case s.Steps != nil && len(s.Steps) == 0:
-		return &job.PayloadError{Field: "payload.steps", Reason: "needs at least one step"}
+		return &handler.PayloadError{Field: "payload.steps", Reason: "needs at least one step"}
 	case len(s.Steps) > maxSteps:
-		return &job.PayloadError{Field: "payload.steps", Reason: fmt.Sprintf("has %d steps, the most is %d", len(s.Steps), maxSteps)}
+		return &handler.PayloadError{
+			Field: "payload.steps", Reason: fmt.Sprintf("has %d steps, the most is %d", len(s.Steps), maxSteps),
+		}
 	}
 	var wrong []error
 	var iterations int64
@@ -26,7 +28,7 @@ func (s *Simulation) Validate() error {
 	}
 	if iterations > maxIterations {
 		reason := fmt.Sprintf("ask for %d iterations of COMPUTE together, the most is %d", iterations, maxIterations)
-		wrong = append(wrong, &job.PayloadError{Field: "payload.steps", Reason: reason})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload.steps", Reason: reason})
 	}
 	return errors.Join(wrong...)
 }
@@ -34,7 +36,7 @@ func (s *Simulation) Validate() error {
 // check finds what is wrong with the i-th step.
 func (s *Step) check(i int) []error {
 	bad := func(field, reason string) error {
-		return &job.PayloadError{Field: fmt.Sprintf("payload.steps[%d].%s", i, field), Reason: reason}
+		return &handler.PayloadError{Field: fmt.Sprintf("payload.steps[%d].%s", i, field), Reason: reason}
 	}
 	k, known := kinds[s.Type]
 	if !known {

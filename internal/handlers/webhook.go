@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // Webhook is the payload of a SEND_WEBHOOK job. It is posted to URL as a Standard Webhooks message whose id is the job's id.
@@ -33,20 +33,21 @@ const (
 	maxNesting = 32       // of an answer's JSON; deeper is kept as text
 )
 
-// Validate names every field that is wrong, as *job.PayloadError joined into one error.
+// Validate names every field that is wrong, as *handler.PayloadError joined into one error.
 func (w *Webhook) Validate() error {
 	var wrong []error
-	if _, err := job.ReadURL(w.URL); err != nil {
-		wrong = append(wrong, &job.PayloadError{Field: "payload.url", Reason: err.Error()})
+	if _, err := handler.ReadURL(w.URL); err != nil {
+		wrong = append(wrong, &handler.PayloadError{Field: "payload.url", Reason: err.Error()})
 	}
 	if w.TimeoutSeconds != nil && (*w.TimeoutSeconds < 1 || *w.TimeoutSeconds > maxTimeout) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload.timeoutSeconds", Reason: fmt.Sprintf("is not in 1..%d", maxTimeout)})
+		reason := fmt.Sprintf("is not in 1..%d", maxTimeout)
+		wrong = append(wrong, &handler.PayloadError{Field: "payload.timeoutSeconds", Reason: reason})
 	}
 	return errors.Join(append(wrong, checkHeaders(w.Headers)...)...)
 }
 
 // messageID is the job's id, the same at each attempt, so that a receiver knows a repeat; after a requeue it is another one: that repeat is meant.
-func messageID(run job.Run) string {
+func messageID(run handler.Run) string {
 	if run.Generation > 1 {
 		return fmt.Sprintf("%s-r%d", run.ID, run.Generation)
 	}
@@ -54,7 +55,7 @@ func messageID(run job.Run) string {
 }
 
 func (o outgoing) webhook(ctx context.Context, in Webhook) (Delivered, error) {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	r := Request{URL: in.URL, Header: headersOf(in.Headers), Body: in.Body, MessageID: messageID(run)}
 	if r.Body == nil {
 		r.Body = []byte("{}")

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 const (
@@ -30,11 +30,12 @@ var (
 // checkHeaders names what is wrong with a user's headers. A name is shown in an error only if it is one.
 func checkHeaders(headers map[string]string) []error {
 	if len(headers) > maxHeaders {
-		return []error{&job.PayloadError{Field: "payload.headers", Reason: fmt.Sprintf("has %d headers, the most is %d", len(headers), maxHeaders)}}
+		reason := fmt.Sprintf("has %d headers, the most is %d", len(headers), maxHeaders)
+		return []error{&handler.PayloadError{Field: "payload.headers", Reason: reason}}
 	}
 	var wrong []error
 	bad := func(name, reason string) {
-		wrong = append(wrong, &job.PayloadError{Field: "payload.headers" + name, Reason: reason})
+		wrong = append(wrong, &handler.PayloadError{Field: "payload.headers" + name, Reason: reason})
 	}
 	seen, size := map[string]bool{}, 0
 	for _, name := range slices.Sorted(maps.Keys(headers)) { // a map has no order, an answer has

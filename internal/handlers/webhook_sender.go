@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -17,8 +18,8 @@ import (
 type Sender interface {
 	// CheckURL says, without any lookup, whether a URL could be called. Its error continues a sentence whose subject is the URL.
 	CheckURL(url string) error
-	// Do returns the answer, whatever its status; redirects are not followed. An error is job.Permanent if a repeat is pointless, its text
-	// names the host at most.
+	// Do returns the answer, whatever its status; redirects are not followed. An error is handler.Permanent if a repeat
+	// is pointless; its text names the host at most.
 	Do(ctx context.Context, r Request) (Response, error)
 }
 
@@ -46,30 +47,31 @@ type Response struct {
 type outgoing struct{ send Sender }
 
 // RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r knows one of them already.
-func RegisterOutgoing(r *job.Registry, s Sender) {
+func RegisterOutgoing(r *handler.Registry, s Sender) {
 	o := outgoing{s}
-	job.Handle(r, "SEND_WEBHOOK", o.webhook, job.Checked(func(w Webhook) error { return o.open("payload.url", w.URL) }))
-	job.Handle(r, "FORWARD_DOCUMENT", o.forward, job.Checked(func(f Forward) error {
+	open := func(w Webhook) error { return o.open("payload.url", w.URL) }
+	handler.Register(r, "SEND_WEBHOOK", o.webhook, handler.Checked(open))
+	handler.Register(r, "FORWARD_DOCUMENT", o.forward, handler.Checked(func(f Forward) error {
 		var wrong []error
 		for i, e := range f.Endpoints {
 			wrong = append(wrong, o.open(fmt.Sprintf("payload.endpoints[%d]", i), e))
 		}
 		return errors.Join(wrong...)
 	}))
-	job.Handle(r, job.CallbackType, o.callback, job.Internal())
+	handler.Register(r, job.CallbackType, o.callback, handler.Internal())
 }
 
 // open refuses at submit what the sender would refuse whenever the job runs.
 func (o outgoing) open(field, url string) error {
 	if err := o.send.CheckURL(url); err != nil {
-		return &job.PayloadError{Field: field, Reason: err.Error()}
+		return &handler.PayloadError{Field: field, Reason: err.Error()}
 	}
 	return nil
 }
 
 // post sends a message and judges the answer.
 func (o outgoing) post(ctx context.Context, r Request) (Response, error) {
-	run, _ := job.Running(ctx)
+	run, _ := handler.Running(ctx)
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
@@ -98,13 +100,13 @@ func judged(host string, a Response, now time.Time) error {
 		return nil
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
 		if wait, ok := asked(a.Header, now); ok {
-			return job.RetryAfter(wait, err)
+			return handler.RetryAfter(wait, err)
 		}
 		return err
 	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status >= 500:
 		return err
 	}
-	return job.Permanent(err)
+	return handler.Permanent(err)
 }
 
 // What a Retry-After may ask for.

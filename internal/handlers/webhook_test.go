@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 func TestSendWebhook(t *testing.T) {
@@ -39,7 +39,7 @@ func TestSendWebhook(t *testing.T) {
 			t.Errorf("%s = %q, want %q", name, got.header.Get(name), value)
 		}
 	}
-	if first := messageID(job.Run{ID: theJob, Generation: 1}); first != string(theJob) {
+	if first := messageID(handler.Run{ID: theJob, Generation: 1}); first != string(theJob) {
 		t.Errorf("the first life's id is %q", first)
 	}
 	if got.method != "POST" || got.body != `{"a": [1, 1e400]}` {
@@ -73,15 +73,15 @@ func TestSendWebhookFails(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	plain := job.Verdict{RetryAfter: -1}
+	plain := handler.Verdict{RetryAfter: -1}
 	r := outgoingTypes(wire{})
 	for path, want := range map[string]struct {
 		text    string
-		verdict job.Verdict
+		verdict handler.Verdict
 	}{
-		"/busy?token=secret": {"127.0.0.1 answered 429", job.Verdict{RetryAfter: 2 * time.Minute}},
-		"/gone":              {"127.0.0.1 answered 410", job.Verdict{Permanent: true, RetryAfter: -1}},
-		"/moved":             {"127.0.0.1 answered 307", job.Verdict{Permanent: true, RetryAfter: -1}},
+		"/busy?token=secret": {"127.0.0.1 answered 429", handler.Verdict{RetryAfter: 2 * time.Minute}},
+		"/gone":              {"127.0.0.1 answered 410", handler.Verdict{Permanent: true, RetryAfter: -1}},
+		"/moved":             {"127.0.0.1 answered 307", handler.Verdict{Permanent: true, RetryAfter: -1}},
 		"/broken":            {"127.0.0.1 answered 502", plain},
 		"/slow":              {"call 127.0.0.1: no answer", plain},
 	} {
@@ -90,8 +90,8 @@ func TestSendWebhookFails(t *testing.T) {
 			limit = 1
 		}
 		_, err := r.Run(running(t), "SEND_WEBHOOK", fmt.Appendf(nil, `{"url":"%s%s","timeoutSeconds":%d}`, url, path, limit))
-		if err == nil || err.Error() != want.text || job.Judge(err) != want.verdict {
-			t.Errorf("%s: %v, %+v, want %+v", path, err, job.Judge(err), want)
+		if err == nil || err.Error() != want.text || handler.Judge(err) != want.verdict {
+			t.Errorf("%s: %v, %+v, want %+v", path, err, handler.Judge(err), want)
 		}
 	}
 }
@@ -119,8 +119,8 @@ func TestJudged(t *testing.T) {
 			h.Set("Retry-After", c.after)
 		}
 		err := judged("host", Response{Status: c.status, Header: h}, now)
-		v := job.Judge(err)
-		ok := err != nil && v == job.Verdict{RetryAfter: c.want}
+		v := handler.Judge(err)
+		ok := err != nil && v == handler.Verdict{RetryAfter: c.want}
 		switch c.want {
 		case 0:
 			ok = err == nil
@@ -209,7 +209,7 @@ func TestWebhookRefuses(t *testing.T) {
 	}
 	for payload, field := range cases {
 		err := r.Check("SEND_WEBHOOK", []byte(payload))
-		var wrong *job.PayloadError
+		var wrong *handler.PayloadError
 		if !errors.As(err, &wrong) || field != "" && wrong.Field != field {
 			t.Errorf("%.80s: %v, want a PayloadError of %q", payload, err, field)
 		}

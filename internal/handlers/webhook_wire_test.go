@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -25,7 +26,7 @@ func (w wire) CheckURL(url string) error {
 
 func (w wire) Do(ctx context.Context, r Request) (Response, error) {
 	if err := w.CheckURL(r.URL); err != nil {
-		return Response{}, job.Permanent(errors.New("refused"))
+		return Response{}, handler.Permanent(errors.New("refused"))
 	}
 	if r.Timeout > 0 {
 		var cancel func()
@@ -54,8 +55,8 @@ func (w wire) Do(ctx context.Context, r Request) (Response, error) {
 	return Response{Status: res.StatusCode, Header: res.Header, Body: body}, err
 }
 
-func outgoingTypes(s Sender) *job.Registry {
-	r := job.NewRegistry()
+func outgoingTypes(s Sender) *handler.Registry {
+	r := handler.NewRegistry()
 	RegisterOutgoing(r, s)
 	return r
 }
@@ -64,7 +65,7 @@ const theJob = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
 // running puts theJob into a context.
 func running(t *testing.T) context.Context {
-	return job.WithRun(t.Context(), job.Run{ID: theJob, Attempt: 3, Generation: 2, TraceID: "the-trace"})
+	return handler.WithRun(t.Context(), handler.Run{ID: theJob, Attempt: 3, Generation: 2, TraceID: "the-trace"})
 }
 
 type heard struct {

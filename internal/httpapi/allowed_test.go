@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -93,7 +94,7 @@ func TestAllowed_Report(t *testing.T) {
 		"stranger": {401, 0}, "anonymous": {403, 0}, "submit": {202, 0}, "read-only": {403, 0}, "admin": {202, 1}, "worker": {403, 0}, "open": {202, 1},
 	} {
 		r := newRooms(t)
-		job.Handle(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
+		handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
 		r.behind(callers[name])
 		if rec := r.json("POST", "/public/submit", `{"type":"REPORT"}`); rec.Code != want.status {
 			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)

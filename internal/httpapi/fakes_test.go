@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -48,7 +49,7 @@ type rooms struct {
 	ready       Report
 	rate        float64
 	hint        time.Duration
-	types       *job.Registry
+	types       *handler.Registry
 	plans       job.PlanBook
 	ring        ring
 	told        changeLog

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -44,7 +45,7 @@ func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	} {
 		changed := strings.Replace(body, change[0], change[1], 1)
 		r := newRooms(t)
-		job.Handle(r.types, "OTHER", func(context.Context, any) (any, error) { return nil, nil })
+		handler.Register(r.types, "OTHER", func(context.Context, any) (any, error) { return nil, nil })
 		if rec := r.json("POST", "/paid/submit", changed, "Idempotency-Key", "order-7"); rec.Code != 202 {
 			t.Fatalf("%s: %d %s", changed, rec.Code, rec.Body)
 		}

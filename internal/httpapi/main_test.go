@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -40,11 +41,11 @@ func newRooms(t testing.TB) *rooms {
 	t.Helper()
 	up := Component{Status: "UP"}
 	r := &rooms{
-		tb: t, types: job.NewRegistry(), ready: Report{Ready: true, Status: "UP"},
+		tb: t, types: handler.NewRegistry(), ready: Report{Ready: true, Status: "UP"},
 		health: Health{"UP", Components{up, up, up, JobHealth{Status: "UP"}}},
 	}
-	job.Handle(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
-	job.Handle(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
+	handler.Register(r.types, "SIMULATION", func(context.Context, any) (any, error) { return nil, nil })
+	handler.Register(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
 	r.deps = Deps{
 		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r, Charts: r, Audit: r,

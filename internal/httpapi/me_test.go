@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -31,8 +32,8 @@ func TestMe(t *testing.T) {
 		"open":                `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,` + all,
 	} {
 		r := newRooms(t)
-		job.Handle(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
-		job.Handle(r.types, "CALLBACK", func(context.Context, any) (any, error) { return nil, nil }, job.Internal())
+		handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
+		handler.Register(r.types, "CALLBACK", func(context.Context, any) (any, error) { return nil, nil }, handler.Internal())
 		caller := callers[kind]
 		if caller.Key.ID != "" {
 			caller.Key.Name = "ada"
@@ -45,7 +46,7 @@ func TestMe(t *testing.T) {
 		}
 	}
 	r := newRooms(t)
-	job.Handle(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
+	handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
 	wantJSON(t, r.do("GET", "/api/me", ""), 200, `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,`+all)
 	r.behind(callers["stranger"]).err = job.ErrUnauthorized
 	wantProblem(t, r.do("GET", "/api/me", "", "Authorization", "Bearer x"), 401, "UNAUTHORIZED")

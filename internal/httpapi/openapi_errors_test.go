@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -160,7 +161,7 @@ func (many) Validate() error {
 func TestOpenAPI_ManyWrongFields(t *testing.T) {
 	t.Attr("proves", "A12")
 	r := newRooms(t)
-	job.Handle(r.types, "MANY", func(context.Context, many) (any, error) { return nil, nil })
+	handler.Register(r.types, "MANY", func(context.Context, many) (any, error) { return nil, nil })
 	const body = `{"type":"MANY","payload":{}}`
 	for _, rec := range []*httptest.ResponseRecorder{r.post(body), r.json("POST", "/paid/submit/batch", "["+body+"]")} {
 		if n := strings.Count(rec.Body.String(), "is wrong"); n < 10 || n > 11 {

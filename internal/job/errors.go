@@ -30,6 +30,9 @@ var (
 	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and never will be
 	ErrNoKey        = errors.New("no such key")
 
+	ErrBadPlan    = errors.New("bad plan")
+	ErrWrongSetup = errors.New("set-up differs from the running cluster's")
+
 	ErrNotKept = errors.New("the reason cannot be kept now") // of a change that was not made for that
 
 	// ErrUnavailable: the store did not execute the call (refused connection, LOADING, READONLY, out of memory, ...).
@@ -49,12 +52,10 @@ var (
 // refuses is none.
 func Outage(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrAmbiguous) }
 
-// The causes a handler can read off its context with context.Cause when it is told to stop.
-var (
-	ErrMaxTime    = errors.New("maximum processing time exceeded") // the attempt is counted as failed
-	ErrLeaseLost  = errors.New("lease lost")                       // another worker may hold the job now; what this one reports is refused
-	ErrCancelled  = errors.New("job cancelled")                    // a user cancelled the job
-	ErrDraining   = errors.New("server draining")                  // the job goes back to its place, no retry spent
-	ErrBadPlan    = errors.New("bad plan")
-	ErrWrongSetup = errors.New("set-up differs from the running cluster's")
-)
+// PayloadError is an ErrBadPayload that names the field that is wrong, and why.
+type PayloadError struct{ Field, Reason string }
+
+func (e *PayloadError) Error() string { return e.Field + ": " + e.Reason }
+
+// Unwrap makes errors.Is(err, ErrBadPayload) true.
+func (e *PayloadError) Unwrap() error { return ErrBadPayload }

@@ -1,5 +1,5 @@
-// Package job holds the words of tierq: what a job, a tier, a lease and an ending are, and the registry of handlers.
-// Every other room speaks these words; this one imports nothing but the standard library.
+// Package job holds the words of tierq: what a job, a tier, a lease and an ending are. Every other room speaks these
+// words; this one imports nothing but the standard library. What a job type is written with is in package handler.
 package job
 
 import "time"
@@ -39,7 +39,7 @@ const (
 	HeartbeatStopped Cause = "HEARTBEAT_STOPPED" // the process holding the job died
 	MaxTimeExceeded  Cause = "MAX_TIME_EXCEEDED" // the job ran longer than its tier allows
 	HandlerError     Cause = "HANDLER_ERROR"     // the handler returned an error or panicked
-	PermanentError   Cause = "PERMANENT_ERROR"   // the handler returned Permanent(err)
+	PermanentError   Cause = "PERMANENT_ERROR"   // the handler returned handler.Permanent(err)
 	ResultTooLarge   Cause = "RESULT_TOO_LARGE"  // the result exceeds TIERQ_RESULT_LIMIT
 	UnknownJobType   Cause = "UNKNOWN_JOB_TYPE"  // the worker has no handler for the type
 	LaterLimit       Cause = "LATER_LIMIT"       // the handler asked for later more often, or for longer, than is free

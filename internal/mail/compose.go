@@ -12,6 +12,7 @@ import (
 
 	gomail "github.com/wneessen/go-mail"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -19,11 +20,11 @@ import (
 // out of a header or a command; an error is permanent.
 func compose(m Message, from *netmail.Address) (text []byte, messageID string, err error) {
 	if err := check(m); err != nil {
-		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
 	}
 	id, err := job.ParseID(string(m.ID))
 	if err != nil {
-		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
 	}
 	messageID = string(id) + from.Address[strings.LastIndexByte(from.Address, '@'):]
 
@@ -34,7 +35,7 @@ func compose(m Message, from *netmail.Address) (text []byte, messageID string, e
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office answers, please
 	msg.Subject(literal(m.Subject))
 	if err := msg.To(m.To...); err != nil {
-		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
 	}
 	switch {
 	case m.HTML == "":
@@ -47,7 +48,7 @@ func compose(m Message, from *netmail.Address) (text []byte, messageID string, e
 	}
 	var out bytes.Buffer
 	if _, err := msg.WriteTo(&out); err != nil {
-		return nil, "", job.Permanent(fmt.Errorf("compose mail: %w", err))
+		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
 	}
 	return out.Bytes(), messageID, nil
 }
@@ -57,7 +58,7 @@ func check(m Message) error {
 		return errors.New("nobody to send it to")
 	}
 	for _, to := range m.To {
-		if err := job.ReadAddress(to); err != nil {
+		if err := handler.ReadAddress(to); err != nil {
 			return fmt.Errorf("an address %w", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -74,20 +75,21 @@ func TestFolderFails(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&folder{dir: filepath.Join(file, "mail")}).Send(t.Context(), greeting); err == nil || job.Judge(err).Permanent {
+	if _, err := (&folder{dir: filepath.Join(file, "mail")}).Send(t.Context(), greeting); err == nil ||
+		handler.Judge(err).Permanent {
 		t.Errorf("a file in the folder's place: %v", err)
 	}
 	dir := t.TempDir()
 	for _, id := range []job.ID{"", "../../x", "019de340-01fe-7a58-be69-567cd7d6b7d4/../x"} {
 		m := greeting
 		m.ID = id
-		if _, err := (&folder{dir: dir}).Send(t.Context(), m); err == nil || !job.Judge(err).Permanent {
+		if _, err := (&folder{dir: dir}).Send(t.Context(), m); err == nil || !handler.Judge(err).Permanent {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(job.ErrCancelled)
-	if _, err := (&folder{dir: dir}).Send(ctx, greeting); !errors.Is(err, job.ErrCancelled) {
+	cancel(handler.ErrCancelled)
+	if _, err := (&folder{dir: dir}).Send(ctx, greeting); !errors.Is(err, handler.ErrCancelled) {
 		t.Errorf("an ended context: %v", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, string(jobID)+".eml"), 0o700); err != nil {

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/tierq/tierq/internal/fuzz"
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -67,7 +68,7 @@ func FuzzURL(f *testing.F) {
 			}
 			return
 		}
-		if job.ReadAddress(s.from.Address) != nil || s.host == "" || !strings.Contains(s.addr, ":") {
+		if handler.ReadAddress(s.from.Address) != nil || s.host == "" || !strings.Contains(s.addr, ":") {
 			t.Errorf("read as %+v", s)
 		}
 		if s.password != "" && s.tls == nil || s.tls != nil && (s.tls.InsecureSkipVerify || s.tls.ServerName != s.host) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // chat is a server's end of a connection.
@@ -86,7 +86,8 @@ func TestEndlessReplies(t *testing.T) {
 			}
 			s.patience = 20 * time.Second
 			_, err = s.Send(t.Context(), greeting)
-			if !errors.Is(err, errChatty) || strings.ContainsAny(err.Error(), "\x1b\r\n") || job.Judge(err).Permanent || len(err.Error()) > 400 {
+			if !errors.Is(err, errChatty) || strings.ContainsAny(err.Error(), "\x1b\r\n") || handler.Judge(err).Permanent ||
+				len(err.Error()) > 400 {
 				t.Errorf("Send = %.500q", err)
 			}
 		})
@@ -112,7 +113,8 @@ func TestSilentServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.patience = 300 * time.Millisecond
-			if _, err := s.Send(t.Context(), greeting); err == nil || job.Judge(err).Permanent || !strings.Contains(err.Error(), "took longer than 300ms") {
+			if _, err := s.Send(t.Context(), greeting); err == nil || handler.Judge(err).Permanent ||
+				!strings.Contains(err.Error(), "took longer than 300ms") {
 				t.Errorf("Send = %v", err)
 			}
 		})

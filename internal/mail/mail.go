@@ -12,7 +12,7 @@ import (
 // Message is one mail to up to fifty recipients, all of whom see each other's address.
 type Message struct {
 	ID      job.ID   // the Message-ID is made of it: every attempt sends the same message
-	To      []string // addresses that job.ReadAddress takes
+	To      []string // addresses that handler.ReadAddress takes
 	Subject string
 	Text    string
 	HTML    string // "" = none; else the better alternative to Text
@@ -25,8 +25,9 @@ type Delivery struct {
 	Accepted  []string
 }
 
-// Sender sends messages. An error that is permanent (see job.Judge) says that the message itself is refused; after any other the same
-// message may be sent again. Nobody got the message when an error is returned, except when the server's last answer was lost.
+// Sender sends messages. An error that is permanent (see handler.Judge) says that the message itself is refused; after
+// any other the same message may be sent again. Nobody got the message when an error is returned, except when the
+// server's last answer was lost.
 type Sender interface {
 	Send(ctx context.Context, m Message) (Delivery, error)
 	// Describe says where mail goes, without secrets.

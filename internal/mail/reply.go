@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // maxReplies bounds what a server may say in one session, in bytes, TLS included.
@@ -68,7 +68,7 @@ func said(what string, err error) error {
 // refused is said; a code of 500 and above is the server's last word.
 func refused(what string, err error) error {
 	if replyCode(err) >= 500 {
-		return job.Permanent(said(what, err))
+		return handler.Permanent(said(what, err))
 	}
 	return said(what, err)
 }

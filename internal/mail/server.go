@@ -13,7 +13,7 @@ import (
 
 	"github.com/wneessen/go-mail/smtp"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // server sends through one SMTP server, on a new connection for each message.
@@ -168,7 +168,7 @@ func decide(accepted []string, forNow, forGood []error, last bool) ([]string, er
 		return nil, fmt.Errorf("%d of %d recipients refused for now: %w",
 			len(forNow), len(accepted)+len(forNow)+len(forGood), said("the first", forNow[0]))
 	case len(accepted) == 0:
-		return nil, job.Permanent(fmt.Errorf("all recipients refused: %w", said("the first", forGood[0])))
+		return nil, handler.Permanent(fmt.Errorf("all recipients refused: %w", said("the first", forGood[0])))
 	}
 	return accepted, nil
 }
@@ -176,7 +176,7 @@ func decide(accepted []string, forNow, forGood []error, last bool) ([]string, er
 // hostname is how we introduce ourselves.
 func hostname() string {
 	name, err := os.Hostname()
-	if err != nil || job.ReadAddress("x@"+name) != nil {
+	if err != nil || handler.ReadAddress("x@"+name) != nil {
 		return "localhost"
 	}
 	return name

@@ -13,7 +13,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 var greeting = Message{
@@ -69,7 +69,7 @@ func TestTLSIsMandatory(t *testing.T) {
 	refuse := func(t *testing.T, o *office, s Sender, want string) {
 		t.Helper()
 		_, err := s.Send(t.Context(), greeting)
-		if err == nil || !strings.Contains(err.Error(), want) || job.Judge(err).Permanent {
+		if err == nil || !strings.Contains(err.Error(), want) || handler.Judge(err).Permanent {
 			t.Errorf("Send = %v, want %q", err, want)
 		}
 		if len(o.taken()) > 0 || len(o.passwords) > 0 {
@@ -159,8 +159,8 @@ func TestRefusals(t *testing.T) {
 			tc.office.start(t, false)
 			got, err := tc.office.to("smtp", "me").Send(t.Context(), Message{ID: jobID, To: to, Subject: "s", Text: "b", Last: tc.last})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) ||
-				job.Judge(err).Permanent != tc.permanent {
-				t.Errorf("%v, permanent %v, want %q", err, job.Judge(err).Permanent, tc.want)
+				handler.Judge(err).Permanent != tc.permanent {
+				t.Errorf("%v, permanent %v, want %q", err, handler.Judge(err).Permanent, tc.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("the server's control characters are passed on: %q", err)
@@ -178,14 +178,16 @@ func TestRefusals(t *testing.T) {
 		o := &office{}
 		o.start(t, false)
 		_, err := o.to("smtp", "another").Send(t.Context(), greeting)
-		if err == nil || job.Judge(err).Permanent || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "535") {
+		if err == nil || handler.Judge(err).Permanent || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), "535") {
 			t.Errorf("Send = %v", err)
 		}
 	})
 	t.Run("no way to log in", func(t *testing.T) {
 		o := &office{ways: []string{"XSTRANGE"}}
 		o.start(t, false)
-		if _, err := o.to("smtp", "me").Send(t.Context(), greeting); err == nil || job.Judge(err).Permanent || !strings.Contains(err.Error(), "neither AUTH") {
+		if _, err := o.to("smtp", "me").Send(t.Context(), greeting); err == nil || handler.Judge(err).Permanent ||
+			!strings.Contains(err.Error(), "neither AUTH") {
 			t.Errorf("Send = %v", err)
 		}
 	})
@@ -196,7 +198,7 @@ func TestRefusals(t *testing.T) {
 			o.start(t, false)
 			s = o.to("smtp", "me")
 		})
-		if _, err := s.Send(t.Context(), greeting); err == nil || job.Judge(err).Permanent {
+		if _, err := s.Send(t.Context(), greeting); err == nil || handler.Judge(err).Permanent {
 			t.Errorf("Send = %v", err)
 		}
 	})
@@ -216,7 +218,7 @@ func TestSendChecksAgain(t *testing.T) {
 		"a NUL":                    {ID: jobID, To: []string{"a@h"}, Subject: "x", Text: "\x00"},
 		"a header in the job's id": {ID: "x\r\nBcc: c@d", To: []string{"a@h"}, Subject: "x", Text: "t"},
 	} {
-		if _, err := s.Send(t.Context(), m); err == nil || !job.Judge(err).Permanent {
+		if _, err := s.Send(t.Context(), m); err == nil || !handler.Judge(err).Permanent {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -248,10 +250,10 @@ func TestSendEndsWithItsContext(t *testing.T) {
 	addr := talker(t, func(c *chat) {
 		c.say("220 hello")
 		c.hear()
-		cancel(job.ErrDraining)
+		cancel(handler.ErrDraining)
 		c.hear() // the client hangs up
 	})
-	if _, err := open(t, "smtp://"+addr+"?from=a@b&tls=none").Send(ctx, greeting); !errors.Is(err, job.ErrDraining) {
+	if _, err := open(t, "smtp://"+addr+"?from=a@b&tls=none").Send(ctx, greeting); !errors.Is(err, handler.ErrDraining) {
 		t.Errorf("Send = %v, want the cause", err)
 	}
 }

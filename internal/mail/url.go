@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // parse reads the URL of a mail server:
@@ -53,7 +53,7 @@ func parse(text string, roots *x509.CertPool) (*server, error) {
 			return wrong("it takes from, tls and ca, each once, and nothing else")
 		}
 	}
-	if s.from, err = netmail.ParseAddress(query.Get("from")); err != nil || job.ReadAddress(s.from.Address) != nil {
+	if s.from, err = netmail.ParseAddress(query.Get("from")); err != nil || handler.ReadAddress(s.from.Address) != nil {
 		return wrong("from must be a mail address")
 	}
 	if s.tls, err = tlsConfig(u.Scheme, s.host, query, roots); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // A redirect is an answer; where it points is not called, and no header travels on.
@@ -81,7 +81,7 @@ func TestHostileAnswers(t *testing.T) {
 	begun := time.Now()
 	var failed *CallError
 	_, err := c.Do(t.Context(), Request{Method: "GET", URL: r.URL + "/endless", Timeout: time.Second})
-	if !errors.As(err, &failed) || failed.Reason != "no whole answer in time" || job.Judge(err).Permanent {
+	if !errors.As(err, &failed) || failed.Reason != "no whole answer in time" || handler.Judge(err).Permanent {
 		t.Errorf("endless: %v", err)
 	}
 	if took := time.Since(begun); took < time.Second || took > 10*time.Second {
@@ -161,7 +161,7 @@ func TestErrorsTellTheHostOnly(t *testing.T) {
 			r.Timeout = 100 * time.Millisecond
 		}
 		_, err := c.Do(t.Context(), r)
-		if err == nil || err.Error() != want || job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
+		if err == nil || err.Error() != want || handler.Judge(err) != (handler.Verdict{RetryAfter: -1}) {
 			t.Errorf("%s: %v, want %q, worth a repeat", url, err, want)
 		}
 	}
@@ -172,10 +172,10 @@ func TestContextsCause(t *testing.T) {
 	begun := make(chan struct{})
 	r := receive(t, func(_ http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() })
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { <-begun; cancel(job.ErrDraining) }()
+	go func() { <-begun; cancel(handler.ErrDraining) }()
 	_, err := client(t, Options{Allow: loopback}).Do(ctx, Request{Method: "GET", URL: r.URL})
 	var failed *CallError
-	if !errors.Is(err, job.ErrDraining) || errors.As(err, &failed) {
+	if !errors.Is(err, handler.ErrDraining) || errors.As(err, &failed) {
 		t.Errorf("error = %v", err)
 	}
 }

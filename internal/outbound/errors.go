@@ -9,10 +9,11 @@ import (
 	"net/http"
 	"syscall"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
-// RefusedError is a call that the guard does not let out. A repeat would be refused too, so it comes as job.Permanent.
+// RefusedError is a call that the guard does not let out. A repeat would be refused too, so the error comes as
+// handler.Permanent.
 type RefusedError struct{ Host, Reason string }
 
 func (e *RefusedError) Error() string {
@@ -44,16 +45,16 @@ func failure(ctx context.Context, host string, err error) error {
 	var lookup *net.DNSError
 	switch {
 	case errors.Is(err, errPort):
-		return job.Permanent(&RefusedError{Host: host, Reason: "it " + errPort.Error()})
+		return handler.Permanent(&RefusedError{Host: host, Reason: "it " + errPort.Error()})
 	case errors.Is(err, errAddress), errors.Is(err, errOwn):
 		why := errAddress
 		if errors.Is(err, errOwn) {
 			why = errOwn
 		}
-		job.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the host "+why.Error(), "address",
+		handler.Logger(ctx).WarnContext(ctx, "a call was refused", "why", "the host "+why.Error(), "address",
 			addressOf(err))
 		if net.ParseIP(host) != nil { // the caller wrote the address: there is nothing to learn
-			return job.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
+			return handler.Permanent(&RefusedError{Host: host, Reason: "it " + errAddress.Error()})
 		}
 		return &CallError{Host: host, Reason: noAddress, err: err}
 	case errors.As(err, &lookup):
@@ -61,7 +62,7 @@ func failure(ctx context.Context, host string, err error) error {
 		if lookup.IsNotFound {
 			why = "there is no such name"
 		}
-		job.Logger(ctx).InfoContext(ctx, "a call was not made", "why", why)
+		handler.Logger(ctx).InfoContext(ctx, "a call was not made", "why", why)
 		return &CallError{Host: host, Reason: noAddress, err: err}
 	}
 	return &CallError{Host: host, Reason: reason(err), err: err}

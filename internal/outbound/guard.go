@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // denied are the addresses that no call reaches unless an operator allows them. Of IPv6 only global unicast (2000::/3) is called at all:
@@ -148,7 +148,7 @@ func (c *Client) CheckURL(s string) error {
 }
 
 func (c *Client) read(s string) (*url.URL, error) {
-	u, err := job.ReadURL(s)
+	u, err := handler.ReadURL(s)
 	if err != nil {
 		return nil, err
 	}

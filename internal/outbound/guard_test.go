@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 var errReached = errors.New("the guard let it through")
@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	reached := c.watchDials()
-	if _, err := get(t, c, "http://mixed.example/"); job.Judge(err).Permanent && len(reached()) == 0 {
+	if _, err := get(t, c, "http://mixed.example/"); handler.Judge(err).Permanent && len(reached()) == 0 {
 		t.Errorf("mixed.example: %v", err)
 	}
 	if got := reached(); len(got) != 1 || got[0] != "93.184.216.34:80" {

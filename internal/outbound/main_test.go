@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // proxy is a listener that never answers.
@@ -71,7 +71,7 @@ func get(t *testing.T, c *Client, url string) (Response, error) {
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	var r *RefusedError
-	if !errors.As(err, &r) || !job.Judge(err).Permanent {
+	if !errors.As(err, &r) || !handler.Judge(err).Permanent {
 		t.Errorf("%s: %v, want a permanent refusal", what, err)
 	}
 }
@@ -80,7 +80,7 @@ func refused(t *testing.T, what string, err error) {
 func notCalled(t *testing.T, what string, err error) {
 	t.Helper()
 	var failed *CallError
-	if !errors.As(err, &failed) || failed.Reason != noAddress || job.Judge(err).Permanent {
+	if !errors.As(err, &failed) || failed.Reason != noAddress || handler.Judge(err).Permanent {
 		t.Errorf("%s: %v, want %q", what, err, noAddress)
 	}
 }

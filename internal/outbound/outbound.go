@@ -17,7 +17,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // What bounds a call beside its total time.
@@ -106,15 +106,15 @@ func New(opt Options) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as job.Permanent, if
-// the guard refuses what is written in the URL; the context's cause, if it ended; *CallError for everything else, worth
-// a repeat. Their texts name the host, never the URL. A refused host name and an unknown host name get the same text
-// and the same number of tries: otherwise a submitter could learn which names an internal network has. The job's log
-// says which of the two it was.
+// Do makes the call. Any answer is a Response, a redirect or a 500 too. The errors: *RefusedError as
+// handler.Permanent, if the guard refuses what is written in the URL; the context's cause, if it ended; *CallError
+// for everything else, worth a repeat. Their texts name the host, never the URL. A refused host name and an unknown
+// host name get the same text and the same number of tries: otherwise a submitter could learn which names an
+// internal network has. The job's log says which of the two it was.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	u, err := c.read(r.URL)
 	if err != nil {
-		return Response{}, job.Permanent(&RefusedError{Reason: "the URL " + err.Error()})
+		return Response{}, handler.Permanent(&RefusedError{Reason: "the URL " + err.Error()})
 	}
 	timeout := c.opt.Timeout
 	if r.Timeout > 0 {
@@ -124,7 +124,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(limited, r.Method, u.String(), bytes.NewReader(r.Body))
 	if err != nil {
-		return Response{}, job.Permanent(fmt.Errorf("call %s: bad request: %w", u.Hostname(), err))
+		return Response{}, handler.Permanent(fmt.Errorf("call %s: bad request: %w", u.Hostname(), err))
 	}
 	req.Header = c.header(limited, r)
 	answer, err := c.exchange(req)

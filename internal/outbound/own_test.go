@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // A server with a public address of its own is not called there either, by whichever name or spelling: its API, and
@@ -65,7 +65,7 @@ func TestOwnAddresses(t *testing.T) {
 	has = nil // the system does not say
 	_, err := get(t, c, "http://me.example/")
 	var failed *CallError
-	if !errors.As(err, &failed) || job.Judge(err).Permanent || len(reached()) != 2 {
+	if !errors.As(err, &failed) || handler.Judge(err).Permanent || len(reached()) != 2 {
 		t.Errorf("the system does not list its addresses: %v, reached %v", err, reached())
 	}
 
@@ -111,8 +111,8 @@ func TestScannersLearnNothing(t *testing.T) {
 				"empty.corp.example", "nobody.corp.example"} {
 				_, err := get(t, c, scheme+"://"+host+"/")
 				if err == nil || err.Error() != "call "+host+": it has no address that is called" ||
-					job.Judge(err) != (job.Verdict{RetryAfter: -1}) {
-					t.Errorf("%s, %s: %v, %+v", what, host, err, job.Judge(err))
+					handler.Judge(err) != (handler.Verdict{RetryAfter: -1}) {
+					t.Errorf("%s, %s: %v, %+v", what, host, err, handler.Judge(err))
 				}
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -37,10 +38,10 @@ type demo struct {
 var errAsked = errors.New("the attempt was asked to fail")
 
 // registry has the type DEMO. over ends what is deaf.
-func registry(over <-chan struct{}) *job.Registry {
-	r := job.NewRegistry()
-	job.Handle(r, "DEMO", func(ctx context.Context, in demo) (map[string]int, error) {
-		run, _ := job.Running(ctx)
+func registry(over <-chan struct{}) *handler.Registry {
+	r := handler.NewRegistry()
+	handler.Register(r, "DEMO", func(ctx context.Context, in demo) (map[string]int, error) {
+		run, _ := handler.Running(ctx)
 		done := ctx.Done()
 		if run.Attempt <= in.HangFirst {
 			if in.Deaf {
@@ -62,7 +63,7 @@ func registry(over <-chan struct{}) *job.Registry {
 		}
 		if run.Attempt <= in.FailFirst {
 			if in.RetryMs > 0 {
-				return nil, job.RetryAfter(time.Duration(in.RetryMs)*time.Millisecond, errAsked)
+				return nil, handler.RetryAfter(time.Duration(in.RetryMs)*time.Millisecond, errAsked)
 			}
 			return nil, errAsked
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -28,11 +29,11 @@ type result struct {
 
 // registry has the one job type. What an attempt does depends on the seed, the job and the attempt alone. It begins and returns through the
 // gate, so that no two handlers do it at once.
-func (w *World) registry(p *process) *job.Registry {
-	r := job.NewRegistry()
-	job.Handle(r, jobType, func(ctx context.Context, in payload) (result, error) {
-		run, _ := job.Running(ctx)
-		h := &handler{world: w, process: p, run: run}
+func (w *World) registry(p *process) *handler.Registry {
+	r := handler.NewRegistry()
+	handler.Register(r, jobType, func(ctx context.Context, in payload) (result, error) {
+		run, _ := handler.Running(ctx)
+		h := &attempt{world: w, process: p, run: run}
 		if err := h.pass("begin", func() error { return w.shadow.begins(ctx, p, &run, in.Of) }); err != nil {
 			return result{}, err
 		}
@@ -45,14 +46,14 @@ func (w *World) registry(p *process) *job.Registry {
 	return r
 }
 
-type handler struct {
+type attempt struct {
 	world   *World
 	process *process
-	run     job.Run
+	run     handler.Run
 }
 
 // pass is one step through the gate. Its context is not the job's: a handler that was told to stop still has to return.
-func (h *handler) pass(name string, do func() error) error {
+func (h *attempt) pass(name string, do func() error) error {
 	_, err := h.world.gate.pass(context.Background(), &call{
 		proc: h.process, kind: inside, name: name, args: []string{string(h.run.ID), strconv.Itoa(h.run.Attempt)},
 		do: func() (any, error) { return nil, do() },
@@ -60,7 +61,7 @@ func (h *handler) pass(name string, do func() error) error {
 	return err
 }
 
-func (h *handler) act(ctx context.Context) error {
+func (h *attempt) act(ctx context.Context) error {
 	w, run := h.world, h.run
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, run.ID, run.Attempt)
@@ -77,13 +78,13 @@ func (h *handler) act(ctx context.Context) error {
 		return errHandler
 	case what < 19:
 		h.wait(ctx, ticks(r, 0, 5))
-		return job.Permanent(errHandler)
+		return handler.Permanent(errHandler)
 	case what < 25:
 		h.wait(ctx, ticks(r, 0, 15))
-		return job.LaterBecause(ticks(r, 1, 12), fmt.Sprint("not before attempt ", run.Attempt+1))
+		return handler.LaterBecause(ticks(r, 1, 12), fmt.Sprint("not before attempt ", run.Attempt+1))
 	case what < 29:
 		h.wait(ctx, ticks(r, 0, 5))
-		return job.RetryAfter(ticks(r, 0, 6), errHandler)
+		return handler.RetryAfter(ticks(r, 0, 6), errHandler)
 	case what < 32: // too slow, but it listens
 		h.wait(ctx, maximum+ticks(r, 1, 20))
 	case what < 35: // too slow, and deaf
@@ -95,7 +96,7 @@ func (h *handler) act(ctx context.Context) error {
 		return nil
 	case what < 57: // one that saves where it was
 		text, _ := json.Marshal(run.Attempt)
-		if err := job.Checkpoint(ctx, text); err != nil && ctx.Err() == nil && !errors.Is(err, job.ErrLeaseLost) {
+		if err := handler.Checkpoint(ctx, text); err != nil && ctx.Err() == nil && !errors.Is(err, handler.ErrLeaseLost) {
 			return err
 		}
 		h.wait(ctx, ticks(r, 0, 10))
@@ -111,7 +112,7 @@ func (w *World) poison(id job.ID) bool {
 }
 
 // wait is work that takes so long, or until ctx ends, or the process dies.
-func (h *handler) wait(ctx context.Context, d time.Duration) {
+func (h *attempt) wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -224,7 +225,7 @@ func (s *shadow) filled(partition, limit int, is func(*known) bool, weight func(
 }
 
 // begins is told of a handler that starts.
-func (s *shadow) begins(ctx context.Context, p *process, run *job.Run, of job.ID) error {
+func (s *shadow) begins(ctx context.Context, p *process, run *handler.Run, of job.ID) error {
 	k := s.jobs[run.ID]
 	switch {
 	case k == nil && s.lost[run.ID] != nil && of == run.ID: // its lease was lost on the way
@@ -242,7 +243,7 @@ func (s *shadow) begins(ctx context.Context, p *process, run *job.Run, of job.ID
 }
 
 // returns is told of one that is about to return.
-func (s *shadow) returns(run *job.Run) {
+func (s *shadow) returns(run *handler.Run) {
 	if k := s.jobs[run.ID]; k != nil && k.lease != nil && k.lease.attempt == run.Attempt {
 		k.lease.ctx = nil
 	}

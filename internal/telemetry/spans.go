@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -116,19 +117,19 @@ func ran(ctx context.Context, err error) (word string, failed bool) {
 	if err == nil {
 		return string(job.Completed), false
 	}
-	cause, v := context.Cause(ctx), job.Judge(err)
+	cause, v := context.Cause(ctx), handler.Judge(err)
 	switch {
 	case v.Later > 0:
 		return "LATER", false
-	case errors.Is(cause, job.ErrDraining):
+	case errors.Is(cause, handler.ErrDraining):
 		return "RELEASED", false
-	case errors.Is(cause, job.ErrCancelled):
+	case errors.Is(cause, handler.ErrCancelled):
 		return string(job.Cancelled), false
-	case errors.Is(cause, job.ErrLeaseLost):
+	case errors.Is(cause, handler.ErrLeaseLost):
 		return "LOST", true
 	case v.Permanent:
 		return string(job.PermanentError), true
-	case errors.Is(cause, job.ErrMaxTime):
+	case errors.Is(cause, handler.ErrMaxTime):
 		return string(job.MaxTimeExceeded), true
 	case errors.Is(err, job.ErrUnknownType):
 		return string(job.UnknownJobType), true

@@ -19,6 +19,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -102,9 +103,9 @@ func TestSpansArriveLinked(t *testing.T) {
 			spanID, end := tracing.Submit(t.Context(), job.Paid, traceID, callerSpan)
 			end(l.ID, nil)
 			l.SpanID = spanID
-			ctx, done := tracing.Process(job.WithRun(t.Context(), job.Run{ID: l.ID}), l)
+			ctx, done := tracing.Process(handler.WithRun(t.Context(), handler.Run{ID: l.ID}), l)
 			callTrace, callSpan, ok := SpanContext(ctx)
-			if _, still := job.Running(ctx); !ok || !still {
+			if _, still := handler.Running(ctx); !ok || !still {
 				t.Errorf("the handler's context: a span %v, its values %v", ok, still)
 			}
 			done(errors.New("card 4111 was refused"))
@@ -175,13 +176,13 @@ func TestSpanKindsOfEnd(t *testing.T) {
 		failed bool
 	}{
 		{t.Context(), nil, "COMPLETED", false},
-		{ended(job.ErrCancelled), nil, "COMPLETED", false},
-		{t.Context(), job.Later(time.Second), "LATER", false},
-		{ended(job.ErrDraining), boom, "RELEASED", false},
-		{ended(job.ErrCancelled), boom, "CANCELLED", false},
-		{ended(job.ErrLeaseLost), boom, "LOST", true},
-		{ended(job.ErrMaxTime), boom, "MAX_TIME_EXCEEDED", true},
-		{ended(job.ErrMaxTime), job.Permanent(boom), "PERMANENT_ERROR", true},
+		{ended(handler.ErrCancelled), nil, "COMPLETED", false},
+		{t.Context(), handler.Later(time.Second), "LATER", false},
+		{ended(handler.ErrDraining), boom, "RELEASED", false},
+		{ended(handler.ErrCancelled), boom, "CANCELLED", false},
+		{ended(handler.ErrLeaseLost), boom, "LOST", true},
+		{ended(handler.ErrMaxTime), boom, "MAX_TIME_EXCEEDED", true},
+		{ended(handler.ErrMaxTime), handler.Permanent(boom), "PERMANENT_ERROR", true},
 		{t.Context(), job.ErrUnknownType, "UNKNOWN_JOB_TYPE", true},
 		{t.Context(), boom, "HANDLER_ERROR", true},
 	} {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -18,11 +19,11 @@ func TestEndingsSurviveAnOutage(t *testing.T) {
 		t.Run(outage.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(func(ctx context.Context) (string, error) {
-					switch run, _ := job.Running(ctx); run.Tier {
+					switch run, _ := handler.Running(ctx); run.Tier {
 					case job.Public:
 						return "", errors.New("boom")
 					case job.Unpaid:
-						return "", job.Later(time.Minute)
+						return "", handler.Later(time.Minute)
 					}
 					return "done", nil
 				})
@@ -84,7 +85,7 @@ func TestAnswers(t *testing.T) {
 		{"failed, retried", boom, 0, job.OK, 0, 0, func(s Stats) int64 { return s.Failed }, "cause=HANDLER_ERROR"},
 		{"failed for good", boom, 0, job.Discarded, 0, 1, func(s Stats) int64 { return s.Failed }, "cause=HANDLER_ERROR"},
 		{"failed too late", boom, 0, job.Lost, 0, 0, func(s Stats) int64 { return s.Lost }, "level=WARN"},
-		{"given back", job.Later(time.Second), 0, job.OK, 0, 0, func(s Stats) int64 { return s.Released }, ""},
+		{"given back", handler.Later(time.Second), 0, job.OK, 0, 0, func(s Stats) int64 { return s.Released }, ""},
 		{"an unknown word", nil, 0, "WHAT", 0, 0, func(Stats) int64 { return 1 }, "level=ERROR"},
 	}
 	for _, c := range cases {

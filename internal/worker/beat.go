@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -111,7 +112,7 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 	}
 	p.mu.Unlock()
 	if word == job.Cancel {
-		h.ctx.cancel(job.ErrCancelled) // the first cause stands, so saying it again does nothing
+		h.ctx.cancel(handler.ErrCancelled) // the first cause stands, so saying it again does nothing
 	}
 }
 
@@ -127,7 +128,7 @@ func (p *Pool) beatLost(h *held) {
 	if known {
 		return
 	}
-	h.ctx.cancel(job.ErrLeaseLost)
+	h.ctx.cancel(handler.ErrLeaseLost)
 	p.counters.lost.Add(1)
 	p.log.Warn("the lease is lost; what its handler returns is dropped", h.fields()...)
 	p.cfg.Observe.Ended(&h.lease, job.EndLost, "", h.age())

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -96,7 +97,7 @@ func TestHeartbeatLost(t *testing.T) {
 				var cause error
 				var toldAt time.Duration
 				r := newRig(func(ctx context.Context) (string, error) {
-					if run, _ := job.Running(ctx); run.ID == work(2, job.Paid).ID {
+					if run, _ := handler.Running(ctx); run.ID == work(2, job.Paid).ID {
 						<-time.After(3 * time.Second)
 						return "bystander", ctx.Err()
 					}
@@ -112,7 +113,7 @@ func TestHeartbeatLost(t *testing.T) {
 				r.queue.push(work(1, job.Paid), work(2, job.Paid))
 				r.start(t)
 				after(4 * time.Second)
-				if !errors.Is(cause, job.ErrLeaseLost) || toldAt > 1500*time.Millisecond {
+				if !errors.Is(cause, handler.ErrLeaseLost) || toldAt > 1500*time.Millisecond {
 					t.Errorf("told %v after %v", cause, toldAt)
 				}
 				done, failures, back := r.queue.endings()

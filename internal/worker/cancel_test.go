@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -20,9 +21,9 @@ func TestHeartbeatCancel(t *testing.T) {
 	}{
 		{"it finished all the same", nil, complete},
 		{"it stopped", errors.New("stopped"), fail},
-		{"it stopped with the cause", job.ErrCancelled, fail},
-		{"for good", job.Permanent(errors.New("stopped")), fail},
-		{"it wants to be run later", job.Later(time.Hour), release},
+		{"it stopped with the cause", handler.ErrCancelled, fail},
+		{"for good", handler.Permanent(errors.New("stopped")), fail},
+		{"it wants to be run later", handler.Later(time.Hour), release},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -53,7 +54,8 @@ func TestHeartbeatCancel(t *testing.T) {
 				r.stop(t)
 				done, failures, back := r.queue.endings()
 				got := map[kind]int{complete: len(done), fail: len(failures), release: len(back)}
-				if !errors.Is(cause, job.ErrCancelled) || toldAt > asked+2*r.cfg.HeartbeatInterval || got[c.kind] != 1 || len(r.queue.times()) != 1 {
+				if !errors.Is(cause, handler.ErrCancelled) || toldAt > asked+2*r.cfg.HeartbeatInterval || got[c.kind] != 1 ||
+					len(r.queue.times()) != 1 {
 					t.Errorf("told %v after %v, completed %+v, failed %+v, released %+v", cause, toldAt, done, failures, back)
 				}
 				if n := len(r.pulse.seen()); n < 10 {

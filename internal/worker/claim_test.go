@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -340,7 +341,7 @@ func TestClaimsInOrderOverPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			order = append(order, string(run.ID[33:34]))
 			<-time.After(time.Second)
 			return "", nil

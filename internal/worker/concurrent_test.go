@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -19,7 +20,7 @@ func TestTwoPoolsShareTheWork(t *testing.T) {
 		var mu sync.Mutex
 		runs := map[job.ID]int{}
 		first := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			mu.Lock()
 			runs[run.ID]++
 			mu.Unlock()
@@ -63,7 +64,7 @@ func TestNothingIsHeldWhileAHandlerRuns(t *testing.T) {
 				t.Errorf("stats %+v, %d calls under way", s, calls.Load())
 			}
 			r.Wake()
-			return "", job.Checkpoint(ctx, []byte("half"))
+			return "", handler.Checkpoint(ctx, []byte("half"))
 		})
 		r.queue.claim = func(req job.ClaimRequest) (job.ClaimReply, error) {
 			calls.Add(1)
@@ -86,7 +87,7 @@ func TestLaterJobsMayEndFirst(t *testing.T) {
 	t.Attr("proves", "S3-I10 S4-P5")
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) {
-			if run, _ := job.Running(ctx); run.ID == work(0, job.Paid).ID {
+			if run, _ := handler.Running(ctx); run.ID == work(0, job.Paid).ID {
 				<-time.After(40 * time.Second)
 			}
 			return "", nil
@@ -116,8 +117,8 @@ func TestLogLinesNameTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
 		r := newRig(func(ctx context.Context) (string, error) {
-			job.Logger(ctx).Info("hello")
-			if run, _ := job.Running(ctx); run.Tier == job.Public {
+			handler.Logger(ctx).Info("hello")
+			if run, _ := handler.Running(ctx); run.Tier == job.Public {
 				<-time.After(14 * time.Second) // over its time, deaf: reported, and stuck
 				return "", nil
 			}

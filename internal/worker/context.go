@@ -5,15 +5,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
-// runContext is a handler's context. It ends at its deadline (job.ErrMaxTime), for the cause that cancel is told, or when the handler has
-// returned. What ends it, two contexts and a timer, is made when somebody first asks for it: most short handlers never do.
+// runContext is a handler's context. It ends at its deadline (handler.ErrMaxTime), for the cause that cancel is told,
+// or when the handler has returned. What ends it, two contexts and a timer, is made when somebody first asks for it:
+// most short handlers never do.
 type runContext struct {
 	base     context.Context
 	deadline time.Time
-	run      job.Runner
+	run      handler.Runner
 	made     atomic.Pointer[endable]
 }
 
@@ -35,7 +36,7 @@ func (c *runContext) get() *endable {
 	if e := c.made.Load(); e != nil {
 		return e
 	}
-	withDeadline, stop := context.WithDeadlineCause(c.base, c.deadline, job.ErrMaxTime)
+	withDeadline, stop := context.WithDeadlineCause(c.base, c.deadline, handler.ErrMaxTime)
 	ctx, cancel := context.WithCancelCause(withDeadline)
 	e := &endable{Context: ctx, cancel: cancel, stop: stop}
 	if !c.made.CompareAndSwap(nil, e) {
@@ -78,7 +79,7 @@ func (c *runContext) Err() error { return c.get().Err() }
 
 // Value implements context.Context. It also answers what package context asks of the contexts it makes.
 func (c *runContext) Value(key any) any {
-	if key == (job.RunKey{}) {
+	if key == (handler.RunKey{}) {
 		return c.run
 	}
 	return c.get().Value(key)

@@ -9,13 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // oneMinute is a handler's context with a minute to go.
 func oneMinute() *runContext {
 	base := context.WithoutCancel(context.WithValue(context.Background(), ctxKey{}, "value"))
-	return &runContext{base: base, deadline: time.Now().Add(time.Minute), run: job.Run{ID: "the-job"}}
+	return &runContext{base: base, deadline: time.Now().Add(time.Minute), run: handler.Run{ID: "the-job"}}
 }
 
 // However late a handler looks at its context, it finds what it would have found all along.
@@ -32,14 +32,19 @@ func TestRunContext(t *testing.T) {
 		cause error
 	}{
 		{"it runs", []func(*runContext){wait(59 * time.Second)}, nil, nil},
-		{"over its time", []func(*runContext){wait(time.Minute)}, context.DeadlineExceeded, job.ErrMaxTime},
-		{"cancelled", []func(*runContext){cancel(job.ErrCancelled)}, context.Canceled, job.ErrCancelled},
-		{"cancelled, and over its time", []func(*runContext){cancel(job.ErrDraining), wait(time.Hour)}, context.Canceled, job.ErrDraining},
-		{"over its time, and cancelled", []func(*runContext){wait(time.Hour), cancel(job.ErrLeaseLost)}, context.DeadlineExceeded, job.ErrMaxTime},
-		{"cancelled twice", []func(*runContext){cancel(job.ErrLeaseLost), cancel(job.ErrDraining)}, context.Canceled, job.ErrLeaseLost},
+		{"over its time", []func(*runContext){wait(time.Minute)}, context.DeadlineExceeded, handler.ErrMaxTime},
+		{"cancelled", []func(*runContext){cancel(handler.ErrCancelled)}, context.Canceled, handler.ErrCancelled},
+		{"cancelled, and over its time", []func(*runContext){cancel(handler.ErrDraining), wait(time.Hour)}, context.Canceled,
+			handler.ErrDraining},
+		{"over its time, and cancelled", []func(*runContext){wait(time.Hour), cancel(handler.ErrLeaseLost)},
+			context.DeadlineExceeded, handler.ErrMaxTime},
+		{"cancelled twice", []func(*runContext){cancel(handler.ErrLeaseLost), cancel(handler.ErrDraining)}, context.Canceled,
+			handler.ErrLeaseLost},
 		{"returned", []func(*runContext){free}, context.Canceled, context.Canceled},
-		{"returned, long ago", []func(*runContext){free, wait(time.Hour), cancel(job.ErrDraining)}, context.Canceled, context.Canceled},
-		{"cancelled, and returned", []func(*runContext){cancel(job.ErrLeaseLost), free}, context.Canceled, job.ErrLeaseLost},
+		{"returned, long ago", []func(*runContext){free, wait(time.Hour), cancel(handler.ErrDraining)}, context.Canceled,
+			context.Canceled},
+		{"cancelled, and returned", []func(*runContext){cancel(handler.ErrLeaseLost), free}, context.Canceled,
+			handler.ErrLeaseLost},
 	}
 	for _, c := range cases {
 		for first, before := range map[string]func(*runContext){"asked first": look, "not asked before": never} {
@@ -83,7 +88,7 @@ func TestRunContext(t *testing.T) {
 
 func TestRunContextEndsWhoWaits(t *testing.T) {
 	for name, end := range map[string]func(*runContext){
-		"cancel":   func(c *runContext) { c.cancel(job.ErrLeaseLost) },
+		"cancel":   func(c *runContext) { c.cancel(handler.ErrLeaseLost) },
 		"returned": func(c *runContext) { c.free() },
 		"deadline": func(*runContext) { <-time.After(time.Minute) },
 	} {
@@ -128,7 +133,7 @@ func TestRunContextCarries(t *testing.T) {
 	if at, ok := ctx.Deadline(); !ok || !at.Equal(ctx.deadline) {
 		t.Errorf("deadline %v, %v", at, ok)
 	}
-	if run, ok := job.Running(ctx); !ok || run.ID != "the-job" {
+	if run, ok := handler.Running(ctx); !ok || run.ID != "the-job" {
 		t.Errorf("run = %+v, %v", run, ok)
 	}
 	if ctx.made.Load() != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 const (
@@ -100,7 +100,7 @@ func (p *Pool) tellToStop() {
 	}
 	p.mu.Unlock()
 	for _, h := range running {
-		h.ctx.cancel(job.ErrDraining)
+		h.ctx.cancel(handler.ErrDraining)
 	}
 }
 

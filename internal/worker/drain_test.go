@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -22,7 +23,7 @@ func TestDrain(t *testing.T) {
 	}{
 		{"jobs finish", func(ctx context.Context) (string, error) { <-time.After(20 * time.Second); return "", ctx.Err() }, 19 * time.Second, 2, ""},
 		{"jobs stop when told", func(ctx context.Context) (string, error) {
-			if err := until(ctx); !errors.Is(err, job.ErrDraining) {
+			if err := until(ctx); !errors.Is(err, handler.ErrDraining) {
 				t.Errorf("told %v", err)
 			}
 			return "", ctx.Err()

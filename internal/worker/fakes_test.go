@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/loop"
 )
@@ -284,8 +285,8 @@ func newRig(fn func(ctx context.Context) (string, error), change ...func(*Config
 		recorder: &fakeRecorder{},
 		logs:     &lockedBuffer{},
 	}
-	registry := job.NewRegistry()
-	job.Handle(registry, "WORK", func(ctx context.Context, _ struct{}) (string, error) { return fn(ctx) })
+	registry := handler.NewRegistry()
+	handler.Register(registry, "WORK", func(ctx context.Context, _ struct{}) (string, error) { return fn(ctx) })
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
 	cfg := Config{

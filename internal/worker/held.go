@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -42,10 +43,10 @@ const maxUnackedBytes = 64 << 20
 // weight is about what a lease with an ending keeps in memory.
 func (h *held) weight() int { return 1024 + len(h.lease.Payload) + h.ending.size() }
 
-// Running implements job.Runner, for the handler.
-func (h *held) Running() job.Run {
+// Running implements handler.Runner, for the handler.
+func (h *held) Running() handler.Run {
 	l := &h.lease
-	return job.Run{
+	return handler.Run{
 		ID: l.ID, Generation: l.Generation, Attempt: l.Attempt, RetryCount: l.RetryCount, MaxRetries: l.MaxRetries,
 		Tier: l.Tier, Type: l.Type, Owner: l.Owner, Everybody: l.Everybody, TraceID: l.TraceID, Deadline: h.ctx.deadline,
 		FirstTriedAt: l.FirstTriedAt, StartedAt: l.StartedAt, Saved: l.Checkpoint,

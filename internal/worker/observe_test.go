@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -61,8 +62,10 @@ func TestObserver(t *testing.T) {
 	}{
 		{name: "completed", word: job.OK, takes: time.Second, started: "1 1m0s", ended: "COMPLETED  1s"},
 		{name: "retried", err: boom, word: job.OK, takes: time.Second, started: "1 1m0s", ended: "RETRIED HANDLER_ERROR 1s"},
-		{name: "failed", err: job.Permanent(boom), word: job.Discarded, takes: time.Second, started: "1 1m0s", ended: "FAILED PERMANENT_ERROR 1s"},
-		{name: "later", err: job.Later(time.Hour), word: job.OK, takes: time.Second, started: "1 1m0s", ended: "RELEASED  1s"},
+		{name: "failed", err: handler.Permanent(boom), word: job.Discarded, takes: time.Second, started: "1 1m0s",
+			ended: "FAILED PERMANENT_ERROR 1s"},
+		{name: "later", err: handler.Later(time.Hour), word: job.OK, takes: time.Second, started: "1 1m0s",
+			ended: "RELEASED  1s"},
 		{name: "cancelled", err: boom, word: job.WasCancelled, takes: time.Second, started: "1 1m0s", ended: "CANCELLED  1s"},
 		{name: "too late", word: job.Lost, takes: time.Second, started: "1 1m0s", ended: "LOST  1s"},
 		{name: "lost by a heartbeat", word: job.OK, beat: job.Lost, takes: time.Minute, started: "1 1m0s", ended: "LOST  500ms"},
@@ -158,7 +161,7 @@ func TestAround(t *testing.T) {
 				var heard string
 				var around, inside job.ID
 				r := newRig(func(ctx context.Context) (string, error) {
-					run, _ := job.Running(ctx)
+					run, _ := handler.Running(ctx)
 					if inside = run.ID; ctx.Value(ctxKey{}) != "span" {
 						t.Error("the handler does not run in Around's context")
 					}

@@ -31,6 +31,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/loop"
 )
@@ -72,7 +73,7 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	ResultLimit       int // bytes
 	DrainTimeout      time.Duration
-	Registry          *job.Registry
+	Registry          *handler.Registry
 	Plans             *job.PlanBook
 	Log               *slog.Logger
 	Nonce             string // the process' name in tokens and logs

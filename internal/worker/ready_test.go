@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -96,7 +97,7 @@ func TestCalledInVain(t *testing.T) {
 func TestGoroutinesThatDoNotStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			switch run.ID[len(run.ID)-3] {
 			case '1', '4', '7':
 				runtime.Goexit()

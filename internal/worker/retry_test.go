@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -64,7 +65,7 @@ func TestRetryBudget(t *testing.T) {
 		var runs []string
 		seen := &seen{}
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			runs = append(runs, fmt.Sprint(run.Attempt, ":", run.RetryCount, "/", run.MaxRetries))
 			return "", errors.New("boom")
 		}, func(c *Config) { c.Observe = seen })
@@ -99,12 +100,12 @@ func TestLaterChoosesItsTime(t *testing.T) {
 		begin := time.Now()
 		var at []time.Duration
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			if run.RetryCount != 0 {
 				t.Errorf("run %+v", run)
 			}
 			if at = append(at, time.Since(begin)); len(at) <= 3 {
-				return "", fmt.Errorf("downstream is busy: %w", job.Later(time.Duration(len(at))*time.Minute))
+				return "", fmt.Errorf("downstream is busy: %w", handler.Later(time.Duration(len(at))*time.Minute))
 			}
 			return "", nil
 		})

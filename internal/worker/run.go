@@ -8,15 +8,15 @@ import (
 	"runtime/debug"
 
 	"github.com/tierq/tierq/internal/failpoint"
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 // ran is what a handler left behind.
 type ran struct {
 	result  []byte
 	err     error
-	verdict job.Verdict // of err
-	exits   bool        // the goroutine ends with it
+	verdict handler.Verdict // of err
+	exits   bool            // the goroutine ends with it
 }
 
 // run runs a lease's handler. Whatever the handler does short of ending the process, finish follows.
@@ -27,7 +27,7 @@ func (p *Pool) run(h *held) (next *held, stays bool) {
 	defer func() {
 		if !returned { // a panic, or runtime.Goexit: recover is nil then
 			value := recover()
-			r = ran{err: crashed(value, debug.Stack()), verdict: job.Verdict{RetryAfter: -1}, exits: value == nil}
+			r = ran{err: crashed(value, debug.Stack()), verdict: handler.Verdict{RetryAfter: -1}, exits: value == nil}
 		}
 		after(r.err)
 		next, stays = p.finish(h, r)
@@ -39,7 +39,7 @@ func (p *Pool) run(h *held) (next *held, stays bool) {
 	}
 	r.result, r.err = p.cfg.Registry.Run(ctx, h.lease.Type, h.lease.Payload)
 	if r.err != nil {
-		r.verdict = job.Judge(r.err) // asks the handler's own error types, so it belongs inside
+		r.verdict = handler.Judge(r.err) // asks the handler's own error types, so it belongs inside
 	}
 	returned = true
 	return

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -103,10 +104,12 @@ func TestHandlerEndings(t *testing.T) {
 		delay  func(time.Duration) bool
 	}{
 		{name: "an error waits for the tier's backoff", err: boom, fails: job.HandlerError, delay: second},
-		{name: "Permanent", err: fmt.Errorf("wrapped: %w", job.Permanent(boom)), fails: job.PermanentError, final: true, delay: exactly(0)},
-		{name: "RetryAfter", err: job.RetryAfter(time.Minute, boom), fails: job.HandlerError, delay: exactly(time.Minute)},
-		{name: "RetryAfter nothing", err: job.RetryAfter(0, boom), fails: job.HandlerError, delay: exactly(0)},
-		{name: "Later", err: job.Later(time.Hour), delay: exactly(time.Hour)},
+		{name: "Permanent", err: fmt.Errorf("wrapped: %w", handler.Permanent(boom)), fails: job.PermanentError, final: true,
+			delay: exactly(0)},
+		{name: "RetryAfter", err: handler.RetryAfter(time.Minute, boom), fails: job.HandlerError,
+			delay: exactly(time.Minute)},
+		{name: "RetryAfter nothing", err: handler.RetryAfter(0, boom), fails: job.HandlerError, delay: exactly(0)},
+		{name: "Later", err: handler.Later(time.Hour), delay: exactly(time.Hour)},
 		{name: "a result over the limit", result: strings.Repeat("x", 1023), fails: job.ResultTooLarge, final: true, delay: exactly(0)},
 		{name: "an unknown type", typ: "ELSEWHERE", fails: job.UnknownJobType, delay: second},
 	}
@@ -154,10 +157,10 @@ func TestHandlerEndings(t *testing.T) {
 func TestHandlerKnowsItsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		var got job.Run
+		var got handler.Run
 		var deadline time.Time
 		r := newRig(func(ctx context.Context) (string, error) {
-			got, _ = job.Running(ctx)
+			got, _ = handler.Running(ctx)
 			deadline, _ = ctx.Deadline()
 			if ctx.Value(ctxKey{}) != "value" {
 				t.Error("the handler does not see the values of Start's context")
@@ -179,7 +182,7 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		cancel() // handlers do not live in the context of whoever started the pool
 		after(2 * time.Second)
 		r.stop(t)
-		want := job.Run{
+		want := handler.Run{
 			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner", Everybody: true, TraceID: "trace",
 			Deadline: begin.Add(10 * time.Second), Saved: []byte("half"), Log: got.Log,
 		}
@@ -203,7 +206,7 @@ func TestHandlerOfADeletedPlan(t *testing.T) {
 		begin := time.Now()
 		deadlines := map[job.Tier]time.Duration{}
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			deadlines[run.Tier] = run.Deadline.Sub(begin)
 			return "", nil
 		}, func(c *Config) { c.Slots, c.Plans = 1, &job.PlanBook{} })
@@ -247,7 +250,7 @@ func TestSlotsRunAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		meet := make(chan struct{})
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			switch run.ID {
 			case work(1, job.Paid).ID:
 			case work(2, job.Paid).ID:

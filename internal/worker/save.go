@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // saveBound is the longest that one checkpoint is tried for.
 const saveBound = 2 * time.Second
 
-// save stores a handler's checkpoint, by a heartbeat of its own that carries it: now, because nil promises that it is stored. An outage is
-// outlasted for up to saveBound, or until ctx ends; what else fails is the handler's to judge. Once the lease has an ending, or turns out to
-// be lost, it is job.ErrLeaseLost. A copy that is late on its way never replaces a later checkpoint. Pool.mu is not held.
+// save stores a handler's checkpoint, by a heartbeat of its own that carries it: now, because nil promises that it is
+// stored. save outlasts an outage for up to saveBound, or until ctx ends; the handler judges any other error. Once the
+// lease has an ending, or turns out to be lost, save returns handler.ErrLeaseLost. A copy that is late on its way never
+// replaces a later checkpoint. The caller does not hold Pool.mu.
 func (p *Pool) save(ctx context.Context, h *held, data []byte) error {
 	if len(data) == 0 {
 		return errors.New("checkpoint: there is nothing to save")
@@ -50,7 +52,7 @@ func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) e
 	p.mu.Unlock()
 	switch {
 	case over:
-		return job.ErrLeaseLost
+		return handler.ErrLeaseLost
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
@@ -69,7 +71,7 @@ func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) e
 	case job.OK, job.Cancel:
 		return nil
 	case job.Lost:
-		return job.ErrLeaseLost
+		return handler.ErrLeaseLost
 	}
 	return errors.New("heartbeat: an unknown answer")
 }

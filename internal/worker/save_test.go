@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -29,12 +30,12 @@ func TestCheckpointIsStoredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var saved []byte
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			saved = run.Saved
 			<-time.After(1400 * time.Millisecond)
 			begin := time.Now()
 			for _, text := range []string{"one", "two"} {
-				if err := job.Checkpoint(ctx, []byte(text)); err != nil || time.Since(begin) != 0 {
+				if err := handler.Checkpoint(ctx, []byte(text)); err != nil || time.Since(begin) != 0 {
 					t.Errorf("%s: %v after %v", text, err, time.Since(begin))
 				}
 			}
@@ -93,8 +94,10 @@ func TestCheckpointAnswers(t *testing.T) {
 		stat   func(Stats) int64
 	}{
 		{"stored", always(job.OK, nil), nil, 1, 0, nil, func(s Stats) int64 { return s.Completed }},
-		{"stored, and cancelled", always(job.Cancel, nil), nil, 1, 0, job.ErrCancelled, func(s Stats) int64 { return s.Completed }},
-		{"lost", always(job.Lost, nil), job.ErrLeaseLost, 1, 0, job.ErrLeaseLost, func(s Stats) int64 { return s.Lost }},
+		{"stored, and cancelled", always(job.Cancel, nil), nil, 1, 0, handler.ErrCancelled,
+			func(s Stats) int64 { return s.Completed }},
+		{"lost", always(job.Lost, nil), handler.ErrLeaseLost, 1, 0, handler.ErrLeaseLost,
+			func(s Stats) int64 { return s.Lost }},
 		{"stored in the end", down(2), nil, 3, 300 * time.Millisecond, nil, func(s Stats) int64 { return s.Completed }},
 		{"an outage", always("", job.ErrUnavailable), job.ErrUnavailable, 0, 2 * time.Second, nil, func(s Stats) int64 { return s.Completed }},
 		{"what trying again does not mend", always("", refused), refused, 1, 0, nil, func(s Stats) int64 { return s.Completed }},
@@ -107,7 +110,7 @@ func TestCheckpointAnswers(t *testing.T) {
 				var calls atomic.Int32
 				r := newRig(func(ctx context.Context) (string, error) {
 					begin := time.Now()
-					err = job.Checkpoint(ctx, []byte("data"))
+					err = handler.Checkpoint(ctx, []byte("data"))
 					took, cause = time.Since(begin), context.Cause(ctx)
 					return "", nil
 				})
@@ -141,13 +144,13 @@ func TestCheckpointTooLate(t *testing.T) {
 		got := map[string]error{}
 		var late func(context.Context, []byte) error
 		r := newRig(func(ctx context.Context) (string, error) {
-			run, _ := job.Running(ctx)
+			run, _ := handler.Running(ctx)
 			late = run.Save
 			<-ctx.Done() // the maximum processing time
-			got["the context ended"] = job.Checkpoint(ctx, []byte("a"))
-			got["it ended, and one that has not"] = job.Checkpoint(context.WithoutCancel(ctx), []byte("b"))
+			got["the context ended"] = handler.Checkpoint(ctx, []byte("a"))
+			got["it ended, and one that has not"] = handler.Checkpoint(context.WithoutCancel(ctx), []byte("b"))
 			<-time.After(time.Second) // the pool has reported MAX_TIME_EXCEEDED by itself
-			got["reported"] = job.Checkpoint(context.WithoutCancel(ctx), []byte("c"))
+			got["reported"] = handler.Checkpoint(context.WithoutCancel(ctx), []byte("c"))
 			return "", nil
 		})
 		r.queue.push(work(1, job.Public))
@@ -157,13 +160,14 @@ func TestCheckpointTooLate(t *testing.T) {
 		got["nothing"] = late(t.Context(), nil)
 		r.stop(t)
 		for name, want := range map[string]error{
-			"the context ended": job.ErrMaxTime, "it ended, and one that has not": nil, "reported": job.ErrLeaseLost, "returned": job.ErrLeaseLost,
+			"the context ended": handler.ErrMaxTime, "it ended, and one that has not": nil,
+			"reported": handler.ErrLeaseLost, "returned": handler.ErrLeaseLost,
 		} {
 			if err := got[name]; !errors.Is(err, want) || (err == nil) != (want == nil) {
 				t.Errorf("%s: %v, want %v", name, err, want)
 			}
 		}
-		if r.pulse.saves() != "b" || got["nothing"] == nil || errors.Is(got["nothing"], job.ErrLeaseLost) {
+		if r.pulse.saves() != "b" || got["nothing"] == nil || errors.Is(got["nothing"], handler.ErrLeaseLost) {
 			t.Errorf("stored %q; nothing: %v", r.pulse.saves(), got["nothing"])
 		}
 	})
@@ -176,7 +180,7 @@ func TestCheckpointCallIsBounded(t *testing.T) {
 		var took time.Duration
 		r := newRig(func(ctx context.Context) (string, error) {
 			begin := time.Now()
-			err = job.Checkpoint(ctx, []byte("data"))
+			err = handler.Checkpoint(ctx, []byte("data"))
 			took = time.Since(begin)
 			return "", nil
 		})
@@ -195,7 +199,8 @@ func TestCheckpointCallIsBounded(t *testing.T) {
 // Checkpoints share the heartbeats' few connections: one is sent at a time, and all get through.
 func TestCheckpointsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(func(ctx context.Context) (string, error) { return "", job.Checkpoint(ctx, []byte("data")) }, func(c *Config) { c.Slots = 20 })
+		saves := func(ctx context.Context) (string, error) { return "", handler.Checkpoint(ctx, []byte("data")) }
+		r := newRig(saves, func(c *Config) { c.Slots = 20 })
 		var flight, most atomic.Int32
 		r.pulse.word = func(job.Beat) (job.Word, error) {
 			most.Store(max(most.Load(), flight.Add(1)))

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -18,7 +19,7 @@ func TestStuckHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ran, running, most atomic.Int32
 		r := newRig(func(ctx context.Context) (string, error) {
-			if run, _ := job.Running(ctx); run.ID == work(1, job.Public).ID {
+			if run, _ := handler.Running(ctx); run.ID == work(1, job.Public).ID {
 				<-time.After(100 * time.Second) // ten times its maximum
 				return "late", nil
 			}
@@ -77,7 +78,7 @@ func wedge(t *testing.T, slots int) {
 	var running, most atomic.Int32
 	back := make(chan struct{})
 	r := newRig(func(ctx context.Context) (string, error) {
-		if run, _ := job.Running(ctx); run.Tier == job.Public {
+		if run, _ := handler.Running(ctx); run.Tier == job.Public {
 			most.Store(max(most.Load(), running.Add(1)))
 			<-back
 			running.Add(-1)
@@ -168,7 +169,7 @@ func TestDrainDoesNotWaitForStuckHandlers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				back := make(chan struct{})
 				r := newRig(func(ctx context.Context) (string, error) {
-					if run, _ := job.Running(ctx); run.Tier == job.Public {
+					if run, _ := handler.Running(ctx); run.Tier == job.Public {
 						<-back
 						return "", nil
 					}

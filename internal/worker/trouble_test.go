@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -325,7 +326,7 @@ func TestBetterJobElsewhereIsSeenWhileBusy(t *testing.T) {
 		s := newParts(3)
 		s.put(0, 10_000, 3*base)
 		r := rigOf(s, 4, func(ctx context.Context) (string, error) {
-			if run, _ := job.Running(ctx); run.RetryCount == base && first.IsZero() {
+			if run, _ := handler.Running(ctx); run.RetryCount == base && first.IsZero() {
 				first = time.Now()
 			}
 			<-time.After(10 * time.Millisecond)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -53,11 +54,11 @@ func failed(r ran, ended error, backoff time.Duration) ending {
 	switch {
 	case r.verdict.Later > 0:
 		return ending{kind: release, delay: r.verdict.Later, text: clip(r.verdict.Reason, maxReason)}
-	case errors.Is(ended, job.ErrLeaseLost), errors.Is(ended, job.ErrDraining):
+	case errors.Is(ended, handler.ErrLeaseLost), errors.Is(ended, handler.ErrDraining):
 		return ending{kind: release} // it was us who disturbed it, so it costs nothing
 	case r.verdict.Permanent:
 		e.cause, e.final, e.delay = job.PermanentError, true, 0
-	case errors.Is(ended, job.ErrMaxTime):
+	case errors.Is(ended, handler.ErrMaxTime):
 		e.cause, e.delay = job.MaxTimeExceeded, 0 // a stuck job goes back to its place at once
 	case errors.Is(r.err, job.ErrUnknownType):
 		e.cause = job.UnknownJobType // another process may know it
@@ -69,7 +70,8 @@ func failed(r ran, ended error, backoff time.Duration) ending {
 
 // overdue is the ending of a job whose handler did not return at its maximum processing time.
 func overdue() ending {
-	return ending{kind: fail, cause: job.MaxTimeExceeded, text: job.ErrMaxTime.Error() + "; the handler did not return"}
+	text := handler.ErrMaxTime.Error() + "; the handler did not return"
+	return ending{kind: fail, cause: job.MaxTimeExceeded, text: text}
 }
 
 // meaning is what an answer to an ending means; "" for a word it does not know.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -21,25 +22,28 @@ func TestFailed(t *testing.T) {
 		want  ending
 	}{
 		{"an error", boom, nil, plain},
-		{"at its maximum time: at once, and it costs a retry", boom, job.ErrMaxTime, ending{kind: fail, cause: job.MaxTimeExceeded, text: "boom"}},
-		{"permanent at its maximum time stays permanent", job.Permanent(boom), job.ErrMaxTime, ending{kind: fail, cause: job.PermanentError, text: "boom", final: true}},
-		{"cancelled: the script makes it CANCELLED", boom, job.ErrCancelled, plain},
-		{"draining costs nothing", boom, job.ErrDraining, ending{kind: release}},
-		{"permanent while draining: perhaps it was our doing", job.Permanent(boom), job.ErrDraining, ending{kind: release}},
-		{"an untrusted lease costs nothing", boom, job.ErrLeaseLost, ending{kind: release}},
-		{"later, whatever ended", job.Later(time.Hour), job.ErrDraining, ending{kind: release, delay: time.Hour}},
-		{"later, for a reason", fmt.Errorf("busy: %w", job.LaterBecause(time.Hour, "2 of 3 say SUBMITTED")), nil,
+		{"at its maximum time: at once, and it costs a retry", boom, handler.ErrMaxTime,
+			ending{kind: fail, cause: job.MaxTimeExceeded, text: "boom"}},
+		{"permanent at its maximum time stays permanent", handler.Permanent(boom), handler.ErrMaxTime,
+			ending{kind: fail, cause: job.PermanentError, text: "boom", final: true}},
+		{"cancelled: the script makes it CANCELLED", boom, handler.ErrCancelled, plain},
+		{"draining costs nothing", boom, handler.ErrDraining, ending{kind: release}},
+		{"permanent while draining: perhaps it was our doing", handler.Permanent(boom), handler.ErrDraining,
+			ending{kind: release}},
+		{"an untrusted lease costs nothing", boom, handler.ErrLeaseLost, ending{kind: release}},
+		{"later, whatever ended", handler.Later(time.Hour), handler.ErrDraining, ending{kind: release, delay: time.Hour}},
+		{"later, for a reason", fmt.Errorf("busy: %w", handler.LaterBecause(time.Hour, "2 of 3 say SUBMITTED")), nil,
 			ending{kind: release, delay: time.Hour, text: "2 of 3 say SUBMITTED"}},
 		{
 			"a reason is cut to size, and made text",
-			job.LaterBecause(time.Hour, strings.Repeat("a", 511)+"\u20ac and more\xff"),
+			handler.LaterBecause(time.Hour, strings.Repeat("a", 511)+"\u20ac and more\xff"),
 			nil,
 			ending{kind: release, delay: time.Hour, text: strings.Repeat("a", 511)},
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := failed(ran{err: c.err, verdict: job.Judge(c.err)}, c.ended, time.Minute)
+			got := failed(ran{err: c.err, verdict: handler.Judge(c.err)}, c.ended, time.Minute)
 			if got.kind != c.want.kind || got.cause != c.want.cause || got.text != c.want.text || got.final != c.want.final || got.delay != c.want.delay {
 				t.Errorf("ending = %+v, want %+v", got, c.want)
 			}

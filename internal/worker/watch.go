@@ -3,7 +3,7 @@ package worker
 import (
 	"time"
 
-	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/handler"
 )
 
 const (
@@ -73,7 +73,7 @@ func (p *Pool) look(now time.Time) {
 	}
 	p.mu.Unlock()
 	for _, h := range lost {
-		h.ctx.cancel(job.ErrLeaseLost)
+		h.ctx.cancel(handler.ErrLeaseLost)
 		p.log.Warn("no heartbeat got through: the lease is not trusted any more", h.fields()...)
 	}
 	for _, h := range stuck {

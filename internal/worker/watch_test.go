@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -36,7 +37,7 @@ func TestMaximumProcessingTime(t *testing.T) {
 				r.start(t)
 				after(2 * time.Minute)
 				r.stop(t)
-				if !errors.Is(cause, job.ErrMaxTime) {
+				if !errors.Is(cause, handler.ErrMaxTime) {
 					t.Errorf("cause = %v", cause)
 				}
 				done, failures, back := r.queue.endings()
@@ -66,7 +67,7 @@ func TestSelfFence(t *testing.T) {
 				var toldAt time.Duration
 				var cause, bystander error
 				r := newRig(func(ctx context.Context) (string, error) {
-					if run, _ := job.Running(ctx); run.Tier == job.Paid {
+					if run, _ := handler.Running(ctx); run.Tier == job.Paid {
 						<-time.After(9 * time.Second)
 						bystander = ctx.Err()
 						return "", nil
@@ -86,7 +87,7 @@ func TestSelfFence(t *testing.T) {
 				after(9500 * time.Millisecond)
 				r.stop(t)
 				// Last good heartbeat at 2 s, timeout 3 s, one more second; a watch could take the job back at 7 s.
-				if !errors.Is(cause, job.ErrLeaseLost) || toldAt < 6*time.Second || toldAt > 6*time.Second+2*lookEvery {
+				if !errors.Is(cause, handler.ErrLeaseLost) || toldAt < 6*time.Second || toldAt > 6*time.Second+2*lookEvery {
 					t.Errorf("told %v after %v, want a lost lease after 6 s", cause, toldAt)
 				}
 				if bystander != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -54,7 +55,7 @@ func TestBegunLate(t *testing.T) {
 		name, target, why string
 		broken            bool
 	}{
-		{"the claim's answer was lost", "12", job.ErrMaxTime.Error(), false},
+		{"the claim's answer was lost", "12", handler.ErrMaxTime.Error(), false},
 		{"it failed of something else", "12", "", true},
 	} {
 		e := sound()
@@ -83,7 +84,7 @@ func TestLateClaims(t *testing.T) {
 	}{{"no time was left", 4.1, 6.1, false}, {"it had time left", 5.5, 7.6, true}} {
 		e := sound()
 		r := e.run(killed, 1)
-		r.Began, r.Ended, r.Why = at(6), at(6.05), job.ErrMaxTime.Error()
+		r.Began, r.Ended, r.Why = at(6), at(6.05), handler.ErrMaxTime.Error()
 		o := e.outcome(killed, 1)
 		o.FirstTriedAt = at(tc.claimed)
 		o.Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(tc.claimed), FinishedAt: at(tc.stopped)}

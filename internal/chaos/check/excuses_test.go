@@ -3,6 +3,7 @@ package check
 import (
 	"testing"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -137,13 +138,13 @@ func TestExcuses(t *testing.T) {
 		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
 		{"a claim that was answered late, and what was written down of it is forgotten", func(e *Evidence) {
 			e.Journal, e.Faults = []job.ID{}, []Fault{forgets(13.5, 13.6)}
-			e.run(killed, 1).Ended, e.run(killed, 1).Why = at(4.2), job.ErrMaxTime.Error()
+			e.run(killed, 1).Ended, e.run(killed, 1).Why = at(4.2), handler.ErrMaxTime.Error()
 			e.outcome(killed, 1).Tries = nil
 		}, func(r Report) bool { return r.Explained[byLateClaim] == 1 }},
 		{"a claim that was held up, and its job stopped soon", func(e *Evidence) {
 			e.Faults[0].Target, e.Faults[1] = "11", Fault{Kind: "F25", Target: "redis", From: at(2.5), To: at(4.1)}
 			r := e.run(killed, 1)
-			r.Ended, r.Why = at(4.3), job.ErrMaxTime.Error()
+			r.Ended, r.Why = at(4.3), handler.ErrMaxTime.Error()
 			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.3)}
 		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
 		{"polls that crossed each other", func(e *Evidence) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -100,7 +101,7 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 // claimedLate says whether a run had less than its time because its claim's answer was late, without any fault: from its claim, by Redis' clock, all
 // its time had gone by when it was stopped.
 func (b *book) claimedLate(j *entry, r *Run, plan job.Plan) bool {
-	if r.Why != job.ErrMaxTime.Error() {
+	if r.Why != handler.ErrMaxTime.Error() {
 		return false
 	}
 	try, ok := j.taken(r, string(job.MaxTimeExceeded))
@@ -124,7 +125,7 @@ func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
 
 // begunLate says whether a run had less than its time because it began late: the time counts from the claim, whose answer a fault held up.
 func (b *book) begunLate(r *Run, plan job.Plan) bool {
-	if r.Why != job.ErrMaxTime.Error() {
+	if r.Why != handler.ErrMaxTime.Error() {
 		return false
 	}
 	claimed := r.Ended.Add(-plan.MaxProcessingTime)

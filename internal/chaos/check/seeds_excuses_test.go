@@ -3,6 +3,7 @@ package check
 import (
 	"time"
 
+	"github.com/tierq/tierq/internal/handler"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -91,13 +92,13 @@ var seedsOfTimes = []seed{
 	{"L3", "stopped with most of its time left", func(e *Evidence) {
 		e.Faults = nil
 		r := e.run(killed, 1)
-		r.Ended, r.Why = at(6.2), job.ErrMaxTime.Error()
+		r.Ended, r.Why = at(6.2), handler.ErrMaxTime.Error()
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},
 	{"L3 S14", "stopped for its time after a tenth of a second", func(e *Evidence) {
 		e.Faults = nil
 		r := e.run(killed, 1)
-		r.Ended, r.Why = at(4.2), job.ErrMaxTime.Error()
+		r.Ended, r.Why = at(4.2), handler.ErrMaxTime.Error()
 		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},
 	{"S14", "a server that was asked to stop gave nothing back", func(e *Evidence) {

@@ -1,4 +1,4 @@
-package job
+package handler
 
 import (
 	"errors"
@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// MaxURL bounds a URL that tierq is asked to call, in bytes.
-const MaxURL = 2048
+const maxURL = 2048 // bytes
 
-// ReadURL reads a URL that tierq is asked to call: absolute, http or https, printable ASCII, without user name and fragment. Its host is
-// a name (letters, digits, hyphens and underscores) or an address in its canonical spelling: what some program reads as an address and
-// another as a name is refused. The error continues a sentence whose subject is the URL, and does not repeat it. Whether the address may
-// be called is decided by who calls.
+// ReadURL reads a URL that a payload asks tierq to call: absolute, http or https, at most 2048 bytes of printable
+// ASCII, without user name and fragment. Its host is a name (letters, digits, hyphens and underscores) or an address in
+// its canonical spelling: ReadURL refuses what some programs read as an address and others as a name. The error
+// continues a sentence whose subject is the URL, and does not repeat the URL. ReadURL does not decide whether the
+// address may be called: the caller of the URL does.
 func ReadURL(s string) (*url.URL, error) {
 	switch {
 	case s == "":
 		return nil, errors.New("is missing")
-	case len(s) > MaxURL:
-		return nil, fmt.Errorf("has %d bytes, the most is %d", len(s), MaxURL)
+	case len(s) > maxURL:
+		return nil, fmt.Errorf("has %d bytes, the most is %d", len(s), maxURL)
 	case strings.Contains(s, "#"):
 		return nil, errors.New("has a fragment (#)")
 	}
@@ -77,7 +77,8 @@ func isName(s string) bool {
 		}
 	}
 	last := strings.ToLower(labels[len(labels)-1])
-	number := strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
+	number := strings.Trim(last, "0123456789") == "" ||
+		strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == ""
 	return !number
 }
 

@@ -1,4 +1,4 @@
-package job
+package handler
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 func TestChecked(t *testing.T) {
 	r := NewRegistry()
 	ran := false
-	Handle(r, "ORDER", func(context.Context, order) (string, error) { ran = true; return "", nil }, Checked(func(o order) error {
+	named := func(o order) error {
 		if o.To == "nobody" {
 			return &PayloadError{Field: "payload.to", Reason: "is nobody"}
 		}
 		return nil
-	}))
+	}
+	Register(r, "ORDER", func(context.Context, order) (string, error) { ran = true; return "", nil }, Checked(named))
 	for payload, field := range map[string]string{
 		``:                           "",
 		`{"to":"a"}`:                 "",

@@ -1,4 +1,4 @@
-package job
+package handler
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 type order struct {
@@ -24,7 +26,7 @@ func (o *order) Validate() error {
 
 func orders(fn func(context.Context, order) (string, error)) *Registry {
 	r := NewRegistry()
-	Handle(r, "ORDER", fn)
+	Register(r, "ORDER", fn)
 	return r
 }
 
@@ -42,11 +44,12 @@ func TestCheck(t *testing.T) {
 		`{"to":"a","count":1.5}`: "payload.count",
 	} {
 		err := r.Check("ORDER", []byte(payload))
-		if (err == nil) != (want == "") || err != nil && (!errors.Is(err, ErrBadPayload) || !strings.Contains(err.Error(), want)) {
+		fits := err == nil
+		if fits != (want == "") || !fits && (!errors.Is(err, job.ErrBadPayload) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", payload, err, want)
 		}
 	}
-	if err := r.Check("OTHER", nil); !errors.Is(err, ErrUnknownType) {
+	if err := r.Check("OTHER", nil); !errors.Is(err, job.ErrUnknownType) {
 		t.Errorf("another type: %v", err)
 	}
 }
@@ -57,27 +60,28 @@ func TestRun(t *testing.T) {
 	if err != nil || string(got) != `"a"` {
 		t.Errorf("%s, %v", got, err)
 	}
-	if _, err := r.Run(t.Context(), "ORDER", []byte(`{`)); !Judge(err).Permanent || !errors.Is(err, ErrBadPayload) {
+	_, err = r.Run(t.Context(), "ORDER", []byte(`{`))
+	if !Judge(err).Permanent || !errors.Is(err, job.ErrBadPayload) {
 		t.Errorf("an unreadable payload: %v", err)
 	}
-	if _, err := r.Run(t.Context(), "OTHER", nil); !errors.Is(err, ErrUnknownType) {
+	if _, err := r.Run(t.Context(), "OTHER", nil); !errors.Is(err, job.ErrUnknownType) {
 		t.Errorf("another type: %v", err)
 	}
 	inf := NewRegistry()
-	Handle(inf, "INF", func(context.Context, struct{}) (float64, error) { return math.Inf(1), nil })
+	Register(inf, "INF", func(context.Context, struct{}) (float64, error) { return math.Inf(1), nil })
 	if _, err := inf.Run(t.Context(), "INF", nil); !Judge(err).Permanent {
 		t.Errorf("a result that is no JSON: %v", err)
 	}
 }
 
-func TestHandleTwicePanics(t *testing.T) {
+func TestRegisterTwicePanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("no panic")
 		}
 	}()
 	r := orders(nil)
-	Handle(r, "ORDER", func(context.Context, order) (string, error) { return "", nil })
+	Register(r, "ORDER", func(context.Context, order) (string, error) { return "", nil })
 }
 
 func TestJudge(t *testing.T) {

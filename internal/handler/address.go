@@ -1,4 +1,4 @@
-package job
+package handler
 
 import (
 	"errors"
@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// MaxAddress bounds a mail address, in bytes.
-const MaxAddress = 254
+const maxAddress = 254 // bytes
 
-// ReadAddress reads a mail address that tierq is asked to write to: local@host in ASCII, nothing around it, no quoted local part (what some
-// server takes apart in another way), no address literal. An international domain is written in its xn-- form. The error continues a
-// sentence whose subject is the address, and does not repeat it.
+// ReadAddress checks a mail address that a payload asks tierq to write to: local@host in ASCII, at most 254 bytes. It
+// refuses a display name or angle brackets around the address, a quoted local part (servers read one in different ways)
+// and an address literal. An international domain is written in its xn-- form. The error continues a sentence whose
+// subject is the address, and does not repeat the address.
 func ReadAddress(s string) error {
 	switch {
 	case s == "":
 		return errors.New("is missing")
-	case len(s) > MaxAddress:
-		return fmt.Errorf("has %d bytes, the most is %d", len(s), MaxAddress)
+	case len(s) > maxAddress:
+		return fmt.Errorf("has %d bytes, the most is %d", len(s), maxAddress)
 	}
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -1,0 +1,89 @@
+package handler
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// PayloadError names the field of a payload that is wrong, and why.
+type PayloadError = job.PayloadError
+
+// Validator is a payload that can check itself. Validate returns a *PayloadError (or several, joined) that names the
+// fields.
+type Validator interface{ Validate() error }
+
+// Checked adds a check of a type's payload at submit, for what the payload cannot know by itself (Validate). check
+// returns a *PayloadError (or several, joined) that names the fields. It is not asked again when the job runs.
+func Checked[In any](check func(In) error) TypeOption {
+	return func(e *entry) {
+		fits := e.check
+		e.check = func(payload []byte) error {
+			if err := fits(payload); err != nil {
+				return err
+			}
+			var in In
+			if err := decodeChecked(payload, &in); err != nil {
+				return err
+			}
+			return check(in)
+		}
+	}
+}
+
+// decodeStrictly reads a payload at submit: a field that the type does not have is refused.
+func decodeStrictly(payload []byte, in any) error {
+	if len(payload) == 0 || bytes.Equal(payload, []byte("null")) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(payload))
+	d.DisallowUnknownFields()
+	if err := d.Decode(in); err != nil {
+		return payloadError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return &PayloadError{Field: "payload", Reason: "there is something after the JSON value"}
+	}
+	return nil
+}
+
+// decodeChecked reads a payload that was checked at submit, perhaps by another build: it ignores a field that this
+// build does not know.
+func decodeChecked(payload []byte, in any) error {
+	if len(payload) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(payload, in); err != nil {
+		return payloadError(err)
+	}
+	return nil
+}
+
+func payloadError(err error) error {
+	var wrongType *json.UnmarshalTypeError
+	var known *PayloadError
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &wrongType):
+		field := "payload"
+		if wrongType.Field != "" {
+			field += "." + wrongType.Field
+		}
+		return &PayloadError{Field: field, Reason: "a " + shorten(wrongType.Value) + " does not fit"}
+	}
+	return &PayloadError{Field: "payload", Reason: shorten(strings.TrimPrefix(err.Error(), "json: "))}
+}
+
+// shorten bounds the part of an unreadable payload that an error repeats: a name, or a number.
+func shorten(said string) string {
+	const most = 150 // bytes
+	if len(said) <= most {
+		return said
+	}
+	return strings.ToValidUTF8(said[:most], "") + "..."
+}

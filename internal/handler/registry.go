@@ -1,0 +1,107 @@
+// Package handler is what a job type is written with. Register adds a type and the function that runs its jobs. The
+// function gets a payload, and a context that knows the job: Running tells which job it is, Logger logs under its id,
+// Checkpoint saves how far it has come, and context.Cause tells why it has to stop. Its error decides what follows:
+// another attempt, or what Permanent, RetryAfter and Later say. Payloads are checked at submit, see Validator, Checked,
+// ReadURL and ReadAddress.
+package handler
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tierq/tierq/internal/job"
+)
+
+// Registry knows the job types this server runs and how to run them. Register everything before the server starts;
+// after that the registry is only read.
+type Registry struct{ types map[string]entry }
+
+type entry struct {
+	internal bool
+	check    func(payload []byte) error
+	run      func(ctx context.Context, payload []byte) ([]byte, error)
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{types: map[string]entry{}} }
+
+// Register makes fn the handler of a job type. In is decoded from the payload (unknown fields are refused; an absent
+// payload is the zero In), and a *In that is a Validator is asked at submit. Out is encoded as the result. fn may run
+// more than once for one job: a lease promises at-least-once, so side effects should carry the job's id. fn must return
+// soon after its context ends; context.Cause(ctx) says why it ended. A nil error completes the job; any other fails it,
+// see Permanent, RetryAfter and Later. Register panics if the type has a handler already.
+func Register[In, Out any](r *Registry, typ string, fn func(context.Context, In) (Out, error), opts ...TypeOption) {
+	if _, twice := r.types[typ]; twice {
+		panic("handler: type registered twice: " + typ)
+	}
+	decode := func(payload []byte, how func([]byte, any) error) (In, error) {
+		var in In
+		if err := how(payload, &in); err != nil {
+			return in, err
+		}
+		if v, ok := any(&in).(Validator); ok {
+			return in, v.Validate()
+		}
+		return in, nil
+	}
+	e := entry{
+		check: func(payload []byte) error { _, err := decode(payload, decodeStrictly); return err },
+		run: func(ctx context.Context, payload []byte) ([]byte, error) {
+			in, err := decode(payload, decodeChecked)
+			if err != nil {
+				return nil, Permanent(err)
+			}
+			out, err := fn(ctx, in)
+			if err != nil {
+				return nil, err
+			}
+			result, err := json.Marshal(out)
+			if err != nil {
+				return nil, Permanent(fmt.Errorf("encode result: %w", err))
+			}
+			return result, nil
+		},
+	}
+	for _, o := range opts {
+		o(&e)
+	}
+	r.types[typ] = e
+}
+
+// TypeOption says something about a job type beside its handler: Internal and Checked return one.
+type TypeOption func(*entry)
+
+// Internal makes a type that only tierq itself submits: to users it does not exist.
+func Internal() TypeOption { return func(e *entry) { e.internal = true } }
+
+// Check says whether a user's payload fits a type: nil, job.ErrUnknownType, or an error that is job.ErrBadPayload.
+func (r *Registry) Check(typ string, payload []byte) error {
+	e, ok := r.types[typ]
+	if !ok || e.internal {
+		return job.ErrUnknownType
+	}
+	return e.check(payload)
+}
+
+// Run runs the handler of a type and returns its encoded result, or job.ErrUnknownType.
+func (r *Registry) Run(ctx context.Context, typ string, payload []byte) ([]byte, error) {
+	e, ok := r.types[typ]
+	if !ok {
+		return nil, job.ErrUnknownType
+	}
+	return e.run(ctx, payload)
+}
+
+// Types lists the types that users may submit, sorted.
+func (r *Registry) Types() []string {
+	types := make([]string, 0, len(r.types))
+	for t, e := range r.types {
+		if !e.internal {
+			types = append(types, t)
+		}
+	}
+	slices.Sort(types)
+	return types
+}
