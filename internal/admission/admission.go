@@ -168,7 +168,7 @@ func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted,
 			e, err = a.entry(&s, plan, c, e, &w.caller)
 		}
 		if err != nil {
-			a.room.give(1)
+			a.room.give()
 			r := a.told(&s, job.Accepted{}, err)
 			return r.Accepted, r.Err
 		}

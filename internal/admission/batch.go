@@ -191,7 +191,7 @@ func (f *flight) address(now []int, who *caller) (addressed []int) {
 		}
 		if err != nil {
 			f.results[i] = f.a.told(s, job.Accepted{}, err)
-			f.a.room.give(1)
+			f.a.room.give()
 			continue
 		}
 		if before == nil && s.Idempotency.Key == "" {

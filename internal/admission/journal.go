@@ -82,7 +82,7 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 	var of []int
 	for _, i := range now {
 		if f.refusedLately(ctx, i) {
-			f.a.room.give(1)
+			f.a.room.give()
 			continue
 		}
 		rows, of = append(rows, f.a.row(f.entries[i])), append(of, i)
@@ -104,7 +104,7 @@ func (f *flight) journaled(ctx context.Context, now []int) (ready []int) {
 		default:
 			f.repeats(ctx, i, held[n])
 		}
-		f.a.room.give(1)
+		f.a.room.give()
 	}
 	if err != nil {
 		f.a.log.Warn("the journal did not take submits", "jobs", len(rows), "err", err)

@@ -36,8 +36,9 @@ func (r *room) take(n int) bool {
 // takeNow is take for a caller that does not wait.
 func (r *room) takeNow(_ context.Context, n int) bool { return r.take(n) }
 
-func (r *room) give(n int) {
-	r.taken.Add(-int64(n))
+// give gives one place back.
+func (r *room) give() {
+	r.taken.Add(-1)
 	r.freed.Set()
 }
 

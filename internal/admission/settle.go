@@ -142,6 +142,6 @@ func (c *committer) settle(e *entry, err error) {
 	}
 	e.answered, e.err = true, err
 	c.load.Add(-1)
-	c.room.give(1)
+	c.room.give()
 	e.who.answered()
 }
