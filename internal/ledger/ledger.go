@@ -72,25 +72,34 @@ type Plans interface {
 
 // Rows are the living jobs that SQL has: those that it owes Redis (requeued ones, callbacks), and with an accept
 // journal all. Each names the run of Redis that is known to have its job, "" for none.
-//
-//   - Runs are the runs that rows name.
-//   - Lost are rows of one run whose jobs have not ended, at least of an age, by id, beginning behind after: id,
-//     generation, and whether the job is to be cancelled.
-//   - Owe takes rows from the submits that wrote them: those submits refuse nothing any more.
-//   - Found notes the run that has these generations of jobs now; a row of another generation stays.
-//   - LivingOf reads rows of jobs that have not ended, whole, but for those that their submits may still take back.
-//   - Journaled is a living job as its row has it, job.ErrNotFound without one.
-//   - Cancelling notes that a job is to end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
-//   - Sweep deletes rows of jobs that have ended, a page at a time, "" at the end.
 type Rows interface {
+	RowReader
+	RowWriter
+}
+
+// RowReader reads rows of jobs that have not ended.
+type RowReader interface {
+	// Runs are the runs that rows name.
 	Runs(ctx context.Context) ([]string, error)
+	// Lost are rows of one run, at least of an age, by id, beginning behind after: id, generation, and whether the job is
+	// to be cancelled.
 	Lost(ctx context.Context, incarnation string, age time.Duration, after job.ID, limit int) ([]job.JournalRow, error)
-	Owe(ctx context.Context, ids []job.ID) error
-	Found(ctx context.Context, rows []job.JournalRow, incarnation string) error
-	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
-	Journaled(ctx context.Context, id job.ID) (job.Job, error)
+	// LivingOf reads rows whole, but for those that their submits may still take back.
 	LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow, error)
+	// Journaled is a living job as its row has it, job.ErrNotFound without one.
+	Journaled(ctx context.Context, id job.ID) (job.Job, error)
+}
+
+// RowWriter notes what becomes of rows.
+type RowWriter interface {
+	// Owe takes rows from the submits that wrote them: those submits refuse nothing any more.
+	Owe(ctx context.Context, ids []job.ID) error
+	// Found notes the run that has these generations of jobs now; a row of another generation stays.
+	Found(ctx context.Context, rows []job.JournalRow, incarnation string) error
+	// Cancelling notes that a job is to end CANCELLED, if it has a row, and the run of Redis that said so, "" for none.
 	Cancelling(ctx context.Context, id job.ID, incarnation string) error
+	// Sweep deletes rows of jobs that have ended, a page at a time, "" at the end.
+	Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error)
 }
 
 // Journal is the accept journal: with it each living job has a row, and Idempotency-Keys are SQL's. DropKeys deletes
