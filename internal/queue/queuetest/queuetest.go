@@ -57,8 +57,7 @@ func each(t *testing.T, change func(*queue.Options), inCluster int, test func(t 
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := Open(t, clients, change)
-		test(t, e)
+		test(t, Open(t, patient(clients), change))
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -87,7 +86,7 @@ func Embedded(t *testing.T, change func(*queue.Options)) *Env {
 	t.Helper()
 	m := miniredis.NewMiniRedis()
 	t.Cleanup(m.Close)
-	e := Open(t, queue.ConnectInMemory(m.Dial), change)
+	e := Open(t, patient(queue.ConnectInMemory(m.Dial)), change)
 	e.Backend, e.mini = "miniredis", m
 	return e
 }
@@ -119,13 +118,13 @@ func (e *Env) Process(nonce string) *queue.Queue {
 	return queue.New(e.Clients, e.Plans, o)
 }
 
-// patient is a client that waits for long scripts: thousands of keys take the server in memory seconds on a busy
-// machine.
-func (e *Env) patient() redis.UniversalClient {
-	if one, ok := e.Redis.(*redis.Client); ok {
-		return one.WithTimeout(time.Minute)
+// patient gives the clients of one server a minute for an answer. A script with thousands of keys takes the server in
+// memory seconds on a busy machine, where a heartbeat of production gives up after 400 ms.
+func patient(c queue.Clients) queue.Clients {
+	for _, client := range []*redis.UniversalClient{&c.Main, &c.Read, &c.Worker, &c.Bell, &c.Beat, &c.Rate} {
+		*client = (*client).(*redis.Client).WithTimeout(time.Minute)
 	}
-	return e.Redis
+	return c
 }
 
 func (e *Env) audit(t *testing.T) {
@@ -155,7 +154,7 @@ func (e *Env) Audit(t testing.TB) []string {
 	t.Helper()
 	var wrong []string
 	for p := range e.Options.Partitions {
-		s, err := Read(context.Background(), e.patient(), p)
+		s, err := Read(context.Background(), e.Redis, p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +168,7 @@ func (e *Env) Audit(t testing.TB) []string {
 // Snapshot is partition 0 as it stands.
 func (e *Env) Snapshot(t testing.TB) Snapshot {
 	t.Helper()
-	s, err := Read(t.Context(), e.patient(), 0)
+	s, err := Read(t.Context(), e.Redis, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
