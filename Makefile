@@ -20,7 +20,7 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 PARTIAL := $(if $(filter-out ./...,$(PKG))$(RUN),TESTREPORT_SEEDS=off)
 REPORT := $(PARTIAL) go run ./internal/testreport
 comma := ,
-TEST := test -json -vet=off -p 4 -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)')
+TEST := test -json -vet=off -p 4 -count=1 -timeout 40m $(if $(RUN),-run '$(RUN)')
 OURS := $(filter-out ./bench ./bench/...,$(patsubst ./...,./... ./client/...,$(PKG)))
 # What takes longest begins first: the outages of e2e are waited for while the rest is run.
 LONGEST := $(if $(filter ./...,$(OURS)),$(addprefix ./internal/,e2e e2e/face queue archive chaos))
@@ -55,7 +55,7 @@ stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11
 long: ## run the same under the race detector and with long outages (needs a C compiler), and the pages in Firefox
 	.ci/provide
 	.ci/provide long
-	export CGO_ENABLED=1; $(subst -timeout 20m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
+	export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/speed/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide

@@ -6,13 +6,16 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // Every bench runs at smoke size and answers every figure it is there for; peers has a test of its own, and what runs only by its name does not run here.
 // How fast it was is nobody's business here; that the counts are right is checked inside the benches.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	testkit.Calm(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	results, err := measure(ctx, options{only: regexp.MustCompile("^([^p]|pr)"), scale: 0.001, runs: 1}, &out)

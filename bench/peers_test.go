@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // nones says which disciplines an engine has not; every other figure is there. What an engine is not listed with, it may or may not have.
@@ -23,7 +25,8 @@ var nones = map[string][]string{
 // Every engine does all its work at the smallest size, and each count is right: that is checked inside. An engine that is not here is named as left out.
 func TestPeers(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	testkit.Calm(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	var out bytes.Buffer
 	smallest := options{only: regexp.MustCompile("^peers$"), scale: 0.001, runs: 1}

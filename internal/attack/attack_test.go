@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
 // Every attack that can be tried over a network, on a server with its stores: none gives way. Each is a subtest named by its id.
 func TestAttacks(t *testing.T) {
+	testkit.Calm(t)
 	target, stop, err := Own(t.Context())
 	defer stop()
 	if err != nil {

@@ -21,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 func TestChaos(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	testkit.Calm(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var told bytes.Buffer
 	o := Short()
@@ -45,7 +46,8 @@ func TestChaos(t *testing.T) {
 // Without faults every handler starts exactly once, and the better and the earlier job first.
 func TestClean(t *testing.T) {
 	t.Attr("proves", "F61")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	testkit.Calm(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	o := Undisturbed()
 	o.Seed, o.Jobs, o.Over, o.MaxSleep = 1, 600, 2*time.Second, 5*time.Millisecond

@@ -6,13 +6,16 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/tierq/tierq/internal/testkit"
 )
 
 // An embedded server is killed for some seconds, and no promise is broken but those that are known to be.
 func TestEmbedded(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	testkit.Calm(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var lines bytes.Buffer
 	o := Inside()

@@ -189,10 +189,10 @@ func TestSomebodyElsesJob(t *testing.T) {
 			h.shown(when, id, owner, reader)
 		}
 		later := submit("paid", `{"delaySeconds":3600}`)
-		running := submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":2500}]}}`)
 		file := submit("paid", `{"type":"GENERATE_PDF","payload":{"title":"secret"}}`)
 		dead := submit("public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 		stage("scheduled", later)
+		running := submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":4000}]}}`)
 		h.is(owner, running, "PROCESSING")
 		stage("running", running)
 		h.is(owner, file, "COMPLETED")

@@ -330,8 +330,9 @@ func (e *edge) pollers(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, 90*time.Second, "there is no more room to wait", func() (bool, string) {
-		a := do(t, http.MethodGet, e.base+"/result/poll?jobId="+id+"&wait=10ms", "")
-		return a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "", string(a.body)
+		a, err := try(http.MethodGet, e.base+"/result/poll?jobId="+id+"&wait=10ms", "")
+		full := err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != ""
+		return full, fmt.Sprint(err, string(a.body))
 	})
 	wants(t, do(t, http.MethodGet, e.base+"/result/poll?jobId="+id, ""), http.StatusOK, "")
 }

@@ -188,10 +188,7 @@ func TestPoolsShareFairly(t *testing.T) {
 	for _, partitions := range []int{1, 6} {
 		t.Run(fmt.Sprint(partitions, " partitions"), func(t *testing.T) {
 			t.Parallel()
-			clients, err := queue.Connect(testkit.SharedRedisDB(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			clients := queuetest.Connect(t, testkit.SharedRedisDB(t))
 			e := queuetest.Open(t, clients, func(o *queue.Options) { o.Partitions = partitions })
 			const jobs = 3000
 			fill(t, e, jobs)

@@ -18,10 +18,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.NewRedis(t, "--appendonly", "no").URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := queuetest.Connect(t, testkit.NewRedis(t, "--appendonly", "no").URL())
 		e := queuetest.Open(t, clients, func(*queue.Options) {})
 		ctx := t.Context()
 		jobs := make([]job.Submission, 20)
@@ -46,7 +43,7 @@ func TestFullRedisStillDrains(t *testing.T) {
 			}
 		}
 		full("1mb") // less than an empty server uses
-		_, err = e.Words(ctx, 0, []job.Submission{queuetest.Job(job.Paid)})
+		_, err := e.Words(ctx, 0, []job.Submission{queuetest.Job(job.Paid)})
 		if !errors.Is(err, job.ErrUnavailable) || !strings.Contains(err.Error(), "OOM") {
 			t.Fatalf("submit on a full Redis: %v", err)
 		}

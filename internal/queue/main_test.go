@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
+	"github.com/tierq/tierq/internal/queue/queuetest"
 	"github.com/tierq/tierq/internal/testkit"
 )
 
@@ -28,10 +29,7 @@ func TestMain(m *testing.M) {
 // realClients are clients of a real server.
 func realClients(t *testing.T) queue.Clients {
 	t.Helper()
-	clients, err := queue.Connect(testkit.SharedRedisDB(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := queuetest.Connect(t, testkit.SharedRedisDB(t))
 	return clients
 }
 

@@ -22,10 +22,7 @@ func TestReclaimRacesHeartbeat(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.SharedRedisDB(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := queuetest.Connect(t, testkit.SharedRedisDB(t))
 		const rounds = racyRounds
 		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Retention = time.Second }) // what ended is not in the way
 		var watching []*queue.Queue

@@ -43,10 +43,7 @@ func TestScriptFlush(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.NewRedis(t).URL()) // our own: a flush would bother the others
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // our own: a flush would bother the others
 		e := queuetest.Open(t, clients, func(*queue.Options) {})
 		life(t, e, func() {
 			if err := e.Redis.ScriptFlush(t.Context()).Err(); err != nil {

@@ -57,10 +57,7 @@ func TestDurability(t *testing.T) {
 	t.Parallel()
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.NewRedis(t, "--appendfsync", "everysec", "--save", "60 1").URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := queuetest.Connect(t, testkit.NewRedis(t, "--appendfsync", "everysec", "--save", "60 1").URL())
 		e := queuetest.Open(t, clients, func(*queue.Options) {})
 		d, err := e.ReadDurability(t.Context())
 		if err != nil {

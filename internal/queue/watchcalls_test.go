@@ -77,10 +77,7 @@ func TestWatchCalls(t *testing.T) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.NewRedis(t).URL()) // our own: a flush would bother the others
-		if err != nil {
-			t.Fatal(err)
-		}
+		clients := queuetest.Connect(t, testkit.NewRedis(t).URL()) // our own: a flush would bother the others
 		life(t, queuetest.Open(t, clients, func(*queue.Options) {}))
 	})
 }

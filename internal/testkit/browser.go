@@ -75,10 +75,12 @@ func startBrowser() (*Browser, error) {
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("disable-crash-reporter", true),
 		chromedp.Flag("lang", "en-US"),
+		chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-software-rasterizer", true),
 		// Each window would load two pages of the browser's own for what drops from its address line, which nobody sees
 		// here.
 		chromedp.Flag("disable-features",
-			"Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
+			"SpareRendererForSitePerProcess,site-per-process,IsolateOrigins,PaintHolding,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
 		chromedp.WindowSize(1280, 900),
 	)
 	// The library keeps the profile in a temporary folder, has the kernel kill the browser when this process dies, and takes /dev/shm and, as

@@ -43,6 +43,7 @@ func (tab *Tab) Beside(t testing.TB) *Tab {
 
 func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOption) *Tab {
 	t.Helper()
+	Calm(t)
 	ctx, cancel := chromedp.NewContext(parent, options...)
 	tab := &Tab{t: t, ctx: ctx, record: newRecord()}
 	t.Cleanup(func() {

@@ -20,9 +20,11 @@ type Process struct {
 }
 
 // StartProcess starts bin. Its environment is env and nothing else but PATH, HOME and TMPDIR, so that a variable of the
-// developer's shell cannot change a test. Its output is logged when the test fails.
+// developer's shell cannot change a test. Its output is logged when the test fails. The first process of a test waits
+// for Calm.
 func StartProcess(t testing.TB, bin string, env []string, args ...string) *Process {
 	t.Helper()
+	Calm(t)
 	p, err := LaunchProcess(bin, env, args...)
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func TestDashboard_Charts(t *testing.T) {
 		t.Fatal("no job was accepted")
 	}
 	for _, window := range []string{"5m", "1h", "24h"} {
-		testkit.Eventually(t, alive, "the jobs are counted", func() (bool, string) {
+		testkit.Eventually(t, 3*alive, "the jobs are counted", func() (bool, string) {
 			var series struct {
 				Tiers []struct {
 					Tier      string

@@ -53,11 +53,7 @@ func each(t *testing.T, change func(*queue.Options), inCluster int, test func(t 
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		clients, err := queue.Connect(testkit.SharedRedisDB(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, Open(t, patient(clients), change))
+		test(t, Open(t, Connect(t, testkit.SharedRedisDB(t)), change))
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -116,6 +112,16 @@ func (e *Env) Process(nonce string) *queue.Queue {
 	o := e.Options
 	o.Nonce = nonce
 	return queue.New(e.Clients, e.Plans, o)
+}
+
+// Connect opens patient clients of one server.
+func Connect(t *testing.T, url string) queue.Clients {
+	t.Helper()
+	clients, err := queue.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patient(clients)
 }
 
 // patient gives the clients of one server a minute for an answer. A script with thousands of keys takes the server in

@@ -1,0 +1,73 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	calmBound   = 15 * time.Second // a test that has waited so long begins all the same
+	calmSamples = 10
+	calmSample  = 25 * time.Millisecond
+	calmTasks   = 3 // tasks that want to run, per core
+)
+
+// calmed has the tests that have waited.
+var calmed sync.Map
+
+// Calm delays the beginning of a test while the machine is busy: until fewer than three tasks per core want to run, at
+// most 15 s. A server has deadlines of one and two seconds. When twenty tests share two cores, servers miss these
+// deadlines, and a test fails that tests something else. One test begins at a time, over all test processes of this
+// user. A test waits once, however often it calls Calm.
+func Calm(t testing.TB) {
+	t.Helper()
+	if _, waited := calmed.LoadOrStore(t.Name(), true); waited {
+		return
+	}
+	name := filepath.Join(os.TempDir(), "testkit-calm-"+strconv.Itoa(os.Getuid()))
+	turn, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = turn.Close() }() // and so the lock ends
+	if err := syscall.Flock(int(turn.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(calmBound); time.Now().Before(end); {
+		tasks, err := runnable(calmSamples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tasks < float64(calmTasks*runtime.NumCPU()) {
+			return
+		}
+	}
+}
+
+// runnable is how many tasks of the machine run or want to, this one left out: the mean over some samples.
+func runnable(samples int) (float64, error) {
+	sum := 0
+	for range samples {
+		<-time.After(calmSample)
+		stat, err := os.ReadFile("/proc/stat")
+		if err != nil {
+			return 0, err
+		}
+		_, behind, _ := bytes.Cut(stat, []byte("\nprocs_running "))
+		text, _, _ := bytes.Cut(behind, []byte("\n"))
+		n, err := strconv.Atoi(string(text))
+		if err != nil {
+			return 0, fmt.Errorf("/proc/stat has no procs_running: %w", err)
+		}
+		sum += n - 1
+	}
+	return float64(sum) / float64(samples), nil
+}
