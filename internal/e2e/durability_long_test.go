@@ -17,7 +17,7 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// setUps are the rows of the durability table in docs/operations/TROUBLESHOOTING.md.
+// setUps are the rows of the durability table in docs/operations/DURABILITY.md.
 var setUps = []struct {
 	name    string
 	redis   []string

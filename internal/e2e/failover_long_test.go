@@ -13,7 +13,7 @@ import (
 
 // Ten failovers under load, with and without the journal. Under sentinels every other one is ordered: the master lives
 // on, takes calls until it hears that it is a replica, and refuses them then. What each lost is in the log; the table
-// of docs/operations/TROUBLESHOOTING.md has the sums.
+// of docs/operations/DURABILITY.md has the sums.
 func TestManyFailovers(t *testing.T) {
 	t.Attr("proves", "F24")
 	for _, tc := range []struct {
