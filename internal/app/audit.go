@@ -12,8 +12,8 @@ import (
 // wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is asked for one.
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
-		Queue: v.queue, Desk: v.queue, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce, Now: v.queue.Now,
-		Observe: v.metrics, Log: v.log,
+		Queue: v.queue, Desk: v.queue, View: v.queue, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
+		Now: v.queue.Now, Observe: v.metrics, Log: v.log,
 	}
 	if v.journal != nil {
 		o.Journal, o.Restorer = v.stores.archive, v.ledger

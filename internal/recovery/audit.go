@@ -23,13 +23,19 @@ type Audited interface {
 	Missing(ctx context.Context, ids []job.ID) ([]job.ID, error)
 }
 
-// AuditStore is what all processes share of the audit.
+// AuditStore writes what all processes share of the audit.
 type AuditStore interface {
 	// Lease asks to be the one process that does something for the next ttl.
 	Lease(ctx context.Context, name string, ttl time.Duration) (bool, error)
+	// KeepAudit keeps the report of a pass.
 	KeepAudit(ctx context.Context, r job.AuditReport) error
-	// LastAudit is job.ErrNotFound before the first pass.
+}
+
+// AuditView reads what all processes share of the audit.
+type AuditView interface {
+	// LastAudit is the report of the last pass, job.ErrNotFound before the first one.
 	LastAudit(ctx context.Context) (job.AuditReport, error)
+	// Quarantined lists at most limit jobs that were set aside, and says how many there are.
 	Quarantined(ctx context.Context, limit int) ([]job.QuarantinedJob, int64, error)
 }
 
@@ -60,6 +66,7 @@ type AuditObserver interface {
 type AuditOptions struct {
 	Queue      Audited
 	Desk       AuditStore
+	View       AuditView
 	SQL        Outcomes
 	Journal    Journal
 	Restorer   Restorer
@@ -117,7 +124,7 @@ func (a *Audit) runOnce(ctx context.Context) time.Duration {
 func (a *Audit) count(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, n, err := a.o.Desk.Quarantined(ctx, 0)
+	_, n, err := a.o.View.Quarantined(ctx, 0)
 	if err == nil {
 		a.o.Observe.Quarantined(n)
 	}
@@ -128,7 +135,7 @@ func (a *Audit) count(ctx context.Context) error {
 func (a *Audit) due(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	last, err := a.o.Desk.LastAudit(ctx)
+	last, err := a.o.View.LastAudit(ctx)
 	if err != nil && !errors.Is(err, job.ErrNotFound) {
 		return false, err
 	}

@@ -127,7 +127,8 @@ func newAudited() *audited {
 
 func (a *audited) audit() *Audit {
 	return NewAudit(AuditOptions{
-		Queue: a, Desk: a, SQL: a, Journal: a, Restorer: a, Partitions: 2, Name: "me", Now: time.Now, Observe: observer{a}, Log: quiet,
+		Queue: a, Desk: a, View: a, SQL: a, Journal: a, Restorer: a, Partitions: 2, Name: "me", Now: time.Now,
+		Observe: observer{a}, Log: quiet,
 	})
 }
 
