@@ -60,10 +60,11 @@ func (o *overview) gauges() (web.Snapshot, error) {
 }
 
 func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map[job.Tier]pages.Counted, error) {
-	recent, err := o.stats.Read(ctx, window)
+	fields, err := o.queue.ReadStats(ctx, window)
 	if err != nil {
 		return nil, err
 	}
+	recent := telemetry.Summary(fields, window)
 	counted := make(map[job.Tier]pages.Counted, len(recent))
 	for tier, r := range recent {
 		counted[tier] = pages.Counted{

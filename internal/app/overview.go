@@ -24,7 +24,6 @@ type overview struct {
 	gate       *admission.Gate
 	queue      *queue.Queue
 	ledger     *ledger.Ledger
-	stats      *telemetry.Stats
 	watches    map[string]*recovery.Watch
 	pool       *worker.Pool // nil without the worker role
 	capacity   int
@@ -39,10 +38,11 @@ const statsWindow = time.Hour
 // Stats is the answer of GET /api/stats: gauges as of the last look of the viewPoller, counts of the last hour over all
 // processes.
 func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
-	recent, err := o.stats.Read(ctx, statsWindow)
+	fields, err := o.queue.ReadStats(ctx, statsWindow)
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
+	recent := telemetry.Summary(fields, statsWindow)
 	v := o.viewPoller.last()
 	s := httpapi.Stats{
 		Capacity: httpapi.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},

@@ -198,7 +198,7 @@ func (v *server) wireAPI() {
 func (v *server) overview() *overview {
 	o := &overview{
 		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
-		queue: v.queue, ledger: v.ledger, letters: v.letters, stats: v.stats,
+		queue: v.queue, ledger: v.ledger, letters: v.letters,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

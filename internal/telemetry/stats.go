@@ -16,8 +16,6 @@ import (
 type Store interface {
 	// AddStats adds to the counts of now.
 	AddStats(ctx context.Context, fields map[string]int64) error
-	// ReadStats adds up what was counted within the last window.
-	ReadStats(ctx context.Context, window time.Duration) (map[string]int64, error)
 }
 
 // Stats brings what Metrics counted to the store once a second, and reads back what all processes counted together. The fields are
@@ -56,15 +54,6 @@ func (s *Stats) Stop(ctx context.Context) error {
 		return err
 	}
 	return s.flush(ctx)
-}
-
-// Read is the summary of the last window.
-func (s *Stats) Read(ctx context.Context, window time.Duration) (map[job.Tier]TierStats, error) {
-	fields, err := s.store.ReadStats(ctx, window)
-	if err != nil {
-		return nil, err
-	}
-	return Summary(fields, window), nil
 }
 
 // runOnce logs a failure once, when it begins.

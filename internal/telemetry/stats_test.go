@@ -43,12 +43,6 @@ func (s *shelf) AddStats(_ context.Context, fields map[string]int64) error {
 	return nil
 }
 
-func (s *shelf) ReadStats(context.Context, time.Duration) (map[string]int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.fields, nil
-}
-
 func TestStatsAreFlushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, store := measured(), &shelf{}
@@ -87,9 +81,8 @@ func TestStatsAreFlushed(t *testing.T) {
 		if diff := cmp.Diff(want, store.fields); diff != "" || store.calls != 2 {
 			t.Errorf("%d calls (-want +got):\n%s", store.calls, diff)
 		}
-		figures, err := s.Read(t.Context(), time.Minute)
-		if err != nil || figures[job.Paid].SubmittedPerSecond != 3.0/60 {
-			t.Errorf("read: %+v, %v", figures, err)
+		if figures := Summary(store.fields, time.Minute); figures[job.Paid].SubmittedPerSecond != 3.0/60 {
+			t.Errorf("the summary is %+v", figures)
 		}
 	})
 }
