@@ -77,6 +77,9 @@ func Word(text string) error {
 	return err
 }
 
+// LivingBytes is what living jobs may keep in Redis, over all partitions and tiers; 0 = any number of bytes.
+func (q *Queue) LivingBytes() int64 { return q.livingBytes.Load() }
+
 // SetRate pretends that jobs end at this rate.
 func (q *Queue) SetRate(perSecond float64) {
 	q.pace.mu.Lock()
@@ -86,3 +89,6 @@ func (q *Queue) SetRate(perSecond float64) {
 
 // RateKey is where a bucket is kept.
 func RateKey(partition int, bucket string) string { return Key(partition, "rate") + rateName(bucket) }
+
+// Partitions is how many partitions the queue has.
+func (q *Queue) Partitions() int { return q.opts.Partitions }

@@ -95,9 +95,6 @@ func (q *Queue) FitMemory(ctx context.Context) error {
 	return nil
 }
 
-// LivingBytes is what living jobs may keep in Redis, over all partitions and tiers; 0 = any number of bytes.
-func (q *Queue) LivingBytes() int64 { return q.livingBytes.Load() }
-
 // fullness orders servers: by how much of their limit is used; those without one come below, by what they use.
 func (f Facts) fullness() float64 {
 	if f.MaxMemory == 0 {

@@ -110,9 +110,6 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	return q
 }
 
-// Partitions is how many partitions the queue has.
-func (q *Queue) Partitions() int { return q.opts.Partitions }
-
 // Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a partition.
 func (q *Queue) Probe(ctx context.Context) error {
 	if err := q.redis.Main.Set(ctx, probeKey, q.opts.Nonce, time.Minute).Err(); err != nil {
