@@ -129,14 +129,14 @@ func (p *pool) reads(ctx context.Context, factor int) error {
 		times int
 		do    func() error
 	}{
-		{"status of a job", 25, func() error { _, err := p.Find(ctx, p.some()); return err }},
-		{"position of a job", 25, func() error { _, err := p.Position(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
-		{"what stands before a job", 25, func() error { _, err := p.Ahead(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
+		{"status of a job", 25, func() error { _, err := p.View().Find(ctx, p.some()); return err }},
+		{"position of a job", 25, func() error { _, err := p.View().Position(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
+		{"what stands before a job", 25, func() error { _, err := p.View().Ahead(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
 		{"levels and the oldest", 25, func() error {
-			if _, err := p.Levels(ctx); err != nil {
+			if _, err := p.View().Levels(ctx); err != nil {
 				return err
 			}
-			_, err := p.Oldest(ctx)
+			_, err := p.View().Oldest(ctx)
 			return err
 		}},
 	} {
@@ -148,7 +148,7 @@ func (p *pool) reads(ctx context.Context, factor int) error {
 }
 
 func (p *pool) lists(ctx context.Context, factor int) error {
-	j, err := p.Find(ctx, p.ready[len(p.ready)/2])
+	j, err := p.View().Find(ctx, p.ready[len(p.ready)/2])
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (p *pool) lists(ctx context.Context, factor int) error {
 		{"list of an owner", job.Filter{Owner: &owner}, ""}, // its cursors are sealed
 		{"list of a type that nobody has", job.Filter{Type: "NONE"}, middle},
 	} {
-		err := p.measure(ctx, m.what, factor, func() error { _, _, err := p.List(ctx, m.filter, m.cursor, 20); return err })
+		err := p.measure(ctx, m.what, factor, func() error { _, _, err := p.View().List(ctx, m.filter, m.cursor, 20); return err })
 		if err != nil {
 			return err
 		}

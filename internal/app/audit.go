@@ -12,8 +12,8 @@ import (
 // wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is asked for one.
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
-		Queue: v.queue, Desk: v.queue, View: v.queue, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
-		Now: v.queue.Now, Observe: v.metrics, Log: v.log,
+		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,
+		Now: v.view.Now, Observe: v.metrics, Log: v.log,
 	}
 	if v.journal != nil {
 		o.Journal, o.Restorer = v.stores.archive, v.ledger
@@ -28,7 +28,7 @@ type audits struct{ *server }
 const quarantineShown = 100
 
 func (a audits) LastAudit(ctx context.Context) (httpapi.Audit, error) {
-	r, err := a.queue.LastAudit(ctx)
+	r, err := a.view.LastAudit(ctx)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		return a.shown(ctx, nil)
@@ -49,7 +49,7 @@ func (a audits) RunAudit(ctx context.Context) (httpapi.Audit, error) {
 }
 
 func (a audits) shown(ctx context.Context, r *job.AuditReport) (httpapi.Audit, error) {
-	items, total, err := a.queue.Quarantined(ctx, quarantineShown)
+	items, total, err := a.view.Quarantined(ctx, quarantineShown)
 	if err != nil {
 		return httpapi.Audit{}, err
 	}

@@ -35,13 +35,13 @@ func check(name, status, detail, fix string) httpapi.AuditCheck {
 func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int64) []httpapi.AuditCheck {
 	ctx, cancel := context.WithTimeout(ctx, checksBound)
 	defer cancel()
-	f, redis := a.queue.ReadFacts(ctx)
+	f, redis := a.view.ReadFacts(ctx)
 	s, sql := a.stores.archive.ReadFacts(ctx)
 	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
 	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), settingsCheck(c.Alike(), v.workers),
 		capacityCheck(v.levels.Filled, int64(c.Capacity)),
-		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.queue.Now()),
+		outboxCheck(v.levels.Outbox, int64(c.OutboxLimit)), quarantineCheck(quarantined), auditCheck(r, a.view.Now()),
 		a.retentionCheck(), diskCheck(c.DataDir))
 }
 

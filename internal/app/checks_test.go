@@ -62,7 +62,7 @@ func TestStartSaysWhatHashesCost(t *testing.T) {
 				t.Fatal(err)
 			}
 			var said bytes.Buffer
-			err := checkDurability(t.Context(), q, slog.New(slog.NewTextHandler(&said, nil)))
+			err := checkDurability(t.Context(), q.View(), slog.New(slog.NewTextHandler(&said, nil)))
 			if err != nil || strings.Contains(said.String(), "1,030 bytes instead of 490") != told {
 				t.Errorf("%s: %v, %s", value, err, said.String())
 			}

@@ -27,9 +27,9 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	}
 	g := o.gate.State()
 	s := web.Snapshot{
-		At: o.queue.Now(), Gate: web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason},
+		At: o.view.Now(), Gate: web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason},
 		Capacity: web.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)}, Outbox: web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
-		Journal: web.Journal{On: o.journaled}, PerSecond: o.queue.Rate(),
+		Journal: web.Journal{On: o.journaled}, PerSecond: o.view.Rate(),
 	}
 	for _, name := range []string{"crashed", "stuck"} {
 		if w := o.watches[name]; w != nil {
@@ -60,7 +60,7 @@ func (o *overview) gauges() (web.Snapshot, error) {
 }
 
 func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map[job.Tier]pages.Counted, error) {
-	fields, err := o.queue.ReadStats(ctx, window)
+	fields, err := o.view.ReadStats(ctx, window)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map
 }
 
 func (o *overview) endedPerMinute(ctx context.Context) (map[job.Tier][]int64, error) {
-	series, err := o.queue.ReadSeries(ctx, time.Hour)
+	series, err := o.view.ReadSeries(ctx, time.Hour)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (o *overview) endedPerMinute(ctx context.Context) (map[job.Tier][]int64, er
 }
 
 func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
-	running, err := o.queue.InFlight(ctx, most)
+	running, err := o.view.InFlight(ctx, most)
 	if err != nil {
 		return nil, err
 	}

@@ -18,14 +18,14 @@ import (
 func (v *server) wireDoors() (err error) {
 	c := v.config
 	v.keyring, err = auth.NewKeyring(auth.KeyringOptions{
-		Store: v.stores.archive, Admin: c.AdminKey, Shut: v.shut(), Now: v.queue.Now, Log: v.log,
+		Store: v.stores.archive, Admin: c.AdminKey, Shut: v.shut(), Now: v.view.Now, Log: v.log,
 	})
 	if err != nil {
 		return err
 	}
 	v.limiter = auth.NewLimiter(v.queue, v.log)
 	v.sessions = auth.NewSessions(auth.SessionsOptions{
-		Store: v.queue, Keyring: v.keyring, Now: v.queue.Now, Instance: v.instance(),
+		Store: v.queue, Keyring: v.keyring, Now: v.view.Now, Instance: v.instance(),
 	})
 	v.doors = auth.NewDoors(auth.DoorsOptions{
 		Keyring: v.keyring, Sessions: v.sessions, Limiter: v.limiter, AddressRate: c.AddressRate,
@@ -33,8 +33,8 @@ func (v *server) wireDoors() (err error) {
 		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
 		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota,
 	})
-	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.queue.Now, Changed: v.keyring.Load})
-	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.queue.Now, Log: v.log})
+	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.view.Now, Changed: v.keyring.Load})
+	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.view.Now, Log: v.log})
 	return nil
 }
 
@@ -42,7 +42,7 @@ func (v *server) wireDoors() (err error) {
 // whose Redis is another one after each start, by its folder.
 func (v *server) instance() func() string {
 	if v.stores.mode != "embedded" {
-		return v.queue.Instance
+		return v.view.Instance
 	}
 	folder, err := filepath.Abs(v.config.DataDir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 		return ""
 	}
 	v.log.Info("the first admin key was made; the banner shows it, once", "key_id", id)
-	made := job.Change{At: v.queue.Now(), Action: "key.create", Target: id, After: shown(&key.Key), Outcome: "done"}
+	made := job.Change{At: v.view.Now(), Action: "key.create", Target: id, After: shown(&key.Key), Outcome: "done"}
 	if err := v.stores.archive.AddChanges(call, []job.Change{made}); err != nil {
 		v.log.Warn("the key was made, but the log of changes does not say so", "key_id", id, "err", err)
 	}

@@ -40,8 +40,8 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 }
 
 // checkDurability says what Redis keeps through a crash, and refuses a server that would evict jobs to make room.
-func checkDurability(ctx context.Context, q *queue.Queue, log *slog.Logger) error {
-	d, err := q.ReadDurability(ctx)
+func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error {
+	d, err := v.ReadDurability(ctx)
 	if d.Listpack > 0 && d.Listpack < queue.CompactHash {
 		log.Warn("Redis does not keep jobs compact: "+looseHashes+"; set hash-max-listpack-value 1024",
 			"bytes", d.Listpack)

@@ -19,7 +19,7 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	v.live = pages.NewHub(pages.HubOptions{Snapshot: pages.Snapshots(o.readers()), Log: v.log})
 	v.alarms = events.New(events.Options{Source: alarms{v.queue}, Log: v.log})
 	v.feed = pages.NewFeed(pages.FeedOptions{
-		Hub: v.live, Alarms: func() pages.Subscription { return v.alarms.Stream("") }, Plan: v.plans.Plan, Now: v.queue.Now,
+		Hub: v.live, Alarms: func() pages.Subscription { return v.alarms.Stream("") }, Plan: v.plans.Plan, Now: v.view.Now,
 	})
 	var demo pages.Walkthrough
 	if v.boxes != nil {
@@ -27,7 +27,7 @@ func (v *server) wirePages(o *overview, api http.HandlerFunc) []httpapi.Page {
 	}
 	v.face = pages.New(pages.Options{
 		Demo: demo, API: api, Sessions: v.sessions, Set: web.NewSet(), Hub: v.live, Mode: strings.ToUpper(v.stores.mode),
-		Version: v.version, Now: v.queue.Now, Log: v.log,
+		Version: v.version, Now: v.view.Now, Log: v.log,
 	})
 	var list []httpapi.Page
 	for _, p := range v.face.All() {

@@ -22,7 +22,7 @@ type overview struct {
 	viewPoller *viewPoller
 	plans      *job.PlanBook
 	gate       *admission.Gate
-	queue      *queue.Queue
+	view       *queue.View
 	ledger     *ledger.Ledger
 	watches    map[string]*recovery.Watch
 	pool       *worker.Pool // nil without the worker role
@@ -38,7 +38,7 @@ const statsWindow = time.Hour
 // Stats is the answer of GET /api/stats: gauges as of the last look of the viewPoller, counts of the last hour over all
 // processes.
 func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
-	fields, err := o.queue.ReadStats(ctx, statsWindow)
+	fields, err := o.view.ReadStats(ctx, statsWindow)
 	if err != nil {
 		return httpapi.Stats{}, err
 	}
@@ -48,7 +48,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 		Capacity: httpapi.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},
 		Gate:     o.gateState(),
 		Outbox:   httpapi.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
-		Workers:  v.workers, DrainPerSecond: o.queue.Rate(), Watches: []httpapi.WatchStats{},
+		Workers:  v.workers, DrainPerSecond: o.view.Rate(), Watches: []httpapi.WatchStats{},
 	}
 	s.Workers = slices.Clone(s.Workers)
 	for i := range s.Workers {
@@ -76,7 +76,7 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 
 // Series is the answer of GET /api/stats/series.
 func (o *overview) Series(ctx context.Context, window time.Duration) ([]httpapi.SeriesPoint, error) {
-	buckets, err := o.queue.ReadSeries(ctx, window)
+	buckets, err := o.view.ReadSeries(ctx, window)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +118,12 @@ func (o *overview) Why(ctx context.Context, id job.ID) (httpapi.Why, error) {
 		return httpapi.Why{}, err
 	}
 	v := o.viewPoller.last()
-	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.queue.Rate(), Workers: len(v.workers)}
+	w := httpapi.Why{Job: j, Gate: o.gateState(), Rate: o.view.Rate(), Workers: len(v.workers)}
 	for _, one := range v.workers {
 		w.FreeSlots += max(one.Slots-one.Running, 0)
 	}
 	if j.Status == job.Pending {
-		w.Ahead, err = o.queue.Ahead(ctx, &j)
+		w.Ahead, err = o.view.Ahead(ctx, &j)
 		if errors.Is(err, job.ErrNotFound) { // it was claimed meanwhile: say what it is now
 			w.Job, err = o.ledger.Find(ctx, id)
 		}

@@ -42,6 +42,7 @@ type server struct {
 
 	gate       *admission.Gate
 	queue      *queue.Queue
+	view       *queue.View // of the queue
 	viewPoller *viewPoller
 	ready      *readiness
 	metrics    *telemetry.Metrics
@@ -230,7 +231,7 @@ func (v *server) prepareRedis(ctx context.Context) error {
 	if err := v.queue.CheckSetup(call); err != nil || v.stores.mode == "embedded" {
 		return err
 	}
-	return checkDurability(call, v.queue, v.log)
+	return checkDurability(call, v.view, v.log)
 }
 
 // preparePlans takes the first view of the whole. A Redis that began anew gets its plans back from SQL in this step,

@@ -103,7 +103,7 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 	trouble := errors.Join(p.queue.CheckSetup(ctx), p.queue.LoadPlans(ctx), p.queue.FitMemory(ctx))
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
-	levels, err := p.queue.Levels(ctx)
+	levels, err := p.queue.View().Levels(ctx)
 	if began && p.changed != nil { // behind the count of what is missing: it brings that back. Where there was no count it may be too low
 		p.changed()
 	}
@@ -115,12 +115,12 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 		p.tellLoss(v, levels)
 	}
 	v.levels, v.at = levels, at
-	oldest, err := p.queue.Oldest(ctx)
+	oldest, err := p.queue.View().Oldest(ctx)
 	if err != nil {
 		return errors.Join(trouble, err)
 	}
 	v.oldest = oldest
-	workers, err := p.queue.Workers(ctx)
+	workers, err := p.queue.View().Workers(ctx)
 	if err == nil {
 		v.workers = workers
 		p.settings.compare(workers)

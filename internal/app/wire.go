@@ -50,9 +50,10 @@ func (v *server) wireQueue() {
 		},
 		Cancelled: v.metrics.Cancelled, // of the waiting: those of running jobs are counted where they end
 	})
+	v.view = v.queue.View()
 	v.stats = telemetry.NewStats(v.metrics, v.queue, v.log)
 	o := ledger.Options{
-		Live: v.queue, Mover: v.queue, Rooms: v.queue,
+		Live: v.view, Mover: v.queue, Rooms: v.view,
 		Archive: v.stores.archive, DeadLetters: v.stores.archive, Promises: v.stores.archive,
 		Reasons: v.stores.archive, Plans: v.plans, Rows: v.stores.archive, Restorer: v.queue,
 		Partitions: c.Partitions, Rate: c.RequeueRate, Log: v.log,
@@ -150,11 +151,11 @@ func (v *server) wireAPI() {
 		}
 	}
 	entry := admission.Options{
-		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.queue.Rate, Load: v.load, Log: v.log,
+		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.view.Rate, Load: v.load, Log: v.log,
 	}
 	if v.journal != nil {
 		entry.Journal, entry.Known = v.journal, v.known
-		entry.Now, entry.Incarnation = v.queue.Now, v.queue.KnownIncarnation
+		entry.Now, entry.Incarnation = v.view.Now, v.queue.KnownIncarnation
 	}
 	door := &door{metrics: v.metrics, Admission: admission.New(entry)}
 	var extra []httpapi.Route
@@ -171,12 +172,12 @@ func (v *server) wireAPI() {
 	face := v.wirePages(whole, func(w http.ResponseWriter, r *http.Request) { engine.ServeHTTP(w, r) })
 	deps := httpapi.Deps{
 		Submit: door, Jobs: jobs{v.ledger}, Dead: v.ledger, Requeue: v.ledger,
-		Wait: v.hub, Events: streams{v.hub}, Line: v.queue,
+		Wait: v.hub, Events: streams{v.hub}, Line: v.view,
 		Ready: v.ready, Types: v.types, Plans: plans{v.plans, v.tiers}, Artifacts: files{v.outgoing.files, v.ledger},
 		Overview: whole, Charts: whole, Pages: face, Live: v.live, Lost: v.face.Lost(), Audit: audits{v},
 		CheckURL: v.outgoing.calls.CheckURL, WebhookKeys: v.outgoing.signer.Keys, Extra: extra, Doors: v.doors,
 		Keys: v.keys, Changes: v.changes, Insecure: c.Insecure,
-		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.queue.Now,
+		TrustedProxies: c.Proxies(), Redact: c.Redacted(), PayloadLimit: c.PayloadLimit, Log: v.log, Clock: v.view.Now,
 	}
 	if v.tracing != nil {
 		deps.Trace = v.tracing.Submit
@@ -198,7 +199,7 @@ func (v *server) wireAPI() {
 func (v *server) overview() *overview {
 	o := &overview{
 		viewPoller: v.viewPoller, plans: v.plans, gate: v.gate,
-		queue: v.queue, ledger: v.ledger, letters: v.letters,
+		view: v.view, ledger: v.ledger, letters: v.letters,
 		capacity: v.config.Capacity, journaled: v.config.Journaled(), watches: map[string]*recovery.Watch{},
 	}
 	if v.config.Roles.Recovery {

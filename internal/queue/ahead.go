@@ -12,34 +12,34 @@ import (
 
 // Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is approximate. A job that
 // does not wait any more is job.ErrNotFound.
-func (q *Queue) Position(ctx context.Context, j *job.Job) (int64, error) {
+func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID
 	own := id.Partition()
-	if own < 0 || own >= q.opts.Partitions {
+	if own < 0 || own >= v.opts.Partitions {
 		return 0, job.ErrNotFound
 	}
-	rank, err := q.redis.Read.ZRank(ctx, Key(own, "queue"), string(id)).Result()
+	rank, err := v.redis.Read.ZRank(ctx, Key(own, "queue"), string(id)).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, job.ErrNotFound
 	}
 	if err != nil {
 		return 0, classify("position", err)
 	}
-	if q.opts.Partitions == 1 {
+	if v.opts.Partitions == 1 {
 		return rank, nil
 	}
-	score, err := q.redis.Read.ZScore(ctx, Key(own, "queue"), string(id)).Result()
+	score, err := v.redis.Read.ZScore(ctx, Key(own, "queue"), string(id)).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, job.ErrNotFound
 	}
 	if err != nil {
 		return 0, classify("position", err)
 	}
-	for p := range q.opts.Partitions {
+	for p := range v.opts.Partitions {
 		if p == own {
 			continue
 		}
-		n, err := q.redis.Read.ZCount(ctx, Key(p, "queue"), "-inf", "("+scoreText(score)).Result()
+		n, err := v.redis.Read.ZCount(ctx, Key(p, "queue"), "-inf", "("+scoreText(score)).Result()
 		if err != nil {
 			return 0, classify("position", err)
 		}
@@ -52,13 +52,13 @@ func (q *Queue) Position(ctx context.Context, j *job.Job) (int64, error) {
 const strictBase = 10_000_000_000_000
 
 // Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is job.ErrNotFound.
-func (q *Queue) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
-	position, err := q.Position(ctx, j)
+func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
+	position, err := v.Position(ctx, j)
 	if err != nil {
 		return job.Ahead{}, err
 	}
 	a := job.Ahead{Position: position}
-	bands, ok := q.bands()
+	bands, ok := v.bands()
 	if !ok {
 		return a, nil
 	}
@@ -68,7 +68,7 @@ func (q *Queue) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 		if tier == j.Tier || !better(bands, tier, j.Tier) {
 			continue
 		}
-		n, err := q.countBand(ctx, band)
+		n, err := v.countBand(ctx, band)
 		if err != nil {
 			return job.Ahead{}, err
 		}
@@ -83,18 +83,18 @@ func (q *Queue) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 type band struct{ low, high float64 }
 
 // bands are the tiers' bands; ok is false where they overlap: the base is small, or two tiers share a priority.
-func (q *Queue) bands() (map[job.Tier]band, bool) {
-	if q.opts.PriorityBase < strictBase {
+func (v *View) bands() (map[job.Tier]band, bool) {
+	if v.opts.PriorityBase < strictBase {
 		return nil, false
 	}
 	bands, seen := map[job.Tier]band{}, map[int]bool{}
-	for _, p := range q.plans.All() {
+	for _, p := range v.plans.All() {
 		if seen[p.Priority] {
 			return nil, false
 		}
 		seen[p.Priority] = true
-		low := float64(p.Priority) * float64(q.opts.PriorityBase)
-		bands[p.Tier] = band{low, low + float64(q.opts.PriorityBase)}
+		low := float64(p.Priority) * float64(v.opts.PriorityBase)
+		bands[p.Tier] = band{low, low + float64(v.opts.PriorityBase)}
 	}
 	return bands, true
 }
@@ -104,10 +104,10 @@ func better(bands map[job.Tier]band, a, b job.Tier) bool {
 	return !known || bands[a].low < other.low
 }
 
-func (q *Queue) countBand(ctx context.Context, b band) (int64, error) {
+func (v *View) countBand(ctx context.Context, b band) (int64, error) {
 	sum := int64(0)
-	for p := range q.opts.Partitions {
-		n, err := q.redis.Read.ZCount(ctx, Key(p, "queue"), scoreText(b.low), "("+scoreText(b.high)).Result()
+	for p := range v.opts.Partitions {
+		n, err := v.redis.Read.ZCount(ctx, Key(p, "queue"), scoreText(b.low), "("+scoreText(b.high)).Result()
 		if err != nil {
 			return 0, classify("ahead", err)
 		}
@@ -122,8 +122,8 @@ const oldestLook = 200
 // Oldest says since when the longest waiting job of each tier is ready: since its arrival, or, for a delayed job, since
 // it was due. Where tiers overlap (a small priority base) only the first 200 ready jobs are looked at, and a tier that
 // has none among them is left out. So is what a partition does not answer soon; an error means that none answered.
-func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
-	bands, ok := q.bands()
+func (v *View) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
+	bands, ok := v.bands()
 	oldest := map[job.Tier]time.Time{}
 	keep := func(t job.Tier, arrived time.Time) {
 		if known, seen := oldest[t]; !seen || arrived.Before(known) {
@@ -131,25 +131,25 @@ func (q *Queue) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 		}
 	}
 	var problems []error
-	for p := range q.opts.Partitions {
-		if err := q.oldestOf(ctx, p, bands, ok, keep); err != nil {
+	for p := range v.opts.Partitions {
+		if err := v.oldestOf(ctx, p, bands, ok, keep); err != nil {
 			problems = append(problems, err)
 		}
 	}
-	if len(problems) == q.opts.Partitions {
+	if len(problems) == v.opts.Partitions {
 		return nil, classify("oldest", errors.Join(problems...))
 	}
 	return oldest, nil
 }
 
-func (q *Queue) oldestOf(ctx context.Context, partition int, bands map[job.Tier]band, ok bool, keep func(job.Tier, time.Time)) error {
-	ctx, cancel := q.briefly(ctx)
+func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]band, ok bool, keep func(job.Tier, time.Time)) error {
+	ctx, cancel := v.briefly(ctx)
 	defer cancel()
 	if !ok {
-		return q.oldestOfFirst(ctx, partition, keep)
+		return v.oldestOfFirst(ctx, partition, keep)
 	}
 	for tier, b := range bands {
-		if err := q.oldestIn(ctx, partition, b, func(since time.Time) { keep(tier, since) }); err != nil {
+		if err := v.oldestIn(ctx, partition, b, func(since time.Time) { keep(tier, since) }); err != nil {
 			return err
 		}
 	}
@@ -157,16 +157,16 @@ func (q *Queue) oldestOf(ctx context.Context, partition int, bands map[job.Tier]
 }
 
 // oldestIn looks for who has waited the longest in a band, up to the first job that was never delayed: whoever is behind that one has waited for less.
-func (q *Queue) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
+func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
 	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
-		found, err := q.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{
+		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{
 			Min: scoreText(b.low), Max: "(" + scoreText(b.high), Offset: from, Count: step,
 		}).Result()
 		if err != nil || len(found) == 0 {
 			return err
 		}
 		due := make([]*redis.StringCmd, len(found))
-		_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for i, z := range found {
 				due[i] = p.HGet(ctx, Key(partition, "job")+fmt.Sprint(z.Member), "due")
 			}
@@ -195,13 +195,13 @@ func (q *Queue) oldestIn(ctx context.Context, partition int, b band, keep func(s
 }
 
 // oldestOfFirst looks at the first ready jobs, of whatever tier.
-func (q *Queue) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
-	ids, err := q.redis.Read.ZRange(ctx, Key(partition, "queue"), 0, oldestLook-1).Result()
+func (v *View) oldestOfFirst(ctx context.Context, partition int, keep func(job.Tier, time.Time)) error {
+	ids, err := v.redis.Read.ZRange(ctx, Key(partition, "queue"), 0, oldestLook-1).Result()
 	if err != nil || len(ids) == 0 {
 		return err
 	}
 	jobs := make([]*redis.SliceCmd, len(ids))
-	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			jobs[i] = p.HMGet(ctx, Key(partition, "job")+id, "head", "due")
 		}

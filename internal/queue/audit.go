@@ -136,12 +136,12 @@ func (q *Queue) Missing(ctx context.Context, ids []job.ID) (missing []job.ID, er
 }
 
 // missing asks once for all; if some are there and some are not, for each half.
-func (q *Queue) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
+func (s *shared) missing(ctx context.Context, partition int, ids []job.ID) (missing []job.ID, err error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = Key(partition, "job") + string(id)
 	}
-	there, err := q.redis.Main.Exists(ctx, keys...).Result()
+	there, err := s.redis.Main.Exists(ctx, keys...).Result()
 	switch {
 	case err != nil || there == int64(len(keys)):
 		return nil, classifyNil("exists", err)
@@ -149,10 +149,10 @@ func (q *Queue) missing(ctx context.Context, partition int, ids []job.ID) (missi
 		return ids, nil
 	}
 	half := len(ids) / 2
-	if missing, err = q.missing(ctx, partition, ids[:half]); err != nil {
+	if missing, err = s.missing(ctx, partition, ids[:half]); err != nil {
 		return nil, err
 	}
-	more, err := q.missing(ctx, partition, ids[half:])
+	more, err := s.missing(ctx, partition, ids[half:])
 	return slices.Concat(missing, more), err
 }
 
@@ -166,8 +166,8 @@ func (q *Queue) KeepAudit(ctx context.Context, r job.AuditReport) error {
 }
 
 // LastAudit is the report of the last pass; job.ErrNotFound if there was none.
-func (q *Queue) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
-	text, err := q.redis.Main.Get(ctx, auditKey).Bytes()
+func (v *View) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
+	text, err := v.redis.Main.Get(ctx, auditKey).Bytes()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return r, job.ErrNotFound
@@ -181,9 +181,9 @@ func (q *Queue) LastAudit(ctx context.Context) (r job.AuditReport, err error) {
 }
 
 // Quarantined lists what was set aside, the oldest first, at most limit, and says how many there are.
-func (q *Queue) Quarantined(ctx context.Context, limit int) (items []job.QuarantinedJob, total int64, err error) {
-	for p := range q.opts.Partitions {
-		n, err := q.redis.Main.ZCard(ctx, Key(p, "quarantine")).Result()
+func (v *View) Quarantined(ctx context.Context, limit int) (items []job.QuarantinedJob, total int64, err error) {
+	for p := range v.opts.Partitions {
+		n, err := v.redis.Main.ZCard(ctx, Key(p, "quarantine")).Result()
 		if err != nil {
 			return nil, 0, classify("quarantine", err)
 		}
@@ -191,7 +191,7 @@ func (q *Queue) Quarantined(ctx context.Context, limit int) (items []job.Quarant
 		if n == 0 || len(items) >= limit {
 			continue
 		}
-		page, err := q.redis.Main.ZRangeWithScores(ctx, Key(p, "quarantine"), 0, int64(limit-len(items)-1)).Result()
+		page, err := v.redis.Main.ZRangeWithScores(ctx, Key(p, "quarantine"), 0, int64(limit-len(items)-1)).Result()
 		if err != nil {
 			return nil, 0, classify("quarantine", err)
 		}
@@ -199,7 +199,7 @@ func (q *Queue) Quarantined(ctx context.Context, limit int) (items []job.Quarant
 		for i, z := range page {
 			ids[i] = member(z)
 		}
-		gone, err := q.missing(ctx, p, ids)
+		gone, err := v.missing(ctx, p, ids)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -55,7 +55,7 @@ func (c *clock) within(partition int, at time.Time, long time.Duration) string {
 	return strconv.FormatInt(r.redis.Add(at.Sub(r.at)+long).UnixMilli(), 10)
 }
 
-// ReadClock reads Redis' TIME and keeps it for Now and not-after stamps. Of a cluster it reads every server's; the error is that of all of
+// ReadClock reads Redis' TIME and keeps it for View.Now and not-after stamps. Of a cluster it reads every server's; the error is that of all of
 // them, for one that answers is enough to go on.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	order, servers, err := q.inOrder(ctx)
@@ -87,17 +87,16 @@ func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	if len(order) == 0 || !slices.Contains(problems, nil) {
 		return time.Time{}, classify("time", errors.Join(err, errors.Join(problems...)))
 	}
-	return q.Now(), nil
+	return q.now(), nil
 }
 
 // reread reads the clock anew after a LATE. If that fails the words still stand, and the next call is LATE again.
 func (q *Queue) reread(ctx context.Context) { _, _ = q.ReadClock(ctx) }
 
-// Now is Redis' time as this process knows it: the last reading and what has passed since, in a cluster of the first partition's server that
-// ever answered; before the first reading the host's.
-func (q *Queue) Now() time.Time {
-	for p := range q.clock.of {
-		if r := q.clock.of[p].Load(); r != nil {
+// now is what View.Now answers.
+func (s *shared) now() time.Time {
+	for p := range s.clock.of {
+		if r := s.clock.of[p].Load(); r != nil {
 			return r.now().UTC()
 		}
 	}

@@ -102,15 +102,15 @@ func masters(ctx context.Context, c redis.UniversalClient, partitions int) (map[
 }
 
 // inOrder is masters, with the servers by the first of their partitions.
-func (q *Queue) inOrder(ctx context.Context) ([]redis.UniversalClient, map[redis.UniversalClient][]int, error) {
-	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
+func (s *shared) inOrder(ctx context.Context) ([]redis.UniversalClient, map[redis.UniversalClient][]int, error) {
+	servers, err := masters(ctx, s.redis.Main, s.opts.Partitions)
 	order := slices.SortedFunc(maps.Keys(servers), func(a, b redis.UniversalClient) int { return cmp.Compare(servers[a][0], servers[b][0]) })
 	return order, servers, err
 }
 
 // address is how a server of a cluster is told from the others; "" where there is one.
-func (q *Queue) address(server redis.UniversalClient) string {
-	if node, ok := server.(*redis.Client); ok && server != q.redis.Main {
+func (s *shared) address(server redis.UniversalClient) string {
+	if node, ok := server.(*redis.Client); ok && server != s.redis.Main {
 		return node.Options().Addr
 	}
 	return ""

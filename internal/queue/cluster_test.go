@@ -356,7 +356,7 @@ func TestClusterLeastRights(t *testing.T) {
 		if _, err := q.ReadClock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if d, err := q.ReadDurability(t.Context()); err != nil || d.Eviction != "noeviction" || !d.AOF {
+		if d, err := q.View().ReadDurability(t.Context()); err != nil || d.Eviction != "noeviction" || !d.AOF {
 			t.Errorf("%+v, %v", d, err)
 		}
 		ear(t, q)
@@ -374,11 +374,11 @@ func TestClusterLeastRights(t *testing.T) {
 		m := c.StartMove(t, testkit.Slot(key), to)
 		for m.Step(t, 10) {
 		}
-		if _, err := q.Find(t.Context(), last); err != nil {
+		if _, err := q.View().Find(t.Context(), last); err != nil {
 			t.Errorf("of a slot on its way: %v", err)
 		}
 		m.Finish(t)
-		if _, err := q.Find(t.Context(), last); err != nil {
+		if _, err := q.View().Find(t.Context(), last); err != nil {
 			t.Errorf("of a slot that moved: %v", err)
 		}
 	})

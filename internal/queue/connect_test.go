@@ -168,7 +168,7 @@ func TestConnectTLS(t *testing.T) {
 			q := queue.New(clients, &job.PlanBook{}, queue.Options{Partitions: 1, Nonce: "n", Log: slog.New(slog.DiscardHandler)})
 			said := fmt.Sprint("it says ", tc.want) // a busy machine may be too slow for the handshake at first
 			testkit.Eventually(t, 20*time.Second, said, func() (bool, string) {
-				_, err := q.ReadDurability(t.Context())
+				_, err := q.View().ReadDurability(t.Context())
 				return errors.Is(err, tc.want) && (err == nil || errors.Is(err, job.ErrUnavailable)), fmt.Sprint(err)
 			})
 		})

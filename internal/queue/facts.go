@@ -21,13 +21,13 @@ type Facts struct {
 
 // ReadFacts asks the server what it is. Latency is the middle one of five round trips. Of a cluster it is the worst of each: the longest way, the
 // clock that is furthest off, the memory of the server that is fullest, the role of one that is no master.
-func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
-	order, _, err := q.inOrder(ctx)
+func (v *View) ReadFacts(ctx context.Context) (f Facts, err error) {
+	order, _, err := v.inOrder(ctx)
 	if err != nil {
 		return f, classify("facts", err)
 	}
 	for i, server := range order {
-		one, err := q.factsOf(ctx, server)
+		one, err := v.factsOf(ctx, server)
 		if err != nil {
 			return f, classify("facts", err)
 		}
@@ -46,11 +46,11 @@ func (q *Queue) ReadFacts(ctx context.Context) (f Facts, err error) {
 			f.Role = one.Role
 		}
 	}
-	if q.opts.Embedded {
+	if v.opts.Embedded {
 		return f, nil
 	}
 	version := f.Version
-	if f.Durability, err = q.ReadDurability(ctx); err != nil && !replied(err) {
+	if f.Durability, err = v.ReadDurability(ctx); err != nil && !replied(err) {
 		return f, err
 	}
 	f.Version = version
@@ -103,7 +103,7 @@ func (f Facts) fullness() float64 {
 	return float64(f.UsedMemory) / float64(f.MaxMemory)
 }
 
-func (q *Queue) factsOf(ctx context.Context, server redis.UniversalClient) (f Facts, err error) {
+func (v *View) factsOf(ctx context.Context, server redis.UniversalClient) (f Facts, err error) {
 	var trips []time.Duration
 	for range 5 {
 		began := time.Now()
@@ -117,7 +117,7 @@ func (q *Queue) factsOf(ctx context.Context, server redis.UniversalClient) (f Fa
 	}
 	slices.Sort(trips)
 	f.Latency = trips[len(trips)/2]
-	if q.opts.Embedded {
+	if v.opts.Embedded {
 		return f, nil
 	}
 	info, err := server.InfoMap(ctx).Result()

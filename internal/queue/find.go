@@ -15,20 +15,20 @@ var findFields = []string{
 }
 
 // Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
-func (q *Queue) Find(ctx context.Context, id job.ID) (job.Job, error) {
-	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
+func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
+	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
-	v, err := q.redis.Read.HMGet(ctx, JobKey(id), findFields...).Result()
+	fields, err := v.redis.Read.HMGet(ctx, JobKey(id), findFields...).Result()
 	if err != nil {
 		return job.Job{}, classify("find", err)
 	}
-	j, err := readFound(id, v)
+	j, err := readFound(id, fields)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, err)
 	}
 	if j.Status == job.Scheduled {
-		due, err := q.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
+		due, err := v.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return job.Job{}, classify("find", err)
 		}
@@ -60,13 +60,13 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 
 // Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did not end well, oldest
 // first, at most 50.
-func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
-	if p := id.Partition(); p < 0 || p >= q.opts.Partitions {
+func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
+	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil
 	}
 	var head *redis.StringCmd
 	var lines *redis.StringSliceCmd
-	_, _ = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, _ = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		head = p.HGet(ctx, JobKey(id), "head")
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
@@ -89,4 +89,10 @@ func (q *Queue) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) 
 		attempts = append(attempts, a)
 	}
 	return attempts, nil
+}
+
+// member is the id that an entry of a sorted set names.
+func member(z redis.Z) job.ID {
+	text, _ := z.Member.(string)
+	return job.ID(text)
 }

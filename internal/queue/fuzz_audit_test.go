@@ -58,7 +58,7 @@ func FuzzAudited(f *testing.F) {
 // A walk goes on where its cursor says, or nowhere; and the cursor of that place is read as the same.
 func FuzzReadStep(f *testing.F) {
 	f.Attr("proves", "A60")
-	q := &Queue{opts: Options{Partitions: 4}}
+	q := &Queue{shared: &shared{opts: Options{Partitions: 4}}}
 	fuzz.Text(f, func(t *testing.T, at string) {
 		from, err := q.readStep(at)
 		if err != nil {

@@ -94,9 +94,9 @@ func FuzzReadEvents(f *testing.F) {
 // A page of the living begins where its cursor says, or nowhere.
 func FuzzReadPlace(f *testing.F) {
 	f.Attr("proves", "A60")
-	q := &Queue{opts: Options{Partitions: 4}}
+	v := &View{&shared{opts: Options{Partitions: 4}}}
 	fuzz.Text(f, func(t *testing.T, cursor string) {
-		p, err := q.readPlace(cursor)
+		p, err := v.readPlace(cursor)
 		if err != nil {
 			if !errors.Is(err, job.ErrBadCursor) {
 				t.Error(err)
@@ -106,7 +106,7 @@ func FuzzReadPlace(f *testing.F) {
 		if p.source < 0 || p.source >= len(sources) || p.partition < 0 || p.partition >= 4 || math.IsNaN(p.score) || len(p.member) > 36 {
 			t.Errorf("read as %+v", p)
 		}
-		if again, err := q.readPlace(p.String()); cursor != "" && (err != nil || again != p) {
+		if again, err := v.readPlace(p.String()); cursor != "" && (err != nil || again != p) {
 			t.Errorf("read as %+v, which is written %q and read as %+v, %v", p, p, again, err)
 		}
 	}, "", "1.0.-94853.", "0.3.1777635117961.019de340-01fe-7a58-be69-567cd7d6b7d4", "3.0.+Inf.", "4.0.1.", "0.4.1.", "1.1.NaN.", "1.1.1e400.",
@@ -186,7 +186,7 @@ func FuzzWord(f *testing.F) {
 // A key of Redis is one of ours with its partition, or it is reported.
 func FuzzSplitKey(f *testing.F) {
 	f.Attr("proves", "A58")
-	q := &Queue{opts: Options{Partitions: 4}}
+	q := &Queue{shared: &shared{opts: Options{Partitions: 4}}}
 	fuzz.Text(f, func(t *testing.T, key string) {
 		if !strings.HasPrefix(key, "{tierq:") { // the walk meets no others
 			return

@@ -13,33 +13,33 @@ import (
 
 // InFlight reads at most so many running jobs, those whose heartbeat is due first. What moves meanwhile is left out. Of several partitions, one
 // that does not answer is left out; it is an error only if none answers.
-func (q *Queue) InFlight(ctx context.Context, most int) ([]job.InFlight, error) {
+func (v *View) InFlight(ctx context.Context, most int) ([]job.InFlight, error) {
 	var all []job.InFlight
 	var problems []error
-	for p := range q.opts.Partitions {
-		found, err := q.inFlight(ctx, p, most)
+	for p := range v.opts.Partitions {
+		found, err := v.inFlight(ctx, p, most)
 		if err != nil {
 			problems = append(problems, err)
 		}
 		all = append(all, found...)
 	}
-	if len(problems) == q.opts.Partitions {
+	if len(problems) == v.opts.Partitions {
 		return nil, classify("in flight", errors.Join(problems...))
 	}
 	slices.SortFunc(all, func(a, b job.InFlight) int { return a.HeartbeatBy.Compare(b.HeartbeatBy) })
 	return all[:min(len(all), most)], nil
 }
 
-func (q *Queue) inFlight(ctx context.Context, partition, most int) ([]job.InFlight, error) {
-	ctx, cancel := q.briefly(ctx)
+func (v *View) inFlight(ctx context.Context, partition, most int) ([]job.InFlight, error) {
+	ctx, cancel := v.briefly(ctx)
 	defer cancel()
-	due, err := q.redis.Read.ZRangeWithScores(ctx, Key(partition, "heartbeat_deadlines"), 0, int64(most)-1).Result()
+	due, err := v.redis.Read.ZRangeWithScores(ctx, Key(partition, "heartbeat_deadlines"), 0, int64(most)-1).Result()
 	if err != nil {
 		return nil, err
 	}
 	var found []job.InFlight
 	jobs, ends := make([]*redis.SliceCmd, len(due)), make([]*redis.FloatCmd, len(due))
-	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, z := range due {
 			jobs[i] = p.HMGet(ctx, JobKey(member(z)), findFields[:11]...)
 			ends[i] = p.ZScore(ctx, Key(partition, "run_deadlines"), string(member(z)))

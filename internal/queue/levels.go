@@ -24,8 +24,8 @@ type Levels struct {
 // levelBound is how long one partition of several is waited for: one that hangs must not keep the others' counts from everybody.
 const levelBound = 500 * time.Millisecond
 
-func (q *Queue) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
-	if q.opts.Partitions == 1 {
+func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
+	if v.opts.Partitions == 1 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, levelBound)
@@ -42,16 +42,16 @@ type counts struct {
 
 // Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long Redis keeps them. A partition
 // that does not answer stands with what it last said; it is an error only if none answers.
-func (q *Queue) Levels(ctx context.Context) (Levels, error) {
+func (v *View) Levels(ctx context.Context) (Levels, error) {
 	var problems []error
 	l := Levels{Tiers: map[job.Tier]TierLevel{}}
-	for p := range q.opts.Partitions {
-		now, err := q.countsOf(ctx, p)
+	for p := range v.opts.Partitions {
+		now, err := v.countsOf(ctx, p)
 		if err != nil {
 			problems = append(problems, err)
-			now = q.counted[p].Load()
+			now = v.counted[p].Load()
 		} else {
-			q.counted[p].Store(now)
+			v.counted[p].Store(now)
 		}
 		if now == nil {
 			continue
@@ -61,28 +61,28 @@ func (q *Queue) Levels(ctx context.Context) (Levels, error) {
 			l.add(field, n)
 		}
 		l.Outbox += now.outbox
-		l.Filled += q.filled(now)
+		l.Filled += v.filled(now)
 	}
-	if len(problems) == q.opts.Partitions {
+	if len(problems) == v.opts.Partitions {
 		return l, classify("levels", errors.Join(problems...))
 	}
-	q.pace.measure(l.Acknowledged, time.Now())
+	v.pace.measure(l.Acknowledged, time.Now())
 	return l, nil
 }
 
-func (q *Queue) countsOf(ctx context.Context, partition int) (*counts, error) {
-	ctx, cancel := q.briefly(ctx)
+func (v *View) countsOf(ctx context.Context, partition int) (*counts, error) {
+	ctx, cancel := v.briefly(ctx)
 	defer cancel()
-	fields, err := q.redis.Main.HGetAll(ctx, Key(partition, "counters")).Result()
+	fields, err := v.redis.Main.HGetAll(ctx, Key(partition, "counters")).Result()
 	if err != nil {
 		return nil, err
 	}
-	outbox, err := q.redis.Main.ZCard(ctx, Key(partition, "outbox")).Result()
+	outbox, err := v.redis.Main.ZCard(ctx, Key(partition, "outbox")).Result()
 	return &counts{fields: fields, outbox: outbox}, err
 }
 
 // Rate is how many jobs end per second, over all processes, as Levels last measured it; 0 = not known, or none.
-func (q *Queue) Rate() float64 { return q.pace.rate() }
+func (v *View) Rate() float64 { return v.pace.rate() }
 
 func (l *Levels) add(field string, n int64) {
 	switch field {

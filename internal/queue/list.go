@@ -41,7 +41,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%d.%d.%s.%s", p.source, p.partition, strconv.FormatFloat(p.score, 'f', -1, 64), p.member)
 }
 
-func (q *Queue) readPlace(cursor string) (place, error) {
+func (v *View) readPlace(cursor string) (place, error) {
 	start := place{score: math.Inf(-1)}
 	if cursor == "" {
 		return start, nil
@@ -53,7 +53,7 @@ func (q *Queue) readPlace(cursor string) (place, error) {
 	source, err1 := strconv.Atoi(f[0])
 	partition, err2 := strconv.Atoi(f[1])
 	score, err3 := strconv.ParseFloat(f[2], 64)
-	if err1 != nil || err2 != nil || err3 != nil || math.IsNaN(score) || source < 0 || source >= len(sources) || partition < 0 || partition >= q.opts.Partitions {
+	if err1 != nil || err2 != nil || err3 != nil || math.IsNaN(score) || source < 0 || source >= len(sources) || partition < 0 || partition >= v.opts.Partitions {
 		return start, job.ErrBadCursor
 	}
 	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
@@ -69,25 +69,25 @@ func (q *Queue) readPlace(cursor string) (place, error) {
 // List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be shorter than limit, even
 // empty, and still have a next; "" is the end. A job that moves while a list is read may be seen twice or not at all. An unknown cursor is
 // job.ErrBadCursor.
-func (q *Queue) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+func (v *View) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
 	if f.Owner == nil {
-		return q.list(ctx, f, cursor, limit)
+		return v.list(ctx, f, cursor, limit)
 	}
-	s, err := q.sealed(ctx)
+	s, err := v.sealed(ctx)
 	if err == nil && cursor != "" {
 		cursor, err = s.open(cursor, *f.Owner)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	if items, next, err = q.list(ctx, f, cursor, limit); next != "" {
+	if items, next, err = v.list(ctx, f, cursor, limit); next != "" {
 		next = s.close(next, *f.Owner)
 	}
 	return items, next, err
 }
 
-func (q *Queue) list(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
-	at, err := q.readPlace(cursor)
+func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+	at, err := v.readPlace(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -95,12 +95,12 @@ func (q *Queue) list(ctx context.Context, f job.Filter, cursor string, limit int
 		if at.source == len(sources) {
 			return items, "", nil
 		}
-		found, err := q.look(ctx, f, &at)
+		found, err := v.look(ctx, f, &at)
 		if err != nil {
 			return nil, "", err
 		}
 		if found == nil { // the set is through
-			at = q.after(at)
+			at = v.after(at)
 			continue
 		}
 		for i := range found {
@@ -120,9 +120,9 @@ func (q *Queue) list(ctx context.Context, f job.Filter, cursor string, limit int
 }
 
 // after is the beginning of the next set: the same one of the next partition, then the next one.
-func (q *Queue) after(p place) place {
+func (v *View) after(p place) place {
 	p.score, p.member = math.Inf(-1), ""
-	if p.partition++; p.partition == q.opts.Partitions {
+	if p.partition++; p.partition == v.opts.Partitions {
 		p.partition, p.source = 0, p.source+1
 	}
 	return p
@@ -135,17 +135,17 @@ type listed struct {
 }
 
 // look reads the next entries after a place; nil if there are none, or none that the filter could take.
-func (q *Queue) look(ctx context.Context, f job.Filter, at *place) ([]listed, error) {
+func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, error) {
 	source := sources[at.source]
 	if f.Status != "" && !slices.Contains(source.statuses, f.Status) {
 		return nil, nil
 	}
-	entries, err := q.entries(ctx, Key(at.partition, source.set), at)
+	entries, err := v.entries(ctx, Key(at.partition, source.set), at)
 	if err != nil || len(entries) == 0 {
 		return nil, err
 	}
 	replies := make([]*redis.SliceCmd, len(entries))
-	_, err = q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range entries {
 			replies[i] = p.HMGet(ctx, JobKey(member(entries[i])), findFields[:11]...)
 		}
@@ -171,8 +171,8 @@ func (q *Queue) look(ctx context.Context, f job.Filter, at *place) ([]listed, er
 }
 
 // entries are the next members of a set after a place, nil at its end. Entries of one score are in the order of their members.
-func (q *Queue) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
-	page, err := q.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
+func (v *View) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
+	page, err := v.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
 	if err != nil {
 		return nil, classify("list", err)
 	}
@@ -182,7 +182,7 @@ func (q *Queue) entries(ctx context.Context, key string, at *place) ([]redis.Z, 
 	if len(page) < lookStep {
 		return nil, nil
 	}
-	return q.crowded(ctx, key, at)
+	return v.crowded(ctx, key, at)
 }
 
 // before says whether an entry comes after the place.
@@ -192,17 +192,17 @@ func (p *place) before(z redis.Z) bool {
 
 // crowded is entries where so many have the place's very score that it is found by its rank: a million jobs may be due in one millisecond. What moves
 // meanwhile shifts the ranks, so a page counts only if its first entry is not after the place: then nothing was passed over.
-func (q *Queue) crowded(ctx context.Context, key string, at *place) ([]redis.Z, error) {
+func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, error) {
 	for try := range crowdedTries {
-		rank, err := q.redis.Read.ZRank(ctx, key, at.member).Result()
+		rank, err := v.redis.Read.ZRank(ctx, key, at.member).Result()
 		if errors.Is(err, redis.Nil) || err == nil && try > 0 { // its own entry has gone, or elsewhere
-			rank, err = q.rankBehind(ctx, key, at)
+			rank, err = v.rankBehind(ctx, key, at)
 		}
 		if err != nil {
 			return nil, classify("list", err)
 		}
 		from := max(rank-1, 0)
-		page, err := q.redis.Read.ZRangeWithScores(ctx, key, from, from+lookStep).Result()
+		page, err := v.redis.Read.ZRangeWithScores(ctx, key, from, from+lookStep).Result()
 		if err != nil {
 			return nil, classify("list", err)
 		}
@@ -221,18 +221,18 @@ func (q *Queue) crowded(ctx context.Context, key string, at *place) ([]redis.Z, 
 const crowdedTries = 10
 
 // rankBehind is how many entries are at the place or before it, found by halves.
-func (q *Queue) rankBehind(ctx context.Context, key string, at *place) (int64, error) {
-	low, err := q.redis.Read.ZCount(ctx, key, "-inf", "("+scoreText(at.score)).Result()
+func (v *View) rankBehind(ctx context.Context, key string, at *place) (int64, error) {
+	low, err := v.redis.Read.ZCount(ctx, key, "-inf", "("+scoreText(at.score)).Result()
 	if err != nil {
 		return 0, err
 	}
-	high, err := q.redis.Read.ZCount(ctx, key, "-inf", scoreText(at.score)).Result()
+	high, err := v.redis.Read.ZCount(ctx, key, "-inf", scoreText(at.score)).Result()
 	if err != nil {
 		return 0, err
 	}
 	for low < high {
 		middle := low + (high-low)/2
-		one, err := q.redis.Read.ZRangeWithScores(ctx, key, middle, middle).Result()
+		one, err := v.redis.Read.ZRangeWithScores(ctx, key, middle, middle).Result()
 		switch {
 		case err != nil:
 			return 0, err
@@ -243,9 +243,4 @@ func (q *Queue) rankBehind(ctx context.Context, key string, at *place) (int64, e
 		}
 	}
 	return low, nil
-}
-
-func member(z redis.Z) job.ID {
-	text, _ := z.Member.(string)
-	return job.ID(text)
 }

@@ -161,7 +161,7 @@ func TestListOfAnOwnerTellsNoIDs(t *testing.T) {
 			t.Errorf("changed in one bit: %v", err)
 		}
 		another := e.Process("another")
-		items, next, err = another.List(t.Context(), job.Filter{Owner: &ann}, next, 10)
+		items, next, err = another.View().List(t.Context(), job.Filter{Owner: &ann}, next, 10)
 		if err != nil || len(items) != 1 || items[0].ID != last.ID || next != "" {
 			t.Errorf("%d jobs, next %q, %v", len(items), next, err)
 		}

@@ -1,5 +1,6 @@
-// Package queue is the Redis side of tierq: one method per script of the state machine, the plans, and what a poll reads. A call
-// touches one partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
+// Package queue is the Redis side of tierq. A Queue has one method per script of the state machine, the plans, and what
+// else a process needs to run jobs; a View has the readings for polls, pages and metrics. A call of a script touches one
+// partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
 // job.ErrUnavailable or job.ErrAmbiguous where Redis is to blame.
 package queue
 
@@ -42,27 +43,32 @@ type Options struct {
 	RememberedPlans func(ctx context.Context) ([]job.Plan, error)
 }
 
-// Queue is safe for concurrent use.
+// Queue moves jobs. It is safe for concurrent use.
 type Queue struct {
-	opts    Options
-	plans   *job.PlanBook
-	redis   Clients
-	clock   clock
-	counted []atomic.Pointer[counts] // by partition
-	pace    pace
-	runs    []atomic.Pointer[life] // Incarnations, as last read
-	sealing atomic.Pointer[seal]
+	*shared
 
-	planDoubt   atomic.Bool  // LoadPlans asks SQL too
-	livingBytes atomic.Int64 // LivingBytes, or what FitMemory found
-
-	settling time.Duration // of a life
+	runs      []atomic.Pointer[life] // Incarnations, as last read
+	settling  time.Duration          // of a life
+	planDoubt atomic.Bool            // LoadPlans asks SQL too
 
 	channels map[string]string // their names after the partition, by those of the scripts' KEYS
 
 	submit, claim, heartbeat, complete, fail, promote, cancel, restore bound
 	takeOutbox, acknowledge, audit, recount, rate, forget              bound
 	reclaim                                                            map[job.Watch]bound
+}
+
+// shared is what a Queue and its View both work with.
+type shared struct {
+	opts    Options
+	plans   *job.PlanBook
+	redis   Clients
+	clock   clock
+	counted []atomic.Pointer[counts] // by partition, as Levels last read them
+	pace    pace
+	sealing atomic.Pointer[seal]
+
+	livingBytes atomic.Int64 // Options.LivingBytes, or what FitMemory found
 }
 
 // New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
@@ -79,7 +85,15 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.KeepKeys <= 0 {
 		o.KeepKeys = time.Hour
 	}
-	q := &Queue{opts: o, plans: plans, redis: c, channels: map[string]string{}, clock: clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))}, runs: make([]atomic.Pointer[life], max(o.Partitions, 1)), counted: make([]atomic.Pointer[counts], max(o.Partitions, 1))}
+	q := &Queue{
+		shared: &shared{
+			opts: o, plans: plans, redis: c,
+			clock:   clock{of: make([]atomic.Pointer[reading], max(o.Partitions, 1))},
+			counted: make([]atomic.Pointer[counts], max(o.Partitions, 1)),
+		},
+		runs:     make([]atomic.Pointer[life], max(o.Partitions, 1)),
+		channels: map[string]string{},
+	}
 	for _, channel := range []string{eventsChannel, alarmsChannel} {
 		q.channels[channel] = channelSuffix(channel, c.Main)
 	}

@@ -111,7 +111,7 @@ func TestAuditReportIsKept(t *testing.T) {
 		if _, err := e.LastAudit(t.Context()); !errors.Is(err, job.ErrNotFound) {
 			t.Errorf("before the first: %v", err)
 		}
-		r := job.AuditReport{StartedAt: e.Queue.Now().Truncate(time.Microsecond), By: "me", Looks: 3, Whole: true, Findings: []job.Finding{{Partition: 1, Kind: "ttl"}}}
+		r := job.AuditReport{StartedAt: e.View.Now().Truncate(time.Microsecond), By: "me", Looks: 3, Whole: true, Findings: []job.Finding{{Partition: 1, Kind: "ttl"}}}
 		if err := e.KeepAudit(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

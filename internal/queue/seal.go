@@ -28,8 +28,8 @@ func newSealKey() string {
 }
 
 // sealWith takes over the key that is stored; what is no key leaves the last one.
-func (q *Queue) sealWith(stored string) {
-	if last := q.sealing.Load(); last != nil && last.stored == stored {
+func (s *shared) sealWith(stored string) {
+	if last := s.sealing.Load(); last != nil && last.stored == stored {
 		return
 	}
 	key, err := hex.DecodeString(stored)
@@ -38,7 +38,7 @@ func (q *Queue) sealWith(stored string) {
 	}
 	block, _ := aes.NewCipher(key) // the size is right, so neither of these fails
 	aead, _ := cipher.NewGCM(block)
-	q.sealing.Store(&seal{stored, aead})
+	s.sealing.Store(&seal{stored, aead})
 }
 
 type seal struct {
@@ -47,19 +47,19 @@ type seal struct {
 }
 
 // sealed is the present key. It is read with the set-up, once a second; before that, here.
-func (q *Queue) sealed(ctx context.Context) (*seal, error) {
-	if s := q.sealing.Load(); s != nil {
+func (v *View) sealed(ctx context.Context) (*seal, error) {
+	if s := v.sealing.Load(); s != nil {
 		return s, nil
 	}
-	if err := q.redis.Main.HSetNX(ctx, configKey, sealField, newSealKey()).Err(); err != nil {
+	if err := v.redis.Main.HSetNX(ctx, configKey, sealField, newSealKey()).Err(); err != nil {
 		return nil, classify("list", err)
 	}
-	stored, err := q.redis.Main.HGet(ctx, configKey, sealField).Result()
+	stored, err := v.redis.Main.HGet(ctx, configKey, sealField).Result()
 	if err != nil {
 		return nil, classify("list", err)
 	}
-	q.sealWith(stored)
-	if s := q.sealing.Load(); s != nil {
+	v.sealWith(stored)
+	if s := v.sealing.Load(); s != nil {
 		return s, nil
 	}
 	return nil, job.ErrUnavailable // somebody edited it

@@ -25,7 +25,7 @@ var steps = map[time.Duration]time.Duration{
 
 // ReadSeries gives the last 5 minutes, hour or 24 hours in buckets of 10 s, a minute or 10 minutes, oldest first and without gaps. The last
 // bucket is the present one: it is still being counted.
-func (q *Queue) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBucket, error) {
+func (v *View) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBucket, error) {
 	step, known := steps[window]
 	if !known {
 		return nil, fmt.Errorf("read series: none is kept of %s", window)
@@ -35,7 +35,7 @@ func (q *Queue) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBu
 		r = resolutions[1]
 	}
 	merged := int64(step / r.long) // buckets of Redis in one of ours
-	last := q.Now().Unix() / int64(r.long/time.Second)
+	last := v.now().Unix() / int64(r.long/time.Second)
 	begin := (last/merged - int64(window/step) + 1) * merged
 	series := make([]StatsBucket, window/step)
 	for i := range series {
@@ -44,7 +44,7 @@ func (q *Queue) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBu
 	}
 	for first := begin; first <= last; first += statsPipe {
 		var buckets []*redis.MapStringStringCmd
-		_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_, err := v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for b := first; b <= min(first+statsPipe-1, last); b++ {
 				buckets = append(buckets, p.HGetAll(ctx, statsKey(r.name, b)))
 			}

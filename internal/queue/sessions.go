@@ -20,7 +20,7 @@ const MaxSessions = 100
 // the last to end. Doing it twice changes nothing.
 func (q *Queue) AddSession(ctx context.Context, keyID, hash string, until time.Time) error {
 	key := sessionsKey(keyID)
-	now := q.Now()
+	now := q.now()
 	var beyond *redis.StringSliceCmd
 	_, err := q.redis.Main.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.ZRemRangeByScore(ctx, key, "-inf", strconv.FormatInt(now.UnixMilli(), 10))
@@ -45,7 +45,7 @@ func (q *Queue) Sessions(ctx context.Context, keyID string, hashes ...string) ([
 		return nil, classify("look for a session", err)
 	}
 	ends := make([]time.Time, len(hashes))
-	now := q.Now()
+	now := q.now()
 	for i, score := range scores {
 		if until := time.UnixMilli(int64(score)); score > 0 && now.Before(until) {
 			ends[i] = until
@@ -68,8 +68,8 @@ func (q *Queue) EndSession(ctx context.Context, keyID string, hashes ...string) 
 
 // Instance names the Redis data that all processes of this cluster share, in 8 characters that tell nothing of it. Two
 // clusters on one host have different ones; a FLUSHALL changes it. It is "" before the set-up was read.
-func (q *Queue) Instance() string {
-	s := q.sealing.Load()
+func (v *View) Instance() string {
+	s := v.sealing.Load()
 	if s == nil {
 		return ""
 	}

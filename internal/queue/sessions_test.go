@@ -110,15 +110,15 @@ func TestInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		name := e.Instance()
-		if len(name) != 8 || second.Instance() != name {
-			t.Errorf("%q and %q", name, second.Instance())
+		if len(name) != 8 || second.View().Instance() != name {
+			t.Errorf("%q and %q", name, second.View().Instance())
 		}
 		e.Redis.HDel(t.Context(), "{tierq}:system:config", "cursorKey")
 		if err := second.CheckSetup(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if second.Instance() == name || second.Instance() == "" {
-			t.Errorf("other data, and its name is %q", second.Instance())
+		if second.View().Instance() == name || second.View().Instance() == "" {
+			t.Errorf("other data, and its name is %q", second.View().Instance())
 		}
 	})
 }

@@ -90,13 +90,13 @@ type Durability struct {
 
 // ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a failover. One that would evict
 // is told even if others do not answer.
-func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
-	order, _, err := q.inOrder(ctx)
+func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
+	order, _, err := v.inOrder(ctx)
 	problems := []error{err}
 	var worst *Durability
 	add := func(server redis.UniversalClient, must bool) {
 		d, err := durabilityOf(ctx, server)
-		d.Server = q.address(server)
+		d.Server = v.address(server)
 		switch {
 		case err != nil && must:
 			problems = append(problems, err)
@@ -110,7 +110,7 @@ func (q *Queue) ReadDurability(ctx context.Context) (Durability, error) {
 	for _, server := range order {
 		add(server, true)
 	}
-	if cluster, ok := q.redis.Main.(*redis.ClusterClient); ok {
+	if cluster, ok := v.redis.Main.(*redis.ClusterClient); ok {
 		var one sync.Mutex
 		_ = cluster.ForEachSlave(ctx, func(_ context.Context, replica *redis.Client) error {
 			one.Lock()

@@ -97,7 +97,7 @@ func TestReadFacts(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		o := e.Options
 		o.Embedded = e.Backend == "miniredis"
-		f, err := queue.New(e.Clients, e.Plans, o).ReadFacts(t.Context())
+		f, err := queue.New(e.Clients, e.Plans, o).View().ReadFacts(t.Context())
 		if err != nil || f.Latency <= 0 || f.ClockOffset.Abs() > time.Second {
 			t.Errorf("%+v, %v", f, err)
 		}

@@ -22,7 +22,7 @@ const statsPipe = 15
 
 // AddStats adds counts to the present buckets of the whole cluster, by Redis' time as this process knows it.
 func (q *Queue) AddStats(ctx context.Context, counts map[string]int64) error {
-	now := q.Now()
+	now := q.now()
 	fields := make([]string, 0, len(counts))
 	for f := range counts {
 		fields = append(fields, f)
@@ -51,17 +51,17 @@ func (q *Queue) AddStats(ctx context.Context, counts map[string]int64) error {
 }
 
 // ReadStats sums the buckets of the last window: those of 10 s up to 15 minutes, those of a minute up to 25 hours.
-func (q *Queue) ReadStats(ctx context.Context, window time.Duration) (map[string]int64, error) {
+func (v *View) ReadStats(ctx context.Context, window time.Duration) (map[string]int64, error) {
 	r := resolutions[0]
 	if window > r.keep {
 		r = resolutions[1]
 	}
 	window = min(max(window, r.long), r.keep)
-	last := q.Now().Unix() / int64(r.long/time.Second)
+	last := v.now().Unix() / int64(r.long/time.Second)
 	sums := map[string]int64{}
 	for first := last - int64(window/r.long) + 1; first <= last; first += statsPipe {
 		var buckets []*redis.MapStringStringCmd
-		_, err := q.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
+		_, err := v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for b := first; b <= min(first+statsPipe-1, last); b++ {
 				buckets = append(buckets, p.HGetAll(ctx, statsKey(r.name, b)))
 			}

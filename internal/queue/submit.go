@@ -84,7 +84,7 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	if s.RunAt.IsZero() {
 		return s.Delay
 	}
-	return max(s.RunAt.Sub(q.Now()), 0)
+	return max(s.RunAt.Sub(q.now()), 0)
 }
 
 // kind is what the jobs of a call mostly have in common; the script reads each once: "tier priority limit delay_ms max_retries quota".
@@ -118,8 +118,8 @@ func (q *Queue) limit(plan job.Plan, delayed bool) string {
 const noLimit = "9007199254740991"
 
 // share is a tier's share of one partition's part of a limit, at least 1.
-func (q *Queue) share(plan job.Plan, limit int) int {
-	return max(limit*plan.Share/100/q.opts.Partitions, 1)
+func (s *shared) share(plan job.Plan, limit int) int {
+	return max(limit*plan.Share/100/s.opts.Partitions, 1)
 }
 
 // shares tells the script what each tier may fill, the smallest share first: of the never-claimed ready jobs, of
@@ -145,8 +145,8 @@ func (q *Queue) shares() string {
 }
 
 // byShare are the plans, the smallest share first.
-func (q *Queue) byShare() []job.Plan {
-	plans := q.plans.All()
+func (s *shared) byShare() []job.Plan {
+	plans := s.plans.All()
 	slices.SortStableFunc(plans, func(a, b job.Plan) int { return cmp.Compare(a.Share, b.Share) })
 	return plans
 }
@@ -160,4 +160,4 @@ func (q *Queue) quota(s *job.Submission) string {
 }
 
 // part is one partition's part of an owner's quota, rounded up.
-func (q *Queue) part(quota int) int { return (quota-1)/q.opts.Partitions + 1 }
+func (s *shared) part(quota int) int { return (quota-1)/s.opts.Partitions + 1 }

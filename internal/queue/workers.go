@@ -18,7 +18,7 @@ const (
 
 // Register says that this process runs jobs. It is repeated every second; SeenAt is set here.
 func (q *Queue) Register(ctx context.Context, w job.WorkerInfo) error {
-	w.SeenAt = q.Now()
+	w.SeenAt = q.now()
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("register: %w", err)
@@ -38,20 +38,20 @@ func (q *Queue) Unregister(ctx context.Context, name string) error {
 }
 
 // Workers are the processes that registered within the last seconds, by name. Those that have been silent for long are forgotten.
-func (q *Queue) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
-	all, err := q.redis.Read.HGetAll(ctx, workerKey).Result()
+func (v *View) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
+	all, err := v.redis.Read.HGetAll(ctx, workerKey).Result()
 	if err != nil {
 		return nil, classify("workers", err)
 	}
-	now := q.Now()
+	now := v.now()
 	workers := make([]job.WorkerInfo, 0, len(all))
 	for name, text := range all {
 		var w job.WorkerInfo
 		bad := json.Unmarshal([]byte(text), &w) != nil
 		switch silent := now.Sub(w.SeenAt); {
 		case bad || silent > workerForgotten:
-			if err := q.Unregister(ctx, name); err != nil {
-				return nil, err
+			if err := v.redis.Main.HDel(ctx, workerKey, name).Err(); err != nil {
+				return nil, classify("unregister", err)
 			}
 		case silent <= workerSilent:
 			workers = append(workers, w)

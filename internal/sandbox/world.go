@@ -88,7 +88,7 @@ func newWorld(emit func(Event)) *world {
 	for _, loop := range []interface{ Wake() }{w.crashed, w.stuck, drainer} {
 		w.gate.OnOpen(loop.Wake)
 	}
-	w.door = admission.New(admission.Options{Queue: w.server, Plans: w.book, Gate: w.gate, Partitions: 1, Rate: q.Rate, Log: log})
+	w.door = admission.New(admission.Options{Queue: w.server, Plans: w.book, Gate: w.gate, Partitions: 1, Rate: q.View().Rate, Log: log})
 	w.parts = []service{w.gate, w.archive, w.crashed, w.stuck, promoter, drainer, w.door}
 	return w
 }

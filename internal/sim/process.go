@@ -84,7 +84,7 @@ func newProcess(w *World, slot int) *process {
 		journal = sql
 	}
 	p.ledger = ledger.New(ledger.Options{
-		Live: p.queue, Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue, Journal: journal,
+		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue, Journal: journal,
 		Plans: plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)

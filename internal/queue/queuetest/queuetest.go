@@ -22,6 +22,7 @@ import (
 // Env is a queue on one backend, empty at the start and audited at the end.
 type Env struct {
 	*queue.Queue
+	*queue.View
 	Clients queue.Clients
 	Redis   redis.UniversalClient // to look and to age data with
 	Plans   *job.PlanBook
@@ -97,6 +98,7 @@ func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
 	change(&o)
 	e := &Env{Clients: c, Redis: c.Main, Plans: &job.PlanBook{}, Options: o, Backend: "redis"}
 	e.Queue = queue.New(c, e.Plans, o)
+	e.View = e.Queue.View()
 	if err := e.LoadPlans(t.Context()); err != nil {
 		t.Fatal(err)
 	}
