@@ -1,4 +1,5 @@
-// Package loop is what runs again and again in the background, how such a loop is woken, and how long it waits.
+// Package loop is what runs again and again in the background, how such a loop is woken, how long it waits, and the
+// batcher of entries that share a call.
 package loop
 
 import (
