@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // batcher is the endings of one kind for one partition that wait to be sent. Senders come and go with the work: an
@@ -16,16 +17,18 @@ type batcher struct {
 	kind      kind
 
 	mu      sync.Mutex
-	waiting []*held
+	waiting loop.Batcher[*held] // with a lower MaxEntries while some ending in it cannot be sent
 	senders int
-	most    int // entries per call; fewer while something in the batcher cannot be sent
 	closed  bool
 }
 
 func newBatchers(partitions int) []batcher {
 	batchers := make([]batcher, partitions*int(kinds))
 	for i := range batchers {
-		batchers[i].partition, batchers[i].kind, batchers[i].most = i/int(kinds), kind(i%int(kinds)), job.MaxBatch
+		batchers[i].partition, batchers[i].kind = i/int(kinds), kind(i%int(kinds))
+		batchers[i].waiting = loop.Batcher[*held]{
+			MaxEntries: job.MaxBatch, MaxBytes: job.MaxBatchBytes, Size: func(h *held) int { return h.ending.size() },
+		}
 	}
 	return batchers
 }
@@ -45,9 +48,9 @@ func (p *Pool) deliver(batch ...*held) {
 		p.unacked[h.partition].bytes.Add(int64(h.weight()))
 		l := &p.batchers[h.partition*int(kinds)+int(h.ending.kind)]
 		l.mu.Lock()
-		l.waiting = append(l.waiting, h)
+		l.waiting.Add(h)
 		// A second completion call is worth its while only when a whole batch waits behind the first.
-		if !l.closed && (l.senders == 0 || l.kind == complete && l.senders == 1 && len(l.waiting) >= job.MaxBatch) {
+		if !l.closed && (l.senders == 0 || l.kind == complete && l.senders == 1 && l.waiting.Len() >= job.MaxBatch) {
 			l.senders++
 			p.wg.Go(func() { p.sendLoop(l) })
 		}
@@ -61,11 +64,9 @@ func (p *Pool) sendLoop(l *batcher) {
 	slow := growing{base: 50 * time.Millisecond, cap: time.Second}
 	for {
 		runtime.Gosched() // handlers that are about to return share this call
-		batch, ok := l.next(s.batch[:0])
-		if !ok {
+		if s.batch = l.next(s.batch); len(s.batch) == 0 {
 			return
 		}
-		s.batch = batch
 		replies, err := s.send(p.io)
 		p.logOutage(l.kind.String(), l.partition, err)
 		if err == nil {
@@ -90,27 +91,15 @@ func (p *Pool) sendLoop(l *batcher) {
 	}
 }
 
-// next takes what one call can carry. If nothing waits, the sender has left the batcher.
-func (l *batcher) next(batch []*held) ([]*held, bool) {
+// next takes what one call can carry, in the memory of the batch before. After an empty batch the sender has left.
+func (l *batcher) next(batch []*held) []*held {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	size := 0
-	for len(batch) < min(l.most, len(l.waiting)) {
-		h := l.waiting[len(batch)]
-		size += h.ending.size()
-		if size > job.MaxBatchBytes && len(batch) > 0 {
-			break
-		}
-		batch = append(batch, h)
-	}
+	batch = l.waiting.Next(batch, nil)
 	if len(batch) == 0 {
 		l.senders--
-		return nil, false
 	}
-	rest := copy(l.waiting, l.waiting[len(batch):])
-	clear(l.waiting[rest:])
-	l.waiting = l.waiting[:rest]
-	return batch, true
+	return batch
 }
 
 // putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that failed, something
@@ -118,15 +107,15 @@ func (l *batcher) next(batch []*held) ([]*held, bool) {
 func (l *batcher) putBack(batch []*held, outage bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, batch...)
+	l.waiting.Add(batch...)
 	if !outage {
-		l.most = max(len(batch)/2, 1)
+		l.waiting.MaxEntries = max(len(batch)/2, 1)
 	}
 }
 
 func (l *batcher) sent() {
 	l.mu.Lock()
-	l.most = min(l.most*2, job.MaxBatch)
+	l.waiting.MaxEntries = min(l.waiting.MaxEntries*2, job.MaxBatch)
 	l.mu.Unlock()
 }
 
