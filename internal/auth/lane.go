@@ -7,12 +7,17 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // lane is what waits for one partition: all of it goes into one call, and what arrives meanwhile into the next. Limiter.mu guards it.
 type lane struct {
-	waiting []*entry
+	waiting loop.Batcher[*entry]
 	busy    bool // somebody serves it
+}
+
+func newLane() *lane {
+	return &lane{waiting: loop.Batcher[*entry]{MaxEntries: maxAsks, Size: func(*entry) int { return 0 }}}
 }
 
 // entry is one ask that waits for its answer.
@@ -44,21 +49,8 @@ func (l *Limiter) serve(partition int, q *lane) {
 func (l *Limiter) next(q *lane) []*entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	batch := make([]*entry, 0, min(len(q.waiting), maxAsks))
-	taken := 0
-	for _, e := range q.waiting {
-		if len(batch) == maxAsks {
-			break
-		}
-		taken++
-		if !e.left {
-			batch = append(batch, e)
-		}
-	}
-	q.waiting = q.waiting[taken:]
-	if len(batch) == 0 {
-		q.waiting, q.busy = nil, false
-	}
+	batch := q.waiting.Next(nil, func(e *entry) bool { return e.left })
+	q.busy = len(batch) > 0
 	return batch
 }
 

@@ -99,15 +99,15 @@ func (l *Limiter) enter(ask job.RateAsk) (*entry, job.RateAnswer) {
 	}
 	q := l.lanes[partition]
 	if q == nil {
-		q = &lane{}
+		q = newLane()
 		l.lanes[partition] = q
 	}
-	if len(q.waiting) >= maxWaiting {
+	if q.waiting.Len() >= maxWaiting {
 		l.tell(errTooMany, now)
 		return nil, l.own.take(ask, now)
 	}
 	e := &entry{ask: ask, answer: make(chan job.RateAnswer, 1)}
-	q.waiting = append(q.waiting, e)
+	q.waiting.Add(e)
 	if !q.busy {
 		q.busy = true
 		l.group.Go(func() { l.serve(partition, q) })

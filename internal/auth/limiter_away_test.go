@@ -145,7 +145,7 @@ func TestTakeBounds(t *testing.T) {
 			}
 			synctest.Wait()
 			l.mu.Lock()
-			waiting := len(l.lanes[s.RatePartition("bucket")].waiting)
+			waiting := l.lanes[s.RatePartition("bucket")].waiting.Len()
 			l.mu.Unlock()
 			if waiting > maxWaiting {
 				t.Errorf("%d wait", waiting)
