@@ -1,10 +1,10 @@
 package archive
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 // entry is one outcome that waits for SQL.
@@ -50,25 +50,6 @@ func newEntry(o job.Outcome, r *recording, now time.Time) *entry {
 	return e
 }
 
-// backlog is what waits, first come first. It is not safe for concurrent use.
-type backlog struct {
-	waiting []*entry
-	bytes   int
-}
-
-func (b *backlog) add(e *entry) {
-	b.waiting = append(b.waiting, e)
-	b.bytes += e.bytes
-}
-
-// first puts entries before all others.
-func (b *backlog) first(entries []*entry) {
-	for _, e := range entries {
-		b.bytes += e.bytes
-	}
-	b.waiting = slices.Concat(entries, b.waiting)
-}
-
 // maxBatchBytes keeps a transaction below MariaDB's default max_allowed_packet of 16 MiB.
 const maxBatchBytes = 4 << 20
 
@@ -76,41 +57,35 @@ const maxBatchBytes = 4 << 20
 // asks. What waits longer would be written twice, and SQL, which is what is short then, would do half its work for nothing.
 const offerAge = 5 * time.Second
 
-// take removes the next batch: different keys, at most maxBatch, about maxBatchBytes. A second ending of a job that is in the
-// batch already waits for the next one, where it meets the first in SQL. While more than a batch waits, offers older than offerAge are
-// dropped on the way; left is how many.
+// backlog is what waits for the writer's transactions.
+type backlog struct{ loop.Batcher[*entry] }
+
+func newBacklog() backlog {
+	size := func(e *entry) int { return e.bytes }
+	return backlog{loop.Batcher[*entry]{MaxEntries: maxBatch, MaxBytes: maxBatchBytes, Size: size}}
+}
+
+// take removes the next batch: different keys, at most maxBatch, about maxBatchBytes. A second ending of a job that is
+// in the batch already waits for the next batch, where it meets the first in SQL. While more than a batch waits, take
+// drops offers older than offerAge on its way; left is how many.
 func (b *backlog) take(now time.Time) (batch []*entry, left int) {
-	behind := len(b.waiting) > maxBatch
-	batch = make([]*entry, 0, min(len(b.waiting), maxBatch))
-	seen := make(map[key]bool, cap(batch))
-	var passed []*entry
-	bytes, i := 0, 0
-	for ; i < len(b.waiting) && len(batch) < maxBatch; i++ {
-		e := b.waiting[i]
-		if behind && e.of == nil && now.Sub(e.since) > offerAge {
-			b.waiting[i] = nil
-			b.bytes -= e.bytes
+	behind := b.Len() > maxBatch
+	seen := make(map[key]bool, min(b.Len(), maxBatch))
+	var second []*entry
+	batch = b.Next(nil, func(e *entry) bool {
+		k := keyOf(&e.Outcome)
+		switch {
+		case behind && e.of == nil && now.Sub(e.since) > offerAge:
 			left++
-			continue
+			return true
+		case seen[k]:
+			second = append(second, e)
+			return true
 		}
-		if len(batch) > 0 && bytes+e.bytes > maxBatchBytes {
-			break
-		}
-		b.waiting[i] = nil
-		if k := keyOf(&e.Outcome); seen[k] {
-			passed = append(passed, e)
-			continue
-		} else {
-			seen[k] = true
-		}
-		batch = append(batch, e)
-		bytes += e.bytes
-	}
-	b.bytes -= bytes
-	b.waiting = b.waiting[i:]
-	if len(passed) > 0 {
-		b.waiting = slices.Concat(passed, b.waiting)
-	}
+		seen[k] = true
+		return false
+	})
+	b.AddFirst(second...)
 	return batch, left
 }
 
@@ -119,13 +94,12 @@ func (b *backlog) dropRecorded(err error) {
 	b.drop(func(r *recording) bool { return r != nil }, err)
 }
 
-// drop removes what waits for the recordings that are meant, and ends those with err.
+// drop removes the entries of the recordings that are meant, and ends those recordings with err.
 func (b *backlog) drop(meant func(*recording) bool, err error) {
-	b.waiting = slices.DeleteFunc(b.waiting, func(e *entry) bool {
+	b.Remove(func(e *entry) bool {
 		if !meant(e.of) {
 			return false
 		}
-		b.bytes -= e.bytes
 		e.of.settle(err)
 		return true
 	})

@@ -6,5 +6,5 @@ import "github.com/tierq/tierq/internal/job"
 func FirstWaiting(w *Writer) job.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.backlog.waiting[0].ID
+	return all(&w.backlog)[0].ID
 }

@@ -42,7 +42,7 @@ type Journal struct {
 	stamps  *stamps
 
 	mu       sync.Mutex
-	waiting  waitingList
+	waiting  loop.Batcher[*noted]
 	running  bool // calls are served
 	stopping bool
 	cancel   context.CancelFunc
@@ -83,7 +83,10 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 	if o.Observe == nil {
 		o.Observe = func(error) {}
 	}
-	return &Journal{archive: a, opts: o, log: o.Log, stamps: newStamps(a, o.Timeout), wake: loop.NewSignal()}
+	return &Journal{
+		archive: a, opts: o, log: o.Log, stamps: newStamps(a, o.Timeout), wake: loop.NewSignal(),
+		waiting: loop.Batcher[*noted]{MaxEntries: maxBatch, MaxBytes: maxBatchBytes, Size: (*noted).bytes},
+	}
 }
 
 // Submit writes rows of submits that Redis is about to be asked for, and their Idempotency-Keys. A row whose key stands
@@ -160,7 +163,7 @@ func (j *Journal) Down() bool { return j.archive.Down() }
 // Stats reads the counts.
 func (j *Journal) Stats() JournalStats {
 	j.mu.Lock()
-	waiting := len(j.waiting.notes)
+	waiting := j.waiting.Len()
 	j.mu.Unlock()
 	return JournalStats{Waiting: waiting, Written: j.written.Load(), Batches: j.batches.Load(), Refused: j.refused.Load()}
 }
@@ -171,23 +174,26 @@ func (j *Journal) put(ctx context.Context, verb string, notes []*noted) error {
 		return nil
 	}
 	c := &call{left: len(notes), done: make(chan struct{})}
+	for _, n := range notes {
+		n.of = c
+	}
 	j.mu.Lock()
 	switch bytes := weigh(notes); {
 	case !j.running:
 		j.mu.Unlock()
 		return fmt.Errorf("%s: the journal does not run: %w", verb, job.ErrUnavailable)
-	case len(j.waiting.notes)+len(notes) > j.opts.Limit || j.waiting.bytes+bytes > j.opts.LimitBytes:
+	case j.waiting.Len()+len(notes) > j.opts.Limit || j.waiting.Bytes()+bytes > j.opts.LimitBytes:
 		j.mu.Unlock()
 		return fmt.Errorf("%s: too much waits for SQL: %w", verb, job.ErrUnavailable)
 	}
-	j.waiting.add(notes, c)
+	j.waiting.Add(notes...)
 	j.mu.Unlock()
 	j.wake.Set()
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		j.mu.Lock()
-		j.waiting.drop(c, unavailable("wait for SQL", ctx.Err()))
+		j.drop(c, unavailable("wait for SQL", ctx.Err()))
 		left := c.left
 		j.mu.Unlock()
 		if left > 0 {
@@ -215,7 +221,7 @@ func (j *Journal) Start(context.Context) error {
 		j.loop(ctx)
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.waiting.drop(nil, fmt.Errorf("the journal stopped: %w", job.ErrUnavailable))
+		j.drop(nil, fmt.Errorf("the journal stopped: %w", job.ErrUnavailable))
 	}()
 	return nil
 }

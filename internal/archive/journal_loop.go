@@ -47,7 +47,7 @@ func (j *Journal) loop(ctx context.Context) {
 // runOnce writes what waits, as one batch. False: nothing waited.
 func (j *Journal) runOnce(ctx context.Context) bool {
 	j.mu.Lock()
-	batch := j.waiting.take()
+	batch := j.waiting.Next(nil, nil)
 	j.mu.Unlock()
 	if len(batch) == 0 {
 		return false
@@ -117,7 +117,18 @@ func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	j.settle(batch, err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.waiting.drop(nil, fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
+	j.drop(nil, fmt.Errorf("SQL is down: %w", job.ErrUnavailable))
+}
+
+// drop removes the waiting notes of one call, or of all (nil), and settles them with an error. The lock is held.
+func (j *Journal) drop(of *call, err error) {
+	j.waiting.Remove(func(n *noted) bool {
+		if of != nil && n.of != of {
+			return false
+		}
+		n.of.settle(err)
+		return true
+	})
 }
 
 func (j *Journal) settle(batch []*noted, err error) {

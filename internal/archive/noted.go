@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tierq/tierq/internal/job"
 )
@@ -80,48 +79,4 @@ func (c *call) verdict(verb string) error {
 		return fmt.Errorf("%s: %w", verb, c.err)
 	}
 	return nil
-}
-
-// waitingList is what waits for the next transactions, first come first. It is not safe for concurrent use.
-type waitingList struct {
-	notes []*noted
-	bytes int
-}
-
-func (w *waitingList) add(notes []*noted, of *call) {
-	for _, n := range notes {
-		n.of = of
-		w.notes = append(w.notes, n)
-		w.bytes += n.bytes()
-	}
-}
-
-// take removes the next batch: at most maxBatch, about maxBatchBytes.
-func (w *waitingList) take() []*noted {
-	n, bytes := 0, 0
-	for n < len(w.notes) && n < maxBatch {
-		b := w.notes[n].bytes()
-		if n > 0 && bytes+b > maxBatchBytes {
-			break
-		}
-		bytes += b
-		n++
-	}
-	batch := slices.Clone(w.notes[:n])
-	clear(w.notes[:n])
-	w.notes = w.notes[n:]
-	w.bytes -= bytes
-	return batch
-}
-
-// drop settles everything that waits of one call, or of all, with an error.
-func (w *waitingList) drop(of *call, err error) {
-	w.notes = slices.DeleteFunc(w.notes, func(n *noted) bool {
-		if of != nil && n.of != of {
-			return false
-		}
-		w.bytes -= n.bytes()
-		n.of.settle(err)
-		return true
-	})
 }

@@ -100,12 +100,21 @@ func TestRefusalsBackOff(t *testing.T) {
 	}
 }
 
+// all lists what waits, in order.
+func all(b *backlog) (entries []*entry) {
+	b.Remove(func(e *entry) bool {
+		entries = append(entries, e)
+		return false
+	})
+	return entries
+}
+
 func TestBacklogTakes(t *testing.T) {
 	now := time.Unix(1_764_000_000, 0)
 	of := func(id string, generation, size int) *entry {
 		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed, Result: bytes.Repeat([]byte("x"), size)}}, nil, now)
 	}
-	var b backlog
+	b := newBacklog()
 	take := func() []*entry {
 		batch, left := b.take(now)
 		if left != 0 {
@@ -114,29 +123,29 @@ func TestBacklogTakes(t *testing.T) {
 		return batch
 	}
 	for i := range maxBatch + 1 {
-		b.add(of(fmt.Sprint(i), 1, 0))
+		b.Add(of(fmt.Sprint(i), 1, 0))
 	}
-	if n := len(take()); n != maxBatch || len(b.waiting) != 1 {
-		t.Errorf("took %d, left %d", n, len(b.waiting))
+	if n := len(take()); n != maxBatch || b.Len() != 1 {
+		t.Errorf("took %d, left %d", n, b.Len())
 	}
-	b.add(of("same", 1, 0))
-	b.add(of("same", 1, 0))
-	b.add(of("same", 2, 0))
-	if n := len(take()); n != 3 || len(b.waiting) != 1 || b.waiting[0].Generation != 1 {
-		t.Errorf("took %d, left %d: one key twice in a batch", n, len(b.waiting))
+	b.Add(of("same", 1, 0))
+	b.Add(of("same", 1, 0))
+	b.Add(of("same", 2, 0))
+	if n := len(take()); n != 3 || b.Len() != 1 || all(&b)[0].Generation != 1 {
+		t.Errorf("took %d, left %d: one key twice in a batch", n, b.Len())
 	}
 	take()
-	if b.bytes != 0 {
-		t.Errorf("%d bytes of nothing", b.bytes)
+	if b.Bytes() != 0 {
+		t.Errorf("%d bytes of nothing", b.Bytes())
 	}
-	b.add(of("huge", 1, 2*maxBatchBytes))
-	b.add(of("small", 1, 0))
+	b.Add(of("huge", 1, 2*maxBatchBytes))
+	b.Add(of("small", 1, 0))
 	first := take()
 	if len(first) != 1 || first[0].ID != "huge" {
 		t.Errorf("took %d", len(first))
 	}
-	b.first(first)
-	if again := take(); len(again) != 1 || again[0].ID != "huge" || len(b.waiting) != 1 {
+	b.AddFirst(first...)
+	if again := take(); len(again) != 1 || again[0].ID != "huge" || b.Len() != 1 {
 		t.Error("what was put back does not come first")
 	}
 
@@ -144,12 +153,12 @@ func TestBacklogTakes(t *testing.T) {
 	for range 2 {
 		e := of("recorded", 1, 5)
 		e.of = r
-		b.add(e)
+		b.Add(e)
 	}
 	b.dropRecorded(errors.New("down"))
 	<-r.done
-	if len(b.waiting) != 1 || b.waiting[0].ID != "small" || b.bytes != b.waiting[0].bytes || r.err == nil {
-		t.Errorf("%d wait, %d bytes, %v", len(b.waiting), b.bytes, r.err)
+	if b.Len() != 1 || all(&b)[0].ID != "small" || b.Bytes() != all(&b)[0].bytes || r.err == nil {
+		t.Errorf("%d wait, %d bytes, %v", b.Len(), b.Bytes(), r.err)
 	}
 }
 
@@ -157,9 +166,9 @@ func TestBacklogTakes(t *testing.T) {
 // written whatever its age.
 func TestBacklogLeavesOldOffers(t *testing.T) {
 	now := time.Unix(1_764_000_000, 0)
-	var b backlog
+	b := newBacklog()
 	add := func(id string, age time.Duration, of *recording) {
-		b.add(newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: 1, Status: job.Completed}}, of, now.Add(-age)))
+		b.Add(newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: 1, Status: job.Completed}}, of, now.Add(-age)))
 	}
 	for i := range maxBatch {
 		add(fmt.Sprint("old", i), time.Hour, nil)
@@ -174,8 +183,8 @@ func TestBacklogLeavesOldOffers(t *testing.T) {
 	add("waited for", time.Hour, r)
 	add("young", offerAge, nil)
 	batch, left := b.take(now)
-	if len(batch) != 2 || left != maxBatch || batch[0].ID != "waited for" || batch[1].ID != "young" || b.bytes != 0 || len(b.waiting) != 0 {
-		t.Errorf("%d taken, %d left, %d bytes, %d wait", len(batch), left, b.bytes, len(b.waiting))
+	if len(batch) != 2 || left != maxBatch || batch[0].ID != "waited for" || batch[1].ID != "young" || b.Bytes() != 0 || b.Len() != 0 {
+		t.Errorf("%d taken, %d left, %d bytes, %d wait", len(batch), left, b.Bytes(), b.Len())
 	}
 }
 

@@ -84,7 +84,7 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.backlog.first(rest)
+	w.backlog.AddFirst(rest...)
 	w.backlog.dropRecorded(err)
 	return true, err
 }

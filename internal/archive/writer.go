@@ -87,7 +87,7 @@ func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 	}
 	return &Writer{
 		archive: a, acks: acks, opts: o, log: o.Log, wake: loop.NewSignal(), written: make(chan []settled, 1),
-		next: make(chan struct{}),
+		next: make(chan struct{}), backlog: newBacklog(),
 	}
 }
 
@@ -139,7 +139,7 @@ func (w *Writer) Stop(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if n := len(w.backlog.waiting); n > 0 {
+	if n := w.backlog.Len(); n > 0 {
 		return fmt.Errorf("stop the SQL writer: %d outcomes are left to the outbox", n)
 	}
 	return nil
@@ -151,12 +151,12 @@ func (w *Writer) Offer(o job.Outcome) bool {
 	now := time.Now()
 	e := newEntry(o, nil, now)
 	w.mu.Lock()
-	full := len(w.backlog.waiting) >= w.opts.Limit || w.backlog.bytes+e.bytes > w.opts.LimitBytes
+	full := w.backlog.Len() >= w.opts.Limit || w.backlog.Bytes()+e.bytes > w.opts.LimitBytes
 	if !w.running || full || !w.admits(&o, now) {
 		w.mu.Unlock()
 		return false
 	}
-	w.backlog.add(e)
+	w.backlog.Add(e)
 	w.mu.Unlock()
 	w.wake.Set()
 	return true
@@ -179,7 +179,7 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 		}
 	}
 	r.left = len(entries)
-	w.backlog.first(entries)
+	w.backlog.AddFirst(entries...)
 	waits := r.left > 0
 	w.mu.Unlock()
 	if !waits {
@@ -220,7 +220,7 @@ func (w *Writer) Written() <-chan struct{} {
 // Stats reads the counts.
 func (w *Writer) Stats() Stats {
 	w.mu.Lock()
-	waiting := len(w.backlog.waiting)
+	waiting := w.backlog.Len()
 	w.mu.Unlock()
 	s := &w.stats
 	return Stats{
