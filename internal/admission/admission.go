@@ -200,7 +200,7 @@ func (a *Admission) entry(s *job.Submission, plan job.Plan, c *committer, before
 	if err != nil {
 		return nil, fmt.Errorf("mint an id: %w", err)
 	}
-	e := &entry{submission: *s, home: c, priority: plan.Priority, place: -1, who: who}
+	e := &entry{submission: *s, home: c, priority: plan.Priority, who: who}
 	if before != nil {
 		e.asked, e.why = before.asked, before.why
 	}

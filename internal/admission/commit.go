@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/loop"
 )
 
 const (
@@ -35,7 +36,7 @@ type committer struct {
 
 	mu       sync.Mutex
 	work     *sync.Cond // something waits, or stopping
-	waiting  waitlist
+	waiting  loop.Batcher[*entry]
 	pausing  int  // groups of entries that come back to the list after a pause
 	holding  bool // the last call failed: nothing is sent before its entries are back, which go first
 	arrivals uint64
@@ -45,6 +46,9 @@ type committer struct {
 func newCommitter(partition int, o Options, room *room, group *sync.WaitGroup) *committer {
 	c := &committer{partition: partition, queue: o.Queue, gate: o.Gate, room: room, group: group, log: o.Log}
 	c.work = sync.NewCond(&c.mu)
+	c.waiting = loop.Batcher[*entry]{
+		MaxEntries: job.MaxBatch, MaxBytes: job.MaxBatchBytes, Size: (*entry).size, Compare: (*entry).order,
+	}
 	return c
 }
 
@@ -81,7 +85,7 @@ func (c *committer) add(entries ...*entry) {
 		}
 		c.arrivals++
 		e.arrival = c.arrivals
-		c.waiting.add(e)
+		c.waiting.Add(e)
 	}
 	c.work.Signal()
 }
@@ -91,7 +95,7 @@ func (c *committer) add(entries ...*entry) {
 func (c *committer) leave(e *entry, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.waiting.remove(e)
+	c.waiting.Remove(func(other *entry) bool { return other == e })
 	switch {
 	case why != nil:
 		c.settle(e, why)
@@ -109,13 +113,13 @@ func (c *committer) take() []*entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		for len(c.waiting) == 0 || c.holding {
+		for c.waiting.Len() == 0 || c.holding {
 			if c.stopping && c.pausing == 0 {
 				return nil
 			}
 			c.work.Wait()
 		}
-		batch := c.waiting.batch()
+		batch := c.waiting.Next(nil, nil)
 		if !c.gate.OpenAt(c.partition) {
 			batch = c.turnAway(batch)
 		}

@@ -108,7 +108,7 @@ func (c *committer) isolate(batch []*entry, open []bool, err error) {
 			if e.sent = !unsent; e.sent {
 				e.priority = inDoubtPriority
 			}
-			c.waiting.add(e)
+			c.waiting.Add(e)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *committer) resume(entries []*entry, failed bool) {
 	}
 	for _, e := range entries {
 		if !e.answered {
-			c.waiting.add(e)
+			c.waiting.Add(e)
 		}
 	}
 	c.work.Broadcast()

@@ -1,7 +1,7 @@
 package admission
 
 import (
-	"container/heap"
+	"cmp"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
@@ -19,7 +19,6 @@ type entry struct {
 	who        *caller
 	priority   int          // the tier's, or inDoubtPriority
 	arrival    uint64       // order within a priority
-	place      int          // in the waiting list; -1 = not in it
 	sent       bool         // in a call now, or in an earlier one that may have been executed
 	refused    int          // times the store certainly did not execute it
 	alone      bool         // goes into a call by itself: a call with others failed for what is in it
@@ -33,69 +32,18 @@ type entry struct {
 	moves      bool      // and another partition may take it
 }
 
-// weight is about what the entry takes of a script call.
-func (e *entry) weight() int {
+// size is about how many bytes the entry adds to a script call. An entry that goes alone fills a call.
+func (e *entry) size() int {
+	if e.alone {
+		return job.MaxBatchBytes + 1
+	}
 	s := &e.submission
 	return len(s.Payload) + len(s.Type) + len(s.Owner) + len(s.TraceID) + len(s.CallbackURL) + len(s.SpanID) + 256
 }
 
-// waitlist is the submits that wait for a call: by priority, then by arrival.
-type waitlist []*entry
-
-func (w waitlist) Len() int { return len(w) }
-func (w waitlist) Less(i, j int) bool {
-	if w[i].priority != w[j].priority {
-		return w[i].priority < w[j].priority
-	}
-	return w[i].arrival < w[j].arrival
-}
-func (w waitlist) Swap(i, j int) {
-	w[i], w[j] = w[j], w[i]
-	w[i].place, w[j].place = i, j
-}
-
-// Push is heap.Interface's; use add.
-func (w *waitlist) Push(x any) {
-	e := x.(*entry)
-	e.place = len(*w)
-	*w = append(*w, e)
-}
-
-// Pop is heap.Interface's; use best.
-func (w *waitlist) Pop() any {
-	last := len(*w) - 1
-	e := (*w)[last]
-	(*w)[last] = nil
-	*w = (*w)[:last]
-	e.place = -1
-	return e
-}
-
-func (w *waitlist) add(e *entry) { heap.Push(w, e) }
-
-func (w *waitlist) remove(e *entry) {
-	if e.place >= 0 {
-		heap.Remove(w, e.place)
-	}
-}
-
-// batch takes the best entries that fit one script call.
-func (w *waitlist) batch() []*entry {
-	n, size := min(len(*w), job.MaxBatch), 0
-	batch := make([]*entry, 0, n)
-	for len(batch) < n {
-		if (*w)[0].alone && len(batch) > 0 {
-			break
-		}
-		if size += (*w)[0].weight(); size > job.MaxBatchBytes && len(batch) > 0 {
-			break
-		}
-		batch = append(batch, heap.Pop(w).(*entry))
-		if batch[0].alone {
-			break
-		}
-	}
-	return batch
+// order is negative if the entry goes before the other one: by priority, then by arrival.
+func (e *entry) order(other *entry) int {
+	return cmp.Or(cmp.Compare(e.priority, other.priority), cmp.Compare(e.arrival, other.arrival))
 }
 
 // step is what an answer of the queue means for one entry.
