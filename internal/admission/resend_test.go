@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -147,6 +148,32 @@ func TestCommit_ResendRules(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A submit that is sent again goes before those of its tier that arrived after it.
+func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := &fakeQueue{answer: func(_ context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
+			if call == 1 {
+				<-hold
+				return nil, job.ErrUnavailable
+			}
+			return all(job.OK, batch), nil
+		}}
+		a, _ := begin(t, q, 1)
+		var group sync.WaitGroup
+		for range job.MaxBatch + 1 { // the first of them is in the call that holds, and the last finds no place in the second call
+			group.Go(func() { submit(t.Context(), a, job.Paid) })
+			synctest.Wait()
+		}
+		close(hold)
+		group.Wait()
+		if calls := q.sent(); len(calls) != 3 || calls[1][0].ID != calls[0][0].ID || len(calls[1]) != job.MaxBatch {
+			t.Errorf("%d calls, %d submits in the second, the first submit before all: %t",
+				len(calls), len(calls[1]), calls[1][0].ID == calls[0][0].ID)
+		}
+	})
 }
 
 // One entry that breaks its call: the others are accepted all the same.
