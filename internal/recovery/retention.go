@@ -22,10 +22,14 @@ type OldRows interface {
 	UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error)
 	// DeleteJobs deletes those that SQL does not need, as it is now, and counts the rows by table.
 	DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error)
-	// DeleteChanges deletes some of the oldest entries of the log of changes; 0: none is as old as age.
-	DeleteChanges(ctx context.Context, age time.Duration) (int64, error)
 	// CountRows says about how many rows each table has.
 	CountRows(ctx context.Context) (map[string]int64, error)
+}
+
+// OldChanges are the entries of the log of changes in SQL.
+type OldChanges interface {
+	// DeleteChanges deletes some of the oldest entries of the log of changes; 0: none is as old as age.
+	DeleteChanges(ctx context.Context, age time.Duration) (int64, error)
 }
 
 // Absence says which jobs Redis does not know.
@@ -46,9 +50,11 @@ type OldFiles struct {
 	Delete func(ctx context.Context) (int64, error)
 }
 
-// RetentionOptions are what a Retention needs. Without Rows it deletes files only.
+// RetentionOptions are what a Retention needs. Without Rows, which come with a ChangeLog, it deletes
+// files only.
 type RetentionOptions struct {
 	Rows       OldRows
+	ChangeLog  OldChanges
 	Redis      Absence
 	Partitions int
 	Age        func(k job.Kind) time.Duration // how long jobs of a kind are kept; 0 = for ever
@@ -198,7 +204,7 @@ func (r *Retention) rows(ctx context.Context) (jobs int64, whole bool, err error
 func (r *Retention) changes(ctx context.Context, end time.Time) error {
 	for r.o.Changes > 0 && time.Now().Before(end) {
 		began := time.Now()
-		n, err := r.o.Rows.DeleteChanges(ctx, r.o.Changes)
+		n, err := r.o.ChangeLog.DeleteChanges(ctx, r.o.Changes)
 		r.o.Observe.RowsDeleted("changes", n)
 		if err != nil || n == 0 {
 			return err
