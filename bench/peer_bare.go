@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 )
@@ -159,11 +159,11 @@ func (b *bare) migrate(ctx context.Context) (err error) {
 	if b.database, _, err = b.l.renew(ctx, b.database); err != nil {
 		return err
 	}
-	a, err := archive.Open(archive.Options{MySQLDSN: b.l.mariadb.DSN(b.database)})
+	db, err := database.Open(database.Options{MySQLDSN: b.l.mariadb.DSN(b.database)})
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.Migrate(ctx), a.Close())
+	return errors.Join(db.Migrate(ctx), db.Close())
 }
 
 // work claims, runs and completes until nothing is left. Each loop is a process of its own to the scripts.

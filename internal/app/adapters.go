@@ -158,7 +158,7 @@ func (v *server) load(t job.Tier) (filled, limit int64) {
 
 // saw hears of each view.
 func (v *server) saw(now view) {
-	s := telemetry.Snapshot{SQLUp: !v.stores.archive.Down(), Schedulers: map[string]time.Duration{}}
+	s := telemetry.Snapshot{SQLUp: !v.stores.database.Down(), Schedulers: map[string]time.Duration{}}
 	g := v.gate.State()
 	if v.feed != nil {
 		v.feed.Look(web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
@@ -36,7 +36,7 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 	ctx, cancel := context.WithTimeout(ctx, checksBound)
 	defer cancel()
 	f, redis := a.view.ReadFacts(ctx)
-	s, sql := a.stores.archive.ReadFacts(ctx)
+	s, sql := a.stores.database.ReadFacts(ctx)
 	v, c := a.viewPoller.last(), a.config
 	all := append(redisChecks(f, redis, c.Embedded()), durability(f, redis, c.Embedded(), c.Journaled()), sqlCheck(s, sql))
 	return append(all, gateCheck(a.gateState()), workersCheck(v.workers), settingsCheck(c.Alike(), v.workers),
@@ -145,7 +145,7 @@ func durability(f queue.Facts, err error, embedded, journaled bool) httpapi.Audi
 	return check(name, warning, "Redis keeps nothing through a restart of its own", fix)
 }
 
-func sqlCheck(f archive.Facts, err error) httpapi.AuditCheck {
+func sqlCheck(f database.Facts, err error) httpapi.AuditCheck {
 	schema := fmt.Sprintf("%s, schema %d", f.Version, f.Schema)
 	switch {
 	case err != nil:

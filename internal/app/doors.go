@@ -18,7 +18,7 @@ import (
 func (v *server) wireDoors() (err error) {
 	c := v.config
 	v.keyring, err = auth.NewKeyring(auth.KeyringOptions{
-		Store: v.stores.archive, Admin: c.AdminKey, Shut: v.shut(), Now: v.view.Now, Log: v.log,
+		Store: v.stores.access, Admin: c.AdminKey, Shut: v.shut(), Now: v.view.Now, Log: v.log,
 	})
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func (v *server) wireDoors() (err error) {
 		AnonymousRate: c.AnonymousRate, AnonymousTotal: c.StrangersRate(), AnonymousTypes: c.StrangersTypes(),
 		KeyQuota: c.KeyQuota, AnonymousQuota: c.AnonymousQuota,
 	})
-	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.archive, Now: v.view.Now, Changed: v.keyring.Load})
-	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.archive, Now: v.view.Now, Log: v.log})
+	v.keys = auth.NewKeys(auth.KeysOptions{Desk: v.stores.access, Now: v.view.Now, Changed: v.keyring.Load})
+	v.changes = auth.NewChanges(auth.ChangesOptions{Store: v.stores.access, Now: v.view.Now, Log: v.log})
 	return nil
 }
 
@@ -79,7 +79,7 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	key := job.StoredKey{Key: job.Key{ID: id, Name: "first start", Role: job.RoleAdmin}, Hash: auth.Hash(secret)}
 	call, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	added, err := v.stores.archive.AddFirstAPIKey(call, key)
+	added, err := v.stores.access.AddFirstAPIKey(call, key)
 	if err != nil {
 		v.log.Error("no admin key was made, so nobody can come in: start again, or use tierq keys create --store", "err", err)
 		return ""
@@ -92,7 +92,7 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	}
 	v.log.Info("the first admin key was made; the banner shows it, once", "key_id", id)
 	made := job.Change{At: v.view.Now(), Action: "key.create", Target: id, After: shown(&key.Key), Outcome: "done"}
-	if err := v.stores.archive.AddChanges(call, []job.Change{made}); err != nil {
+	if err := v.stores.access.AddChanges(call, []job.Change{made}); err != nil {
 		v.log.Warn("the key was made, but the log of changes does not say so", "key_id", id, "err", err)
 	}
 	return text

@@ -11,8 +11,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/tierq/tierq/internal/access"
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/queue"
 
 	"github.com/tierq/tierq/internal/loop"
@@ -29,7 +31,7 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		return nil, err
 	}
 	file := filepath.Join(c.DataDir, "tierq.sqlite")
-	a, err := archive.Open(archive.Options{SQLitePath: file, Journal: true, Log: log})
+	db, err := database.Open(database.Options{SQLitePath: file, Log: log})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %w", err), lock.Close())
 	}
@@ -37,14 +39,16 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	clients := queue.ConnectInMemory(server.Dial)
 	return &stores{
 		clients:  clients,
-		archive:  a,
+		database: db,
+		archive:  archive.New(db, archive.Options{Journal: true}),
+		access:   access.New(db),
 		mode:     "embedded",
 		where:    []string{"everything    " + file, fmt.Sprintf("at most       %d waiting and %d scheduled jobs; for more, REDIS_URL and MYSQL_DSN", c.Capacity, c.ScheduledLimit)},
 		survives: "every accepted job, result and dead letter, also if the process is killed",
 		server:   ageing(server),
 		keep:     embeddedKeep,
 		close: func() error {
-			err := errors.Join(a.Close(), clients.Close())
+			err := errors.Join(db.Close(), clients.Close())
 			server.Close()
 			return errors.Join(err, lock.Close())
 		},

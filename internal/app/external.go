@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/tierq/tierq/internal/access"
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/queue"
 )
 
@@ -21,7 +23,7 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := archive.Open(archive.Options{MySQLDSN: c.MySQLDSN, Roots: roots, Journal: c.Journal, Log: log})
+	db, err := database.Open(database.Options{MySQLDSN: c.MySQLDSN, Roots: roots, Log: log})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("MYSQL_DSN: %w", err), clients.Close())
 	}
@@ -31,11 +33,13 @@ func openExternal(c config.Config, log *slog.Logger) (*stores, error) {
 	}
 	return &stores{
 		clients:  clients,
-		archive:  a,
+		database: db,
+		archive:  archive.New(db, archive.Options{Journal: c.Journal}),
+		access:   access.New(db),
 		mode:     "external",
 		where:    []string{"waiting jobs  " + waiting, "results       MySQL (MYSQL_DSN)"},
 		survives: survives,
-		close:    func() error { return errors.Join(a.Close(), clients.Close()) },
+		close:    func() error { return errors.Join(db.Close(), clients.Close()) },
 	}, nil
 }
 

@@ -43,23 +43,23 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 		return "", "", err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.archive.Ping(ctx); err != nil {
+	if err := s.database.Ping(ctx); err != nil {
 		return "", "", err
 	}
-	if err := s.archive.Migrate(ctx); err != nil {
+	if err := s.database.Migrate(ctx); err != nil {
 		return "", "", err
 	}
-	if keys, err := s.archive.APIKeys(ctx); err != nil {
+	if keys, err := s.access.APIKeys(ctx); err != nil {
 		return "", "", err
 	} else if len(keys) == 0 && c.AdminKey == "" && job.Role(k.Role) != job.RoleAdmin {
 		return "", "", errors.New("the first key must have the role admin: with another one nobody could make a second over the API")
 	}
 	now := time.Now()
-	made, text, err := auth.NewKeys(auth.KeysOptions{Desk: s.archive, Now: time.Now}).CreateKey(ctx, k.key(now))
+	made, text, err := auth.NewKeys(auth.KeysOptions{Desk: s.access, Now: time.Now}).CreateKey(ctx, k.key(now))
 	if err != nil {
 		return "", "", err
 	}
-	if err := s.archive.AddChanges(ctx, []job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
+	if err := s.access.AddChanges(ctx, []job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
 		log.Warn("the key was made, but the log of changes does not say so", "key", made.ID, "err", err)
 	}
 	return made.ID, text, nil

@@ -29,7 +29,7 @@ func (v *server) wireRetention() {
 		Observe:    v.metrics, Log: v.log,
 	}
 	if c.Roles.Recovery {
-		o.Rows, o.ChangeLog = v.stores.archive, v.stores.archive
+		o.Rows, o.ChangeLog = v.stores.archive, v.stores.access
 	}
 	o.Files = v.oldFiles(ages)
 	v.retention = recovery.NewRetention(o)

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/httpapi"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/recovery"
@@ -65,7 +65,7 @@ func newAging(t *testing.T, more ...string) *aging {
 			t.Error(err)
 		}
 	})
-	beside := archivetest.New(t, archive.Options{SQLitePath: filepath.Join(dir, "tierq.sqlite")})
+	beside := archivetest.New(t, database.Options{SQLitePath: filepath.Join(dir, "tierq.sqlite")})
 	return &aging{server: v, t: t, dir: dir, sql: beside, base: "http://" + v.http.Addr()}
 }
 

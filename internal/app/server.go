@@ -213,10 +213,10 @@ func (v *server) prepare(ctx context.Context) error {
 func (v *server) prepareSQL(ctx context.Context) error {
 	ping, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := v.stores.archive.Ping(ping); err != nil {
+	if err := v.stores.database.Ping(ping); err != nil {
 		return err
 	}
-	if err := v.stores.archive.Migrate(ctx); err != nil || !v.listens() {
+	if err := v.stores.database.Migrate(ctx); err != nil || !v.listens() {
 		return err
 	}
 	return v.keyring.Load(ctx)

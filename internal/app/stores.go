@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tierq/tierq/internal/access"
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/config"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/queue"
 )
@@ -16,7 +18,9 @@ import (
 // stores are the two places where jobs live, and what to tell the user about them.
 type stores struct {
 	clients  queue.Clients
+	database *database.DB
 	archive  *archive.Archive
+	access   *access.Store
 	mode     string // embedded or external
 	where    []string
 	survives string        // what a restart keeps

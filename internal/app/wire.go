@@ -75,10 +75,10 @@ func (v *server) wireQueue() {
 	v.reconciler = recovery.NewReconciler(v.ledger, v.log)
 	v.viewPoller.changed, v.viewPoller.journal = v.reconciler.Wake, c.Journaled()
 	v.sqlAlive = newSharedLook(func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, v.stores.archive.Ping(ctx)
+		return struct{}{}, v.stores.database.Ping(ctx)
 	})
 	v.letters = deadLetters(v.stores.archive, v.sqlAlive)
-	v.ready = &readiness{gate: v.gate, sql: v.sqlAlive, sqlDown: v.stores.archive.Down, accepts: c.Roles.API}
+	v.ready = &readiness{gate: v.gate, sql: v.sqlAlive, sqlDown: v.stores.database.Down, accepts: c.Roles.API}
 	if c.Roles.Worker {
 		v.ready.pool = func() worker.Stats { return v.pool.Stats() }
 	}

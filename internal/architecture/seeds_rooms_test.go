@@ -43,10 +43,15 @@ func importers(t *testing.T, what ...string) (folders []string) {
 func TestDeliveryIsReplaceable(t *testing.T) {
 	t.Attr("proves", "S0-P8 S3-I7 S4-P4")
 	for name, c := range map[string]struct{ what, who []string }{
-		"the queue":     {[]string{module + "internal/queue"}, []string{"internal/app", "internal/sandbox"}},
-		"Redis":         {[]string{goRedis, module + "lua"}, []string{"internal/queue"}},
-		"the archive":   {[]string{module + "internal/archive"}, []string{"internal/app"}},
-		"SQL":           {[]string{gorm, goose, mysql, sqlite, "database/sql"}, []string{"internal/archive"}},
+		"the queue":    {[]string{module + "internal/queue"}, []string{"internal/app", "internal/sandbox"}},
+		"Redis":        {[]string{goRedis, module + "lua"}, []string{"internal/queue"}},
+		"the archive":  {[]string{module + "internal/archive"}, []string{"internal/app"}},
+		"the callers":  {[]string{module + "internal/access"}, []string{"internal/app"}},
+		"the database": {[]string{module + database}, []string{"internal/access", "internal/app", "internal/archive"}},
+		"SQL": {
+			[]string{gorm, "database/sql"}, []string{"internal/access", "internal/archive", "internal/database"},
+		},
+		"SQL's drivers": {[]string{goose, mysql, sqlite}, []string{"internal/database"}},
 		"the handlers":  {[]string{module + "internal/handlers"}, []string{"internal/app"}},
 		"mail's way":    {[]string{mail, module + "internal/mail"}, []string{"internal/app", "internal/mail"}},
 		"files' place":  {[]string{module + "internal/artifact"}, []string{"internal/app"}},
@@ -102,7 +107,9 @@ func TestNewTypeIsOneHandler(t *testing.T) {
 		if !strings.Contains(registered, typ) {
 			t.Errorf("no handler for %s", typ)
 		}
-		for _, room := range []string{"worker", "queue", "archive", "recovery", "admission", "ledger", "events"} {
+		for _, room := range []string{
+			"worker", "queue", "database", "archive", "access", "recovery", "admission", "ledger", "events",
+		} {
 			for _, name := range names(t, "internal/"+room+"/*.go") {
 				if !strings.HasSuffix(name, "_test.go") && strings.Contains(read(t, "internal", room, name), typ) {
 					t.Errorf("internal/%s/%s names the type %s", room, name, typ)

@@ -20,6 +20,7 @@ const (
 	handler   = "internal/handler"
 	failpoint = "internal/failpoint"
 	loops     = "internal/loop"
+	database  = "internal/database"
 	testkit   = "internal/testkit"
 
 	cobra      = "github.com/spf13/cobra"
@@ -60,8 +61,9 @@ const (
 )
 
 // Arrows meet in the words: a room knows internal/job (and the failpoints and loops), never another room. The rooms
-// that run a handler, or act for one, also know internal/handler. Only app knows all rooms, and cmd knows app. So a
-// library can be replaced by rewriting one room, and a room is tested without the others.
+// that run a handler, or act for one, also know internal/handler, and the rooms that have rows in SQL know
+// internal/database. Only app knows all rooms, and cmd knows app. So a library can be replaced by rewriting one room,
+// and a room is tested without the others.
 var table = []room{
 	{dir: "lua", std: []string{"embed", "io/fs", "slices", "strconv", "strings"}},
 	{dir: job},
@@ -70,7 +72,12 @@ var table = []room{
 	{dir: loops, rooms: []string{}},
 
 	{dir: "internal/queue", rooms: []string{job, failpoint, "lua"}, libs: []string{goRedis}},
-	{dir: "internal/archive", rooms: []string{job, loops, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
+	{dir: database, rooms: []string{job, failpoint}, libs: []string{gorm, goose, mysql, sqlite}},
+	{
+		dir: "internal/archive", rooms: []string{job, loops, failpoint, database}, libs: []string{gorm},
+		inTests: []string{goose, mysql},
+	},
+	{dir: "internal/access", rooms: []string{job, database}},
 	{
 		dir:     "internal/admission",
 		rooms:   []string{job, loops, failpoint},
@@ -118,9 +125,9 @@ var table = []room{
 		dir: "internal/app",
 		rooms: []string{
 			job, handler, loops, failpoint,
-			"internal/queue", "internal/archive", "internal/admission", "internal/worker", "internal/recovery",
-			"internal/handlers", "internal/httpapi", "internal/config", "internal/ledger", "internal/events",
-			"internal/outbound", "internal/artifact",
+			"internal/queue", database, "internal/archive", "internal/access", "internal/admission", "internal/worker",
+			"internal/recovery", "internal/handlers", "internal/httpapi", "internal/config", "internal/ledger",
+			"internal/events", "internal/outbound", "internal/artifact",
 			"internal/mail", "internal/telemetry", "internal/auth", "internal/pages", "internal/sandbox", "docs", "web",
 		},
 		inFile:  map[string][]string{"embedded.go": {miniredis}},
@@ -137,8 +144,12 @@ var table = []room{
 		libs: []string{goRedis, miniredis, "pgregory.net/rapid"}, testOnly: true,
 	},
 	{
-		dir: "internal/archive/archivetest", rooms: []string{job, "internal/archive", testkit},
-		libs: []string{gorm, mysql, sqlite}, testOnly: true,
+		dir: "internal/database/databasetest", rooms: []string{database, testkit},
+		libs: []string{gorm, mysql, sqlite, "github.com/google/go-cmp"}, testOnly: true,
+	},
+	{
+		dir:   "internal/archive/archivetest",
+		rooms: []string{"internal/archive", database, "internal/database/databasetest"}, testOnly: true,
 	},
 	{
 		dir: "internal/e2e",
@@ -187,7 +198,7 @@ var table = []room{
 		dir: "bench", testOnly: true,
 		// A module of its own: what tierq is compared with is no dependency of tierq.
 		rooms: []string{
-			job, handler, "internal/queue", "internal/archive", "internal/config", "internal/app", "lua", testkit,
+			job, handler, "internal/queue", database, "internal/config", "internal/app", "lua", testkit,
 		},
 		libs: []string{goRedis, mysql, "github.com/hibiken/asynq", "github.com/riverqueue/river", "github.com/jackc/pgx"},
 	},

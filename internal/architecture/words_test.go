@@ -26,6 +26,9 @@ var oldWords = map[string]map[string]string{
 		"RunID": "Incarnation", "Announce": "Give", "Reopen": "Lost",
 		"Adopt": "EnsureJournaled", "Expect": "RegisterPendingKeys",
 	},
+	"internal/database": {
+		"mark": "Exec", "brief": "Transaction", "unmade": "ChangedNothing", "again": "Conflict",
+	},
 	"internal/ledger": {
 		"RunIDs": "Incarnations", "KnownRun": "KnownIncarnation", "Letters": "DeadLetters", "Adopt": "EnsureJournaled",
 		"Keep": "Give", "keep": "fulfil", "Recall": "Reconcile",

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -19,15 +20,15 @@ var acceptedTable = table[*job.JournalRow]{"accepted_jobs", []column[*job.Journa
 	{"type", func(l *job.JournalRow) any { return l.Type }},
 	{"owner", func(l *job.JournalRow) any { return l.Owner }},
 	{"priority", func(l *job.JournalRow) any { return l.Priority }},
-	{"payload", func(l *job.JournalRow) any { return bytesOrNull(l.Payload) }},
-	{"options", func(l *job.JournalRow) any { return bytesOrNull(options(l.Options)) }},
+	{"payload", func(l *job.JournalRow) any { return database.BytesOrNull(l.Payload) }},
+	{"options", func(l *job.JournalRow) any { return database.BytesOrNull(options(l.Options)) }},
 	{"max_retries", func(l *job.JournalRow) any { return l.MaxRetries }},
-	{"arrived_at", func(l *job.JournalRow) any { return orNull(l.ArrivedAt) }},
-	{"due_at", func(l *job.JournalRow) any { return orNull(l.RunAt) }},
+	{"arrived_at", func(l *job.JournalRow) any { return database.OrNull(l.ArrivedAt) }},
+	{"due_at", func(l *job.JournalRow) any { return database.OrNull(l.RunAt) }},
 	{"attempt", func(l *job.JournalRow) any { return l.Attempt }},
 	{"retry_count", func(l *job.JournalRow) any { return l.RetryCount }},
-	{"first_tried_at", func(l *job.JournalRow) any { return orNull(l.FirstTriedAt) }},
-	{"started_at", func(l *job.JournalRow) any { return orNull(l.StartedAt) }},
+	{"first_tried_at", func(l *job.JournalRow) any { return database.OrNull(l.FirstTriedAt) }},
+	{"started_at", func(l *job.JournalRow) any { return database.OrNull(l.StartedAt) }},
 	{"worker", func(l *job.JournalRow) any { return l.Worker }},
 	{"cancel_requested", func(l *job.JournalRow) any { return l.CancelRequested }},
 	{"run_id", func(l *job.JournalRow) any { return l.Incarnation }},
@@ -46,19 +47,19 @@ func textOrNull(s string) any {
 
 // laterStands says what becomes of a row of accepted_jobs that is there: a later generation replaces it, anything else
 // leaves it as it is.
-func laterStands(d dialect) string {
-	later := d.offered("generation") + " > generation"
+func laterStands(d database.Dialect) string {
+	later := d.Offered("generation") + " > generation"
 	set := func(column, to string) string {
 		return column + " = CASE WHEN " + later + " THEN " + to + " ELSE " + column + " END"
 	}
-	sets := []string{set("recorded_at", d.now)}
+	sets := []string{set("recorded_at", d.Now)}
 	for _, c := range acceptedTable.columns {
 		if c.name != "job_id" && c.name != "generation" {
-			sets = append(sets, set(c.name, d.offered(c.name)))
+			sets = append(sets, set(c.name, d.Offered(c.name)))
 		}
 	}
 	// Last, because MySQL goes from left to right: the others ask for it as it was.
-	return strings.Join(append(sets, set("generation", d.offered("generation"))), ", ")
+	return strings.Join(append(sets, set("generation", d.Offered("generation"))), ", ")
 }
 
 // living is the job of a row; the error says that its options cannot be read, and it comes without them.
@@ -67,8 +68,9 @@ func (r *acceptedRow) living() (l job.JournalRow, err error) {
 		Job: job.Job{
 			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Pending, Attempt: r.Attempt, RetryCount: r.RetryCount, MaxRetries: r.MaxRetries,
-			CancelRequested: r.CancelRequested, Worker: r.Worker, ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt),
-			StartedAt: orZero(r.StartedAt), RunAt: orZero(r.DueAt),
+			CancelRequested: r.CancelRequested, Worker: r.Worker,
+			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
+			StartedAt: database.OrZero(r.StartedAt), RunAt: database.OrZero(r.DueAt),
 		},
 		Priority: r.Priority, Incarnation: r.Incarnation, Submitting: r.Submitting,
 	}
@@ -99,7 +101,7 @@ const (
 // owe writes the row of a job that SQL owes Redis, unless the job has ended.
 func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
 	queries := append(a.inserts.statements(acceptedTable.name, 1), dropIfEnded)
-	return a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		if _, err := insert(ctx, conn, a.inserts, acceptedTable, []*job.JournalRow{l}); err != nil {
 			return err
 		}
@@ -112,7 +114,8 @@ func (a *Archive) owe(ctx context.Context, l *job.JournalRow) error {
 
 // dropAccepted removes the rows of size jobs that are of a generation or an earlier one.
 func (a *Archive) dropAccepted(size int) string {
-	return a.dialect.deleteFrom("accepted_jobs") + " WHERE job_id IN " + marks(size) + " AND generation <= ?"
+	return a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
+		" AND generation <= ?"
 }
 
 // dropRows removes the rows of these generations and earlier ones, at most size jobs. drop is dropAccepted of that size.
@@ -134,20 +137,6 @@ func dropRows(ctx context.Context, conn gorm.ConnPool, ended []key, drop string,
 	}
 	return nil
 }
-
-// sizeFor is the smallest of sizes that holds n, at most maxBatch.
-func sizeFor(n int) int {
-	best := maxBatch
-	for _, s := range sizes {
-		if s >= n {
-			best = s
-		}
-	}
-	return best
-}
-
-// marks is a list of n question marks.
-func marks(n int) string { return "(" + strings.Repeat("?,", n-1) + "?)" }
 
 // padded are at most size ids as arguments, the last one repeated, so that there are few texts to prepare.
 func padded(ids []job.ID, size int) []any {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -23,12 +24,11 @@ func uuid(n int) job.ID {
 // writer run free, as completions do. The figure to look at is outcomes/s.
 func BenchmarkRecord(b *testing.B) {
 	result := []byte(fmt.Sprintf("%q", make([]byte, 16)))
-	backends := map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB}
 	for _, backend := range []string{"sqlite", "mariadb"} {
 		for _, batch := range []int{1, 100, 500} {
 			run := func(name string, body func(b *testing.B, w *archive.Writer, next func() []job.Outcome)) {
 				b.Run(fmt.Sprintf("%s/%s-%d", backend, name, batch), func(b *testing.B) {
-					w := start(b, archivetest.New(b, backends[backend](b)).Archive, &nobody{}, archive.WriterOptions{})
+					w := start(b, archivetest.New(b, databasetest.Backends[backend](b)).Archive, &nobody{}, archive.WriterOptions{})
 					n := 0
 					next := func() []job.Outcome {
 						out := make([]job.Outcome, batch)
@@ -68,13 +68,14 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkJournal: living jobs with 100 bytes of payload. "accept" is callers of one row each, many at a time; "batch" is one caller with
 // 100 rows; "whole" is submit and record of 100 jobs, row in and row out; "off" is the same record without the journal.
 func BenchmarkJournal(b *testing.B) {
-	backends := map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB}
 	for _, backend := range []string{"sqlite", "mariadb"} {
 		run := func(name string, on bool, rows int, body func(b *testing.B, j *archive.Journal, w *archive.Writer, next func() int)) {
 			b.Run(backend+"/"+name, func(b *testing.B) {
-				o := backends[backend](b)
-				o.Journal = on
-				s := archivetest.New(b, o)
+				fresh := archivetest.New
+				if on {
+					fresh = archivetest.NewJournal
+				}
+				s := fresh(b, databasetest.Backends[backend](b))
 				j, w := journal(b, s.Archive, archive.JournalOptions{Limit: 1 << 20}), start(b, s.Archive, &nobody{}, archive.WriterOptions{})
 				var n atomic.Int64
 				b.ResetTimer()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -22,7 +23,7 @@ const (
 // deadWalk is the statements of the lists of dead letters.
 type deadWalk struct{ end, count, page, whole string }
 
-func (d *dialect) deadWalk(s scope) deadWalk {
+func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	from := " FROM " + s.from(d, "failed_jobs", "", "_open") + openDead
 	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
 		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
@@ -36,7 +37,7 @@ func (d *dialect) deadWalk(s scope) deadWalk {
 // or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
 // and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no Dead gave.
 func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter, next string, err error) {
-	return a.deadFrom(ctx, a.dialect.deadWalk(scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
+	return a.deadFrom(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
 }
 
 // exportPage is how many letters EachDead holds at once, with their payloads.
@@ -45,7 +46,7 @@ const exportPage = 100
 // EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and options. It reads in
 // small pages, so what changes meanwhile may be there or not. It ends with the first error of do, which it returns as it is.
 func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLetter) error) error {
-	whole, cursor := a.dialect.deadWalk(scopeOf(&f)).whole, ""
+	whole, cursor := deadWalkOf(&a.db.Dialect, scopeOf(&f)).whole, ""
 	for {
 		letters, next, err := a.deadFrom(ctx, whole, f, cursor, exportPage)
 		if err != nil {
@@ -69,14 +70,14 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 		return nil, "", err
 	}
 	args := deadArgs(f, from)
-	db := a.read.WithContext(ctx)
+	db := a.db.Read.WithContext(ctx)
 	next := ""
 	if f.Tier != "" || f.Type != "" || f.Cause != "" {
 		// Where the window ends: everything discarded at that very time still belongs to it.
 		args["limit"], args["offset"] = 1, window-1
 		var ends []time.Time
-		if err := db.Raw(a.dialect.deadWalk(scopeOf(&f)).end, args).Scan(&ends).Error; err != nil {
-			return nil, "", unavailable("list dead letters", err)
+		if err := db.Raw(deadWalkOf(&a.db.Dialect, scopeOf(&f)).end, args).Scan(&ends).Error; err != nil {
+			return nil, "", database.Unavailable("list dead letters", err)
 		}
 		if len(ends) > 0 {
 			args["from"], next = ends[0], place{at: ends[0]}.String()
@@ -116,7 +117,7 @@ func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, mo
 	}
 	args := deadArgs(f, place{at: latest})
 	args["limit"], args["offset"] = min(size, int(total)-page*size), page*size
-	letters, err = a.letters(ctx, a.dialect.deadWalk(scopeOf(&f)).page, args)
+	letters, err = a.letters(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, args)
 	return letters, total, err
 }
 
@@ -129,10 +130,10 @@ func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n in
 	if !failedOnly(f) {
 		return 0, nil
 	}
-	count, args := a.dialect.deadWalk(scopeOf(&f)).count, deadArgs(f, place{at: latest})
+	count, args := deadWalkOf(&a.db.Dialect, scopeOf(&f)).count, deadArgs(f, place{at: latest})
 	args["most"] = most
-	if err := a.read.WithContext(ctx).Raw(count, args).Scan(&n).Error; err != nil {
-		return 0, unavailable("count dead letters", err)
+	if err := a.db.Read.WithContext(ctx).Raw(count, args).Scan(&n).Error; err != nil {
+		return 0, database.Unavailable("count dead letters", err)
 	}
 	return n, nil
 }
@@ -158,14 +159,15 @@ func deadArgs(f job.Filter, below place) map[string]any {
 // letters runs a query that selects columns of failed_jobs.
 func (a *Archive) letters(ctx context.Context, query string, args map[string]any) ([]job.DeadLetter, error) {
 	var rows []failedRow
-	if err := a.read.WithContext(ctx).Raw(query, args).Scan(&rows).Error; err != nil {
-		return nil, unavailable("list dead letters", err)
+	if err := a.db.Read.WithContext(ctx).Raw(query, args).Scan(&rows).Error; err != nil {
+		return nil, database.Unavailable("list dead letters", err)
 	}
 	letters := make([]job.DeadLetter, len(rows))
 	for i := range rows {
 		var err error
 		if letters[i], err = rows[i].letter(); err != nil { // it is listed without what cannot be read; its neighbours must not wait for it
-			a.log.Error("a dead letter cannot be read whole", "job_id", rows[i].JobID, "generation", rows[i].Generation, "err", err)
+			a.db.Log.Error("a dead letter cannot be read whole",
+				"job_id", rows[i].JobID, "generation", rows[i].Generation, "err", err)
 		}
 	}
 	return letters, nil

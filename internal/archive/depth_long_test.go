@@ -5,11 +5,12 @@ package archive
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -19,16 +20,9 @@ import (
 func TestListsAtDepth(t *testing.T) {
 	const n = 1_000_000
 	db := testkit.NewMariaDB(t)
-	for backend, o := range map[string]Options{"mariadb": {MySQLDSN: db.NewDatabase(t)}, "sqlite": {SQLitePath: filepath.Join(t.TempDir(), "tierq.db")}} {
+	for backend, o := range map[string]database.Options{"mariadb": {MySQLDSN: db.NewDatabase(t)}, "sqlite": databasetest.SQLite(t)} {
 		t.Run(backend, func(t *testing.T) {
-			a, err := Open(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer a.Close()
-			if err := a.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			a := New(databasetest.New(t, o).Database, Options{})
 			began := time.Now()
 			deepen(t, a, n)
 			t.Logf("%d outcomes made in %s", n, time.Since(began).Round(time.Second))
@@ -92,14 +86,14 @@ func reads(t *testing.T, a *Archive, what string, most int64, call func(context.
 // rowsRead is how many rows the server has read so far; of SQLite, which does not count, 0.
 func rowsRead(t *testing.T, a *Archive) (sum int64) {
 	t.Helper()
-	if a.read != a.write {
+	if a.db.Read != a.db.Write {
 		return 0
 	}
 	var rows []struct {
 		VariableName string `gorm:"column:Variable_name"`
 		Value        int64  `gorm:"column:Value"`
 	}
-	if err := a.read.WithContext(t.Context()).Raw("SHOW GLOBAL STATUS LIKE 'Handler_read%'").Scan(&rows).Error; err != nil {
+	if err := a.db.Read.WithContext(t.Context()).Raw("SHOW GLOBAL STATUS LIKE 'Handler_read%'").Scan(&rows).Error; err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
@@ -143,7 +137,7 @@ func deepen(t *testing.T, a *Archive, n int) {
 			"INSERT INTO job_results (job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, arrived_at, first_tried_at, started_at, completed_at, trace_id) VALUES " + strings.Join(results, ","),
 			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, arrived_at, first_tried_at, started_at, discarded_at, failure_cause, last_error, trace_id) VALUES " + strings.Join(dead, ","),
 		} {
-			pool, err := a.write.DB()
+			pool, err := a.db.Write.DB()
 			if err != nil {
 				t.Fatal(err)
 			}

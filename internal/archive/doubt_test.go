@@ -8,6 +8,8 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -15,13 +17,13 @@ import (
 // behind is a migrated archive that reaches its database through a proxy, with n dead letters.
 func behind(t *testing.T, n int) (*archivetest.Store, *testkit.TCPProxy) {
 	t.Helper()
-	cfg, err := mysql.ParseDSN(archivetest.MariaDB(t).MySQLDSN)
+	cfg, err := mysql.ParseDSN(databasetest.MariaDB(t).MySQLDSN)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := testkit.NewTCPProxy(t, cfg.Addr)
 	cfg.Addr = proxy.Addr()
-	s := archivetest.New(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
+	s := archivetest.New(t, database.Options{MySQLDSN: cfg.FormatDSN()})
 	w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 	for i := range n {
 		record(t, w, discarded(i, i))
@@ -118,7 +120,7 @@ func TestPromiseNotMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg.User, cfg.Passwd = "nobody", "wrong"
-		stranger := archivetest.Open(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
+		stranger := archive.New(databasetest.Open(t, database.Options{MySQLDSN: cfg.FormatDSN()}), archive.Options{})
 		if _, err := askFor(t, stranger, "request-1", next(0, 1)); !refused(err) || !errors.Is(err, job.ErrDenied) {
 			t.Errorf("a stranger: %v", err)
 		}
@@ -127,7 +129,7 @@ func TestPromiseNotMade(t *testing.T) {
 		}
 	})
 	t.Run("sqlite", func(t *testing.T) {
-		s := archivetest.New(t, archivetest.SQLite(t))
+		s := archivetest.New(t, databasetest.SQLite(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		var batch []job.Outcome
 		var letters []job.JournalRow

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // fill makes n jobs with a minute between two, every second one a dead letter.
 func fill(t *testing.T, a *Archive, n int) {
 	t.Helper()
-	if err := a.Migrate(t.Context()); err != nil {
+	if err := a.db.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -45,13 +46,13 @@ func (a *Archive) queries() map[string]string {
 		"promised, kept":     withoutRow(oldPromises[1]),
 	}
 	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true}, "own of trace's ": {owned: true, traced: true}} {
-		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.dialect, s)
-		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.dialect, s)
+		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.db.Dialect, s)
+		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.db.Dialect, s)
 		if !s.traced {
-			tally := a.dialect.tallying(s.owned)
+			tally := tallyingOf(&a.db.Dialect, s.owned)
 			all[whose+"tally end"], all[whose+"tally part"] = tally.end, tally.part
 		}
-		w := a.dialect.deadWalk(s)
+		w := deadWalkOf(&a.db.Dialect, s)
 		all[whose+"dead end"], all[whose+"dead page"], all[whose+"dead whole"], all[whose+"dead count"] = w.end, w.page, w.whole, w.count
 	}
 	return all
@@ -67,8 +68,8 @@ func TestListsUseTheirIndexes(t *testing.T) {
 		heldToIndexes(t, a, id, time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC), "key-1")
 		for _, n := range []int{1, 2} {
 			where, keys := theseLetters(make([]job.JournalRow, n))
-			for _, step := range explain(t, a, "SELECT job_id FROM failed_jobs WHERE "+where, keys) {
-				if bad(step) {
+			for _, step := range databasetest.Plan(t, a.db, "SELECT job_id FROM failed_jobs WHERE "+where, keys) {
+				if databasetest.WholeTable(step) {
 					t.Errorf("%d letters: %s", n, step)
 				}
 			}
@@ -98,16 +99,16 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 			case strings.Contains(name, "tally"):
 				args = []any{map[string]any{"from": "019", "before": id, "rows": tallyRows, "owner": owner}}
 			}
-			steps := explain(t, a, query, args)
+			steps := databasetest.Plan(t, a.db, query, args)
 			if plan := name + ": " + strings.Join(steps, "; "); !seen[plan] {
 				seen[plan] = true
 				t.Log(plan)
 			}
 			page := false
 			for _, step := range steps {
-				page = page || ofPage(step)
-				sorts := strings.Contains(step, "filesort") && !ofPage(step) || strings.Contains(step, "FOR ORDER BY") && !page
-				if bad(step) || sorts && !strings.Contains(name, "tally") { // a report's groups are few
+				page = page || databasetest.OfPage(step)
+				sorts := strings.Contains(step, "filesort") && !databasetest.OfPage(step) || strings.Contains(step, "FOR ORDER BY") && !page
+				if databasetest.WholeTable(step) || sorts && !strings.Contains(name, "tally") { // a report's groups are few
 					t.Errorf("%s, %+v: %s", name, f, step)
 				}
 			}
@@ -139,46 +140,4 @@ func filters() (all []job.Filter) {
 	return all
 }
 
-// bad says whether a step of a plan reads a whole table.
-func bad(step string) bool {
-	whole := strings.Contains(step, "type=ALL") || strings.Contains(step, "type=index ") || strings.HasPrefix(step, "SCAN ")
-	return whole && !ofPage(step)
-}
-
-// ofPage says whether a step reads the keys of the page to be shown, or what was counted: <derived2>, p and k.
-func ofPage(step string) bool {
-	return strings.HasPrefix(step, "table=<derived") || step == "SCAN p" || step == "SCAN k"
-}
-
 const explainRows = 3000
-
-// explain reads a plan, a step a line.
-func explain(t *testing.T, a *Archive, query string, args []any) (steps []string) {
-	t.Helper()
-	verb := "EXPLAIN FORMAT=TRADITIONAL " // MySQL's default is a tree
-	if a.read != a.write {
-		verb = "EXPLAIN QUERY PLAN "
-	}
-	var rows []map[string]any
-	if err := a.read.Raw(verb+query, args...).Scan(&rows).Error; err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range rows {
-		if detail, ok := r["detail"]; ok {
-			steps = append(steps, fmt.Sprint(detail))
-			continue
-		}
-		if _, ok := r["table"]; !ok {
-			t.Fatalf("a plan without tables: %v", r)
-		}
-		var parts []string
-		for _, c := range []string{"table", "type", "key", "rows", "Extra"} {
-			if s, ok := r[c].([]byte); ok {
-				r[c] = string(s)
-			}
-			parts = append(parts, fmt.Sprintf("%s=%v", c, r[c]))
-		}
-		steps = append(steps, strings.Join(parts, " "))
-	}
-	return steps
-}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -23,7 +25,7 @@ const within = 30 * time.Second
 // outage takes SQL away while outcomes come, and gives it back.
 func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 	t.Helper()
-	s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t) + "?readTimeout=500ms&timeout=500ms"})
+	s := archivetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t) + "?readTimeout=500ms&timeout=500ms"})
 	r := &redis{}
 	w := start(t, s.Archive, r, archive.WriterOptions{})
 	record(t, w, many(10)...)
@@ -47,7 +49,7 @@ func outage(t *testing.T, server *testkit.MariaDB, away, back func() error) {
 	if _, err := s.Find(ctx, id(1)); !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrNotFound) {
 		t.Errorf("an outage is not an absent job: %v", err)
 	}
-	if err := s.Ping(ctx); !errors.Is(err, job.ErrUnavailable) {
+	if err := s.Database.Ping(ctx); !errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("ping: %v", err)
 	}
 
@@ -92,7 +94,7 @@ func TestDownEndsByItself(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
-		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
+		s := archivetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		if err := server.Kill(); err != nil {
 			t.Fatal(err)
@@ -106,7 +108,7 @@ func TestDownEndsByItself(t *testing.T) {
 		if err := server.Restart(); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Eventually(t, within, "up", func() (bool, string) { return !s.Down(), "down" })
+		testkit.Eventually(t, within, "up", func() (bool, string) { return !s.Database.Down(), "down" })
 	})
 }
 
@@ -115,7 +117,7 @@ func TestStopWithoutSQL(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
-		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
+		s := archivetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		if err := server.Kill(); err != nil {
 			t.Fatal(err)
@@ -134,14 +136,14 @@ func TestCommitAnswerLost(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		direct := archivetest.MariaDB(t)
+		direct := databasetest.MariaDB(t)
 		cfg, err := mysql.ParseDSN(direct.MySQLDSN)
 		if err != nil {
 			t.Fatal(err)
 		}
 		proxy := testkit.NewTCPProxy(t, cfg.Addr)
 		cfg.Addr = proxy.Addr()
-		s := archivetest.New(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
+		s := archivetest.New(t, database.Options{MySQLDSN: cfg.FormatDSN()})
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		record(t, w, completed(1000))
@@ -173,13 +175,13 @@ func TestConnectionCutAnywhere(t *testing.T) {
 	t.Attr("proves", "F40")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		cfg, err := mysql.ParseDSN(archivetest.MariaDB(t).MySQLDSN)
+		cfg, err := mysql.ParseDSN(databasetest.MariaDB(t).MySQLDSN)
 		if err != nil {
 			t.Fatal(err)
 		}
 		proxy := testkit.NewTCPProxy(t, cfg.Addr)
 		cfg.Addr = proxy.Addr()
-		s := archivetest.New(t, archive.Options{MySQLDSN: cfg.FormatDSN()})
+		s := archivetest.New(t, database.Options{MySQLDSN: cfg.FormatDSN()})
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		const rounds = 12
@@ -211,7 +213,7 @@ func TestReadOnly(t *testing.T) {
 		// root may write on a read-only server; a user with no more than the rights on one database may not.
 		execute(t, root, "CREATE USER tierq@'%' IDENTIFIED BY 'secret'")
 		execute(t, root, "GRANT ALL ON "+databaseOf(t, dsn)+".* TO tierq@'%'")
-		s := archivetest.New(t, archive.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1)})
+		s := archivetest.New(t, database.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1)})
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		record(t, w, completed(1))

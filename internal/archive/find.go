@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -45,18 +46,22 @@ func (r *endedRow) job() job.Job {
 	o := &r.Ended
 	j := job.Job{
 		ID: job.ID(o.JobID), Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner, TraceID: o.TraceID,
-		Status: job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries, ArrivedAt: orZero(o.ArrivedAt),
-		Worker: r.LastWorker,
+		Status: job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries,
+		ArrivedAt: database.OrZero(o.ArrivedAt),
+		Worker:    r.LastWorker,
 	}
 	switch j.Status {
 	case job.Completed:
 		j.Result, j.Worker, j.Note = r.Result, r.ResultWorker, r.Note
-		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.ResultFirst), orZero(r.ResultStart), orZero(r.ResultEnd)
+		j.FirstTriedAt, j.StartedAt, j.EndedAt =
+			database.OrZero(r.ResultFirst), database.OrZero(r.ResultStart), database.OrZero(r.ResultEnd)
 	case job.Failed:
 		j.Cause, j.LastError = job.Cause(r.FailureCause), r.LastError
-		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(r.FailedFirst), orZero(r.FailedStart), orZero(r.FailedEnd)
+		j.FirstTriedAt, j.StartedAt, j.EndedAt =
+			database.OrZero(r.FailedFirst), database.OrZero(r.FailedStart), database.OrZero(r.FailedEnd)
 	default:
-		j.FirstTriedAt, j.StartedAt, j.EndedAt = orZero(o.FirstTriedAt), orZero(o.StartedAt), orZero(o.EndedAt)
+		j.FirstTriedAt, j.StartedAt, j.EndedAt =
+			database.OrZero(o.FirstTriedAt), database.OrZero(o.StartedAt), database.OrZero(o.EndedAt)
 		if j.EndedAt.IsZero() { // recorded by a version that did not keep it
 			j.EndedAt = o.RecordedAt
 		}
@@ -69,7 +74,7 @@ func (r *endedRow) job() job.Job {
 // here, and an error that is job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow
-	if err := a.read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
+	if err := a.db.Read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
 		return job.Job{}, findError(err)
 	}
 	return row.job(), nil
@@ -89,15 +94,16 @@ const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finish
 // one that completed it is not among them: Find has its worker and times.) A job without any, or unknown, has none.
 func (a *Archive) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	var rows []attemptRow
-	err := a.read.WithContext(ctx).Raw(attemptsOf, string(id), maxAttempts).Scan(&rows).Error
+	err := a.db.Read.WithContext(ctx).Raw(attemptsOf, string(id), maxAttempts).Scan(&rows).Error
 	if err != nil {
-		return nil, unavailable("read attempts", err)
+		return nil, database.Unavailable("read attempts", err)
 	}
 	attempts := make([]job.Attempt, len(rows))
 	for i, r := range rows {
 		attempts[len(rows)-1-i] = job.Attempt{
-			Number: r.Attempt, Generation: r.Generation, Worker: r.Worker, StartedAt: orZero(r.StartedAt), FinishedAt: orZero(r.FinishedAt),
-			Outcome: r.Outcome, Error: r.Error, Until: orZero(r.UntilAt),
+			Number: r.Attempt, Generation: r.Generation, Worker: r.Worker,
+			StartedAt: database.OrZero(r.StartedAt), FinishedAt: database.OrZero(r.FinishedAt),
+			Outcome: r.Outcome, Error: r.Error, Until: database.OrZero(r.UntilAt),
 		}
 	}
 	return attempts, nil
@@ -107,12 +113,5 @@ func findError(err error) error {
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return fmt.Errorf("find job: %w", job.ErrNotFound)
 	}
-	return unavailable("find job", err)
-}
-
-func orZero(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return *t
+	return database.Unavailable("find job", err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -33,7 +34,7 @@ var outcomeTable = table[*job.Outcome]{"job_outcomes", []column[*job.Outcome]{
 	{"owner", func(o *job.Outcome) any { return o.Owner }},
 	{"retry_count", func(o *job.Outcome) any { return o.RetryCount }},
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
-	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
+	{"arrived_at", func(o *job.Outcome) any { return database.OrNull(o.ArrivedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
 	{"first_tried_at", func(o *job.Outcome) any { return ifCancelled(o, o.FirstTriedAt) }},
 	{"started_at", func(o *job.Outcome) any { return ifCancelled(o, o.StartedAt) }},
@@ -45,7 +46,7 @@ func ifCancelled(o *job.Outcome, t time.Time) any {
 	if o.Status != job.Cancelled {
 		return nil
 	}
-	return orNull(t)
+	return database.OrNull(t)
 }
 
 var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
@@ -54,14 +55,14 @@ var resultTable = table[*job.Outcome]{"job_results", []column[*job.Outcome]{
 	{"tier", func(o *job.Outcome) any { return string(o.Tier) }},
 	{"type", func(o *job.Outcome) any { return o.Type }},
 	{"owner", func(o *job.Outcome) any { return o.Owner }},
-	{"result", func(o *job.Outcome) any { return bytesOrNull(o.Result) }},
+	{"result", func(o *job.Outcome) any { return database.BytesOrNull(o.Result) }},
 	{"retry_count", func(o *job.Outcome) any { return o.RetryCount }},
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
-	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
-	{"first_tried_at", func(o *job.Outcome) any { return orNull(o.FirstTriedAt) }},
-	{"started_at", func(o *job.Outcome) any { return orNull(o.StartedAt) }},
-	{"completed_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
+	{"arrived_at", func(o *job.Outcome) any { return database.OrNull(o.ArrivedAt) }},
+	{"first_tried_at", func(o *job.Outcome) any { return database.OrNull(o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return database.OrNull(o.StartedAt) }},
+	{"completed_at", func(o *job.Outcome) any { return database.OrNull(o.EndedAt) }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
 	{"worker", func(o *job.Outcome) any { return o.Worker }},
 	{"note", func(o *job.Outcome) any { return job.NoteOf(o.Result) }},
@@ -73,15 +74,15 @@ var failedTable = table[*job.Outcome]{"failed_jobs", []column[*job.Outcome]{
 	{"tier", func(o *job.Outcome) any { return string(o.Tier) }},
 	{"type", func(o *job.Outcome) any { return o.Type }},
 	{"owner", func(o *job.Outcome) any { return o.Owner }},
-	{"payload", func(o *job.Outcome) any { return bytesOrNull(o.Payload) }},
-	{"options", func(o *job.Outcome) any { return bytesOrNull(options(o.Options)) }},
+	{"payload", func(o *job.Outcome) any { return database.BytesOrNull(o.Payload) }},
+	{"options", func(o *job.Outcome) any { return database.BytesOrNull(options(o.Options)) }},
 	{"total_retries", func(o *job.Outcome) any { return o.RetryCount }},
 	{"max_retries", func(o *job.Outcome) any { return o.MaxRetries }},
 	{"attempts", func(o *job.Outcome) any { return o.Attempt }},
-	{"arrived_at", func(o *job.Outcome) any { return orNull(o.ArrivedAt) }},
-	{"first_tried_at", func(o *job.Outcome) any { return orNull(o.FirstTriedAt) }},
-	{"started_at", func(o *job.Outcome) any { return orNull(o.StartedAt) }},
-	{"discarded_at", func(o *job.Outcome) any { return orNull(o.EndedAt) }},
+	{"arrived_at", func(o *job.Outcome) any { return database.OrNull(o.ArrivedAt) }},
+	{"first_tried_at", func(o *job.Outcome) any { return database.OrNull(o.FirstTriedAt) }},
+	{"started_at", func(o *job.Outcome) any { return database.OrNull(o.StartedAt) }},
+	{"discarded_at", func(o *job.Outcome) any { return database.OrNull(o.EndedAt) }},
 	{"failure_cause", func(o *job.Outcome) any { return string(o.Cause) }},
 	{"last_error", func(o *job.Outcome) any { return o.LastError }},
 	{"trace_id", func(o *job.Outcome) any { return o.TraceID }},
@@ -96,27 +97,13 @@ var attemptTable = table[attemptOf]{"job_attempts", []column[attemptOf]{
 	{"job_id", func(a attemptOf) any { return string(a.id) }},
 	{"attempt", func(a attemptOf) any { return a.Number }},
 	{"worker", func(a attemptOf) any { return a.Worker }},
-	{"started_at", func(a attemptOf) any { return orNull(a.StartedAt) }},
-	{"finished_at", func(a attemptOf) any { return orNull(a.FinishedAt) }},
+	{"started_at", func(a attemptOf) any { return database.OrNull(a.StartedAt) }},
+	{"finished_at", func(a attemptOf) any { return database.OrNull(a.FinishedAt) }},
 	{"outcome", func(a attemptOf) any { return a.Outcome }},
 	{"error", func(a attemptOf) any { return a.Error }},
 	{"generation", func(a attemptOf) any { return a.generation }},
-	{"until_at", func(a attemptOf) any { return orNull(a.Until) }},
+	{"until_at", func(a attemptOf) any { return database.OrNull(a.Until) }},
 }}
-
-func orNull(t time.Time) any {
-	if t.IsZero() {
-		return nil
-	}
-	return t.UTC()
-}
-
-func bytesOrNull(b []byte) any {
-	if b == nil {
-		return nil
-	}
-	return b
-}
 
 // options are what a row keeps of the submit beyond its payload; nil = nothing.
 func options(o job.Options) []byte {
@@ -126,12 +113,9 @@ func options(o job.Options) []byte {
 	return nil
 }
 
-// sizes are the rows per statement: any number of rows is cut into these, so that the prepared statements are few.
-var sizes = []int{maxBatch, 256, 128, 64, 32, 16, 8, 4, 2, 1}
-
 // cut is how many of the n rows left the next statement takes.
 func cut(n int) int {
-	for _, s := range sizes {
+	for _, s := range database.Sizes {
 		if s <= n {
 			return s
 		}
@@ -142,15 +126,15 @@ func cut(n int) int {
 // inserts holds the text of each statement by table and rows.
 type inserts map[string]map[int]string
 
-func buildInserts(d dialect) inserts {
+func buildInserts(d database.Dialect) inserts {
 	all := inserts{}
-	addInserts(all, outcomeTable, d.keepFirst, nil)
-	addInserts(all, resultTable, d.keepFirst, nil)
-	addInserts(all, failedTable, d.keepFirst, nil)
-	addInserts(all, attemptTable, d.keepFirst, nil)
-	addInserts(all, acceptedTable, func(key string) string { return d.onConflict(key) + laterStands(d) }, nil)
-	addInserts(all, keyTable, func(key string) string { return d.onConflict(key) + firstJobHasIt(d) }, map[string]string{"expires_at": d.hence})
-	addInserts(all, changeTable, d.keepFirst, nil)
+	addInserts(all, outcomeTable, d.KeepFirst, nil)
+	addInserts(all, resultTable, d.KeepFirst, nil)
+	addInserts(all, failedTable, d.KeepFirst, nil)
+	addInserts(all, attemptTable, d.KeepFirst, nil)
+	addInserts(all, acceptedTable, func(key string) string { return d.OnConflict(key) + laterStands(d) }, nil)
+	addInserts(all, keyTable, func(key string) string { return d.OnConflict(key) + firstJobHasIt(d) },
+		map[string]string{"expires_at": d.Hence})
 	return all
 }
 
@@ -162,7 +146,7 @@ func addInserts[T any](all inserts, t table[T], ending func(key string) string, 
 	}
 	row := "(" + strings.Join(values, ",") + ")"
 	all[t.name] = map[int]string{}
-	for _, n := range sizes {
+	for _, n := range database.Sizes {
 		all[t.name][n] = "INSERT INTO `" + t.name + "` (" + strings.Join(names, ",") + ") VALUES " +
 			strings.Repeat(row+",", n-1) + row + " " + ending(t.columns[0].name)
 	}
@@ -200,27 +184,4 @@ func (all inserts) statements(table string, n int) []string {
 		queries = append(queries, all[table][cut(n)])
 	}
 	return queries
-}
-
-// prepare puts statements into GORM's cache before a transaction begins. What GORM first meets inside one it prepares on that
-// transaction, and database/sql then prepares it anew in every later one: two round trips and a parse of the whole text each
-// time.
-func prepare(ctx context.Context, db *gorm.DB, queries []string) error {
-	pool, ok := db.ConnPool.(*gorm.PreparedStmtDB)
-	if !ok {
-		return fmt.Errorf("prepare: GORM's pool is a %T", db.ConnPool)
-	}
-	for _, query := range queries {
-		pool.Mux.RLock()
-		_, known := pool.Stmts.Get(query)
-		pool.Mux.RUnlock()
-		if known {
-			continue
-		}
-		pool.Mux.Lock() // New unlocks it
-		if _, err := pool.Stmts.New(ctx, query, false, pool.ConnPool, pool.Mux); err != nil {
-			return fmt.Errorf("prepare: %w", err)
-		}
-	}
-	return nil
 }

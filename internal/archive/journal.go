@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/loop"
 )
@@ -75,7 +76,7 @@ func NewJournal(a *Archive, o JournalOptions) *Journal {
 		o.KeepKeys = time.Hour
 	}
 	if o.Log == nil {
-		o.Log = a.log
+		o.Log = a.db.Log
 	}
 	if o.Incarnation == nil {
 		o.Incarnation = func(int) string { return "" }
@@ -158,7 +159,7 @@ func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 }
 
 // Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks again by itself.
-func (j *Journal) Down() bool { return j.archive.Down() }
+func (j *Journal) Down() bool { return j.archive.db.Down() }
 
 // Stats reads the counts.
 func (j *Journal) Stats() JournalStats {
@@ -193,11 +194,11 @@ func (j *Journal) put(ctx context.Context, verb string, notes []*noted) error {
 	case <-c.done:
 	case <-ctx.Done():
 		j.mu.Lock()
-		j.drop(c, unavailable("wait for SQL", ctx.Err()))
+		j.drop(c, database.Unavailable("wait for SQL", ctx.Err()))
 		left := c.left
 		j.mu.Unlock()
 		if left > 0 {
-			return ambiguous(verb, ctx.Err())
+			return database.Ambiguous(verb, ctx.Err())
 		}
 	}
 	j.mu.Lock()

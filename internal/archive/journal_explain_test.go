@@ -11,13 +11,15 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // prepared are the statements of a call which the archive had not prepared before.
 func prepared(t *testing.T, a *Archive, call func(ctx context.Context) error) (queries []string) {
 	t.Helper()
-	pool := a.write.ConnPool.(*gorm.PreparedStmtDB)
+	pool := a.db.Write.ConnPool.(*gorm.PreparedStmtDB)
 	before := pool.Stmts.Keys()
 	if err := call(t.Context()); err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 				t.Fatalf("the statements %q and %q", owe, stamp)
 			}
 			inline[fmt.Sprint("owe ", n)] = query{owe[0], padded(ids, n)}
-			size := sizeFor(len(rows))
+			size := database.SizeFor(len(rows))
 			args := []any{"run-1"}
 			for i := range 2 * size {
 				args = append(args, string(id(i%size)), nil)
@@ -82,16 +84,16 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			one := []any{string(id(1))}
 			queries := map[string]query{
 				"claim":         {noteClaim, []any{nil, 1, 0, nil, nil, "w", "run-1", string(id(1)), 1, 1}},
-				"holder":        {holderOf(a.dialect), []any{fmt.Sprintf("%032x", 1)}},
+				"holder":        {holderOf(a.db.Dialect), []any{fmt.Sprintf("%032x", 1)}},
 				"waits":         {noteWaits, []any{1, nil, string(id(1)), 1}},
 				"cancel":        {noteCancel, []any{"run-1", string(id(1))}},
 				"drop if ended": {dropIfEnded, []any{string(id(1)), string(id(1)), 1}},
 				"first run":     {firstRun, nil}, "next run": {nextRun, []any{"run-0"}},
-				"lost":         {lostOfRun(a.dialect), []any{"run-1", string(id(1)), 0, 10}},
-				"lost, no run": {lostOfRun(a.dialect), []any{"", string(id(1)), 5000, 10}},
-				"sweep":        {sweepPage, []any{string(id(1)), 10}}, "journaled": {journaled(a.dialect), one},
-				"waiting": {waiting(a.dialect), []any{string(id(1)), 1000, 10}},
-				"expired": {expiredKeys(a.dialect), []any{10}},
+				"lost":         {lostOfRun(a.db.Dialect), []any{"run-1", string(id(1)), 0, 10}},
+				"lost, no run": {lostOfRun(a.db.Dialect), []any{"", string(id(1)), 5000, 10}},
+				"sweep":        {sweepPage, []any{string(id(1)), 10}}, "journaled": {journaled(a.db.Dialect), one},
+				"waiting": {waiting(a.db.Dialect), []any{string(id(1)), 1000, 10}},
+				"expired": {expiredKeys(a.db.Dialect), []any{10}},
 			}
 			for _, n := range sizesOfCalls {
 				ids := make([]job.ID, n)
@@ -115,13 +117,13 @@ func TestJournalUsesItsIndexes(t *testing.T) {
 			}
 			maps.Copy(queries, inline)
 			for name, q := range queries {
-				steps := explain(t, a, q.text, q.args)
+				steps := databasetest.Plan(t, a.db, q.text, q.args)
 				t.Logf("%d rows, %-14s %s", size, name, strings.Join(steps, "; "))
 				for _, step := range steps {
 					// These lock nothing: three rows they may walk along an index.
 					reads := strings.HasPrefix(name, "known") || strings.HasPrefix(name, "holders") ||
 						strings.HasPrefix(name, "living of")
-					if bad(step) && !strings.Contains(step, "<union") && (size > 3 || !reads) {
+					if databasetest.WholeTable(step) && !strings.Contains(step, "<union") && (size > 3 || !reads) {
 						t.Errorf("%d rows, %s: %s", size, name, step)
 					}
 				}

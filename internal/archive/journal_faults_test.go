@@ -15,6 +15,8 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -22,12 +24,12 @@ import (
 // proxied is an archive with the journal on that reaches its database through a proxy.
 func proxied(t *testing.T) (*archivetest.Store, *testkit.TCPProxy) {
 	t.Helper()
-	direct := archivetest.MariaDB(t).MySQLDSN
+	direct := databasetest.MariaDB(t).MySQLDSN
 	cfg, err := mysql.ParseDSN(direct)
 	done(t, err)
 	proxy := testkit.NewTCPProxy(t, cfg.Addr)
 	cfg.Addr = proxy.Addr()
-	s := archivetest.New(t, archive.Options{MySQLDSN: cfg.FormatDSN(), Journal: true})
+	s := archivetest.NewJournal(t, database.Options{MySQLDSN: cfg.FormatDSN()})
 	s.DB = open(t, direct) // looks at the rows past the proxy
 	return s, proxy
 }
@@ -145,7 +147,7 @@ func TestJournalWithoutSQL(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
-		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t), Journal: true})
+		s := archivetest.NewJournal(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		accept := func(j *archive.Journal) {
 			testkit.Eventually(t, within, "an accepted job", func() (bool, string) {
 				err := submit(t.Context(), j, submitting(0)) // SQL could take this one back
@@ -198,7 +200,7 @@ func TestJournalReadOnly(t *testing.T) {
 		root := open(t, dsn)
 		execute(t, root, "CREATE USER tierq@'%' IDENTIFIED BY 'secret'")
 		execute(t, root, "GRANT ALL ON "+databaseOf(t, dsn)+".* TO tierq@'%'")
-		s := archivetest.New(t, archive.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1), Journal: true})
+		s := archivetest.NewJournal(t, database.Options{MySQLDSN: strings.Replace(dsn, "root@", "tierq:secret@", 1)})
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		execute(t, root, "SET GLOBAL read_only = 1")
 		if err := submit(t.Context(), j, living(1)); !refused(err) {

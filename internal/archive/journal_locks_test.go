@@ -7,6 +7,8 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -17,7 +19,7 @@ func TestJournalAndOutcomesAtOnce(t *testing.T) {
 	t.Parallel()
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		const rounds, jobs = 25, 20
-		other := archivetest.Open(t, s.Options)
+		other := s.Beside(t)
 		var all sync.WaitGroup
 		step := make([]sync.WaitGroup, rounds) // all four begin a round at once
 		for i := range step {
@@ -71,7 +73,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 	t.Attr("proves", "F39")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t), Journal: true}) // its counters are ours alone
+		s := archivetest.NewJournal(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		done(t, submit(t.Context(), j, living(9)))
@@ -100,9 +102,7 @@ func TestJournalLocksNoGaps(t *testing.T) {
 func TestJournalCrossed(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		o := archivetest.MariaDB(t)
-		o.Journal = true
-		s := archivetest.New(t, o)
+		s := archivetest.NewJournal(t, databasetest.MariaDB(t))
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		other := rival(t, s, id(1))
 		done(t, submit(t.Context(), j, living(1), living(2)))

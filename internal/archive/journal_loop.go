@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
@@ -24,7 +25,7 @@ func (j *Journal) loop(ctx context.Context) {
 		if stopping {
 			return
 		}
-		if !j.archive.Down() {
+		if !j.archive.db.Down() {
 			looks = 0
 			select {
 			case <-j.wake:
@@ -77,7 +78,7 @@ func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	cancel()
 	switch {
 	case err == nil:
-		j.archive.wrote(nil)
+		j.archive.db.Wrote(nil)
 		j.opts.Observe(nil)
 		j.written.Add(int64(len(batch)))
 		j.batches.Add(1)
@@ -86,13 +87,13 @@ func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 		}
 		j.settle(batch, nil)
 		return true
-	case errors.Is(err, job.ErrAmbiguous) || j.archive.dialect.verdict(err) != badData:
+	case errors.Is(err, job.ErrAmbiguous) || j.archive.db.Dialect.Verdict(err) != database.BadData:
 		j.fail(ctx, batch, err)
 		return false
 	case len(batch) == 1:
 		j.refused.Add(1)
 		j.log.Error("SQL refuses a row of the journal", "job_id", idsOf(batch)[0], "err", err)
-		j.settle(batch, unavailable("SQL refuses the row", err))
+		j.settle(batch, database.Unavailable("SQL refuses the row", err))
 		return true
 	}
 	half := len(batch) / 2
@@ -106,10 +107,10 @@ func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 // fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of it was sent.
 func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	if !errors.Is(err, job.ErrAmbiguous) {
-		err = unavailable("SQL is down", err)
+		err = database.Unavailable("SQL is down", err)
 	}
 	if ctx.Err() == nil {
-		if !j.archive.wrote(err) {
+		if !j.archive.db.Wrote(err) {
 			j.log.Warn("SQL is down: nothing can be journaled", "err", err)
 		}
 		j.opts.Observe(err)

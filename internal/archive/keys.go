@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -27,10 +28,10 @@ var keyTable = table[keyOfJob]{"idempotency_keys", []column[keyOfJob]{
 }}
 
 // firstJobHasIt says what becomes of a key that is there: it stays with its job, unless its time is over.
-func firstJobHasIt(d dialect) string {
-	over := "expires_at <= " + d.now
+func firstJobHasIt(d database.Dialect) string {
+	over := "expires_at <= " + d.Now
 	set := func(column string) string {
-		return column + " = CASE WHEN " + over + " THEN " + d.offered(column) + " ELSE " + column + " END"
+		return column + " = CASE WHEN " + over + " THEN " + d.Offered(column) + " ELSE " + column + " END"
 	}
 	return set("body") + ", " + set("job_id") + ", " + set("expires_at") // the last: the others ask for it as it was
 }
@@ -38,11 +39,11 @@ func firstJobHasIt(d dialect) string {
 // holdersOf reads size keys, also those whose time is over, each with whether its job's row is a submit's to take back.
 func holdersOf(size int) string {
 	return "SELECT k.idem_key, k.body, k.job_id, EXISTS (SELECT 1 FROM accepted_jobs a WHERE a.job_id = k.job_id AND " +
-		takenBack + ") FROM idempotency_keys k WHERE k.idem_key IN " + marks(size)
+		takenBack + ") FROM idempotency_keys k WHERE k.idem_key IN " + database.Marks(size)
 }
 
 // holderOf is holdersOf for one key, if that stands.
-func holderOf(d dialect) string { return holdersOf(1) + " AND k.expires_at > " + d.now }
+func holderOf(d database.Dialect) string { return holdersOf(1) + " AND k.expires_at > " + d.Now }
 
 // holders are the jobs that keys stand for.
 func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) (map[string]job.KeyHolder, map[string]string, error) {
@@ -64,17 +65,19 @@ func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) 
 
 // Holder is the job that a key stands for, by the database's clock.
 func (a *Archive) Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error) {
-	held, bodies, err := holders(ctx, a.read.WithContext(ctx).Statement.ConnPool, holderOf(a.dialect), []any{key.Key})
+	held, bodies, err := holders(
+		ctx, a.db.Read.WithContext(ctx).Statement.ConnPool, holderOf(a.db.Dialect), []any{key.Key},
+	)
 	if err != nil {
-		return job.KeyHolder{}, unavailable("read a key", err)
+		return job.KeyHolder{}, database.Unavailable("read a key", err)
 	}
 	h, there := held[key.Key]
 	h.OtherBody = there && bodies[key.Key] != key.Body
 	return h, nil
 }
 
-func expiredKeys(d dialect) string {
-	return "SELECT idem_key FROM idempotency_keys WHERE expires_at <= " + d.now + " ORDER BY expires_at LIMIT ?"
+func expiredKeys(d database.Dialect) string {
+	return "SELECT idem_key FROM idempotency_keys WHERE expires_at <= " + d.Now + " ORDER BY expires_at LIMIT ?"
 }
 
 // keysAtOnce is how many expired keys one call of DropKeys removes.
@@ -84,18 +87,19 @@ const keysAtOnce = 5_000
 // it removed, and whether there may be more.
 func (a *Archive) DropKeys(ctx context.Context) (dropped int64, more bool, err error) {
 	var expired []string
-	if err := a.read.WithContext(ctx).Raw(expiredKeys(a.dialect), keysAtOnce).Scan(&expired).Error; err != nil {
-		return 0, false, unavailable("read expired keys", err)
+	if err := a.db.Read.WithContext(ctx).Raw(expiredKeys(a.db.Dialect), keysAtOnce).Scan(&expired).Error; err != nil {
+		return 0, false, database.Unavailable("read expired keys", err)
 	}
 	slices.SortFunc(expired, strings.Compare)
-	drop := a.dialect.deleteFrom("idempotency_keys") + " WHERE idem_key IN " + marks(maxBatch) + " AND expires_at <= " + a.dialect.now
+	drop := a.db.Dialect.DeleteFrom("idempotency_keys") + " WHERE idem_key IN " + database.Marks(maxBatch) +
+		" AND expires_at <= " + a.db.Dialect.Now
 	for part := range slices.Chunk(expired, maxBatch) {
 		args := make([]any, maxBatch)
 		for i := range args {
 			args[i] = part[min(i, len(part)-1)]
 		}
 		var n int64
-		err := a.brief(ctx, []string{drop}, func(conn gorm.ConnPool) error {
+		err := a.db.Transaction(ctx, []string{drop}, func(conn gorm.ConnPool) error {
 			r, err := conn.ExecContext(ctx, drop, args...)
 			if err == nil {
 				n, err = r.RowsAffected()
@@ -103,7 +107,7 @@ func (a *Archive) DropKeys(ctx context.Context) (dropped int64, more bool, err e
 			return err
 		})
 		if err != nil {
-			return dropped, false, unavailable("drop expired keys", err)
+			return dropped, false, database.Unavailable("drop expired keys", err)
 		}
 		dropped += n
 	}

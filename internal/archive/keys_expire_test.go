@@ -12,7 +12,7 @@ import (
 func TestKeyThatExpiresMeanwhile(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
-		if err := a.Migrate(t.Context()); err != nil {
+		if err := a.db.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		submits := make([]*noted, 3)
@@ -26,7 +26,7 @@ func TestKeyThatExpiresMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var rows []string
-		if err := a.read.Raw("SELECT job_id FROM accepted_jobs").Scan(&rows).Error; err != nil {
+		if err := a.db.Read.Raw("SELECT job_id FROM accepted_jobs").Scan(&rows).Error; err != nil {
 			t.Fatal(err)
 		}
 		if len(rows) != 1 {

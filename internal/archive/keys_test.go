@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -101,7 +102,7 @@ func TestKeys(t *testing.T) {
 		if n := s.Count(t, "idempotency_keys"); n != 1 || dropped != 1 || more || err != nil {
 			t.Errorf("%d dropped, %d left, more: %v, %v", dropped, n, more, err)
 		}
-		done(t, s.Close())
+		done(t, s.Database.Close())
 		if _, err := s.Holder(t.Context(), living(3).Idempotency); !errors.Is(err, job.ErrUnavailable) {
 			t.Errorf("closed: %v", err)
 		}
@@ -155,7 +156,7 @@ func TestKeysAreDecidedBySQL(t *testing.T) {
 		const rounds, keys = 20, 10
 		sides := []*archive.Journal{
 			journal(t, s.Archive, archive.JournalOptions{}),
-			journal(t, archivetest.Open(t, s.Options), archive.JournalOptions{}),
+			journal(t, s.Beside(t), archive.JournalOptions{}),
 		}
 		won := [2]int{}
 		for round := range rounds {
@@ -217,11 +218,10 @@ func TestKeysInOneOrder(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
 		server := testkit.NewMariaDB(t) // its counters are ours alone
-		o := archive.Options{MySQLDSN: server.NewDatabase(t), Journal: true}
-		s := archivetest.New(t, o)
+		s := archivetest.NewJournal(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		sides := []*archive.Journal{
 			journal(t, s.Archive, archive.JournalOptions{}),
-			journal(t, archivetest.Open(t, o), archive.JournalOptions{}),
+			journal(t, s.Beside(t), archive.JournalOptions{}),
 		}
 		const rounds, keys = 40, 16
 		for round := range rounds {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -15,10 +16,11 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 		Job: job.Job{
 			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Failed, Attempt: r.Attempts, RetryCount: r.TotalRetries, MaxRetries: r.MaxRetries,
-			ArrivedAt: orZero(r.ArrivedAt), FirstTriedAt: orZero(r.FirstTriedAt), StartedAt: orZero(r.StartedAt), EndedAt: orZero(r.DiscardedAt),
+			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
+			StartedAt: database.OrZero(r.StartedAt), EndedAt: database.OrZero(r.DiscardedAt),
 			Cause: job.Cause(r.FailureCause), LastError: r.LastError,
 		},
-		RequestedAt: orZero(r.RequeueRequestedAt), RequeuedAt: orZero(r.RequeuedAt),
+		RequestedAt: database.OrZero(r.RequeueRequestedAt), RequeuedAt: database.OrZero(r.RequeuedAt),
 	}
 	if r.RequeueRequestID != nil {
 		l.RequestID = *r.RequeueRequestID
@@ -33,7 +35,7 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 // DeadLetter reads the dead letter of a job's latest generation whole: payload, options and requeue marks too. It returns job.ErrNotFound
 // for a job that has no outcome here, and job.ErrWrongState for one whose latest outcome is not FAILED.
 func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
-	db := a.read.WithContext(ctx)
+	db := a.db.Read.WithContext(ctx)
 	var o outcomeRow
 	err := db.Select("generation", "outcome").Where("job_id = ?", string(id)).Order("generation DESC").Limit(1).Take(&o).Error
 	if err != nil {

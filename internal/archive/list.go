@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -32,7 +33,7 @@ const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = ''
 	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"
 
 // statements are where a page's window ends, and what in it passes the filter.
-func (l listing) statements(d *dialect, s scope) (end, page string) {
+func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
 	k := s.from(d, l.table, "k", "")
 	return "SELECT k.job_id FROM " + k + "k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
 		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
@@ -60,16 +61,16 @@ func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit i
 		"before": before, "floor": "", "window": window - 1, "limit": limit + 1,
 		"status": string(status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
 	}, &f)
-	end, page := from.statements(&a.dialect, scopeOf(&f))
-	db := a.read.WithContext(ctx)
+	end, page := from.statements(&a.db.Dialect, scopeOf(&f))
+	db := a.db.Read.WithContext(ctx)
 	var floor string
 	if err := db.Raw(end, args).Scan(&floor).Error; err != nil {
-		return nil, "", unavailable("list jobs", err)
+		return nil, "", database.Unavailable("list jobs", err)
 	}
 	args["floor"] = floor
 	var rows []endedRow
 	if err := db.Raw(page, args).Scan(&rows).Error; err != nil {
-		return nil, "", unavailable("list jobs", err)
+		return nil, "", database.Unavailable("list jobs", err)
 	}
 	next = floor
 	if len(rows) > limit {

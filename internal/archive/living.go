@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -25,23 +26,23 @@ const (
 const takenBack = "a.submitting = 1"
 
 // lostOfRun reads rows of a run that are at least of an age.
-func lostOfRun(d dialect) string {
-	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.ago +
+func lostOfRun(d database.Dialect) string {
+	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.Ago +
 		" AND " + unended + " ORDER BY a.job_id LIMIT ?"
 }
 
 // journaled reads one row, and whether it waits for its time. waiting reads the ids of rows that are old enough.
-func journaled(d dialect) string {
-	return "SELECT a.*, CASE WHEN a.due_at > " + d.now + " THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
+func journaled(d database.Dialect) string {
+	return "SELECT a.*, CASE WHEN a.due_at > " + d.Now + " THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
 }
 
-func waiting(d dialect) string {
-	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.ago + " ORDER BY job_id LIMIT ?"
+func waiting(d database.Dialect) string {
+	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.Ago + " ORDER BY job_id LIMIT ?"
 }
 
 // Runs reads which lives of Redis the rows name, each once: one per partition, and those that are over. Each costs a look at an index.
 func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
-	db := a.read.WithContext(ctx)
+	db := a.db.Read.WithContext(ctx)
 	var run *string
 	for err = db.Raw(firstRun).Scan(&run).Error; err == nil && run != nil; {
 		runs = append(runs, *run)
@@ -50,7 +51,7 @@ func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 		run = next
 	}
 	if err != nil {
-		return nil, unavailable("read the runs of the journal", err)
+		return nil, database.Unavailable("read the runs of the journal", err)
 	}
 	return runs, nil
 }
@@ -63,9 +64,9 @@ func (a *Archive) Lost(
 ) ([]job.JournalRow, error) {
 	var lost []acceptedRow
 	args := []any{incarnation, string(after), age.Milliseconds(), min(max(limit, 1), maxPage)}
-	err := a.read.WithContext(ctx).Raw(lostOfRun(a.dialect), args...).Scan(&lost).Error
+	err := a.db.Read.WithContext(ctx).Raw(lostOfRun(a.db.Dialect), args...).Scan(&lost).Error
 	if err != nil {
-		return nil, unavailable("read lost jobs", err)
+		return nil, database.Unavailable("read lost jobs", err)
 	}
 	jobs := make([]job.JournalRow, len(lost))
 	for i, r := range lost {
@@ -82,22 +83,23 @@ func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
 	for part := range slices.Chunk(ids, maxBatch) {
-		size := sizeFor(len(part))
-		update := "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET submitting = 0 WHERE job_id IN " + marks(size)
-		err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+		size := database.SizeFor(len(part))
+		update := "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0 WHERE job_id IN " +
+			database.Marks(size)
+		err := a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
 			_, err := conn.ExecContext(ctx, update, padded(part, size)...)
 			return err
 		})
 		if err != nil {
-			return unavailable("owe jobs", err)
+			return database.Unavailable("owe jobs", err)
 		}
 	}
 	return nil
 }
 
 func (a *Archive) setRun(size int) string {
-	return "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET run_id = ?, submitting = 0 WHERE job_id IN " + marks(size) +
-		" AND generation = ?"
+	return "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET run_id = ?, submitting = 0 WHERE job_id IN " +
+		database.Marks(size) + " AND generation = ?"
 }
 
 // Found notes that the Redis with this run id has the jobs, each in its row's generation: a row of another generation
@@ -110,15 +112,15 @@ func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation 
 	for generation, ids := range of {
 		slices.Sort(ids)
 		for part := range slices.Chunk(ids, maxBatch) {
-			size := sizeFor(len(part))
+			size := database.SizeFor(len(part))
 			update := a.setRun(size)
 			args := append(append([]any{incarnation}, padded(part, size)...), generation)
-			err := a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+			err := a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
 				_, err := conn.ExecContext(ctx, update, args...)
 				return err
 			})
 			if err != nil {
-				return unavailable("note found jobs", err)
+				return database.Unavailable("note found jobs", err)
 			}
 		}
 	}
@@ -134,8 +136,8 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 		Generation int
 		Ended      int
 	}
-	if err := a.read.WithContext(ctx).Raw(sweepPage, string(after), limit).Scan(&rows).Error; err != nil {
-		return "", 0, unavailable("sweep the journal", err)
+	if err := a.db.Read.WithContext(ctx).Raw(sweepPage, string(after), limit).Scan(&rows).Error; err != nil {
+		return "", 0, database.Unavailable("sweep the journal", err)
 	}
 	var ended []key
 	for _, r := range rows {
@@ -144,10 +146,12 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 		}
 	}
 	for part := range slices.Chunk(ended, maxBatch) {
-		drop := a.dropAccepted(sizeFor(len(part)))
-		err := a.brief(ctx, []string{drop}, func(conn gorm.ConnPool) error { return dropRows(ctx, conn, part, drop, sizeFor(len(part))) })
+		drop := a.dropAccepted(database.SizeFor(len(part)))
+		err := a.db.Transaction(ctx, []string{drop}, func(conn gorm.ConnPool) error {
+			return dropRows(ctx, conn, part, drop, database.SizeFor(len(part)))
+		})
 		if err != nil {
-			return "", swept, unavailable("sweep the journal", err)
+			return "", swept, database.Unavailable("sweep the journal", err)
 		}
 		swept += int64(len(part))
 	}
@@ -165,12 +169,12 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 		Row   acceptedRow `gorm:"embedded"`
 		Later int
 	}
-	if err := a.read.WithContext(ctx).Raw(journaled(a.dialect), string(id)).Take(&row).Error; err != nil {
+	if err := a.db.Read.WithContext(ctx).Raw(journaled(a.db.Dialect), string(id)).Take(&row).Error; err != nil {
 		return job.Job{}, findError(err)
 	}
 	l, err := row.Row.living()
 	if err != nil {
-		a.log.Error("an accepted job cannot be read whole", "job_id", id, "err", err)
+		a.db.Log.Error("an accepted job cannot be read whole", "job_id", id, "err", err)
 	}
 	switch {
 	case l.Running():
@@ -191,8 +195,8 @@ func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 
 // Cancelling notes that a job is to be cancelled, if it has a row, and the run of Redis that said so; "" = none did.
 func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string) error {
-	if _, err := a.mark(ctx, noteCancel, []any{incarnation, string(id)}); err != nil {
-		return unavailable("note a cancel", err)
+	if _, err := a.db.Exec(ctx, noteCancel, []any{incarnation, string(id)}); err != nil {
+		return database.Unavailable("note a cancel", err)
 	}
 	return nil
 }
@@ -201,11 +205,11 @@ func (a *Archive) Cancelling(ctx context.Context, id job.ID, incarnation string)
 func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 	there := make(map[job.ID]bool, len(ids))
 	for part := range slices.Chunk(ids, maxBatch) {
-		args := padded(part, sizeFor(len(part)))
+		args := padded(part, database.SizeFor(len(part)))
 		var found []string
 		// The writing connection: what it cannot reach must not look absent.
-		if err := a.write.WithContext(ctx).Raw(knownRows, args, args).Scan(&found).Error; err != nil {
-			return nil, unavailable("look for jobs", err)
+		if err := a.db.Write.WithContext(ctx).Raw(knownRows, args, args).Scan(&found).Error; err != nil {
+			return nil, database.Unavailable("look for jobs", err)
 		}
 		for _, id := range found {
 			there[job.ID(id)] = true
@@ -222,17 +226,19 @@ func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 // after after, at most limit (and at most 1,000).
 func (a *Archive) Waiting(ctx context.Context, after job.ID, limit int, olderThan time.Duration) ([]job.ID, error) {
 	var ids []job.ID
-	err := a.read.WithContext(ctx).Raw(waiting(a.dialect), string(after), olderThan.Milliseconds(), min(max(limit, 1), maxPage)).Scan(&ids).Error
+	err := a.db.Read.WithContext(ctx).Raw(
+		waiting(a.db.Dialect), string(after), olderThan.Milliseconds(), min(max(limit, 1), maxPage),
+	).Scan(&ids).Error
 	if err != nil {
-		return nil, unavailable("read the journal", err)
+		return nil, database.Unavailable("read the journal", err)
 	}
 	return ids, nil
 }
 
 // JournalSize counts the rows of the journal.
 func (a *Archive) JournalSize(ctx context.Context) (n int64, err error) {
-	if err := a.read.WithContext(ctx).Raw("SELECT COUNT(*) FROM accepted_jobs").Scan(&n).Error; err != nil {
-		return 0, unavailable("count the journal", err)
+	if err := a.db.Read.WithContext(ctx).Raw("SELECT COUNT(*) FROM accepted_jobs").Scan(&n).Error; err != nil {
+		return 0, database.Unavailable("count the journal", err)
 	}
 	return n, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -53,7 +54,7 @@ func TestDeadlock(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.New(t, archive.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
+		s := archivetest.New(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		before, waited := innodb(t, s, "lock_deadlocks"), innodb(t, s, "lock_row_lock_waits")
@@ -98,7 +99,7 @@ func TestLockWait(t *testing.T) {
 }
 
 func lockWait(t *testing.T, dsn string, commit bool) {
-	s := archivetest.New(t, archive.Options{MySQLDSN: dsn})
+	s := archivetest.New(t, database.Options{MySQLDSN: dsn})
 	r := &redis{}
 	w := start(t, s.Archive, r, archive.WriterOptions{})
 	before := innodb(t, s, "lock_row_lock_waits")

@@ -124,44 +124,6 @@ type keyRow struct {
 	ExpiresAt time.Time `gorm:"type:datetime(6);not null"` // the database's clock
 }
 
-// apiKeyRow is an API key. Tiers and Types are JSON lists.
-type apiKeyRow struct {
-	ID         string     `gorm:"type:char(16);primaryKey"`
-	Name       string     `gorm:"type:varchar(100);not null"`
-	Role       string     `gorm:"type:varchar(16);not null"`
-	Tiers      string     `gorm:"type:text;not null"`
-	Types      string     `gorm:"type:text;not null"`
-	Rate       float64    `gorm:"type:double;not null"`
-	Burst      int        `gorm:"type:int;not null"`
-	InFlight   int        `gorm:"type:int;not null"`
-	Hash       []byte     `gorm:"type:binary(32);not null"`
-	OldHash    []byte     `gorm:"type:binary(32)"`
-	OldUntil   *time.Time `gorm:"type:datetime(6)"`
-	CreatedAt  time.Time  `gorm:"type:datetime(6);not null"` // the database's clock, and so RotatedAt and RevokedAt
-	CreatedBy  string     `gorm:"type:varchar(64);not null"`
-	RotatedAt  *time.Time `gorm:"type:datetime(6)"`
-	ExpiresAt  *time.Time `gorm:"type:datetime(6)"`
-	RevokedAt  *time.Time `gorm:"type:datetime(6)"`
-	LastUsedAt *time.Time `gorm:"type:datetime(6)"`
-	Version    int        `gorm:"type:int;not null"`
-}
-
-// changeRow is an entry of the log of changes.
-type changeRow struct {
-	Seq        int64     `gorm:"type:bigint;primaryKey"`
-	Digest     string    `gorm:"type:char(32);not null"`
-	ChangedAt  time.Time `gorm:"type:datetime(6);not null"`
-	Actor      string    `gorm:"type:varchar(64);not null"`
-	Name       string    `gorm:"type:varchar(100);not null"`
-	Address    string    `gorm:"type:varchar(64);not null"`
-	Action     string    `gorm:"type:varchar(64);not null"`
-	Target     string    `gorm:"type:varchar(255);not null"`
-	BeforeJSON []byte    `gorm:"type:mediumblob"`
-	AfterJSON  []byte    `gorm:"type:mediumblob"`
-	Outcome    string    `gorm:"type:varchar(16);not null"`
-	TraceID    string    `gorm:"type:varchar(100);not null"`
-}
-
 // planRow is a tier's plan. Plan is JSON.
 type planRow struct {
 	Tier      string    `gorm:"type:varchar(31);primaryKey"`
@@ -177,6 +139,4 @@ func (attemptRow) TableName() string      { return "job_attempts" }
 func (acceptedRow) TableName() string     { return "accepted_jobs" }
 func (cancelReasonRow) TableName() string { return "cancel_reasons" }
 func (keyRow) TableName() string          { return "idempotency_keys" }
-func (apiKeyRow) TableName() string       { return "api_keys" }
-func (changeRow) TableName() string       { return "changes" }
 func (planRow) TableName() string         { return "plans" }

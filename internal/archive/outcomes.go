@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -16,13 +17,13 @@ func (a *Archive) LivingOf(ctx context.Context, ids []job.ID) ([]job.JournalRow,
 	var living []job.JournalRow
 	for part := range slices.Chunk(ids, job.MaxBatch) {
 		var rows []acceptedRow
-		if err := a.read.WithContext(ctx).Raw(livingOf, sameLength(part)).Scan(&rows).Error; err != nil {
-			return nil, unavailable("read the journal", err)
+		if err := a.db.Read.WithContext(ctx).Raw(livingOf, sameLength(part)).Scan(&rows).Error; err != nil {
+			return nil, database.Unavailable("read the journal", err)
 		}
 		for i := range rows {
 			l, err := rows[i].living()
 			if err != nil { // it lives on without what cannot be read
-				a.log.Error("an accepted job cannot be read whole", "job_id", rows[i].JobID, "err", err)
+				a.db.Log.Error("an accepted job cannot be read whole", "job_id", rows[i].JobID, "err", err)
 			}
 			living = append(living, l)
 		}
@@ -47,8 +48,8 @@ func (a *Archive) Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.
 	all := map[job.ID][]job.Recorded{}
 	for part := range slices.Chunk(ids, job.MaxBatch) {
 		var rows []outcomeRow
-		if err := a.read.WithContext(ctx).Raw(outcomesOf, sameLength(part)).Scan(&rows).Error; err != nil {
-			return nil, unavailable("read outcomes", err)
+		if err := a.db.Read.WithContext(ctx).Raw(outcomesOf, sameLength(part)).Scan(&rows).Error; err != nil {
+			return nil, database.Unavailable("read outcomes", err)
 		}
 		for _, r := range rows {
 			id := job.ID(r.JobID)

@@ -2,75 +2,13 @@ package archive
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"github.com/tierq/tierq/internal/job"
 )
-
-func TestMySQLConfig(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	cfg, err := mysqlConfig("u:p@tcp(db:3307)/tierq?parseTime=false&clientFoundRows=true&multiStatements=true&loc=Local", nil, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !cfg.ParseTime || cfg.Loc != time.UTC || !cfg.RejectReadOnly || cfg.ClientFoundRows || cfg.MultiStatements {
-		t.Errorf("%+v", cfg)
-	}
-	if cfg.Timeout != 2*time.Second || cfg.ReadTimeout != 5*time.Second || cfg.WriteTimeout != 5*time.Second {
-		t.Errorf("timeouts %v %v %v", cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout)
-	}
-	if cfg.Collation != "utf8mb4_general_ci" || cfg.Params["time_zone"] != "'+00:00'" || cfg.Params["innodb_lock_wait_timeout"] != "3" {
-		t.Errorf("%q %v", cfg.Collation, cfg.Params)
-	}
-	cfg, err = mysqlConfig("u:p@tcp(db:3307)/tierq?readTimeout=9s&innodb_lock_wait_timeout=7&collation=utf8mb4_bin", nil, log)
-	if err != nil || cfg.ReadTimeout != 9*time.Second || cfg.Params["innodb_lock_wait_timeout"] != "7" || cfg.Collation != "utf8mb4_bin" {
-		t.Errorf("the DSN's own settings are lost: %v %+v", err, cfg)
-	}
-}
-
-func TestVerdicts(t *testing.T) {
-	my := func(number uint16, state string) error {
-		e := &mysql.MySQLError{Number: number}
-		copy(e.SQLState[:], state)
-		return fmt.Errorf("insert: %w", e)
-	}
-	for _, c := range []struct {
-		name string
-		err  error
-		want verdict
-	}{
-		{"deadlock", my(1213, "40001"), again},
-		{"lock wait", my(1205, "HY000"), again},
-		{"too long", my(1406, "22001"), badData},
-		{"not null", my(1048, "23000"), badData},
-		{"incorrect string, MySQL", my(1366, "HY000"), badData},
-		{"CHECK, MariaDB", my(4025, "23000"), badData},
-		{"larger than a packet", mysql.ErrPktTooLarge, badData},
-		{"too many connections", my(1040, "08004"), down},
-		{"shutting down", my(1053, "08S01"), down},
-		{"read-only", my(1290, "HY000"), down},
-		{"statement timeout", my(3024, "HY000"), down},
-		{"no such table", my(1146, "42S02"), down},
-		{"bad connection", driver.ErrBadConn, down},
-		{"deadline", context.DeadlineExceeded, down},
-		{"anything else", errors.New("surprise"), down},
-	} {
-		if got := mysqlVerdict(c.err); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
 
 func TestRefusalsBackOff(t *testing.T) {
 	var r refusals
@@ -196,26 +134,6 @@ func TestCut(t *testing.T) {
 		}
 		if left != 0 || statements > 10 {
 			t.Errorf("%d rows: %d statements, %d left", n, statements, left)
-		}
-	}
-}
-
-// What a DSN may ask for that opens the connection to whoever stands in between is refused, and does not show the password.
-func TestDSNsThatTrustAnybody(t *testing.T) {
-	t.Attr("proves", "A48")
-	log := slog.New(slog.DiscardHandler)
-	roots := x509.NewCertPool()
-	for query, want := range map[string]string{
-		"tls=skip-verify": "TIERQ_CA_FILE", "tls=preferred": "TIERQ_CA_FILE", "tls=true&allowFallbackToPlaintext=true": "TIERQ_CA_FILE",
-		"allowFallbackToPlaintext=true": "TIERQ_CA_FILE", "allowCleartextPasswords=true": "tls=true", "allowAllFiles=true": "allowAllFiles",
-		"tls=mine": "mine", "": "", "tls=false": "", "tls=true": "", "tls=true&allowCleartextPasswords=true": "",
-	} {
-		cfg, err := mysqlConfig("u:hunter2@tcp(db:3307)/tierq?"+query, roots, log)
-		switch {
-		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
-			t.Errorf("%s: %v, want %q", query, err, want)
-		case want == "" && strings.Contains(query, "tls=true") && (cfg.TLS.ServerName != "db" || cfg.TLS.RootCAs != roots || cfg.TLS.MinVersion != tls.VersionTLS12):
-			t.Errorf("%s: %+v", query, cfg.TLS)
 		}
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -38,8 +38,8 @@ const readPlans = "SELECT tier, version, plan FROM plans ORDER BY tier"
 // Plans reads the plans that SQL has. A plan that cannot be served is job.ErrBadPlan.
 func (a *Archive) Plans(ctx context.Context) ([]job.Plan, error) {
 	var rows []planRow
-	if err := a.read.WithContext(ctx).Raw(readPlans).Scan(&rows).Error; err != nil {
-		return nil, unavailable("read the plans", err)
+	if err := a.db.Read.WithContext(ctx).Raw(readPlans).Scan(&rows).Error; err != nil {
+		return nil, database.Unavailable("read the plans", err)
 	}
 	plans := make([]job.Plan, len(rows))
 	for i := range rows {
@@ -56,13 +56,13 @@ func (a *Archive) Plans(ctx context.Context) ([]job.Plan, error) {
 // SQL certainly did not store the plan; the error of then as it is, with nothing stored; and job.ErrAmbiguous if then
 // succeeded and SQL may have stored the plan or not.
 func (a *Archive) ReplacePlan(ctx context.Context, p job.Plan, then func(ctx context.Context) error) error {
-	for try := range patience {
+	for try := range database.Tries {
 		called, err := a.replacePlan(ctx, p, then)
-		if called || err == nil || a.dialect.verdict(err) != again {
+		if called || err == nil || a.db.Dialect.Verdict(err) != database.Conflict {
 			return err
 		}
-		if err := pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try))); err != nil {
-			return unavailable("store a plan", err)
+		if err := database.Backoff(ctx, try); err != nil {
+			return database.Unavailable("store a plan", err)
 		}
 	}
 	return fmt.Errorf("store a plan: %w: other writers are in the way", job.ErrUnavailable)
@@ -71,14 +71,14 @@ func (a *Archive) ReplacePlan(ctx context.Context, p job.Plan, then func(ctx con
 func (a *Archive) replacePlan(
 	ctx context.Context, p job.Plan, then func(ctx context.Context) error,
 ) (called bool, err error) {
-	tx := a.write.WithContext(ctx).Begin()
+	tx := a.db.Write.WithContext(ctx).Begin()
 	if tx.Error != nil {
-		return false, unavailable("store a plan", tx.Error)
+		return false, database.Unavailable("store a plan", tx.Error)
 	}
 	defer tx.Rollback() // nothing is left to undo after a commit
 	stored, err := a.putPlan(tx, p, p.Version-1)
 	if err != nil {
-		return false, unavailable("store a plan", err)
+		return false, database.Unavailable("store a plan", err)
 	}
 	if !stored {
 		return false, fmt.Errorf("store a plan: %w: SQL has a version of %s that is as new", job.ErrChanged, p.Tier)
@@ -87,7 +87,7 @@ func (a *Archive) replacePlan(
 		return true, err
 	}
 	if err := tx.Commit().Error; err != nil {
-		return true, ambiguous("store a plan", err)
+		return true, database.Ambiguous("store a plan", err)
 	}
 	return true, nil
 }
@@ -95,8 +95,8 @@ func (a *Archive) replacePlan(
 // KeepPlans stores plans as Redis has them. A row of a later version stays as it is.
 func (a *Archive) KeepPlans(ctx context.Context, plans []job.Plan) error {
 	for _, p := range plans {
-		if _, err := a.putPlan(a.write.WithContext(ctx), p, p.Version); err != nil {
-			return unavailable("keep a plan", err)
+		if _, err := a.putPlan(a.db.Write.WithContext(ctx), p, p.Version); err != nil {
+			return database.Unavailable("keep a plan", err)
 		}
 	}
 	return nil
@@ -108,13 +108,13 @@ func (a *Archive) putPlan(db *gorm.DB, p job.Plan, newest int64) (stored bool, e
 	if err != nil {
 		return false, err
 	}
-	update := db.Exec("UPDATE plans SET version = ?, plan = ?, changed_at = "+a.dialect.now+
+	update := db.Exec("UPDATE plans SET version = ?, plan = ?, changed_at = "+a.db.Dialect.Now+
 		" WHERE tier = ? AND version <= ?", p.Version, string(text), string(p.Tier), newest)
 	if update.Error != nil || update.RowsAffected > 0 {
 		return update.Error == nil, update.Error
 	}
-	insert := db.Exec("INSERT INTO plans (tier, version, plan, changed_at) VALUES (?, ?, ?, "+a.dialect.now+") "+
-		a.dialect.keepFirst("tier"), string(p.Tier), p.Version, string(text))
+	insert := db.Exec("INSERT INTO plans (tier, version, plan, changed_at) VALUES (?, ?, ?, "+a.db.Dialect.Now+") "+
+		a.db.Dialect.KeepFirst("tier"), string(p.Tier), p.Version, string(text))
 	return insert.RowsAffected > 0, insert.Error
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -103,7 +105,7 @@ func TestPlansStoredInBothOrNeither(t *testing.T) {
 	})
 	t.Run("mariadb without its server", func(t *testing.T) {
 		server := testkit.NewMariaDB(t)
-		s := archivetest.New(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
+		s := archivetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t)})
 		if err := s.ReplacePlan(t.Context(), aPlan(1), nothing); err != nil {
 			t.Fatal(err)
 		}
@@ -127,13 +129,10 @@ func TestPlansStoredInBothOrNeither(t *testing.T) {
 // Of several processes that store one version of a plan, one succeeds.
 func TestPlansReplacedAtOnce(t *testing.T) {
 	t.Parallel()
-	for backend, fresh := range map[string]func(testing.TB) archive.Options{
-		"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB,
-	} {
+	for backend, fresh := range databasetest.Backends {
 		t.Run(backend, func(t *testing.T) {
-			o := fresh(t)
-			first := archivetest.New(t, o)
-			other := archivetest.Open(t, o)
+			first := archivetest.New(t, fresh(t))
+			other := first.Beside(t)
 			var one sync.Mutex
 			for version := range int64(5) {
 				var all sync.WaitGroup

@@ -4,26 +4,27 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // KeepCancelReason notes why a generation of a job is to be cancelled. A reason that is there already stays, unless
 // over says that it was of a request that was not carried out. It may be called twice.
 func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation int, reason string, over bool) error {
-	d := &a.dialect
-	end := d.keepFirst("job_id")
+	d := &a.db.Dialect
+	end := d.KeepFirst("job_id")
 	if over {
-		end = d.onConflict(
+		end = d.OnConflict(
 			"job_id, generation",
-		) + "reason = " + d.offered(
+		) + "reason = " + d.Offered(
 			"reason",
-		) + ", asked_at = " + d.offered(
+		) + ", asked_at = " + d.Offered(
 			"asked_at",
 		)
 	}
-	insert := "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) VALUES (?, ?, ?, " + d.now + ") " + end
-	if _, err := a.mark(ctx, insert, []any{string(id), generation, reason}); err != nil {
-		return unavailable("keep the reason of a cancel", err)
+	insert := "INSERT INTO cancel_reasons (job_id, generation, reason, asked_at) VALUES (?, ?, ?, " + d.Now + ") " + end
+	if _, err := a.db.Exec(ctx, insert, []any{string(id), generation, reason}); err != nil {
+		return database.Unavailable("keep the reason of a cancel", err)
 	}
 	return nil
 }
@@ -46,12 +47,13 @@ func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) 
 			AskedAt    *time.Time
 			Outcome    string
 		}
-		if err := a.read.WithContext(ctx).Raw(q.query, string(id)).Scan(&rows).Error; err != nil {
-			return nil, unavailable("read reasons", err)
+		if err := a.db.Read.WithContext(ctx).Raw(q.query, string(id)).Scan(&rows).Error; err != nil {
+			return nil, database.Unavailable("read reasons", err)
 		}
 		for _, r := range rows {
 			all = append(all, job.Reason{
-				Action: q.action, Generation: r.Generation, At: orZero(r.AskedAt), Text: r.Reason, Outcome: job.Status(r.Outcome),
+				Action: q.action, Generation: r.Generation, At: database.OrZero(r.AskedAt), Text: r.Reason,
+				Outcome: job.Status(r.Outcome),
 			})
 		}
 	}

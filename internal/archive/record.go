@@ -6,13 +6,12 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -36,10 +35,6 @@ type ending struct {
 // errSomeThere: of the outcomes of a transaction some were in SQL already; nothing was written.
 var errSomeThere = errors.New("some outcomes are there already")
 
-// patience is how often a transaction is tried again at once after a deadlock, a lock wait, or when another writer's rows got in
-// between.
-const patience = 8
-
 // record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are. After an
 // error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote all its rows in
 // the same transaction. owes may be nil: see WriterOptions.
@@ -51,7 +46,7 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 	})
 	there := map[key]ending{}
 	var err error
-	for try := range patience {
+	for try := range database.Tries {
 		if len(rest) == 0 {
 			return there, nil
 		}
@@ -66,8 +61,8 @@ func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owes
 				return nil, err
 			}
 			rest = slices.DeleteFunc(rest, func(o *job.Outcome) bool { _, known := there[keyOf(o)]; return known })
-		case a.dialect.verdict(err) == again:
-			if err := pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try))); err != nil {
+		case a.db.Dialect.Verdict(err) == database.Conflict:
+			if err := database.Backoff(ctx, try); err != nil {
 				return nil, err
 			}
 		default:
@@ -103,7 +98,7 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 			attempts = append(attempts, attemptOf{keyOf(o), &o.Attempts[i]})
 		}
 	}
-	db := a.write.WithContext(ctx)
+	db := a.db.Write.WithContext(ctx)
 	queries := slices.Concat(
 		a.inserts.statements(outcomeTable.name, len(outcomes)), a.inserts.statements(resultTable.name, len(results)),
 		a.inserts.statements(failedTable.name, len(failed)), a.inserts.statements(attemptTable.name, len(attempts)))
@@ -111,16 +106,16 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 		queries = append(queries, closeDeadLetter)
 	}
 	owed := owes.all(outcomes)
-	size := sizeFor(len(accepted))
+	size := database.SizeFor(len(accepted))
 	drop, isolation := a.dropAccepted(size), sql.LevelDefault
 	if len(accepted) > 0 {
 		queries = append(queries, drop)
 	}
 	if len(accepted)+len(owed) > 0 {
-		isolation = a.dialect.isolation
+		isolation = a.db.Dialect.Isolation
 		queries = append(queries, a.inserts.statements(acceptedTable.name, len(owed))...)
 	}
-	if err := prepare(ctx, db, queries); err != nil {
+	if err := a.db.Prepare(ctx, queries); err != nil {
 		return err
 	}
 	// GORM's transaction and its prepared statements, but not its statement builder, which reads the text and boxes each value
@@ -183,7 +178,8 @@ func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.O
 		if at.IsZero() {
 			at = o.EndedAt
 		}
-		if _, err := conn.ExecContext(ctx, closeDeadLetter, orNull(at), string(o.ID), o.Generation-1); err != nil {
+		_, err := conn.ExecContext(ctx, closeDeadLetter, database.OrNull(at), string(o.ID), o.Generation-1)
+		if err != nil {
 			return fmt.Errorf("close dead letter: %w", err)
 		}
 	}
@@ -202,7 +198,8 @@ func (a *Archive) lookUp(ctx context.Context, outcomes []*job.Outcome, there map
 		}
 		var rows []outcomeRow
 		// The writing connection: what it cannot reach must not look absent.
-		err := a.write.WithContext(ctx).Select("job_id", "generation", "outcome", "attempt").Where("job_id IN ?", ids).Find(&rows).Error
+		err := a.db.Write.WithContext(ctx).Select("job_id", "generation", "outcome", "attempt").
+			Where("job_id IN ?", ids).Find(&rows).Error
 		if err != nil {
 			return fmt.Errorf("look up outcomes: %w", err)
 		}
@@ -214,15 +211,4 @@ func (a *Archive) lookUp(ctx context.Context, outcomes []*job.Outcome, there map
 		outcomes = outcomes[n:]
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

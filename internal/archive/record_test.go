@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -112,7 +113,7 @@ func TestTwoProcessesRace(t *testing.T) {
 		var acks [2]*redis
 		for i := range writers {
 			acks[i] = &redis{}
-			writers[i] = start(t, archivetest.Open(t, s.Options), acks[i], archive.WriterOptions{})
+			writers[i] = start(t, s.Beside(t), acks[i], archive.WriterOptions{})
 		}
 		for round := range rounds {
 			batch := make([]job.Outcome, size)
@@ -201,7 +202,7 @@ func TestBadRowAlone(t *testing.T) {
 	t.Run("invalid-utf8", func(t *testing.T) {
 		// SQLite keeps the bytes as they are.
 		t.Run("mariadb", func(t *testing.T) {
-			spoil(t, archivetest.New(t, archivetest.MariaDB(t)), func(o *job.Outcome) { o.LastError = "a\xff\xfeb" })
+			spoil(t, archivetest.New(t, databasetest.MariaDB(t)), func(o *job.Outcome) { o.LastError = "a\xff\xfeb" })
 		})
 	})
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -23,9 +22,10 @@ const maxRequestID = 64
 // Requested says whether a request has made a promise for any life of a job.
 func (a *Archive) Requested(ctx context.Context, id job.ID, requestID string) (bool, error) {
 	var n int64
-	err := a.write.WithContext(ctx).Model(&failedRow{}).Where("job_id = ? AND requeue_request_id = ?", string(id), requestID).Count(&n).Error
+	err := a.db.Write.WithContext(ctx).Model(&failedRow{}).
+		Where("job_id = ? AND requeue_request_id = ?", string(id), requestID).Count(&n).Error
 	if err != nil {
-		return false, unavailable("look for a request", err)
+		return false, database.Unavailable("look for a request", err)
 	}
 	return n > 0, nil
 }
@@ -50,9 +50,9 @@ func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, re
 		case err == nil:
 			mine = append(mine, some...)
 		case len(mine) == 0 && !errors.Is(err, job.ErrAmbiguous):
-			return nil, unavailable("promise requeue", err)
+			return nil, database.Unavailable("promise requeue", err)
 		default:
-			return nil, ambiguous("promise requeue", err)
+			return nil, database.Ambiguous("promise requeue", err)
 		}
 	}
 	return mine, nil
@@ -63,13 +63,13 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 	where, keys := theseLetters(next)
 	const unasked = "requeue_requested_at IS NULL AND requeued_at IS NULL"
 	look := "SELECT job_id, generation, " + unasked + ", requeue_request_id FROM failed_jobs WHERE " + where +
-		a.dialect.lockRows
+		a.db.Dialect.LockRows
 	// The time of the request is also that of the requeue: from here on the row is the promise.
-	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.dialect.ago + ", requeued_at = " + a.dialect.ago +
-		", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " + where
+	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.db.Dialect.Ago +
+		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " + where
 	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
 	var mine []bool
-	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		open, held := map[key]bool{}, map[key]bool{}
 		err := eachRow(ctx, conn, look, keys, func(scan func(...any) error) error {
 			var k key
@@ -127,13 +127,13 @@ func withoutRow(condition string) string {
 func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int) (adopted int, err error) {
 	for _, condition := range oldPromises {
 		var rows []failedRow
-		if err := a.read.WithContext(ctx).Raw(withoutRow(condition), maxPage).Scan(&rows).Error; err != nil {
-			return adopted, unavailable("read promised requeues", err)
+		if err := a.db.Read.WithContext(ctx).Raw(withoutRow(condition), maxPage).Scan(&rows).Error; err != nil {
+			return adopted, database.Unavailable("read promised requeues", err)
 		}
 		for i := range rows {
 			d, err := rows[i].letter()
 			if err != nil {
-				a.log.Error("a promised requeue cannot be read", "job_id", rows[i].JobID, "err", err)
+				a.db.Log.Error("a promised requeue cannot be read", "job_id", rows[i].JobID, "err", err)
 				continue
 			}
 			next := d.Next(priority(d.Tier))
@@ -141,7 +141,7 @@ func (a *Archive) AdoptPromises(ctx context.Context, priority func(job.Tier) int
 				next.Incarnation = *rows[i].RequeuedRunID
 			}
 			if err := a.owe(ctx, &next); err != nil {
-				return adopted, unavailable("write the row of a promised requeue", err)
+				return adopted, database.Unavailable("write the row of a promised requeue", err)
 			}
 			adopted++
 		}
@@ -162,21 +162,4 @@ func theseLetters(next []job.JournalRow) (where string, keys []any) {
 		keys = append(keys, string(l.ID), l.Generation-1)
 	}
 	return "(" + one + strings.Repeat(" OR "+one, n-1) + ")", keys
-}
-
-// mark runs an update and returns how many rows it changed. It is tried again after a deadlock or a lock wait.
-func (a *Archive) mark(ctx context.Context, update string, args []any) (changed int64, err error) {
-	for try := range patience {
-		var done *gorm.DB
-		if done = a.write.WithContext(ctx).Exec(update, args...); done.Error == nil {
-			return done.RowsAffected, nil
-		}
-		if err = done.Error; a.dialect.verdict(err) != again {
-			return 0, err
-		}
-		if err := pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try))); err != nil {
-			return 0, fmt.Errorf("try again: %w", err)
-		}
-	}
-	return 0, err
 }

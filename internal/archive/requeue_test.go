@@ -161,7 +161,7 @@ func TestPromisesRace(t *testing.T) {
 		var total atomic.Int64
 		var both sync.WaitGroup
 		for i := range 2 {
-			a := archivetest.Open(t, s.Options)
+			a := s.Beside(t)
 			both.Go(func() {
 				request := fmt.Sprint("request-", i)
 				mine, err := a.PromiseRequeues(t.Context(), letters, job.Request{ID: request})

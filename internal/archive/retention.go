@@ -8,15 +8,13 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
 // Retention takes three steps, each of which may be repeated, and done by several processes at once: OldJobs reads the
 // jobs whose outcome is old enough, UnneededJobs leaves out those that SQL may still need, DeleteJobs asks that once
 // more and deletes the rest. What Redis knows of a job is for the caller to ask.
-
-// rowsAtOnce is how many rows one statement of a deletion deletes, but for a job that alone has more.
-const rowsAtOnce = 500
 
 // facts are what SQL holds of an ended job beside its outcome.
 type facts struct {
@@ -48,51 +46,47 @@ func (f *facts) needed(o *job.OldJob) string {
 // to prepare. (Not all of them job.MaxBatch: where a table has fewer rows than a statement names, MariaDB reads, and
 // locks, the whole of it.)
 type retention struct {
-	size                                         int
-	nextTier, old                                string
-	outcomes, letters, journal, keys, attempts   string
-	lockedLetters, oldChanges, deleteChanges     string
-	deleteLetters, deleteResults, deleteAttempts string
-	deleteReasons, deleteOutcomes                string
+	size                                                        int
+	nextTier, old                                               string
+	outcomes, letters, journal, keys, attempts                  string
+	lockedLetters, deleteLetters, deleteResults, deleteAttempts string
+	deleteReasons, deleteOutcomes                               string
 }
 
-func (d *dialect) retention(jobsAtOnce int) retention {
-	size := sizeFor(jobsAtOnce)
-	jobs := " WHERE job_id IN " + marks(size)
-	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.byPrimary + jobs }
+func retentionOf(d *database.Dialect, jobsAtOnce int) retention {
+	size := database.SizeFor(jobsAtOnce)
+	jobs := " WHERE job_id IN " + database.Marks(size)
+	read := func(columns, table string) string { return "SELECT " + columns + " FROM " + table + d.ByPrimary + jobs }
 	letters := read("job_id", "failed_jobs")
 	return retention{
 		size: size,
-		nextTier: "SELECT tier FROM job_outcomes" + d.by("job_outcomes_age") +
+		nextTier: "SELECT tier FROM job_outcomes" + d.By("job_outcomes_age") +
 			" WHERE outcome = ? AND tier > ? ORDER BY tier LIMIT 1",
-		old: "SELECT job_id, generation, type, recorded_at FROM job_outcomes" + d.by("job_outcomes_age") +
-			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.ago +
+		old: "SELECT job_id, generation, type, recorded_at FROM job_outcomes" + d.By("job_outcomes_age") +
+			" WHERE outcome = ? AND tier = ? AND recorded_at >= ? AND recorded_at <= " + d.Ago +
 			" AND (recorded_at > ? OR job_id > ? OR job_id = ? AND generation > ?)" +
 			" ORDER BY recorded_at, job_id, generation LIMIT ?",
 		outcomes: read("job_id, generation", "job_outcomes"),
-		letters:  letters, lockedLetters: letters + d.lockRows,
-		journal:  "SELECT job_id FROM accepted_jobs" + d.byPrimary + " WHERE job_id IN " + marks(2*size),
-		keys:     "SELECT job_id FROM idempotency_keys" + d.by("idempotency_keys_job") + jobs + " AND expires_at > " + d.now,
+		letters:  letters, lockedLetters: letters + d.LockRows,
+		journal: "SELECT job_id FROM accepted_jobs" + d.ByPrimary + " WHERE job_id IN " + database.Marks(2*size),
+		keys: "SELECT job_id FROM idempotency_keys" + d.By("idempotency_keys_job") + jobs +
+			" AND expires_at > " + d.Now,
 		attempts: read("job_id, COUNT(*)", "job_attempts") + " GROUP BY job_id",
 
-		deleteLetters: d.deleteFrom("failed_jobs") + jobs, deleteResults: d.deleteFrom("job_results") + jobs,
-		deleteAttempts: d.deleteFrom("job_attempts") + jobs, deleteReasons: d.deleteFrom("cancel_reasons") + jobs,
-		deleteOutcomes: d.deleteFrom("job_outcomes") + jobs,
-
-		oldChanges: "SELECT seq FROM (SELECT seq, changed_at FROM changes ORDER BY seq LIMIT ?) first" +
-			" WHERE changed_at <= " + d.ago,
-		deleteChanges: d.deleteFrom("changes") + " WHERE seq IN ",
+		deleteLetters: d.DeleteFrom("failed_jobs") + jobs, deleteResults: d.DeleteFrom("job_results") + jobs,
+		deleteAttempts: d.DeleteFrom("job_attempts") + jobs, deleteReasons: d.DeleteFrom("cancel_reasons") + jobs,
+		deleteOutcomes: d.DeleteFrom("job_outcomes") + jobs,
 	}
 }
 
 // Kinds reads which tiers and outcomes there are rows of. Each costs a look at an index.
 func (a *Archive) Kinds(ctx context.Context) (kinds []job.Kind, err error) {
-	next := a.dialect.retention(1).nextTier
+	next := retentionOf(&a.db.Dialect, 1).nextTier
 	for _, status := range []job.Status{job.Completed, job.Failed, job.Cancelled} {
 		for tier := ""; ; {
 			var tiers []string
-			if err := a.read.WithContext(ctx).Raw(next, string(status), tier).Scan(&tiers).Error; err != nil {
-				return nil, unavailable("read the kinds of outcomes", err)
+			if err := a.db.Read.WithContext(ctx).Raw(next, string(status), tier).Scan(&tiers).Error; err != nil {
+				return nil, database.Unavailable("read the kinds of outcomes", err)
 			}
 			if len(tiers) == 0 {
 				break
@@ -116,8 +110,8 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 		string(k.Status), string(k.Tier), at, age.Milliseconds(),
 		at, string(after.ID), string(after.ID), after.Generation, job.MaxBatch,
 	}
-	if err := a.read.WithContext(ctx).Raw(a.dialect.retention(1).old, args...).Scan(&rows).Error; err != nil {
-		return nil, unavailable("read old outcomes", err)
+	if err := a.db.Read.WithContext(ctx).Raw(retentionOf(&a.db.Dialect, 1).old, args...).Scan(&rows).Error; err != nil {
+		return nil, database.Unavailable("read old outcomes", err)
 	}
 	old := make([]job.OldJob, len(rows))
 	for i, r := range rows {
@@ -129,10 +123,10 @@ func (a *Archive) OldJobs(ctx context.Context, k job.Kind, age time.Duration, af
 // UnneededJobs are those of at most job.MaxBatch old jobs that SQL does not need any more, see needed. Each says how
 // many rows it has.
 func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.OldJob, error) {
-	q := a.dialect.retention(len(old))
-	free, err := unneeded(ctx, a.read.WithContext(ctx).Statement.ConnPool, &q, q.letters, old)
+	q := retentionOf(&a.db.Dialect, len(old))
+	free, err := unneeded(ctx, a.db.Read.WithContext(ctx).Statement.ConnPool, &q, q.letters, old)
 	if err != nil {
-		return nil, unavailable("look what is needed", err)
+		return nil, database.Unavailable("look what is needed", err)
 	}
 	return free, nil
 }
@@ -141,13 +135,13 @@ func (a *Archive) UnneededJobs(ctx context.Context, old []job.OldJob) ([]job.Old
 // in one transaction, and counts the rows. Their dead letters are locked while it looks: nobody can promise to requeue
 // what it deletes.
 func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.DeletedRows, error) {
-	q := a.dialect.retention(len(old))
+	q := retentionOf(&a.db.Dialect, len(old))
 	queries := []string{
 		q.outcomes, q.lockedLetters, q.journal, q.keys, q.attempts,
 		q.deleteLetters, q.deleteResults, q.deleteAttempts, q.deleteReasons, q.deleteOutcomes,
 	}
 	var deleted job.DeletedRows
-	err := a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		deleted = job.DeletedRows{}
 		free, err := unneeded(ctx, conn, &q, q.lockedLetters, old)
 		if err != nil || len(free) == 0 {
@@ -169,33 +163,9 @@ func (a *Archive) DeleteJobs(ctx context.Context, old []job.OldJob) (job.Deleted
 		return nil
 	})
 	if err != nil {
-		return nil, unavailable("delete old jobs", err)
+		return nil, database.Unavailable("delete old jobs", err)
 	}
 	return deleted, nil
-}
-
-// DeleteChanges deletes the oldest entries of the log of changes that were made at least age ago, at most rowsAtOnce,
-// and says how many. Entries come in the order of their numbers: one that waited while SQL was away goes when it is
-// among the first.
-func (a *Archive) DeleteChanges(ctx context.Context, age time.Duration) (int64, error) {
-	q := a.dialect.retention(1)
-	var old []int64
-	if err := a.read.WithContext(ctx).Raw(q.oldChanges, rowsAtOnce, age.Milliseconds()).Scan(&old).Error; err != nil {
-		return 0, unavailable("read old changes", err)
-	}
-	if len(old) == 0 {
-		return 0, nil
-	}
-	slices.Sort(old)
-	args := make([]any, sizeFor(len(old)))
-	for i := range args {
-		args[i] = old[min(i, len(old)-1)]
-	}
-	n, err := a.mark(ctx, q.deleteChanges+marks(len(args)), args)
-	if err != nil {
-		return 0, unavailable("delete old changes", err)
-	}
-	return n, nil
 }
 
 func oldIDs(old []job.OldJob) []job.ID {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -18,19 +20,13 @@ import (
 // one small step at most.
 func TestWriterWhileAMillionIsDeleted(t *testing.T) {
 	const n, window = 1_000_000, 20 * time.Second
-	a, err := Open(Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	if err := a.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	db := databasetest.New(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
+	a := New(db.Database, Options{})
 	deepen(t, a, n)
 	for at := 0; at < n; at += 50_000 { // in portions: the test's server is small
 		old := "UPDATE job_outcomes SET recorded_at = recorded_at - INTERVAL 100 DAY WHERE job_id >= ? AND job_id < ?"
 		slow, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if _, err := a.mark(slow, old, []any{deepID(at), deepID(at + 50_000)}); err != nil {
+		if _, err := a.db.Exec(slow, old, []any{deepID(at), deepID(at + 50_000)}); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -123,7 +119,7 @@ func deleting(t *testing.T, ctx context.Context, a *Archive) (deleted, steps int
 				t.Error(err)
 				return deleted, steps, longest
 			}
-			_ = pause(ctx, max(time.Since(began), 20*time.Millisecond)) // the loop looks at ctx
+			_ = database.Pause(ctx, max(time.Since(began), 20*time.Millisecond)) // the loop looks at ctx
 		}
 	}
 	return deleted, steps, longest

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -73,7 +74,7 @@ func TestTwoDeleteTheSame(t *testing.T) {
 		var outcomes, results atomic.Int64
 		var group sync.WaitGroup
 		begin := make(chan struct{})
-		for _, a := range []*archive.Archive{s.Archive, archivetest.Open(t, s.Options)} {
+		for _, a := range []*archive.Archive{s.Archive, s.Beside(t)} {
 			jobs := old(t, a, job.Kind{Tier: job.Paid, Status: job.Completed}, 90)
 			group.Go(func() {
 				<-begin
@@ -103,7 +104,7 @@ func TestTwoDeleteTheSame(t *testing.T) {
 // A promise that is under way when a letter is to be deleted wins: the deletion waits for it, and then sees it.
 func TestDeletionWaitsForAPromise(t *testing.T) {
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.New(t, archivetest.MariaDB(t))
+		s := archivetest.New(t, databasetest.MariaDB(t))
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})
 		record(t, w, discarded(1, 1), discarded(2, 2))
 		age(t, s, 91, "1 = 1")

@@ -332,42 +332,6 @@ func TestOutcomeAgainAfterItsDeletion(t *testing.T) {
 	})
 }
 
-// The log of changes loses its oldest entries, in steps; one that is young stays, and so does what comes behind it.
-func TestDeleteChanges(t *testing.T) {
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
-		now := time.Now().UTC()
-		var log []job.Change
-		for n := range 620 {
-			log = append(
-				log,
-				job.Change{
-					At:      now.Add(-100*day + time.Duration(n)*time.Second),
-					Action:  "a",
-					Target:  fmt.Sprint(n),
-					Outcome: "ok",
-				},
-			)
-		}
-		log = append(
-			log,
-			job.Change{At: now.Add(-80 * day), Action: "young", Outcome: "ok"},
-			job.Change{At: now, Action: "new", Outcome: "ok"},
-		)
-		if err := s.AddChanges(t.Context(), log); err != nil {
-			t.Fatal(err)
-		}
-		for step, want := range []int64{500, 120, 0} {
-			if n, err := s.DeleteChanges(t.Context(), 90*day); n != want || err != nil {
-				t.Errorf("step %d deletes %d, %v, want %d", step, n, err, want)
-			}
-		}
-		left, _, err := s.Changes(t.Context(), "", 10)
-		if err != nil || len(left) != 2 || left[0].Action != "new" || left[1].Action != "young" {
-			t.Errorf("left: %+v, %v", left, err)
-		}
-	})
-}
-
 func TestCountRows(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		w := start(t, s.Archive, nobody{}, archive.WriterOptions{})

@@ -3,6 +3,8 @@ package archive
 import (
 	"context"
 	"fmt"
+
+	"github.com/tierq/tierq/internal/database"
 )
 
 // tables are those whose rows are counted.
@@ -18,7 +20,7 @@ func (a *Archive) CountRows(ctx context.Context) (map[string]int64, error) {
 	for _, table := range tables {
 		n, err := a.countRows(ctx, table)
 		if err != nil {
-			return nil, unavailable("count rows", err)
+			return nil, database.Unavailable("count rows", err)
 		}
 		rows[table] = n
 	}
@@ -26,14 +28,14 @@ func (a *Archive) CountRows(ctx context.Context) (map[string]int64, error) {
 }
 
 func (a *Archive) countRows(ctx context.Context, table string) (n int64, err error) {
-	if a.read != a.write {
-		err = a.read.WithContext(ctx).Raw("SELECT COUNT(*) FROM " + table).Scan(&n).Error
+	if a.db.Read != a.db.Write {
+		err = a.db.Read.WithContext(ctx).Raw("SELECT COUNT(*) FROM " + table).Scan(&n).Error
 		return n, err
 	}
 	// Not information_schema: MySQL keeps what that says for a day. FORMAT=TRADITIONAL, for the format is a setting of
 	// the server.
 	var plan struct{ Rows *int64 }
-	err = a.read.WithContext(ctx).Raw("EXPLAIN FORMAT=TRADITIONAL SELECT 1 FROM " + table).Scan(&plan).Error
+	err = a.db.Read.WithContext(ctx).Raw("EXPLAIN FORMAT=TRADITIONAL SELECT 1 FROM " + table).Scan(&plan).Error
 	if err == nil && plan.Rows == nil {
 		err = fmt.Errorf("no estimate for %s", table)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -203,7 +204,7 @@ func TestRequeuedGeneration(t *testing.T) {
 func TestFindUsesTheKey(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.New(t, archivetest.MariaDB(t))
+		s := archivetest.New(t, databasetest.MariaDB(t))
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		record(t, w, many(200)...)
 		plan := s.Explain(t, "SELECT outcome FROM job_outcomes WHERE job_id = ?", string(id(1)))

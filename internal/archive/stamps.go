@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/loop"
 )
@@ -66,7 +67,7 @@ func (s *stamps) runOnce(ctx context.Context) {
 			err := s.archive.stamp(once, run, part)
 			cancel()
 			if err != nil {
-				s.archive.log.Debug("accepted submits are not noted as taken", "jobs", len(part), "err", err)
+				s.archive.db.Log.Debug("accepted submits are not noted as taken", "jobs", len(part), "err", err)
 				return
 			}
 		}
@@ -75,25 +76,25 @@ func (s *stamps) runOnce(ctx context.Context) {
 
 // stamp notes that a run of Redis has the jobs of submits, and when they arrived and are due.
 func (a *Archive) stamp(ctx context.Context, run string, rows []job.JournalRow) error {
-	size := sizeFor(len(rows))
+	size := database.SizeFor(len(rows))
 	cases := strings.Repeat(" WHEN ? THEN ?", size)
-	update := "UPDATE accepted_jobs" + a.dialect.byPrimary + " SET submitting = 0, run_id = ?, arrived_at = CASE job_id" + cases +
-		" ELSE arrived_at END, due_at = CASE job_id" + cases + " ELSE due_at END WHERE job_id IN " + marks(size) +
-		" AND submitting = 1"
+	update := "UPDATE accepted_jobs" + a.db.Dialect.ByPrimary + " SET submitting = 0, run_id = ?," +
+		" arrived_at = CASE job_id" + cases + " ELSE arrived_at END, due_at = CASE job_id" + cases +
+		" ELSE due_at END WHERE job_id IN " + database.Marks(size) + " AND submitting = 1"
 	ids, args := make([]job.ID, len(rows)), []any{run}
 	for i := range rows {
 		ids[i] = rows[i].ID
 	}
 	for i := range size {
 		r := &rows[min(i, len(rows)-1)]
-		args = append(args, string(r.ID), orNull(r.ArrivedAt))
+		args = append(args, string(r.ID), database.OrNull(r.ArrivedAt))
 	}
 	for i := range size {
 		r := &rows[min(i, len(rows)-1)]
-		args = append(args, string(r.ID), orNull(r.RunAt))
+		args = append(args, string(r.ID), database.OrNull(r.RunAt))
 	}
 	args = append(args, padded(ids, size)...)
-	return a.brief(ctx, []string{update}, func(conn gorm.ConnPool) error {
+	return a.db.Transaction(ctx, []string{update}, func(conn gorm.ConnPool) error {
 		if _, err := conn.ExecContext(ctx, update, args...); err != nil {
 			return fmt.Errorf("update accepted_jobs: %w", err)
 		}

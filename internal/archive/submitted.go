@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -35,7 +36,7 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 	if len(n.waits) > 0 {
 		queries = append(queries, noteWaits)
 	}
-	return a.brief(ctx, queries, func(conn gorm.ConnPool) error {
+	return a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {
 		if err := w.write(ctx, conn); err != nil {
 			return err
 		}
@@ -44,14 +45,16 @@ func (a *Archive) note(ctx context.Context, n *notes, keepKeys time.Duration) er
 		}
 		for _, c := range n.claims {
 			l := c.row
-			if _, err := conn.ExecContext(ctx, noteClaim, orNull(l.ArrivedAt), l.Attempt, l.RetryCount, orNull(l.FirstTriedAt), orNull(l.StartedAt),
-				l.Worker, l.Incarnation, string(l.ID), max(l.Generation, 1), l.Attempt); err != nil {
+			if _, err := conn.ExecContext(ctx, noteClaim, database.OrNull(l.ArrivedAt), l.Attempt, l.RetryCount,
+				database.OrNull(l.FirstTriedAt), database.OrNull(l.StartedAt), l.Worker, l.Incarnation, string(l.ID),
+				max(l.Generation, 1), l.Attempt); err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}
 		}
 		for _, n := range n.waits {
 			w := n.waits
-			if _, err := conn.ExecContext(ctx, noteWaits, w.Spent, orNull(w.Due), string(w.ID), w.Attempt); err != nil {
+			_, err := conn.ExecContext(ctx, noteWaits, w.Spent, database.OrNull(w.Due), string(w.ID), w.Attempt)
+			if err != nil {
 				return fmt.Errorf("update accepted_jobs: %w", err)
 			}
 		}
@@ -81,7 +84,7 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 	}
 	slices.SortStableFunc(w.keys, func(x, y keyOfJob) int { return strings.Compare(x.Key, y.Key) })
 	if len(w.keys) > 0 {
-		size := sizeFor(len(w.keys))
+		size := database.SizeFor(len(w.keys))
 		// Of any age: the insert before it took over what had expired, and whatever it left has its job.
 		w.holders = holdersOf(size)
 		w.wanted = make([]any, size)
@@ -94,7 +97,7 @@ func (a *Archive) submitsOf(submits []*noted, keep time.Duration) *submitsWrite 
 		w.queries = append(w.queries, a.inserts.statements(acceptedTable.name, len(submits))...)
 		return w
 	}
-	for _, size := range sizes { // how many get a row is known only inside
+	for _, size := range database.Sizes { // how many get a row is known only inside
 		w.queries = append(w.queries, a.inserts[acceptedTable.name][size])
 	}
 	return w
@@ -155,12 +158,13 @@ func (a *Archive) takeBackOf(backs []*noted) *takeBackWrite {
 	for _, n := range backs {
 		w.ids = append(w.ids, n.row.ID)
 	}
-	size := sizeFor(len(backs))
-	w.look = "SELECT a.job_id FROM accepted_jobs a" + a.dialect.byPrimary + " WHERE a.job_id IN " + marks(size) +
-		" AND " + takenBack + a.dialect.lockRows
+	size := database.SizeFor(len(backs))
+	w.look = "SELECT a.job_id FROM accepted_jobs a" + a.db.Dialect.ByPrimary +
+		" WHERE a.job_id IN " + database.Marks(size) + " AND " + takenBack + a.db.Dialect.LockRows
 	// submitting, although the rows are locked: without it MariaDB walks the whole of a small table, and locks it.
-	w.drop = a.dialect.deleteFrom("accepted_jobs") + " WHERE job_id IN " + marks(size) + " AND submitting = 1"
-	w.unkey = a.dialect.deleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"
+	w.drop = a.db.Dialect.DeleteFrom("accepted_jobs") + " WHERE job_id IN " + database.Marks(size) +
+		" AND submitting = 1"
+	w.unkey = a.db.Dialect.DeleteFrom("idempotency_keys") + " WHERE idem_key = ? AND job_id = ?"
 	w.queries = []string{w.look, w.drop, w.unkey}
 	return w
 }
@@ -171,7 +175,7 @@ func (w *takeBackWrite) write(ctx context.Context, conn gorm.ConnPool) error {
 	}
 	gone := map[job.ID]bool{}
 	var ids []job.ID
-	err := eachRow(ctx, conn, w.look, padded(w.ids, sizeFor(len(w.ids))), func(scan func(...any) error) error {
+	err := eachRow(ctx, conn, w.look, padded(w.ids, database.SizeFor(len(w.ids))), func(scan func(...any) error) error {
 		var id job.ID
 		if err := scan(&id); err != nil {
 			return err
@@ -184,7 +188,7 @@ func (w *takeBackWrite) write(ctx context.Context, conn gorm.ConnPool) error {
 		return fmt.Errorf("read accepted_jobs: %w", err)
 	}
 	if len(ids) > 0 {
-		if _, err := conn.ExecContext(ctx, w.drop, padded(ids, sizeFor(len(w.ids)))...); err != nil {
+		if _, err := conn.ExecContext(ctx, w.drop, padded(ids, database.SizeFor(len(w.ids)))...); err != nil {
 			return fmt.Errorf("delete accepted_jobs: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierq/tierq/internal/archive"
 	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -185,13 +186,11 @@ func TestTakeBack_RacesRepeats(t *testing.T) {
 	t.Attr("proves", "F19 S13")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		o := archivetest.MariaDB(t)
-		o.Journal = true
-		s := archivetest.New(t, o)
+		s := archivetest.NewJournal(t, databasetest.MariaDB(t))
 		const rounds, processes, repeats = 40, 4, 5
 		journals := []*archive.Journal{journal(t, s.Archive, archive.JournalOptions{})}
 		for len(journals) < processes {
-			journals = append(journals, journal(t, archivetest.Open(t, o), archive.JournalOptions{}))
+			journals = append(journals, journal(t, s.Beside(t), archive.JournalOptions{}))
 		}
 		var mu sync.Mutex
 		met, fresh := 0, 0

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -18,12 +19,17 @@ type tallying struct{ end, part string }
 
 const tallyEnd = "job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 OFFSET @rows"
 
-func (d *dialect) tallying(owned bool) tallying {
+func tallyingOf(d *database.Dialect, owned bool) tallying {
 	if owned {
-		by := d.by("job_outcomes_owner")
-		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd, ownTally(by, d.elapsed)}
+		by := d.By("job_outcomes_owner")
+		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd, ownTally(by, d.Elapsed)}
 	}
-	return tallying{"SELECT job_id FROM job_outcomes" + d.byID + " WHERE " + tallyEnd, tallyPart(d.byID, d.elapsed)}
+	// The primary key serves the walk over the ids. Along job_outcomes_age, which serves the filter, the database would
+	// sort all jobs that ended alike. (SQLite has no word for the primary key of a table WITHOUT ROWID; there a +
+	// before a column keeps its index out.)
+	return tallying{
+		"SELECT job_id FROM job_outcomes" + d.ByPrimary + " WHERE " + tallyEnd, tallyPart(d.ByPrimary, d.Elapsed),
+	}
 }
 
 const (
@@ -43,7 +49,7 @@ func ownTally(by string, elapsed func(since, until string) string) string {
 }
 
 // tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
-func tallyPart(byID string, elapsed func(since, until string) string) string {
+func tallyPart(byPrimary string, elapsed func(since, until string) string) string {
 	run, wait := elapsed("k.started_at", "k.completed_at"), elapsed("k.arrived_at", "k.first_tried_at")
 	const (
 		noRuns  = "0, 0, 0, "
@@ -71,7 +77,7 @@ func tallyPart(byID string, elapsed func(since, until string) string) string {
 	) + "FROM failed_jobs k" + between + tallyLast + groups +
 		" UNION ALL " + head(
 		job.Cancelled,
-	) + noRuns + noWaits + "FROM job_outcomes k" + byID + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
+	) + noRuns + noWaits + "FROM job_outcomes k" + byPrimary + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
 }
 
 // tallyRow is what one part found; times are milliseconds.
@@ -90,19 +96,19 @@ func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) 
 		args["owner"] = *owner
 	}
 	until := firstID(to, newest)
-	query := a.dialect.tallying(owner != nil)
+	query := tallyingOf(&a.db.Dialect, owner != nil)
 	for more := true; more; {
 		args["before"] = until
 		var end string
-		if err := a.read.WithContext(ctx).Raw(query.end, args).Scan(&end).Error; err != nil {
-			return nil, unavailable("tally jobs", err)
+		if err := a.db.Read.WithContext(ctx).Raw(query.end, args).Scan(&end).Error; err != nil {
+			return nil, database.Unavailable("tally jobs", err)
 		}
 		if more = end != ""; more {
 			args["before"] = end
 		}
 		var rows []tallyRow
-		if err := a.read.WithContext(ctx).Raw(query.part, args).Scan(&rows).Error; err != nil {
-			return nil, unavailable("tally jobs", err)
+		if err := a.db.Read.WithContext(ctx).Raw(query.part, args).Scan(&rows).Error; err != nil {
+			return nil, database.Unavailable("tally jobs", err)
 		}
 		for _, r := range rows {
 			k := tierType{job.Tier(r.Tier), r.Type}

@@ -1,8 +1,7 @@
 package archive
 
 import (
-	"database/sql"
-	"path/filepath"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -10,41 +9,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/pressly/goose/v3"
 
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
-	"github.com/tierq/tierq/internal/testkit"
 )
 
 // everywhere runs test with an archive on each backend, not yet migrated.
 func everywhere(t *testing.T, test func(t *testing.T, a *Archive)) {
-	for backend, options := range map[string]func(t *testing.T) Options{
-		"sqlite":  func(t *testing.T) Options { return Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db")} },
-		"mariadb": func(t *testing.T) Options { return Options{MySQLDSN: testkit.SharedMariaDB(t)} },
-	} {
-		t.Run(backend, func(t *testing.T) {
-			a, err := Open(options(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer a.Close()
-			test(t, a)
-		})
+	for backend, fresh := range databasetest.Backends {
+		t.Run(backend, func(t *testing.T) { test(t, New(databasetest.Open(t, fresh(t)), Options{})) })
 	}
 }
 
-// migrateTo brings an empty database to an older version.
-func migrateTo(t *testing.T, a *Archive, version int64) {
-	t.Helper()
-	err := a.dialect.exclusive(t.Context(), a.turn, func(db *sql.DB) error {
-		p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations, goose.WithLogger(goose.NopLogger()),
-			goose.WithDisableGlobalRegistry(true))
-		if err != nil {
-			return err
-		}
-		_, err = p.UpTo(t.Context(), version)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+// upgrading runs test with an archive on each backend, whose database has an older version.
+func upgrading(t *testing.T, version int64, test func(t *testing.T, a *Archive)) {
+	for backend, fresh := range databasetest.Backends {
+		t.Run(backend, func(t *testing.T) {
+			o := fresh(t)
+			a := New(databasetest.Open(t, o), Options{})
+			dialect, files := goose.DialectSQLite3, "../database/migrations/sqlite"
+			if o.MySQLDSN != "" {
+				dialect, files = goose.DialectMySQL, "../database/migrations/mysql"
+			}
+			p, err := goose.NewProvider(dialect, databasetest.OpenSQL(t, o), os.DirFS(files),
+				goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.UpTo(t.Context(), version); err != nil {
+				t.Fatal(err)
+			}
+			test(t, a)
+		})
 	}
 }
 
@@ -52,8 +47,7 @@ func migrateTo(t *testing.T, a *Archive, version int64) {
 func TestUpgrade(t *testing.T) {
 	t.Attr("proves", "S1-T2 S4-T4")
 	t.Parallel()
-	everywhere(t, func(t *testing.T, a *Archive) {
-		migrateTo(t, a, 1)
+	upgrading(t, 1, func(t *testing.T, a *Archive) {
 		const id, deadID = "019a0000-0000-7000-8000-000000000100", "019a0000-0000-7000-8000-000000000200"
 		for _, insert := range []string{
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
@@ -66,22 +60,22 @@ func TestUpgrade(t *testing.T) {
 				"failure_cause, last_error, trace_id) VALUES ('" + deadID + "', 1, 'PAID', 'SIMULATION', 'key-1', '{\"old\":1}', 3, 5, 4, " +
 				"'2026-05-01 10:00:00.123000', 'HANDLER_ERROR', 'boom', 'trace-1')",
 		} {
-			if err := a.write.Exec(insert).Error; err != nil {
+			if err := a.db.Write.Exec(insert).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 {
-			if err := a.Migrate(t.Context()); err != nil {
+			if err := a.db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		var versions []int
-		if err := a.write.Raw("SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id").Scan(&versions).Error; err != nil {
+		if err := a.db.Write.Raw("SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id").Scan(&versions).Error; err != nil {
 			t.Fatal(err)
 		}
-		newest, err := a.newest()
-		if err != nil || len(versions) != newest || !slices.IsSorted(versions) {
-			t.Errorf("versions %v, want 1 to %d, %v", versions, newest, err)
+		facts, err := a.db.ReadFacts(t.Context())
+		if err != nil || len(versions) != facts.Newest || !slices.IsSorted(versions) {
+			t.Errorf("versions %v, want 1 to %d, %v", versions, facts.Newest, err)
 		}
 		j, err := a.Find(t.Context(), id)
 		if err != nil || j.Status != job.Completed || string(j.Result) != `{"old":true}` || j.Worker != "" {
@@ -105,20 +99,19 @@ func TestUpgrade(t *testing.T) {
 func TestUpgrade_RowsOfVersion9(t *testing.T) {
 	t.Attr("proves", "S1-T2")
 	t.Parallel()
-	everywhere(t, func(t *testing.T, a *Archive) {
-		migrateTo(t, a, 9)
+	upgrading(t, 9, func(t *testing.T, a *Archive) {
 		ids := []job.ID{"019a0000-0000-7000-8000-000000000100", "019a0000-0000-7000-8000-000000000200"}
 		for n, run := range []string{"run-1", ""} {
 			insert := "INSERT INTO accepted_jobs (job_id, generation, tier, type, owner, priority, max_retries, " +
 				"attempt, retry_count, worker, cancel_requested, run_id, trace_id, payload, idempotency_key, " +
 				"idempotency_body) " +
 				"VALUES (?, 1, 'PAID', 'SIMULATION', '', 1, 5, 0, 0, '', 0, ?, '', '{}', 'k', 'b')"
-			if err := a.write.Exec(insert, string(ids[n]), run).Error; err != nil {
+			if err := a.db.Write.Exec(insert, string(ids[n]), run).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 2 {
-			if err := a.Migrate(t.Context()); err != nil {
+			if err := a.db.Migrate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

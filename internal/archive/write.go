@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/failpoint"
 	"github.com/tierq/tierq/internal/job"
 )
@@ -33,7 +34,7 @@ func (w *Writer) loop(ctx context.Context) {
 			if w.isStopping() && failures >= lastTries {
 				return
 			}
-			_ = pause(ctx, min(retryFloor<<min(failures-1, 10), retryCeiling)) // the loop looks at ctx
+			_ = database.Pause(ctx, min(retryFloor<<min(failures-1, 10), retryCeiling)) // the loop looks at ctx
 			continue
 		}
 		failures = 0
@@ -66,7 +67,7 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 		w.log.Warn("SQL does not keep up: outcomes are left to the outbox, which brings them when it can")
 	}
 	if len(batch) == 0 {
-		if !w.archive.Down() || w.isStopping() {
+		if !w.archive.db.Down() || w.isStopping() {
 			return false, nil
 		}
 		probe, cancel := context.WithTimeout(ctx, transactionTimeout)
@@ -75,11 +76,11 @@ func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	}
 	rest, err := w.write(ctx, batch)
 	if err == nil {
-		w.archive.wrote(nil)
+		w.archive.db.Wrote(nil)
 		return true, nil
 	}
-	err = unavailable("record", err)
-	if ctx.Err() == nil && !w.archive.wrote(err) {
+	err = database.Unavailable("record", err)
+	if ctx.Err() == nil && !w.archive.db.Wrote(err) {
 		w.log.Warn("SQL is down: outcomes wait", "err", err)
 	}
 	w.mu.Lock()
@@ -103,7 +104,7 @@ func (w *Writer) write(ctx context.Context, batch []*entry) (rest []*entry, err 
 	case err == nil:
 		w.settle(ctx, batch, there, since)
 		return nil, nil
-	case w.archive.dialect.verdict(err) != badData:
+	case w.archive.db.Dialect.Verdict(err) != database.BadData:
 		return batch, err
 	case len(batch) == 1:
 		w.refuse(batch[0], err)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tierq/tierq/internal/database"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/loop"
 )
@@ -83,7 +84,7 @@ func NewWriter(a *Archive, acks Acknowledger, o WriterOptions) *Writer {
 		o.LimitBytes = 64 << 20
 	}
 	if o.Log == nil {
-		o.Log = a.log
+		o.Log = a.db.Log
 	}
 	return &Writer{
 		archive: a, acks: acks, opts: o, log: o.Log, wake: loop.NewSignal(), written: make(chan []settled, 1),
@@ -192,7 +193,7 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 		defer w.mu.Unlock()
 		return r.err
 	case <-ctx.Done():
-		err := unavailable("record", ctx.Err())
+		err := database.Unavailable("record", ctx.Err())
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.backlog.drop(func(of *recording) bool { return of == r }, err) // or a slow database would gather what its callers gave up
@@ -226,6 +227,6 @@ func (w *Writer) Stats() Stats {
 	return Stats{
 		Waiting: waiting, Written: s.written.Load(), Refused: s.refused.Load(), Differences: s.differences.Load(),
 		Batches: s.batches.Load(), Unacknowledged: s.unacknowledged.Load(), Left: s.left.Load(),
-		Down: w.archive.Down(),
+		Down: w.archive.db.Down(),
 	}
 }

@@ -68,7 +68,7 @@ var mutationsOfWalks = []mutation{
 		want: "L9",
 		edits: []edit{
 			{
-				"internal/archive/migrate.go", "return store.Insert(ctx, db, database.InsertRequest{Version: 0})",
+				"internal/database/migrate.go", "return store.Insert(ctx, db, database.InsertRequest{Version: 0})",
 				"return nil",
 			},
 		},

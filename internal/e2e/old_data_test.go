@@ -170,7 +170,7 @@ func (c *cluster) takeOver(folder string, schema int64, receiver string) {
 		}
 		return strings.ReplaceAll(string(text), oldReceiver, receiver)
 	}
-	p, err := goose.NewProvider(goose.DialectMySQL, c.db, os.DirFS("../archive/migrations/mysql"),
+	p, err := goose.NewProvider(goose.DialectMySQL, c.db, os.DirFS("../database/migrations/mysql"),
 		goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		c.t.Fatal(err)

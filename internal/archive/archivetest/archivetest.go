@@ -2,25 +2,21 @@
 package archivetest
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
-	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/tierq/tierq/internal/archive"
-	"github.com/tierq/tierq/internal/testkit"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
-// Store is one fresh database of a test.
+// Store is one fresh database of a test, with an archive in it.
 type Store struct {
-	*archive.Archive // migrated
-	Options          archive.Options
-	DB               *sql.DB // past the archive, to look at rows and to get in its way
+	*archive.Archive
+	*databasetest.Store
+	options archive.Options
 }
 
-// Each runs test with a migrated archive of its own on every backend: /sqlite and /mariadb.
+// Each runs test with an archive of its own on every backend: /sqlite and /mariadb.
 func Each(t *testing.T, test func(t *testing.T, a *archive.Archive)) {
 	t.Helper()
 	EachStore(t, func(t *testing.T, s *Store) { test(t, s.Archive) })
@@ -29,120 +25,38 @@ func Each(t *testing.T, test func(t *testing.T, a *archive.Archive)) {
 // EachStore is Each for tests that look behind the archive.
 func EachStore(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
-	t.Run("sqlite", func(t *testing.T) { test(t, New(t, SQLite(t))) })
-	t.Run("mariadb", func(t *testing.T) { test(t, New(t, MariaDB(t))) })
+	databasetest.Each(t, func(t *testing.T, s *databasetest.Store) { test(t, in(s, archive.Options{})) })
 }
 
 // EachJournal is EachStore with the accept journal on.
 func EachJournal(t *testing.T, test func(t *testing.T, s *Store)) {
 	t.Helper()
-	for backend, fresh := range map[string]func(testing.TB) archive.Options{"sqlite": SQLite, "mariadb": MariaDB} {
+	for backend, fresh := range databasetest.Backends {
 		t.Run(backend, func(t *testing.T) {
 			t.Parallel()
-			o := fresh(t)
-			o.Journal = true
-			test(t, New(t, o))
+			test(t, NewJournal(t, fresh(t)))
 		})
 	}
 }
 
-// SQLite names a file that is not there yet.
-func SQLite(t testing.TB) archive.Options {
-	return archive.Options{SQLitePath: filepath.Join(t.TempDir(), "tierq.db"), Log: slog.New(slog.DiscardHandler)}
+// New makes an archive in the database of o, which it migrates.
+func New(t testing.TB, o database.Options) *Store {
+	t.Helper()
+	return in(databasetest.New(t, o), archive.Options{})
 }
 
-// MariaDB names a fresh database on the test process' shared server.
-func MariaDB(t testing.TB) archive.Options {
+// NewJournal is New with the accept journal on.
+func NewJournal(t testing.TB, o database.Options) *Store {
 	t.Helper()
-	return archive.Options{MySQLDSN: testkit.SharedMariaDB(t), Log: slog.New(slog.DiscardHandler)}
+	return in(databasetest.New(t, o), archive.Options{Journal: true})
 }
 
-// New opens and migrates the archive of o; both its handles are closed when the test ends.
-func New(t testing.TB, o archive.Options) *Store {
-	t.Helper()
-	a := Open(t, o)
-	if err := a.Migrate(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	return &Store{Archive: a, Options: o, DB: OpenSQL(t, o)}
+func in(s *databasetest.Store, o archive.Options) *Store {
+	return &Store{Archive: archive.New(s.Database, o), Store: s, options: o}
 }
 
-// OpenSQL opens the database of o past any archive.
-func OpenSQL(t testing.TB, o archive.Options) *sql.DB {
+// Beside makes one more archive on the same database, as another process has it.
+func (s *Store) Beside(t testing.TB) *archive.Archive {
 	t.Helper()
-	db, err := openSQL(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// Open opens one more archive on the same database.
-func Open(t testing.TB, o archive.Options) *archive.Archive {
-	t.Helper()
-	a, err := archive.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return a
-}
-
-// Count is SELECT COUNT(*) of what follows FROM.
-func (s *Store) Count(t testing.TB, from string, args ...any) int {
-	t.Helper()
-	var n int
-	if err := s.DB.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM "+from, args...).Scan(&n); err != nil {
-		t.Fatal(fmt.Errorf("count %s: %w", from, err))
-	}
-	return n
-}
-
-// Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is nil.
-func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
-	t.Helper()
-	return s.one(t, "SELECT * FROM "+from, args)
-}
-
-// Explain reads the plan, of one step, that MariaDB or MySQL has for a query, by column.
-func (s *Store) Explain(t testing.TB, query string, args ...any) map[string]any {
-	t.Helper()
-	return s.one(t, "EXPLAIN FORMAT=TRADITIONAL "+query, args) // MySQL's default is a tree
-}
-
-// one reads the one row of a query, by column.
-func (s *Store) one(t testing.TB, query string, args []any) map[string]any {
-	t.Helper()
-	rows, err := s.DB.QueryContext(context.Background(), query, args...)
-	if err != nil {
-		t.Fatal(fmt.Errorf("%s: %w", query, err))
-	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !rows.Next() {
-		t.Fatalf("%s: no row (%v)", query, rows.Err())
-	}
-	values := make([]any, len(names))
-	for i := range values {
-		values[i] = new(any)
-	}
-	if err := rows.Scan(values...); err != nil {
-		t.Fatal(err)
-	}
-	if rows.Next() {
-		t.Fatalf("%s: more than one row", query)
-	}
-	row := make(map[string]any, len(names))
-	for i, name := range names {
-		row[name] = plain(*values[i].(*any))
-	}
-	return row
+	return archive.New(databasetest.Open(t, s.Options), s.options)
 }

@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"bytes"
@@ -6,24 +6,42 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tierq/tierq/internal/job"
+	"github.com/tierq/tierq/internal/testkit"
 )
+
+// everywhere runs test with a database on each backend, not yet migrated.
+func everywhere(t *testing.T, test func(t *testing.T, db *DB)) {
+	for backend, o := range map[string]Options{
+		"sqlite": {SQLitePath: filepath.Join(t.TempDir(), "tierq.db")}, "mariadb": {MySQLDSN: testkit.SharedMariaDB(t)},
+	} {
+		t.Run(backend, func(t *testing.T) {
+			db, err := Open(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			test(t, db)
+		})
+	}
+}
 
 // While another process migrates, a starting one says so, and gives up when its patience is over; it migrates once the
 // other is done.
 func TestMigrateSaysThatItWaits(t *testing.T) {
-	everywhere(t, func(t *testing.T, a *Archive) {
+	everywhere(t, func(t *testing.T, db *DB) {
 		var log bytes.Buffer
-		a.turn = turn{patience: 3 * time.Second, say: slog.New(slog.NewTextHandler(&log, nil)).Warn}
+		db.turn = turn{patience: 3 * time.Second, say: slog.New(slog.NewTextHandler(&log, nil)).Warn}
 		done, release := make(chan error, 1), make(chan struct{})
 		held := make(chan struct{})
 		go func() {
-			done <- a.dialect.exclusive(t.Context(), a.turn, func(*sql.DB) error {
+			done <- db.Exclusive(t.Context(), func(*sql.DB) error {
 				close(held)
 				<-release
 				return nil
@@ -31,11 +49,11 @@ func TestMigrateSaysThatItWaits(t *testing.T) {
 		}()
 		<-held
 		began := time.Now()
-		err := a.Migrate(t.Context())
+		err := db.Migrate(t.Context())
 		if !errors.Is(err, errBusy) || !errors.Is(err, job.ErrUnavailable) {
 			t.Error(err)
 		}
-		if took := time.Since(began); took < a.turn.patience || took > time.Minute {
+		if took := time.Since(began); took < db.turn.patience || took > time.Minute {
 			t.Errorf("after %s: %v", took, err)
 		}
 		if said := log.String(); !strings.Contains(said, "another process migrates") ||
@@ -47,7 +65,7 @@ func TestMigrateSaysThatItWaits(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Migrate(t.Context()); err != nil {
+		if err := db.Migrate(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package archivetest
+package databasetest
 
 import (
 	"database/sql"
@@ -7,11 +7,11 @@ import (
 	_ "github.com/go-sql-driver/mysql"       // registers mysql
 	_ "github.com/ncruces/go-sqlite3/driver" // registers sqlite3
 
-	"github.com/tierq/tierq/internal/archive"
+	"github.com/tierq/tierq/internal/database"
 )
 
-// openSQL opens the database of an archive with nothing of the archive in between.
-func openSQL(o archive.Options) (*sql.DB, error) {
+// openSQL opens a database with nothing of the room in between.
+func openSQL(o database.Options) (*sql.DB, error) {
 	if o.MySQLDSN != "" {
 		return sql.Open("mysql", o.MySQLDSN)
 	}

@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -20,37 +20,38 @@ import (
 
 const mysqlConns = 8
 
-func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (dialect, error) {
+func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, error) {
 	cfg, err := mysqlConfig(dsn, roots, log)
 	if err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
 	files, err := fs.Sub(migrations, "migrations/mysql")
 	if err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
-	return dialect{
+	return Dialect{
 		open: func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openMySQL(cfg, g) },
 		// Not INSERT IGNORE: it would hide every other error too.
-		keepFirst: func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
+		KeepFirst: func(key string) string { return "ON DUPLICATE KEY UPDATE `" + key + "`=`" + key + "`" },
 		// VALUES: MariaDB does not know the alias that MySQL has for it.
-		onConflict: func(string) string { return "ON DUPLICATE KEY UPDATE " },
-		offered:    func(column string) string { return "VALUES(`" + column + "`)" },
+		OnConflict: func(string) string { return "ON DUPLICATE KEY UPDATE " },
+		Offered:    func(column string) string { return "VALUES(`" + column + "`)" },
 		// DELETE takes an index hint only in the form for several tables.
-		deleteFrom: func(table string) string { return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)" },
-		byPrimary:  " FORCE INDEX (PRIMARY)",
-		byID:       " FORCE INDEX (PRIMARY)",
-		lockRows:   " FOR UPDATE",
-		by:         func(index string) string { return " FORCE INDEX (" + index + ")" },
+		DeleteFrom: func(table string) string {
+			return "DELETE " + table + " FROM " + table + " FORCE INDEX (PRIMARY)"
+		},
+		ByPrimary: " FORCE INDEX (PRIMARY)",
+		LockRows:  " FOR UPDATE",
+		By:        func(index string) string { return " FORCE INDEX (" + index + ")" },
 		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert there.
-		isolation: sql.LevelReadCommitted,
-		now:       "CURRENT_TIMESTAMP(6)",
-		ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
-		hence:     "CURRENT_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
-		elapsed: func(since, until string) string {
+		Isolation: sql.LevelReadCommitted,
+		Now:       "CURRENT_TIMESTAMP(6)",
+		Ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
+		Hence:     "CURRENT_TIMESTAMP(6) + INTERVAL ? * 1000 MICROSECOND",
+		Elapsed: func(since, until string) string {
 			return "TIMESTAMPDIFF(MICROSECOND, " + since + ", " + until + ") DIV 1000"
 		},
-		verdict:    mysqlVerdict,
+		Verdict:    mysqlVerdict,
 		refused:    mysqlRefused,
 		strict:     mysqlStrict,
 		goose:      goose.DialectMySQL,
@@ -180,22 +181,22 @@ func mysqlRefused(err error) bool {
 	return false
 }
 
-func mysqlVerdict(err error) verdict {
+func mysqlVerdict(err error) Verdict {
 	var e *mysql.MySQLError
 	switch {
 	case errors.Is(err, mysql.ErrPktTooLarge):
-		return badData
+		return BadData
 	case !errors.As(err, &e):
-		return down
+		return Outage
 	case e.Number == 1213 || e.Number == 1205:
-		return again
+		return Conflict
 	case badDataNumbers[e.Number]:
-		return badData
+		return BadData
 	}
 	if class := string(e.SQLState[:2]); class == "22" || class == "23" {
-		return badData
+		return BadData
 	}
-	return down
+	return Outage
 }
 
 // migrationLock names the lock of this database in SQL: such locks are the server's. A name has at most 64 characters.

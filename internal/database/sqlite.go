@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -22,44 +22,45 @@ import (
 
 const sqliteReaders = 4
 
-func newSQLite(path string) (dialect, error) {
+func newSQLite(path string) (Dialect, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
 	// SQLite would make the file readable for all. The journal takes its mode (modeof); the -shm file beside it holds page
 	// numbers, no rows.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
 	if err := f.Close(); err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
 	files, err := fs.Sub(migrations, "migrations/sqlite")
 	if err != nil {
-		return dialect{}, err
+		return Dialect{}, err
 	}
-	return dialect{
+	return Dialect{
 		open:      func(g *gorm.Config) (*gorm.DB, *gorm.DB, error) { return openSQLite(path, g) },
-		keepFirst: func(string) string { return "ON CONFLICT DO NOTHING" },
-		onConflict: func(key string) string { // key may be several columns, with commas
+		KeepFirst: func(string) string { return "ON CONFLICT DO NOTHING" },
+		OnConflict: func(key string) string { // key may be several columns, with commas
 			return "ON CONFLICT (" + key + ") DO UPDATE SET "
 		},
-		offered:    func(column string) string { return "excluded.`" + column + "`" },
-		deleteFrom: func(table string) string { return "DELETE FROM " + table }, // lockRows: a transaction that writes has no other beside it
-		by:         func(index string) string { return " INDEXED BY " + index },
-		isolation:  sql.LevelDefault, // one writer at a time
-		now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",
-		ago:        "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
-		hence:      "strftime('%Y-%m-%d %H:%M:%f', 'now', '+' || (? / 1000.0) || ' seconds') || '000'",
-		elapsed: func(since, until string) string {
+		Offered: func(column string) string { return "excluded.`" + column + "`" },
+		// No LockRows: a transaction that writes has no other beside it.
+		DeleteFrom: func(table string) string { return "DELETE FROM " + table },
+		By:         func(index string) string { return " INDEXED BY " + index },
+		Isolation:  sql.LevelDefault, // one writer at a time
+		Now:        "strftime('%Y-%m-%d %H:%M:%f', 'now') || '000'",
+		Ago:        "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || (? / 1000.0) || ' seconds') || '000'",
+		Hence:      "strftime('%Y-%m-%d %H:%M:%f', 'now', '+' || (? / 1000.0) || ' seconds') || '000'",
+		Elapsed: func(since, until string) string {
 			return "CAST(ROUND((julianday(" + until + ") - julianday(" + since + ")) * 86400000) AS INTEGER)"
 		},
-		verdict:    sqliteVerdict,
+		Verdict:    sqliteVerdict,
 		refused:    sqliteRefused,
 		strict:     func(context.Context, *sql.DB) (bool, error) { return true, nil },
 		goose:      goose.DialectSQLite3,
@@ -116,16 +117,16 @@ func sqliteRefused(err error) bool {
 	return errors.Is(err, sqlite3.CANTOPEN) || errors.Is(err, sqlite3.READONLY) || errors.Is(err, sqlite3.FULL)
 }
 
-func sqliteVerdict(err error) verdict {
-	for code, v := range map[sqlite3.ErrorCode]verdict{
-		sqlite3.BUSY: again, sqlite3.LOCKED: again,
-		sqlite3.CONSTRAINT: badData, sqlite3.MISMATCH: badData, sqlite3.TOOBIG: badData,
+func sqliteVerdict(err error) Verdict {
+	for code, v := range map[sqlite3.ErrorCode]Verdict{
+		sqlite3.BUSY: Conflict, sqlite3.LOCKED: Conflict,
+		sqlite3.CONSTRAINT: BadData, sqlite3.MISMATCH: BadData, sqlite3.TOOBIG: BadData,
 	} {
 		if errors.Is(err, code) {
 			return v
 		}
 	}
-	return down
+	return Outage
 }
 
 // sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if the
@@ -147,7 +148,7 @@ func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*
 	var tx *sql.Tx
 	err = wait.await(ctx, func(ctx context.Context) (got bool, err error) {
 		tx, err = lock.BeginTx(ctx, nil) // immediate: it waits its busy_timeout for the holder
-		if err != nil && sqliteVerdict(err) == again {
+		if err != nil && sqliteVerdict(err) == Conflict {
 			return false, nil
 		}
 		return err == nil, err

@@ -1,4 +1,4 @@
-package archive_test
+package access_test
 
 import (
 	"errors"
@@ -10,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/tierq/tierq/internal/archive"
-	"github.com/tierq/tierq/internal/archive/archivetest"
 	"github.com/tierq/tierq/internal/job"
 )
 
@@ -24,7 +22,7 @@ func aChange(n int) job.Change {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		var want []job.Change
 		for n := range 25 {
 			want = append(want, aChange(n))
@@ -67,13 +65,13 @@ func TestChanges(t *testing.T) {
 // One that the database refuses does not keep the others out.
 func TestChangesThatDoNotFit(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		bad := aChange(2)
 		bad.Action = strings.Repeat("x", 65)
 		if err := s.AddChanges(t.Context(), []job.Change{aChange(1), bad, aChange(3)}); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Count(t, "changes"); n != 2 {
+		if n := s.sql.Count(t, "changes"); n != 2 {
 			t.Errorf("%d rows", n)
 		}
 	})
@@ -82,11 +80,47 @@ func TestChangesThatDoNotFit(t *testing.T) {
 func TestChangesCursor(t *testing.T) {
 	t.Attr("proves", "A60 A57")
 	t.Parallel()
-	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
+	each(t, func(t *testing.T, s *store) {
 		for _, cursor := range []string{"0", "-1", "01", "+1", " 1", "1 ", "x", "1;sleep(5)", "9223372036854775808", "1e3", "１"} {
-			if _, _, err := a.Changes(t.Context(), cursor, 10); !errors.Is(err, job.ErrBadCursor) {
+			if _, _, err := s.Changes(t.Context(), cursor, 10); !errors.Is(err, job.ErrBadCursor) {
 				t.Errorf("%q: %v", cursor, err)
 			}
+		}
+	})
+}
+
+// The log of changes loses its oldest entries, in steps; one that is young stays, and so does what comes behind it.
+func TestDeleteChanges(t *testing.T) {
+	each(t, func(t *testing.T, s *store) {
+		now := time.Now().UTC()
+		var log []job.Change
+		for n := range 620 {
+			log = append(
+				log,
+				job.Change{
+					At:      now.Add(-2400*time.Hour + time.Duration(n)*time.Second),
+					Action:  "a",
+					Target:  fmt.Sprint(n),
+					Outcome: "ok",
+				},
+			)
+		}
+		log = append(
+			log,
+			job.Change{At: now.Add(-1920 * time.Hour), Action: "young", Outcome: "ok"},
+			job.Change{At: now, Action: "new", Outcome: "ok"},
+		)
+		if err := s.AddChanges(t.Context(), log); err != nil {
+			t.Fatal(err)
+		}
+		for step, want := range []int64{500, 120, 0} {
+			if n, err := s.DeleteChanges(t.Context(), 2160*time.Hour); n != want || err != nil {
+				t.Errorf("step %d deletes %d, %v, want %d", step, n, err, want)
+			}
+		}
+		left, _, err := s.Changes(t.Context(), "", 10)
+		if err != nil || len(left) != 2 || left[0].Action != "new" || left[1].Action != "young" {
+			t.Errorf("left: %+v, %v", left, err)
 		}
 	})
 }

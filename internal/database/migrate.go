@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -22,26 +22,32 @@ var migrations embed.FS
 // others wait and find nothing to do. A waiting process says so in the log every few seconds and gives up after a
 // minute. Migrate returns an error that is job.ErrUnavailable if the database does not answer, another process migrates
 // for too long or a migration failed; calling it again goes on where it stopped.
-func (a *Archive) Migrate(ctx context.Context) error {
-	err := a.dialect.exclusive(ctx, a.turn, func(db *sql.DB) error {
-		if err := makeVersions(ctx, a.dialect.goose, db); err != nil {
+func (db *DB) Migrate(ctx context.Context) error {
+	err := db.Exclusive(ctx, func(pool *sql.DB) error {
+		if err := makeVersions(ctx, db.Dialect.goose, pool); err != nil {
 			return err
 		}
-		p, err := goose.NewProvider(a.dialect.goose, db, a.dialect.migrations,
+		p, err := goose.NewProvider(db.Dialect.goose, pool, db.Dialect.migrations,
 			goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 		if err != nil {
 			return err
 		}
 		done, err := p.Up(ctx)
 		for _, m := range done {
-			a.log.Info("schema migrated", "version", m.Source.Version, "took", m.Duration)
+			db.Log.Info("schema migrated", "version", m.Source.Version, "took", m.Duration)
 		}
 		return err
 	})
 	if err != nil {
-		return unavailable("migrate archive", err)
+		return Unavailable("migrate database", err)
 	}
 	return nil
+}
+
+// Exclusive runs do with a connection pool that may take its time, while no other process does the same. It waits for
+// the others as Migrate says.
+func (db *DB) Exclusive(ctx context.Context, do func(*sql.DB) error) error {
+	return db.Dialect.exclusive(ctx, db.turn, do)
 }
 
 // makeVersions makes goose's table of versions and its first row, version 0. Goose would do that by itself, but MySQL

@@ -1,28 +1,29 @@
-package archive_test
+package database_test
 
 import (
 	"testing"
 
-	"github.com/tierq/tierq/internal/archive"
-	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/database/databasetest"
 )
 
 // A first start that was killed after it had made the table of versions, and before the table's first row, is gone on
 // with.
 func TestMigrateAfterAKilledFirstStart(t *testing.T) {
-	backends := map[string]func(testing.TB) archive.Options{"sqlite": archivetest.SQLite, "mariadb": archivetest.MariaDB}
-	for backend, fresh := range backends {
+	for backend, fresh := range databasetest.Backends {
 		t.Run(backend, func(t *testing.T) {
 			o := fresh(t)
-			db := archivetest.OpenSQL(t, o)
+			db := databasetest.OpenSQL(t, o)
 			id := "INTEGER PRIMARY KEY AUTOINCREMENT"
 			if o.MySQLDSN != "" {
 				id = "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY"
 			}
-			execute(t, db, "CREATE TABLE goose_db_version (id "+id+", version_id BIGINT NOT NULL, "+
-				"is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP)")
-			s := archivetest.New(t, o)
-			facts, err := s.ReadFacts(t.Context())
+			create := "CREATE TABLE goose_db_version (id " + id + ", version_id BIGINT NOT NULL, " +
+				"is_applied BOOLEAN NOT NULL, tstamp TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP)"
+			if _, err := db.ExecContext(t.Context(), create); err != nil {
+				t.Fatal(err)
+			}
+			s := databasetest.New(t, o)
+			facts, err := s.Database.ReadFacts(t.Context())
 			zero, all := s.Count(t, "goose_db_version WHERE version_id = 0"), s.Count(t, "goose_db_version")
 			if err != nil || zero != 1 || all != facts.Newest+1 {
 				t.Errorf("%d rows, %d of version 0, newest %d, %v", all, zero, facts.Newest, err)

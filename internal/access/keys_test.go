@@ -1,4 +1,4 @@
-package archive_test
+package access_test
 
 import (
 	"errors"
@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/tierq/tierq/internal/archive"
-	"github.com/tierq/tierq/internal/archive/archivetest"
+	"github.com/tierq/tierq/internal/access"
+	"github.com/tierq/tierq/internal/database"
+	"github.com/tierq/tierq/internal/database/databasetest"
 	"github.com/tierq/tierq/internal/job"
 	"github.com/tierq/tierq/internal/testkit"
 )
@@ -36,7 +37,7 @@ func recent(t *testing.T, what string, at time.Time) {
 
 func TestAPIKeys(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		ctx := t.Context()
 		stamps := cmpopts.IgnoreFields(job.Key{}, "CreatedAt")
 		version := func() int64 {
@@ -106,7 +107,7 @@ func TestAPIKeys(t *testing.T) {
 // The note of the last use goes forward only, and is no change.
 func TestUsedAPIKeys(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		var ids []string
 		for n := range 12 {
 			k, err := s.AddAPIKey(t.Context(), aKey(n))
@@ -146,7 +147,7 @@ func TestUsedAPIKeys(t *testing.T) {
 // A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the same: a revocation must arrive.
 func TestBrokenAPIKey(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		ctx := t.Context()
 		bad, good := aKey(1), job.StoredKey{Key: job.Key{ID: "b", Name: "all", Role: job.RoleAdmin}, Hash: [32]byte{2}}
 		for _, k := range []job.StoredKey{bad, good} {
@@ -154,7 +155,7 @@ func TestBrokenAPIKey(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		execute(t, s.DB, "UPDATE api_keys SET tiers = '[\"PUBLIC\"' WHERE id = '"+bad.ID+"'")
+		s.sql.Exec(t, "UPDATE api_keys SET tiers = '[\"PUBLIC\"' WHERE id = '"+bad.ID+"'")
 		if _, err := s.RevokeAPIKey(ctx, good.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -174,10 +175,7 @@ func TestBrokenAPIKey(t *testing.T) {
 func TestAPIKeysWithoutSQL(t *testing.T) {
 	t.Parallel()
 	server := testkit.NewMariaDB(t)
-	a := archivetest.Open(t, archive.Options{MySQLDSN: server.NewDatabase(t)})
-	if err := a.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	a := access.New(databasetest.New(t, database.Options{MySQLDSN: server.NewDatabase(t)}).Database)
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +197,7 @@ func TestAPIKeysWithoutSQL(t *testing.T) {
 // key that is there, be it a revoked one, is the first.
 func TestAddFirstAPIKey(t *testing.T) {
 	t.Parallel()
-	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
+	each(t, func(t *testing.T, s *store) {
 		const processes = 4
 		added := make(chan bool, processes)
 		for n := range processes {

@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -13,14 +13,14 @@ import (
 )
 
 // What certainly changed nothing, and what may have.
-func TestUnmade(t *testing.T) {
+func TestChangedNothing(t *testing.T) {
 	my := func(number uint16) error {
 		return fmt.Errorf("update: %w", &mysql.MySQLError{Number: number, SQLState: [5]byte{'H', 'Y', '0', '0', '0'}})
 	}
-	mariadb := &Archive{dialect: dialect{verdict: mysqlVerdict, refused: mysqlRefused}}
-	sqlite := &Archive{dialect: dialect{verdict: sqliteVerdict, refused: sqliteRefused}}
+	mariadb := &DB{Dialect: Dialect{Verdict: mysqlVerdict, refused: mysqlRefused}}
+	sqlite := &DB{Dialect: Dialect{Verdict: sqliteVerdict, refused: sqliteRefused}}
 	for name, c := range map[string]struct {
-		of   *Archive
+		of   *DB
 		err  error
 		want bool
 	}{
@@ -44,7 +44,7 @@ func TestUnmade(t *testing.T) {
 		"sqlite: the disk fails":        {sqlite, sqlite3.IOERR, false},
 		"sqlite: broken off by a clock": {sqlite, context.DeadlineExceeded, false},
 	} {
-		if got := c.of.unmade(c.err); got != c.want {
+		if got := c.of.ChangedNothing(c.err); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

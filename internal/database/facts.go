@@ -1,4 +1,4 @@
-package archive
+package database
 
 import (
 	"context"
@@ -17,34 +17,34 @@ type Facts struct {
 }
 
 // ReadFacts asks the database what it is. An error is job.ErrUnavailable.
-func (a *Archive) ReadFacts(ctx context.Context) (f Facts, err error) {
-	if f.Newest, err = a.newest(); err != nil {
+func (db *DB) ReadFacts(ctx context.Context) (f Facts, err error) {
+	if f.Newest, err = db.newest(); err != nil {
 		return f, err
 	}
 	version := "SELECT VERSION()"
-	if a.read != a.write {
+	if db.Read != db.Write {
 		version = "SELECT 'SQLite ' || sqlite_version()"
 	}
-	if err := a.read.WithContext(ctx).Raw(version).Scan(&f.Version).Error; err != nil {
-		return f, unavailable("read version", err)
+	if err := db.Read.WithContext(ctx).Raw(version).Scan(&f.Version).Error; err != nil {
+		return f, Unavailable("read version", err)
 	}
 	schema := "SELECT COALESCE(MAX(version_id), 0) FROM goose_db_version WHERE is_applied"
-	if err := a.read.WithContext(ctx).Raw(schema).Scan(&f.Schema).Error; err != nil {
-		return f, unavailable("read schema version", err)
+	if err := db.Read.WithContext(ctx).Raw(schema).Scan(&f.Schema).Error; err != nil {
+		return f, Unavailable("read schema version", err)
 	}
-	db, err := a.write.DB()
+	pool, err := db.Write.DB()
 	if err != nil {
 		return f, fmt.Errorf("read sql_mode: %w", err)
 	}
-	if f.Strict, err = a.dialect.strict(ctx, db); err != nil {
-		return f, unavailable("read sql_mode", err)
+	if f.Strict, err = db.Dialect.strict(ctx, pool); err != nil {
+		return f, Unavailable("read sql_mode", err)
 	}
 	return f, nil
 }
 
 // newest is the number of the last migration: their names begin with it.
-func (a *Archive) newest() (newest int, err error) {
-	files, err := fs.ReadDir(a.dialect.migrations, ".")
+func (db *DB) newest() (newest int, err error) {
+	files, err := fs.ReadDir(db.Dialect.migrations, ".")
 	if err != nil {
 		return 0, fmt.Errorf("read migrations: %w", err)
 	}

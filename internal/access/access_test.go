@@ -1,0 +1,20 @@
+package access_test
+
+import (
+	"testing"
+
+	"github.com/tierq/tierq/internal/access"
+	"github.com/tierq/tierq/internal/database/databasetest"
+)
+
+// store is the rows of one fresh database of a test, and a look behind them.
+type store struct {
+	*access.Store
+	sql *databasetest.Store
+}
+
+// each runs test with a store of its own on every backend: /sqlite and /mariadb.
+func each(t *testing.T, test func(t *testing.T, s *store)) {
+	t.Helper()
+	databasetest.Each(t, func(t *testing.T, db *databasetest.Store) { test(t, &store{access.New(db.Database), db}) })
+}

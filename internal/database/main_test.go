@@ -1,0 +1,22 @@
+package database_test
+
+import (
+	"flag"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tierq/tierq/internal/testkit"
+)
+
+// TestMain lets more tests run at once than there are processors: they wait for databases most of the time.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil { // -parallel still wins
+		panic(err)
+	}
+	goleak.VerifyTestMain(testkit.Main(m),
+		// GORM's cache of prepared statements starts a goroutine that nothing can end; two per database.
+		goleak.IgnoreAnyFunction("gorm.io/gorm/internal/lru.NewLRU[...].func1"))
+}

@@ -1,0 +1,103 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gorm.io/gorm"
+)
+
+// Tries is how often a transaction is tried again at once after a deadlock, a lock wait, or when another writer's rows
+// got in between.
+const Tries = 8
+
+// Transaction runs a transaction that locks nothing but the rows it writes. It is tried again at once after a deadlock
+// or a lock wait, so do may run more than once. queries are the statements it may use. After an error it has changed
+// nothing, unless that is job.ErrAmbiguous: the COMMIT was sent and its answer lost.
+func (db *DB) Transaction(ctx context.Context, queries []string, do func(conn gorm.ConnPool) error) (err error) {
+	for try := range Tries {
+		committing := false
+		if err = db.Prepare(ctx, queries); err == nil {
+			err = db.Write.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+				if err := do(tx.Statement.ConnPool); err != nil {
+					return err
+				}
+				committing = true
+				return nil
+			}, &sql.TxOptions{Isolation: db.Dialect.Isolation})
+		}
+		switch {
+		case err == nil:
+			return nil
+		case committing && !db.ChangedNothing(err):
+			return Ambiguous("commit", err)
+		case db.Dialect.Verdict(err) != Conflict:
+			return err
+		}
+		if err := Backoff(ctx, try); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Exec runs one statement that changes rows, and returns how many it changed. It is tried again after a deadlock or a
+// lock wait.
+func (db *DB) Exec(ctx context.Context, statement string, args []any) (changed int64, err error) {
+	for try := range Tries {
+		var done *gorm.DB
+		if done = db.Write.WithContext(ctx).Exec(statement, args...); done.Error == nil {
+			return done.RowsAffected, nil
+		}
+		if err = done.Error; db.Dialect.Verdict(err) != Conflict {
+			return 0, err
+		}
+		if err := Backoff(ctx, try); err != nil {
+			return 0, fmt.Errorf("try again: %w", err)
+		}
+	}
+	return 0, err
+}
+
+// Prepare puts statements into GORM's cache before a transaction begins. GORM prepares a statement that it first meets
+// inside a transaction on that transaction, and database/sql then prepares it anew in every later one: two round trips
+// and a parse of the whole text each time.
+func (db *DB) Prepare(ctx context.Context, queries []string) error {
+	pool, ok := db.Write.ConnPool.(*gorm.PreparedStmtDB)
+	if !ok {
+		return fmt.Errorf("prepare: GORM's pool is a %T", db.Write.ConnPool)
+	}
+	for _, query := range queries {
+		pool.Mux.RLock()
+		_, known := pool.Stmts.Get(query)
+		pool.Mux.RUnlock()
+		if known {
+			continue
+		}
+		pool.Mux.Lock() // New unlocks it
+		if _, err := pool.Stmts.New(ctx, query, false, pool.ConnPool, pool.Mux); err != nil {
+			return fmt.Errorf("prepare: %w", err)
+		}
+	}
+	return nil
+}
+
+// Backoff pauses before a transaction is tried again: up to 10 ms after the first try, up to twice that after each one.
+func Backoff(ctx context.Context, try int) error {
+	return Pause(ctx, time.Duration(rand.Int64N(int64(10*time.Millisecond)<<try)))
+}
+
+// Pause waits for d, or until ctx is over, whose error it returns.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
