@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -14,26 +15,34 @@ import (
 )
 
 const (
-	calmBound   = 15 * time.Second // a test that has waited so long begins all the same
-	calmSamples = 10
-	calmSample  = 25 * time.Millisecond
-	calmTasks   = 3 // tasks that want to run, per core
+	calmBound   = 4 * time.Second // a test that has waited so long begins all the same
+	calmSamples = 5
+	calmSample  = 20 * time.Millisecond
+	calmTasks   = 4 // tasks that want to run, per core
 )
 
 // calmed has the tests that have waited.
 var calmed sync.Map
 
-// Calm delays the beginning of a test while the machine is busy: until fewer than three tasks per core want to run, at
-// most 15 s. A server has deadlines of one and two seconds. When twenty tests share two cores, servers miss these
+// Calm delays the beginning of a test while the machine is busy: until fewer than four tasks per core want to run, at
+// most 4 s. A server has deadlines of one and two seconds. When twenty tests share two cores, servers miss these
 // deadlines, and a test fails that tests something else. One test begins at a time, over all test processes of this
-// user. A test waits once, however often it calls Calm.
+// user. A test and its subtests wait once, however often they call Calm.
 func Calm(t testing.TB) {
 	t.Helper()
-	if _, waited := calmed.LoadOrStore(t.Name(), true); waited {
+	test, _, _ := strings.Cut(t.Name(), "/")
+	if _, waited := calmed.LoadOrStore(test, true); waited {
 		return
 	}
-	name := filepath.Join(os.TempDir(), "testkit-calm-"+strconv.Itoa(os.Getuid()))
-	turn, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "tierq-testkit")
+		err = os.MkdirAll(cache, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := os.OpenFile(filepath.Join(cache, "calm"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
