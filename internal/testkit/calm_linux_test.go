@@ -3,6 +3,7 @@ package testkit
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -10,21 +11,16 @@ import (
 // Calm waits while more tasks want to run than the machine has cores for, and a test waits once.
 func TestCalm(t *testing.T) {
 	var busy sync.WaitGroup
-	stop := make(chan struct{})
+	var stop atomic.Bool
 	before := runtime.GOMAXPROCS(8 * runtime.NumCPU())
 	for range 8 * runtime.NumCPU() {
 		busy.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 			}
 		})
 	}
 	began := time.Now()
-	time.AfterFunc(time.Second, func() { close(stop) })
+	time.AfterFunc(time.Second, func() { stop.Store(true) })
 	Calm(t)
 	waited := time.Since(began)
 	busy.Wait()
