@@ -9,6 +9,7 @@ package database
 import (
 	"context"
 	"crypto/x509"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -137,6 +138,9 @@ func (db *DB) Close() error {
 		pool, err := g.DB()
 		if err == nil {
 			err = pool.Close() // safe twice
+		}
+		if errors.Is(err, driver.ErrBadConn) { // the server closed that connection before
+			err = nil
 		}
 		errs = append(errs, err)
 	}
