@@ -23,7 +23,8 @@ func (b *beanstalkdPeer) dial(ctx context.Context) (*bean, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial beanstalkd: %w", err)
 	}
-	return &bean{conn: conn, reader: bufio.NewReader(conn), cancel: context.AfterFunc(ctx, func() { _ = conn.Close() })}, nil
+	return &bean{conn: conn, reader: bufio.NewReader(conn), cancel: context.AfterFunc(ctx, func() { _ = conn.Close() })},
+		nil
 }
 
 func (c *bean) close() {
@@ -90,8 +91,8 @@ func (c *bean) stats() (map[string]string, error) {
 	return stats, err
 }
 
-// work reserves, hands over the body, and deletes, until the connection ends. One write carries a delete and the next reserve, and the server answers in
-// that order.
+// work reserves, hands over the body, and deletes, until the connection ends. One write carries a delete and the next
+// reserve, and the server answers in that order.
 func (c *bean) work(handle func(body []byte), deleted func()) error {
 	request := "reserve\r\n"
 	for {
@@ -120,7 +121,8 @@ func (c *bean) work(handle func(body []byte), deleted func()) error {
 // holds fails unless n jobs wait and none is reserved.
 func (c *bean) holds(n int) error {
 	stats, err := c.stats()
-	if ready, reserved := stats["current-jobs-ready"], stats["current-jobs-reserved"]; err == nil && (ready != strconv.Itoa(n) || reserved != "0") {
+	if ready, reserved := stats["current-jobs-ready"], stats["current-jobs-reserved"]; err == nil &&
+		(ready != strconv.Itoa(n) || reserved != "0") {
 		err = fmt.Errorf("%s jobs wait and %s are reserved, not %d and 0", ready, reserved, n)
 	}
 	return err

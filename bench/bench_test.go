@@ -10,8 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Every bench runs at smoke size and answers every figure it is there for; peers has a test of its own, and what runs only by its name does not run here.
-// How fast it was is nobody's business here; that the counts are right is checked inside the benches.
+// Every bench runs at smoke size and answers every figure it is there for; peers has a test of its own, and what runs
+// only by its name does not run here. How fast it was is nobody's business here; that the counts are right is checked
+// inside the benches.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	testkit.Calm(t)
@@ -23,8 +24,10 @@ func TestSmoke(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	for name, figures := range map[string][]string{
-		"submit":   {"1 connections: submits", "64 connections: submits", "64 connections: p99", "64 connections: redis cpu per submit"},
-		"drain":    {"100 slots, retention 24h: drained, rows in MariaDB", "300 slots, retention 0s: drained, rows in MariaDB", "300 slots, retention 24h: redis cpu per whole life"},
+		"submit": {"1 connections: submits", "64 connections: submits", "64 connections: p99",
+			"64 connections: redis cpu per submit"},
+		"drain": {"100 slots, retention 24h: drained, rows in MariaDB",
+			"300 slots, retention 0s: drained, rows in MariaDB", "300 slots, retention 24h: redis cpu per whole life"},
 		"embedded": {"drained, rows in SQLite"},
 		"wakeup":   {"same process: sent to start, p50", "by the doorbell: sent to start, p99"},
 		"flood": {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// The dashboard beside a load: windows of the same length by turns, nobody, one who looks, many. What the machine does beside this falls on all of them,
-// and each window with somebody is compared with the mean of those with nobody around it.
+// The dashboard beside a load: windows of the same length by turns, nobody, one who looks, many. What the machine does
+// beside this falls on all of them, and each window with somebody is compared with the mean of those with nobody around
+// it.
 const (
 	dashboardRate   = 5000 // jobs a second, of the mix
 	dashboardMany   = 20
@@ -20,12 +21,12 @@ const (
 	dashboardWindow = 10 * time.Second // a whole number of the mix's bursts
 )
 
-// dashboardTurns say how many look, window by window. After somebody has left it takes most of a minute until nothing is done for him any more: that is
-// waited for before a window with nobody.
+// dashboardTurns say how many look, window by window. After somebody has left it takes most of a minute until nothing
+// is done for him any more: that is waited for before a window with nobody.
 var dashboardTurns = []int{0, 0, 1, dashboardMany, dashboardMany, 1, 0, 0, 1, dashboardMany, dashboardMany, 1, 0, 0}
 
-// dashboardBench measures what dashboards that are left open cost the server and Redis under load, and, where nothing runs, whether that grows with the
-// queue.
+// dashboardBench measures what dashboards that are left open cost the server and Redis under load, and, where nothing
+// runs, whether that grows with the queue.
 func dashboardBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	loaded, err := l.besideLoad(ctx)
 	if err != nil {
@@ -47,7 +48,8 @@ func dashboardBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		fmt.Fprintf(out, "  run %d, window by window: who looks; %% of a core of the server, of Redis; us of the server per job; jobs/s; snapshots, feed, stale\n", turn+1)
 		for i := range loaded {
 			w := &loaded[i]
-			fmt.Fprintf(out, "  %6d %8.2f %8.2f %8.1f %8.0f %6d %6d %6d\n", w.watchers, w.serverShare(), w.redisShare(), micros(w.server, w.ended),
+			fmt.Fprintf(out, "  %6d %8.2f %8.2f %8.1f %8.0f %6d %6d %6d\n", w.watchers, w.serverShare(), w.redisShare(),
+				micros(w.server, w.ended),
 				perSecond(w.ended, w.took), w.snapshots, w.feed, w.stale)
 		}
 	}
@@ -61,7 +63,8 @@ func (l *lab) besideLoad(ctx context.Context) (all []window, err error) {
 		return nil, err
 	}
 	s, err := l.launch(ctx, "dashboard", "api,worker,recovery", append(env, fmt.Sprintf("TIERQ_WORKERS=%d", mixSlots),
-		"TIERQ_RETENTION="+mixKept.String(), "TIERQ_FAILED_RETENTION="+mixKept.String(), fmt.Sprintf("TIERQ_CAPACITY=%d", mixCapacity)))
+		"TIERQ_RETENTION="+mixKept.String(), "TIERQ_FAILED_RETENTION="+mixKept.String(),
+		fmt.Sprintf("TIERQ_CAPACITY=%d", mixCapacity)))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +87,8 @@ func (l *lab) besideLoad(ctx context.Context) (all []window, err error) {
 	if err := l.fillHour(ctx); err != nil {
 		return nil, err
 	}
-	v := &viewing{lab: l, server: s, mix: m, began: began, sending: sending, long: l.scaledTime(dashboardWindow).Truncate(time.Second)}
+	v := &viewing{lab: l, server: s, mix: m, began: began, sending: sending,
+		long: l.scaledTime(dashboardWindow).Truncate(time.Second)}
 	for _, watchers := range dashboardTurns {
 		if err := v.window(ctx, watchers); err != nil {
 			return nil, err
@@ -118,7 +122,8 @@ func (l *lab) besideQueue(ctx context.Context, queued int) (all []window, err er
 	if err := l.enqueue(ctx, queued); err != nil {
 		return nil, err
 	}
-	v := &viewing{lab: l, server: s, mix: newMix(s.addr), began: time.Now(), sending: make(chan error), long: l.scaledTime(dashboardWindow).Truncate(time.Second)}
+	v := &viewing{lab: l, server: s, mix: newMix(s.addr), began: time.Now(), sending: make(chan error),
+		long: l.scaledTime(dashboardWindow).Truncate(time.Second)}
 	for _, watchers := range []int{0, 1} {
 		if err := v.window(ctx, watchers); err != nil {
 			return nil, err
@@ -160,15 +165,18 @@ func dashboardFigures(all []window) (figures []figure) {
 		var rates, servers, redises []float64
 		for i := range all {
 			if w := &all[i]; w.watchers == watchers {
-				rates, servers, redises = append(rates, perSecond(w.ended, w.took)), append(servers, w.serverShare()), append(redises, w.redisShare())
+				rates, servers, redises = append(rates, perSecond(w.ended, w.took)), append(servers, w.serverShare()),
+					append(redises, w.redisShare())
 			}
 		}
 		name := fmt.Sprintf("%d look: ", watchers)
-		figures = append(figures, figure{name + "ended", "jobs/s", halfway(rates)}, figure{name + "server", "% core", halfway(servers)},
+		figures = append(figures, figure{name + "ended", "jobs/s", halfway(rates)},
+			figure{name + "server", "% core", halfway(servers)},
 			figure{name + "Redis", "% core", halfway(redises)})
 		if watchers > 0 {
 			server, redis := dearer(all, watchers)
-			figures = append(figures, figure{name + "server, more than with nobody", "% core", server}, figure{name + "Redis, the same", "% core", redis})
+			figures = append(figures, figure{name + "server, more than with nobody", "% core", server},
+				figure{name + "Redis, the same", "% core", redis})
 		}
 	}
 	refused := 0

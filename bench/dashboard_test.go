@@ -11,7 +11,8 @@ func TestDearer(t *testing.T) {
 		cpu := func(percent float64) time.Duration { return time.Duration(percent * float64(100*time.Millisecond)) }
 		return window{watchers: watchers, took: 10 * time.Second, server: cpu(server), redis: cpu(redis)}
 	}
-	all := []window{share(0, 10, 5), share(0, 12, 5), share(1, 15, 6), share(20, 31, 9), share(0, 14, 5), share(0, 16, 5), share(1, 20, 9)}
+	all := []window{share(0, 10, 5), share(0, 12, 5), share(1, 15, 6), share(20, 31, 9), share(0, 14, 5), share(0, 16, 5),
+		share(1, 20, 9)}
 	if server, redis := dearer(all, 1); server != 3.5 || redis != 2.5 { // 15 beside 13, 20 beside 15; 6 and 9 beside 5
 		t.Errorf("one costs %v and %v, want 3.5 and 2.5", server, redis)
 	}

@@ -75,8 +75,10 @@ func (v *viewing) window(ctx context.Context, watchers int) (err error) {
 		return err
 	}
 	w := window{
-		watchers: watchers, took: after.at.Sub(before.at), server: after.server - before.server, redis: after.redis - before.redis,
-		ended: after.ended - before.ended, refused: after.refused - before.refused, snapshots: after.snapshots - before.snapshots, feed: after.feed - before.feed, stale: after.stale - before.stale,
+		watchers: watchers, took: after.at.Sub(before.at), server: after.server - before.server,
+		redis: after.redis - before.redis,
+		ended: after.ended - before.ended, refused: after.refused - before.refused,
+		snapshots: after.snapshots - before.snapshots, feed: after.feed - before.feed, stale: after.stale - before.stale,
 	}
 	if least := watchers * (int(w.took/time.Second) - 2); w.snapshots < least && w.stale == 0 {
 		return fmt.Errorf("%d dashboards got %d snapshots in %v, and nobody told them why", watchers, w.snapshots, w.took)
@@ -130,8 +132,8 @@ func (v *viewing) sum(ctx context.Context, open []*watcher) (s sums, err error) 
 	return s, nil
 }
 
-// dearer is how much more of a core the server and Redis used with so many who look: the median over the windows, each beside the mean of those with
-// nobody that are next to it, before it and behind it.
+// dearer is how much more of a core the server and Redis used with so many who look: the median over the windows, each
+// beside the mean of those with nobody that are next to it, before it and behind it.
 func dearer(all []window, watchers int) (server, redis float64) {
 	var servers, redises []float64
 	for i := range all {
@@ -142,7 +144,8 @@ func dearer(all []window, watchers int) (server, redis float64) {
 		for _, w := range append(quietFrom(all, i, -1), quietFrom(all, i, 1)...) {
 			server, redis = append(server, w.serverShare()), append(redis, w.redisShare())
 		}
-		servers, redises = append(servers, all[i].serverShare()-mean(server)), append(redises, all[i].redisShare()-mean(redis))
+		servers, redises = append(servers, all[i].serverShare()-mean(server)),
+			append(redises, all[i].redisShare()-mean(redis))
 	}
 	return halfway(servers), halfway(redises)
 }

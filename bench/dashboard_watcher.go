@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// watcher does what a browser does that has the dashboard open: the page with all its files once, the stream for as long as it is there, and the charts'
-// numbers at once and every ten seconds.
+// watcher does what a browser does that has the dashboard open: the page with all its files once, the stream for as
+// long as it is there, and the charts' numbers at once and every ten seconds.
 type watcher struct {
 	base            string
 	client          *http.Client
@@ -40,7 +40,8 @@ var (
 
 // look opens a dashboard, and returns when its first snapshot is there. It is open until ctx ends.
 func look(ctx context.Context, addr string) (*watcher, error) {
-	w := &watcher{base: "http://" + addr, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 6}}, first: make(chan struct{})}
+	w := &watcher{base: "http://" + addr, client: &http.Client{Transport: &http.Transport{MaxConnsPerHost: 6}},
+		first: make(chan struct{})}
 	page, err := w.get(ctx, "/dashboard")
 	if err != nil {
 		return nil, err
@@ -139,7 +140,8 @@ func (w *watcher) files(ctx context.Context, page string) error {
 		if err != nil {
 			return err
 		}
-		for _, m := range append(namedModule.FindAllStringSubmatch(text, -1), namedImport.FindAllStringSubmatch(text, -1)...) {
+		for _, m := range append(namedModule.FindAllStringSubmatch(text, -1),
+			namedImport.FindAllStringSubmatch(text, -1)...) {
 			if err := name(file, m[1]); err != nil {
 				return err
 			}

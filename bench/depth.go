@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// depthBench measures what each thing that tierq asks of Redis costs it with few jobs and with many, turn about: first with so many waiting, then with as
-// many scheduled and as many ended ones beside them. A ratio is the cost with few over the cost with many: 1 is flat, and 0.8 the goal for claims and drain.
+// depthBench measures what each thing that tierq asks of Redis costs it with few jobs and with many, turn about: first
+// with so many waiting, then with as many scheduled and as many ended ones beside them. A ratio is the cost with few
+// over the cost with many: 1 is flat, and 0.8 the goal for claims and drain.
 func depthBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	pools := make([]*pool, 2)
 	for i, n := range []int{l.scaled(10_000, 500), l.scaled(1_000_000, 1000)} {
@@ -44,7 +45,8 @@ func depthBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	return append(figures, slow...), err
 }
 
-// turnAbout measures both pools, one after the other, so many times; the first time, which fills the caches, does not count.
+// turnAbout measures both pools, one after the other, so many times; the first time, which fills the caches, does not
+// count.
 func turnAbout(pools []*pool, times int, do func(*pool) error) error {
 	for i := range times + 1 {
 		for _, p := range pools {
@@ -64,7 +66,8 @@ func compared(prefix string, few, many *pool) (figures []figure) {
 	var a, b cost
 	for _, what := range few.order {
 		f, m := few.spent[what], many.spent[what]
-		figures = append(figures, figure{prefix + what + ": few", "cpu us", micros(f.cpu, f.times)}, figure{prefix + what + ": many", "cpu us", micros(m.cpu, m.times)},
+		figures = append(figures, figure{prefix + what + ": few", "cpu us", micros(f.cpu, f.times)},
+			figure{prefix + what + ": many", "cpu us", micros(m.cpu, m.times)},
 			figure{prefix + what + ": ratio", "x", micros(f.cpu, f.times) / max(micros(m.cpu, m.times), 0.01)})
 		if slices.Contains([]string{"claim 100", "complete 100", "acknowledge 100"}, what) {
 			a, b = a.plus(f), b.plus(m)
@@ -74,8 +77,10 @@ func compared(prefix string, few, many *pool) (figures []figure) {
 		clear(p.spent)
 		p.order = nil
 	}
-	return append(figures, figure{prefix + "drain, claim to acknowledge: ratio of cpu", "x", micros(a.cpu, a.times) / micros(b.cpu, b.times)},
-		figure{prefix + "drain, claim to acknowledge: ratio of rates", "x", micros(a.took, a.times) / micros(b.took, b.times)})
+	return append(figures, figure{prefix + "drain, claim to acknowledge: ratio of cpu", "x",
+		micros(a.cpu, a.times) / micros(b.cpu, b.times)},
+		figure{prefix + "drain, claim to acknowledge: ratio of rates", "x",
+			micros(a.took, a.times) / micros(b.took, b.times)})
 }
 
 type cost struct {
@@ -127,7 +132,8 @@ func (p *pool) cpu(ctx context.Context) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// slow is how many commands took Redis 10 ms or longer, by their names. On a machine that does other things too, most of them waited for a core.
+// slow is how many commands took Redis 10 ms or longer, by their names. On a machine that does other things too, most
+// of them waited for a core.
 func (p *pool) slow(ctx context.Context) ([]figure, error) {
 	entries, err := p.client.SlowLogGet(ctx, -1).Result()
 	if err != nil {

@@ -32,11 +32,13 @@ type pool struct {
 }
 
 // mixed is a queue's jobs by tier. What a round claims it has put there: the PUBLIC ones wait until the end.
-var mixed = []job.Tier{job.Paid, job.Unpaid, job.Unpaid, job.Unpaid, job.Public, job.Public, job.Public, job.Public, job.Public, job.Public}
+var mixed = []job.Tier{job.Paid, job.Unpaid, job.Unpaid, job.Unpaid, job.Public, job.Public, job.Public, job.Public,
+	job.Public, job.Public}
 
 func fillPool(ctx context.Context, n int) (p *pool, err error) {
 	p = &pool{n: n, spent: map[string]cost{}}
-	p.server, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0", "--hash-max-listpack-value", strconv.Itoa(listpack), "--slowlog-max-len", "10000")
+	p.server, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+		"--hash-max-listpack-value", strconv.Itoa(listpack), "--slowlog-max-len", "10000")
 	if err != nil {
 		return p, err
 	}
@@ -45,8 +47,9 @@ func fillPool(ctx context.Context, n int) (p *pool, err error) {
 		return p, err
 	}
 	p.Queue = queue.New(p.clients, &job.PlanBook{}, queue.Options{
-		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
-		Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: capacity,
+		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity,
+		HeartbeatInterval: 500 * time.Millisecond,
+		Retention:         24 * time.Hour, FailedRetention: time.Hour, KeepEnded: capacity,
 	})
 	if err := p.LoadPlans(ctx); err != nil {
 		return p, err
@@ -95,7 +98,8 @@ func (p *pool) put(ctx context.Context, n int, delay time.Duration, tiers ...job
 	batch, ids := make([]job.Submission, n), make([]job.ID, n)
 	for i := range batch {
 		batch[i] = job.Submission{
-			ID: newID(), Tier: tiers[i%len(tiers)], Type: []string{"SIMULATION", "REPORT"}[i%2], Owner: fmt.Sprint("key-", i%7), Payload: []byte(nothing),
+			ID: newID(), Tier: tiers[i%len(tiers)], Type: []string{"SIMULATION", "REPORT"}[i%2], Owner: fmt.Sprint("key-", i%7),
+			Payload:    []byte(nothing),
 			MaxRetries: 5, TraceID: traceID, Delay: delay,
 		}
 		ids[i] = batch[i].ID

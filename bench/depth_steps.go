@@ -32,7 +32,8 @@ func (p *pool) round(ctx context.Context, factor int) error {
 			return measure("submit 100", 3*factor, func() error { _, err := p.put(ctx, job.MaxBatch, 0, job.Paid); return err })
 		},
 		func() error {
-			return measure("submit 100 delayed", factor, func() error { _, err := p.put(ctx, job.MaxBatch, time.Millisecond, job.Public); return err })
+			return measure("submit 100 delayed", factor,
+				func() error { _, err := p.put(ctx, job.MaxBatch, time.Millisecond, job.Public); return err })
 		},
 		func() error { return p.promote(ctx, factor) },
 		func() error {
@@ -86,7 +87,8 @@ func (p *pool) promote(ctx context.Context, factor int) error {
 	}
 	for range factor {
 		found := 0
-		if err := p.measure(ctx, "promote 100", 1, func() (err error) { found, err = p.Promote(ctx, 0); return err }); err != nil {
+		if err := p.measure(ctx, "promote 100", 1,
+			func() (err error) { found, err = p.Promote(ctx, 0); return err }); err != nil {
 			return err
 		}
 		if found != job.MaxBatch {
@@ -130,8 +132,12 @@ func (p *pool) reads(ctx context.Context, factor int) error {
 		do    func() error
 	}{
 		{"status of a job", 25, func() error { _, err := p.View().Find(ctx, p.some()); return err }},
-		{"position of a job", 25, func() error { _, err := p.View().Position(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
-		{"what stands before a job", 25, func() error { _, err := p.View().Ahead(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
+		{"position of a job", 25, func() error {
+			_, err := p.View().Position(ctx, &job.Job{ID: p.some(), Tier: job.Public})
+			return err
+		}},
+		{"what stands before a job", 25,
+			func() error { _, err := p.View().Ahead(ctx, &job.Job{ID: p.some(), Tier: job.Public}); return err }},
 		{"levels and the oldest", 25, func() error {
 			if _, err := p.View().Levels(ctx); err != nil {
 				return err
@@ -169,7 +175,8 @@ func (p *pool) lists(ctx context.Context, factor int) error {
 		{"list of an owner", job.Filter{Owner: &owner}, ""}, // its cursors are sealed
 		{"list of a type that nobody has", job.Filter{Type: "NONE"}, middle},
 	} {
-		err := p.measure(ctx, m.what, factor, func() error { _, _, err := p.View().List(ctx, m.filter, m.cursor, 20); return err })
+		err := p.measure(ctx, m.what, factor,
+			func() error { _, _, err := p.View().List(ctx, m.filter, m.cursor, 20); return err })
 		if err != nil {
 			return err
 		}

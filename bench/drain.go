@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// drains are the settings that the bench drains with: as many slots as one claim takes, enough to keep three claims busy, and the latter without retention.
+// drains are the settings that the bench drains with: as many slots as one claim takes, enough to keep three claims
+// busy, and the latter without retention.
 var drains = []struct {
 	slots     int
 	retention string
@@ -43,9 +44,10 @@ type drainRun struct {
 	files float64       // bytes of its tables
 }
 
-// drainOnce queues n jobs by the submit script, 100 a call, starts a server with roles worker,recovery, and waits until the last job is acknowledged. The
-// stores are those that fresh returned, and empty.
-func (l *lab) drainOnce(ctx context.Context, database string, env []string, n, slots int, retention string) (d drainRun, err error) {
+// drainOnce queues n jobs by the submit script, 100 a call, starts a server with roles worker,recovery, and waits until
+// the last job is acknowledged. The stores are those that fresh returned, and empty.
+func (l *lab) drainOnce(ctx context.Context, database string, env []string, n, slots int, retention string) (d drainRun,
+	err error) {
 	before, err := l.redisCPU(ctx)
 	if err != nil {
 		return d, err
@@ -66,7 +68,8 @@ func (l *lab) drainOnce(ctx context.Context, database string, env []string, n, s
 		return d, err
 	}
 	launched := time.Now()
-	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery", append(env, fmt.Sprintf("TIERQ_WORKERS=%d", slots), "TIERQ_RETENTION="+retention))
+	s, err := l.launch(ctx, "drain-"+retention, "worker,recovery",
+		append(env, fmt.Sprintf("TIERQ_WORKERS=%d", slots), "TIERQ_RETENTION="+retention))
 	if err != nil {
 		return d, err
 	}
@@ -92,7 +95,8 @@ func (l *lab) drainOnce(ctx context.Context, database string, env []string, n, s
 	if err != nil {
 		return d, err
 	}
-	files, err := l.count(ctx, "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME LIKE '"+database+"/%'")
+	files, err := l.count(ctx, "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME LIKE '"+
+		database+"/%'")
 	if err != nil {
 		return d, err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// embeddedBench submits jobs over HTTP to a server in embedded mode whose handlers wait, then lets them go. Its Redis cannot be reached from outside:
-// the drain is measured by its rows in SQLite.
+// embeddedBench submits jobs over HTTP to a server in embedded mode whose handlers wait, then lets them go. Its Redis
+// cannot be reached from outside: the drain is measured by its rows in SQLite.
 func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	n := l.scaled(10000, 500) // what the default capacity lets in
 	data, err := os.MkdirTemp(l.dir, "embedded-")
@@ -36,7 +36,8 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		})
 	}
 	s, err := inside([]string{
-		"TIERQ_DATA_DIR=" + data, "TIERQ_ADDR=" + addr, "TIERQ_WORKERS=100", fmt.Sprintf("TIERQ_CAPACITY=%d", max(n, 1000)), "TIERQ_LOG_LEVEL=warn",
+		"TIERQ_DATA_DIR=" + data, "TIERQ_ADDR=" + addr, "TIERQ_WORKERS=100", fmt.Sprintf("TIERQ_CAPACITY=%d", max(n, 1000)),
+		"TIERQ_LOG_LEVEL=warn",
 	}, handlers)
 	if err != nil {
 		return nil, err
@@ -54,7 +55,8 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 		_, stopping := s.stop()
 		err = errors.Join(err, stopping)
 	}()
-	db, err := sql.Open("sqlite3", "file:"+filepath.Join(data, "tierq.sqlite")+"?_pragma=busy_timeout(5000)") // the driver comes with the archive
+	// the driver comes with the archive
+	db, err := sql.Open("sqlite3", "file:"+filepath.Join(data, "tierq.sqlite")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite: %w", err)
 	}
@@ -87,7 +89,8 @@ func embeddedBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	}
 	rate := perSecond(drained, time.Since(began))
 	var rows int
-	if err := db.QueryRowContext(ctx, "SELECT COUNT(*) FROM job_outcomes WHERE outcome = 'COMPLETED'").Scan(&rows); err != nil {
+	if err := db.QueryRowContext(ctx,
+		"SELECT COUNT(*) FROM job_outcomes WHERE outcome = 'COMPLETED'").Scan(&rows); err != nil {
 		return nil, fmt.Errorf("count rows: %w", err)
 	}
 	if rows != n {

@@ -16,15 +16,16 @@ import (
 	"time"
 )
 
-// The flood: as many requests as so many connections send one after the other, all of one key that may submit to PUBLIC.
+// The flood: as many requests as so many connections send one after the other, all of one key that may submit to
+// PUBLIC.
 const (
 	floodConnections = 64
 	floodRate        = 100 // a second, where the key has a rate
 	floodRounds      = 4   // of each part, by turns: what the machine does beside this falls on all of them
 )
 
-// floodBench measures what a PAID submit takes, 200 a second of one key, in quiet and beside a flood of PUBLIC from another key: one with a rate, and one
-// without. The load generator shares the cores with the server.
+// floodBench measures what a PAID submit takes, 200 a second of one key, in quiet and beside a flood of PUBLIC from
+// another key: one with a rate, and one without. The load generator shares the cores with the server.
 func floodBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	_, env, err := l.fresh(ctx)
 	if err != nil {
@@ -179,7 +180,8 @@ func pour(ctx context.Context, addr string, request []byte, got *answers) error 
 
 func (f *flood) figures() (all []figure) {
 	quiet50, quiet99 := millis(quantile(f.times["quiet"], 0.5)), millis(quantile(f.times["quiet"], 0.99))
-	all = append(all, figure{"quiet: PAID accepted, p50", "ms", quiet50}, figure{"quiet: PAID accepted, p99", "ms", quiet99})
+	all = append(all, figure{"quiet: PAID accepted, p50", "ms", quiet50},
+		figure{"quiet: PAID accepted, p99", "ms", quiet99})
 	for _, part := range []string{"limited", "unlimited"} {
 		name := part + " flood: "
 		p50, p99, got := millis(quantile(f.times[part], 0.5)), millis(quantile(f.times[part], 0.99)), f.sent[part]
@@ -208,7 +210,8 @@ func newKey() string {
 	var secret [32]byte
 	_, _ = rand.Read(id[:])
 	_, _ = rand.Read(secret[:])
-	return "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	return "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" +
+		base64.RawURLEncoding.EncodeToString(secret[:])
 }
 
 // makeKey makes a key that submits to one tier; a rate of 0 is none.

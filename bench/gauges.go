@@ -102,7 +102,8 @@ func (g *gauges) figures() (all []figure) {
 		if h.unit == "MiB" {
 			by = 1 << 20
 		}
-		all = append(all, figure{h.shown + ", first third", h.unit, first / by}, figure{h.shown + ", last third", h.unit, last / by},
+		all = append(all, figure{h.shown + ", first third", h.unit, first / by},
+			figure{h.shown + ", last third", h.unit, last / by},
 			figure{h.shown + ", last beside first", "times", last / first})
 	}
 	return all

@@ -23,8 +23,9 @@ const (
 	skewPartition = 6
 )
 
-// growthBench asks one Redis, and then two, for the same work in as many partitions as lie evenly on two; and how far from their arrival jobs start
-// where there are several partitions. Driver, servers and MariaDB share the machine's cores: what two of Redis could do more shows only where cores are left.
+// growthBench asks one Redis, and then two, for the same work in as many partitions as lie evenly on two; and how far
+// from their arrival jobs start where there are several partitions. Driver, servers and MariaDB share the machine's
+// cores: what two of Redis could do more shows only where cores are left.
 func growthBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	partitions := evenly(2)
 	var lives, drains [2]float64
@@ -67,7 +68,8 @@ func growthBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	}, figures...), nil
 }
 
-// evenly is the smallest number of partitions of which each of so many masters, with the slots given out evenly, has the same number.
+// evenly is the smallest number of partitions of which each of so many masters, with the slots given out evenly, has
+// the same number.
 func evenly(masters int) int {
 	for n := masters; ; n += masters {
 		of := make([]int, masters)
@@ -95,9 +97,11 @@ type shards struct {
 	env        []string
 }
 
-// overMasters starts a cluster of so many masters for do, with the settings of the one Redis of the other benches, and stops it.
+// overMasters starts a cluster of so many masters for do, with the settings of the one Redis of the other benches, and
+// stops it.
 func (l *lab) overMasters(ctx context.Context, masters, partitions int, do func(*shards) error) (err error) {
-	cluster, err := testkit.StartMasters(masters, "--auto-aof-rewrite-percentage", "0", "--hash-max-listpack-value", strconv.Itoa(listpack))
+	cluster, err := testkit.StartMasters(masters, "--auto-aof-rewrite-percentage", "0", "--hash-max-listpack-value",
+		strconv.Itoa(listpack))
 	if err != nil {
 		return err
 	}
@@ -107,7 +111,8 @@ func (l *lab) overMasters(ctx context.Context, masters, partitions int, do func(
 		return err
 	}
 	s.database = l.database
-	s.env = append(s.env, "REDIS_URL="+cluster.URL(), "TIERQ_PARTITIONS="+strconv.Itoa(partitions), fmt.Sprintf("TIERQ_WORKERS=%d", growthSlots))
+	s.env = append(s.env, "REDIS_URL="+cluster.URL(), "TIERQ_PARTITIONS="+strconv.Itoa(partitions),
+		fmt.Sprintf("TIERQ_WORKERS=%d", growthSlots))
 	o, err := redis.ParseClusterURL(cluster.URL())
 	if err != nil {
 		return fmt.Errorf("read the cluster's address: %w", err)
@@ -127,8 +132,8 @@ func (l *lab) overMasters(ctx context.Context, masters, partitions int, do func(
 	return do(s)
 }
 
-// lives brings n jobs through their lives, 100 a call, by growthLoops loops for each master, and returns how many that is a second. The sets are empty
-// afterwards.
+// lives brings n jobs through their lives, 100 a call, by growthLoops loops for each master, and returns how many that
+// is a second. The sets are empty afterwards.
 func (s *shards) lives(ctx context.Context, n int) (float64, error) {
 	loops := growthLoops * s.masters
 	errs := make([]error, loops)
@@ -169,13 +174,15 @@ func (s *shards) submit(ctx context.Context, p int) error {
 	return nil
 }
 
-// claiming lets the loops claim from a partition one after the other: the numbers of a process' claims come in their order.
+// claiming lets the loops claim from a partition one after the other: the numbers of a process' claims come in their
+// order.
 type claiming struct {
 	sync.Mutex
 	number int64
 }
 
-// life is that of a call's jobs. Two loops may share a partition: who claims may get the jobs of the other, which is as good.
+// life is that of a call's jobs. Two loops may share a partition: who claims may get the jobs of the other, which is as
+// good.
 func (s *shards) life(ctx context.Context, p int, c *claiming) error {
 	if err := s.submit(ctx, p); err != nil {
 		return err
@@ -209,8 +216,8 @@ func (s *shards) life(ctx context.Context, p int, c *claiming) error {
 	return nil
 }
 
-// drain queues n jobs, 100 a call, the partitions in turn, lets one server process drain them, and returns how many a second, and each job's skew: by how much
-// a job that started before it had arrived later.
+// drain queues n jobs, 100 a call, the partitions in turn, lets one server process drain them, and returns how many a
+// second, and each job's skew: by how much a job that started before it had arrived later.
 func (s *shards) drain(ctx context.Context, n int) (rate float64, skews []time.Duration, err error) {
 	before, err := s.acknowledged(ctx)
 	if err != nil {
@@ -268,10 +275,12 @@ func (s *shards) acknowledged(ctx context.Context) (sum int, err error) {
 	return sum, nil
 }
 
-// skews are how much later than a job the latest of those had arrived that were claimed before it; 0 = none had. Redis' clock has milliseconds.
+// skews are how much later than a job the latest of those had arrived that were claimed before it; 0 = none had. Redis'
+// clock has milliseconds.
 func (s *shards) skews(ctx context.Context) (skews []time.Duration, err error) {
-	rows, err := s.l.db.QueryContext(ctx, "SELECT TIMESTAMPDIFF(MICROSECOND, '2000-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '2000-01-01', started_at) FROM "+
-		s.database+".job_results ORDER BY started_at, arrived_at")
+	rows, err := s.l.db.QueryContext(ctx,
+		"SELECT TIMESTAMPDIFF(MICROSECOND, '2000-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '2000-01-01', started_at) FROM "+
+			s.database+".job_results ORDER BY started_at, arrived_at")
 	if err != nil {
 		return nil, fmt.Errorf("read starts: %w", err)
 	}

@@ -26,8 +26,8 @@ func pad(object string) string {
 
 var minted atomic.Int64
 
-// newID is a UUIDv7 of partition 0, greater than all before it, and like a real one random behind: Lua's table of strings looks at every second
-// character of an id, so ids that only count would collide there.
+// newID is a UUIDv7 of partition 0, greater than all before it, and like a real one random behind: Lua's table of
+// strings looks at every second character of an id, so ids that only count would collide there.
 func newID() job.ID {
 	var u [16]byte
 	ms, n, noise := time.Now().UnixMilli(), minted.Add(1), rand.Uint32()
@@ -62,8 +62,9 @@ func (l *lab) enqueue(ctx context.Context, n int) (err error) {
 // queueOptions are those of a server with everything at its default, but for the capacity.
 func queueOptions() queue.Options {
 	return queue.Options{
-		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity, HeartbeatInterval: 500 * time.Millisecond,
-		Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1000000,
+		Nonce: "bench", Partitions: 1, PriorityBase: 10000000000000, Capacity: capacity, ScheduledLimit: capacity,
+		HeartbeatInterval: 500 * time.Millisecond,
+		Retention:         24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1000000,
 	}
 }
 

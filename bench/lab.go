@@ -17,8 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The figures depend on these, so they are printed. The listpack limit is what docker-compose.yml ships; rewrites of the AOF would fall into one run
-// and not into the next.
+// The figures depend on these, so they are printed. The listpack limit is what docker-compose.yml ships; rewrites of
+// the AOF would fall into one run and not into the next.
 const (
 	listpack    = 1024
 	redoLog     = 1 << 30
@@ -50,7 +50,8 @@ func newLab(o options) (*lab, error) {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
 	l := &lab{options: o, dir: dir}
-	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0", "--hash-max-listpack-value", strconv.Itoa(listpack))
+	l.redis, err = testkit.StartRedis("--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0",
+		"--hash-max-listpack-value", strconv.Itoa(listpack))
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -93,7 +94,8 @@ func (l *lab) close() (err error) {
 // scaled is n at -scale 1, never below least.
 func (l *lab) scaled(n, least int) int { return max(int(float64(n)*l.scale), least) }
 
-// fresh empties Redis and makes a new database in the place of the last one; its name is returned, and the settings that point a server to both.
+// fresh empties Redis and makes a new database in the place of the last one; its name is returned, and the settings
+// that point a server to both.
 func (l *lab) fresh(ctx context.Context) (database string, env []string, err error) {
 	if err := l.empty(ctx); err != nil {
 		return "", nil, err
@@ -115,7 +117,8 @@ func (l *lab) renew(ctx context.Context, old string) (database string, env []str
 		return "", nil, fmt.Errorf("create database: %w", err)
 	}
 	return database, []string{
-		"REDIS_URL=" + l.redis.URL(), "MYSQL_DSN=" + l.mariadb.DSN(database), "TIERQ_CAPACITY=" + strconv.Itoa(capacity), "TIERQ_LOG_LEVEL=error",
+		"REDIS_URL=" + l.redis.URL(), "MYSQL_DSN=" + l.mariadb.DSN(database), "TIERQ_CAPACITY=" + strconv.Itoa(capacity),
+		"TIERQ_LOG_LEVEL=error",
 		"TIERQ_INSECURE=on", // on loopback, for as long as a run takes
 	}, nil
 }
@@ -155,7 +158,8 @@ func (l *lab) redisCPU(ctx context.Context) (time.Duration, error) {
 // sqlCPU is what the MariaDB process has used so far; 0 where the system does not tell.
 func (l *lab) sqlCPU() (time.Duration, error) { return processCPU(l.mariadb.Pid()) }
 
-// processCPU is what a process has used so far, user and system; 0 where the system does not tell (it is Linux' /proc, in hundredths of a second).
+// processCPU is what a process has used so far, user and system; 0 where the system does not tell (it is Linux' /proc,
+// in hundredths of a second).
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if errors.Is(err, os.ErrNotExist) {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// layout is a way to lay out the job hash: the shipped scripts with some lines replaced, so that everything else stays the same.
+// layout is a way to lay out the job hash: the shipped scripts with some lines replaced, so that everything else stays
+// the same.
 type layout struct {
 	name  string
 	about string
@@ -16,7 +17,8 @@ type layout struct {
 	edits  map[string][]string // script -> old, new, old, new, ...
 }
 
-// derive applies the edits. Text that is no longer in a shipped script is an error: the comparison must not quietly become another one.
+// derive applies the edits. Text that is no longer in a shipped script is an error: the comparison must not quietly
+// become another one.
 func (v layout) derive() (scripts, error) {
 	s := shipped()
 	if v.about != "" {
@@ -25,7 +27,8 @@ func (v layout) derive() (scripts, error) {
 	if v.fields > 0 {
 		s.fields = v.fields
 	}
-	for name, target := range map[string]*string{"prelude": &s.prelude, "submit": &s.submit, "claim": &s.claim, "complete": &s.complete, "acknowledge": &s.acknowledge} {
+	for name, target := range map[string]*string{"prelude": &s.prelude, "submit": &s.submit, "claim": &s.claim,
+		"complete": &s.complete, "acknowledge": &s.acknowledge} {
 		edits := v.edits[name]
 		for i := 0; i < len(edits); i += 2 {
 			if strings.Count(*target, edits[i]) != 1 {
@@ -56,7 +59,8 @@ func layoutBench(ctx context.Context, l *lab) (figures []figure, err error) {
 				costs[v.name] = cost.cpu
 				name := fmt.Sprintf("listpack %d, %s", limit, v.name)
 				figures = append(figures,
-					figure{name + ": cpu", "us/job", micros(cost.cpu, n)}, figure{name + ": in scripts", "us/job", micros(cost.script, n)},
+					figure{name + ": cpu", "us/job", micros(cost.cpu, n)},
+					figure{name + ": in scripts", "us/job", micros(cost.script, n)},
 					figure{name + ": queued", "B/job", cost.queued}, figure{name + ": ended", "B/job", cost.ended})
 				for k, verb := range verbs {
 					if v.edits == nil {
@@ -65,7 +69,8 @@ func layoutBench(ctx context.Context, l *lab) (figures []figure, err error) {
 				}
 			}
 			for _, v := range layouts[1:] {
-				figures = append(figures, figure{fmt.Sprintf("listpack %d, %s: cpu against a, same run", limit, v.name), "x", float64(costs[v.name]) / float64(costs[layouts[0].name])})
+				figures = append(figures, figure{fmt.Sprintf("listpack %d, %s: cpu against a, same run", limit, v.name), "x",
+					float64(costs[v.name]) / float64(costs[layouts[0].name])})
 			}
 			return nil
 		})

@@ -32,8 +32,9 @@ var layouts = []layout{
 				add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)
 				for k = 8, 13 do reply[#reply + 1] = m[k] end`,
 			},
-			"complete":    {`'cancel', 'head', 'saved')`, `'cancel', 'tier', 'saved')`, `tier_of(head)`, `head`},
-			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`, `string.match(head, '^%S+ (%d+)')`, `head`},
+			"complete": {`'cancel', 'head', 'saved')`, `'cancel', 'tier', 'saved')`, `tier_of(head)`, `head`},
+			"acknowledge": {`job .. id, 'head', 'attempt'`, `job .. id, 'generation', 'attempt'`,
+				`string.match(head, '^%S+ (%d+)')`, `head`},
 		},
 	},
 	{
@@ -87,7 +88,8 @@ var layouts = []layout{
 				`local m = redis.call('HMGET', job .. id, 'head', 'state', 'attempt', 'retries', 'first', 'state')
 				m[2] = redis.call('GET', job .. 'payload:' .. id)`,
 			},
-			"acknowledge": {`redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')`, `redis.call('DEL', job .. 'payload:' .. id)`},
+			"acknowledge": {`redis.call('HDEL', key, 'payload', 'saved', 'checkpoint')`,
+				`redis.call('DEL', job .. 'payload:' .. id)`},
 		},
 	},
 	{name: "h bytes not counted", edits: map[string][]string{

@@ -81,8 +81,10 @@ func (c *caller) ask(request []byte) (status int, body string, err error) {
 	return status, body, nil
 }
 
-// load sends n requests over a number of connections, each with one under way at a time, and returns how long it took in all and each.
-func load(ctx context.Context, addr string, connections, n int, request []byte) (time.Duration, []time.Duration, error) {
+// load sends n requests over a number of connections, each with one under way at a time, and returns how long it took
+// in all and each.
+func load(ctx context.Context, addr string, connections, n int, request []byte) (time.Duration, []time.Duration,
+	error) {
 	callers := make([]*caller, connections)
 	for i := range callers {
 		c, err := dial(ctx, addr)

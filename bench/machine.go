@@ -14,11 +14,14 @@ import (
 // describe prints what the figures depend on, and the control figure that other runs are compared by.
 func (l *lab) describe(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "tierq bench, scale %g, %d runs; medians first\n", l.scale, l.runs)
-	fmt.Fprintf(out, "  machine   %s/%s, %d cores, %s; everything on loopback, load generator included\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), processor())
+	fmt.Fprintf(out, "  machine   %s/%s, %d cores, %s; everything on loopback, load generator included\n", runtime.GOOS,
+		runtime.GOARCH, runtime.NumCPU(), processor())
 	fmt.Fprintf(out, "  load      %s when it began: beside other programs every figure is worse\n", loadAverage())
-	fmt.Fprintf(out, "  go        %s, GOMAXPROCS %d, GOGC %s here (server processes: 400 unless set)\n", runtime.Version(), runtime.GOMAXPROCS(0), gogc())
+	fmt.Fprintf(out, "  go        %s, GOMAXPROCS %d, GOGC %s here (server processes: 400 unless set)\n", runtime.Version(),
+		runtime.GOMAXPROCS(0), gogc())
 	settings := []string{}
-	for _, name := range []string{"appendonly", "appendfsync", "auto-aof-rewrite-percentage", "maxmemory-policy", "hash-max-listpack-value"} {
+	for _, name := range []string{"appendonly", "appendfsync", "auto-aof-rewrite-percentage", "maxmemory-policy",
+		"hash-max-listpack-value"} {
 		got, err := l.client.ConfigGet(ctx, name).Result()
 		if err != nil {
 			return fmt.Errorf("read Redis' settings: %w", err)
@@ -31,12 +34,14 @@ func (l *lab) describe(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "  redis     %s, %s\n", version["Server"]["redis_version"], strings.Join(settings, ", "))
 	var sqlVersion, flush, redo, pool string
-	err = l.db.QueryRowContext(ctx, "SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@innodb_log_file_size >> 20, @@innodb_buffer_pool_size >> 20").
+	err = l.db.QueryRowContext(ctx,
+		"SELECT VERSION(), @@innodb_flush_log_at_trx_commit, @@innodb_log_file_size >> 20, @@innodb_buffer_pool_size >> 20").
 		Scan(&sqlVersion, &flush, &redo, &pool)
 	if err != nil {
 		return fmt.Errorf("read MariaDB's settings: %w", err)
 	}
-	fmt.Fprintf(out, "  mariadb   %s, innodb_flush_log_at_trx_commit %s, redo log %s MiB, buffer pool %s MiB\n", sqlVersion, flush, redo, pool)
+	fmt.Fprintf(out, "  mariadb   %s, innodb_flush_log_at_trx_commit %s, redo log %s MiB, buffer pool %s MiB\n",
+		sqlVersion, flush, redo, pool)
 	fmt.Fprintf(out, "  jobs      about %d bytes of payload, handlers do nothing\n", payloadSize)
 	fmt.Fprintf(out, "  control   %s\n", l.control(ctx))
 	return nil
@@ -65,7 +70,8 @@ func (l *lab) control(ctx context.Context) string {
 	lines := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\r' || r == '\n' })
 	for i := len(lines) - 1; i >= 0; i-- {
 		if strings.Contains(lines[i], "per second") {
-			return fmt.Sprintf("redis-benchmark -P 16 -t set -n %d: %s; %.2f us of Redis' CPU per SET", n, strings.TrimSpace(lines[i]), micros(after-before, n))
+			return fmt.Sprintf("redis-benchmark -P 16 -t set -n %d: %s; %.2f us of Redis' CPU per SET", n,
+				strings.TrimSpace(lines[i]), micros(after-before, n))
 		}
 	}
 	return "redis-benchmark said nothing"

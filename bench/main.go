@@ -1,5 +1,6 @@
-// Command bench measures tierq against throwaway servers of its own: `make bench`, or `make bench ARGS="-run drain -runs 1"`. It prints the
-// machine, the versions, the settings, every run and the medians. Absolute figures are good only beside others of the same run.
+// Command bench measures tierq against throwaway servers of its own: `make bench`, or `make bench ARGS="-run drain
+// -runs 1"`. It prints the machine, the versions, the settings, every run and the medians. Absolute figures are good
+// only beside others of the same run.
 package main
 
 import (
@@ -31,7 +32,8 @@ type bench struct {
 }
 
 var benches = []bench{
-	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)", submitBench, false},
+	{"submit", "single submits over HTTP to a server process with role api (the load generator shares the cores)",
+		submitBench, false},
 	{"drain", "queued no-op jobs, a server process with roles worker,recovery, rows in MariaDB", drainBench, false},
 	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench, false},
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},
@@ -100,10 +102,12 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	only := flags.String("run", ".", "a regular expression: which of "+names(false)+"; only by their own names: "+names(true))
+	only := flags.String("run", ".",
+		"a regular expression: which of "+names(false)+"; only by their own names: "+names(true))
 	flags.Float64Var(&o.scale, "scale", 1, "1 = full, 0.01 = smoke")
 	flags.IntVar(&o.runs, "runs", 3, "how often each is run")
-	flags.StringVar(&o.profile, "profile", "", "a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")
+	flags.StringVar(&o.profile, "profile", "",
+		"a folder for CPU profiles of submit, drain and embedded; the server then runs inside this process")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -128,7 +132,8 @@ func names(asked bool) string {
 	return strings.Join(list, ", ")
 }
 
-// measure runs the benches that were asked for and returns their figures by the bench's name. Whatever it started is stopped when it returns.
+// measure runs the benches that were asked for and returns their figures by the bench's name. Whatever it started is
+// stopped when it returns.
 func measure(ctx context.Context, o options, out io.Writer) (results map[string]*table, err error) {
 	l, err := newLab(o)
 	if err != nil {

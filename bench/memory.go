@@ -29,7 +29,8 @@ func memoryBench(ctx context.Context, l *lab) (figures []figure, err error) {
 				return err
 			}
 			setting := fmt.Sprintf(", hash-max-listpack-value %d", limit)
-			figures = append(figures, figure{"queued" + setting, "B/job", cost.queued}, figure{"acknowledged, kept 24 h" + setting, "B/job", cost.ended})
+			figures = append(figures, figure{"queued" + setting, "B/job", cost.queued},
+				figure{"acknowledged, kept 24 h" + setting, "B/job", cost.ended})
 			return nil
 		})
 		if err != nil {

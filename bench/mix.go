@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The mix of the long run: 60 % PUBLIC, 30 % UNPAID, 10 % PAID; 5 % of all fail, one in a thousand hangs. Plans and retention are scaled to
-// seconds, so that everything that has an end comes to it within the warm-up.
+// The mix of the long run: 60 % PUBLIC, 30 % UNPAID, 10 % PAID; 5 % of all fail, one in a thousand hangs. Plans and
+// retention are scaled to seconds, so that everything that has an end comes to it within the warm-up.
 const (
 	mixSlots    = 100
 	mixWork     = 5 * time.Millisecond // what a job that neither fails nor hangs takes
@@ -18,8 +18,8 @@ const (
 	mixCapacity = 20000
 )
 
-// mixBench runs the mix at its own maximum for a moment, and then at 70 % of that for ten minutes, of which the first ones are the warm-up. What the
-// process and Redis hold must be flat: the last third beside the first.
+// mixBench runs the mix at its own maximum for a moment, and then at 70 % of that for ten minutes, of which the first
+// ones are the warm-up. What the process and Redis hold must be flat: the last third beside the first.
 func mixBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	database, env, err := l.fresh(ctx)
 	if err != nil {
@@ -29,8 +29,10 @@ func mixBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.launch(ctx, "mix", "api,worker,recovery", append(env, "TIERQ_OPS_ADDR="+ops, fmt.Sprintf("TIERQ_WORKERS=%d", mixSlots),
-		"TIERQ_RETENTION="+mixKept.String(), "TIERQ_FAILED_RETENTION="+mixKept.String(), fmt.Sprintf("TIERQ_CAPACITY=%d", mixCapacity)))
+	s, err := l.launch(ctx, "mix", "api,worker,recovery",
+		append(env, "TIERQ_OPS_ADDR="+ops, fmt.Sprintf("TIERQ_WORKERS=%d", mixSlots),
+			"TIERQ_RETENTION="+mixKept.String(), "TIERQ_FAILED_RETENTION="+mixKept.String(),
+			fmt.Sprintf("TIERQ_CAPACITY=%d", mixCapacity)))
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +119,8 @@ func (l *lab) waits(ctx context.Context, database, from string) (figures []figur
 		if len(all) == 0 {
 			return nil, fmt.Errorf("no %s job completed", tier)
 		}
-		figures = append(figures, figure{tier + " wait, p50", "ms", millis(quantile(all, 0.5))}, figure{tier + " wait, p99", "ms", millis(quantile(all, 0.99))})
+		figures = append(figures, figure{tier + " wait, p50", "ms", millis(quantile(all, 0.5))},
+			figure{tier + " wait, p99", "ms", millis(quantile(all, 0.99))})
 	}
 	return figures, nil
 }
@@ -147,7 +150,8 @@ func (l *lab) mixEnds(ctx context.Context, database string, m *mix) error {
 		return got >= int(m.accepted.Load()), err
 	})
 	if err == nil && (got != int(m.accepted.Load()) || m.unknown.Load() > 0) {
-		err = fmt.Errorf("%d outcomes of %d accepted jobs, and of %d it is not known whether they were", got, m.accepted.Load(), m.unknown.Load())
+		err = fmt.Errorf("%d outcomes of %d accepted jobs, and of %d it is not known whether they were", got,
+			m.accepted.Load(), m.unknown.Load())
 	}
 	if err != nil {
 		return fmt.Errorf("%d outcomes: %w", got, err)

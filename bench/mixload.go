@@ -23,10 +23,12 @@ type mix struct {
 }
 
 func newMix(addr string) *mix {
-	return &mix{base: "http://" + addr, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 10 * time.Second}}
+	return &mix{base: "http://" + addr,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 10 * time.Second}}
 }
 
-// parts are the tiers' shares. PAID comes evenly, one by one; the others in batches, PUBLIC in one burst a second, so that there is a queue to overtake.
+// parts are the tiers' shares. PAID comes evenly, one by one; the others in batches, PUBLIC in one burst a second, so
+// that there is a queue to overtake.
 var parts = []struct {
 	tier  string
 	share float64
@@ -143,7 +145,8 @@ func (m *mix) send(ctx context.Context, method, path string, body []byte) (int, 
 	return answer.StatusCode, text, err
 }
 
-// maximum submits as fast as it is let in, by all tiers' shares, and returns how many jobs end in a second while the queue stays short.
+// maximum submits as fast as it is let in, by all tiers' shares, and returns how many jobs end in a second while the
+// queue stays short.
 func (m *mix) maximum(ctx context.Context, l *lab) (float64, error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()

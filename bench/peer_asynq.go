@@ -43,7 +43,8 @@ func (a *asynqPeer) open(_ context.Context, l *lab) (string, error) {
 	if a.keeps {
 		return "the same, each result written and kept for 24 h in Redis", nil
 	}
-	return "github.com/hibiken/asynq " + moduleVersion("github.com/hibiken/asynq") + " on the same Redis; no results; drained by 16 and by 64 workers, the better one counts; " +
+	return "github.com/hibiken/asynq " + moduleVersion("github.com/hibiken/asynq") +
+		" on the same Redis; no results; drained by 16 and by 64 workers, the better one counts; " +
 		fmt.Sprintf("idle workers look each %v (1s by default)", asynqLook), nil
 }
 

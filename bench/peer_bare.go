@@ -21,8 +21,9 @@ const (
 	bareRows  = 500 // a transaction
 )
 
-// bare is tierq's protocol with nothing around it: the same scripts and the same rows, driven by a few loops. No heartbeats, no watches, no plans that may
-// change, no deadlines, no metrics. It is what tierq could reach if all that cost nothing.
+// bare is tierq's protocol with nothing around it: the same scripts and the same rows, driven by a few loops. No
+// heartbeats, no watches, no plans that may change, no deadlines, no metrics. It is what tierq could reach if all that
+// cost nothing.
 type bare struct {
 	l        *lab
 	database string
@@ -209,7 +210,8 @@ func (b *bare) work(ctx context.Context, loop int, ended chan<- []job.Lease) err
 	}
 }
 
-// write brings what ended to SQL, as much at a time as waits and a transaction takes, and acknowledges it while the next is written.
+// write brings what ended to SQL, as much at a time as waits and a transaction takes, and acknowledges it while the
+// next is written.
 func (b *bare) write(ctx context.Context, w *rowWriter, ended <-chan []job.Lease) error {
 	told := make(chan []job.Lease, 2)
 	var telling error

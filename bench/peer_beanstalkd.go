@@ -25,7 +25,8 @@ const (
 	beanstalkdTTR = 60
 )
 
-// beanstalkdPeer drives a beanstalkd of its own, with a log on the disk, through the few commands of its protocol that this needs.
+// beanstalkdPeer drives a beanstalkd of its own, with a log on the disk, through the few commands of its protocol that
+// this needs.
 type beanstalkdPeer struct {
 	paths   []string // where the program may be
 	l       *lab
@@ -37,7 +38,8 @@ type beanstalkdPeer struct {
 
 // Its folder is not in everybody's PATH.
 func newBeanstalkd() contender {
-	return &beanstalkdPeer{paths: []string{"beanstalkd", "/usr/bin/beanstalkd", "/usr/sbin/beanstalkd", "/usr/local/bin/beanstalkd", "/opt/homebrew/bin/beanstalkd"}}
+	return &beanstalkdPeer{paths: []string{"beanstalkd", "/usr/bin/beanstalkd", "/usr/sbin/beanstalkd",
+		"/usr/local/bin/beanstalkd", "/opt/homebrew/bin/beanstalkd"}}
 }
 
 func (b *beanstalkdPeer) name() string { return "beanstalkd" }
@@ -87,7 +89,8 @@ func (b *beanstalkdPeer) reset(ctx context.Context) (err error) {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	host, port, _ := net.SplitHostPort(b.addr)
-	if b.process, err = testkit.LaunchProcess(b.bin, nil, "-l", host, "-p", port, "-b", b.dir, fmt.Sprintf("-f%d", beanstalkdFsync)); err != nil {
+	if b.process, err = testkit.LaunchProcess(b.bin, nil, "-l", host, "-p", port, "-b", b.dir,
+		fmt.Sprintf("-f%d", beanstalkdFsync)); err != nil {
 		return err
 	}
 	return until(ctx, "wait for beanstalkd", func() (bool, error) {

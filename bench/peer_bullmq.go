@@ -22,7 +22,8 @@ const (
 	bullmqMissing = "BullMQ needs Node %d or newer and the libraries of bench/bullmq; type: .ci/provide bench, or (cd bench/bullmq && npm ci --ignore-scripts)"
 )
 
-// bullmq drives BullMQ on the lab's Redis, through a node program that takes one command per line and answers with its own clock's figures.
+// bullmq drives BullMQ on the lab's Redis, through a node program that takes one command per line and answers with its
+// own clock's figures.
 type bullmq struct {
 	dir    string // of main.js and its libraries
 	l      *lab
@@ -52,7 +53,8 @@ func (b *bullmq) open(ctx context.Context, l *lab) (string, error) {
 		return "", err
 	}
 	host, port, _ := strings.Cut(l.redis.Addr(), ":")
-	b.cmd = exec.CommandContext(context.WithoutCancel(ctx), "node", "main.js", host, port, strconv.Itoa(bullmqWorkers), result)
+	b.cmd = exec.CommandContext(context.WithoutCancel(ctx), "node", "main.js", host, port, strconv.Itoa(bullmqWorkers),
+		result)
 	b.cmd.Dir = b.dir
 	b.cmd.Stderr = &b.stderr
 	var err error
@@ -70,7 +72,8 @@ func (b *bullmq) open(ctx context.Context, l *lab) (string, error) {
 	}
 	v, err := b.ask(ctx, map[string]any{"do": "version"})
 	return fmt.Sprintf("bullmq %s with ioredis %s, node %s, on the same Redis; one process, one connection for all clients; addBulk 4 x 250; drained by a Worker with concurrency %d, "+
-		"results kept (removeOnComplete off), its driver's and its own settings else as they come", v.Version, v.Driver, v.Node, bullmqWorkers), err
+		"results kept (removeOnComplete off), its driver's and its own settings else as they come", v.Version, v.Driver,
+		v.Node, bullmqWorkers), err
 }
 
 func (b *bullmq) installed(ctx context.Context) error {

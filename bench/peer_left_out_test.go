@@ -28,7 +28,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// The libraries come from whatever registry npm is set to: the lock file pins their versions and contents, and names no host.
+// The libraries come from whatever registry npm is set to: the lock file pins their versions and contents, and names no
+// host.
 func TestLockFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("bullmq", "package-lock.json"))

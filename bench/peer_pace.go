@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// together lets so many clients make n calls between them, each with one under way at a time, and returns how long all took.
+// together lets so many clients make n calls between them, each with one under way at a time, and returns how long all
+// took.
 func together(ctx context.Context, clients, n int, call func(client int) error) (time.Duration, error) {
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -35,9 +36,11 @@ type start struct {
 	at time.Time
 }
 
-// pickups sends n jobs, rate a second, and returns each one's time from the answer to its start, in the order they were sent. The first warmSubmits that it
-// sends are not among them. send says when job i was answered; the handlers tell of their starts, which must not block.
-func pickups(ctx context.Context, rate, n int, starts <-chan start, send func(i int) (time.Time, error)) ([]time.Duration, error) {
+// pickups sends n jobs, rate a second, and returns each one's time from the answer to its start, in the order they were
+// sent. The first warmSubmits that it sends are not among them. send says when job i was answered; the handlers tell of
+// their starts, which must not block.
+func pickups(ctx context.Context, rate, n int, starts <-chan start,
+	send func(i int) (time.Time, error)) ([]time.Duration, error) {
 	n += warmSubmits
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
 	defer ticker.Stop()

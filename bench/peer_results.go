@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// results submits over HTTP, waits by a long-poll, and then asks MariaDB until the row can be seen; a server process with all roles.
+// results submits over HTTP, waits by a long-poll, and then asks MariaDB until the row can be seen; a server process
+// with all roles.
 func (t *tierq) results(ctx context.Context, n int) (readable, durable []time.Duration, err error) {
 	if t.only {
 		return nil, nil, errNone
@@ -59,7 +60,8 @@ func submitted(ctx context.Context, addr string) (id string, err error) {
 	var answer struct {
 		Data struct{ JobID string } `json:"apiResponseData"`
 	}
-	err = call(ctx, http.MethodPost, "http://"+addr+"/paid/submit", `{"type":"SIMULATION","payload":`+nothing+`}`, http.StatusAccepted, &answer)
+	err = call(ctx, http.MethodPost, "http://"+addr+"/paid/submit", `{"type":"SIMULATION","payload":`+nothing+`}`,
+		http.StatusAccepted, &answer)
 	return answer.Data.JobID, err
 }
 

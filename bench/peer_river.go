@@ -72,7 +72,8 @@ func (r *riverPeer) open(ctx context.Context, _ *lab) (string, error) {
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return "", fmt.Errorf("migrate: %w", err)
 	}
-	if r.client, err = river.NewClient(riverpgxv5.New(r.pool), &river.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if r.client, err = river.NewClient(riverpgxv5.New(r.pool),
+		&river.Config{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return "", err
 	}
 	return r.about(ctx)
@@ -80,13 +81,15 @@ func (r *riverPeer) open(ctx context.Context, _ *lab) (string, error) {
 
 func (r *riverPeer) about(ctx context.Context) (string, error) {
 	var version, fsync, commit, buffers, wal string
-	for name, value := range map[string]*string{"server_version": &version, "fsync": &fsync, "synchronous_commit": &commit, "shared_buffers": &buffers, "max_wal_size": &wal} {
+	for name, value := range map[string]*string{"server_version": &version, "fsync": &fsync, "synchronous_commit": &commit,
+		"shared_buffers": &buffers, "max_wal_size": &wal} {
 		if err := r.pool.QueryRow(ctx, "SHOW "+name).Scan(value); err != nil {
 			return "", fmt.Errorf("show %s: %w", name, err)
 		}
 	}
 	return fmt.Sprintf("github.com/riverqueue/river %s on PostgreSQL %s, fsync %s, synchronous_commit %s, shared_buffers %s, max_wal_size %s; InsertMany %d x %d; %d workers, FetchCooldown %v, "+
-		"FetchPollInterval %v, pool of %d", moduleVersion("github.com/riverqueue/river"), version, fsync, commit, buffers, wal, riverLanes, riverBatch, riverWorkers, riverCooldown,
+		"FetchPollInterval %v, pool of %d", moduleVersion("github.com/riverqueue/river"), version, fsync, commit, buffers,
+		wal, riverLanes, riverBatch, riverWorkers, riverCooldown,
 		riverPoll, riverConnections), nil
 }
 
@@ -144,7 +147,8 @@ func (r *riverPeer) connect(ctx context.Context, n int) error {
 // expect fails unless the table holds n jobs, all in this state.
 func (r *riverPeer) expect(ctx context.Context, state string, n int) error {
 	var of, all int
-	if err := r.pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE state = $1::river_job_state), count(*) FROM river_job", state).Scan(&of, &all); err != nil {
+	if err := r.pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE state = $1::river_job_state), count(*) FROM river_job",
+		state).Scan(&of, &all); err != nil {
 		return fmt.Errorf("count the jobs: %w", err)
 	}
 	if of != n || all != n {
@@ -168,7 +172,8 @@ func (r *riverPeer) fast(ctx context.Context, n int) (time.Duration, error) {
 	})
 }
 
-func (r *riverPeer) batches(ctx context.Context, n int, insert func([]river.InsertManyParams) error) (time.Duration, error) {
+func (r *riverPeer) batches(ctx context.Context, n int, insert func([]river.InsertManyParams) error) (time.Duration,
+	error) {
 	if err := r.connect(ctx, riverLanes); err != nil {
 		return 0, err
 	}
@@ -219,8 +224,10 @@ func (r *riverPeer) drain(ctx context.Context, n int) (d drained, err error) {
 	if err != nil {
 		return d, err
 	}
-	// An event says that the job's end is in the table. One that finds the channel full is dropped, so there is room for all.
-	ended, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 2 * n, Kinds: []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed}})
+	// An event says that the job's end is in the table. One that finds the channel full is dropped, so there is room for
+	// all.
+	ended, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: 2 * n,
+		Kinds: []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed}})
 	defer unsubscribe()
 	began := time.Now()
 	if err := client.Start(ctx); err != nil {

@@ -8,8 +8,8 @@ import (
 
 const riverCopies = "River, COPY"
 
-// riverCopyPeer is River's other way to send many: its InsertManyFast copies them into the table and tells nothing of each. It has no other figures, and
-// shares River's PostgreSQL.
+// riverCopyPeer is River's other way to send many: its InsertManyFast copies them into the table and tells nothing of
+// each. It has no other figures, and shares River's PostgreSQL.
 type riverCopyPeer struct {
 	river *riverPeer
 }

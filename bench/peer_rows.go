@@ -19,19 +19,23 @@ type rowWriter struct {
 
 // The columns are the archive's. A job of the bench has run once, and has no owner.
 var (
-	outcomeColumns = []string{"job_id", "generation", "outcome", "attempt", "tier", "type", "owner", "retry_count", "max_retries", "arrived_at", "trace_id",
+	outcomeColumns = []string{"job_id", "generation", "outcome", "attempt", "tier", "type", "owner", "retry_count",
+		"max_retries", "arrived_at", "trace_id",
 		"first_tried_at", "started_at", "ended_at"}
-	resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries", "attempts", "arrived_at", "first_tried_at",
+	resultColumns = []string{"job_id", "generation", "tier", "type", "owner", "result", "retry_count", "max_retries",
+		"attempts", "arrived_at", "first_tried_at",
 		"started_at", "completed_at", "trace_id", "worker", "note"}
 )
 
 func outcomeValues(l *job.Lease) []any {
-	return []any{string(l.ID), l.Generation, string(job.Completed), l.Attempt, string(l.Tier), l.Type, l.Owner, l.RetryCount, l.MaxRetries, l.ArrivedAt.UTC(), l.TraceID,
+	return []any{string(l.ID), l.Generation, string(job.Completed), l.Attempt, string(l.Tier), l.Type, l.Owner,
+		l.RetryCount, l.MaxRetries, l.ArrivedAt.UTC(), l.TraceID,
 		nil, nil, nil}
 }
 
 func resultValues(l *job.Lease) []any {
-	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries, l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
+	return []any{string(l.ID), l.Generation, string(l.Tier), l.Type, l.Owner, l.Result, l.RetryCount, l.MaxRetries,
+		l.Attempt, l.ArrivedAt.UTC(), l.FirstTriedAt.UTC(),
 		l.StartedAt.UTC(), l.EndedAt.UTC(), l.TraceID, l.Worker, ""}
 }
 
@@ -42,7 +46,8 @@ func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
 	}
 	w := &rowWriter{db: db, prepared: map[int][2]*sql.Stmt{}}
 	db.SetMaxOpenConns(1) // one writer: the statements stay prepared on its connection
-	if err := errors.Join(w.knows(ctx, "job_outcomes", outcomeColumns), w.knows(ctx, "job_results", resultColumns)); err != nil {
+	if err := errors.Join(w.knows(ctx, "job_outcomes", outcomeColumns),
+		w.knows(ctx, "job_results", resultColumns)); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -51,7 +56,8 @@ func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
 
 // knows holds our columns to those the archive made: with fewer, the comparison would quietly become an easier one.
 func (w *rowWriter) knows(ctx context.Context, table string, columns []string) error {
-	rows, err := w.db.QueryContext(ctx, "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'recorded_at'", table)
+	rows, err := w.db.QueryContext(ctx,
+		"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'recorded_at'", table)
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", table, err)
 	}
@@ -94,7 +100,8 @@ func (w *rowWriter) write(ctx context.Context, batch []job.Lease) error {
 		for k := range batch {
 			args = append(args, values(&batch[k])...)
 		}
-		written, err := tx.StmtContext(ctx, statements[i]).ExecContext(ctx, args...) //nolint:sqlclosecheck // a transaction closes its own
+		statement := tx.StmtContext(ctx, statements[i]) //nolint:sqlclosecheck // a transaction closes its own
+		written, err := statement.ExecContext(ctx, args...)
 		if err != nil {
 			return errors.Join(fmt.Errorf("insert: %w", err), tx.Rollback())
 		}
@@ -114,8 +121,10 @@ func (w *rowWriter) statements(ctx context.Context, rows int) (s [2]*sql.Stmt, e
 		columns []string
 	}{{"job_outcomes", outcomeColumns}, {"job_results", resultColumns}} {
 		row := "(" + strings.Repeat("?,", len(t.columns)-1) + "?)"
-		text := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ",") + ") VALUES " + strings.Repeat(row+",", rows-1) + row + " ON DUPLICATE KEY UPDATE job_id=job_id"
-		if s[i], err = w.db.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // close ends it with its connection
+		text := "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ",") + ") VALUES " +
+			strings.Repeat(row+",", rows-1) + row + " ON DUPLICATE KEY UPDATE job_id=job_id"
+		s[i], err = w.db.PrepareContext(ctx, text) //nolint:sqlclosecheck // close ends it with its connection
+		if err != nil {
 			return s, fmt.Errorf("prepare: %w", err)
 		}
 	}

@@ -32,7 +32,8 @@ func (f *field) names() []string {
 // medians is the table as Markdown: a row per measure, a column per contender.
 func (f *field) medians(out io.Writer, t *table) {
 	names := f.names()
-	fmt.Fprintf(out, "\n  | median of %d | %s |\n  |---%s|\n", f.l.runs, strings.Join(names, " | "), strings.Repeat("|---", len(names)))
+	fmt.Fprintf(out, "\n  | median of %d | %s |\n  |---%s|\n", f.l.runs, strings.Join(names, " | "),
+		strings.Repeat("|---", len(names)))
 	for _, m := range disciplines {
 		for _, n := range m.names {
 			row := []string{n.name + ", " + n.unit}
@@ -58,7 +59,8 @@ func (f *field) runs(out io.Writer, t *table) {
 				if len(values) == 0 {
 					continue
 				}
-				line := fmt.Sprintf("    %-22s %10s   runs: %s", c.name(), number(t.median(cell(n.name, c.name()))), numbers(values))
+				line := fmt.Sprintf("    %-22s %10s   runs: %s", c.name(), number(t.median(cell(n.name, c.name()))),
+					numbers(values))
 				if r := ratios(t, n.name, tierqName, c.name()); len(r) > 0 && c.name() != tierqName {
 					line += fmt.Sprintf("   tierq beside it: %s x (%s)", number(middle(r)), numbers(r))
 				}

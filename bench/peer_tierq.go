@@ -21,8 +21,8 @@ const (
 	batchClients = 4
 )
 
-// tierq is the server as it ships: a process of its own, jobs come over HTTP, results go to MariaDB. Only the pick-up runs inside this process, so that its
-// handler and the sender read one clock.
+// tierq is the server as it ships: a process of its own, jobs come over HTTP, results go to MariaDB. Only the pick-up
+// runs inside this process, so that its handler and the sender read one clock.
 type tierq struct {
 	title, retention string
 	only             bool // it drains, and the other column has the rest
@@ -220,7 +220,8 @@ func (t *tierq) queuedBytes(ctx context.Context, n int) (float64, error) {
 	return t.l.weigh(ctx, n, t.l.enqueue)
 }
 
-// weigh is by how much Redis' memory grows, per job, when n jobs are queued. A few go before: each connection weighs 20 KiB or more, and they stay.
+// weigh is by how much Redis' memory grows, per job, when n jobs are queued. A few go before: each connection weighs 20
+// KiB or more, and they stay.
 func (l *lab) weigh(ctx context.Context, n int, queue func(context.Context, int) error) (float64, error) {
 	if err := queue(ctx, warmUp); err != nil {
 		return 0, err

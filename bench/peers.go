@@ -10,7 +10,8 @@ import (
 // pickupRate is how many jobs a second the latencies are measured at.
 const pickupRate = 200
 
-// A discipline is one kind of work that every contender is asked for. run appends figures under its names; errNone if the engine has no such thing.
+// A discipline is one kind of work that every contender is asked for. run appends figures under its names; errNone if
+// the engine has no such thing.
 type discipline struct {
 	run   func(context.Context, *field, contender) ([]float64, error)
 	names []named
@@ -29,7 +30,8 @@ var disciplines = []discipline{
 	{measureBulk, []named{{bulkRate, "jobs/s", false}}},
 	{measureDrain, []named{{drainRate, "jobs/s", false}, {redisCPU, "us", true}}},
 	{measurePickup, []named{{pickup50, "ms", true}, {pickup99, "ms", true}}},
-	{measureResult, []named{{result50, "ms", true}, {result99, "ms", true}, {durable50, "ms", true}, {durable99, "ms", true}}},
+	{measureResult, []named{{result50, "ms", true}, {result99, "ms", true}, {durable50, "ms", true},
+		{durable99, "ms", true}}},
 	{measureBytes, []named{{bytesQueued, "B", true}}},
 }
 
@@ -51,8 +53,8 @@ const (
 
 // resulter is a contender whose results can be waited for.
 type resulter interface {
-	// results submits n jobs, one after the other, each once the one before is in SQL. It returns each one's time from its sending until its result was
-	// read, and until its row could be.
+	// results submits n jobs, one after the other, each once the one before is in SQL. It returns each one's time from its
+	// sending until its result was read, and until its row could be.
 	results(ctx context.Context, n int) (readable, durable []time.Duration, err error)
 }
 
@@ -64,7 +66,8 @@ type field struct {
 	settings map[string][]string
 }
 
-// peersBench asks every contender for the same work, measure by measure, each in its turn; each run begins with another one.
+// peersBench asks every contender for the same work, measure by measure, each in its turn; each run begins with another
+// one.
 func peersBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	if l.field == nil {
 		f := &field{l: l, settings: map[string][]string{}}
@@ -86,7 +89,8 @@ func peersBench(ctx context.Context, l *lab) (figures []figure, err error) {
 				return nil, fmt.Errorf("%s of %s: %w", m.names[0].name, c.name(), err)
 			}
 			for k, v := range values {
-				if v > 0 || m.names[k].name != redisCPU { // 0 = it has no Redis. A pick-up of 0 is one that began before the answer was read
+				// 0 = it has no Redis. A pick-up of 0 is one that began before the answer was read
+				if v > 0 || m.names[k].name != redisCPU {
 					figures = append(figures, figure{cell(m.names[k].name, c.name()), m.names[k].unit, v})
 				}
 			}
@@ -175,7 +179,8 @@ func measureResult(ctx context.Context, f *field, c contender) ([]float64, error
 	}
 	readable, durable, err := r.results(ctx, f.l.scaled(2000, 40))
 	return []float64{
-		millis(quantile(readable, 0.5)), millis(quantile(readable, 0.99)), millis(quantile(durable, 0.5)), millis(quantile(durable, 0.99)),
+		millis(quantile(readable, 0.5)), millis(quantile(readable, 0.99)), millis(quantile(durable, 0.5)),
+		millis(quantile(durable, 0.99)),
 	}, err
 }
 

@@ -13,16 +13,20 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// nones says which disciplines an engine has not; every other figure is there. What an engine is not listed with, it may or may not have.
+// nones says which disciplines an engine has not; every other figure is there. What an engine is not listed with, it
+// may or may not have.
 var nones = map[string][]string{
-	tierqName:             {},
-	forgets:               {enqueue1, enqueue16, enqueue64, bulkRate, pickup50, pickup99, result50, result99, durable50, durable99, bytesQueued},
-	"bare protocol":       {pickup50, pickup99, result50, result99, durable50, durable99, bytesQueued},
-	"asynq":               {bulkRate, result50, result99, durable50, durable99},
-	"asynq, results kept": {enqueue1, enqueue16, enqueue64, bulkRate, pickup50, pickup99, result50, result99, durable50, durable99, bytesQueued},
+	tierqName: {},
+	forgets: {enqueue1, enqueue16, enqueue64, bulkRate, pickup50, pickup99, result50, result99, durable50,
+		durable99, bytesQueued},
+	"bare protocol": {pickup50, pickup99, result50, result99, durable50, durable99, bytesQueued},
+	"asynq":         {bulkRate, result50, result99, durable50, durable99},
+	"asynq, results kept": {enqueue1, enqueue16, enqueue64, bulkRate, pickup50, pickup99, result50, result99, durable50,
+		durable99, bytesQueued},
 }
 
-// Every engine does all its work at the smallest size, and each count is right: that is checked inside. An engine that is not here is named as left out.
+// Every engine does all its work at the smallest size, and each count is right: that is checked inside. An engine that
+// is not here is named as left out.
 func TestPeers(t *testing.T) {
 	t.Parallel()
 	testkit.Calm(t)
@@ -42,7 +46,8 @@ func TestPeers(t *testing.T) {
 	said, table := out.String(), results["peers"]
 	for _, make := range peers {
 		name := make().name()
-		if strings.Contains(said, errLeftOut.Error()+": "+name) || regexp.MustCompile(`(?m)^ +`+regexp.QuoteMeta(name)+` +`+errLeftOut.Error()).MatchString(said) {
+		if strings.Contains(said, errLeftOut.Error()+": "+name) ||
+			regexp.MustCompile(`(?m)^ +`+regexp.QuoteMeta(name)+` +`+errLeftOut.Error()).MatchString(said) {
 			if nones[name] != nil {
 				t.Errorf("%s was left out, and needs nothing that is not here", name)
 			}
@@ -56,7 +61,8 @@ func TestPeers(t *testing.T) {
 		}
 		for _, d := range disciplines {
 			for _, n := range d.names {
-				if got, want := len(table.values[cell(n.name, name)]), 1; slices.Contains(nones[name], n.name) != (got == 0) || got > want {
+				if got, want := len(table.values[cell(n.name, name)]), 1; slices.Contains(nones[name], n.name) != (got == 0) ||
+					got > want {
 					t.Errorf("%s of %s has %d figures", n.name, name, got)
 				}
 			}
@@ -75,7 +81,8 @@ func TestPeers(t *testing.T) {
 func TestVerdict(t *testing.T) {
 	table := newTable()
 	for _, run := range [][3]float64{{100, 20, 0.2}, {100, 30, 0.9}, {90, 18, 0.3}} {
-		table.add([]figure{{cell("work", "tierq"), "", run[0]}, {cell("work", "Peer 1.0"), "", run[1]}, {cell("wait", "tierq"), "", run[2]}})
+		table.add([]figure{{cell("work", "tierq"), "", run[0]}, {cell("work", "Peer 1.0"), "", run[1]},
+			{cell("wait", "tierq"), "", run[2]}})
 	}
 	names := []string{"tierq", "Peer 1.0", "Other"}
 	for want, g := range map[string]goal{

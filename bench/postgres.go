@@ -20,9 +20,11 @@ import (
 
 const postgresMissing = "River needs PostgreSQL's server; type: .ci/provide bench"
 
-// postgresSettings are what differs from PostgreSQL's defaults, by the measure that MariaDB gets: memory for the jobs, and no checkpoint that falls into one
-// run and not into the next. fsync and synchronous_commit are on by default: a commit is on the disk before it is answered.
-var postgresSettings = []string{"shared_buffers=512MB", "max_wal_size=8GB", "checkpoint_timeout=1h", "max_connections=200"}
+// postgresSettings are what differs from PostgreSQL's defaults, by the measure that MariaDB gets: memory for the jobs,
+// and no checkpoint that falls into one run and not into the next. fsync and synchronous_commit are on by default: a
+// commit is on the disk before it is answered.
+var postgresSettings = []string{"shared_buffers=512MB", "max_wal_size=8GB", "checkpoint_timeout=1h",
+	"max_connections=200"}
 
 // postgres is a throwaway PostgreSQL of our own: its user is postgres, without a password, over TCP.
 type postgres struct {
@@ -31,7 +33,8 @@ type postgres struct {
 	process *testkit.Process
 }
 
-// startPostgres makes an empty cluster in a temporary folder and returns when it answers; errLeftOut where the programs are missing.
+// startPostgres makes an empty cluster in a temporary folder and returns when it answers; errLeftOut where the programs
+// are missing.
 func startPostgres(ctx context.Context, folders []string) (p *postgres, err error) {
 	bin, err := postgresBin(folders)
 	if err != nil {
@@ -54,11 +57,13 @@ func startPostgres(ctx context.Context, folders []string) (p *postgres, err erro
 		return p, err
 	}
 	data := filepath.Join(p.dir, "data")
-	args := slices.Concat(as, []string{filepath.Join(bin, "initdb"), "--pgdata=" + data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"})
+	args := slices.Concat(as, []string{filepath.Join(bin, "initdb"), "--pgdata=" + data, "--username=postgres",
+		"--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"})
 	if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 		return p, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	args = slices.Concat(as, []string{filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(p.port), "-h", "127.0.0.1", "-c", "unix_socket_directories="})
+	args = slices.Concat(as, []string{filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(p.port), "-h",
+		"127.0.0.1", "-c", "unix_socket_directories="})
 	for _, setting := range postgresSettings {
 		args = append(args, "-c", setting)
 	}
@@ -70,7 +75,8 @@ func startPostgres(ctx context.Context, folders []string) (p *postgres, err erro
 
 // postgresFolders is where the server's programs may be: distributions keep them out of PATH.
 func postgresFolders() []string {
-	folders := []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin", "/usr/local/opt/postgresql*/bin", "/usr/local/pgsql/bin"}
+	folders := []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin",
+		"/usr/local/opt/postgresql*/bin", "/usr/local/pgsql/bin"}
 	if path, err := exec.LookPath("initdb"); err == nil {
 		folders = slices.Insert(folders, 0, filepath.Dir(path))
 	}
@@ -96,8 +102,8 @@ func executable(path string) bool {
 	return err == nil
 }
 
-// unprivileged is how a command is run that refuses to be root, and gives it the folder. Nothing where we are not root. The signal makes the server die
-// with us; the kernel forgets testkit's own when the user changes.
+// unprivileged is how a command is run that refuses to be root, and gives it the folder. Nothing where we are not root.
+// The signal makes the server die with us; the kernel forgets testkit's own when the user changes.
 func unprivileged(dir string) ([]string, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -119,9 +125,11 @@ func unprivileged(dir string) ([]string, error) {
 			return nil, fmt.Errorf("give the folder to %s: %w", name, err)
 		}
 		// PostgreSQL wants to be able to enter the folder that it is started in.
-		return []string{"env", "--chdir=" + dir, setpriv, "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--pdeathsig=QUIT"}, nil
+		return []string{"env", "--chdir=" + dir, setpriv, "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups",
+			"--pdeathsig=QUIT"}, nil
 	}
-	return nil, fmt.Errorf("%w: PostgreSQL does not run as root, and there is neither a user postgres nor nobody", errLeftOut)
+	return nil, fmt.Errorf("%w: PostgreSQL does not run as root, and there is neither a user postgres nor nobody",
+		errLeftOut)
 }
 
 // answers compares the data folder: on a port that somebody else took, another server would answer.

@@ -14,8 +14,8 @@ var processCounts = []int{1, 2, 4}
 // processClients are so many that each of four processes has enough at once to send together.
 const processClients = 256
 
-// processesBench lets 1, 2 and 4 API processes take submits, and as many worker processes drain them, 100 slots each. On a machine with few cores more
-// processes cannot be faster; they must not be slower.
+// processesBench lets 1, 2 and 4 API processes take submits, and as many worker processes drain them, 100 slots each.
+// On a machine with few cores more processes cannot be faster; they must not be slower.
 func processesBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	var submits, drains []float64
 	for _, n := range processCounts {
@@ -33,11 +33,14 @@ func processesBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	}
 	last := len(processCounts) - 1
 	return append(figures,
-		figure{fmt.Sprintf("submits, %d API processes beside 1", processCounts[last]), "times", submits[last] / submits[0]},
-		figure{fmt.Sprintf("drained, %d worker processes beside 1", processCounts[last]), "times", drains[last] / drains[0]}), nil
+			figure{fmt.Sprintf("submits, %d API processes beside 1", processCounts[last]), "times", submits[last] / submits[0]},
+			figure{fmt.Sprintf("drained, %d worker processes beside 1", processCounts[last]), "times",
+				drains[last] / drains[0]}),
+		nil
 }
 
-// processes measures n processes of either role: submits a second over processClients connections spread over all, then jobs drained a second.
+// processes measures n processes of either role: submits a second over processClients connections spread over all, then
+// jobs drained a second.
 func (l *lab) processes(ctx context.Context, n int) (submitted, drained float64, err error) {
 	database, env, err := l.fresh(ctx)
 	if err != nil {

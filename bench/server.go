@@ -30,7 +30,8 @@ type server struct {
 	end  func() (cpu time.Duration, err error)
 }
 
-// stop ends the server and returns what CPU its process used; 0 if it ran inside this one. A server that ended by itself is an error.
+// stop ends the server and returns what CPU its process used; 0 if it ran inside this one. A server that ended by
+// itself is an error.
 func (s *server) stop() (time.Duration, error) { return s.end() }
 
 // freeAddr finds an address without a listener. It stays this process' own: testkit gives it to no other one.
@@ -42,10 +43,12 @@ func freeAddr() (string, error) {
 	return "127.0.0.1:" + strconv.Itoa(port), nil
 }
 
-// launch starts a server with these settings and returns when its API, if it has one, answers. With -profile it runs inside this process.
+// launch starts a server with these settings and returns when its API, if it has one, answers. With -profile it runs
+// inside this process.
 func (l *lab) launch(ctx context.Context, name, roles string, env []string) (*server, error) {
 	env = append([]string{"TIERQ_ROLES=" + roles}, env...)
-	addr, listen := "", "127.0.0.1:0" // without the api role a server has only its health to serve; the bench does not read it
+	// without the api role a server has only its health to serve; the bench does not read it
+	addr, listen := "", "127.0.0.1:0"
 	if strings.Contains(roles, "api") {
 		var err error
 		if addr, err = freeAddr(); err != nil {

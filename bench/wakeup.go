@@ -12,8 +12,9 @@ import (
 // everySubmit is 200 a second.
 const everySubmit = 5 * time.Millisecond
 
-// wakeupBench measures from a submit to the start of its handler: in the process that took the submit, and in another one by way of the doorbell.
-// The two processes of the second part are two servers in this one: they share the clock, and nothing else but Redis and MariaDB.
+// wakeupBench measures from a submit to the start of its handler: in the process that took the submit, and in another
+// one by way of the doorbell. The two processes of the second part are two servers in this one: they share the clock,
+// and nothing else but Redis and MariaDB.
 func wakeupBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	for _, c := range []struct {
 		name  string
@@ -100,7 +101,8 @@ func (l *lab) wakeup(ctx context.Context, name string, roles []string) (figures 
 	}, nil
 }
 
-// warmSubmits are not counted: the first ones find nothing connected or cached, and with two servers the second may still be starting.
+// warmSubmits are not counted: the first ones find nothing connected or cached, and with two servers the second may
+// still be starting.
 const warmSubmits = 20
 
 // paced submits n BENCH jobs, one each 5 ms, and returns when each was sent and answered.

@@ -77,8 +77,8 @@ func (c *Client) Audit(ctx context.Context) (Audit, error) {
 	return got, err
 }
 
-// RunAudit makes the server go over Redis at once, put right what is safe, and set aside what nobody can explain. Jobs go on meanwhile.
-// ErrOutcomeUnknown: it may have stopped half-way; doing it again does no harm.
+// RunAudit makes the server go over Redis at once, put right what is safe, and set aside what nobody can explain. Jobs
+// go on meanwhile. ErrOutcomeUnknown: it may have stopped half-way; doing it again does no harm.
 func (c *Client) RunAudit(ctx context.Context) (Audit, error) {
 	k := call{verb: "run audit", method: http.MethodPost, path: "admin/consistency", changes: true, hold: auditHold}
 	got, a, err := fetch[Audit](ctx, c, k)

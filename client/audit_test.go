@@ -17,13 +17,16 @@ func TestAudit(t *testing.T) {
 	answers(s, "GET /admin/consistency", 200, text)
 	got, err := c.Audit(soon(t))
 	r := got.Report
-	if err != nil || string(got.Raw) != text || r == nil || r.Seconds != 1.5 || r.Whole || r.Problem == "" || r.Totals[0] != (FindingTotal{"REPAIRED", "counter", 1}) {
+	if err != nil || string(got.Raw) != text || r == nil || r.Seconds != 1.5 || r.Whole || r.Problem == "" ||
+		r.Totals[0] != (FindingTotal{"REPAIRED", "counter", 1}) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if f := r.Findings[0]; f.JobID != "" || *f.Partition != 0 || f.Detail != "x" || got.Checks[0] != (AuditCheck{"sql", "fail", "it does not answer", "start it"}) {
+	if f := r.Findings[0]; f.JobID != "" || *f.Partition != 0 || f.Detail != "x" ||
+		got.Checks[0] != (AuditCheck{"sql", "fail", "it does not answer", "start it"}) {
 		t.Errorf("%+v", got)
 	}
-	if q := got.Quarantine; q.Total != 3 || q.Items[0] != (QuarantinedJob{"x", 1, time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), true}) {
+	if q := got.Quarantine; q.Total != 3 ||
+		q.Items[0] != (QuarantinedJob{"x", 1, time.Date(2026, 5, 1, 11, 31, 57, 0, time.UTC), true}) {
 		t.Errorf("%+v", q)
 	}
 }

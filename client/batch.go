@@ -22,10 +22,11 @@ type Outcome struct {
 	Err error
 }
 
-// SubmitBatch asks for many jobs with few requests: lists above 1000 or 16 MiB are cut into several, one after the other. Each job is accepted
-// or refused on its own, and the outcomes stand in the order of the submissions. Refusals that may pass are tried again like those of a single
-// submit. The error is nil if every submission got an answer, also a refusal; otherwise it is what ended the call, and the outcomes, always one per
-// submission, say how far it came. Nothing is sent if one of the submissions cannot be encoded; then there are no outcomes.
+// SubmitBatch asks for many jobs with few requests: lists above 1000 or 16 MiB are cut into several, one after the
+// other. Each job is accepted or refused on its own, and the outcomes stand in the order of the submissions. Refusals
+// that may pass are tried again like those of a single submit. The error is nil if every submission got an answer, also
+// a refusal; otherwise it is what ended the call, and the outcomes, always one per submission, say how far it came.
+// Nothing is sent if one of the submissions cannot be encoded; then there are no outcomes.
 func (c *Client) SubmitBatch(ctx context.Context, tier Tier, list []Submission) ([]Outcome, error) {
 	path, err := tierPath(tier)
 	if err != nil {
@@ -107,7 +108,8 @@ func (c *Client) sendChunk(ctx context.Context, path string, chunk []entry, out 
 		Data []wireOutcome `json:"apiResponseData"`
 	}](ctx, c, k)
 	if err == nil && len(got.Data) != len(chunk) {
-		e := &Error{Status: a.status, Unknown: true, Err: fmt.Errorf("%d answers to %d submissions", len(got.Data), len(chunk))}
+		e := &Error{Status: a.status, Unknown: true,
+			Err: fmt.Errorf("%d answers to %d submissions", len(got.Data), len(chunk))}
 		err = fmt.Errorf("submit batch: %w", e)
 	}
 	for i, e := range chunk {
@@ -137,7 +139,8 @@ type wireOutcome struct {
 func (w *wireOutcome) outcome(key string, unknown bool, h http.Header) Outcome {
 	trace, after := h.Get("X-Trace-Id"), retryAfter(h)
 	if w.Code == "" && w.JobID != "" {
-		return Outcome{Submitted: Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, TraceID: trace, RetryAfter: after}}
+		return Outcome{Submitted: Submitted{JobID: w.JobID, Status: w.Status, Replayed: w.Replayed, TraceID: trace,
+			RetryAfter: after}}
 	}
 	e := &Error{
 		Status: statusOf(w.Code), Code: w.Code, Message: w.Message, Detail: w.Detail, Fields: w.Fields, JobID: w.JobID,

@@ -55,7 +55,8 @@ func TestSubmitBatch_CutsLongLists(t *testing.T) {
 		t.Fatalf("%v, requests of %v", err, *sizes)
 	}
 	for i, j := range s.Jobs() {
-		if out[i].Err != nil || out[i].JobID != j.ID || out[i].Status != Pending || string(j.Payload) != fmt.Sprintf(`{"n":%d}`, i) || j.Tier != "PUBLIC" {
+		if out[i].Err != nil || out[i].JobID != j.ID || out[i].Status != Pending ||
+			string(j.Payload) != fmt.Sprintf(`{"n":%d}`, i) || j.Tier != "PUBLIC" {
 			t.Fatalf("outcome %d: %+v of %+v", i, out[i], j)
 		}
 	}
@@ -65,7 +66,8 @@ func TestSubmitBatch_CutsAtBytesAndTraces(t *testing.T) {
 	s, c := newServer(t)
 	sizes := batchSizes(t, s, fine)
 	large := Submission{Payload: strings.Repeat("x", 5<<20)}
-	if _, err := c.SubmitBatch(soon(t), Paid, []Submission{large, large, large, large, {TraceID: "a"}, {TraceID: "a"}, {TraceID: "b"}}); err != nil {
+	if _, err := c.SubmitBatch(soon(t), Paid,
+		[]Submission{large, large, large, large, {TraceID: "a"}, {TraceID: "a"}, {TraceID: "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(*sizes) != "[3 1 2 1]" {
@@ -85,7 +87,9 @@ func TestSubmitBatch_CutsAtBytesAndTraces(t *testing.T) {
 func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 	s, c := newServer(t, WithTries(3))
 	sizes := batchSizes(t, s, fine)
-	out, err := c.SubmitBatch(soon(t), Paid, []Submission{{IdempotencyKey: "k"}, {Type: "NO_SUCH_TYPE"}, {Type: "TOO_MANY"}, {IdempotencyKey: "k"}, {Type: "REPORT"}})
+	out, err := c.SubmitBatch(soon(t), Paid,
+		[]Submission{{IdempotencyKey: "k"}, {Type: "NO_SUCH_TYPE"}, {Type: "TOO_MANY"}, {IdempotencyKey: "k"},
+			{Type: "REPORT"}})
 	if err != nil || fmt.Sprint(*sizes) != "[5 1 1]" || len(s.Jobs()) != 2 {
 		t.Fatalf("%v, requests of %v, %d jobs", err, *sizes, len(s.Jobs()))
 	}
@@ -93,7 +97,8 @@ func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 		t.Errorf("accepted ones: %+v", out)
 	}
 	e, _ := errors.AsType[*Error](out[1].Err)
-	if e == nil || e.Status != 422 || e.Code != "UNKNOWN_JOB_TYPE" || len(e.Fields) != 1 || !errors.Is(e, ErrInvalid) || errors.Is(e, ErrOutcomeUnknown) {
+	if e == nil || e.Status != 422 || e.Code != "UNKNOWN_JOB_TYPE" || len(e.Fields) != 1 || !errors.Is(e, ErrInvalid) ||
+		errors.Is(e, ErrOutcomeUnknown) {
 		t.Errorf("the refused one: %v", out[1].Err)
 	}
 	if !errors.Is(out[2].Err, ErrQueueFull) || errors.Is(out[2].Err, ErrOutcomeUnknown) {
@@ -104,7 +109,8 @@ func TestSubmitBatch_EachOnItsOwn(t *testing.T) {
 func TestSubmitBatch_NeverDoubles(t *testing.T) {
 	t.Attr("proves", "S1-P6")
 	for name, f := range map[string]fake.Fault{
-		"dropped after": {DropAfter: true}, "answer cut": {CutAnswer: true}, "502 after": {StatusDone: 502}, "503": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
+		"dropped after": {DropAfter: true}, "answer cut": {CutAnswer: true}, "502 after": {StatusDone: 502},
+		"503": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
 	} {
 		s, c := newServer(t)
 		s.Faults(firstOnly(2, f))
@@ -129,7 +135,8 @@ func TestSubmitBatch_SaysHowFarItCame(t *testing.T) {
 	if !errors.Is(err, ErrOutcomeUnknown) || len(out) != 2100 {
 		t.Fatalf("%v, %d outcomes", err, len(out))
 	}
-	if out[999].Err != nil || !errors.Is(out[1000].Err, ErrOutcomeUnknown) || !errors.Is(out[1999].Err, ErrUnavailable) || out[2000].Err != ErrNotSent { //nolint:errorlint // it is promised bare
+	if out[999].Err != nil || !errors.Is(out[1000].Err, ErrOutcomeUnknown) || !errors.Is(out[1999].Err, ErrUnavailable) ||
+		out[2000].Err != ErrNotSent { //nolint:errorlint // it is promised bare
 		t.Errorf("%v; %v; %v; %v", out[999].Err, out[1000].Err, out[1999].Err, out[2000].Err)
 	}
 	s.Faults(nil)
@@ -146,12 +153,14 @@ func TestSubmitBatch_SaysHowFarItCame(t *testing.T) {
 
 func TestSubmitBatch_NothingIsSent(t *testing.T) {
 	s, c := newServer(t)
-	if out, err := c.SubmitBatch(soon(t), Paid, []Submission{{}, {Payload: func() {}}}); err == nil || out != nil || !strings.Contains(err.Error(), "submission 1") {
+	if out, err := c.SubmitBatch(soon(t), Paid, []Submission{{}, {Payload: func() {}}}); err == nil || out != nil ||
+		!strings.Contains(err.Error(), "submission 1") {
 		t.Errorf("%v, %v", out, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if out, err := c.SubmitBatch(ended, Paid, []Submission{{}}); !errors.Is(err, context.Canceled) || errors.Is(out[0].Err, ErrOutcomeUnknown) {
+	if out, err := c.SubmitBatch(ended, Paid, []Submission{{}}); !errors.Is(err, context.Canceled) ||
+		errors.Is(out[0].Err, ErrOutcomeUnknown) {
 		t.Errorf("%v, %v", out, err)
 	}
 	if len(s.Seen()) != 0 {

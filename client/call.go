@@ -99,7 +99,8 @@ func (c *Client) try(ctx context.Context, k *call) (*http.Response, *Error) {
 	end := func() { silence.Stop(); cancel(nil) }
 
 	var connected atomic.Bool
-	own = httptrace.WithClientTrace(own, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	own = httptrace.WithClientTrace(own,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	req, err := c.request(own, k)
 	if err != nil {
 		end()
@@ -207,7 +208,8 @@ func (c *Client) reason(caller, own context.Context, err error) error {
 	return err
 }
 
-// traced reports whether the transport tells when it has a connection. Only then "it had none" can be told from "it did not say".
+// traced reports whether the transport tells when it has a connection. Only then "it had none" can be told from "it did
+// not say".
 func (c *Client) traced() bool {
 	if c.http.Transport == nil {
 		return true
@@ -216,7 +218,8 @@ func (c *Client) traced() bool {
 	return ok
 }
 
-// watched is a body whose server must not fall silent while it is read. How long the reader takes between two reads is its own business.
+// watched is a body whose server must not fall silent while it is read. How long the reader takes between two reads is
+// its own business.
 type watched struct {
 	io.ReadCloser
 	silence *time.Timer

@@ -30,8 +30,8 @@ type ChangesPage struct {
 	Next  string   `json:"next"`
 }
 
-// Changes reads the log of what operators changed, newest first. cursor is "" at first, then the last page's Next; limit is at most 100, 0 = the
-// server's.
+// Changes reads the log of what operators changed, newest first. cursor is "" at first, then the last page's Next;
+// limit is at most 100, 0 = the server's.
 func (c *Client) Changes(ctx context.Context, cursor string, limit int) (ChangesPage, error) {
 	q := url.Values{}
 	set(q, "cursor", cursor)

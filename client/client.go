@@ -1,20 +1,25 @@
-// Package client submits jobs to a tierq server and follows them. It needs nothing but the standard library, and two lines to a first job:
+// Package client submits jobs to a tierq server and follows them. It needs nothing but the standard library, and two
+// lines to a first job:
 //
 //	c := client.New("http://localhost:8080")
-//	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL", map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
+//	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL",
+//		map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
 //
 // What a call promises:
 //
-//   - A call that returned an error was refused or not answered. Of a submit and of any other change it says which: errors.Is(err,
-//     ErrOutcomeUnknown) means that it may or may not have been carried out; any other error means that it was not.
-//   - Calls are tried again after a lost reply, a broken connection, 429, 502, 503 and 504, after an exponential backoff with full jitter and not
-//     before the server's Retry-After, a bounded number of times. Every submit carries an Idempotency-Key, so that trying again never makes
-//     two jobs of one. SetTier, CreateTier and RequeueDead, for which that is not so, are tried again only if they were surely not carried
-//     out. Everything else the server refuses is final at once.
-//   - A context bounds every call, its waits included. Without a deadline of its own a call still ends: each try has one.
+//   - A call that returned an error was refused or not answered. Of a submit and of any other change it says which:
+//     errors.Is(err, ErrOutcomeUnknown) means that it may or may not have been carried out; any other error means
+//     that it was not.
+//   - Calls are tried again after a lost reply, a broken connection, 429, 502, 503 and 504, after an exponential
+//     backoff with full jitter and not before the server's Retry-After, a bounded number of times. Every submit carries
+//     an Idempotency-Key, so that trying again never makes two jobs of one. SetTier, CreateTier and RequeueDead, for
+//     which that is not so, are tried again only if they were surely not carried out. Everything else the server
+//     refuses is final at once.
+//   - A context bounds every call, its waits included. Without a deadline of its own a call still ends: each try has
+//     one.
 //
-// Jobs run at least once, and a submit by a program that crashed and does not know whether it submitted is a new submit: give such a job an
-// IdempotencyKey derived from what it is for, such as the number of an order.
+// Jobs run at least once, and a submit by a program that crashed and does not know whether it submitted is a new
+// submit: give such a job an IdempotencyKey derived from what it is for, such as the number of an order.
 package client
 
 import (
@@ -28,8 +33,8 @@ import (
 	"time"
 )
 
-// Client talks to one tierq server, or to several behind one address. It is safe for concurrent use and keeps connections open between calls:
-// make one and share it.
+// Client talks to one tierq server, or to several behind one address. It is safe for concurrent use and keeps
+// connections open between calls: make one and share it.
 type Client struct {
 	base  *url.URL
 	wrong error // what is wrong with the address or an option: the error of every call
@@ -44,8 +49,8 @@ type Client struct {
 // Option changes how a Client works.
 type Option func(*Client)
 
-// New returns a client for the server at baseURL, such as "http://localhost:8080"; a path in it is put in front of every route. New never
-// fails: what is wrong with its arguments is the error of every call.
+// New returns a client for the server at baseURL, such as "http://localhost:8080"; a path in it is put in front of
+// every route. New never fails: what is wrong with its arguments is the error of every call.
 func New(baseURL string, opts ...Option) *Client {
 	c := &Client{
 		http: &http.Client{Transport: transport()}, agent: "tierq-go", timeout: 30 * time.Second,
@@ -72,8 +77,8 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithHTTPClient sends through h, for its own transport, proxy or TLS. Redirects are not followed, whatever it says. Its Timeout, if it has
-// one, also cuts long polls and streams.
+// WithHTTPClient sends through h, for its own transport, proxy or TLS. Redirects are not followed, whatever it says.
+// Its Timeout, if it has one, also cuts long polls and streams.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) { c.http = cmp.Or(h, c.http) }
 }
@@ -88,21 +93,23 @@ func WithUserAgent(name string) Option {
 	}
 }
 
-// WithTries bounds how often a call is tried; 1 = never again. The default is 6, which is some seconds of a server that is away.
+// WithTries bounds how often a call is tried; 1 = never again. The default is 6, which is some seconds of a server that
+// is away.
 func WithTries(n int) Option {
 	return func(c *Client) { c.policy.tries = max(n, 1) }
 }
 
-// WithBackoff sets the waits between tries: a random part of base, twice base, four times base ..., never above most. A Retry-After above most is
-// not waited for: the call ends with the error that carries it. The defaults are 250 ms and one minute.
+// WithBackoff sets the waits between tries: a random part of base, twice base, four times base ..., never above most. A
+// Retry-After above most is not waited for: the call ends with the error that carries it. The defaults are 250 ms and
+// one minute.
 func WithBackoff(base, most time.Duration) Option {
 	return func(c *Client) {
 		c.policy.base, c.policy.most = max(base, time.Millisecond), max(base, most, time.Millisecond)
 	}
 }
 
-// WithTimeout bounds each try (the default is 30 s), and the silence of a server whose answer has begun. Long polls get it on top of what they
-// ask the server to wait.
+// WithTimeout bounds each try (the default is 30 s), and the silence of a server whose answer has begun. Long polls get
+// it on top of what they ask the server to wait.
 func WithTimeout(d time.Duration) Option {
 	return func(c *Client) { c.timeout = max(d, time.Millisecond) }
 }
@@ -116,7 +123,8 @@ func parseBase(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("client: the address of the server is not a URL") // the parser's error would show it, with a password in it
+		// the parser's error would show it, with a password in it
+		return nil, errors.New("client: the address of the server is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, fmt.Errorf("client: the address of the server must look like http://host:port, not %q", u.Redacted())
 	case u.User != nil:

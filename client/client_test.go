@@ -63,7 +63,8 @@ func TestNew_APathInFront(t *testing.T) {
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	other := fake.New()
 	defer other.Close()
-	s, c := newServer(t, WithToken("tq_1_secret"), WithHTTPClient(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}))
+	s, c := newServer(t, WithToken("tq_1_secret"),
+		WithHTTPClient(&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}))
 	s.Handle("GET /api/stats", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	})

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Dead lists the dead letters, jobs that FAILED and were not requeued, the latest first. cursor is "" at first, then the last page's Next.
+// Dead lists the dead letters, jobs that FAILED and were not requeued, the latest first. cursor is "" at first, then
+// the last page's Next.
 func (c *Client) Dead(ctx context.Context, f Filter, cursor string) (Page, error) {
 	if err := f.deadOnly(); err != nil {
 		return Page{}, fmt.Errorf("dead: %w", err)
@@ -25,8 +26,8 @@ func (c *Client) AllDead(ctx context.Context, f Filter) iter.Seq2[Job, error] {
 	return pages(func(cursor string) (Page, error) { return c.Dead(ctx, f, cursor) })
 }
 
-// DeadExport opens the dead letters with their payloads, one JSON object a line. It must be closed. Reading it fails with an error if it does
-// not come whole.
+// DeadExport opens the dead letters with their payloads, one JSON object a line. It must be closed. Reading it fails
+// with an error if it does not come whole.
 func (c *Client) DeadExport(ctx context.Context, f Filter) (io.ReadCloser, error) {
 	if err := f.deadOnly(); err != nil {
 		return nil, fmt.Errorf("dead export: %w", err)
@@ -51,9 +52,9 @@ type Requeued struct {
 	Requeued int `json:"requeued"` // 0 in a dry run
 }
 
-// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.From and Filter.To pick by the time of death. A dry
-// run only counts. A call whose answer was lost is not made again by itself: it would requeue further ones; the same call again is safe in that no
-// job gets two lives.
+// RequeueDead gives up to limit dead letters a new life, at a rate the server bounds. Filter.From and Filter.To pick by
+// the time of death. A dry run only counts. A call whose answer was lost is not made again by itself: it would requeue
+// further ones; the same call again is safe in that no job gets two lives.
 func (c *Client) RequeueDead(ctx context.Context, f Filter, limit int, dryRun bool) (Requeued, error) {
 	return c.RequeueDeadBecause(ctx, f, limit, dryRun, "")
 }
@@ -83,7 +84,8 @@ func (c *Client) RequeueDeadBecause(
 		return Requeued{}, fmt.Errorf("requeue dead: %w", err)
 	}
 	done, _, err := fetch[Requeued](ctx, c, call{
-		verb: "requeue dead", method: http.MethodPost, path: "admin/dead/requeue", body: body, changes: !dryRun, once: !dryRun, hold: time.Minute,
+		verb: "requeue dead", method: http.MethodPost, path: "admin/dead/requeue", body: body, changes: !dryRun,
+		once: !dryRun, hold: time.Minute,
 	})
 	return done, err
 }

@@ -13,8 +13,9 @@ import (
 
 // What errors.Is finds in an *Error.
 var (
-	ErrNotFound       = errors.New("not found")                       // no such job, tier or file
-	ErrUnavailable    = errors.New("unavailable")                     // the server cannot be reached, or cannot serve at the moment
+	ErrNotFound = errors.New("not found") // no such job, tier or file
+	// the server cannot be reached, or cannot serve at the moment
+	ErrUnavailable    = errors.New("unavailable")
 	ErrQueueFull      = errors.New("the queue is full")               // also ErrUnavailable
 	ErrConflict       = errors.New("the job's state does not allow")  // such as a cancel of a job that has ended
 	ErrChanged        = errors.New("changed by somebody else")        // SetTier: the tier is not the one that was read
@@ -93,7 +94,8 @@ func (e *Error) Is(target error) bool {
 	case ErrNotFound:
 		return e.Status == http.StatusNotFound
 	case ErrUnavailable:
-		return e.Status == 0 && !timeIsUp(e.Err) || e.Status == http.StatusBadGateway || e.Status == http.StatusServiceUnavailable ||
+		return e.Status == 0 && !timeIsUp(e.Err) || e.Status == http.StatusBadGateway ||
+			e.Status == http.StatusServiceUnavailable ||
 			e.Status == http.StatusGatewayTimeout
 	case ErrQueueFull:
 		return e.Code == "QUEUE_FULL"
@@ -106,7 +108,8 @@ func (e *Error) Is(target error) bool {
 	case ErrUnauthorized:
 		return e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 	case ErrInvalid:
-		return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusRequestEntityTooLarge
+		return e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity ||
+			e.Status == http.StatusRequestEntityTooLarge
 	case ErrRateLimited:
 		return e.Status == http.StatusTooManyRequests
 	case ErrMismatch:
@@ -142,7 +145,8 @@ func timeIsUp(err error) bool {
 type JobFailedError struct{ Poll Poll }
 
 func (e *JobFailedError) Error() string {
-	return fmt.Sprintf("job %s failed after %d retries: %s: %s", e.Poll.JobID, e.Poll.RetryCount, e.Poll.FailureCause, e.Poll.LastError)
+	return fmt.Sprintf("job %s failed after %d retries: %s: %s", e.Poll.JobID, e.Poll.RetryCount, e.Poll.FailureCause,
+		e.Poll.LastError)
 }
 
 // JobCancelledError says that a job was CANCELLED.

@@ -21,7 +21,8 @@ func Example() {
 	ctx := context.Background()
 
 	c := client.New(server.URL)
-	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL", map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
+	id, err := c.Submit(ctx, client.Paid, "SEND_EMAIL",
+		map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
 
 	fmt.Println(id, err)
 	// Output: 019de340-01fe-7a58-be69-000000000001 <nil>
@@ -35,7 +36,8 @@ func ExampleClient_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	id, err := c.Submit(ctx, client.Unpaid, "SEND_EMAIL", map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
+	id, err := c.Submit(ctx, client.Unpaid, "SEND_EMAIL",
+		map[string]any{"to": "ada@example.com", "subject": "Hello", "body": "Hi Ada"})
 	if err != nil {
 		fmt.Println("not accepted:", err)
 		return

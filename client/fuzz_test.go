@@ -10,7 +10,8 @@ import (
 // A stream, whatever a server or somebody between says: frames that were ended, and then the end.
 func FuzzFrames(f *testing.F) {
 	for _, stream := range []string{
-		"retry: 2000\n\nevent: status\nid: PENDING-0-0-1\ndata: {\"a\":1}\n\n", ": ping\n\nevent: bye\ndata: {}\n\n", "data: a\ndata: b\n\n",
+		"retry: 2000\n\nevent: status\nid: PENDING-0-0-1\ndata: {\"a\":1}\n\n", ": ping\n\nevent: bye\ndata: {}\n\n",
+		"data: a\ndata: b\n\n",
 		"event: x\r\ndata: y\r\n\r\n", "id: \x00\ndata:\n\n", "data: cut off",
 	} {
 		for n := range len(stream) + 1 { // plain go test cuts each of them everywhere, and takes each byte out of it
@@ -28,7 +29,8 @@ func FuzzFrames(f *testing.F) {
 				}
 				return
 			}
-			if n > strings.Count(stream, "\n") || strings.ContainsAny(fr.name+fr.id, "\n\x00") && !strings.Contains(fr.name, "\x00") ||
+			if n > strings.Count(stream, "\n") ||
+				strings.ContainsAny(fr.name+fr.id, "\n\x00") && !strings.Contains(fr.name, "\x00") ||
 				len(fr.data) > len(stream) {
 				t.Fatalf("frame %d is %+v", n, fr)
 			}

@@ -113,9 +113,10 @@ func jobCall(verb, method, before, jobID, behind string) (call, error) {
 
 // Cancellation is what a cancel did.
 type Cancellation struct {
-	JobID     string `json:"jobId"`
-	Status    Status `json:"status"`                    // CANCELLED at once, or PROCESSING
-	Requested bool   `json:"cancelRequested,omitempty"` // it was running and has been told: it will end CANCELLED, never COMPLETED
+	JobID  string `json:"jobId"`
+	Status Status `json:"status"` // CANCELLED at once, or PROCESSING
+	// it was running and has been told: it will end CANCELLED, never COMPLETED
+	Requested bool `json:"cancelRequested,omitempty"`
 }
 
 // Cancel cancels a job: ErrConflict if it has ended, ErrNotFound if there is none.

@@ -37,7 +37,8 @@ func TestJob(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "GET /jobs/"+unknownID, 200, aJob)
 	j, err := c.Job(soon(t), unknownID)
-	if err != nil || j.JobID != unknownID || j.Status != Failed || j.Attempts != 2 || j.LastError != "boom" || j.Result != nil || !j.RunAt.IsZero() || string(j.Raw) != aJob {
+	if err != nil || j.JobID != unknownID || j.Status != Failed || j.Attempts != 2 || j.LastError != "boom" ||
+		j.Result != nil || !j.RunAt.IsZero() || string(j.Raw) != aJob {
 		t.Errorf("%+v, %v", j, err)
 	}
 	if h := j.History; len(h) != 1 || h[0].Worker != "w-1" || h[0].Outcome != "FAILURE" || !h[0].FinishedAt.IsZero() {
@@ -50,7 +51,8 @@ func TestJob(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	s, c := newServer(t)
-	pages := []string{`{"items":[` + aJob + `,` + aJob + `],"next":"b"}`, `{"items":[],"next":"c"}`, `{"items":[` + aJob + `],"next":null}`}
+	pages := []string{`{"items":[` + aJob + `,` + aJob + `],"next":"b"}`, `{"items":[],"next":"c"}`,
+		`{"items":[` + aJob + `],"next":null}`}
 	var asked []string
 	page := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, pages[len(asked)%3])
@@ -60,7 +62,8 @@ func TestLists(t *testing.T) {
 	s.Handle("GET /admin/dead", page)
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200))
 	n := 0
-	for j, err := range c.AllJobs(soon(t), Filter{Status: Failed, Tier: Paid, Type: "REPORT", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
+	for j, err := range c.AllJobs(soon(t),
+		Filter{Status: Failed, Tier: Paid, Type: "REPORT", Cause: "HANDLER_ERROR", TraceID: "t.1", Limit: 2}) {
 		if n++; err != nil || j.JobID != unknownID {
 			t.Fatalf("%+v, %v", j, err)
 		}
@@ -77,9 +80,11 @@ func TestLists(t *testing.T) {
 		break
 	}
 	want := []string{
-		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT", "/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
+		"/api/jobs?cause=HANDLER_ERROR&cursor=b&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
 		"/api/jobs?cause=HANDLER_ERROR&cursor=c&limit=2&status=FAILED&tier=PAID&traceId=t.1&type=REPORT",
-		"/admin/dead?from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?cursor=b&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
+		"/admin/dead?from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
+		"/admin/dead?cursor=b&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z",
 		"/admin/dead?cursor=c&from=2026-05-01T11%3A00%3A00Z&to=2026-05-01T11%3A00%3A00Z", "/admin/dead?",
 	}
 	if fmt.Sprint(asked) != fmt.Sprint(want) || n != 7 {
@@ -127,7 +132,8 @@ func TestCancel(t *testing.T) {
 			return fake.Fault{DropAfter: n == first}
 		})
 		got, err := c.Cancel(soon(t), id)
-		if cancelled && (err != nil || got.Status != Cancelled || got.JobID != id) || !cancelled && !errors.Is(err, ErrConflict) {
+		if cancelled && (err != nil || got.Status != Cancelled || got.JobID != id) ||
+			!cancelled && !errors.Is(err, ErrConflict) {
 			t.Errorf("a lost answer about a %s job: %+v, %v", status, got, err)
 		}
 	}
@@ -140,7 +146,8 @@ func TestRequeue(t *testing.T) {
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		fake.JSON(w, 202, map[string]any{"jobId": unknownID, "status": "PENDING"})
 	})
-	for name, lost := range map[string]fake.Fault{"lost": {DropAfter: true}, "in doubt": {StatusDone: 504, Code: "OUTCOME_UNKNOWN"}} {
+	for name, lost := range map[string]fake.Fault{"lost": {DropAfter: true},
+		"in doubt": {StatusDone: 504, Code: "OUTCOME_UNKNOWN"}} {
 		keys = nil
 		s.Faults(firstOnly(len(s.Seen())+1, lost))
 		if err := c.Requeue(soon(t), unknownID); err != nil || len(keys) != 2 || keys[0] != keys[1] || len(keys[0]) < 26 {
@@ -157,7 +164,8 @@ func TestDeadLetters(t *testing.T) {
 	s, c := newServer(t)
 	asked := answers(s, "POST /admin/dead/requeue", 200, `{"matched":7,"requeued":5}`)
 	at := time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC)
-	got, err := c.RequeueDead(soon(t), Filter{Tier: Paid, Cause: "HANDLER_ERROR", Type: "REPORT", From: at.Add(-time.Hour), To: at, Status: Failed}, 5, true)
+	got, err := c.RequeueDead(soon(t),
+		Filter{Tier: Paid, Cause: "HANDLER_ERROR", Type: "REPORT", From: at.Add(-time.Hour), To: at, Status: Failed}, 5, true)
 	want := `[{"tier":"PAID","cause":"HANDLER_ERROR","type":"REPORT","after":"2026-05-01T10:00:00Z","before":"2026-05-01T11:00:00Z","limit":5,"dryRun":true}]`
 	if err != nil || got != (Requeued{7, 5}) || fmt.Sprint(*asked) != want {
 		t.Errorf("%+v, %v, asked %s", got, err, *asked)
@@ -175,7 +183,8 @@ func TestDeadLetters(t *testing.T) {
 		first := len(s.Seen())
 		s.Faults(firstOnly(first+1, tc.fault))
 		_, err := c.RequeueDead(soon(t), Filter{}, 5, tc.dry)
-		if n := len(s.Seen()) - first; (n == 2) != tc.again || (err == nil) != tc.again || !tc.again && !errors.Is(err, ErrOutcomeUnknown) {
+		if n := len(s.Seen()) - first; (n == 2) != tc.again || (err == nil) != tc.again ||
+			!tc.again && !errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("%s: %v after %d requests", name, err, n)
 		}
 	}
@@ -193,7 +202,8 @@ func TestDeadLetters(t *testing.T) {
 
 func TestDeadExport(t *testing.T) {
 	s, c := newServer(t)
-	asked := answers(s, "GET /admin/dead/export", 200, "{\"jobId\":\"a\"}\n{\"jobId\":\"b\"}\n", "Content-Type", "application/x-ndjson")
+	asked := answers(s, "GET /admin/dead/export", 200, "{\"jobId\":\"a\"}\n{\"jobId\":\"b\"}\n", "Content-Type",
+		"application/x-ndjson")
 	body, err := c.DeadExport(soon(t), Filter{Tier: Paid})
 	if err != nil {
 		t.Fatal(err)
@@ -216,20 +226,23 @@ func TestDeadExport(t *testing.T) {
 func TestArtifact(t *testing.T) {
 	s, c := newServer(t)
 	path := "GET /jobs/" + unknownID + "/artifact"
-	answers(s, path, 200, "%PDF-1.7", "Content-Type", "application/pdf", "Content-Disposition", `attachment; filename="r_port.pdf"; filename*=UTF-8''r%C3%A9port.pdf`)
+	answers(s, path, 200, "%PDF-1.7", "Content-Type", "application/pdf", "Content-Disposition",
+		`attachment; filename="r_port.pdf"; filename*=UTF-8''r%C3%A9port.pdf`)
 	a, err := c.Artifact(soon(t), unknownID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if text, err := io.ReadAll(a); err != nil || string(text) != "%PDF-1.7" || a.Name != "réport.pdf" || a.ContentType != "application/pdf" || a.Size != 8 {
+	if text, err := io.ReadAll(a); err != nil || string(text) != "%PDF-1.7" || a.Name != "réport.pdf" ||
+		a.ContentType != "application/pdf" || a.Size != 8 {
 		t.Errorf("%s, %v, %+v", text, err, a)
 	}
 	if _, err := c.Artifact(soon(t), submitted(t, c)); !errors.Is(err, ErrNotFound) {
 		t.Errorf("no file: %v", err)
 	}
 	for name, want := range map[string]string{
-		"a.pdf": "a.pdf", "../../etc/passwd": "passwd", `C:\boot.ini`: "boot.ini", "..": "otherwise", "": "otherwise", ". .": "otherwise", "a/": "a",
+		"a.pdf": "a.pdf", "../../etc/passwd": "passwd", `C:\boot.ini`: "boot.ini", "..": "otherwise", "": "otherwise",
+		". .": "otherwise", "a/": "a",
 		"a\nb\x7f:c": "a_b__c", "\xff.pdf": "_.pdf", "/": "otherwise",
 	} {
 		if got := fileName(name, "otherwise"); got != want {

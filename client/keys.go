@@ -22,16 +22,17 @@ const (
 
 // Key is an API key without what opens with it. Times are the zero time where there is nothing to say.
 type Key struct {
-	ID         string    `json:"id"`
-	Name       string    `json:"name"`
-	Role       Role      `json:"role"`
-	Tiers      []Tier    `json:"tiers"`    // it may submit to; none = all
-	Types      []string  `json:"types"`    // of jobs that it may submit; none = all
-	Rate       float64   `json:"rate"`     // requests a second; 0 = any number
-	Burst      int       `json:"burst"`    // requests at once; 0 = one second's worth
-	InFlight   int       `json:"inFlight"` // jobs accepted and not ended, at most; 0 = any number
-	CreatedAt  time.Time `json:"createdAt,omitzero"`
-	CreatedBy  string    `json:"createdBy,omitempty"` // the id of the key that made it; "" = the command line, or an open server
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Role      Role      `json:"role"`
+	Tiers     []Tier    `json:"tiers"`    // it may submit to; none = all
+	Types     []string  `json:"types"`    // of jobs that it may submit; none = all
+	Rate      float64   `json:"rate"`     // requests a second; 0 = any number
+	Burst     int       `json:"burst"`    // requests at once; 0 = one second's worth
+	InFlight  int       `json:"inFlight"` // jobs accepted and not ended, at most; 0 = any number
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	// the id of the key that made it; "" = the command line, or an open server
+	CreatedBy  string    `json:"createdBy,omitempty"`
 	RotatedAt  time.Time `json:"rotatedAt,omitzero"`
 	ExpiresAt  time.Time `json:"expiresAt,omitzero"`
 	RevokedAt  time.Time `json:"revokedAt,omitzero"`
@@ -66,20 +67,21 @@ func (c *Client) Keys(ctx context.Context) ([]Key, error) {
 	return got.Items, err
 }
 
-// CreateKey makes an API key: ErrConflict for the first key of a server if it is not an admin's. A call whose answer was lost is not made
-// again by itself: ErrOutcomeUnknown, and if Keys has the key, revoke it, for its text is lost.
+// CreateKey makes an API key: ErrConflict for the first key of a server if it is not an admin's. A call whose answer
+// was lost is not made again by itself: ErrOutcomeUnknown, and if Keys has the key, revoke it, for its text is lost.
 func (c *Client) CreateKey(ctx context.Context, k NewKey) (MadeKey, error) {
 	body, err := json.Marshal(k)
 	if err != nil {
 		return MadeKey{}, fmt.Errorf("create key: %w", err)
 	}
-	made, _, err := fetch[MadeKey](ctx, c, call{verb: "create key", method: http.MethodPost, path: "admin/keys", body: body, changes: true, once: true})
+	made, _, err := fetch[MadeKey](ctx, c,
+		call{verb: "create key", method: http.MethodPost, path: "admin/keys", body: body, changes: true, once: true})
 	return made, err
 }
 
-// RotateKey gives a key another secret, under the same id. The one it had opens for grace longer, at most 30 days; whole seconds count.
-// ErrNotFound for a key that opens nothing any more. A call whose answer was lost is not made again by itself, for twice would end the secret
-// you have: ErrOutcomeUnknown.
+// RotateKey gives a key another secret, under the same id. The one it had opens for grace longer, at most 30 days;
+// whole seconds count. ErrNotFound for a key that opens nothing any more. A call whose answer was lost is not made
+// again by itself, for twice would end the secret you have: ErrOutcomeUnknown.
 func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) (MadeKey, error) {
 	body, err := json.Marshal(struct {
 		GraceSeconds int64 `json:"graceSeconds"`
@@ -88,13 +90,15 @@ func (c *Client) RotateKey(ctx context.Context, id string, grace time.Duration) 
 		return MadeKey{}, fmt.Errorf("rotate key: %w", err)
 	}
 	made, _, err := fetch[MadeKey](ctx, c, call{
-		verb: "rotate key", method: http.MethodPost, path: "admin/keys/" + url.PathEscape(id) + "/rotate", body: body, changes: true, once: true,
+		verb: "rotate key", method: http.MethodPost, path: "admin/keys/" + url.PathEscape(id) + "/rotate", body: body,
+		changes: true, once: true,
 	})
 	return made, err
 }
 
 // RevokeKey ends a key for good. To revoke it again is no error; ErrNotFound is one that never was.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
-	_, err := c.do(ctx, call{verb: "revoke key", method: http.MethodDelete, path: "admin/keys/" + url.PathEscape(id), changes: true})
+	_, err := c.do(ctx, call{verb: "revoke key", method: http.MethodDelete, path: "admin/keys/" + url.PathEscape(id),
+		changes: true})
 	return err
 }

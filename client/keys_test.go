@@ -31,7 +31,8 @@ func TestKeys(t *testing.T) {
 	}
 	asked := answers(s, "POST /admin/keys", 201,
 		`{"key":"tq_x","webhook":{"secret":"whsec_x","publicKey":"whpk_x"},`+aKey)
-	made, err := c.CreateKey(soon(t), NewKey{Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Rate: 2.5, InFlight: 7, ExpiresAt: time.Unix(0, 0).UTC()})
+	made, err := c.CreateKey(soon(t),
+		NewKey{Name: "ci", Role: RoleSubmit, Tiers: []Tier{Public}, Rate: 2.5, InFlight: 7, ExpiresAt: time.Unix(0, 0).UTC()})
 	if err != nil || made.Text != "tq_x" || made.ID != aKeyID || made.Webhook == nil ||
 		*made.Webhook != (WebhookKeys{"whsec_x", "whpk_x"}) {
 		t.Errorf("%+v, %v", made, err)
@@ -70,14 +71,16 @@ func TestKeys_LostAnswers(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "POST /admin/keys", 201, `{"key":"tq_x",`+aKey)
 	answers(s, "POST /admin/keys/"+aKeyID+"/rotate", 200, `{"key":"tq_x",`+aKey)
-	s.Handle("DELETE /admin/keys/{id}", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	s.Handle("DELETE /admin/keys/{id}",
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	lost := func() int {
 		first := len(s.Seen())
 		s.Faults(firstOnly(first+1, fake.Fault{DropAfter: true}))
 		return first
 	}
 	first := lost()
-	if _, err := c.CreateKey(soon(t), NewKey{Name: "x", Role: RoleAdmin}); !errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != first+1 {
+	if _, err := c.CreateKey(soon(t), NewKey{Name: "x", Role: RoleAdmin}); !errors.Is(err, ErrOutcomeUnknown) ||
+		len(s.Seen()) != first+1 {
 		t.Errorf("%v after %d requests", err, len(s.Seen())-first)
 	}
 	first = lost()
@@ -95,7 +98,8 @@ func TestChanges(t *testing.T) {
 	var asked []string
 	s.Handle("GET /admin/audit", func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.URL.RawQuery)
-		_, _ = io.WriteString(w, `{"items":[{"id":43,"at":"2026-05-01T11:31:57Z","actor":"`+aKeyID+`","name":"Ada","address":"::1","action":"tier.put","target":"PAID",`+
+		_, _ = io.WriteString(w, `{"items":[{"id":43,"at":"2026-05-01T11:31:57Z","actor":"`+aKeyID+
+			`","name":"Ada","address":"::1","action":"tier.put","target":"PAID",`+
 			`"before":null,"after":{"share":1},"outcome":"done","traceId":null}],"next":"42"}`)
 	})
 	page, err := c.Changes(soon(t), "44", 1)
@@ -103,7 +107,8 @@ func TestChanges(t *testing.T) {
 		t.Fatalf("%+v, %v, asked %v", page, err, asked)
 	}
 	got := page.Items[0]
-	if got.ID != 43 || got.Actor != aKeyID || got.Name != "Ada" || got.Before != nil || string(got.After) != `{"share":1}` || got.Outcome != "done" || got.TraceID != "" {
+	if got.ID != 43 || got.Actor != aKeyID || got.Name != "Ada" || got.Before != nil ||
+		string(got.After) != `{"share":1}` || got.Outcome != "done" || got.TraceID != "" {
 		t.Errorf("%+v", got)
 	}
 }

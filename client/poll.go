@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// How long the server is asked to hold a poll's answer (proxies like to cut at a minute), and the longest pause between polls that it does
-// not hold.
+// How long the server is asked to hold a poll's answer (proxies like to cut at a minute), and the longest pause between
+// polls that it does not hold.
 const (
 	holdPoll  = 25 * time.Second
 	pausePoll = 5 * time.Second
@@ -23,9 +23,10 @@ func (c *Client) Poll(ctx context.Context, jobID string) (Poll, error) {
 	return p, err
 }
 
-// Wait returns a job when it has COMPLETED. For one that FAILED the error is a *JobFailedError, for one that was CANCELLED a *JobCancelledError.
-// It waits as long as ctx lets it, on the server's side: a job's end is told within milliseconds. A server that stays away for longer than
-// the tries of one call ends it with ErrUnavailable; waiting again is always possible.
+// Wait returns a job when it has COMPLETED. For one that FAILED the error is a *JobFailedError, for one that was
+// CANCELLED a *JobCancelledError. It waits as long as ctx lets it, on the server's side: a job's end is told within
+// milliseconds. A server that stays away for longer than the tries of one call ends it with ErrUnavailable; waiting
+// again is always possible.
 func (c *Client) Wait(ctx context.Context, jobID string) (Poll, error) {
 	return c.wait(ctx, jobID, nil)
 }
@@ -50,7 +51,8 @@ func (c *Client) wait(ctx context.Context, jobID string, tell *teller) (Poll, er
 		}
 		asked := time.Now()
 		p, found, err := c.poll(ctx, jobID, tag, hold)
-		if e, ok := errors.AsType[*Error](err); ok && hold > 0 && e.Status == http.StatusServiceUnavailable && ctx.Err() == nil {
+		if e, ok := errors.AsType[*Error](err); ok && hold > 0 && e.Status == http.StatusServiceUnavailable &&
+			ctx.Err() == nil {
 			p, found, err = c.poll(ctx, jobID, tag, 0) // it may have no room left for those who wait
 		}
 		if err != nil {
@@ -89,7 +91,8 @@ func (c *Client) poll(ctx context.Context, jobID, tag string, hold time.Duration
 	if err := checkID(jobID); err != nil {
 		return p, false, fmt.Errorf("poll: %w", err)
 	}
-	k := call{verb: "poll", method: http.MethodGet, path: "result/poll", query: url.Values{"jobId": {jobID}}, header: http.Header{}, hold: hold}
+	k := call{verb: "poll", method: http.MethodGet, path: "result/poll", query: url.Values{"jobId": {jobID}},
+		header: http.Header{}, hold: hold}
 	if hold > 0 {
 		k.header.Set("Prefer", "wait="+strconv.Itoa(int(hold/time.Second)))
 	}

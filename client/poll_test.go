@@ -18,7 +18,8 @@ func TestPoll(t *testing.T) {
 	s, c := newServer(t)
 	id := submitted(t, c)
 	p, err := c.Poll(soon(t), id)
-	if err != nil || p.JobID != id || p.Status != Pending || p.Tier != Paid || p.Position == nil || *p.ETASeconds != 1 || p.Result != nil || p.ArrivedAt.Year() != 2026 {
+	if err != nil || p.JobID != id || p.Status != Pending || p.Tier != Paid || p.Position == nil || *p.ETASeconds != 1 ||
+		p.Result != nil || p.ArrivedAt.Year() != 2026 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	s.Move(id, "COMPLETED", `{"n":7}`, "", "")
@@ -29,7 +30,8 @@ func TestPoll(t *testing.T) {
 	if _, err = c.Poll(soon(t), unknownID); !errors.Is(err, ErrNotFound) {
 		t.Errorf("unknown: %v", err)
 	}
-	for _, id := range []string{"", "x", unknownID + "0", "../../admin/jobs/019de340-01fe-7a58-be", strings.Replace(unknownID, "-", "/", 1)} {
+	for _, id := range []string{"", "x", unknownID + "0", "../../admin/jobs/019de340-01fe-7a58-be",
+		strings.Replace(unknownID, "-", "/", 1)} {
 		if _, err := c.Poll(soon(t), id); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -59,10 +61,12 @@ func TestWait_EndsAsTheJobEnds(t *testing.T) {
 			p, err := wait(id)
 			failed, isFailed := errors.AsType[*JobFailedError](err)
 			cancelled, isCancelled := errors.AsType[*JobCancelledError](err)
-			if p.JobID != id || p.Status != end || isFailed != (end == Failed) || isCancelled != (end == Cancelled) || (err == nil) != (end == Completed) {
+			if p.JobID != id || p.Status != end || isFailed != (end == Failed) || isCancelled != (end == Cancelled) ||
+				(err == nil) != (end == Completed) {
 				t.Errorf("%s, %s: %+v, %v", name, end, p, err)
 			}
-			if isFailed && (failed.Poll.FailureCause != "HANDLER_ERROR" || !strings.Contains(err.Error(), "boom")) || isCancelled && cancelled.Poll.JobID != id {
+			if isFailed && (failed.Poll.FailureCause != "HANDLER_ERROR" || !strings.Contains(err.Error(), "boom")) ||
+				isCancelled && cancelled.Poll.JobID != id {
 				t.Errorf("%s, %s: %v", name, end, err)
 			}
 		}
@@ -92,7 +96,8 @@ func TestWait_IsOneRequest(t *testing.T) {
 
 func TestWait_OverFaults(t *testing.T) {
 	for name, f := range map[string]fake.Fault{
-		"dropped": {DropBefore: true}, "cut": {CutAnswer: true}, "502": {Status: 502}, "503": {Status: 503, Code: "SYSTEM_UNHEALTHY", RetryAfter: "0"},
+		"dropped": {DropBefore: true}, "cut": {CutAnswer: true}, "502": {Status: 502},
+		"503": {Status: 503, Code: "SYSTEM_UNHEALTHY", RetryAfter: "0"},
 	} {
 		s, c := newServer(t)
 		for way, wait := range waits(t, c) {
@@ -113,7 +118,8 @@ func TestWait_ServerThatDoesNotHold(t *testing.T) {
 		asked := 0
 		c := New("http://tierq", WithHTTPClient(&http.Client{Transport: wire(func(*http.Request) (*http.Response, error) {
 			asked++
-			return reply(200, `{"apiResponseData":{"jobId":"`+unknownID+`","currentJobStatus":"PENDING"}}`, "ETag", `W/"PENDING-0-0-1"`), nil
+			return reply(200, `{"apiResponseData":{"jobId":"`+unknownID+`","currentJobStatus":"PENDING"}}`, "ETag",
+				`W/"PENDING-0-0-1"`), nil
 		})}))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

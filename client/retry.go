@@ -30,8 +30,8 @@ func (p policy) bound(made int) time.Duration {
 	return min(bound, p.most)
 }
 
-// again reports whether a call that failed so is worth another try. One that is not safe to send twice is tried again only if it was surely
-// not carried out.
+// again reports whether a call that failed so is worth another try. One that is not safe to send twice is tried again
+// only if it was surely not carried out.
 func (p policy) again(e *Error, made int, safe bool) bool {
 	return made < p.tries && passing(e) && e.RetryAfter <= p.most && (safe || !mayHaveHappened(e))
 }
@@ -102,7 +102,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	return (!bounded || d < left) && sleep(ctx, d) == nil
 }
 
-// retryAfter reads the header in both its forms, whole seconds and a date (held against the answer's own clock). 0 = none that makes sense.
+// retryAfter reads the header in both its forms, whole seconds and a date (held against the answer's own clock). 0 =
+// none that makes sense.
 func retryAfter(h http.Header) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -18,16 +18,18 @@ import (
 )
 
 // timeline is when each try was made, since the first, and how the call ended.
-func timeline(t *testing.T, ctx context.Context, answers []*http.Response, opts ...Option) (at []time.Duration, err error) {
+func timeline(t *testing.T, ctx context.Context, answers []*http.Response, opts ...Option) (at []time.Duration,
+	err error) {
 	t.Helper()
 	began := time.Now()
-	c := New("http://tierq", append(opts, WithHTTPClient(&http.Client{Transport: wire(func(*http.Request) (*http.Response, error) {
-		at = append(at, time.Since(began))
-		if len(at) > len(answers) {
-			return reply(202, `{"apiResponseData":{"jobId":"x"}}`), nil
-		}
-		return answers[len(at)-1], nil
-	})}))...)
+	c := New("http://tierq", append(opts,
+		WithHTTPClient(&http.Client{Transport: wire(func(*http.Request) (*http.Response, error) {
+			at = append(at, time.Since(began))
+			if len(at) > len(answers) {
+				return reply(202, `{"apiResponseData":{"jobId":"x"}}`), nil
+			}
+			return answers[len(at)-1], nil
+		})}))...)
 	c.draw = func(bound time.Duration) time.Duration { return bound - 1 } // the worst draw there is
 	_, err = c.Submit(ctx, Paid, "REPORT", nil)
 	for i := range at {
@@ -50,14 +52,20 @@ func TestRetries_WaitAsAsked(t *testing.T) {
 		fails   bool
 	}{
 		"backoff doubles up to its bound": {
-			[]*http.Response{busy(""), busy(""), busy(""), busy("")}, []Option{WithBackoff(s, 3*s)}, 0, []time.Duration{0, s, 3 * s, 6 * s, 9 * s}, false,
+			[]*http.Response{busy(""), busy(""), busy(""), busy("")}, []Option{WithBackoff(s, 3*s)}, 0,
+			[]time.Duration{0, s, 3 * s, 6 * s, 9 * s}, false,
 		},
-		"Retry-After comes first": {[]*http.Response{busy("7")}, []Option{WithBackoff(s, 30*s)}, 0, []time.Duration{0, 8 * s}, false},
-		"one beyond the bound":    {[]*http.Response{busy("31")}, []Option{WithBackoff(s, 30*s)}, 0, []time.Duration{0}, true},
-		"one beyond the deadline": {[]*http.Response{busy("7")}, []Option{WithBackoff(s, 30*s)}, 5 * s, []time.Duration{0}, true},
-		"tries are counted":       {[]*http.Response{busy(""), busy(""), busy("")}, []Option{WithBackoff(s, s), WithTries(2)}, 0, []time.Duration{0, s}, true},
-		"one try":                 {[]*http.Response{busy("")}, []Option{WithTries(0)}, 0, []time.Duration{0}, true},
-		"a negative one":          {[]*http.Response{busy("-5")}, []Option{WithBackoff(s, s)}, 0, []time.Duration{0, s}, false},
+		"Retry-After comes first": {[]*http.Response{busy("7")}, []Option{WithBackoff(s, 30*s)}, 0, []time.Duration{0, 8 * s},
+			false},
+		"one beyond the bound": {[]*http.Response{busy("31")}, []Option{WithBackoff(s, 30*s)}, 0, []time.Duration{0},
+			true},
+		"one beyond the deadline": {[]*http.Response{busy("7")}, []Option{WithBackoff(s, 30*s)}, 5 * s, []time.Duration{0},
+			true},
+		"tries are counted": {[]*http.Response{busy(""), busy(""), busy("")}, []Option{WithBackoff(s, s), WithTries(2)},
+			0, []time.Duration{0, s}, true},
+		"one try": {[]*http.Response{busy("")}, []Option{WithTries(0)}, 0, []time.Duration{0}, true},
+		"a negative one": {[]*http.Response{busy("-5")}, []Option{WithBackoff(s, s)}, 0, []time.Duration{0, s},
+			false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := t.Context()
@@ -138,7 +146,8 @@ func TestNothingWasSent(t *testing.T) {
 	began := time.Now()
 	c = New(stranger.URL, WithBackoff(time.Minute, time.Minute))
 	defer c.Close()
-	if _, err = c.Submit(soon(t), Paid, "A", nil); errors.Is(err, ErrOutcomeUnknown) || err == nil || time.Since(began) > 10*time.Second {
+	if _, err = c.Submit(soon(t), Paid, "A", nil); errors.Is(err, ErrOutcomeUnknown) || err == nil ||
+		time.Since(began) > 10*time.Second {
 		t.Errorf("a server that cannot be trusted: %v", err)
 	}
 }
@@ -148,13 +157,15 @@ func TestSilence(t *testing.T) {
 	s, c := newServer(t, WithTimeout(50*time.Millisecond), WithTries(2))
 	s.Faults(firstOnly(9, fake.Fault{Silent: true}))
 	_, err := c.Submit(soon(t), Paid, "A", nil)
-	if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != 2 {
+	if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrOutcomeUnknown) ||
+		len(s.Seen()) != 2 {
 		t.Errorf("%v after %v", err, s.Seen())
 	}
-	c = New("http://tierq", WithTimeout(time.Millisecond), WithTries(1), WithHTTPClient(&http.Client{Transport: wire(func(r *http.Request) (*http.Response, error) {
-		<-r.Context().Done()
-		return nil, r.Context().Err() // not every transport tells the cause
-	})}))
+	c = New("http://tierq", WithTimeout(time.Millisecond), WithTries(1),
+		WithHTTPClient(&http.Client{Transport: wire(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil, r.Context().Err() // not every transport tells the cause
+		})}))
 	if _, err := c.Submit(soon(t), Paid, "A", nil); errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
 		t.Errorf("another transport: %v", err)
 	}
@@ -174,9 +185,13 @@ func TestAnswersThatAreNone(t *testing.T) {
 		"names no job":            reply(202, `{"apiResponseData":{}}`),
 		"more than 16777216 byte": reply(202, `{"apiResponseData":{"jobId":"`+strings.Repeat("x", maxAnswer)+`"}}`),
 	} {
-		c := New("http://tierq", WithHTTPClient(&http.Client{Transport: wire(func(*http.Request) (*http.Response, error) { return answer, nil })}))
+		c := New("http://tierq", WithHTTPClient(&http.Client{Transport: wire(func(*http.Request) (*http.Response,
+			error) {
+			return answer, nil
+		})}))
 		_, err := c.Submit(soon(t), Paid, "A", nil)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Status != answer.StatusCode || !errors.Is(err, ErrOutcomeUnknown) || e.Key == "" || !strings.Contains(err.Error(), why) {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Status != answer.StatusCode || !errors.Is(err, ErrOutcomeUnknown) ||
+			e.Key == "" || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", why, err)
 		}
 	}
@@ -195,11 +210,18 @@ func TestRetries_OutcomeUnknown(t *testing.T) {
 		pattern        string // "" = the fake's own
 		again, unknown bool
 	}{
-		"cancel":       {func(c *Client, ctx context.Context) error { _, err := c.Cancel(ctx, unknownID); return err }, "", true, true},
-		"requeue":      {func(c *Client, ctx context.Context) error { return c.Requeue(ctx, unknownID) }, "POST /jobs/{id}/retry", true, true},
-		"set a tier":   {tier(func(c *Client, x context.Context) (Plan, error) { return c.SetTier(x, "GOLD", Plan{}, `"3"`) }), "PUT /admin/tiers/GOLD", false, true},
-		"set any tier": {tier(func(c *Client, x context.Context) (Plan, error) { return c.SetTier(x, "GOLD", Plan{}, "") }), "PUT /admin/tiers/GOLD", false, true},
-		"create":       {tier(func(c *Client, x context.Context) (Plan, error) { return c.CreateTier(x, "GOLD", Plan{}) }), "PUT /admin/tiers/GOLD", false, true},
+		"cancel": {func(c *Client, ctx context.Context) error { _, err := c.Cancel(ctx, unknownID); return err }, "",
+			true, true},
+		"requeue": {func(c *Client, ctx context.Context) error { return c.Requeue(ctx, unknownID) },
+			"POST /jobs/{id}/retry", true, true},
+		"set a tier": {tier(func(c *Client, x context.Context) (Plan,
+			error) {
+			return c.SetTier(x, "GOLD", Plan{}, `"3"`)
+		}), "PUT /admin/tiers/GOLD", false, true},
+		"set any tier": {tier(func(c *Client, x context.Context) (Plan, error) { return c.SetTier(x, "GOLD", Plan{}, "") }),
+			"PUT /admin/tiers/GOLD", false, true},
+		"create": {tier(func(c *Client, x context.Context) (Plan, error) { return c.CreateTier(x, "GOLD", Plan{}) }),
+			"PUT /admin/tiers/GOLD", false, true},
 		"requeue dead": {dead(false), "POST /admin/dead/requeue", false, true},
 		"count dead":   {dead(true), "POST /admin/dead/requeue", true, false},
 	} {
@@ -220,7 +242,8 @@ func TestRetries_OutcomeUnknown(t *testing.T) {
 			}
 			// What was surely not carried out is tried again, whatever it is. (To the fake's own cancel there is no such job.)
 			s.Faults(firstOnly(len(s.Seen())+1, fake.Fault{Status: 503, Code: "SYSTEM_UNHEALTHY"}))
-			if err := tc.call(c, soon(t)); tc.pattern != "" && err != nil || errors.Is(err, ErrOutcomeUnknown) || len(s.Seen()) != want+2 {
+			if err := tc.call(c, soon(t)); tc.pattern != "" && err != nil || errors.Is(err, ErrOutcomeUnknown) ||
+				len(s.Seen()) != want+2 {
 				t.Errorf("after a 503: %v, %d requests", err, len(s.Seen())-want)
 			}
 		})

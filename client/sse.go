@@ -32,7 +32,8 @@ func newFrames(r io.Reader) *frames {
 	return f
 }
 
-// next returns the next frame that carries data or a name. A frame that the end cut off is none: io.ErrUnexpectedEOF or what broke the stream.
+// next returns the next frame that carries data or a name. A frame that the end cut off is none: io.ErrUnexpectedEOF or
+// what broke the stream.
 func (f *frames) next() (frame, error) {
 	var fr frame
 	var data [][]byte
@@ -72,8 +73,9 @@ func (f *frames) next() (frame, error) {
 	return frame{}, io.ErrUnexpectedEOF
 }
 
-// follow reads a stream and connects again, from where it was, whenever it ends. It returns nil as soon as heard says that it is enough, else an
-// error: the context's, a final refusal, or the last of as many failures in a row as a call has tries.
+// follow reads a stream and connects again, from where it was, whenever it ends. It returns nil as soon as heard says
+// that it is enough, else an error: the context's, a final refusal, or the last of as many failures in a row as a call
+// has tries.
 func (c *Client) follow(ctx context.Context, k call, lastID string, heard func(frame) (enough bool)) error {
 	if c.wrong != nil {
 		return c.wrong
@@ -106,7 +108,8 @@ func (c *Client) follow(ctx context.Context, k call, lastID string, heard func(f
 }
 
 // listen reads one connection to its end. some: it brought something.
-func (c *Client) listen(ctx context.Context, k *call, lastID *string, retry *time.Duration, heard func(frame) bool) (enough, some bool, err error) {
+func (c *Client) listen(ctx context.Context, k *call, lastID *string, retry *time.Duration,
+	heard func(frame) bool) (enough, some bool, err error) {
 	resp, e := c.try(ctx, k)
 	if e != nil {
 		return false, false, e

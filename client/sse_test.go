@@ -44,11 +44,13 @@ func TestFrames(t *testing.T) {
 
 // A server cannot make a client keep more than one answer's worth.
 func TestFrames_AreBounded(t *testing.T) {
-	if _, err := newFrames(strings.NewReader("data: " + strings.Repeat("x", maxAnswer) + "\n\n")).next(); !errors.Is(err, bufio.ErrTooLong) {
+	if _, err := newFrames(strings.NewReader("data: " + strings.Repeat("x", maxAnswer) + "\n\n")).next(); !errors.Is(err,
+		bufio.ErrTooLong) {
 		t.Errorf("one line: %v", err)
 	}
 	line := "data: " + strings.Repeat("x", maxAnswer/4) + "\n"
-	if _, err := newFrames(strings.NewReader(strings.Repeat(line, 5) + "\n")).next(); err == nil || errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := newFrames(strings.NewReader(strings.Repeat(line, 5) + "\n")).next(); err == nil ||
+		errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("many lines: %v", err)
 	}
 }

@@ -27,7 +27,8 @@ type Submission struct {
 	Delay       time.Duration // before the job may start, to the millisecond; excludes RunAt
 	RunAt       time.Time     // when the job may start; excludes Delay
 	CallbackURL string        // is told of the job's end by a signed POST
-	TraceID     string        // letters, digits, . _ -: goes into the server's logs and the job's calls; "" = the server makes one
+	// letters, digits, . _ -: goes into the server's logs and the job's calls; "" = the server makes one
+	TraceID string
 }
 
 // SubmitOption sets what Submit's arguments do not.
@@ -60,8 +61,10 @@ type Submitted struct {
 	RetryAfter time.Duration `json:"-"` // when the job may be done; 0 = the server did not say
 }
 
-// Submit asks for a job and returns its id. payload is anything encoding/json takes, such as a map. Its errors are those of SubmitJob.
-func (c *Client) Submit(ctx context.Context, tier Tier, typ string, payload any, opts ...SubmitOption) (jobID string, err error) {
+// Submit asks for a job and returns its id. payload is anything encoding/json takes, such as a map. Its errors are
+// those of SubmitJob.
+func (c *Client) Submit(ctx context.Context, tier Tier, typ string, payload any, opts ...SubmitOption) (jobID string,
+	err error) {
 	s := Submission{Type: typ, Payload: payload}
 	for _, o := range opts {
 		o(&s)
@@ -70,10 +73,11 @@ func (c *Client) Submit(ctx context.Context, tier Tier, typ string, payload any,
 	return accepted.JobID, err
 }
 
-// SubmitJob asks for a job. No error means that the server has it. ErrOutcomeUnknown means that it may have it: Error.JobID, if set, can be
-// polled, and the same submission with Error.Key as its IdempotencyKey finds out without making a second job. Any other error means that
-// there is no such job, and never will be: ErrQueueFull and ErrUnavailable (come again after Error.RetryAfter), ErrNotFound (no such tier),
-// ErrInvalid with Error.Fields, ErrMismatch, ErrUnauthorized.
+// SubmitJob asks for a job. No error means that the server has it. ErrOutcomeUnknown means that it may have it:
+// Error.JobID, if set, can be polled, and the same submission with Error.Key as its IdempotencyKey finds out without
+// making a second job. Any other error means that there is no such job, and never will be: ErrQueueFull and
+// ErrUnavailable (come again after Error.RetryAfter), ErrNotFound (no such tier), ErrInvalid with Error.Fields,
+// ErrMismatch, ErrUnauthorized.
 func (c *Client) SubmitJob(ctx context.Context, tier Tier, s Submission) (Submitted, error) {
 	path, err := tierPath(tier)
 	if err != nil {
@@ -83,7 +87,8 @@ func (c *Client) SubmitJob(ctx context.Context, tier Tier, s Submission) (Submit
 	if err != nil {
 		return Submitted{}, fmt.Errorf("submit: %w", err)
 	}
-	k := call{verb: "submit", method: http.MethodPost, path: path + "/submit", header: s.headers(), body: body, key: s.key(), changes: true}
+	k := call{verb: "submit", method: http.MethodPost, path: path + "/submit", header: s.headers(), body: body,
+		key: s.key(), changes: true}
 	got, a, err := fetch[struct {
 		Data Submitted `json:"apiResponseData"`
 	}](ctx, c, k)
@@ -127,7 +132,8 @@ type wireSubmission struct {
 	Key          string  `json:"idempotencyKey,omitempty"`
 }
 
-// encode writes the submission as JSON, the same text for the same submission: a server compares it under an idempotency key.
+// encode writes the submission as JSON, the same text for the same submission: a server compares it under an
+// idempotency key.
 func (s *Submission) encode(key string) ([]byte, error) {
 	switch {
 	case s.Delay < 0:
@@ -136,8 +142,10 @@ func (s *Submission) encode(key string) ([]byte, error) {
 		return nil, errors.New("a delay and a time to run at exclude each other")
 	case len(s.IdempotencyKey) > 255 || !visible(s.IdempotencyKey):
 		return nil, errors.New("an idempotency key is visible ASCII, at most 255 characters")
-	case len(s.TraceID) > 64 || strings.ContainsFunc(s.TraceID, func(r rune) bool { return !letter(r) && r != '.' && r != '-' }):
-		return nil, errors.New("a trace id is letters, digits and . _ -, at most 64") // the server would pass over another one
+	case len(s.TraceID) > 64 || strings.ContainsFunc(s.TraceID,
+		func(r rune) bool { return !letter(r) && r != '.' && r != '-' }):
+		// the server would pass over another one
+		return nil, errors.New("a trace id is letters, digits and . _ -, at most 64")
 	}
 	w := wireSubmission{
 		Type: s.Type, Payload: s.Payload, MaxRetries: s.MaxRetries, CallbackURL: s.CallbackURL, Key: key,

@@ -49,7 +49,8 @@ func TestSubmit_SendsEveryOption(t *testing.T) {
 	}
 	jobs := s.Jobs()
 	for i, want := range []fake.Job{
-		{Tier: "GOLD_2", Key: "order-7", Trace: "trace-1", Body: `{"type":"REPORT","payload":{"b":1,"a":2},"maxRetries":0,"runAt":"2026-12-01T08:00:00Z","callbackUrl":"https://example.com/hook"}`},
+		{Tier: "GOLD_2", Key: "order-7", Trace: "trace-1",
+			Body: `{"type":"REPORT","payload":{"b":1,"a":2},"maxRetries":0,"runAt":"2026-12-01T08:00:00Z","callbackUrl":"https://example.com/hook"}`},
 		{Tier: "PUBLIC", Key: jobs[1].Key, Body: `{"delaySeconds":0.002}`},
 	} {
 		if got := jobs[i]; got.Tier != want.Tier || got.Key != want.Key || got.Trace != want.Trace || got.Body != want.Body {
@@ -60,7 +61,8 @@ func TestSubmit_SendsEveryOption(t *testing.T) {
 		t.Errorf("key of its own: %q", jobs[1].Key)
 	}
 	h := <-headers
-	if h.Get("Authorization") != "Bearer tq_1_secret" || h.Get("User-Agent") != "bank/1.0" || h.Get("Content-Type") != "application/json" {
+	if h.Get("Authorization") != "Bearer tq_1_secret" || h.Get("User-Agent") != "bank/1.0" ||
+		h.Get("Content-Type") != "application/json" {
 		t.Errorf("headers %v", h)
 	}
 }
@@ -68,7 +70,8 @@ func TestSubmit_SendsEveryOption(t *testing.T) {
 func TestSubmitJob_SaysWhatTheServerSays(t *testing.T) {
 	s, c := newServer(t)
 	first, err := c.SubmitJob(soon(t), Unpaid, Submission{IdempotencyKey: "k"})
-	if err != nil || first.Status != Pending || first.Replayed || first.RetryAfter != time.Second || first.TraceID != "trace-of-"+first.JobID {
+	if err != nil || first.Status != Pending || first.Replayed || first.RetryAfter != time.Second ||
+		first.TraceID != "trace-of-"+first.JobID {
 		t.Errorf("%+v, %v", first, err)
 	}
 	again, err := c.SubmitJob(soon(t), Unpaid, Submission{IdempotencyKey: "k"})
@@ -161,14 +164,16 @@ func TestSubmit_OverARestart(t *testing.T) {
 
 func TestSubmit_RefusalsAreFinal(t *testing.T) {
 	for status, sentinel := range map[int]error{
-		400: ErrInvalid, 401: ErrUnauthorized, 403: ErrUnauthorized, 404: ErrNotFound, 405: nil, 409: ErrConflict, 413: ErrInvalid, 415: nil,
+		400: ErrInvalid, 401: ErrUnauthorized, 403: ErrUnauthorized, 404: ErrNotFound, 405: nil, 409: ErrConflict,
+		413: ErrInvalid, 415: nil,
 		422: ErrInvalid, 500: nil, 301: nil, 307: nil,
 	} {
 		s, c := newServer(t)
 		s.Faults(firstOnly(9, fake.Fault{Status: status, Code: "SOME_CODE", RetryAfter: "1"}))
 		_, err := c.Submit(soon(t), Paid, "SEND_EMAIL", nil)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Status != status || e.Code != "SOME_CODE" || e.Detail != "why SOME_CODE" || e.TraceID != "trace-of-a-refusal" || len(e.Fields) != 1 {
+		if !ok || e.Status != status || e.Code != "SOME_CODE" || e.Detail != "why SOME_CODE" ||
+			e.TraceID != "trace-of-a-refusal" || len(e.Fields) != 1 {
 			t.Errorf("%d: %v", status, err)
 		}
 		if sentinel != nil && !errors.Is(err, sentinel) {
@@ -191,21 +196,24 @@ func TestSubmit_OutcomeUnknown(t *testing.T) {
 		is      error
 		jobs    int
 	}{
-		"refused each time":        {firstOnly(9, fake.Fault{Status: 503, Code: "QUEUE_FULL"}), false, ErrQueueFull, 0},
-		"lost each time":           {firstOnly(9, fake.Fault{DropAfter: true}), true, ErrUnavailable, 1},
-		"lost, then refused":       {lostThen(fake.Fault{Status: 503, Code: "SYSTEM_UNHEALTHY"}), true, ErrUnavailable, 1},
-		"the server does not know": {firstOnly(9, fake.Fault{StatusDone: 504, Code: "OUTCOME_UNKNOWN"}), true, ErrUnavailable, 1},
+		"refused each time":  {firstOnly(9, fake.Fault{Status: 503, Code: "QUEUE_FULL"}), false, ErrQueueFull, 0},
+		"lost each time":     {firstOnly(9, fake.Fault{DropAfter: true}), true, ErrUnavailable, 1},
+		"lost, then refused": {lostThen(fake.Fault{Status: 503, Code: "SYSTEM_UNHEALTHY"}), true, ErrUnavailable, 1},
+		"the server does not know": {firstOnly(9, fake.Fault{StatusDone: 504, Code: "OUTCOME_UNKNOWN"}), true, ErrUnavailable,
+			1},
 	} {
 		s, c := newServer(t, WithTries(3))
 		s.Faults(tc.faults)
 		_, err := c.Submit(soon(t), Paid, "REPORT", map[string]any{"n": 1})
-		if err == nil || errors.Is(err, ErrOutcomeUnknown) != tc.unknown || !errors.Is(err, tc.is) || len(s.Jobs()) != tc.jobs || len(s.Seen()) != 3 {
+		if err == nil || errors.Is(err, ErrOutcomeUnknown) != tc.unknown || !errors.Is(err, tc.is) ||
+			len(s.Jobs()) != tc.jobs || len(s.Seen()) != 3 {
 			t.Errorf("%s: %v after %v, %d jobs", name, err, s.Seen(), len(s.Jobs()))
 			continue
 		}
 		e, _ := errors.AsType[*Error](err)
 		s.Faults(nil)
-		again, err := c.SubmitJob(soon(t), Paid, Submission{Type: "REPORT", Payload: map[string]any{"n": 1}, IdempotencyKey: e.Key})
+		again, err := c.SubmitJob(soon(t), Paid,
+			Submission{Type: "REPORT", Payload: map[string]any{"n": 1}, IdempotencyKey: e.Key})
 		if err != nil || again.Replayed != tc.unknown || len(s.Jobs()) != 1 {
 			t.Errorf("%s: the same key: %+v, %v, %d jobs", name, again, err, len(s.Jobs()))
 		}
@@ -228,8 +236,14 @@ func TestSubmit_RefusesBeforeItSends(t *testing.T) {
 		"a tier with a path":        func() error { _, err := c.Submit(soon(t), "../admin", "A", nil); return err },
 		"no tier":                   func() error { _, err := c.Submit(soon(t), "", "A", nil); return err },
 		"a negative delay":          func() error { _, err := c.Submit(soon(t), Paid, "A", nil, Delay(-1)); return err },
-		"two times":                 func() error { _, err := c.Submit(soon(t), Paid, "A", nil, Delay(1), RunAt(time.Now())); return err },
-		"a key with a line":         func() error { _, err := c.Submit(soon(t), Paid, "A", nil, IdempotencyKey("a\r\nb: c")); return err },
+		"two times": func() error {
+			_, err := c.Submit(soon(t), Paid, "A", nil, Delay(1), RunAt(time.Now()))
+			return err
+		},
+		"a key with a line": func() error {
+			_, err := c.Submit(soon(t), Paid, "A", nil, IdempotencyKey("a\r\nb: c"))
+			return err
+		},
 		"a long key": func() error {
 			_, err := c.Submit(soon(t), Paid, "A", nil, IdempotencyKey(strings.Repeat("k", 256)))
 			return err

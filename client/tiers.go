@@ -23,7 +23,8 @@ type Plan struct {
 	Version           int64              // grows with each change
 }
 
-// Backoff is the wait between a job's attempts: Base, then times Factor each, at most Cap; Jitter is the random part, 0 to 1.
+// Backoff is the wait between a job's attempts: Base, then times Factor each, at most Cap; Jitter is the random part, 0
+// to 1.
 type Backoff struct {
 	Base   time.Duration
 	Factor float64
@@ -59,7 +60,8 @@ type (
 func (p Plan) MarshalJSON() ([]byte, error) {
 	w := wirePlan{
 		Tier: p.Tier, Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeoutMs: p.HeartbeatTimeout.Milliseconds(),
-		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(), Version: p.Version,
+		MaxProcessingTimeMs: p.MaxProcessingTime.Milliseconds(), Share: p.Share, Backoff: p.Backoff.wire(),
+		Version: p.Version,
 	}
 	for typ, b := range p.TypeBackoff {
 		if w.TypeBackoff == nil {
@@ -107,10 +109,10 @@ func (c *Client) Tiers(ctx context.Context) ([]Plan, error) {
 	return got.Items, err
 }
 
-// SetTier stores a tier's plan, on every instance at once, and returns it as stored. etag is the Plan.ETag the change is based on: ErrChanged if
-// the plan is another one by now; with "" the plan is stored whatever was there. Tier and Version of plan are not looked at. It cannot make a new
-// tier while an etag is given; see CreateTier. A call whose answer was lost is not made again by itself: ErrOutcomeUnknown, read Tiers a few
-// seconds later.
+// SetTier stores a tier's plan, on every instance at once, and returns it as stored. etag is the Plan.ETag the change
+// is based on: ErrChanged if the plan is another one by now; with "" the plan is stored whatever was there. Tier and
+// Version of plan are not looked at. It cannot make a new tier while an etag is given; see CreateTier. A call whose
+// answer was lost is not made again by itself: ErrOutcomeUnknown, read Tiers a few seconds later.
 func (c *Client) SetTier(ctx context.Context, tier Tier, plan Plan, etag string) (Plan, error) {
 	return c.putTier(ctx, "set tier", tier, plan, "If-Match", etag)
 }
@@ -120,7 +122,8 @@ func (c *Client) CreateTier(ctx context.Context, tier Tier, plan Plan) (Plan, er
 	return c.putTier(ctx, "create tier", tier, plan, "If-None-Match", "*")
 }
 
-func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan, condition, value string) (Plan, error) {
+func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan, condition, value string) (Plan,
+	error) {
 	path, err := tierPath(tier)
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
@@ -130,7 +133,8 @@ func (c *Client) putTier(ctx context.Context, verb string, tier Tier, plan Plan,
 	if err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", verb, err)
 	}
-	// Once: a repeat of what was done already would be refused as if somebody else had done it or, unconditional, undo what somebody else did since.
+	// Once: a repeat of what was done already would be refused as if somebody else had done it or, unconditional, undo
+	// what somebody else did since.
 	k := call{
 		verb: verb, method: http.MethodPut, path: "admin/tiers/" + strings.ToUpper(path), header: http.Header{}, body: body,
 		changes: true, once: true,

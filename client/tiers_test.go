@@ -22,7 +22,8 @@ func TestPlan_IsAsOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Plan{
-		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second, Share: 100,
+		Tier: "GOLD", Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
+		Share:       100,
 		Backoff:     Backoff{Base: 2 * time.Second, Factor: 2, Cap: 5 * time.Minute, Jitter: 0.1},
 		TypeBackoff: map[string]Backoff{"REPORT": {Factor: 1}}, Version: 3,
 	}
@@ -48,7 +49,8 @@ func TestTiers(t *testing.T) {
 		_ = json.Unmarshal(body, &members)
 		_, tier := members["tier"]
 		_, version := members["version"]
-		asked = append(asked, fmt.Sprint(r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), len(members), tier, version))
+		asked = append(asked, fmt.Sprint(r.Header.Get("If-Match"), r.Header.Get("If-None-Match"), len(members), tier,
+			version))
 		if m := r.Header.Get("If-Match"); m != "" && m != `"3"` || r.Header.Get("If-None-Match") != "" {
 			fake.Refuse(w, http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 			return
@@ -71,7 +73,8 @@ func TestTiers(t *testing.T) {
 	if want := `["3"7 false false "2"7 false false 7 false false *7 false false]`; fmt.Sprint(asked) != want {
 		t.Errorf("asked %v", asked)
 	}
-	// A change whose answer is lost is not made again: the second try would be told that somebody else was faster, or undo what somebody did.
+	// A change whose answer is lost is not made again: the second try would be told that somebody else was faster, or undo
+	// what somebody did.
 	for _, etag := range []string{`"3"`, ""} {
 		first := len(s.Seen())
 		s.Faults(firstOnly(first+1, fake.Fault{DropAfter: true}))
@@ -94,10 +97,14 @@ func TestStats(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	want := TierStats{
-		Tier: Paid, Depth: 3, Scheduled: 1, OldestAgeSeconds: 1.5, InFlight: 2, SubmittedPerSecond: 0.5, FinishedPerSecond: 0.25,
-		WaitSeconds: Percentiles{0.1, 0.2, 0.3}, RunSeconds: Percentiles{1, 2, 3}, Submitted: 9, Refused: 1, Completed: 5, Failed: 1, Cancelled: 1, Retried: 2,
+		Tier: Paid, Depth: 3, Scheduled: 1, OldestAgeSeconds: 1.5, InFlight: 2, SubmittedPerSecond: 0.5,
+		FinishedPerSecond: 0.25,
+		WaitSeconds:       Percentiles{0.1, 0.2, 0.3}, RunSeconds: Percentiles{1, 2, 3}, Submitted: 9, Refused: 1,
+		Completed: 5,
+		Failed:    1, Cancelled: 1, Retried: 2,
 	}
-	if got.Tiers[0] != want || got.Capacity != (Capacity{4, 10000}) || !got.Gate.Open || got.Outbox != (Outbox{1, 99}) || got.DrainPerSecond != 12.5 ||
+	if got.Tiers[0] != want || got.Capacity != (Capacity{4, 10000}) || !got.Gate.Open || got.Outbox != (Outbox{1, 99}) ||
+		got.DrainPerSecond != 12.5 ||
 		got.Workers[0].PID != 7 || got.Watches[0] != (WatchStats{"crashed", 3}) {
 		t.Errorf("%+v", got)
 	}
@@ -105,10 +112,12 @@ func TestStats(t *testing.T) {
 
 func TestWhy(t *testing.T) {
 	s, c := newServer(t)
-	answers(s, "GET /api/jobs/"+unknownID+"/why", 200, `{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,"freeSlots":0,`+
-		`"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,"reasons":["3 PAID jobs are ahead"]}`)
+	answers(s, "GET /api/jobs/"+unknownID+"/why", 200,
+		`{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,"freeSlots":0,`+
+			`"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,"reasons":["3 PAID jobs are ahead"]}`)
 	w, err := c.Why(soon(t), unknownID)
-	if err != nil || *w.Position != 3 || w.AheadByTier[Paid] != 3 || w.Workers != 1 || w.Gate.Reason != "redis" || w.ETASeconds != nil || len(w.Reasons) != 1 || w.Raw == nil {
+	if err != nil || *w.Position != 3 || w.AheadByTier[Paid] != 3 || w.Workers != 1 || w.Gate.Reason != "redis" ||
+		w.ETASeconds != nil || len(w.Reasons) != 1 || w.Raw == nil {
 		t.Errorf("%+v, %v", w, err)
 	}
 }
@@ -116,14 +125,18 @@ func TestWhy(t *testing.T) {
 // A server that says that it is down has answered.
 func TestHealth(t *testing.T) {
 	s, c := newServer(t)
-	answers(s, "GET /actuator/health", 503, `{"status":"DOWN","components":{"redis":{"status":"DOWN"},"job":{"status":"UP","details":{"pendingJobs":3}}}}`)
+	answers(s, "GET /actuator/health", 503,
+		`{"status":"DOWN","components":{"redis":{"status":"DOWN"},"job":{"status":"UP","details":{"pendingJobs":3}}}}`)
 	h, err := c.Health(soon(t))
-	if err != nil || h.Status != "DOWN" || h.Components["redis"].Status != "DOWN" || string(h.Components["job"].Details) != `{"pendingJobs":3}` || h.Raw == nil {
+	if err != nil || h.Status != "DOWN" || h.Components["redis"].Status != "DOWN" ||
+		string(h.Components["job"].Details) != `{"pendingJobs":3}` || h.Raw == nil {
 		t.Errorf("%+v, %v", h, err)
 	}
-	asked := answers(s, "GET /readyz", 503, `{"status":"OUT_OF_SERVICE","timestamp":"x","checks":[{"name":"gate","status":"DOWN","detail":"closed"}]}`)
+	asked := answers(s, "GET /readyz", 503,
+		`{"status":"OUT_OF_SERVICE","timestamp":"x","checks":[{"name":"gate","status":"DOWN","detail":"closed"}]}`)
 	r, err := c.Ready(soon(t))
-	if err != nil || r.Status != "OUT_OF_SERVICE" || len(r.Checks) != 1 || r.Checks[0].Detail != "closed" || len(*asked) != 1 || (*asked)[0] != "verbose=" {
+	if err != nil || r.Status != "OUT_OF_SERVICE" || len(r.Checks) != 1 || r.Checks[0].Detail != "closed" ||
+		len(*asked) != 1 || (*asked)[0] != "verbose=" {
 		t.Errorf("%+v, %v, asked %v", r, err, *asked)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Watch is Wait that calls seen with the job as it stands and again at each change, the last time when it has ended; changes that follow closely
-// may be told as one. It listens to the server's events, and polls where those do not come through.
+// Watch is Wait that calls seen with the job as it stands and again at each change, the last time when it has ended;
+// changes that follow closely may be told as one. It listens to the server's events, and polls where those do not come
+// through.
 func (c *Client) Watch(ctx context.Context, jobID string, seen func(Poll)) (Poll, error) {
 	now, err := c.Poll(ctx, jobID)
 	if err != nil {
@@ -56,7 +57,8 @@ func (t *teller) tell(p Poll) {
 	}
 }
 
-// bareTag is the text of a poll's tag: what a stream's ids are. weakTag is the tag as the header has it, whichever form it came in.
+// bareTag is the text of a poll's tag: what a stream's ids are. weakTag is the tag as the header has it, whichever form
+// it came in.
 func bareTag(tag string) string { return strings.Trim(strings.TrimPrefix(tag, "W/"), `"`) }
 
 func weakTag(tag string) string {
@@ -66,8 +68,9 @@ func weakTag(tag string) string {
 	return `W/"` + bareTag(tag) + `"`
 }
 
-// Events calls seen with what happens to any job, for operators, until ctx ends or the server stays away for as many tries as a call has; it
-// always returns an error. lastID goes on behind that Event.ID, "" begins now. Where the server had to drop events, an Event with Resync tells.
+// Events calls seen with what happens to any job, for operators, until ctx ends or the server stays away for as many
+// tries as a call has; it always returns an error. lastID goes on behind that Event.ID, "" begins now. Where the server
+// had to drop events, an Event with Resync tells.
 func (c *Client) Events(ctx context.Context, lastID string, seen func(Event)) error {
 	if !visible(lastID) {
 		return fmt.Errorf("events: %w: not the id of an event", ErrInvalid)

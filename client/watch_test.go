@@ -26,7 +26,8 @@ func TestWatch_WithoutTags(t *testing.T) {
 				t.Error("it is asked to hold the answer")
 			}
 			polls++
-			return reply(200, fmt.Sprintf(`{"apiResponseData":{"jobId":%q,"currentJobStatus":%q}}`, unknownID, steps[polls-1])), nil
+			return reply(200, fmt.Sprintf(`{"apiResponseData":{"jobId":%q,"currentJobStatus":%q}}`, unknownID, steps[polls-1])),
+				nil
 		})}))
 		var told []Status
 		_, err := c.Watch(t.Context(), unknownID, func(p Poll) { told = append(told, p.Status) })
@@ -88,7 +89,8 @@ func TestWatch_ResumesAStream(t *testing.T) {
 		resumed = append(resumed, r.Header.Get("Last-Event-ID"))
 		w.Header().Set("Content-Type", "text/event-stream")
 		frame := func(status, tag string) {
-			fmt.Fprintf(w, "event: status\r\nid: %s\r\ndata: {\"jobId\":%q,\r\ndata: \"currentJobStatus\":%q}\r\n\r\n", tag, id, status)
+			fmt.Fprintf(w, "event: status\r\nid: %s\r\ndata: {\"jobId\":%q,\r\ndata: \"currentJobStatus\":%q}\r\n\r\n", tag, id,
+				status)
 		}
 		switch len(resumed) {
 		case 1:
@@ -108,7 +110,8 @@ func TestWatch_ResumesAStream(t *testing.T) {
 	if p.ETag != `W/"COMPLETED-1-0-1"` {
 		t.Errorf("tag %s", p.ETag)
 	}
-	if err != nil || fmt.Sprint(told) != "[PENDING PROCESSING COMPLETED]" || len(resumed) != 3 || resumed[0] != "PENDING-0-0-1" || resumed[2] != "PROCESSING-1-0-1" {
+	if err != nil || fmt.Sprint(told) != "[PENDING PROCESSING COMPLETED]" || len(resumed) != 3 ||
+		resumed[0] != "PENDING-0-0-1" || resumed[2] != "PROCESSING-1-0-1" {
 		t.Errorf("%v, told %v, resumed at %q", err, told, resumed)
 	}
 }
@@ -142,7 +145,8 @@ func TestEvents(t *testing.T) {
 	if !errors.Is(err, ErrUnauthorized) || len(events) != 2 || fmt.Sprint(from) != "[a-0 a-9]" {
 		t.Fatalf("%v, from %q: %+v", err, from, events)
 	}
-	if e := events[0]; e.ID != "a-1" || e.JobID != unknownID || e.Tier != Paid || e.Status != Failed || e.Attempt != 2 || e.Cause != "HANDLER_ERROR" || e.Resync {
+	if e := events[0]; e.ID != "a-1" || e.JobID != unknownID || e.Tier != Paid || e.Status != Failed || e.Attempt != 2 ||
+		e.Cause != "HANDLER_ERROR" || e.Resync {
 		t.Errorf("%+v", e)
 	}
 	if e := events[1]; !e.Resync || e.ID != "a-9" {

@@ -61,31 +61,33 @@ func (p *Poll) Decode(v any) error { return decodeResult(p.JobID, p.Result, v) }
 
 // Job is a job with what happened to it. Lists come without Payload, Result and History; a line of DeadExport is a Job.
 type Job struct {
-	JobID           string          `json:"jobId"`
-	Status          Status          `json:"status"`
-	Tier            Tier            `json:"tier"`
-	Type            string          `json:"type"`
-	Generation      int             `json:"generation,omitempty"` // 1, and one more with each requeue
-	Attempts        int             `json:"attempts"`
-	RetryCount      int             `json:"retryCount"`
-	MaxRetries      int             `json:"maxRetries"`
-	CancelRequested bool            `json:"cancelRequested,omitempty"`
-	CreatedAt       time.Time       `json:"createdAt,omitzero"`
-	RunAt           time.Time       `json:"runAt,omitzero"`
-	FirstTriedAt    time.Time       `json:"firstTriedAt,omitzero"`
-	CompletedAt     time.Time       `json:"completedAt,omitzero"`
-	UpdatedAt       time.Time       `json:"updatedAt,omitzero"`
-	Owner           string          `json:"owner,omitempty"`       // the id of the key that submitted it, for operators; not in lists
-	Payload         json.RawMessage `json:"payload,omitempty"`     // not in lists, and nil unless PayloadKept or in an export of dead letters
-	PayloadKept     bool            `json:"payloadKept,omitempty"` // false once it is COMPLETED or CANCELLED
-	CallbackURL     string          `json:"callbackUrl,omitempty"` // as Payload
-	Result          json.RawMessage `json:"result,omitempty"`
-	FailureCause    string          `json:"failureCause,omitempty"`
-	LastError       string          `json:"lastError,omitempty"`
-	Note            string          `json:"note,omitempty"` // of the result: what to look at more closely
-	TraceID         string          `json:"traceId,omitempty"`
-	History         []Attempt       `json:"history,omitempty"` // oldest first
-	Reasons         []Reason        `json:"reasons,omitempty"` // reasons given for its requeues and cancels; not in lists
+	JobID           string    `json:"jobId"`
+	Status          Status    `json:"status"`
+	Tier            Tier      `json:"tier"`
+	Type            string    `json:"type"`
+	Generation      int       `json:"generation,omitempty"` // 1, and one more with each requeue
+	Attempts        int       `json:"attempts"`
+	RetryCount      int       `json:"retryCount"`
+	MaxRetries      int       `json:"maxRetries"`
+	CancelRequested bool      `json:"cancelRequested,omitempty"`
+	CreatedAt       time.Time `json:"createdAt,omitzero"`
+	RunAt           time.Time `json:"runAt,omitzero"`
+	FirstTriedAt    time.Time `json:"firstTriedAt,omitzero"`
+	CompletedAt     time.Time `json:"completedAt,omitzero"`
+	UpdatedAt       time.Time `json:"updatedAt,omitzero"`
+	// the id of the key that submitted it, for operators; not in lists
+	Owner string `json:"owner,omitempty"`
+	// not in lists, and nil unless PayloadKept or in an export of dead letters
+	Payload      json.RawMessage `json:"payload,omitempty"`
+	PayloadKept  bool            `json:"payloadKept,omitempty"` // false once it is COMPLETED or CANCELLED
+	CallbackURL  string          `json:"callbackUrl,omitempty"` // as Payload
+	Result       json.RawMessage `json:"result,omitempty"`
+	FailureCause string          `json:"failureCause,omitempty"`
+	LastError    string          `json:"lastError,omitempty"`
+	Note         string          `json:"note,omitempty"` // of the result: what to look at more closely
+	TraceID      string          `json:"traceId,omitempty"`
+	History      []Attempt       `json:"history,omitempty"` // oldest first
+	Reasons      []Reason        `json:"reasons,omitempty"` // reasons given for its requeues and cancels; not in lists
 
 	RequeueRequestedAt time.Time `json:"requeueRequestedAt,omitzero"` // of a dead letter: a new life was promised
 	RequeuedAt         time.Time `json:"requeuedAt,omitzero"`         // and has begun
@@ -130,7 +132,8 @@ type Filter struct {
 	Limit   int       // of one page, at most 100; 0 = the server's
 }
 
-// Page is a part of a list. Next is the cursor of the following part, "" at the end; a page may be short, or empty, and still have one.
+// Page is a part of a list. Next is the cursor of the following part, "" at the end; a page may be short, or empty, and
+// still have one.
 type Page struct {
 	Items []Job  `json:"items"`
 	Next  string `json:"next"`

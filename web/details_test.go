@@ -37,7 +37,8 @@ func TestWatches(t *testing.T) {
 		return set.Dashboard(w, DashboardView{Frame: Frame{Now: now}, Snapshot: s})
 	})
 	for _, want := range []string{
-		`<span data-watch="crashed">crashed every <span data-f="every">12 s</span>, next in <span data-f="next">` + "\u20073 s</span></span>",
+		`<span data-watch="crashed">crashed every <span data-f="every">12 s</span>, next in <span data-f="next">` +
+			"\u20073 s</span></span>",
 		`<span data-watch="stuck">stuck every <span data-f="every">5 s</span></span>`,
 	} {
 		if !strings.Contains(text, want) {

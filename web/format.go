@@ -23,7 +23,8 @@ func count[N int | int64](n N) string {
 	return sign + s
 }
 
-// span writes seconds with as many digits as somebody reads: "0 ms", "8.4 ms", "230 ms", "1.24 s", "42 s", "4 min 12 s", "3 h 5 min", "2 d 4 h".
+// span writes seconds with as many digits as somebody reads: "0 ms", "8.4 ms", "230 ms", "1.24 s", "42 s", "4 min 12
+// s", "3 h 5 min", "2 d 4 h".
 func span(seconds float64) string {
 	switch {
 	case math.IsNaN(seconds) || seconds < 0:
@@ -143,7 +144,8 @@ func iso(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// hue is the class that gives a tier its accent: one each for the seed's three, a neutral one for those that operators add.
+// hue is the class that gives a tier its accent: one each for the seed's three, a neutral one for those that operators
+// add.
 func hue(tier string) string {
 	switch tier {
 	case "PAID", "UNPAID", "PUBLIC":
@@ -201,7 +203,8 @@ func trim(f float64) string { return strings.TrimSuffix(strconv.FormatFloat(f, '
 // left is how many seconds there are until a deadline, not below 0.
 func left(now, deadline time.Time) float64 { return max(deadline.Sub(now).Seconds(), 0) }
 
-// due counts down to a moment in whole seconds, as wide as those of the longest wait: what stands behind it does not move.
+// due counts down to a moment in whole seconds, as wide as those of the longest wait: what stands behind it does not
+// move.
 func due(now, at time.Time, longest float64) string {
 	digits := len(strconv.Itoa(int(math.Ceil(longest))))
 	n := strconv.Itoa(int(math.Ceil(left(now, at))))

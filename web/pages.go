@@ -14,7 +14,8 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Policy is the Content-Security-Policy of every page: scripts and styles are files of this server, and nothing is written into a page.
+// Policy is the Content-Security-Policy of every page: scripts and styles are files of this server, and nothing is
+// written into a page.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -27,13 +28,15 @@ type Set struct {
 }
 
 // names of the pages' templates; each is laid into layout.html and may use what parts*.html and svg*.html define.
-var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "demo", "about", "login", "error", "confirm"}
+var names = []string{"overview", "submit", "poll", "dashboard", "jobs", "dead", "tiers", "tier", "demo", "about",
+	"login", "error", "confirm"}
 
 // NewSet parses the templates and zips the static files.
 func NewSet() *Set {
 	s := &Set{pages: map[string]*template.Template{}, files: files(), types: readTypes()}
 	s.base = "/static/" + digest(s.files) + "/"
-	layout := template.Must(template.New("layout.html").Funcs(s.funcs()).ParseFS(templates, "templates/layout.html", "templates/parts*.html", "templates/svg*.html"))
+	layout := template.Must(template.New("layout.html").Funcs(s.funcs()).ParseFS(templates, "templates/layout.html",
+		"templates/parts*.html", "templates/svg*.html"))
 	for _, name := range names {
 		page := template.Must(layout.Clone())
 		s.pages[name] = template.Must(page.ParseFS(templates, "templates/"+name+".html"))
@@ -67,10 +70,14 @@ func (s *Set) funcs() template.FuncMap {
 			}
 			return "", fmt.Errorf("size of a %T", n)
 		},
-		"span": span, "neat": neat, "neatSeconds": neatSeconds, "between": between, "ago": ago, "rate": rate, "clock": clock, "stamp": stamp, "iso": iso, "hue": hue, "short": short,
-		"tone": tone, "spark": spark, "left": left, "due": due, "timeline": timeline, "strip": strip, "tree": tree, "pretty": pretty, "compact": compact,
-		"lower": strings.ToLower, "pair": pair, "list": func(s ...string) []string { return s }, "add": func(a, b int) int { return a + b },
-		"under": strings.HasPrefix, "text": func(b []byte) string { return string(b) }, "blank": blank, "part": part, "curl": curl, "capsegs": capsegs,
+		"span": span, "neat": neat, "neatSeconds": neatSeconds, "between": between, "ago": ago, "rate": rate, "clock": clock,
+		"stamp": stamp, "iso": iso, "hue": hue, "short": short,
+		"tone": tone, "spark": spark, "left": left, "due": due, "timeline": timeline, "strip": strip, "tree": tree,
+		"pretty": pretty, "compact": compact,
+		"lower": strings.ToLower, "pair": pair, "list": func(s ...string) []string { return s },
+		"add":   func(a, b int) int { return a + b },
+		"under": strings.HasPrefix, "text": func(b []byte) string { return string(b) }, "blank": blank, "part": part,
+		"curl": curl, "capsegs": capsegs,
 		"slotY": func(i int) int { return 94 + 108*i },
 	}
 }
@@ -120,7 +127,8 @@ type segment struct {
 	X, W      int64
 }
 
-// capsegs are the ready jobs of each tier on the capacity bar. Retried ones are ready too, and nobody refuses them: the bar ends at its end.
+// capsegs are the ready jobs of each tier on the capacity bar. Retried ones are ready too, and nobody refuses them: the
+// bar ends at its end.
 func capsegs(s *Snapshot) []segment {
 	var list []segment
 	x := int64(0)

@@ -103,7 +103,8 @@ func TestPagesKeepThePolicy(t *testing.T) {
 	each(t, func(t *testing.T, _ string, p page) {
 		for _, e := range p.elements {
 			name := e.Name.Local
-			if _, ok := attr(e, "src"); name == "script" && !ok || name == "style" || name == "iframe" || name == "object" || name == "base" {
+			if _, ok := attr(e, "src"); name == "script" && !ok || name == "style" || name == "iframe" || name == "object" ||
+				name == "base" {
 				t.Errorf("<%s>", name)
 			}
 			for _, a := range e.Attr {
@@ -128,8 +129,8 @@ func TestPagesKeepThePolicy(t *testing.T) {
 	})
 }
 
-// A payload, a result, an error, a type, a worker's name and a cause that are full of markup are text: they add no element, and are read as
-// they were written. A46
+// A payload, a result, an error, a type, a worker's name and a cause that are full of markup are text: they add no
+// element, and are read as they were written. A46
 func TestHostileTextsAreText(t *testing.T) {
 	counts := map[string]map[string]int{}
 	each(t, func(t *testing.T, name string, p page) {
@@ -187,8 +188,8 @@ func TestPagesAreWhole(t *testing.T) {
 	})
 }
 
-// Templates write texts, never markup of their users: nothing in this package makes a template.HTML, nor any other word that is passed on
-// unescaped, and no script writes markup.
+// Templates write texts, never markup of their users: nothing in this package makes a template.HTML, nor any other word
+// that is passed on unescaped, and no script writes markup.
 func TestNothingPassesUnescaped(t *testing.T) {
 	unescaped := regexp.MustCompile(`template\.(HTML|HTMLAttr|JS|JSStr|CSS|URL|Srcset)\b`)
 	markup := regexp.MustCompile(`innerHTML\s*=[^=]|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style"`)
@@ -238,7 +239,8 @@ func TestScriptsFindTheirElements(t *testing.T) {
 		t.Errorf("only %d ids are asked for", found)
 	}
 	for _, m := range regexp.MustCompile(`data-as="(\w+)"`).FindAllStringSubmatch(all.String(), -1) {
-		if !strings.Contains(sourcesOf(t, ".js")["static/face/format.js"], "export const "+m[1]+" ") && !strings.Contains(sourcesOf(t, ".js")["static/face/format.js"], "export function "+m[1]+"(") {
+		if !strings.Contains(sourcesOf(t, ".js")["static/face/format.js"], "export const "+m[1]+" ") &&
+			!strings.Contains(sourcesOf(t, ".js")["static/face/format.js"], "export function "+m[1]+"(") {
 			t.Errorf("format.js has no %s", m[1])
 		}
 	}

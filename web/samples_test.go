@@ -32,8 +32,9 @@ func (s samples) id(n int) string {
 
 func (s samples) frame(path string) Frame {
 	f := Frame{
-		Path: path, Now: s.now, Mode: "EMBEDDED", Version: s.text("0.7.0"), Gate: &Gate{Open: true, Threshold: 5}, Caller: Caller{Open: true, Change: true},
-		Live: "/dashboard/stream", Demo: true,
+		Path: path, Now: s.now, Mode: "EMBEDDED", Version: s.text("0.7.0"), Gate: &Gate{Open: true, Threshold: 5},
+		Caller: Caller{Open: true, Change: true},
+		Live:   "/dashboard/stream", Demo: true,
 	}
 	if s.evil {
 		f.Path, f.Gate = "/dashboard/dead", &Gate{Reason: hostile}
@@ -46,7 +47,8 @@ func (s samples) frame(path string) Frame {
 func (s samples) plans() []Plan {
 	p := func(tier string, priority, retries int, beat, most time.Duration, share int) Plan {
 		return Plan{
-			Tier: s.text(tier), Priority: priority, MaxRetries: retries, HeartbeatTimeout: beat, MaxProcessingTime: most, Share: share,
+			Tier: s.text(tier), Priority: priority, MaxRetries: retries, HeartbeatTimeout: beat, MaxProcessingTime: most,
+			Share:       share,
 			BackoffBase: 2 * time.Second, BackoffFactor: 2, BackoffCap: 5 * time.Minute, BackoffJitter: 0.2, Version: 3,
 		}
 	}
@@ -67,13 +69,16 @@ func (s samples) snapshot() *Snapshot {
 	plans := s.plans()
 	lane := func(i int, depth, running int64, age float64, wait, run Percentiles, in, out float64, spark []int64) Lane {
 		return Lane{
-			Tier: plans[i].Tier, Depth: depth, Scheduled: 12, OldestAgeSeconds: age, InFlight: running, SubmittedPerSecond: in, FinishedPerSecond: out, WaitSeconds: wait,
+			Tier: plans[i].Tier, Depth: depth, Scheduled: 12, OldestAgeSeconds: age, InFlight: running, SubmittedPerSecond: in,
+			FinishedPerSecond: out, WaitSeconds: wait,
 			RunSeconds: run, Completed: 41280, Failed: 17, Retried: 231, Spark: spark, Plan: &plans[i],
 		}
 	}
 	snap := &Snapshot{
-		At: s.now, Gate: Gate{Open: !s.evil, Reason: s.text("")}, Capacity: Capacity{3412, 10000}, InFlight: 38, Slots: Slots{38, 48}, Outbox: Outbox{128, 91342},
-		Journal: Journal{true}, Dead: 1204, Ended: 128311, PerSecond: 35.6, Hint: s.text("PUBLIC has waited for 4 min 12 s while PAID arrives at 30 / s: tiers are strict."),
+		At: s.now, Gate: Gate{Open: !s.evil, Reason: s.text("")}, Capacity: Capacity{3412, 10000}, InFlight: 38,
+		Slots: Slots{38, 48}, Outbox: Outbox{128, 91342},
+		Journal: Journal{true}, Dead: 1204, Ended: 128311, PerSecond: 35.6,
+		Hint:    s.text("PUBLIC has waited for 4 min 12 s while PAID arrives at 30 / s: tiers are strict."),
 		Watches: []Watch{{"crashed", 3, s.now.Add(2 * time.Second)}, {"stuck", 5, time.Time{}}},
 		Tiers: []Lane{
 			lane(0, 4, 22, 0.12, Percentiles{0.004, 0.031, 0.12}, Percentiles{0.21, 1.4, 2.2}, 30.2, 30.1, shape(1700, 300)),
@@ -83,20 +88,27 @@ func (s samples) snapshot() *Snapshot {
 	}
 	for i := range 12 {
 		snap.Leases = append(snap.Leases, Lease{
-			JobID: s.id(4096 + i*77), Tier: plans[i%3].Tier, Type: s.text([]string{"SIMULATION", "SEND_EMAIL", "GENERATE_PDF", "FORWARD_DOCUMENT"}[i%4]), Worker: s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i%3+1)),
-			Attempt: i%3 + 1, StartedAt: s.now.Add(-time.Duration(i*700+310) * time.Millisecond), HeartbeatBy: s.now.Add(time.Duration(2900-i*190) * time.Millisecond), HeartbeatSeconds: 3,
+			JobID: s.id(4096 + i*77), Tier: plans[i%3].Tier,
+			Type:    s.text([]string{"SIMULATION", "SEND_EMAIL", "GENERATE_PDF", "FORWARD_DOCUMENT"}[i%4]),
+			Worker:  s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i%3+1)),
+			Attempt: i%3 + 1, StartedAt: s.now.Add(-time.Duration(i*700+310) * time.Millisecond),
+			HeartbeatBy: s.now.Add(time.Duration(2900-i*190) * time.Millisecond), HeartbeatSeconds: 3,
 			EndBy: s.now.Add(time.Duration(9700-i*600) * time.Millisecond), MaxSeconds: 10,
 		})
 	}
 	for i := range 3 {
 		snap.Workers = append(snap.Workers, Worker{
-			Name: s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i+1)), Host: s.text(fmt.Sprintf("node-%d", i+1)), PID: 4711 + i, Version: s.text("0.7.0"), Slots: 16, Running: 16 - i*4,
+			Name: s.text(fmt.Sprintf("node-%d-4711-58aeba3b", i+1)), Host: s.text(fmt.Sprintf("node-%d", i+1)), PID: 4711 + i,
+			Version: s.text("0.7.0"), Slots: 16, Running: 16 - i*4,
 			StartedAt: s.now.Add(-time.Hour), SeenAt: s.now.Add(-400 * time.Millisecond),
 		})
 	}
 	for i, kind := range []string{"crashed", "stuck", "dead", "gate", "crashed", "requeue"} {
-		f := FeedItem{ID: fmt.Sprintf("7-%d", 90-i), At: s.now.Add(-time.Duration(i*47) * time.Second), Kind: kind, JobID: s.id(8000 + i*31), Tier: "PUBLIC"}
-		f.Text = s.text([]string{"taken back to its place, attempt 2 comes next", "ran for longer than 10 s: taken back", "no retry is left: MAX_TIME_EXCEEDED", "closed after 5 errors in a row: Redis does not answer", "taken back to its place", "ann gave it a new life"}[i])
+		f := FeedItem{ID: fmt.Sprintf("7-%d", 90-i), At: s.now.Add(-time.Duration(i*47) * time.Second), Kind: kind,
+			JobID: s.id(8000 + i*31), Tier: "PUBLIC"}
+		f.Text = s.text([]string{"taken back to its place, attempt 2 comes next", "ran for longer than 10 s: taken back",
+			"no retry is left: MAX_TIME_EXCEEDED", "closed after 5 errors in a row: Redis does not answer",
+			"taken back to its place", "ann gave it a new life"}[i])
 		if kind == "gate" {
 			f.JobID = ""
 		}
@@ -110,13 +122,17 @@ func (s samples) job() *Job {
 	return &Job{
 		ID: s.id(
 			1,
-		), Generation: 2, Tier: s.text("PAID"), Type: s.text("FORWARD_DOCUMENT"), Status: "FAILED", Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Attempt: 4, RetryCount: 2, MaxRetries: 2, Worker: s.text("node-1"), Owner: s.text("k7"),
+		), Generation: 2, Tier: s.text("PAID"), Type: s.text("FORWARD_DOCUMENT"), Status: "FAILED",
+		Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Attempt: 4, RetryCount: 2, MaxRetries: 2,
+		Worker: s.text("node-1"), Owner: s.text("k7"),
 		TraceID: s.text(
 			"4bf92f3577b34da6a3ce929d0e0e4736",
-		), CallbackURL: s.text("https://shop.example/hooks"), ArrivedAt: at(0), FirstTriedAt: at(1800), StartedAt: at(22000), EndedAt: at(24100),
+		), CallbackURL: s.text("https://shop.example/hooks"), ArrivedAt: at(0), FirstTriedAt: at(1800), StartedAt: at(22000),
+		EndedAt: at(24100),
 		Cause: s.text(
 			"HANDLER_ERROR",
-		), LastError: s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"), CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
+		), LastError: s.text("documents[0]: POST https://archive.example/v1/documents: 503 Service Unavailable"),
+		CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
 		Payload: []byte(
 			s.text(
 				`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},"endpoints":["https://archive.example/v1","https://tax.example"]}`,
@@ -124,7 +140,8 @@ func (s samples) job() *Job {
 		),
 		Result: []byte(
 			s.text(`{"endpoints":[{"url":"https://archive.example/v1","status":"SUBMITTED"}]}`),
-		), Why: []string{s.text("3 PAID jobs are ahead")}, Redis: []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
+		), Why: []string{s.text("3 PAID jobs are ahead")},
+		Redis:   []Field{{"status", s.text("FAILED")}, {"score", "11779967918000"}},
 		Reasons: []Reason{{"requeue", 1, at(9000), s.text("the bank is back")}},
 		Attempts: []Attempt{
 			{
@@ -185,10 +202,12 @@ func (s samples) rows(status string) []JobRow {
 		r := JobRow{
 			ID: s.id(
 				600 + i*13,
-			), Tier: s.text([]string{"PAID", "PUBLIC", "UNPAID", "EXPRESS"}[i%4]), Type: s.text([]string{"SIMULATION", "SEND_EMAIL", "FORWARD_DOCUMENT"}[i%3]), Status: status, Attempt: i%3 + 1,
+			), Tier: s.text([]string{"PAID", "PUBLIC", "UNPAID", "EXPRESS"}[i%4]),
+			Type: s.text([]string{"SIMULATION", "SEND_EMAIL", "FORWARD_DOCUMENT"}[i%3]), Status: status, Attempt: i%3 + 1,
 			ArrivedAt: s.now.Add(
 				-time.Duration(i*93+200) * time.Second,
-			), EndedAt: s.now.Add(-time.Duration(i*93+140) * time.Second), Cause: s.text([]string{"HANDLER_ERROR", "MAX_TIME_EXCEEDED", "HEARTBEAT_STOPPED"}[i%3]),
+			), EndedAt: s.now.Add(-time.Duration(i*93+140) * time.Second),
+			Cause: s.text([]string{"HANDLER_ERROR", "MAX_TIME_EXCEEDED", "HEARTBEAT_STOPPED"}[i%3]),
 			Error: s.text(
 				"dial tcp 10.0.3.7:443: connect: connection refused; the endpoint was asked three times",
 			), Note: s.text("rejected by 1 of 2 endpoints: tax.example"), Requeued: i == 3,
@@ -210,19 +229,26 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 	if empty {
 		f := func(path string) Frame { return Frame{Path: path} }
 		return map[string]func(io.Writer) error{
-			"overview": func(w io.Writer) error { return p.Overview(w, OverviewView{Frame: f("/")}) }, "submit": func(w io.Writer) error { return p.Submit(w, SubmitView{Frame: f("/submit")}) },
-			"poll": func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll")}) }, "job": func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll"), Job: &Job{}}) },
-			"nojob": func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll"), Asked: "x"}) },
+			"overview": func(w io.Writer) error { return p.Overview(w, OverviewView{Frame: f("/")}) },
+			"submit":   func(w io.Writer) error { return p.Submit(w, SubmitView{Frame: f("/submit")}) },
+			"poll":     func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll")}) },
+			"job":      func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll"), Job: &Job{}}) },
+			"nojob":    func(w io.Writer) error { return p.Poll(w, PollView{Frame: f("/poll"), Asked: "x"}) },
 			"dashboard": func(w io.Writer) error {
 				return p.Dashboard(w, DashboardView{Frame: f("/dashboard"), Snapshot: &Snapshot{}, Base: base})
 			},
 			"away": func(w io.Writer) error {
-				return p.Dashboard(w, DashboardView{Frame: Frame{Path: "/dashboard", Live: "/dashboard/stream", Problem: "Redis does not answer."}})
+				return p.Dashboard(w, DashboardView{Frame: Frame{Path: "/dashboard", Live: "/dashboard/stream",
+					Problem: "Redis does not answer."}})
 			},
-			"jobs": func(w io.Writer) error { return p.Jobs(w, JobsView{Frame: f("/dashboard/jobs"), Base: base}) }, "dead": func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
-			"tiers": func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) }, "tier": func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
-			"demo": func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) }, "about": func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
-			"login": func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) }, "error": func(w io.Writer) error { return p.Error(w, ErrorView{Frame: f("/x")}) },
+			"jobs":    func(w io.Writer) error { return p.Jobs(w, JobsView{Frame: f("/dashboard/jobs"), Base: base}) },
+			"dead":    func(w io.Writer) error { return p.Dead(w, DeadView{Frame: f("/dashboard/dead"), Base: base}) },
+			"tiers":   func(w io.Writer) error { return p.Tiers(w, TiersView{Frame: f("/dashboard/tiers")}) },
+			"tier":    func(w io.Writer) error { return p.Tier(w, TierView{Frame: f("/dashboard/tiers/PAID")}) },
+			"demo":    func(w io.Writer) error { return p.Demo(w, DemoView{Frame: f("/demo")}) },
+			"about":   func(w io.Writer) error { return p.About(w, AboutView{Frame: f("/about")}) },
+			"login":   func(w io.Writer) error { return p.Login(w, LoginView{Frame: f("/login")}) },
+			"error":   func(w io.Writer) error { return p.Error(w, ErrorView{Frame: f("/x")}) },
 			"confirm": func(w io.Writer) error { return p.Confirm(w, ConfirmView{Frame: f("/x")}) },
 		}
 	}
@@ -232,11 +258,14 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 		types[i].Name, types[i].About = s.text(types[i].Name), s.text(types[i].About)
 		names[i] = types[i].Name
 	}
-	wrong := []FieldError{{"payload.steps[0]" + s.text(""), s.text("is not a step")}, {"tier", s.text("is none")}, {"priority", s.text("is not in 1..899")}}
+	wrong := []FieldError{{"payload.steps[0]" + s.text(""), s.text("is not a step")}, {"tier", s.text("is none")},
+		{"priority", s.text("is not in 1..899")}}
 	values := SubmitValues{}
 	running := s.job()
-	running.Status, running.EndedAt, running.Result, running.LastError, running.Cause, running.CanRetry, running.CanStop = "PROCESSING", time.Time{}, nil, "", "", false, true
-	running.Attempts[2].FinishedAt, running.Attempts[2].Outcome, running.Attempts[2].Cause, running.Attempts[2].Error = time.Time{}, "RUNNING", "", ""
+	running.Status, running.EndedAt, running.Result, running.LastError, running.Cause, running.CanRetry,
+		running.CanStop = "PROCESSING", time.Time{}, nil, "", "", false, true
+	running.Attempts[2].FinishedAt, running.Attempts[2].Outcome, running.Attempts[2].Cause,
+		running.Attempts[2].Error = time.Time{}, "RUNNING", "", ""
 	running.Why, running.Follow = []string{"it is running: attempt 3"}, "/api/jobs/"+running.ID+"/events"
 	if s.evil {
 		values = SubmitValues{hostile, hostile, hostile, hostile, hostile, hostile, hostile}
@@ -252,7 +281,9 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 	title := strings.TrimSpace
 	return map[string]func(io.Writer) error{
 		"overview": func(w io.Writer) error {
-			return p.Overview(w, OverviewView{s.frame("/"), s.snapshot(), s.plans(), []Part{{"Redis", "UP", s.text("embedded, in this process")}, {"SQL", "UP", "SQLite"}, {"gate", "UP", "open"}, {"workers", "UP", "48 slots"}}, base})
+			return p.Overview(w, OverviewView{s.frame("/"), s.snapshot(), s.plans(),
+				[]Part{{"Redis", "UP", s.text("embedded, in this process")}, {"SQL", "UP", "SQLite"}, {"gate", "UP", "open"},
+					{"workers", "UP", "48 slots"}}, base})
 		},
 		"submit": func(w io.Writer) error {
 			return p.Submit(w, SubmitView{s.frame("/submit"), s.plans(), types, base, values, wrong})
@@ -264,34 +295,56 @@ func (s samples) pages(p *Set, empty bool) map[string]func(io.Writer) error {
 			return p.Dashboard(w, DashboardView{s.frame("/dashboard"), s.snapshot(), base})
 		},
 		"jobs": func(w io.Writer) error {
-			return p.Jobs(w, JobsView{s.frame("/dashboard/jobs"), query, s.rows(""), "/dashboard/jobs?cursor=7", true, tiers, names, base, wrong})
+			return p.Jobs(w, JobsView{s.frame("/dashboard/jobs"), query, s.rows(""), "/dashboard/jobs?cursor=7", true, tiers,
+				names, base, wrong})
 		},
 		"dead": func(w io.Writer) error {
-			return p.Dead(w, DeadView{s.frame("/dashboard/dead"), query, s.rows("FAILED"), 1204, "/dashboard/dead?cursor=7", "/admin/dead/export", tiers, names, base, wrong})
+			return p.Dead(w, DeadView{s.frame("/dashboard/dead"), query, s.rows("FAILED"), 1204, "/dashboard/dead?cursor=7",
+				"/admin/dead/export", tiers, names, base, wrong})
 		},
 		"tiers": func(w io.Writer) error { return p.Tiers(w, TiersView{s.frame("/dashboard/tiers"), s.plans()}) },
 		"tier": func(w io.Writer) error {
-			return p.Tier(w, TierView{s.frame("/dashboard/tiers/PAID"), plan, planValues, wrong, []Change{{"Retries", "5", s.text("7"), s.text("jobs that wait keep theirs")}, {"Share of capacity", "90 %", "100 %", ""}}, true})
+			return p.Tier(w, TierView{s.frame("/dashboard/tiers/PAID"), plan, planValues, wrong,
+				[]Change{{"Retries", "5", s.text("7"), s.text("jobs that wait keep theirs")},
+					{"Share of capacity", "90 %", "100 %", ""}}, true})
 		},
 		"demo": func(w io.Writer) error {
 			return p.Demo(
 				w,
 				DemoView{
 					s.frame("/demo"),
-					[]Scenario{{"happy", s.text("The happy path"), s.text("Submit, claim, complete, remember."), []string{s.text("one")}}, {"overtake", "A flood is overtaken", "One PAID job goes before twenty PUBLIC ones.", nil}, {"crash", "A heartbeat stops", "The watch takes the job back to the place it had.", nil}, {"hang", "A job hangs", "Its maximum time ends it.", nil}, {"dead", "Retries are spent", "A dead letter, and a new life.", nil}, {"full", "No room", "QUEUE_FULL, while a retry still enters.", nil}, {"redis", "Redis fails", "The gate closes, probes, and opens again.", nil}},
+					[]Scenario{{"happy", s.text("The happy path"), s.text("Submit, claim, complete, remember."),
+						[]string{s.text("one")}}, {"overtake", "A flood is overtaken", "One PAID job goes before twenty PUBLIC ones.",
+						nil}, {"crash", "A heartbeat stops", "The watch takes the job back to the place it had.", nil},
+						{"hang", "A job hangs", "Its maximum time ends it.", nil},
+						{"dead", "Retries are spent", "A dead letter, and a new life.", nil},
+						{"full", "No room", "QUEUE_FULL, while a retry still enters.", nil},
+						{"redis", "Redis fails", "The gate closes, probes, and opens again.", nil}},
 					"/demo/play", "/demo/events", 3, 12,
 				},
 			)
 		},
 		"about": func(w io.Writer) error {
-			return p.About(w, AboutView{s.frame("/about"), "go1.26", s.text("6d25f314"), []Decision{{s.text("Redis decides, SQL remembers"), s.text("SQL being down stops nobody’s work; every step between the two may be repeated."), "/docs"}, {"Claim is one script", "Between a pop and a second call a crash loses the job.", ""}, {"Two processing sets", "A process that died and a job that hangs are found by different clocks.", ""}, {"Two looks before a job is taken back", "A Redis that stood still has not killed anybody.", ""}}, []Link{{"The API", "/docs", s.text("readable, and for machines")}, {"Repository", s.text("javascript:alert(1)"), "docs/ARCHITECTURE.md and more"}}, []Licence{{s.text("uPlot"), "1.6.32", "MIT"}, {"Swagger UI", "5.35.0", "Apache 2.0"}}})
+			return p.About(w, AboutView{s.frame("/about"), "go1.26", s.text("6d25f314"),
+				[]Decision{{s.text("Redis decides, SQL remembers"),
+					s.text("SQL being down stops nobody’s work; every step between the two may be repeated."), "/docs"},
+					{"Claim is one script", "Between a pop and a second call a crash loses the job.", ""},
+					{"Two processing sets", "A process that died and a job that hangs are found by different clocks.", ""},
+					{"Two looks before a job is taken back", "A Redis that stood still has not killed anybody.", ""}},
+				[]Link{{"The API", "/docs", s.text("readable, and for machines")},
+					{"Repository", s.text("javascript:alert(1)"), "docs/ARCHITECTURE.md and more"}},
+				[]Licence{{s.text("uPlot"), "1.6.32", "MIT"}, {"Swagger UI", "5.35.0", "Apache 2.0"}}})
 		},
 		"login": func(w io.Writer) error { return p.Login(w, LoginView{s.frame("/login"), s.text("/dashboard")}) },
 		"error": func(w io.Writer) error {
-			return p.Error(w, ErrorView{s.frame("/dashboard"), 503, title("Redis does not answer"), s.text("Jobs that run go on, and nothing that was accepted is lost. New jobs are refused until it is back."), s.text("4bf92f35"), true})
+			return p.Error(w, ErrorView{s.frame("/dashboard"), 503, title("Redis does not answer"),
+				s.text("Jobs that run go on, and nothing that was accepted is lost. New jobs are refused until it is back."),
+				s.text("4bf92f35"), true})
 		},
 		"confirm": func(w io.Writer) error {
-			return p.Confirm(w, ConfirmView{s.frame("/dashboard/dead"), s.text("Requeue 1,204 dead letters?"), s.text("Each gets a new life: the same id, fresh retries, a new arrival."), "/dashboard/dead/requeue", s.text("Requeue 1,204"), []Field{{"scope", s.text("all")}, {"expected", "1204"}}, "/dashboard/dead"})
+			return p.Confirm(w, ConfirmView{s.frame("/dashboard/dead"), s.text("Requeue 1,204 dead letters?"),
+				s.text("Each gets a new life: the same id, fresh retries, a new arrival."), "/dashboard/dead/requeue",
+				s.text("Requeue 1,204"), []Field{{"scope", s.text("all")}, {"expected", "1204"}}, "/dashboard/dead"})
 		},
 	}
 }

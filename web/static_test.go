@@ -63,7 +63,8 @@ func TestStaticFiles(t *testing.T) {
 		if string(unzip(zipped.Body.Bytes())) != plain.Body.String() || plain.Body.Len() == 0 {
 			t.Errorf("%s is not the same zipped", name)
 		}
-		for key, want := range map[string]string{"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff", "Vary": "Accept-Encoding"} {
+		for key, want := range map[string]string{"Cache-Control": "public, max-age=31536000, immutable",
+			"X-Content-Type-Options": "nosniff", "Vary": "Accept-Encoding"} {
 			if got := plain.Header().Get(key); got != want {
 				t.Errorf("%s: %s is %q", name, key, got)
 			}

@@ -13,8 +13,8 @@ type step struct {
 	Status  string // of the end, or of where it stands
 }
 
-// timeline tells a job's life as far as it is known: accepted, then each attempt as a branch, then its end or where it stands. An attempt
-// ends where the next one begins to wait.
+// timeline tells a job's life as far as it is known: accepted, then each attempt as a branch, then its end or where it
+// stands. An attempt ends where the next one begins to wait.
 func timeline(j *Job, now time.Time) []step {
 	arrived := j.ArrivedAt
 	var steps []step
@@ -29,9 +29,11 @@ func timeline(j *Job, now time.Time) []step {
 		if until.IsZero() {
 			until = now
 		}
-		s := step{Kind: "attempt", Edge: "waited", At: a.StartedAt, Attempt: a, EdgeFor: between(since, a.StartedAt), RanFor: between(a.StartedAt, until)}
+		s := step{Kind: "attempt", Edge: "waited", At: a.StartedAt, Attempt: a, EdgeFor: between(since, a.StartedAt),
+			RanFor: between(a.StartedAt, until)}
 		if i > 0 && !j.ArrivedAt.After(a.StartedAt) && j.ArrivedAt.After(since) {
-			steps = append(steps, step{Kind: "requeued", Edge: "was dead", EdgeFor: between(since, j.ArrivedAt), At: j.ArrivedAt})
+			steps = append(steps, step{Kind: "requeued", Edge: "was dead", EdgeFor: between(since, j.ArrivedAt),
+				At: j.ArrivedAt})
 			s.EdgeFor = between(j.ArrivedAt, a.StartedAt)
 		}
 		steps = append(steps, s)
@@ -43,7 +45,8 @@ func timeline(j *Job, now time.Time) []step {
 		if len(j.Attempts) == 0 {
 			edge = "waited"
 		}
-		steps = append(steps, step{Kind: "ended", Edge: edge, EdgeFor: between(since, j.EndedAt), At: j.EndedAt, Status: j.Status})
+		steps = append(steps, step{Kind: "ended", Edge: edge, EdgeFor: between(since, j.EndedAt), At: j.EndedAt,
+			Status: j.Status})
 	case j.Status != "PROCESSING":
 		if j.ArrivedAt.After(since) {
 			since = j.ArrivedAt

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Snapshot is the whole at one moment: what the dashboard is drawn from, and, as JSON, each message of its stream. Words and units are those
-// of GET /api/stats.
+// Snapshot is the whole at one moment: what the dashboard is drawn from, and, as JSON, each message of its stream.
+// Words and units are those of GET /api/stats.
 type Snapshot struct {
-	At         time.Time  `json:"at"`
-	Gate       Gate       `json:"gate"`
-	Capacity   Capacity   `json:"capacity"`
-	Tiers      []Lane     `json:"tiers"` // best first
-	InFlight   int64      `json:"inFlight"`
-	Leases     []Lease    `json:"leases"` // those whose deadline is nearest, at most 50
-	Watches    []Watch    `json:"watches"`
-	Workers    []Worker   `json:"workers"`
-	Slots      Slots      `json:"slots"`
-	Outbox     Outbox     `json:"outbox"`
-	Journal    Journal    `json:"journal"`
-	Dead       int64      `json:"dead"`      // dead letters that nobody has requeued, counted up to 10,000
-	Ended      int64      `json:"ended"`     // in the last hour, completed, failed or cancelled
-	PerSecond  float64    `json:"perSecond"` // jobs that end, over all tiers
-	Hint       string     `json:"hint"`      // what an operator should know: "PUBLIC waits 4 min while PAID arrives at 30/s"; "" = nothing
-	Recoveries []FeedItem `json:"-"`         // the feed so far, newest first; later items come as messages of their own
+	At        time.Time `json:"at"`
+	Gate      Gate      `json:"gate"`
+	Capacity  Capacity  `json:"capacity"`
+	Tiers     []Lane    `json:"tiers"` // best first
+	InFlight  int64     `json:"inFlight"`
+	Leases    []Lease   `json:"leases"` // those whose deadline is nearest, at most 50
+	Watches   []Watch   `json:"watches"`
+	Workers   []Worker  `json:"workers"`
+	Slots     Slots     `json:"slots"`
+	Outbox    Outbox    `json:"outbox"`
+	Journal   Journal   `json:"journal"`
+	Dead      int64     `json:"dead"`      // dead letters that nobody has requeued, counted up to 10,000
+	Ended     int64     `json:"ended"`     // in the last hour, completed, failed or cancelled
+	PerSecond float64   `json:"perSecond"` // jobs that end, over all tiers
+	// what an operator should know: "PUBLIC waits 4 min while PAID arrives at 30/s"; "" = nothing
+	Hint       string     `json:"hint"`
+	Recoveries []FeedItem `json:"-"` // the feed so far, newest first; later items come as messages of their own
 }
 
 // MarshalJSON writes lists that are empty as such: scripts walk them without asking.
@@ -180,7 +181,8 @@ type JobsView struct {
 	Errors []FieldError
 }
 
-// DeadView is /dashboard/dead. Its form sends scope (one, selected, all), id (as often as selected) and the filter to /dashboard/dead/requeue.
+// DeadView is /dashboard/dead. Its form sends scope (one, selected, all), id (as often as selected) and the filter to
+// /dashboard/dead/requeue.
 type DeadView struct {
 	Frame
 	Query  Query // tier, type, cause, from, to
@@ -212,7 +214,8 @@ type TierView struct {
 
 // PlanValues are what was typed, in the form's units: seconds, percent, a fraction.
 type PlanValues struct {
-	Priority, MaxRetries, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor, BackoffCap, BackoffJitter string
+	Priority, MaxRetries, HeartbeatTimeout, MaxProcessingTime, Share, BackoffBase, BackoffFactor, BackoffCap,
+	BackoffJitter string
 }
 
 // Change is one line of the difference.

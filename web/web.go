@@ -23,7 +23,8 @@ type Page struct {
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
-// Docs are the pages that show an OpenAPI description: /docs with its files, and the description itself at /openapi.yaml.
+// Docs are the pages that show an OpenAPI description: /docs with its files, and the description itself at
+// /openapi.yaml.
 func Docs(openapi []byte) []Page {
 	const vendored = "static/vendor/swagger-ui/"
 	return []Page{

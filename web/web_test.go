@@ -29,12 +29,14 @@ func get(t *testing.T, pages []Page, path string, headers ...string) *httptest.R
 	return nil
 }
 
-// The viewer and everything it loads come from here: the page names no other host, and each file that it names is served.
+// The viewer and everything it loads come from here: the page names no other host, and each file that it names is
+// served.
 func TestDocsAreOffline(t *testing.T) {
 	pages := Docs([]byte("openapi: 3.1.0\n"))
 	page := get(t, pages, "/docs")
 	body := page.Body.String()
-	if strings.Contains(body, "://") || !strings.Contains(page.Header().Get("Content-Security-Policy"), "connect-src 'self'") {
+	if strings.Contains(body, "://") ||
+		!strings.Contains(page.Header().Get("Content-Security-Policy"), "connect-src 'self'") {
 		t.Errorf("the page reaches out: %s %v", body, page.Header())
 	}
 	named := regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(body, -1)
@@ -46,7 +48,8 @@ func TestDocsAreOffline(t *testing.T) {
 			t.Errorf("%s: %d, %d bytes", m[1], w.Code, w.Body.Len())
 		}
 	}
-	if start := get(t, pages, "/docs/assets/start.js").Body.String(); !strings.Contains(start, `url: "/openapi.yaml"`) || strings.Contains(start, "://") {
+	if start := get(t, pages, "/docs/assets/start.js").Body.String(); !strings.Contains(start, `url: "/openapi.yaml"`) ||
+		strings.Contains(start, "://") {
 		t.Error(start)
 	}
 	if got := get(t, pages, "/openapi.yaml").Body.String(); got != "openapi: 3.1.0\n" {
@@ -56,7 +59,8 @@ func TestDocsAreOffline(t *testing.T) {
 
 func TestDocsAreZippedForThoseWhoCanReadIt(t *testing.T) {
 	pages := Docs(nil)
-	for accept, zipped := range map[string]bool{"": false, "gzip, br": true, "br;q=1, GZIP;q=0.5": true, "gzip;q=0": false, "deflate": false} {
+	for accept, zipped := range map[string]bool{"": false, "gzip, br": true, "br;q=1, GZIP;q=0.5": true, "gzip;q=0": false,
+		"deflate": false} {
 		w := get(t, pages, "/docs/assets/swagger-ui.css", "Accept-Encoding", accept)
 		if got := w.Header().Get("Content-Encoding") == "gzip"; got != zipped || w.Header().Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q: zipped %v, %v", accept, got, w.Header())
@@ -73,7 +77,8 @@ func TestVendoredSums(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^\| (static/\S+) \| [^|]+ \| ([0-9a-f]{64}) \|`).FindAllStringSubmatch(string(list), -1)
+	rows := regexp.MustCompile(`(?m)^\| (static/\S+) \| [^|]+ \| ([0-9a-f]{64}) \|`).FindAllStringSubmatch(string(list),
+		-1)
 	if len(rows) != 4 {
 		t.Fatalf("%d files listed", len(rows))
 	}

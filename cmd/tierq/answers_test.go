@@ -22,7 +22,8 @@ func refuse(w http.ResponseWriter, status int, code string, fields ...obj) {
 	for _, f := range fields {
 		detail = f["field"].(string) + ": " + f["reason"].(string)
 	}
-	_ = json.NewEncoder(w).Encode(obj{"detail": detail, "status": status, "errorCode": code, "message": "Refused.", "traceId": "trace-9", "errors": fields})
+	_ = json.NewEncoder(w).Encode(obj{"detail": detail, "status": status, "errorCode": code, "message": "Refused.",
+		"traceId": "trace-9", "errors": fields})
 }
 
 func data(v any) obj { return obj{"apiResponseData": v} }
@@ -47,11 +48,13 @@ func polled(id, status string) obj {
 // row is a job in a list.
 func row(id, status string) obj {
 	r := obj{
-		"jobId": id, "type": "SIMULATION", "tier": "PAID", "status": status, "retryCount": 0, "attempts": 1, "maxRetries": 5, "generation": 1,
-		"createdAt": "2026-05-01T10:00:00Z", "firstTriedAt": "2026-05-01T10:00:01Z", "lastError": nil, "traceId": "trace-1",
+		"jobId": id, "type": "SIMULATION", "tier": "PAID", "status": status, "retryCount": 0, "attempts": 1, "maxRetries": 5,
+		"generation": 1,
+		"createdAt":  "2026-05-01T10:00:00Z", "firstTriedAt": "2026-05-01T10:00:01Z", "lastError": nil, "traceId": "trace-1",
 	}
 	if status == "FAILED" {
-		r["failureCause"], r["lastError"], r["completedAt"], r["retryCount"] = "HANDLER_ERROR", hostile, "2026-05-01T11:00:00Z", 5
+		r["failureCause"], r["lastError"], r["completedAt"], r["retryCount"] = "HANDLER_ERROR", hostile,
+			"2026-05-01T11:00:00Z", 5
 	}
 	if status == "COMPLETED" {
 		r["note"] = "rejected by 1 of 2: " + hostile
@@ -112,24 +115,30 @@ func page(r *http.Request, ids ...string) obj {
 
 func plan(tier string, priority int) obj {
 	return obj{
-		"tier": tier, "priority": priority, "maxRetries": 5, "heartbeatTimeoutMs": 15000, "maxProcessingTimeMs": 50000, "share": 100,
-		"backoff": obj{"baseMs": 2000, "factor": 2, "capMs": 300000, "jitter": 0.2}, "typeBackoff": obj{"REPORT": obj{"baseMs": 1, "factor": 1, "capMs": 1, "jitter": 0}},
-		"version": 7,
+		"tier": tier, "priority": priority, "maxRetries": 5, "heartbeatTimeoutMs": 15000, "maxProcessingTimeMs": 50000,
+		"share":       100,
+		"backoff":     obj{"baseMs": 2000, "factor": 2, "capMs": 300000, "jitter": 0.2},
+		"typeBackoff": obj{"REPORT": obj{"baseMs": 1, "factor": 1, "capMs": 1, "jitter": 0}},
+		"version":     7,
 	}
 }
 
 func stats() obj {
 	tier := func(name string, depth int) obj {
 		return obj{
-			"tier": name, "depth": depth, "scheduled": 2, "oldestAgeSeconds": 75.5, "inFlight": 3, "submittedPerSecond": 12.4, "finishedPerSecond": 0.02,
-			"waitSeconds": obj{"p50": 0.001, "p95": 1.26, "p99": 130}, "runSeconds": obj{"p50": 0.0104, "p95": 0.5, "p99": 0.9},
-			"submitted": 100, "refused": 1, "completed": 90, "failed": 4, "cancelled": 2, "retried": 7,
+			"tier": name, "depth": depth, "scheduled": 2, "oldestAgeSeconds": 75.5, "inFlight": 3, "submittedPerSecond": 12.4,
+			"finishedPerSecond": 0.02,
+			"waitSeconds":       obj{"p50": 0.001, "p95": 1.26, "p99": 130},
+			"runSeconds":        obj{"p50": 0.0104, "p95": 0.5, "p99": 0.9},
+			"submitted":         100, "refused": 1, "completed": 90, "failed": 4, "cancelled": 2, "retried": 7,
 		}
 	}
 	return obj{
-		"tiers": []obj{tier("PAID", 0), tier("PUBLIC", 1234)}, "capacity": obj{"used": 1234, "limit": 10000}, "gate": obj{"open": false, "failures": 3, "reason": hostile},
+		"tiers": []obj{tier("PAID", 0), tier("PUBLIC", 1234)}, "capacity": obj{"used": 1234, "limit": 10000},
+		"gate":   obj{"open": false, "failures": 3, "reason": hostile},
 		"outbox": obj{"jobs": 5, "bytes": 4096}, "watches": []obj{}, "drainPerSecond": 17.2, "news": 1,
-		"workers": []obj{{"name": "w1", "version": "v1.0.0", "slots": 16, "running": 3, "stuck": 1}, {"name": "w2", "version": "v1.0.0", "slots": 16, "running": 0}},
+		"workers": []obj{{"name": "w1", "version": "v1.0.0", "slots": 16, "running": 3, "stuck": 1},
+			{"name": "w2", "version": "v1.0.0", "slots": 16, "running": 0}},
 	}
 }
 
@@ -142,10 +151,13 @@ func audited(repair bool) obj {
 		}
 	}
 	return obj{
-		"report":     obj{"startedAt": "2026-05-01T11:59:00Z", "seconds": 0.5, "by": "w1", "looks": 12, "whole": true, "problem": "", "totals": []obj{}, "findings": found},
-		"quarantine": obj{"total": 1, "items": []obj{{"jobId": failedID, "partition": 0, "since": "2026-05-01T11:00:00Z", "there": false}}},
+		"report": obj{"startedAt": "2026-05-01T11:59:00Z", "seconds": 0.5, "by": "w1", "looks": 12, "whole": true,
+			"problem": "", "totals": []obj{}, "findings": found},
+		"quarantine": obj{"total": 1, "items": []obj{{"jobId": failedID, "partition": 0, "since": "2026-05-01T11:00:00Z",
+			"there": false}}},
 		"checks": []obj{
-			{"name": "redis", "status": "ok", "detail": "7.2.4, master, noeviction"}, {"name": "quarantine", "status": "warn", "detail": "1 set aside", "fix": hostile},
+			{"name": "redis", "status": "ok", "detail": "7.2.4, master, noeviction"},
+			{"name": "quarantine", "status": "warn", "detail": "1 set aside", "fix": hostile},
 			{"name": "sql", "status": "fail", "detail": "it does not answer", "fix": "start it"},
 		},
 	}
@@ -154,8 +166,10 @@ func audited(repair bool) obj {
 // apiKey is a key that is valid, revoked or expired.
 func apiKey(id string, state int) obj {
 	k := obj{
-		"id": id, "name": "ci " + hostile, "role": "submit", "tiers": []string{"PUBLIC", "UNPAID"}, "types": []string{}, "rate": 100, "burst": 0, "inFlight": 5,
-		"createdAt": "2026-05-01T10:00:00Z", "createdBy": nil, "rotatedAt": nil, "expiresAt": nil, "revokedAt": nil, "lastUsedAt": "2026-05-01T11:59:00Z",
+		"id": id, "name": "ci " + hostile, "role": "submit", "tiers": []string{"PUBLIC", "UNPAID"}, "types": []string{},
+		"rate": 100, "burst": 0, "inFlight": 5,
+		"createdAt": "2026-05-01T10:00:00Z", "createdBy": nil, "rotatedAt": nil, "expiresAt": nil, "revokedAt": nil,
+		"lastUsedAt": "2026-05-01T11:59:00Z",
 	}
 	switch state {
 	case 1:
@@ -187,16 +201,19 @@ func (f *fake) key(w http.ResponseWriter, r *http.Request) {
 // changes are three, two on the first page.
 func changes(cursor string) obj {
 	one := obj{
-		"id": 3, "at": "2026-05-01T11:59:00Z", "actor": keyID, "name": hostile, "address": "2001:db8::1", "action": "tier.put", "target": "PAID",
+		"id": 3, "at": "2026-05-01T11:59:00Z", "actor": keyID, "name": hostile, "address": "2001:db8::1",
+		"action": "tier.put", "target": "PAID",
 		"before": obj{"share": 100}, "after": obj{"share": 40}, "outcome": "done", "traceId": "trace-1",
 	}
 	two := obj{
-		"id": 2, "at": "2026-05-01T11:00:00Z", "actor": keyID, "name": nil, "address": "192.0.2.1", "action": "job.cancel", "target": failedID,
+		"id": 2, "at": "2026-05-01T11:00:00Z", "actor": keyID, "name": nil, "address": "192.0.2.1", "action": "job.cancel",
+		"target": failedID,
 		"before": nil, "after": nil, "outcome": "refused", "traceId": nil,
 	}
 	if cursor == "" {
 		return obj{"items": []obj{one, two}, "next": "2"}
 	}
-	two["id"], two["actor"], two["address"], two["action"], two["target"], two["outcome"] = 1, nil, nil, "consistency.repair", "", "unknown"
+	two["id"], two["actor"], two["address"], two["action"], two["target"], two["outcome"] = 1, nil, nil,
+		"consistency.repair", "", "unknown"
 	return obj{"items": []obj{two}, "next": nil}
 }

@@ -24,7 +24,8 @@ const (
 	bytesUnit = "B"
 )
 
-// progress is what a person sees while a command works; elsewhere than on a terminal it is nothing. It never writes to standard output.
+// progress is what a person sees while a command works; elsewhere than on a terminal it is nothing. It never writes to
+// standard output.
 type progress struct {
 	out   io.Writer // nil = nothing is shown
 	total int64     // -1 = not known: a line that turns
@@ -106,7 +107,8 @@ func (p *progress) picture(text string, done int64, spent time.Duration, turn, w
 	} else {
 		part := min(max(float64(done)/float64(p.total), 0), 1)
 		full := int(part * barWidth)
-		behind = fmt.Sprintf("%3d%% |%s%s| (%s)", int(part*100), strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), p.counted(done))
+		behind = fmt.Sprintf("%3d%% |%s%s| (%s)", int(part*100), strings.Repeat("#", full),
+			strings.Repeat(" ", barWidth-full), p.counted(done))
 	}
 	return fit(before+fit(text, width-1-columns(before)-columns(behind))+behind, width-1)
 }
@@ -168,7 +170,8 @@ func columnsOf(r rune) int {
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
 	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xa960 && r <= 0xa97f, r >= 0xac00 && r <= 0xd7a3,
-		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f000:
+		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6,
+		r >= 0x1f000:
 		return 2
 	}
 	return 1

@@ -31,7 +31,8 @@ func TestPicture(t *testing.T) {
 // A picture never reaches the end of the terminal's line, whatever its text: behind it the terminal would begin another
 // line.
 func TestPictureFits(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 300), strings.Repeat("漢", 300), strings.Repeat("e\u0301", 300), strings.Repeat("👍", 300)} {
+	for _, text := range []string{strings.Repeat("x", 300), strings.Repeat("漢", 300), strings.Repeat("e\u0301", 300),
+		strings.Repeat("👍", 300)} {
 		for _, total := range []int64{-1, 1, 100_000, 1 << 40} {
 			for _, width := range []int{1, 20, 40, 80, 200} {
 				for _, unit := range []string{jobsUnit, bytesUnit} {

@@ -10,11 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// sequences are what a terminal would obey: CSI and OSC with their parameters, in both the 7-bit and the 8-bit form, and ESC with one more.
+// sequences are what a terminal would obey: CSI and OSC with their parameters, in both the 7-bit and the 8-bit form,
+// and ESC with one more.
 var sequences = regexp.MustCompile(
-	`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` + `|(?:\x1b\]|\x{9d})[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` + `|\x1b[ -/]*[0-~]?`)
+	`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` + `|(?:\x1b\]|\x{9d})[^\x07\x1b\x{9c}]*(?:\x07|\x1b\\|\x{9c})` +
+		`|\x1b[ -/]*[0-~]?`)
 
-// clean makes text of users, and of servers, fit for a terminal: one line, without control characters and what reorders or hides text.
+// clean makes text of users, and of servers, fit for a terminal: one line, without control characters and what reorders
+// or hides text.
 func clean(text string) string {
 	text = sequences.ReplaceAllString(strings.ToValidUTF8(text, "\uFFFD"), "")
 	return strings.Map(func(r rune) rune {

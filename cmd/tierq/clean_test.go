@@ -53,5 +53,6 @@ func FuzzClean(f *testing.F) {
 		if short := cut(clean(text), 10); utf8.RuneCountInString(short) > 10 || clean(clean(text)) != clean(text) {
 			t.Fatalf("%q, and cleaned again %q", short, clean(clean(text)))
 		}
-	}, hostile, "\x1b\x1b[[31m", "\U000e0041\u2028\xff\x9b", "\x1b]0;title\x07", "\u009b31m", "a\r\nb\tc", "\u202eevil\u2066")
+	}, hostile, "\x1b\x1b[[31m", "\U000e0041\u2028\xff\x9b", "\x1b]0;title\x07", "\u009b31m", "a\r\nb\tc",
+		"\u202eevil\u2066")
 }

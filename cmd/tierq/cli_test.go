@@ -35,8 +35,9 @@ func (f *fake) cli(t *testing.T, w world, args ...string) ended {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	p := program{
-		environ: append([]string{"TIERQ_URL=" + f.URL}, w.environ...), stdin: strings.NewReader(w.stdin), stdout: &out, stderr: &errOut,
-		tty: func(any) bool { return w.tty }, now: func() time.Time { return fixedNow },
+		environ: append([]string{"TIERQ_URL=" + f.URL}, w.environ...), stdin: strings.NewReader(w.stdin), stdout: &out,
+		stderr: &errOut,
+		tty:    func(any) bool { return w.tty }, now: func() time.Time { return fixedNow },
 	}
 	code := p.execute(args)
 	return ended{code, out.String(), errOut.String()}
@@ -48,7 +49,8 @@ var commands = []struct {
 	args string // separated by spaces; ' is a quoting
 	code int
 }{
-	{"submit", "submit paid --type SEND_EMAIL --data '{\"to\": \"ada\"}' --max-retries 2 --callback https://example.com/x", 0},
+	{"submit", "submit paid --type SEND_EMAIL --data '{\"to\": \"ada\"}' --max-retries 2 --callback https://example.com/x",
+		0},
 	{"submit-wait", "submit paid --wait", 0},
 	{"submit-count", "submit UNPAID --count 3", 0},
 	{"submit-count-wait", "submit unpaid --count 2 --wait", exitJob},
@@ -107,7 +109,8 @@ func TestPrinted(t *testing.T) {
 				if end.code != tc.code {
 					t.Errorf("code %d, want %d\n%s%s", end.code, tc.code, end.stdout, end.stderr)
 				}
-				got.WriteString("# tierq " + tc.args + " -o " + format + "\n" + end.stdout + "# exit " + strconv.Itoa(end.code) + "\n" + end.stderr)
+				got.WriteString("# tierq " + tc.args + " -o " + format + "\n" + end.stdout + "# exit " + strconv.Itoa(end.code) +
+					"\n" + end.stderr)
 			}
 			text := steady(f, got.String())
 			if bad := regexp.MustCompile(`[^\n\x20-\x7e…\x{fffd}]|fake line\n`).FindString(text); bad != "" {
@@ -182,7 +185,8 @@ var aName = regexp.MustCompile(`^([0-9a-f-]{36}|[A-Z]+|[a-z2-7]{16}|tq_[a-z2-7]{
 // What this version does not know is printed all the same.
 func TestJSONKeepsNews(t *testing.T) {
 	f := newFake(t)
-	for _, args := range []string{"jobs show " + failedID, "jobs why " + pendingID, "stats", "dead show " + failedID, "dead export"} {
+	for _, args := range []string{"jobs show " + failedID, "jobs why " + pendingID, "stats", "dead show " + failedID,
+		"dead export"} {
 		end := f.cli(t, world{}, append(split(args), "-o", "json")...)
 		if !strings.Contains(end.stdout, `"news"`) {
 			t.Errorf("%s: %s", args, end.stdout)

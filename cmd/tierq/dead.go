@@ -16,7 +16,8 @@ import (
 )
 
 func (p program) deadCommand() *cobra.Command {
-	return group("dead", "Work on dead letters: jobs that FAILED for good", p.deadListCommand(), p.deadShowCommand(), p.deadRequeueCommand(), p.deadExportCommand())
+	return group("dead", "Work on dead letters: jobs that FAILED for good", p.deadListCommand(), p.deadShowCommand(),
+		p.deadRequeueCommand(), p.deadExportCommand())
 }
 
 // deadFilter are the flags that pick dead letters.
@@ -50,7 +51,8 @@ func (d *deadFilter) read(s *session) (client.Filter, error) {
 func (p program) deadListCommand() *cobra.Command {
 	var d deadFilter
 	var l paged
-	cmd := &cobra.Command{Use: "list", Short: "List dead letters, the latest first", Args: noArgs, Example: "  tierq dead list --cause HANDLER_ERROR --before 24h"}
+	cmd := &cobra.Command{Use: "list", Short: "List dead letters, the latest first", Args: noArgs,
+		Example: "  tierq dead list --cause HANDLER_ERROR --before 24h"}
 	d.flags(cmd)
 	l.flags(cmd)
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
@@ -58,11 +60,12 @@ func (p program) deadListCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return walk(&l, s, newList(s.output, jobName, s.deadColumns()...), func(limit int, cursor string) ([]client.Job, string, error) {
-			filter.Limit = limit
-			got, err := s.client.Dead(ctx, filter, cursor)
-			return got.Items, got.Next, err
-		})
+		return walk(&l, s, newList(s.output, jobName, s.deadColumns()...),
+			func(limit int, cursor string) ([]client.Job, string, error) {
+				filter.Limit = limit
+				got, err := s.client.Dead(ctx, filter, cursor)
+				return got.Items, got.Next, err
+			})
 	})
 	return cmd
 }

@@ -40,7 +40,8 @@ func (p program) doctorCommand() *cobra.Command {
 	}
 	repair := cmd.Flags().Bool("repair", false, "go over Redis now, and put right what is safe")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
-		d := diagnosis{Checks: []client.AuditCheck{p.checkSettings()}, Quarantine: client.Quarantine{Items: []client.QuarantinedJob{}}}
+		d := diagnosis{Checks: []client.AuditCheck{p.checkSettings()},
+			Quarantine: client.Quarantine{Items: []client.QuarantinedJob{}}}
 		server, reached := s.checkServer(ctx)
 		d.Checks = append(d.Checks, server)
 		if reached {
@@ -147,7 +148,8 @@ func (s *session) showDiagnosis(d *diagnosis) error {
 	}
 	type check = client.AuditCheck
 	l := newList(s.output, nil,
-		column[check]{head: "STATUS", cell: func(c check) string { return c.Status }, color: func(c check) string { return checkColors[c.Status] }},
+		column[check]{head: "STATUS", cell: func(c check) string { return c.Status },
+			color: func(c check) string { return checkColors[c.Status] }},
 		column[check]{head: "CHECK", cell: func(c check) string { return c.Name }},
 		column[check]{head: "FOUND", cell: func(c check) string { return c.Detail }},
 		column[check]{head: "DO", cell: func(c check) string { return dash(c.Fix) }},

@@ -10,14 +10,16 @@ import (
 func TestDoctor(t *testing.T) {
 	well := func(w http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.URL.Path == "/admin/consistency" {
-			reply(w, 200, obj{"report": nil, "quarantine": obj{"total": 0, "items": []obj{}}, "checks": []obj{{"name": "redis", "status": "ok", "detail": "fine"}}})
+			reply(w, 200, obj{"report": nil, "quarantine": obj{"total": 0, "items": []obj{}},
+				"checks": []obj{{"name": "redis", "status": "ok", "detail": "fine"}}})
 		}
 		return r.URL.Path == "/admin/consistency"
 	}
 	ready := func(status int, name string) func(http.ResponseWriter, *http.Request, string) bool {
 		return func(w http.ResponseWriter, r *http.Request, body string) bool {
 			if r.URL.Path == "/readyz" {
-				reply(w, status, obj{"status": name, "checks": []obj{{"name": "gate", "status": "DOWN", "detail": "the outbox is full"}}})
+				reply(w, status, obj{"status": name,
+					"checks": []obj{{"name": "gate", "status": "DOWN", "detail": "the outbox is full"}}})
 				return true
 			}
 			return well(w, r, body)
@@ -37,13 +39,16 @@ func TestDoctor(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		"well":           {well, nil, 0, []string{"ok      settings  serve would start here, in embedded mode", "redis     fine"}},
+		"well": {well, nil, 0,
+			[]string{"ok      settings  serve would start here, in embedded mode", "redis     fine"}},
 		"degraded":       {ready(200, "DEGRADED"), nil, 0, []string{"warn    server", "gate DOWN: the outbox is full"}},
 		"out of service": {ready(503, "OUT_OF_SERVICE"), nil, 1, []string{"fail    server", "gate DOWN: the outbox is full"}},
 		"older":          {refuseAudit(404, "NOT_FOUND"), nil, 0, []string{"warn    audit", "older than this program"}},
 		"Redis is down":  {refuseAudit(503, "SYSTEM_UNHEALTHY"), nil, 1, []string{"fail    audit", "SYSTEM_UNHEALTHY"}},
-		"nobody there":   {nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 1, []string{"fail    server    there is none at http://127.0.0.1:1", "tierq serve"}},
-		"wrong settings": {well, []string{"TIERQ_WORKRS=3", "TIERQ_CAPACITY=no"}, 1, []string{"fail    settings", "TIERQ_WORKRS", "TIERQ_CAPACITY"}},
+		"nobody there": {nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 1,
+			[]string{"fail    server    there is none at http://127.0.0.1:1", "tierq serve"}},
+		"wrong settings": {well, []string{"TIERQ_WORKRS=3", "TIERQ_CAPACITY=no"}, 1,
+			[]string{"fail    settings", "TIERQ_WORKRS", "TIERQ_CAPACITY"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)

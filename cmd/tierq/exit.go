@@ -15,10 +15,11 @@ import (
 
 // The exit codes of the commands that talk to a server.
 const (
-	exitError       = 1
-	exitUsage       = 2
-	exitJob         = 3 // the job that was waited for FAILED or was CANCELLED
-	exitTimeout     = 4 // the time is up; also a change whose outcome is unknown: it must not look like one that was refused
+	exitError = 1
+	exitUsage = 2
+	exitJob   = 3 // the job that was waited for FAILED or was CANCELLED
+	// the time is up; also a change whose outcome is unknown: it must not look like one that was refused
+	exitTimeout     = 4
 	exitUnavailable = 5 // no server, or one that cannot serve now: nothing was changed
 	exitNotFound    = 6
 )
@@ -30,7 +31,8 @@ func (m misuse) Error() string { return m.text }
 
 func misused(format string, a ...any) error { return misuse{fmt.Sprintf(format, a...)} }
 
-// summed is the end of a command over many things, some of which went wrong. It was told of each; first is what the exit code is of.
+// summed is the end of a command over many things, some of which went wrong. It was told of each; first is what the
+// exit code is of.
 type summed struct {
 	text  string
 	first error
@@ -93,7 +95,8 @@ func exitOf(err error) int {
 	return exitError
 }
 
-// tell explains the error: the message, what is wrong with each field, what to do about it, and under which id the server's log knows it.
+// tell explains the error: the message, what is wrong with each field, what to do about it, and under which id the
+// server's log knows it.
 func (o outcome) tell(w io.Writer) {
 	line := func(format string, a ...any) { fmt.Fprintln(w, clean(fmt.Sprintf(format, a...))) }
 	e, refused := errors.AsType[*client.Error](o.error)

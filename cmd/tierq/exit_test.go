@@ -69,16 +69,21 @@ func TestClientExitCodes(t *testing.T) {
 		"still waiting":      {"poll --wait 10ms " + pendingID, nil, nil, 4, "is still PENDING after 10ms"},
 		"out of time":        {"stats --timeout 50ms", silent, nil, 4, "not done within 50ms (--timeout)"},
 		"watch out of time":  {"watch --timeout 50ms " + pendingID, nil, nil, 4, "not done within 50ms (--timeout)"},
-		"unknown outcome":    {"submit paid", refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4, "the same command again with --idempotency-key"},
-		"unknown cancel":     {"jobs cancel " + pendingID, refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4, "find out: tierq poll " + pendingID},
-		"unknown requeue":    {"dead requeue " + failedID, hangUp, nil, 4, "find out: tierq poll " + failedID},
-		"unknown plan":       {"tiers set paid --share 5", hangUp, nil, 4, "look whether it was done before you do it again"},
-		"unavailable":        {"submit paid", refuseWith(503, "QUEUE_FULL"), nil, 5, "come again in 1h"},
-		"nobody there":       {"stats", nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 5, "no tierq server at http://127.0.0.1:1: start one with `tierq serve`, or point --server / TIERQ_URL to yours\n"},
-		"nobody for many":    {"submit paid --count 3", nil, []string{"TIERQ_URL=127.0.0.1:1"}, 5, "no tierq server at http://127.0.0.1:1: start"},
-		"no job":             {"jobs show " + unknownID, nil, nil, 6, "404 JOB_NOT_FOUND: Refused.\n  trace id: trace-9\n"},
-		"no tier":            {"submit gold --count 2 --server " + "", refuseWith(404, "UNKNOWN_TIER"), nil, 6, "UNKNOWN_TIER"},
-		"no file of a job":   {"jobs artifact " + failedID, nil, nil, 6, "404"},
+		"unknown outcome": {"submit paid", refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4,
+			"the same command again with --idempotency-key"},
+		"unknown cancel": {"jobs cancel " + pendingID, refuseWith(504, "OUTCOME_UNKNOWN"), nil, 4,
+			"find out: tierq poll " + pendingID},
+		"unknown requeue": {"dead requeue " + failedID, hangUp, nil, 4, "find out: tierq poll " + failedID},
+		"unknown plan":    {"tiers set paid --share 5", hangUp, nil, 4, "look whether it was done before you do it again"},
+		"unavailable":     {"submit paid", refuseWith(503, "QUEUE_FULL"), nil, 5, "come again in 1h"},
+		"nobody there": {"stats", nil, []string{"TIERQ_URL=http://127.0.0.1:1"}, 5,
+			"no tierq server at http://127.0.0.1:1: start one with `tierq serve`, or point --server / TIERQ_URL to yours\n"},
+		"nobody for many": {"submit paid --count 3", nil, []string{"TIERQ_URL=127.0.0.1:1"}, 5,
+			"no tierq server at http://127.0.0.1:1: start"},
+		"no job": {"jobs show " + unknownID, nil, nil, 6, "404 JOB_NOT_FOUND: Refused.\n  trace id: trace-9\n"},
+		"no tier": {"submit gold --count 2 --server " + "", refuseWith(404, "UNKNOWN_TIER"), nil, 6,
+			"UNKNOWN_TIER"},
+		"no file of a job": {"jobs artifact " + failedID, nil, nil, 6, "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
@@ -112,11 +117,14 @@ func refusePut(status int) func(http.ResponseWriter, *http.Request, string) bool
 // The server is that of the flag, before that of the environment; so is the token.
 func TestServerAndToken(t *testing.T) {
 	f := newFake(t)
-	end := f.cli(t, world{environ: []string{"TIERQ_TOKEN=tq_env", "TIERQ_URL=http://127.0.0.1:1"}}, "stats", "--server", f.URL+"/")
-	if got := f.last(); end.code != 0 || got.header.Get("Authorization") != "Bearer tq_env" || !strings.HasPrefix(got.header.Get("User-Agent"), "tierq-cli/") {
+	end := f.cli(t, world{environ: []string{"TIERQ_TOKEN=tq_env", "TIERQ_URL=http://127.0.0.1:1"}}, "stats", "--server",
+		f.URL+"/")
+	if got := f.last(); end.code != 0 || got.header.Get("Authorization") != "Bearer tq_env" ||
+		!strings.HasPrefix(got.header.Get("User-Agent"), "tierq-cli/") {
 		t.Errorf("%v %v", end, got)
 	}
-	if end := f.cli(t, world{environ: []string{"TIERQ_TOKEN=tq_env"}}, "stats", "--token", "tq_flag"); end.code != 0 || f.last().header.Get("Authorization") != "Bearer tq_flag" {
+	if end := f.cli(t, world{environ: []string{"TIERQ_TOKEN=tq_env"}}, "stats", "--token", "tq_flag"); end.code != 0 ||
+		f.last().header.Get("Authorization") != "Bearer tq_flag" {
 		t.Errorf("%v %v", end, f.last())
 	}
 }

@@ -24,7 +24,8 @@ const (
 	keyID = "k234567k234567ab"
 )
 
-// hostile is text of a user that a terminal must not obey: a colour, a title, a line of its own, the 8-bit CSI, a right-to-left override.
+// hostile is text of a user that a terminal must not obey: a colour, a title, a line of its own, the 8-bit CSI, a
+// right-to-left override.
 const hostile = "boom \x1b[31mred\x1b[0m\x1b]0;title\x07\r\nfake line\u009b2J\u202egnp"
 
 var fixedNow = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -67,8 +68,10 @@ func newFake(t *testing.T) *fake {
 	byID("GET /jobs/{id}", func(id, status string) any { return whole(id, status) })
 	byID("GET /api/jobs/{id}/why", func(id, status string) any {
 		return obj{
-			"jobId": id, "status": status, "position": 12, "aheadByTier": obj{"PAID": 9, "UNPAID": 3}, "runningByTier": obj{"PAID": 16}, "freeSlots": 0,
-			"workers": 1, "gate": obj{"open": true}, "etaSeconds": 90, "reasons": []string{"9 PAID jobs are ahead", hostile}, "news": 1,
+			"jobId": id, "status": status, "position": 12, "aheadByTier": obj{"PAID": 9, "UNPAID": 3},
+			"runningByTier": obj{"PAID": 16}, "freeSlots": 0,
+			"workers": 1, "gate": obj{"open": true}, "etaSeconds": 90, "reasons": []string{"9 PAID jobs are ahead", hostile},
+			"news": 1,
 		}
 	})
 	mux.HandleFunc("GET /api/jobs/{id}/events", f.events)
@@ -93,7 +96,8 @@ func newFake(t *testing.T) *fake {
 	answer("GET /admin/keys", func(*http.Request) any {
 		return obj{"items": []obj{apiKey(keyID, 0), apiKey("b"+keyID[1:], 1), apiKey("c"+keyID[1:], 2)}}
 	})
-	mux.HandleFunc("POST /admin/keys", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusCreated, madeKey()) })
+	mux.HandleFunc("POST /admin/keys",
+		func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusCreated, madeKey()) })
 	mux.HandleFunc("POST /admin/keys/{id}/rotate", f.key)
 	mux.HandleFunc("DELETE /admin/keys/{id}", f.key)
 	answer("GET /admin/audit", func(r *http.Request) any { return changes(r.URL.Query().Get("cursor")) })
@@ -147,7 +151,8 @@ func (f *fake) submit(w http.ResponseWriter, r *http.Request) {
 	case r.PathValue("tier") == "gold":
 		refuse(w, http.StatusNotFound, "UNKNOWN_TIER")
 	case body.Type == "NOPE":
-		refuse(w, http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", obj{"field": "type", "reason": "is not known: " + hostile})
+		refuse(w, http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE",
+			obj{"field": "type", "reason": "is not known: " + hostile})
 	default:
 		w.Header().Set("X-Trace-Id", "trace-1")
 		reply(w, http.StatusAccepted, data(obj{"jobId": doneID, "currentJobStatus": "PENDING"}))
@@ -161,7 +166,8 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
 	for i, e := range entries {
 		out[i] = obj{"jobId": jobID(i + 1), "currentJobStatus": "PENDING"}
 		if e.Type == "NOPE" {
-			out[i] = obj{"errorCode": "UNKNOWN_JOB_TYPE", "message": "There is no such job type.", "errors": []obj{{"field": "type", "reason": hostile}}}
+			out[i] = obj{"errorCode": "UNKNOWN_JOB_TYPE", "message": "There is no such job type.",
+				"errors": []obj{{"field": "type", "reason": hostile}}}
 		}
 	}
 	reply(w, http.StatusAccepted, data(out))

@@ -6,8 +6,8 @@ import (
 	"runtime/metrics"
 )
 
-// How much garbage may lie about. A small heap that is collected often costs a tenth of the processor, so it may grow to five times what is in
-// use; but not by more than this many bytes, unless that much is in use as well.
+// How much garbage may lie about. A small heap that is collected often costs a tenth of the processor, so it may grow
+// to five times what is in use; but not by more than this many bytes, unless that much is in use as well.
 const (
 	garbageMost    = 128 << 20
 	garbagePercent = 400

@@ -8,7 +8,8 @@ import (
 )
 
 func TestPace(t *testing.T) {
-	for live, want := range map[uint64]int{0: 400, 1: 400, 10 << 20: 400, 32 << 20: 400, 64 << 20: 200, 128 << 20: 100, 8 << 30: 100} {
+	for live, want := range map[uint64]int{0: 400, 1: 400, 10 << 20: 400, 32 << 20: 400, 64 << 20: 200, 128 << 20: 100,
+		8 << 30: 100} {
 		if got := pace(live); got != want {
 			t.Errorf("%d MiB in use: %d, want %d", live>>20, got, want)
 		}

@@ -18,7 +18,8 @@ import (
 // Shorter than the health check's own timeout in the Dockerfile, so that the reason is printed before the kill.
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheckCommand asks a server on this machine whether it is ready. The image is built from scratch and has no curl.
+// healthcheckCommand asks a server on this machine whether it is ready. The image is built from scratch and has no
+// curl.
 func (p program) healthcheckCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "healthcheck", Short: "Ask the server on this machine whether it is ready", Args: noArgs}
 	addr := cmd.Flags().String("addr", "",

@@ -34,14 +34,16 @@ func (d done) text() string {
 	return string(d.Status)
 }
 
-// each acts on jobs, one after the other, and prints what became of them. One that went wrong does not stop the others; ctx does.
+// each acts on jobs, one after the other, and prints what became of them. One that went wrong does not stop the others;
+// ctx does.
 func (s *session) each(ctx context.Context, ids []string, what string, act func(id string) (done, error)) error {
 	l := newList(s.output, func(d done) string {
 		if d.Error != "" {
 			return ""
 		}
 		return d.JobID
-	}, column[done]{head: "JOB", cell: func(d done) string { return d.JobID }}, column[done]{head: "OUTCOME", cell: done.text})
+	}, column[done]{head: "JOB", cell: func(d done) string { return d.JobID }},
+		column[done]{head: "OUTCOME", cell: done.text})
 	if len(ids) == 1 {
 		d, err := act(ids[0])
 		switch {

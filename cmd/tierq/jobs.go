@@ -14,7 +14,8 @@ import (
 )
 
 func (p program) jobsCommand() *cobra.Command {
-	return group("jobs", "List, show and cancel jobs", p.jobsListCommand(), p.jobsShowCommand(), p.jobsCancelCommand(), p.jobsWhyCommand(), p.artifactCommand())
+	return group("jobs", "List, show and cancel jobs", p.jobsListCommand(), p.jobsShowCommand(), p.jobsCancelCommand(),
+		p.jobsWhyCommand(), p.artifactCommand())
 }
 
 // group is a command that only holds others.
@@ -41,7 +42,8 @@ func (l *paged) flags(cmd *cobra.Command) {
 // maxPage is the most a server puts into one page.
 const maxPage = 100
 
-// walk prints what is on as many pages as are asked for. page gives one of at most limit things, and the cursor of the next.
+// walk prints what is on as many pages as are asked for. page gives one of at most limit things, and the cursor of the
+// next.
 func walk[T any](l *paged, s *session, out *list[T], page func(limit int, cursor string) ([]T, string, error)) error {
 	if l.limit < 1 && !l.all {
 		return misused("--limit %d is less than 1", l.limit)
@@ -122,7 +124,8 @@ func jobName(j client.Job) string { return j.JobID }
 func (s *session) jobColumns() []column[client.Job] {
 	return []column[client.Job]{
 		{head: "JOB", cell: jobName},
-		{head: "STATUS", cell: func(j client.Job) string { return string(j.Status) }, color: func(j client.Job) string { return statusColors[j.Status] }},
+		{head: "STATUS", cell: func(j client.Job) string { return string(j.Status) },
+			color: func(j client.Job) string { return statusColors[j.Status] }},
 		{head: "TIER", cell: func(j client.Job) string { return string(j.Tier) }},
 		{head: "TYPE", cell: func(j client.Job) string { return j.Type }},
 		{head: "RETRIES", cell: func(j client.Job) string { return retries(j.RetryCount, j.MaxRetries) }},
@@ -139,7 +142,8 @@ func (s *session) jobColumns() []column[client.Job] {
 }
 
 func (p program) jobsShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show JOB_ID", Short: "Show a job with its attempts and its result", Args: wants(1, 1, "one JOB_ID")}
+	cmd := &cobra.Command{Use: "show JOB_ID", Short: "Show a job with its attempts and its result",
+		Args: wants(1, 1, "one JOB_ID")}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		job, err := s.client.Job(ctx, args[0])
 		if err != nil {
@@ -163,11 +167,14 @@ func (s *session) showJob(j *client.Job) error {
 		stop = "cancel requested"
 	}
 	err := s.fields(
-		field{name: "JOB", value: j.JobID}, status(j.Status), field{name: "", value: stop}, field{name: "TIER", value: string(j.Tier)},
+		field{name: "JOB", value: j.JobID}, status(j.Status), field{name: "", value: stop},
+		field{name: "TIER", value: string(j.Tier)},
 		field{name: "TYPE", value: j.Type}, field{name: "RETRIES", value: retries(j.RetryCount, j.MaxRetries)},
 		field{name: "ATTEMPTS", value: strconv.Itoa(j.Attempts)}, field{name: "LIFE", value: life(j.Generation)},
-		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)}, field{name: "STARTED", value: s.moment(j.FirstTriedAt)},
-		field{name: "ENDED", value: s.moment(j.CompletedAt)}, field{name: "CAUSE", value: j.FailureCause}, field{name: "ERROR", value: j.LastError},
+		field{name: "CREATED", value: s.time(j.CreatedAt)}, field{name: "DUE", value: s.moment(j.RunAt)},
+		field{name: "STARTED", value: s.moment(j.FirstTriedAt)},
+		field{name: "ENDED", value: s.moment(j.CompletedAt)}, field{name: "CAUSE", value: j.FailureCause},
+		field{name: "ERROR", value: j.LastError},
 		field{name: "NOTE", value: j.Note},
 		rawField("PAYLOAD", j.Payload), rawField("RESULT", j.Result), field{name: "TRACE", value: j.TraceID},
 	)

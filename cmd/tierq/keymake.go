@@ -75,7 +75,8 @@ func (p program) storeKey(parent context.Context, k client.NewKey, left time.Dur
 		return err
 	}
 	defer s.client.Close()
-	asked := app.NewKey{Name: k.Name, Role: string(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, Expires: left}
+	asked := app.NewKey{Name: k.Name, Role: string(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst,
+		InFlight: k.InFlight, Expires: left}
 	for _, tier := range k.Tiers {
 		asked.Tiers = append(asked.Tiers, string(tier))
 	}
@@ -85,7 +86,8 @@ func (p program) storeKey(parent context.Context, k client.NewKey, left time.Dur
 			return err
 		}
 		made := client.MadeKey{Text: text, Key: client.Key{
-			ID: id, Name: k.Name, Role: k.Role, Tiers: k.Tiers, Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, CreatedAt: s.now(),
+			ID: id, Name: k.Name, Role: k.Role, Tiers: k.Tiers, Types: k.Types, Rate: k.Rate, Burst: k.Burst,
+			InFlight: k.InFlight, CreatedAt: s.now(),
 		}}
 		if left > 0 {
 			made.ExpiresAt = s.now().Add(left)

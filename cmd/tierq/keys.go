@@ -11,11 +11,13 @@ import (
 )
 
 func (p program) keysCommand() *cobra.Command {
-	return group("keys", "Make, list, rotate and revoke API keys", p.keysCreateCommand(), p.keysListCommand(), p.keysRotateCommand(), p.keysRevokeCommand(), p.keysGenerateCommand())
+	return group("keys", "Make, list, rotate and revoke API keys", p.keysCreateCommand(), p.keysListCommand(),
+		p.keysRotateCommand(), p.keysRevokeCommand(), p.keysGenerateCommand())
 }
 
 func (p program) keysListCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the API keys", Args: noArgs, Example: "  tierq keys list\n  tierq keys list -o wide"}
+	cmd := &cobra.Command{Use: "list", Short: "List the API keys", Args: noArgs,
+		Example: "  tierq keys list\n  tierq keys list -o wide"}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, _ []string) error {
 		keys, err := s.client.Keys(ctx)
 		if err != nil {
@@ -70,7 +72,8 @@ func (p program) keysRotateCommand() *cobra.Command {
 			"longer, so that it can be replaced everywhere.",
 		Example: "  tierq keys rotate k234567k234567ab\n  tierq keys rotate k234567k234567ab --grace 0s",
 	}
-	grace := cmd.Flags().String("grace", "24h", "`time` for which the secret it had opens yet, such as 24h or 7d; at most 30d")
+	grace := cmd.Flags().String("grace", "24h",
+		"`time` for which the secret it had opens yet, such as 24h or 7d; at most 30d")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		left, err := readSpan("grace", *grace)
 		if err != nil {
@@ -95,7 +98,8 @@ func (p program) keysRevokeCommand() *cobra.Command {
 	}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, ids []string) error {
 		l := newList(s.output, func(r revoked) string { return r.ID },
-			column[revoked]{head: "KEY", cell: func(r revoked) string { return r.ID }}, column[revoked]{head: "STATE", cell: func(revoked) string { return "revoked" }})
+			column[revoked]{head: "KEY", cell: func(r revoked) string { return r.ID }},
+			column[revoked]{head: "STATE", cell: func(revoked) string { return "revoked" }})
 		for _, id := range ids {
 			if err := s.client.RevokeKey(ctx, id); err != nil {
 				_ = l.flush() // what was done is told, whatever becomes of the rest

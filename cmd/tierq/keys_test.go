@@ -15,12 +15,15 @@ func TestKeysCreate(t *testing.T) {
 		"--in-flight 100 --expires 90d -o name")...)
 	want := `{"name":"web site","role":"submit","tiers":["PUBLIC","UNPAID"],"types":["SEND_EMAIL","REPORT"],"rate":2.5,"burst":7,"inFlight":100,` +
 		`"expiresAt":"2026-07-30T12:00:00Z"}`
-	if got := f.last(); end.code != 0 || got.path != "/admin/keys" || got.body != want || !keyPattern.MatchString(strings.TrimSpace(end.stdout)) {
+	if got := f.last(); end.code != 0 || got.path != "/admin/keys" || got.body != want ||
+		!keyPattern.MatchString(strings.TrimSpace(end.stdout)) {
 		t.Errorf("%v\n%s", end, got.body)
 	}
 	for _, args := range []string{
-		"keys create", "keys create --name x", "keys create --role admin", "keys create --name x --role admin --expires soon", "keys create --name x --role admin --expires -1h",
-		"keys create --name x --role admin --tier a/b", "keys rotate", "keys rotate " + keyID + " --grace 1y", "keys revoke", "keys nope",
+		"keys create", "keys create --name x", "keys create --role admin", "keys create --name x --role admin --expires soon",
+		"keys create --name x --role admin --expires -1h",
+		"keys create --name x --role admin --tier a/b", "keys rotate", "keys rotate " + keyID + " --grace 1y", "keys revoke",
+		"keys nope",
 	} {
 		if end := f.cli(t, world{}, split(args)...); end.code != exitUsage || end.stdout != "" {
 			t.Errorf("%s: %v", args, end)
@@ -35,12 +38,14 @@ func TestKeysCreate(t *testing.T) {
 func TestKeysRevoke(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{}, "keys", "revoke", keyID, "unknown", keyID)
-	if end.code != exitNotFound || strings.Count(end.stdout, "revoked") != 1 || len(f.requests("DELETE", "/admin/keys/")) != 2 {
+	if end.code != exitNotFound || strings.Count(end.stdout, "revoked") != 1 ||
+		len(f.requests("DELETE", "/admin/keys/")) != 2 {
 		t.Errorf("%v", end)
 	}
 }
 
-// A key is made in the store without a server, twice; what is wrong with it is told by its field, and with the settings by their names.
+// A key is made in the store without a server, twice; what is wrong with it is told by its field, and with the settings
+// by their names.
 func TestKeysCreateInStore(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -58,10 +63,12 @@ func TestKeysCreateInStore(t *testing.T) {
 	if end.code != 0 || !strings.Contains(end.stdout, "KEY    tq_") || !strings.Contains(end.stderr, "not shown again") {
 		t.Errorf("%v", end)
 	}
-	if end := f.cli(t, w, split("keys create --name root --role king --store")...); end.code != 1 || !strings.Contains(end.stderr, "role") || end.stdout != "" {
+	if end := f.cli(t, w, split("keys create --name root --role king --store")...); end.code != 1 ||
+		!strings.Contains(end.stderr, "role") || end.stdout != "" {
 		t.Errorf("%v", end)
 	}
-	if end := f.cli(t, world{environ: []string{"REDIS_URL=nonsense"}}, split("keys create --name root --role admin --store")...); end.code != exitUsage ||
+	if end := f.cli(t, world{environ: []string{"REDIS_URL=nonsense"}},
+		split("keys create --name root --role admin --store")...); end.code != exitUsage ||
 		!strings.Contains(end.stderr, "REDIS_URL") {
 		t.Errorf("%v", end)
 	}
@@ -85,7 +92,8 @@ func TestKeysGenerate(t *testing.T) {
 }
 
 func TestReadSpan(t *testing.T) {
-	for text, want := range map[string]string{"": "0s", "90d": "2160h0m0s", "0d": "0s", "12h": "12h0m0s", "1h30m": "1h30m0s"} {
+	for text, want := range map[string]string{"": "0s", "90d": "2160h0m0s", "0d": "0s", "12h": "12h0m0s",
+		"1h30m": "1h30m0s"} {
 		if d, err := readSpan("x", text); err != nil || d.String() != want {
 			t.Errorf("%q: %s, %v", text, d, err)
 		}

@@ -14,7 +14,8 @@ func (p program) createInStore(ctx context.Context, k app.NewKey) (id, text stri
 	if err != nil {
 		return "", "", err
 	}
-	id, text, err = app.CreateKey(ctx, c, k, slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	id, text, err = app.CreateKey(ctx, c, k,
+		slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return "", "", failure{err}
 	}

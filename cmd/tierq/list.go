@@ -108,7 +108,8 @@ func (l *list[T]) item(v T) error {
 	return l.print(escape(b.Bytes()))
 }
 
-// end finishes the list. next is the cursor of what follows; nil for a list without one. A list that is not ended is no JSON: it must not look whole.
+// end finishes the list. next is the cursor of what follows; nil for a list without one. A list that is not ended is no
+// JSON: it must not look whole.
 func (l *list[T]) end(next *string) error {
 	if l.format != asJSON {
 		return l.flush()

@@ -1,8 +1,8 @@
-// Command tierq is the server and its CLI; one file per command. Without a command it serves. The commands that talk to a server do so over HTTP
-// only, through package client.
+// Command tierq is the server and its CLI; one file per command. Without a command it serves. The commands that talk to
+// a server do so over HTTP only, through package client.
 //
-// Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 and 143 stopped by a signal (the server: by a second one). The commands that
-// talk to a server also have those of exit.go.
+// Exit codes: 0 done, 1 failed, 2 wrong usage or wrong settings, 130 and 143 stopped by a signal (the server: by a
+// second one). The commands that talk to a server also have those of exit.go.
 package main
 
 import (
@@ -21,7 +21,8 @@ import (
 )
 
 func main() {
-	p := program{environ: os.Environ(), dotenv: ".env", stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, tty: onTerminal, now: time.Now, serve: app.Run}
+	p := program{environ: os.Environ(), dotenv: ".env", stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		tty: onTerminal, now: time.Now, serve: app.Run}
 	os.Exit(p.execute(os.Args[1:]))
 }
 
@@ -38,7 +39,8 @@ type program struct {
 	global *globals // set by root
 }
 
-// failure is an error of a command that was used rightly: exit code 1, see also outcome. Every other error is one of usage: exit code 2.
+// failure is an error of a command that was used rightly: exit code 1, see also outcome. Every other error is one of
+// usage: exit code 2.
 type failure struct{ error }
 
 func (p program) execute(args []string) int {
@@ -85,7 +87,8 @@ const (
 	operatorGroup = "operator"
 )
 
-// root is all commands. Without one of them tierq serves, so root has the settings as flags; its own help leaves them to that of serve.
+// root is all commands. Without one of them tierq serves, so root has the settings as flags; its own help leaves them
+// to that of serve.
 func (p program) root() *cobra.Command {
 	p.global = &globals{}
 	root := p.serveCommand("tierq")
@@ -120,7 +123,8 @@ func (p program) root() *cobra.Command {
 	}
 	add(serverGroup, p.serveCommand("serve"), p.healthcheckCommand(), p.versionCommand())
 	add(jobsGroup, p.submitCommand(), p.pollCommand(), p.watchCommand(), p.jobsCommand())
-	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.keysCommand(), p.changesCommand(), p.statsCommand(), p.doctorCommand())
+	add(operatorGroup, p.deadCommand(), p.tiersCommand(), p.keysCommand(), p.changesCommand(), p.statsCommand(),
+		p.doctorCommand())
 
 	root.InitDefaultCompletionCmd()
 	help := root.HelpFunc()

@@ -32,15 +32,16 @@ func TestMain(m *testing.M) {
 		if how != "client" { // which reads it itself, and ends when its server does
 			go dieWithParent()
 		}
-		p := program{stdout: os.Stdout, stderr: os.Stderr, serve: func(ctx context.Context, _ config.Config, o app.Options) error {
-			fmt.Fprintln(o.Out, "serving")
-			<-ctx.Done()
-			fmt.Fprintln(o.Out, "draining")
-			if how == "hang" {
-				select {}
-			}
-			return nil
-		}}
+		p := program{stdout: os.Stdout, stderr: os.Stderr,
+			serve: func(ctx context.Context, _ config.Config, o app.Options) error {
+				fmt.Fprintln(o.Out, "serving")
+				<-ctx.Done()
+				fmt.Fprintln(o.Out, "draining")
+				if how == "hang" {
+					select {}
+				}
+				return nil
+			}}
 		if how == "client" {
 			p.environ, p.stdin = os.Environ(), os.Stdin
 			os.Exit(p.execute(os.Args[1:]))
@@ -58,7 +59,8 @@ func dieWithParent() {
 }
 
 // run executes a command line in a small world. served is what the server was started with, if it was.
-func run(t *testing.T, environ []string, serveErr error, args ...string) (code int, stdout, stderr string, served *config.Config) {
+func run(t *testing.T, environ []string, serveErr error, args ...string) (code int, stdout, stderr string,
+	served *config.Config) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	p := program{environ: environ, stdout: &out, stderr: &errOut}
@@ -117,7 +119,8 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"--wrokers=1"}, code: 2, inStderr: "unknown flag: --wrokers"},
 		{args: []string{"version", "--yaml"}, code: 2, inStderr: "unknown flag"},
 		{environ: []string{"TIERQ_WORKERS=x", "TIERQ_NOPE=1"}, code: 2, inStderr: "tierq: TIERQ_WORKERS="},
-		{args: []string{"--redis-url-file=/nowhere/at/all", "--mysql-dsn=u@tcp(h:1)/d"}, code: 2, inStderr: "flag --redis-url-file): /nowhere"},
+		{args: []string{"--redis-url-file=/nowhere/at/all", "--mysql-dsn=u@tcp(h:1)/d"}, code: 2,
+			inStderr: "flag --redis-url-file): /nowhere"},
 		{args: []string{"healthcheck", "--addr=nonsense"}, code: 2, inStderr: "is not host:port"},
 	} {
 		code, stdout, stderr, _ := run(t, tc.environ, tc.err, tc.args...)
@@ -137,7 +140,8 @@ func TestHelpHasEverySetting(t *testing.T) {
 		t.Fatalf("code %d, served %v", code, served)
 	}
 	for _, s := range config.Settings() {
-		if !strings.Contains(stdout, "--"+s.Flag+" ") || !strings.Contains(stdout, s.Doc) || !strings.Contains(stdout, s.Default) {
+		if !strings.Contains(stdout, "--"+s.Flag+" ") || !strings.Contains(stdout, s.Doc) ||
+			!strings.Contains(stdout, s.Default) {
 			t.Errorf("nothing about %s", s.Name)
 		}
 	}
@@ -199,7 +203,8 @@ func TestHealthcheck(t *testing.T) {
 
 func TestDialable(t *testing.T) {
 	for listen, want := range map[string]string{
-		":8080": "127.0.0.1:8080", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "127.0.0.1:1", "10.0.0.1:1": "10.0.0.1:1", "[::1]:1": "[::1]:1",
+		":8080": "127.0.0.1:8080", "0.0.0.0:1": "127.0.0.1:1", "[::]:1": "127.0.0.1:1", "10.0.0.1:1": "10.0.0.1:1",
+		"[::1]:1": "[::1]:1",
 	} {
 		if got, err := dialable(listen); got != want || err != nil {
 			t.Errorf("%s: %s, %v", listen, got, err)

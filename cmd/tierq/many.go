@@ -59,7 +59,8 @@ func (s *session) submitMany(ctx context.Context, tier client.Tier, a *asked, bo
 	b := &bulk{session: s, tier: tier, keep: a.wait, list: newList(s.output, func(v sent) string { return v.JobID },
 		column[sent]{head: "LINE", cell: func(v sent) string { return strconv.Itoa(v.Line) }},
 		column[sent]{head: "JOB", cell: func(v sent) string { return dash(v.JobID) }},
-		column[sent]{head: "STATUS", cell: func(v sent) string { return dash(string(v.Status)) }, color: func(v sent) string { return statusColors[v.Status] }},
+		column[sent]{head: "STATUS", cell: func(v sent) string { return dash(string(v.Status)) },
+			color: func(v sent) string { return statusColors[v.Status] }},
 		column[sent]{head: "REFUSED", cell: func(v sent) string { return dash(v.Message) }},
 	)}
 	b.shown = noProgress()
@@ -140,7 +141,8 @@ func (b *bulk) all(ctx context.Context, next func() (numbered, error)) error {
 	return nil
 }
 
-// push submits one batch and tells what became of it. The error is what ends the whole: also that a full queue took nothing any more.
+// push submits one batch and tells what became of it. The error is what ends the whole: also that a full queue took
+// nothing any more.
 func (b *bulk) push(ctx context.Context, batch []numbered) error {
 	outcomes, ended := b.insist(ctx, batch)
 	var passing error
@@ -167,8 +169,8 @@ func (b *bulk) push(ctx context.Context, batch []numbered) error {
 	return ended
 }
 
-// insist submits, and submits again what was refused for a reason that may pass, as long as others get in meanwhile. The client has waited
-// between its own tries.
+// insist submits, and submits again what was refused for a reason that may pass, as long as others get in meanwhile.
+// The client has waited between its own tries.
 func (b *bulk) insist(ctx context.Context, batch []numbered) ([]client.Outcome, error) {
 	out := make([]client.Outcome, len(batch))
 	open := make([]int, len(batch))

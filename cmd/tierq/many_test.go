@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// taker is a fake that keeps what batches bring, with the idempotency keys it has seen. room, if set, says how many of a batch get in.
+// taker is a fake that keeps what batches bring, with the idempotency keys it has seen. room, if set, says how many of
+// a batch get in.
 type taker struct {
 	*fake
 	keys    map[string]int // key -> times
@@ -65,7 +66,8 @@ func write(t *testing.T, lines ...string) string {
 	return name
 }
 
-// A file goes out in batches, in its order; what the server refuses for a moment is sent again; no job is sent without a key of its own.
+// A file goes out in batches, in its order; what the server refuses for a moment is sent again; no job is sent without
+// a key of its own.
 func TestSubmitFile(t *testing.T) {
 	k := newTaker(t, func(batch int) int {
 		return map[int]int{1: -1, 2: 1000, 3: 400, 4: -1}[batch] + map[bool]int{true: 1000}[batch > 4]
@@ -81,7 +83,8 @@ func TestSubmitFile(t *testing.T) {
 	if end.code != 0 || len(ids) != 2499 || ids[0] != jobID(1) || ids[2498] != jobID(2499) {
 		t.Fatalf("code %d, %d ids\n%s", end.code, len(ids), end.stderr)
 	}
-	if len(k.keys) != 2499 || k.keys["import-1"] != 1 || k.keys["own"] != 1 || k.keys["import-8"] != 0 || k.keys["import-2500"] != 1 {
+	if len(k.keys) != 2499 || k.keys["import-1"] != 1 || k.keys["own"] != 1 || k.keys["import-8"] != 0 ||
+		k.keys["import-2500"] != 1 {
 		t.Errorf("%d keys", len(k.keys))
 	}
 	if b := k.bodies[0]; b["type"] != "T0" || b["delaySeconds"] != 1.5 || fmt.Sprint(b["payload"]) != "map[n:0]" {
@@ -128,7 +131,8 @@ func TestSubmitBadLine(t *testing.T) {
 			t.Errorf("%.40s: %d jobs", line, len(k.bodies))
 		}
 	}
-	if end := newTaker(t, nil).cli(t, world{}, "submit", "paid", "--file", write(t, " ", "")); end.code != exitUsage || !strings.Contains(end.stderr, "no job in") {
+	if end := newTaker(t, nil).cli(t, world{}, "submit", "paid", "--file", write(t, " ", "")); end.code != exitUsage ||
+		!strings.Contains(end.stderr, "no job in") {
 		t.Errorf("an empty file: %v", end)
 	}
 }
@@ -137,12 +141,14 @@ func TestSubmitBadLine(t *testing.T) {
 func TestSubmitManyToFullQueue(t *testing.T) {
 	t.Parallel()
 	few := newTaker(t, func(int) int { return 2 }) // more tries than one call of the client has
-	if end := few.cli(t, world{}, "submit", "paid", "--count", "12"); end.code != 0 || len(few.bodies) != 12 || len(few.keys) != 12 {
+	if end := few.cli(t, world{}, "submit", "paid", "--count", "12"); end.code != 0 || len(few.bodies) != 12 ||
+		len(few.keys) != 12 {
 		t.Errorf("%v: %d jobs, %d keys", end, len(few.bodies), len(few.keys))
 	}
 	full := newTaker(t, func(batch int) int { return map[int]int{1: 1000, 2: 3}[batch] })
 	end := full.cli(t, world{}, "submit", "paid", "--count", "3000", "--idempotency-key", "k", "--wait")
-	if end.code != exitUnavailable || len(strings.Fields(end.stdout)) != 1003 || !strings.Contains(end.stderr, "1003 accepted, 997 refused") {
+	if end.code != exitUnavailable || len(strings.Fields(end.stdout)) != 1003 ||
+		!strings.Contains(end.stderr, "1003 accepted, 997 refused") {
 		t.Errorf("code %d, %d ids\n%s", end.code, len(strings.Fields(end.stdout)), end.stderr)
 	}
 	if full.batches > 12 {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// More than one dead letter by filter is asked for, by name of the count; nobody to ask is an error, and --yes is an answer.
+// More than one dead letter by filter is asked for, by name of the count; nobody to ask is an error, and --yes is an
+// answer.
 func TestRequeueAsks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args     string
@@ -21,10 +22,11 @@ func TestRequeueAsks(t *testing.T) {
 		requeued bool
 		inStderr string
 	}{
-		"yes":             {"--all", world{tty: true, stdin: "y\n"}, 42, 0, true, "Requeue 42 dead letters? [y/N] "},
-		"no":              {"--all", world{tty: true, stdin: "\n"}, 42, 1, false, "nothing was done"},
-		"no answer":       {"--all", world{tty: true}, 42, 1, false, "nothing was done"},
-		"nobody":          {"--tier paid", world{stdin: "y\n"}, 42, 2, false, "42 dead letters match, and nobody can be asked here: say --yes"},
+		"yes":       {"--all", world{tty: true, stdin: "y\n"}, 42, 0, true, "Requeue 42 dead letters? [y/N] "},
+		"no":        {"--all", world{tty: true, stdin: "\n"}, 42, 1, false, "nothing was done"},
+		"no answer": {"--all", world{tty: true}, 42, 1, false, "nothing was done"},
+		"nobody": {"--tier paid", world{stdin: "y\n"}, 42, 2, false,
+			"42 dead letters match, and nobody can be asked here: say --yes"},
 		"said before":     {"--cause handler_error --yes", world{}, 42, 0, true, ""},
 		"only one":        {"--type SIMULATION", world{}, 1, 0, true, ""},
 		"one of many":     {"--all --limit 1", world{}, 42, 0, true, ""},
@@ -100,7 +102,8 @@ func TestRequeueInSteps(t *testing.T) {
 // A plan is written whole, over the version it was read at; a dry run writes nothing.
 func TestTiersSet(t *testing.T) {
 	f := newFake(t)
-	if end := f.cli(t, world{}, "tiers", "set", "public", "--share", "40", "--dry-run"); end.code != 0 || len(f.requests("PUT", "/")) != 0 || !strings.Contains(end.stdout, "40%") {
+	if end := f.cli(t, world{}, "tiers", "set", "public", "--share", "40", "--dry-run"); end.code != 0 ||
+		len(f.requests("PUT", "/")) != 0 || !strings.Contains(end.stdout, "40%") {
 		t.Errorf("%v", end)
 	}
 	all := "--priority 9 --max-retries 1 --heartbeat-timeout 5s --max-processing-time 1m --share 40 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
@@ -149,7 +152,8 @@ func TestListFilters(t *testing.T) {
 		t.Error(got)
 	}
 	f.cli(t, world{}, "dead", "requeue", "--after", "24h", "--dry-run")
-	if got := f.last(); got.path != "/admin/dead/requeue" || !strings.Contains(got.body, `"after":"2026-04-30T12:00:00Z","before":"`) {
+	if got := f.last(); got.path != "/admin/dead/requeue" ||
+		!strings.Contains(got.body, `"after":"2026-04-30T12:00:00Z","before":"`) {
 		t.Errorf("%s %s", got.path, got.body)
 	}
 	end := f.cli(t, world{}, "jobs", "list", "--limit", "1", "-o", "json")
@@ -198,7 +202,8 @@ func TestArtifact(t *testing.T) {
 		t.Errorf("%v", end)
 	}
 	is("report.pdf", "mine")
-	if end := get("--force", "-o", "ndjson"); end.code != 0 || end.stdout != `{"file":"report.pdf","contentType":"application/pdf","bytes":4}`+"\n" {
+	if end := get("--force", "-o", "ndjson"); end.code != 0 ||
+		end.stdout != `{"file":"report.pdf","contentType":"application/pdf","bytes":4}`+"\n" {
 		t.Errorf("%v", end)
 	}
 	is("report.pdf", "%PDF")
@@ -246,7 +251,8 @@ func TestExportToFile(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	})
 	for _, args := range [][]string{{"--file", "b.ndjson"}, {}} {
-		if end := f.cli(t, world{}, append([]string{"dead", "export"}, args...)...); end.code != exitError || !strings.Contains(end.stderr, "tierq: export: unexpected EOF") || strings.Contains(end.stdout, "half") {
+		if end := f.cli(t, world{}, append([]string{"dead", "export"}, args...)...); end.code != exitError ||
+			!strings.Contains(end.stderr, "tierq: export: unexpected EOF") || strings.Contains(end.stdout, "half") {
 			t.Errorf("%v", end)
 		}
 	}

@@ -33,7 +33,8 @@ type output struct {
 // readable reports whether the format is for people.
 func (o *output) readable() bool { return o.format == asTable || o.format == asWide }
 
-// document prints one value as JSON: indented, or in one line where lines are asked for. A json.RawMessage keeps what this version does not know.
+// document prints one value as JSON: indented, or in one line where lines are asked for. A json.RawMessage keeps what
+// this version does not know.
 func (o *output) document(v any) error {
 	text, err := encode(v)
 	if err != nil {
@@ -90,7 +91,8 @@ func (o *output) moment(t time.Time) string {
 
 // statusColors are two digits each, so that they all take the same room in a table.
 var statusColors = map[client.Status]string{
-	client.Scheduled: "36", client.Pending: "33", client.Processing: "34", client.Completed: "32", client.Failed: "31", client.Cancelled: "35",
+	client.Scheduled: "36", client.Pending: "33", client.Processing: "34", client.Completed: "32", client.Failed: "31",
+	client.Cancelled: "35",
 }
 
 const noColor = "39"

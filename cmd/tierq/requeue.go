@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/client"
 )
 
-// A bulk requeue goes in steps, so that it can be seen and stopped. The server brings back so many a second, by default 500.
+// A bulk requeue goes in steps, so that it can be seen and stopped. The server brings back so many a second, by default
+// 500.
 const (
 	requeueStep    = 500
 	requeueTimeout = 10 * time.Minute // of a step, at a rate of one a second
@@ -162,8 +163,8 @@ func (r *requeued) most(limit int) string {
 	return strconv.Itoa(r.Matched)
 }
 
-// bound sets the filter's upper end to the latest dead letter there is, by the server's own clock: what dies again during the requeue is not
-// requeued again. It stays zero if there is none.
+// bound sets the filter's upper end to the latest dead letter there is, by the server's own clock: what dies again
+// during the requeue is not requeued again. It stays zero if there is none.
 func (s *session) bound(ctx context.Context, filter *client.Filter) error {
 	for job, err := range s.client.AllDead(ctx, *filter) {
 		if err != nil {

@@ -114,8 +114,8 @@ func wanted(s config.Setting) string {
 	return "text"
 }
 
-// stoppable is a context that the first SIGINT or SIGTERM cancels: time to drain. The second one exits at once, with the code
-// a shell expects of that signal.
+// stoppable is a context that the first SIGINT or SIGTERM cancels: time to drain. The second one exits at once, with
+// the code a shell expects of that signal.
 func stoppable(parent context.Context, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)

@@ -54,8 +54,10 @@ type session struct {
 	server string
 }
 
-// talk makes a command's RunE of a function that talks to a server. Its errors become exit codes, see exit.go; it ends at once on a signal.
-func (p program) talk(run func(ctx context.Context, s *session, args []string) error, opts ...client.Option) func(*cobra.Command, []string) error {
+// talk makes a command's RunE of a function that talks to a server. Its errors become exit codes, see exit.go; it ends
+// at once on a signal.
+func (p program) talk(run func(ctx context.Context, s *session, args []string) error,
+	opts ...client.Option) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		s, err := p.open(opts)
 		if err != nil {
@@ -94,7 +96,8 @@ func (p program) open(opts []client.Option) (*session, error) {
 		p.now = time.Now
 	}
 	opts = append([]client.Option{
-		client.WithToken(token), client.WithUserAgent("tierq-cli/" + clean(buildVersion())), client.WithBackoff(firstRetry, lastRetry),
+		client.WithToken(token), client.WithUserAgent("tierq-cli/" + clean(buildVersion())),
+		client.WithBackoff(firstRetry, lastRetry),
 		client.WithTries(tries),
 	}, opts...)
 	color := !g.noColor && lookup(p.environ, "NO_COLOR") == "" && p.isTTY(p.stdout)
@@ -147,8 +150,8 @@ func (stopped) Error() string { return "stopped by a signal" }
 // cleanUp is what a command that was interrupted has to leave the terminal and the files behind it in order.
 const cleanUp = 250 * time.Millisecond
 
-// interruptible runs a command until it ends or a signal comes. It does not wait for one that heeds no context, such as a read from a
-// terminal: that goroutine ends with the process.
+// interruptible runs a command until it ends or a signal comes. It does not wait for one that heeds no context, such as
+// a read from a terminal: that goroutine ends with the process.
 func interruptible(parent context.Context, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()

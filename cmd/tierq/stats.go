@@ -102,15 +102,24 @@ func (s *session) showStats(st *client.Stats) error {
 	}
 	l := newList(s.output, func(t tier) string { return string(t.Tier) },
 		column[tier]{head: "TIER", cell: func(t tier) string { return string(t.Tier) }},
-		number("WAITING", func(t tier) int64 { return t.Depth }, false), number("SCHEDULED", func(t tier) int64 { return t.Scheduled }, false),
-		number("RUNNING", func(t tier) int64 { return t.InFlight }, false), duration("OLDEST", func(t tier) float64 { return t.OldestAgeSeconds }, false),
-		rate("IN", func(t tier) float64 { return t.SubmittedPerSecond }), rate("OUT", func(t tier) float64 { return t.FinishedPerSecond }),
-		duration("WAIT P50", func(t tier) float64 { return t.WaitSeconds.P50 }, true), duration("WAIT P95", func(t tier) float64 { return t.WaitSeconds.P95 }, false),
-		duration("WAIT P99", func(t tier) float64 { return t.WaitSeconds.P99 }, true), duration("RUN P50", func(t tier) float64 { return t.RunSeconds.P50 }, true),
-		duration("RUN P95", func(t tier) float64 { return t.RunSeconds.P95 }, false), duration("RUN P99", func(t tier) float64 { return t.RunSeconds.P99 }, true),
-		number("SUBMITTED", func(t tier) int64 { return t.Submitted }, true), number("COMPLETED", func(t tier) int64 { return t.Completed }, false),
-		number("FAILED", func(t tier) int64 { return t.Failed }, false), number("CANCELLED", func(t tier) int64 { return t.Cancelled }, true),
-		number("RETRIED", func(t tier) int64 { return t.Retried }, true), number("REFUSED", func(t tier) int64 { return t.Refused }, false),
+		number("WAITING", func(t tier) int64 { return t.Depth }, false),
+		number("SCHEDULED", func(t tier) int64 { return t.Scheduled }, false),
+		number("RUNNING", func(t tier) int64 { return t.InFlight }, false),
+		duration("OLDEST", func(t tier) float64 { return t.OldestAgeSeconds }, false),
+		rate("IN", func(t tier) float64 { return t.SubmittedPerSecond }),
+		rate("OUT", func(t tier) float64 { return t.FinishedPerSecond }),
+		duration("WAIT P50", func(t tier) float64 { return t.WaitSeconds.P50 }, true),
+		duration("WAIT P95", func(t tier) float64 { return t.WaitSeconds.P95 }, false),
+		duration("WAIT P99", func(t tier) float64 { return t.WaitSeconds.P99 }, true),
+		duration("RUN P50", func(t tier) float64 { return t.RunSeconds.P50 }, true),
+		duration("RUN P95", func(t tier) float64 { return t.RunSeconds.P95 }, false),
+		duration("RUN P99", func(t tier) float64 { return t.RunSeconds.P99 }, true),
+		number("SUBMITTED", func(t tier) int64 { return t.Submitted }, true),
+		number("COMPLETED", func(t tier) int64 { return t.Completed }, false),
+		number("FAILED", func(t tier) int64 { return t.Failed }, false),
+		number("CANCELLED", func(t tier) int64 { return t.Cancelled }, true),
+		number("RETRIED", func(t tier) int64 { return t.Retried }, true),
+		number("REFUSED", func(t tier) int64 { return t.Refused }, false),
 	)
 	for _, t := range st.Tiers {
 		if err := l.add(t); err != nil {
@@ -149,7 +158,8 @@ func overview(st *client.Stats) []field {
 		{name: "capacity", value: fmt.Sprintf("%d of %d used", st.Capacity.Used, st.Capacity.Limit)},
 		gate,
 		{name: "outbox", value: fmt.Sprintf("%d jobs, %d bytes", st.Outbox.Jobs, st.Outbox.Bytes)},
-		{name: "workers", value: fmt.Sprintf("%d with %d slots, %d running, %d stuck", len(st.Workers), slots, running, stuck)},
+		{name: "workers", value: fmt.Sprintf("%d with %d slots, %d running, %d stuck", len(st.Workers), slots, running,
+			stuck)},
 		{name: "ended", value: perSecond(st.DrainPerSecond)},
 	}
 }

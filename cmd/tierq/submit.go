@@ -188,7 +188,8 @@ func (s *session) submitOne(ctx context.Context, tier client.Tier, a *asked, bou
 	case asTable, asName:
 		return s.line(accepted.JobID)
 	case asWide:
-		return s.fields(field{name: "JOB", value: accepted.JobID}, status(accepted.Status), field{name: "TRACE", value: accepted.TraceID})
+		return s.fields(field{name: "JOB", value: accepted.JobID}, status(accepted.Status),
+			field{name: "TRACE", value: accepted.TraceID})
 	}
 	return s.document(accepted)
 }

@@ -14,13 +14,15 @@ import (
 func TestTerminal(t *testing.T) {
 	f := newFake(t)
 	end := f.cli(t, world{tty: true}, "watch", failedID)
-	if end.code != exitJob || !strings.Contains(end.stdout, "\x1b[31mFAILED\x1b[0m") || !strings.Contains(end.stderr, "asking for job "+failedID) {
+	if end.code != exitJob || !strings.Contains(end.stdout, "\x1b[31mFAILED\x1b[0m") ||
+		!strings.Contains(end.stderr, "asking for job "+failedID) {
 		t.Errorf("%+v", end)
 	}
 	if end := f.cli(t, world{tty: true}, "watch", doneID, stoppedID); !strings.Contains(end.stderr, "2/2") {
 		t.Errorf("%q", end.stderr)
 	}
-	if end := f.cli(t, world{tty: true}, "jobs", "list", "--all"); !strings.Contains(end.stdout, "\x1b[39mSTATUS\x1b[0m     TIER") ||
+	if end := f.cli(t, world{tty: true}, "jobs", "list", "--all"); !strings.Contains(end.stdout,
+		"\x1b[39mSTATUS\x1b[0m     TIER") ||
 		!strings.Contains(end.stdout, "\x1b[32mCOMPLETED\x1b[0m  PAID") {
 		t.Errorf("%q", end.stdout)
 	}
@@ -51,7 +53,8 @@ func TestProgressClears(t *testing.T) {
 	s := &session{program: program{stderr: &b, tty: func(any) bool { return true }}}
 	nothing := func() string { return "" }
 	for _, begin := range []func() *progress{
-		func() *progress { return s.spin(func() string { return hostile }) }, func() *progress { return s.count(10, nothing) },
+		func() *progress { return s.spin(func() string { return hostile }) },
+		func() *progress { return s.count(10, nothing) },
 		func() *progress { return s.count(-1, nothing) }, noProgress,
 	} {
 		p := begin()
@@ -66,7 +69,8 @@ func TestProgressClears(t *testing.T) {
 }
 
 // pendingFirst answers the first poll with a job that waits; then answers the rest, if it is not nil.
-func pendingFirst(then func(http.ResponseWriter, *http.Request, string) bool) func(http.ResponseWriter, *http.Request, string) bool {
+func pendingFirst(then func(http.ResponseWriter, *http.Request, string) bool) func(http.ResponseWriter, *http.Request,
+	string) bool {
 	asked := false
 	return func(w http.ResponseWriter, r *http.Request, body string) bool {
 		if r.URL.Path == "/result/poll" && !asked {
@@ -108,7 +112,8 @@ func TestWatchWithoutStream(t *testing.T) {
 		return false
 	}))
 	end := f.cli(t, world{}, "watch", failedID)
-	if polls := f.requests("GET", "/result/poll"); end.code != exitJob || !strings.Contains(end.stdout, "HANDLER_ERROR") || len(polls) != 2 {
+	if polls := f.requests("GET", "/result/poll"); end.code != exitJob || !strings.Contains(end.stdout, "HANDLER_ERROR") ||
+		len(polls) != 2 {
 		t.Errorf("%d polls, %v", len(polls), end)
 	}
 }
@@ -153,10 +158,12 @@ func TestStatsWatch(t *testing.T) {
 	})
 	end := f.cli(t, world{}, "stats", "--watch", "200ms", "--timeout", "4s", "-o", "json")
 	lines := strings.Split(strings.TrimSpace(end.stdout), "\n")
-	if end.code != exitTimeout || len(lines) < 2 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) || !strings.Contains(end.stderr, "503 SYSTEM_UNHEALTHY") {
+	if end.code != exitTimeout || len(lines) < 2 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) ||
+		!strings.Contains(end.stderr, "503 SYSTEM_UNHEALTHY") {
 		t.Errorf("%d lines\n%v", len(lines), end)
 	}
-	if end := f.cli(t, world{tty: true}, "stats", "--watch", "200ms", "--timeout", "300ms"); !strings.HasPrefix(end.stdout, "\x1b[H\x1b[2JTIER") {
+	if end := f.cli(t, world{tty: true}, "stats", "--watch", "200ms", "--timeout", "300ms"); !strings.HasPrefix(end.stdout,
+		"\x1b[H\x1b[2JTIER") {
 		t.Errorf("%q", end.stdout)
 	}
 }
@@ -173,7 +180,8 @@ func TestVersionOfServer(t *testing.T) {
 	for _, args := range [][]string{{"--json"}, {"-o", "json"}, {"-o", "ndjson"}} {
 		var v versions
 		end := f.cli(t, world{}, append([]string{"version"}, args...)...)
-		if err := json.Unmarshal([]byte(end.stdout), &v); err != nil || v.versionInfo != readVersion() || v.Server.Versions[0] != "v1.0.0" || len(v.Server.Versions) != 1 {
+		if err := json.Unmarshal([]byte(end.stdout), &v); err != nil || v.versionInfo != readVersion() ||
+			v.Server.Versions[0] != "v1.0.0" || len(v.Server.Versions) != 1 {
 			t.Errorf("%v %v", err, end)
 		}
 	}
@@ -186,7 +194,8 @@ func TestVersionOfServer(t *testing.T) {
 	if end := f.cli(t, world{}, "version"); end.code != 0 || !strings.Contains(end.stdout, "server - (") {
 		t.Errorf("%v", end)
 	}
-	if end := f.cli(t, world{environ: []string{"TIERQ_URL=http://127.0.0.1:1"}}, "version"); end.code != 0 || end.stderr != "no answer from http://127.0.0.1:1\n" {
+	if end := f.cli(t, world{environ: []string{"TIERQ_URL=http://127.0.0.1:1"}}, "version"); end.code != 0 ||
+		end.stderr != "no answer from http://127.0.0.1:1\n" {
 		t.Errorf("%v", end)
 	}
 }
@@ -227,14 +236,16 @@ func TestVersionIsClean(t *testing.T) {
 
 func TestSince(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s ago", 59 * time.Second: "59s ago", -90 * time.Second: "in 1m", 47 * time.Hour: "47h ago", 72 * time.Hour: "3d ago",
+		0: "0s ago", 59 * time.Second: "59s ago", -90 * time.Second: "in 1m", 47 * time.Hour: "47h ago",
+		72 * time.Hour: "3d ago",
 	} {
 		if got := since(fixedNow.Add(-d), fixedNow); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
 		}
 	}
 	for d, want := range map[time.Duration]string{
-		0: "0s", 5 * time.Minute: "5m", time.Hour: "1h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s", 10 * time.Second: "10s",
+		0: "0s", 5 * time.Minute: "5m", time.Hour: "1h", 90 * time.Minute: "1h30m", 90 * time.Second: "1m30s",
+		10 * time.Second: "10s",
 	} {
 		if got := short(d); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)

@@ -18,7 +18,8 @@ func (p program) tiersCommand() *cobra.Command {
 }
 
 func (p program) tiersGetCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "get [TIER]", Short: "Show what the tiers promise", Args: wants(0, 1, ""), Example: "  tierq tiers get\n  tierq tiers get paid -o json"}
+	cmd := &cobra.Command{Use: "get [TIER]", Short: "Show what the tiers promise", Args: wants(0, 1, ""),
+		Example: "  tierq tiers get\n  tierq tiers get paid -o json"}
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {
 		plans, err := s.client.Tiers(ctx)
 		if err != nil {
@@ -58,8 +59,10 @@ func (s *session) showPlans(plans []client.Plan) error {
 		column[client.Plan]{head: "MAX TIME", cell: func(p client.Plan) string { return short(p.MaxProcessingTime) }},
 		column[client.Plan]{head: "SHARE", cell: func(p client.Plan) string { return strconv.Itoa(p.Share) + "%" }},
 		column[client.Plan]{head: "BACKOFF", cell: func(p client.Plan) string { return backoff(p.Backoff) }},
-		column[client.Plan]{head: "BY TYPE", wide: true, cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
-		column[client.Plan]{head: "VERSION", wide: true, cell: func(p client.Plan) string { return strconv.FormatInt(p.Version, 10) }},
+		column[client.Plan]{head: "BY TYPE", wide: true,
+			cell: func(p client.Plan) string { return strconv.Itoa(len(p.TypeBackoff)) }},
+		column[client.Plan]{head: "VERSION", wide: true,
+			cell: func(p client.Plan) string { return strconv.FormatInt(p.Version, 10) }},
 	)
 	for _, p := range plans {
 		if err := l.add(p); err != nil {
@@ -145,7 +148,8 @@ func (p program) tiersSetCommand() *cobra.Command {
 }
 
 // changed is the plan with the fields that were named, and what is different then.
-func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next client.Plan, changes []string, named bool) {
+func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next client.Plan, changes []string,
+	named bool) {
 	next = was
 	numbers := []struct {
 		flag     string
@@ -154,8 +158,10 @@ func changed(was client.Plan, a *client.Plan, used func(flag string) bool) (next
 	}{
 		{"priority", was.Priority, a.Priority, func() { next.Priority = a.Priority }},
 		{"max-retries", was.MaxRetries, a.MaxRetries, func() { next.MaxRetries = a.MaxRetries }},
-		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout, func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
-		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime, func() { next.MaxProcessingTime = a.MaxProcessingTime }},
+		{"heartbeat-timeout", was.HeartbeatTimeout, a.HeartbeatTimeout,
+			func() { next.HeartbeatTimeout = a.HeartbeatTimeout }},
+		{"max-processing-time", was.MaxProcessingTime, a.MaxProcessingTime,
+			func() { next.MaxProcessingTime = a.MaxProcessingTime }},
 		{"share", was.Share, a.Share, func() { next.Share = a.Share }},
 		{"backoff-base", was.Backoff.Base, a.Backoff.Base, func() { next.Backoff.Base = a.Backoff.Base }},
 		{"backoff-factor", was.Backoff.Factor, a.Backoff.Factor, func() { next.Backoff.Factor = a.Backoff.Factor }},

@@ -218,7 +218,8 @@ func (f *follower) report() error {
 func (s *session) pollColumns() []column[client.Poll] {
 	return []column[client.Poll]{
 		{head: "JOB", cell: func(p client.Poll) string { return p.JobID }},
-		{head: "STATUS", cell: func(p client.Poll) string { return string(p.Status) }, color: func(p client.Poll) string { return statusColors[p.Status] }},
+		{head: "STATUS", cell: func(p client.Poll) string { return string(p.Status) },
+			color: func(p client.Poll) string { return statusColors[p.Status] }},
 		{head: "TIER", cell: func(p client.Poll) string { return string(p.Tier) }},
 		{head: "TYPE", cell: func(p client.Poll) string { return p.Type }},
 		{head: "RETRIES", cell: func(p client.Poll) string { return retries(p.RetryCount, p.MaxRetries) }},

@@ -36,7 +36,8 @@ func (changeRow) TableName() string { return "changes" }
 // digest is all that a change says, in 32 characters.
 func digest(c job.Change) string {
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%s %q %q %q %q %q %q %q %q %q", c.At.UTC().Format("2006-01-02 15:04:05.000000"), c.Actor, c.Name, c.Address, c.Action,
+	_, _ = fmt.Fprintf(h, "%s %q %q %q %q %q %q %q %q %q", c.At.UTC().Format("2006-01-02 15:04:05.000000"), c.Actor,
+		c.Name, c.Address, c.Action,
 		c.Target, c.Before, c.After, c.Outcome, c.TraceID) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -44,8 +45,8 @@ func digest(c job.Change) string {
 const changeInsert = "INSERT INTO `changes` (`digest`,`changed_at`,`actor`,`name`,`address`,`action`,`target`," +
 	"`before_json`,`after_json`,`outcome`,`trace_id`) VALUES (?,?,?,?,?,?,?,?,?,?,?) "
 
-// AddChanges adds to the log of changes, in this order. What is there already is not added again: after an error the same call may be
-// repeated. A change that the database refuses for its data is logged and left out.
+// AddChanges adds to the log of changes, in this order. What is there already is not added again: after an error the
+// same call may be repeated. A change that the database refuses for its data is logged and left out.
 func (s *Store) AddChanges(ctx context.Context, changes []job.Change) error {
 	for _, c := range changes {
 		_, err := s.db.Exec(ctx, changeInsert+s.db.Dialect.KeepFirst("digest"), []any{
@@ -70,8 +71,8 @@ const maxPage = 1000
 const changesPage = "SELECT seq, changed_at, actor, name, address, action, target, before_json, after_json, outcome, trace_id FROM changes " +
 	"WHERE seq < ? ORDER BY seq DESC LIMIT ?"
 
-// Changes reads the log of changes, the newest first. cursor is "" or an earlier call's next; limit is at most 1,000. It returns
-// job.ErrBadCursor for a cursor that no Changes gave.
+// Changes reads the log of changes, the newest first. cursor is "" or an earlier call's next; limit is at most 1,000.
+// It returns job.ErrBadCursor for a cursor that no Changes gave.
 func (s *Store) Changes(ctx context.Context, cursor string, limit int) (changes []job.Change, next string, err error) {
 	before, err := readChangesCursor(cursor)
 	if err != nil {

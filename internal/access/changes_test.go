@@ -15,7 +15,8 @@ import (
 
 func aChange(n int) job.Change {
 	return job.Change{
-		At: time.Date(2026, 5, 1, 10, 0, 0, n*1000, time.UTC), Actor: "abc", Name: "Zürich", Address: "2001:db8::1", Action: "tier.put", Target: fmt.Sprint(n),
+		At: time.Date(2026, 5, 1, 10, 0, 0, n*1000, time.UTC), Actor: "abc", Name: "Zürich", Address: "2001:db8::1",
+		Action: "tier.put", Target: fmt.Sprint(n),
 		Before: []byte(`{"a":1}`), After: []byte("{\"b\":\"\\u0000ž\"}"), Outcome: "done", TraceID: "trace-1",
 	}
 }
@@ -81,7 +82,8 @@ func TestChangesCursor(t *testing.T) {
 	t.Attr("proves", "A60 A57")
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {
-		for _, cursor := range []string{"0", "-1", "01", "+1", " 1", "1 ", "x", "1;sleep(5)", "9223372036854775808", "1e3", "１"} {
+		for _, cursor := range []string{"0", "-1", "01", "+1", " 1", "1 ", "x", "1;sleep(5)", "9223372036854775808", "1e3",
+			"１"} {
 			if _, _, err := s.Changes(t.Context(), cursor, 10); !errors.Is(err, job.ErrBadCursor) {
 				t.Errorf("%q: %v", cursor, err)
 			}

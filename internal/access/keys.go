@@ -111,12 +111,13 @@ func (s *Store) keyInsert(k job.StoredKey) (insert string, args []any, err error
 	}, nil
 }
 
-// RotateAPIKey gives a key another secret; the one it had opens until oldUntil, one before that no more. It returns job.ErrNoKey for a key
-// that is not there or was revoked. After job.ErrAmbiguous it may have been done.
+// RotateAPIKey gives a key another secret; the one it had opens until oldUntil, one before that no more. It returns
+// job.ErrNoKey for a key that is not there or was revoked. After job.ErrAmbiguous it may have been done.
 func (s *Store) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldUntil time.Time) (job.StoredKey, error) {
 	// In this order: MySQL assigns one after the other.
 	n, err := s.changeKey(ctx, "rotate an API key", "UPDATE api_keys SET old_hash = hash, old_until = ?, hash = ?, "+
-		"rotated_at = "+s.db.Dialect.Now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL", oldUntil.UTC(), hash[:], id)
+		"rotated_at = "+s.db.Dialect.Now+", version = version + 1 WHERE id = ? AND revoked_at IS NULL", oldUntil.UTC(),
+		hash[:], id)
 	switch {
 	case err != nil:
 		return job.StoredKey{}, err
@@ -126,7 +127,8 @@ func (s *Store) RotateAPIKey(ctx context.Context, id string, hash [32]byte, oldU
 	return s.APIKey(ctx, id)
 }
 
-// RevokeAPIKey ends a key; the first revocation stands. It returns job.ErrNoKey. After job.ErrAmbiguous it may have been done.
+// RevokeAPIKey ends a key; the first revocation stands. It returns job.ErrNoKey. After job.ErrAmbiguous it may have
+// been done.
 func (s *Store) RevokeAPIKey(ctx context.Context, id string) (job.StoredKey, error) {
 	_, err := s.changeKey(ctx, "revoke an API key", "UPDATE api_keys SET revoked_at = "+s.db.Dialect.Now+
 		", version = version + 1 WHERE id = ? AND revoked_at IS NULL", id)

@@ -20,7 +20,8 @@ import (
 func aKey(n int) job.StoredKey {
 	return job.StoredKey{
 		Key: job.Key{
-			ID: fmt.Sprintf("abcdefghijklmn%02d", n), Name: "Zürich \x00 '; --", Role: job.RoleSubmit, Tiers: []job.Tier{"PAID", "PUBLIC"}, Types: []string{"REPORT"},
+			ID: fmt.Sprintf("abcdefghijklmn%02d", n), Name: "Zürich \x00 '; --", Role: job.RoleSubmit,
+			Tiers: []job.Tier{"PAID", "PUBLIC"}, Types: []string{"REPORT"},
 			Rate: 2.5, Burst: 7, InFlight: 1e9, CreatedBy: "boss", ExpiresAt: time.Date(2031, 5, 1, 10, 0, 0, 123e3, time.UTC),
 		},
 		Hash: [32]byte{1, 0, 255, byte(n)},
@@ -71,7 +72,8 @@ func TestAPIKeys(t *testing.T) {
 
 		was, until := version(), time.Date(2026, 12, 1, 0, 0, 0, 5e3, time.UTC)
 		rotated, err := s.RotateAPIKey(ctx, want.ID, [32]byte{9}, until)
-		if err != nil || rotated.Hash != [32]byte{9} || rotated.OldHash != want.Hash || !rotated.OldUntil.Equal(until) || version() == was {
+		if err != nil || rotated.Hash != [32]byte{9} || rotated.OldHash != want.Hash || !rotated.OldUntil.Equal(until) ||
+			version() == was {
 			t.Errorf("%+v, %v", rotated, err)
 		}
 		recent(t, "rotated_at", rotated.RotatedAt)
@@ -83,7 +85,8 @@ func TestAPIKeys(t *testing.T) {
 		}
 		recent(t, "revoked_at", revoked.RevokedAt)
 		was = version()
-		if again, err := s.RevokeAPIKey(ctx, want.ID); err != nil || !again.RevokedAt.Equal(revoked.RevokedAt) || version() != was {
+		if again, err := s.RevokeAPIKey(ctx, want.ID); err != nil || !again.RevokedAt.Equal(revoked.RevokedAt) ||
+			version() != was {
 			t.Errorf("revoked again: %+v, %v", again, err)
 		}
 		if _, err := s.RotateAPIKey(ctx, want.ID, [32]byte{8}, until); !errors.Is(err, job.ErrNoKey) {
@@ -98,7 +101,8 @@ func TestAPIKeys(t *testing.T) {
 				t.Errorf("%s an unknown key: %v", what, err)
 			}
 		}
-		if k, err := s.APIKey(ctx, "b"); err != nil || !k.RevokedAt.IsZero() || k.Hash != all.Hash || k.OldHash != [32]byte{} {
+		if k, err := s.APIKey(ctx, "b"); err != nil || !k.RevokedAt.IsZero() || k.Hash != all.Hash ||
+			k.OldHash != [32]byte{} {
 			t.Errorf("the bystander: %+v, %v", k, err)
 		}
 	})
@@ -144,7 +148,8 @@ func TestUsedAPIKeys(t *testing.T) {
 	})
 }
 
-// A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the same: a revocation must arrive.
+// A row whose tiers somebody broke by hand opens nothing, least of all every tier, and the others are heard of all the
+// same: a revocation must arrive.
 func TestBrokenAPIKey(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s *store) {
@@ -184,7 +189,8 @@ func TestAPIKeysWithoutSQL(t *testing.T) {
 	_, add := a.AddAPIKey(t.Context(), aKey(1))
 	_, revoke := a.RevokeAPIKey(t.Context(), "x")
 	for what, err := range map[string]error{
-		"version": version, "list": list, "add": add, "revoke": revoke, "used": a.UsedAPIKeys(t.Context(), []string{"x"}, time.Now()),
+		"version": version, "list": list, "add": add, "revoke": revoke,
+		"used":    a.UsedAPIKeys(t.Context(), []string{"x"}, time.Now()),
 		"changes": a.AddChanges(t.Context(), []job.Change{{Action: "x", At: time.Now()}}),
 	} {
 		if !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous) {

@@ -1,5 +1,6 @@
-// Package admission decides whether a job may enter: the health gate, and the group commit that turns many submits into few
-// script calls. What it accepts is in Redis; what it refuses never gets there; and when nobody can know, it says so.
+// Package admission decides whether a job may enter: the health gate, and the group commit that turns many submits into
+// few script calls. What it accepts is in Redis; what it refuses never gets there; and when nobody can know, it says
+// so.
 package admission
 
 import (
@@ -15,9 +16,10 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch entries
-// and about job.MaxBatchBytes, and answers every entry: OK, FULL, QUOTA, DUPLICATE, LATE, REPLAY or MISMATCH. Its errors are
-// job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent twice.
+// Queue is what admission needs of the queue. One Submit is one script call for one partition, of at most job.MaxBatch
+// entries and about job.MaxBatchBytes, and answers every entry: OK, FULL, QUOTA, DUPLICATE, LATE, REPLAY or MISMATCH.
+// Its errors are job.ErrUnavailable (certainly not executed) or job.ErrAmbiguous (sent, answer lost). It may be sent
+// twice.
 type Queue interface {
 	Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error)
 }
@@ -48,10 +50,11 @@ type Options struct {
 	Queue      Queue
 	Plans      *job.PlanBook
 	Gate       *Gate
-	Partitions int                                    // 1 to 256
-	Rate       func() float64                         // jobs that end per second, over the cluster; 0 = not known
-	Load       func(t job.Tier) (filled, limit int64) // how much of the capacity never-claimed jobs take, and the tier's limit of it, as last read; 0, 0 = not known
-	Log        *slog.Logger
+	Partitions int            // 1 to 256
+	Rate       func() float64 // jobs that end per second, over the cluster; 0 = not known
+	// how much of the capacity never-claimed jobs take, and the tier's limit of it, as last read; 0, 0 = not known
+	Load func(t job.Tier) (filled, limit int64)
+	Log  *slog.Logger
 
 	// With a Journal a submit has its row there before Redis is asked. Known says whether Redis has a job, Now is Redis'
 	// time as this process knows it, Incarnation the life of a partition's data as last read. All four or none.
@@ -88,7 +91,8 @@ func New(o Options) *Admission {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(), room: newRoom()}
+	a := &Admission{plans: o.Plans, gate: o.Gate, drain: drain{rate: o.Rate, load: o.Load}, mint: newMint(),
+		room: newRoom()}
 	a.journal, a.known, a.now, a.run, a.log = o.Journal, o.Known, o.Now, o.Incarnation, o.Log
 	a.waits.New = func() any { return newWait() }
 	for p := range max(o.Partitions, 1) {
@@ -117,8 +121,8 @@ func (a *Admission) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses new submits and answers those that wait, which takes no longer than their patience. It returns ctx's error if a
-// call to the queue is still out by then. It is safe twice and before Start.
+// Stop refuses new submits and answers those that wait, which takes no longer than their patience. It returns ctx's
+// error if a call to the queue is still out by then. It is safe twice and before Start.
 func (a *Admission) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	a.started = true
@@ -133,9 +137,9 @@ func (a *Admission) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it is cut to
-// it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned. With a journal
-// a submit goes on to its end although its caller has left. The errors:
+// Submit accepts a job or refuses it, within 2 s. s.ID must be empty; s.MaxRetries below 0 means the plan's, above it
+// is cut to it. A nil error means the job is in Redis (and in the journal, if there is one), under the id returned.
+// With a journal a submit goes on to its end although its caller has left. The errors:
 //
 //   - job.ErrUnknownTier: no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;

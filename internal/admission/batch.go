@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Result is how one submission of a batch ended: Err is nil or one of Submit's errors, and Accepted is set where Submit returns it.
+// Result is how one submission of a batch ended: Err is nil or one of Submit's errors, and Accepted is set where Submit
+// returns it.
 type Result struct {
 	job.Accepted
 	Err error
@@ -18,9 +19,10 @@ type Result struct {
 // errImpatient ends the context of a batch whose patience is over.
 var errImpatient = errors.New("the patience of a batch is over")
 
-// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in the order of the input.
-// Health is looked at once. The entries share script calls: job.MaxBatch of them at a time go to one partition, in their order (but for those
-// with an Idempotency-Key, which go to their own). What finds no room in the waiting list within the batch's patience is refused, never sent.
+// SubmitBatch accepts or refuses each submission by itself, as Submit does, and answers all of them within 2 s, in the
+// order of the input. Health is looked at once. The entries share script calls: job.MaxBatch of them at a time go to
+// one partition, in their order (but for those with an Idempotency-Key, which go to their own). What finds no room in
+// the waiting list within the batch's patience is refused, never sent.
 func (a *Admission) SubmitBatch(ctx context.Context, batch []job.Submission) []Result {
 	return a.submit(ctx, batch, a.room.wait)
 }
@@ -143,7 +145,8 @@ func whyLeft(ctx context.Context, patience error) error {
 	return ctx.Err()
 }
 
-// send puts submissions whose places are taken into the lists of their committers, and returns those that are there now.
+// send puts submissions whose places are taken into the lists of their committers, and returns those that are there
+// now.
 func (f *flight) send(ctx context.Context, now []int, who *caller) (sent []int) {
 	for len(now) > 0 {
 		n := min(len(now), job.MaxBatch)

@@ -120,7 +120,8 @@ func TestBatch_RefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// A frozen Redis under a batch: all entries are answered within 2 s, and only one call's worth is in doubt, with its ids.
+// A frozen Redis under a batch: all entries are answered within 2 s, and only one call's worth is in doubt, with its
+// ids.
 func TestBatch_AFrozenRedisHangsNobody(t *testing.T) {
 	t.Attr("proves", "F13")
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +147,8 @@ func TestBatch_AFrozenRedisHangsNobody(t *testing.T) {
 	})
 }
 
-// The waiting list is bounded: a batch that does not fit goes in as room appears, within its patience; what finds none is never sent.
+// The waiting list is bounded: a batch that does not fit goes in as room appears, within its patience; what finds none
+// is never sent.
 func TestBatch_WaitsForRoom(t *testing.T) {
 	t.Attr("proves", "S4-N8")
 	for name, c := range map[string]struct {

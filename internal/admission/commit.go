@@ -18,8 +18,8 @@ const (
 	callLimit = callTimeout + 50*time.Millisecond
 )
 
-// committer sends the submits of one partition: whatever waits goes into one call, and what arrives meanwhile into the next one.
-// There is no timer before a call, so one lonely submit waits for nobody.
+// committer sends the submits of one partition: whatever waits goes into one call, and what arrives meanwhile into the
+// next one. There is no timer before a call, so one lonely submit waits for nobody.
 type committer struct {
 	partition int
 	queue     Queue
@@ -145,8 +145,8 @@ func (c *committer) turnAway(batch []*entry) (sent []*entry) {
 	return sent
 }
 
-// call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the others' job
-// away. If the call outlasts even that, another loop takes over and call returns false.
+// call makes one call and settles its entries. The call's deadline is its own: a client that leaves does not take the
+// others' job away. If the call outlasts even that, another loop takes over and call returns false.
 func (c *committer) call(batch []*entry) bool {
 	open := make([]bool, len(batch)) // an earlier copy may have been executed
 	submissions := make([]job.Submission, len(batch))

@@ -124,7 +124,8 @@ func TestCommit_TheWaitingListIsServedByTier(t *testing.T) {
 				ids = append(ids, s.ID)
 			}
 		}
-		want := slices.Concat(slices.Repeat([]job.Tier{job.Paid}, 60), slices.Repeat([]job.Tier{job.Unpaid}, 60), slices.Repeat([]job.Tier{job.Public}, 60))
+		want := slices.Concat(slices.Repeat([]job.Tier{job.Paid}, 60), slices.Repeat([]job.Tier{job.Unpaid}, 60),
+			slices.Repeat([]job.Tier{job.Public}, 60))
 		if !slices.Equal(order, want) {
 			t.Errorf("served %v", order)
 		}
@@ -155,15 +156,16 @@ func TestCommit_AFullListRefuses(t *testing.T) {
 	})
 }
 
-// A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one call's worth
-// is in doubt at a time.
+// A frozen Redis: every submit is answered within 2 s, what was not sent is certainly refused, and no more than one
+// call's worth is in doubt at a time.
 func TestCommit_AFrozenRedisHangsNobody(t *testing.T) {
 	t.Attr("proves", "F13")
 	hang := func(context.Context, int, []job.Submission) ([]job.SubmitReply, error) {
 		pass(5 * time.Second) // virtual: a client library that ignores its context
 		return nil, job.ErrAmbiguous
 	}
-	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.SubmitReply, error){"deadline kept": frozen, "deadline ignored": hang} {
+	for name, answer := range map[string]func(context.Context, int, []job.Submission) ([]job.SubmitReply,
+		error){"deadline kept": frozen, "deadline ignored": hang} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &fakeQueue{answer: answer}

@@ -9,9 +9,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Where a submit goes, with several partitions. Each has its part of the capacity and of the quotas, and may live on a server of its own. A
-// submit without an Idempotency-Key goes to any; if that one certainly did not take it (no room, over the quota, closed, not executed) it goes
-// on to another, each at most once, and is refused when nobody is left. One with a key stays at home: only there it is known to be a repeat.
+// Where a submit goes, with several partitions. Each has its part of the capacity and of the quotas, and may live on a
+// server of its own. A submit without an Idempotency-Key goes to any; if that one certainly did not take it (no room,
+// over the quota, closed, not executed) it goes on to another, each at most once, and is refused when nobody is left.
+// One with a key stays at home: only there it is known to be a repeat.
 
 // partitionSet is some of the 256 partitions there may be.
 type partitionSet [4]uint64
@@ -19,8 +20,8 @@ type partitionSet [4]uint64
 func (s *partitionSet) add(p int)      { s[p>>6] |= 1 << (p & 63) }
 func (s *partitionSet) has(p int) bool { return s[p>>6]&(1<<(p&63)) != 0 }
 
-// place is the committer that a submit goes to, or why there is none. before is its entry in the partition that it moves
-// from, or nil.
+// place is the committer that a submit goes to, or why there is none. before is its entry in the partition that it
+// moves from, or nil.
 func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) {
 	var c *committer
 	if before != nil {
@@ -38,10 +39,10 @@ func (a *Admission) place(s *job.Submission, before *entry) (*committer, error) 
 	return c, nil
 }
 
-// choose picks a partition for a submit without a key: an open one, with the shortest waiting list; among equals they take turns, so that each
-// fills its own part of the capacity evenly. One that refused a submit like it a moment ago is passed over; when all did, one is asked all
-// the same, but only if none was before (asked is nil): so a full queue costs a refused submit one question, not one per
-// partition. nil = none.
+// choose picks a partition for a submit without a key: an open one, with the shortest waiting list; among equals they
+// take turns, so that each fills its own part of the capacity evenly. One that refused a submit like it a moment ago is
+// passed over; when all did, one is asked all the same, but only if none was before (asked is nil): so a full queue
+// costs a refused submit one question, not one per partition. nil = none.
 func (a *Admission) choose(s *job.Submission, asked *partitionSet) *committer {
 	if len(a.committers) == 1 {
 		return a.committers[0]

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// parts is a store of several partitions with room for so many jobs each. It knows a job, whatever id it comes under, by its TraceID.
+// parts is a store of several partitions with room for so many jobs each. It knows a job, whatever id it comes under,
+// by its TraceID.
 type parts struct {
 	mu      sync.Mutex
 	room    []int
@@ -79,7 +80,8 @@ func (s *parts) check(t *testing.T, results map[string]result) (accepted int) {
 		if id := s.has[trace]; (r.err == nil) != (id != "") || r.err == nil && r.id != id {
 			t.Errorf("%s: told %s, %v; the store has %q", trace, r.id, r.err, id)
 		}
-		if seen := slices.Sorted(slices.Values(s.asked[trace])); !s.repeats && len(slices.Compact(seen)) != len(s.asked[trace]) {
+		if seen := slices.Sorted(slices.Values(s.asked[trace])); !s.repeats &&
+			len(slices.Compact(seen)) != len(s.asked[trace]) {
 			t.Errorf("%s: asked %v, one of them twice", trace, s.asked[trace])
 		}
 	}
@@ -89,7 +91,8 @@ func (s *parts) check(t *testing.T, results map[string]result) (accepted int) {
 func (a *Admission) one(ctx context.Context, trace, key string) result {
 	begun := time.Now()
 	accepted, err := a.Submit(ctx, job.Submission{
-		Tier: job.Paid, Type: "SIMULATION", MaxRetries: -1, TraceID: trace, Owner: "ann", Quota: 5, Idempotency: job.Idempotency{Key: key},
+		Tier: job.Paid, Type: "SIMULATION", MaxRetries: -1, TraceID: trace, Owner: "ann", Quota: 5,
+		Idempotency: job.Idempotency{Key: key},
 	})
 	return result{accepted.ID, err, time.Since(begun), accepted.Replayed}
 }
@@ -113,7 +116,8 @@ func flood(t *testing.T, a *Admission, n int) map[string]result {
 	return results
 }
 
-// What one partition has no room for goes to another, so that all of the capacity is used and not one place more; likewise a quota.
+// What one partition has no room for goes to another, so that all of the capacity is used and not one place more;
+// likewise a quota.
 func TestElsewhere_EveryPlaceIsUsed(t *testing.T) {
 	for word, want := range map[job.Word]error{job.Full: job.ErrQueueFull, job.Quota: job.ErrQuota} {
 		t.Run(string(word), func(t *testing.T) {
@@ -167,7 +171,8 @@ func TestElsewhere_EveryPlaceIsUsed(t *testing.T) {
 	})
 }
 
-// A flood that finds no room anywhere costs about one question each, not one per partition; a moment later there is room, and it is found.
+// A flood that finds no room anywhere costs about one question each, not one per partition; a moment later there is
+// room, and it is found.
 func TestElsewhere_AFullQueueIsNotAskedByAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(make([]int, 16)...)
@@ -204,11 +209,13 @@ func TestElsewhere_AKeyStaysAtHome(t *testing.T) {
 		}
 		var refusal *Refusal
 		r := a.one(t.Context(), "closed", "0000aa")
-		if !errors.Is(r.err, job.ErrUnhealthy) || !errors.As(r.err, &refusal) || refusal.RetryAfter < time.Second || len(s.askedFor("closed")) != 0 {
+		if !errors.Is(r.err, job.ErrUnhealthy) || !errors.As(r.err, &refusal) || refusal.RetryAfter < time.Second ||
+			len(s.askedFor("closed")) != 0 {
 			t.Errorf("its home is closed: %v, asked %v", r.err, s.askedFor("closed"))
 		}
 		batch := a.SubmitBatch(t.Context(), []job.Submission{
-			{Tier: job.Paid, Type: "SIMULATION", TraceID: "batch", Idempotency: job.Idempotency{Key: "0000aa"}}, {Tier: job.Paid, Type: "SIMULATION", TraceID: "free"},
+			{Tier: job.Paid, Type: "SIMULATION", TraceID: "batch", Idempotency: job.Idempotency{Key: "0000aa"}},
+			{Tier: job.Paid, Type: "SIMULATION", TraceID: "free"},
 		})
 		if !errors.Is(batch[0].Err, job.ErrUnhealthy) || batch[1].Err != nil {
 			t.Errorf("in a batch: %v, %v", batch[0].Err, batch[1].Err)
@@ -216,7 +223,8 @@ func TestElsewhere_AKeyStaysAtHome(t *testing.T) {
 	})
 }
 
-// Only what a partition certainly did not take goes elsewhere. What may be there is asked about there, and nowhere else.
+// Only what a partition certainly did not take goes elsewhere. What may be there is asked about there, and nowhere
+// else.
 func TestElsewhere_NotInDoubt(t *testing.T) {
 	t.Attr("proves", "F27")
 	for name, c := range map[string]struct {
@@ -237,7 +245,8 @@ func TestElsewhere_NotInDoubt(t *testing.T) {
 				if c.moves && (r.err != nil || r.id.Partition() != 0 || r.took != 0 || len(s.askedFor("it")) != 2) {
 					t.Errorf("%s, %v after %s, asked %v", r.id, r.err, r.took, s.askedFor("it"))
 				}
-				if !c.moves && (!errors.Is(r.err, job.ErrFateUnknown) || r.id.Partition() != 1 || slices.Contains(s.askedFor("it"), 0)) {
+				if !c.moves && (!errors.Is(r.err, job.ErrFateUnknown) || r.id.Partition() != 1 ||
+					slices.Contains(s.askedFor("it"), 0)) {
 					t.Errorf("%s, %v, asked %v", r.id, r.err, s.askedFor("it"))
 				}
 			})
@@ -294,7 +303,8 @@ func (h holding) Submit(ctx context.Context, partition int, batch []job.Submissi
 	return h.parts.Submit(ctx, partition, batch)
 }
 
-// Callers leave, partitions refuse, fail and close, all at once: whoever is told that the job is accepted has the id under which it is.
+// Callers leave, partitions refuse, fail and close, all at once: whoever is told that the job is accepted has the id
+// under which it is.
 func TestElsewhere_UnderFire(t *testing.T) {
 	t.Parallel()
 	s := newParts(slices.Repeat([]int{40}, 8)...)
@@ -342,8 +352,8 @@ func TestElsewhere_UnderFire(t *testing.T) {
 	}
 }
 
-// Where no partition executes anything each is asked in turn, the last a few times, and that is the end. Who was refused for room by the first is
-// told so: that says more than that nobody else could be asked.
+// Where no partition executes anything each is asked in turn, the last a few times, and that is the end. Who was
+// refused for room by the first is told so: that says more than that nobody else could be asked.
 func TestElsewhere_HasAnEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		well map[int]bool

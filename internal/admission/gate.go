@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// dwell is the least time between two changes of the gate, in either direction: a flapping Redis does not make it flap.
+	// dwell is the least time between two changes of the gate, in either direction: a flapping Redis does not make it
+	// flap.
 	dwell        = 2 * time.Second
 	probeEvery   = 2 * time.Second
 	probeTimeout = 500 * time.Millisecond
@@ -22,10 +23,11 @@ const (
 
 // GateOptions are what a Gate needs. Probe is required, and with several partitions ProbePartition.
 type GateOptions struct {
-	Probe       func(ctx context.Context) error // a tiny write to the store; with several partitions to what they share, the journal's store
-	Threshold   int                             // consecutive infrastructure errors that close it; default 3
-	OutboxCount int64                           // undrained outcomes that close it; default 100,000
-	OutboxBytes int64                           // their bytes; default 256 MiB
+	// a tiny write to the store; with several partitions to what they share, the journal's store
+	Probe       func(ctx context.Context) error
+	Threshold   int   // consecutive infrastructure errors that close it; default 3
+	OutboxCount int64 // undrained outcomes that close it; default 100,000
+	OutboxBytes int64 // their bytes; default 256 MiB
 	Log         *slog.Logger
 
 	Partitions     int                                            // default 1
@@ -164,7 +166,8 @@ func (g *Gate) OpenAt(partition int) bool { return g.whole.open.Load() && g.of(p
 func (g *Gate) State() GateState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := GateState{Open: g.open.Load(), Failures: g.whole.facts.failures, Threshold: g.whole.facts.threshold, Partitions: max(len(g.parts), 1)}
+	s := GateState{Open: g.open.Load(), Failures: g.whole.facts.failures, Threshold: g.whole.facts.threshold,
+		Partitions: max(len(g.parts), 1)}
 	for p := range g.parts {
 		s.Failures = max(s.Failures, g.parts[p].facts.failures)
 		if !g.parts[p].facts.open && s.Open {
@@ -178,7 +181,8 @@ func (g *Gate) State() GateState {
 	return s
 }
 
-// shut is what keeps a partition closed, or (wholeGate) everything: then it is the partition that is asked next. The lock is held.
+// shut is what keeps a partition closed, or (wholeGate) everything: then it is the partition that is asked next. The
+// lock is held.
 func (g *Gate) shut(partition int) *leaf {
 	switch {
 	case !g.whole.facts.open || g.parts == nil:
@@ -195,16 +199,17 @@ func (g *Gate) shut(partition int) *leaf {
 	return next
 }
 
-// OnOpen adds a function that is called each time the gate, or a partition's, opens again, by several at once if several
-// open. It must not block.
+// OnOpen adds a function that is called each time the gate, or a partition's, opens again, by several at once if
+// several open. It must not block.
 func (g *Gate) OnOpen(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onOpen = append(g.onOpen, f)
 }
 
-// Observe takes the outcome of a mutating call to a partition: nil, or its error. Infrastructure errors count, success starts the
-// count again; anything else says nothing about the store, a client that hung up least of all. Only a probe opens a closed gate.
+// Observe takes the outcome of a mutating call to a partition: nil, or its error. Infrastructure errors count, success
+// starts the count again; anything else says nothing about the store, a client that hung up least of all. Only a probe
+// opens a closed gate.
 func (g *Gate) Observe(partition int, err error) {
 	infrastructure := job.Outage(err)
 	if err != nil && !infrastructure {
@@ -224,7 +229,8 @@ func (g *Gate) Observe(partition int, err error) {
 	l.facts.noMemory = false
 }
 
-// SetOutbox tells how much is decided but not yet in SQL. At its limits the gate closes; it counts as full down to 90 % of them.
+// SetOutbox tells how much is decided but not yet in SQL. At its limits the gate closes; it counts as full down to 90 %
+// of them.
 func (g *Gate) SetOutbox(count, bytes int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -236,8 +242,9 @@ func (g *Gate) SetOutbox(count, bytes int64) {
 	g.settle(&g.whole, time.Now(), "")
 }
 
-// ObserveJournal takes the outcome of a transaction of the accept journal: an error closes the gate, for without its row nothing is accepted.
-// While there is a journal, Probe must ask for a write of its store too: only that opens the gate again.
+// ObserveJournal takes the outcome of a transaction of the accept journal: an error closes the gate, for without its
+// row nothing is accepted. While there is a journal, Probe must ask for a write of its store too: only that opens the
+// gate again.
 func (g *Gate) ObserveJournal(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -84,15 +84,16 @@ func TestGate_ClosesAtItsThreshold(t *testing.T) {
 			for _, err := range c.observed {
 				g.Observe(0, err)
 			}
-			if s := g.State(); s.Open != c.open || g.Open() != c.open || s.Failures != c.failures || s.Threshold != 3 || (s.Reason == "") != c.open {
+			if s := g.State(); s.Open != c.open || g.Open() != c.open || s.Failures != c.failures || s.Threshold != 3 ||
+				(s.Reason == "") != c.open {
 				t.Errorf("%+v", s)
 			}
 		})
 	}
 }
 
-// The gate's count has nothing to do with the retries of jobs: a job's failure is no infrastructure error, and nothing but calls
-// to the store moves the count.
+// The gate's count has nothing to do with the retries of jobs: a job's failure is no infrastructure error, and nothing
+// but calls to the store moves the count.
 func TestGate_IsNotTheBackoff(t *testing.T) {
 	t.Attr("proves", "S2-P9")
 	g := NewGate(GateOptions{Threshold: 1})
@@ -119,12 +120,15 @@ func TestGate_Judge(t *testing.T) {
 		"no memory, and it just opened": {
 			facts{open: true, threshold: 3, noMemory: true, changed: now.Add(-time.Second)}, stay,
 		},
-		"outbox full":                      {facts{open: true, threshold: 3, outboxFull: true}, closeOutbox},
-		"failing, but it changed just now": {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-time.Second)}, stay},
-		"failing, 2 s after it changed":    {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-dwell)}, closeFailures},
-		"closed, not yet":                  {facts{threshold: 3, changed: now.Add(-time.Second), nextProbe: now.Add(time.Second)}, stay},
-		"closed, due":                      {facts{threshold: 3, failures: 9, nextProbe: now}, probe},
-		"closed, due, outbox full":         {facts{threshold: 3, outboxFull: true, nextProbe: now}, stay},
+		"outbox full": {facts{open: true, threshold: 3, outboxFull: true}, closeOutbox},
+		"failing, but it changed just now": {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-time.Second)},
+			stay},
+		"failing, 2 s after it changed": {facts{open: true, threshold: 3, failures: 9, changed: now.Add(-dwell)},
+			closeFailures},
+		"closed, not yet": {facts{threshold: 3, changed: now.Add(-time.Second),
+			nextProbe: now.Add(time.Second)}, stay},
+		"closed, due":              {facts{threshold: 3, failures: 9, nextProbe: now}, probe},
+		"closed, due, outbox full": {facts{threshold: 3, outboxFull: true, nextProbe: now}, stay},
 	} {
 		if got := judge(c.facts, now); got != c.want {
 			t.Errorf("%s: verdict %d, want %d", name, got, c.want)
@@ -256,7 +260,8 @@ func TestGate_FullOutbox(t *testing.T) {
 			count, bytes int64
 			open         bool
 		}{
-			{999, 0, true}, {1000, 0, false}, {950, 0, false}, {900, 0, false}, {899, 4999, false}, {899, 4499, true}, {999, 4999, true}, {1, 5000, false}, {0, 0, true},
+			{999, 0, true}, {1000, 0, false}, {950, 0, false}, {900, 0, false}, {899, 4999, false}, {899, 4499, true},
+			{999, 4999, true}, {1, 5000, false}, {0, 0, true},
 		} {
 			g.SetOutbox(c.count, c.bytes)
 			pass(3 * time.Second)
@@ -270,7 +275,8 @@ func TestGate_FullOutbox(t *testing.T) {
 	})
 }
 
-// Each partition has a gate of its own for its server's errors: one that is closed refuses nothing for the others. What concerns all closes all.
+// Each partition has a gate of its own for its server's errors: one that is closed refuses nothing for the others. What
+// concerns all closes all.
 func TestGate_OfPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -288,7 +294,8 @@ func TestGate_OfPartitions(t *testing.T) {
 		is := func(when string, open bool, closed ...int) {
 			t.Helper()
 			s := g.State()
-			if s.Open != open || g.Open() != open || !slices.Equal(s.Closed, closed) || s.Partitions != 3 || (s.Reason == "") != open {
+			if s.Open != open || g.Open() != open || !slices.Equal(s.Closed, closed) || s.Partitions != 3 ||
+				(s.Reason == "") != open {
 				t.Errorf("%s: %+v", when, s)
 			}
 			for p := range 3 {

@@ -19,9 +19,10 @@ type drain struct {
 	load func(t job.Tier) (filled, limit int64)
 }
 
-// room is the Retry-After of QUEUE_FULL: the time until what is over the tier's limit, and 1 % of the limit (at least 1 job) below it, has
-// drained at the measured rate, that is (max(filled - limit, 0) + max(limit / 100, 1)) / rate; 1 s to 60 s. It is 5 s while the rate is 0 or not
-// known, and for jobs that were to be scheduled, whose limit drains by the clock.
+// room is the Retry-After of QUEUE_FULL: the time until what is over the tier's limit, and 1 % of the limit (at least 1
+// job) below it, has drained at the measured rate, that is (max(filled - limit, 0) + max(limit / 100, 1)) / rate; 1 s
+// to 60 s. It is 5 s while the rate is 0 or not known, and for jobs that were to be scheduled, whose limit drains by
+// the clock.
 func (d drain) room(s *job.Submission) time.Duration {
 	if s.Delayed() {
 		return blindRefusal
@@ -30,8 +31,9 @@ func (d drain) room(s *job.Submission) time.Duration {
 	return d.until(max(filled-limit, 0)+max(limit/100, 1), blindRefusal)
 }
 
-// Hint is when a job of a tier that is accepted now is likely to be done: (filled + 1) / rate, 1 s to 60 s, and 1 s while the rate is 0 or
-// not known. It is the Retry-After of a 202, and of a refusal for the owner's quota: about then one of its jobs has ended.
+// Hint is when a job of a tier that is accepted now is likely to be done: (filled + 1) / rate, 1 s to 60 s, and 1 s
+// while the rate is 0 or not known. It is the Retry-After of a 202, and of a refusal for the owner's quota: about then
+// one of its jobs has ended.
 func (a *Admission) Hint(t job.Tier) time.Duration {
 	filled, _ := a.drain.levels(t)
 	return a.drain.until(max(filled, 0)+1, leastHint)

@@ -17,16 +17,22 @@ func TestHints(t *testing.T) {
 		delayed      bool
 		full, hint   time.Duration
 	}{
-		"1 % of the limit drains in 2.5 s":     {rate: 40, fresh: 10000, limit: 10000, full: 2500 * time.Millisecond, hint: time.Minute},
-		"what is over the limit goes first":    {rate: 500, fresh: 9000, limit: 6000, full: 6120 * time.Millisecond, hint: 18002 * time.Millisecond},
-		"a small limit: one job":               {rate: 0.5, fresh: 3, limit: 3, full: 2 * time.Second, hint: 8 * time.Second},
-		"a stale load, below the limit":        {rate: 10, fresh: 5000, limit: 10000, full: 10 * time.Second, hint: time.Minute},
-		"fast":                                 {rate: 1e6, fresh: 10000, limit: 10000, full: time.Second, hint: time.Second},
-		"slow":                                 {rate: 1e-9, fresh: 1, limit: math.MaxInt64, full: time.Minute, hint: time.Minute},
-		"no load known":                        {rate: 0.25, full: 4 * time.Second, hint: 4 * time.Second},
-		"no rate":                              {fresh: 10000, limit: 10000, full: 5 * time.Second, hint: time.Second},
-		"a rate that is no number":             {rate: math.NaN(), fresh: 10000, limit: 10000, full: 5 * time.Second, hint: time.Second},
-		"scheduled ones leave by the clock":    {rate: 40, fresh: 100, limit: 10000, delayed: true, full: 5 * time.Second, hint: 2525 * time.Millisecond},
+		"1 % of the limit drains in 2.5 s": {rate: 40, fresh: 10000, limit: 10000, full: 2500 * time.Millisecond,
+			hint: time.Minute},
+		"what is over the limit goes first": {rate: 500, fresh: 9000, limit: 6000, full: 6120 * time.Millisecond,
+			hint: 18002 * time.Millisecond},
+		"a small limit: one job": {rate: 0.5, fresh: 3, limit: 3, full: 2 * time.Second, hint: 8 * time.Second},
+		"a stale load, below the limit": {rate: 10, fresh: 5000, limit: 10000, full: 10 * time.Second,
+			hint: time.Minute},
+		"fast": {rate: 1e6, fresh: 10000, limit: 10000, full: time.Second, hint: time.Second},
+		"slow": {rate: 1e-9, fresh: 1, limit: math.MaxInt64, full: time.Minute,
+			hint: time.Minute},
+		"no load known": {rate: 0.25, full: 4 * time.Second, hint: 4 * time.Second},
+		"no rate":       {fresh: 10000, limit: 10000, full: 5 * time.Second, hint: time.Second},
+		"a rate that is no number": {rate: math.NaN(), fresh: 10000, limit: 10000, full: 5 * time.Second,
+			hint: time.Second},
+		"scheduled ones leave by the clock": {rate: 40, fresh: 100, limit: 10000, delayed: true, full: 5 * time.Second,
+			hint: 2525 * time.Millisecond},
 		"a rate measured over a counter reset": {rate: -3, fresh: 100, limit: 100, full: 5 * time.Second, hint: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

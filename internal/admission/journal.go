@@ -17,8 +17,8 @@ type Journal interface {
 	// Submitted hears that Redis has jobs: their ids, when they arrived and are due, and the life of Redis that was known
 	// before it was asked. It does not wait for SQL.
 	Submitted(rows []job.JournalRow)
-	// TakeBack removes the rows of submits that Redis refused, and their keys. false: the row is not the submit's any more,
-	// Redis has its job or is given it.
+	// TakeBack removes the rows of submits that Redis refused, and their keys. false: the row is not the submit's any
+	// more, Redis has its job or is given it.
 	TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error)
 	// Holder is the job that a key stands for. It changes nothing.
 	Holder(ctx context.Context, key job.Idempotency) (job.KeyHolder, error)
@@ -31,8 +31,8 @@ const (
 	backTimeout = 400 * time.Millisecond
 )
 
-// row is an entry as the journal keeps it. It arrives now as far as this process knows; Submitted tells the script's own
-// time.
+// row is an entry as the journal keeps it. It arrives now as far as this process knows; Submitted tells the script's
+// own time.
 func (a *Admission) row(e *entry) job.JournalRow {
 	s := &e.submission
 	row := job.JournalRow{

@@ -153,7 +153,8 @@ func TestJournal_TheRowComesFirst(t *testing.T) {
 			t.Errorf("row %+v\nwant %+v", got, want)
 		}
 		stamp := job.JournalRow{
-			Job:         job.Job{ID: accepted.ID, ArrivedAt: clock.Add(time.Second), RunAt: clock.Add(time.Second + time.Minute)},
+			Job: job.Job{ID: accepted.ID, ArrivedAt: clock.Add(time.Second),
+				RunAt: clock.Add(time.Second + time.Minute)},
 			Incarnation: "run 1",
 		}
 		if !reflect.DeepEqual(j.stamped, []job.JournalRow{stamp}) {
@@ -265,12 +266,15 @@ func TestJournal_Repeats(t *testing.T) {
 		first  bool // the answer names the holder
 		sent   int
 	}{
-		"accepted":               {holder: job.KeyHolder{ID: "first"}, first: true},
-		"another body":           {holder: job.KeyHolder{ID: "first", OtherBody: true}, want: job.ErrMismatch},
-		"under way, in Redis":    {holder: job.KeyHolder{ID: "first", Submitting: true}, known: []job.ID{"first"}, first: true},
-		"under way, then noted":  {holder: job.KeyHolder{ID: "first", Submitting: true}, then: job.KeyHolder{ID: "first"}, first: true},
-		"under way, then gone":   {holder: job.KeyHolder{ID: "first", Submitting: true}, sent: 1},
-		"under way for too long": {holder: job.KeyHolder{ID: "first", Submitting: true}, then: job.KeyHolder{ID: "first", Submitting: true}, want: job.ErrFateUnknown, first: true},
+		"accepted":     {holder: job.KeyHolder{ID: "first"}, first: true},
+		"another body": {holder: job.KeyHolder{ID: "first", OtherBody: true}, want: job.ErrMismatch},
+		"under way, in Redis": {holder: job.KeyHolder{ID: "first", Submitting: true}, known: []job.ID{"first"},
+			first: true},
+		"under way, then noted": {holder: job.KeyHolder{ID: "first", Submitting: true}, then: job.KeyHolder{ID: "first"},
+			first: true},
+		"under way, then gone": {holder: job.KeyHolder{ID: "first", Submitting: true}, sent: 1},
+		"under way for too long": {holder: job.KeyHolder{ID: "first", Submitting: true},
+			then: job.KeyHolder{ID: "first", Submitting: true}, want: job.ErrFateUnknown, first: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -306,7 +310,8 @@ func TestJournal_AClientThatLeaves(t *testing.T) {
 		a := journaled(t, &fakeQueue{answer: script(job.Full)}, j, 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := a.Submit(ctx, job.Submission{Tier: job.Paid}); !errors.Is(err, job.ErrQueueFull) || len(j.back) != 1 || len(j.rows) != 0 {
+		if _, err := a.Submit(ctx, job.Submission{Tier: job.Paid}); !errors.Is(err, job.ErrQueueFull) || len(j.back) != 1 ||
+			len(j.rows) != 0 {
 			t.Errorf("%v, taken back %v, rows %v", err, j.back, j.rows)
 		}
 	})

@@ -13,7 +13,8 @@ func TestKey_ChoosesThePartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &fakeQueue{}
 		a, _ := begin(t, q, 5)
-		for key, want := range map[string]int{"0000ffff": 0, "0001ffff": 1, "00ff0000": 255 % 5, "fffe0000": 65534 % 5, "zz": 0} {
+		for key, want := range map[string]int{"0000ffff": 0, "0001ffff": 1, "00ff0000": 255 % 5, "fffe0000": 65534 % 5,
+			"zz": 0} {
 			once := job.Submission{Tier: job.Paid, Idempotency: job.Idempotency{Key: key, Body: "b"}}
 			accepted, err := a.Submit(t.Context(), once)
 			if err != nil || accepted.ID.Partition() != want {
@@ -38,7 +39,8 @@ func TestSubmit_PassesOn(t *testing.T) {
 		q := &fakeQueue{}
 		a, _ := begin(t, q, 1)
 		want := job.Submission{
-			Tier: job.Paid, Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 1, Delay: time.Minute, RunAt: time.Now().Add(time.Hour), Owner: "o", Quota: 7,
+			Tier: job.Paid, Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 1, Delay: time.Minute,
+			RunAt: time.Now().Add(time.Hour), Owner: "o", Quota: 7,
 			TraceID: "t", Options: job.Options{CallbackURL: "https://example.com", SpanID: "s"},
 		}
 		accepted, err := a.Submit(t.Context(), want)

@@ -80,7 +80,8 @@ func begin(t testing.TB, q Queue, partitions int) (*Admission, *Gate) {
 	plans := &job.PlanBook{}
 	plans.Set(job.DefaultPlans())
 	gate := NewGate(GateOptions{
-		Probe: func(context.Context) error { return nil }, Partitions: partitions, ProbePartition: func(context.Context, int) error { return nil },
+		Probe: func(context.Context) error { return nil }, Partitions: partitions,
+		ProbePartition: func(context.Context, int) error { return nil },
 	})
 	a := New(Options{Queue: q, Plans: plans, Gate: gate, Partitions: partitions})
 	if err := a.Start(t.Context()); err != nil {

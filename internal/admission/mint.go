@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// mint makes ids: UUIDv7, growing within a process, with the partition in the last byte. The random bits come from the system in
-// blocks: one system call per id would cost more than the rest of it.
+// mint makes ids: UUIDv7, growing within a process, with the partition in the last byte. The random bits come from the
+// system in blocks: one system call per id would cost more than the rest of it.
 type mint struct {
 	mu     sync.Mutex
 	random *bufio.Reader

@@ -23,8 +23,8 @@ func overQuota(_ context.Context, _ int, batch []job.Submission) ([]job.SubmitRe
 	return replies, nil
 }
 
-// A quota refuses its owner's entries, each by itself and at once, and nothing of them stays in the journal. For a moment
-// the owner's next one is not asked for again.
+// A quota refuses its owner's entries, each by itself and at once, and nothing of them stays in the journal. For a
+// moment the owner's next one is not asked for again.
 func TestQuota_RefusesEachByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, j := &fakeQueue{answer: overQuota}, &fakeJournal{}
@@ -36,7 +36,8 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 			{Tier: job.Public, Owner: "ann", Quota: 5, Idempotency: job.Idempotency{Key: "k", Body: "b"}},
 		}
 		for i, r := range a.SubmitBatch(t.Context(), batch) {
-			if refused := batch[i].Owner == "ann"; errors.Is(r.Err, job.ErrQuota) != refused || (r.Err == nil) == refused || (r.ID == "") != refused {
+			if refused := batch[i].Owner == "ann"; errors.Is(r.Err, job.ErrQuota) != refused || (r.Err == nil) == refused ||
+				(r.ID == "") != refused {
 				t.Errorf("entry %d: %+v", i, r)
 			}
 		}
@@ -59,7 +60,8 @@ func TestQuota_RefusesEachByItself(t *testing.T) {
 	})
 }
 
-// A flood of one key's submits over its quota, half of them aborted by the client, is nobody's outage: the gate stays, and others get in.
+// A flood of one key's submits over its quota, half of them aborted by the client, is nobody's outage: the gate stays,
+// and others get in.
 func TestQuota_AFloodLeavesTheGateOpen(t *testing.T) {
 	t.Attr("proves", "A29 A30")
 	synctest.Test(t, func(t *testing.T) {

@@ -69,8 +69,8 @@ func TestCommit_TheCallOutlivesItsClient(t *testing.T) {
 	})
 }
 
-// What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove nothing, and
-// what names a job, or the key that stands for one, does.
+// What an answer means depends on whether an earlier copy may still run: after a lost answer FULL and LATE prove
+// nothing, and what names a job, or the key that stands for one, does.
 func TestCommit_ResendRules(t *testing.T) {
 	t.Attr("proves", "F27 S4-M5")
 	lost, away := job.ErrAmbiguous, job.ErrUnavailable
@@ -163,7 +163,8 @@ func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
 		}}
 		a, _ := begin(t, q, 1)
 		var group sync.WaitGroup
-		for range job.MaxBatch + 1 { // the first of them is in the call that holds, and the last finds no place in the second call
+		// the first of them is in the call that holds, and the last finds no place in the second call
+		for range job.MaxBatch + 1 {
 			group.Go(func() { submit(t.Context(), a, job.Paid) })
 			synctest.Wait()
 		}
@@ -179,7 +180,8 @@ func TestCommit_AResentSubmitKeepsItsPlace(t *testing.T) {
 // One entry that breaks its call: the others are accepted all the same.
 func TestCommit_ABadEntryIsFoundAndTheOthersGoOn(t *testing.T) {
 	t.Attr("proves", "S4-N3")
-	for name, fault := range map[string]error{"a fault": errors.New("script failed"), "its tier went away": job.ErrUnknownTier} {
+	for name, fault := range map[string]error{"a fault": errors.New("script failed"),
+		"its tier went away": job.ErrUnknownTier} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hold := make(chan struct{})
@@ -235,7 +237,8 @@ func TestCommit_OneCallThatHangsIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, _ := begin(t, &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply, error) {
+				a, _ := begin(t, &fakeQueue{answer: func(ctx context.Context, call int, batch []job.Submission) ([]job.SubmitReply,
+					error) {
 					if call == 1 {
 						return c.hang(ctx, call, batch)
 					}

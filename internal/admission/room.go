@@ -10,8 +10,8 @@ import (
 // maxWaiting bounds the submits that wait for their answer, over all partitions of the process.
 const maxWaiting = 4096
 
-// room counts the submits that wait for their answer. A single submit that finds no room is refused at once; a batch waits for it, one batch
-// at a time, taking its places a call's worth at once, so that neither keeps the other out.
+// room counts the submits that wait for their answer. A single submit that finds no room is refused at once; a batch
+// waits for it, one batch at a time, taking its places a call's worth at once, so that neither keeps the other out.
 type room struct {
 	taken atomic.Int64
 	turn  chan struct{} // held by the batch that waits
@@ -42,7 +42,8 @@ func (r *room) give() {
 	r.freed.Set()
 }
 
-// wait takes n places as soon as they are free; it is false if ctx ended before. Places are given back one by one, so n is best small.
+// wait takes n places as soon as they are free; it is false if ctx ended before. Places are given back one by one, so n
+// is best small.
 func (r *room) wait(ctx context.Context, n int) bool {
 	if r.take(n) {
 		return true

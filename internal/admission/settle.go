@@ -92,8 +92,9 @@ func (c *committer) mayMove(e *entry) bool {
 	return c.elsewhere != nil && e.submission.Idempotency.Key == "" && c.elsewhere(e)
 }
 
-// isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself, so that the
-// others do not pay for one; which it is shows itself then, and sending it once more would not help. The lock is held.
+// isolate handles an error that is not the store's: something in the call is wrong. Each entry is sent again by itself,
+// so that the others do not pay for one; which it is shows itself then, and sending it once more would not help. The
+// lock is held.
 func (c *committer) isolate(batch []*entry, open []bool, err error) {
 	c.log.Error("submit failed for what is in it", "entries", len(batch), "err", err)
 	for i, e := range batch {

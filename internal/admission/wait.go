@@ -24,7 +24,8 @@ func (w *caller) answered() {
 	}
 }
 
-// wait is the caller of a single submit, and its patience. It serves one after the other: once its entry is answered nothing comes to it any more.
+// wait is the caller of a single submit, and its patience. It serves one after the other: once its entry is answered
+// nothing comes to it any more.
 type wait struct {
 	caller
 	timer *time.Timer // stopped between two submits

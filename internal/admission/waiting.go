@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// inDoubtPriority comes before every tier: what may have been executed is decided before anything new is sent, and so a frozen
-// Redis puts one call's worth of submits in doubt, not all that wait.
+// inDoubtPriority comes before every tier: what may have been executed is decided before anything new is sent, and so a
+// frozen Redis puts one call's worth of submits in doubt, not all that wait.
 const inDoubtPriority = 0
 
 // entry is one submit on its way through one partition. The lock of its home guards it until it is answered; then it is
@@ -66,14 +66,14 @@ const fewTries = 3
 // pause is the wait before an entry is sent again.
 const pause = 50 * time.Millisecond
 
-// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its way; refused counts
-// the refusals so far, this one included. What each answer proves:
+// decide reads the answer to one entry. open says that an earlier copy may have been executed or may still be on its
+// way; refused counts the refusals so far, this one included. What each answer proves:
 //
 //	answer        no copy is open                   an earlier copy is open
 //	OK            this copy made the job            so it did; the other will find the job and answer DUPLICATE
 //	DUPLICATE     the job is there                  so it is, whichever copy made it
-//	REPLAY        another submit's job has the key  the same: had a copy of ours made its job, the key would be ours (DUPLICATE); one
-//	                                                still on its way finds the key taken, and makes nothing
+//	REPLAY        another submit's job has the key  the same: had a copy of ours made its job, the key would be ours
+//	                                                (DUPLICATE); one still on its way finds the key taken
 //	MISMATCH      as REPLAY, with another body      as REPLAY, with another body
 //	FULL          not made, no room                 no proof: the other may run later, and find room
 //	QUOTA         not made, too many live           no proof: the other may run later, when fewer do

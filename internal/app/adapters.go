@@ -114,8 +114,8 @@ func (v *server) recovered(w job.Watch, r job.Reclaimed) {
 	}
 }
 
-// probe asks the stores for a tiny write: Redis, but where each partition is asked by itself, and with a journal SQL, for without its row
-// nothing is accepted.
+// probe asks the stores for a tiny write: Redis, but where each partition is asked by itself, and with a journal SQL,
+// for without its row nothing is accepted.
 func (v *server) probe(ctx context.Context) error {
 	if v.config.Partitions == 1 {
 		if err := v.queue.Probe(ctx); err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is asked for one.
+// wireAudit makes the audit. Its loop runs in processes with the recovery role; any process makes a pass when it is
+// asked for one.
 func (v *server) wireAudit() {
 	o := recovery.AuditOptions{
 		Queue: v.queue, Desk: v.queue, View: v.view, SQL: v.stores.archive, Partitions: v.config.Partitions, Name: v.nonce,

@@ -47,7 +47,8 @@ func (a audits) checks(ctx context.Context, r *job.AuditReport, quarantined int6
 
 func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	if err != nil {
-		return []httpapi.AuditCheck{check("redis", failing, "it does not answer", "start it, or look at REDIS_URL; the log has the error")}
+		return []httpapi.AuditCheck{check("redis", failing, "it does not answer",
+			"start it, or look at REDIS_URL; the log has the error")}
 	}
 	if embedded {
 		return []httpapi.AuditCheck{check("redis", fine, "inside this process", "")}
@@ -65,7 +66,8 @@ func redisChecks(f queue.Facts, err error, embedded bool) []httpapi.AuditCheck {
 	case f.Version == "" || f.Eviction == "":
 		status, fix = warning, "allow INFO and CONFIG GET, or make sure yourself that maxmemory-policy is noeviction"
 	}
-	parts := []string{orElse(f.Version, "version unknown"), orElse(f.Role, "role unknown"), orElse(f.Eviction, "eviction unknown"), memory(f)}
+	parts := []string{orElse(f.Version, "version unknown"), orElse(f.Role, "role unknown"),
+		orElse(f.Eviction, "eviction unknown"), memory(f)}
 	latency, slow := fine, ""
 	if f.Latency > 20*time.Millisecond {
 		latency, slow = warning, "put Redis and tierq closer together: a claim takes several round trips"
@@ -151,11 +153,14 @@ func sqlCheck(f database.Facts, err error) httpapi.AuditCheck {
 	case err != nil:
 		return check("sql", failing, "it does not answer", "start it, or look at MYSQL_DSN; outcomes wait in Redis meanwhile")
 	case !f.Strict:
-		return check("sql", failing, f.Version+", not strict", "add STRICT_TRANS_TABLES to sql_mode: otherwise it cuts off what does not fit")
+		return check("sql", failing, f.Version+", not strict",
+			"add STRICT_TRANS_TABLES to sql_mode: otherwise it cuts off what does not fit")
 	case f.Schema < f.Newest:
-		return check("sql", failing, fmt.Sprintf("%s of %d", schema, f.Newest), "restart a process of this build: it migrates the schema")
+		return check("sql", failing, fmt.Sprintf("%s of %d", schema, f.Newest),
+			"restart a process of this build: it migrates the schema")
 	case f.Schema > f.Newest:
-		return check("sql", warning, fmt.Sprintf("%s, this build knows %d", schema, f.Newest), "finish the rollout: a newer build has migrated the schema")
+		return check("sql", warning, fmt.Sprintf("%s, this build knows %d", schema, f.Newest),
+			"finish the rollout: a newer build has migrated the schema")
 	}
 	return check("sql", fine, schema, "")
 }
@@ -176,13 +181,15 @@ func workersCheck(workers []job.WorkerInfo) httpapi.AuditCheck {
 	}
 	slices.Sort(versions)
 	versions = slices.Compact(versions)
-	detail := fmt.Sprintf("%d processes, %d of %d slots busy, %s", len(workers), running, slots, strings.Join(versions, " and "))
+	detail := fmt.Sprintf("%d processes, %d of %d slots busy, %s", len(workers), running, slots,
+		strings.Join(versions, " and "))
 	switch {
 	case len(workers) == 0:
 		return check("workers", failing, "no process runs jobs", "start one with the worker role (TIERQ_ROLES)")
 	case stuck > 0:
 		detail += fmt.Sprintf("; %d handlers do not return", stuck)
-		return check("workers", warning, detail, "mend the handlers: they ignore their context; /readyz of their process says whether slots are lost to them")
+		return check("workers", warning, detail,
+			"mend the handlers: they ignore their context; /readyz of their process says whether slots are lost to them")
 	case len(versions) > 1:
 		return check("workers", warning, detail, "finish the rollout")
 	}
@@ -231,10 +238,12 @@ func auditCheck(r *job.AuditReport, now time.Time) httpapi.AuditCheck {
 	for _, t := range r.Totals {
 		findings += t.Count
 	}
-	detail := fmt.Sprintf("%d findings in %d looks, %s ago", findings, r.Looks, max(now.Sub(r.StartedAt), 0).Round(time.Second))
+	detail := fmt.Sprintf("%d findings in %d looks, %s ago", findings, r.Looks,
+		max(now.Sub(r.StartedAt), 0).Round(time.Second))
 	switch {
 	case findings > 0:
-		return check("audit", warning, detail, "find out who edited Redis, or what it lost; tierq doctor --repair makes another pass")
+		return check("audit", warning, detail,
+			"find out who edited Redis, or what it lost; tierq doctor --repair makes another pass")
 	case !r.Whole:
 		return check("audit", warning, detail+": "+r.Problem, "mend that; the next pass comes in a minute")
 	case now.Sub(r.StartedAt) > oldPass:

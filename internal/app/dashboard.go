@@ -28,8 +28,9 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	g := o.gate.State()
 	s := web.Snapshot{
 		At: o.view.Now(), Gate: web.Gate{Open: g.Open, Failures: g.Failures, Threshold: g.Threshold, Reason: g.Reason},
-		Capacity: web.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)}, Outbox: web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
-		Journal: web.Journal{On: o.journaled}, PerSecond: o.view.Rate(),
+		Capacity: web.Capacity{Used: v.levels.Filled, Limit: int64(o.capacity)},
+		Outbox:   web.Outbox{Jobs: v.levels.Outbox, Bytes: v.levels.OutboxBytes},
+		Journal:  web.Journal{On: o.journaled}, PerSecond: o.view.Rate(),
 	}
 	for _, name := range []string{"crashed", "stuck"} {
 		if w := o.watches[name]; w != nil {
@@ -49,7 +50,8 @@ func (o *overview) gauges() (web.Snapshot, error) {
 	for _, p := range o.plans.All() {
 		level := v.levels.Tiers[p.Tier]
 		s.Tiers = append(s.Tiers, web.Lane{
-			Tier: string(p.Tier), Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running, OldestAgeSeconds: v.age(p.Tier).Seconds(),
+			Tier: string(p.Tier), Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running,
+			OldestAgeSeconds: v.age(p.Tier).Seconds(),
 			Plan: &web.Plan{
 				Tier: string(p.Tier), Priority: p.Priority, MaxRetries: p.MaxRetries, HeartbeatTimeout: p.HeartbeatTimeout,
 				MaxProcessingTime: p.MaxProcessingTime, Share: p.Share, Version: p.Version,
@@ -68,8 +70,9 @@ func (o *overview) countedWithin(ctx context.Context, window time.Duration) (map
 	counted := make(map[job.Tier]pages.Counted, len(recent))
 	for tier, r := range recent {
 		counted[tier] = pages.Counted{
-			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond, Refused: r.Refused, Completed: r.Completed,
-			Failed: r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
+			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond, Refused: r.Refused,
+			Completed: r.Completed,
+			Failed:    r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
 			WaitSeconds: web.Percentiles(seconds(r.Wait)), RunSeconds: web.Percentiles(seconds(r.Run)),
 		}
 	}
@@ -101,7 +104,8 @@ func (o *overview) leases(ctx context.Context, most int) ([]web.Lease, error) {
 	list := make([]web.Lease, len(running))
 	for i, r := range running {
 		list[i] = web.Lease{
-			JobID: string(r.ID), Tier: string(r.Tier), Type: r.Type, Worker: r.Worker, Attempt: r.Attempt, StartedAt: r.StartedAt,
+			JobID: string(r.ID), Tier: string(r.Tier), Type: r.Type, Worker: r.Worker, Attempt: r.Attempt,
+			StartedAt:   r.StartedAt,
 			HeartbeatBy: r.HeartbeatBy, EndBy: r.EndBy,
 		}
 	}

@@ -98,7 +98,8 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	return text
 }
 
-// checkDoors refuses to let everybody on the network do everything, unless that is what was asked for. It needs the keys.
+// checkDoors refuses to let everybody on the network do everything, unless that is what was asked for. It needs the
+// keys.
 func (v *server) checkDoors() error {
 	if wide := v.config.Wide(); v.keyring.Open() && len(wide) > 0 && !v.config.Insecure {
 		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: everybody there could do everything. Make the first key (tierq keys "+

@@ -20,8 +20,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a SQLite file under the
-// data folder, which one process at a time may use.
+// openEmbedded makes the stores of a process that was given none: a Redis in memory, reached without a port, and a
+// SQLite file under the data folder, which one process at a time may use.
 func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
@@ -43,7 +43,9 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 		archive:  archive.New(db, archive.Options{Journal: true}),
 		access:   access.New(db),
 		mode:     "embedded",
-		where:    []string{"everything    " + file, fmt.Sprintf("at most       %d waiting and %d scheduled jobs; for more, REDIS_URL and MYSQL_DSN", c.Capacity, c.ScheduledLimit)},
+		where: []string{"everything    " + file,
+			fmt.Sprintf("at most       %d waiting and %d scheduled jobs; for more, REDIS_URL and MYSQL_DSN", c.Capacity,
+				c.ScheduledLimit)},
 		survives: "every accepted job, result and dead letter, also if the process is killed",
 		server:   ageing(server),
 		keep:     embeddedKeep,
@@ -55,8 +57,8 @@ func openEmbedded(c config.Config, log *slog.Logger) (*stores, error) {
 	}, nil
 }
 
-// embeddedKeep is all that the embedded server keeps of ended jobs: letting time pass costs it a walk over every key, and SQL, in the same
-// process, answers as well.
+// embeddedKeep is all that the embedded server keeps of ended jobs: letting time pass costs it a walk over every key,
+// and SQL, in the same process, answers as well.
 const embeddedKeep = time.Minute
 
 // embeddedKeys is the longest that it keeps an Idempotency-Key, for the same reason.
@@ -71,7 +73,8 @@ func lockFolder(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("TIERQ_DATA_DIR: %w", err)
 	}
 	if err := lockFile(f); err != nil {
-		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s %w; give this one a folder of its own", dir, errInUse), f.Close())
+		return nil, errors.Join(fmt.Errorf("TIERQ_DATA_DIR: %s %w; give this one a folder of its own", dir, errInUse),
+			f.Close())
 	}
 	return f, nil
 }

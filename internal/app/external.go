@@ -58,13 +58,16 @@ func checkDurability(ctx context.Context, v *queue.View, log *slog.Logger) error
 		if d.Server != "" {
 			d.Server = " on " + d.Server
 		}
-		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q%s)", d.Eviction, d.Server)
+		return fmt.Errorf("redis would evict jobs to make room: set maxmemory-policy noeviction (it is %q%s)", d.Eviction,
+			d.Server)
 	case d.AOF:
 		log.Info("Redis persists", "appendfsync", d.Fsync, "redis", d.Version)
 	case !d.Known:
-		log.Warn("Redis has no append-only file: a crash of Redis loses what came last; set appendonly yes", "redis", d.Version)
+		log.Warn("Redis has no append-only file: a crash of Redis loses what came last; set appendonly yes", "redis",
+			d.Version)
 	case d.Save:
-		log.Warn("Redis only takes snapshots: a crash of Redis loses what came after the last one; set appendonly yes", "redis", d.Version)
+		log.Warn("Redis only takes snapshots: a crash of Redis loses what came after the last one; set appendonly yes",
+			"redis", d.Version)
 	default:
 		log.Warn("Redis keeps nothing through a restart of its own; set appendonly yes", "redis", d.Version)
 	}

@@ -31,9 +31,10 @@ func GenerateKey() string {
 	return text
 }
 
-// CreateKey makes an API key in the store that the settings name, without a server: the way to the first key, and back in after the last
-// one was lost. It returns the key's id and the text to show once; the error of a key that cannot be names what is wrong with it. Servers
-// that run on the store know the key within two seconds; an embedded one has its store to itself.
+// CreateKey makes an API key in the store that the settings name, without a server: the way to the first key, and back
+// in after the last one was lost. It returns the key's id and the text to show once; the error of a key that cannot be
+// names what is wrong with it. Servers that run on the store know the key within two seconds; an embedded one has its
+// store to itself.
 func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger) (id, text string, err error) {
 	s, err := openStores(c, log)
 	if errors.Is(err, errInUse) {
@@ -59,7 +60,8 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 	if err != nil {
 		return "", "", err
 	}
-	if err := s.access.AddChanges(ctx, []job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
+	if err := s.access.AddChanges(ctx,
+		[]job.Change{{At: now, Action: "key.create", Target: made.ID, After: shown(&made), Outcome: "done"}}); err != nil {
 		log.Warn("the key was made, but the log of changes does not say so", "key", made.ID, "err", err)
 	}
 	return made.ID, text, nil
@@ -77,7 +79,8 @@ func shown(k *job.Key) []byte {
 		Burst     int        `json:"burst"`
 		InFlight  int        `json:"inFlight"`
 		ExpiresAt *time.Time `json:"expiresAt"`
-	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...), k.Rate, k.Burst, k.InFlight, nil}
+	}{k.ID, k.Name, k.Role, append([]job.Tier{}, k.Tiers...), append([]string{}, k.Types...), k.Rate, k.Burst, k.InFlight,
+		nil}
 	if !k.ExpiresAt.IsZero() {
 		at := k.ExpiresAt.UTC()
 		body.ExpiresAt = &at
@@ -87,7 +90,8 @@ func shown(k *job.Key) []byte {
 }
 
 func (k NewKey) key(now time.Time) job.Key {
-	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight}
+	made := job.Key{Name: k.Name, Role: job.Role(k.Role), Types: k.Types, Rate: k.Rate, Burst: k.Burst,
+		InFlight: k.InFlight}
 	for _, t := range k.Tiers {
 		made.Tiers = append(made.Tiers, job.Tier(t))
 	}

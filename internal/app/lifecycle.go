@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// service is a part of the server that runs: Start begins, Stop ends and waits. Stop may be called twice and before Start.
+// service is a part of the server that runs: Start begins, Stop ends and waits. Stop may be called twice and before
+// Start.
 type service interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
@@ -54,7 +55,8 @@ func start(ctx context.Context, parts []part, log *slog.Logger) error {
 	return nil
 }
 
-// stop stops the parts in reverse order, each within its own time: what comes later in the list depends on what comes before.
+// stop stops the parts in reverse order, each within its own time: what comes later in the list depends on what comes
+// before.
 func stop(parts []part, log *slog.Logger) error {
 	var problems []error
 	for i := len(parts) - 1; i >= 0; i-- {

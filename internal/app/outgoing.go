@@ -33,7 +33,8 @@ type outgoing struct {
 	notes  []string // for the banner
 }
 
-func openOutgoing(ctx context.Context, c config.Config, embedded bool, version string, log *slog.Logger) (*outgoing, error) {
+func openOutgoing(ctx context.Context, c config.Config, embedded bool, version string, log *slog.Logger) (*outgoing,
+	error) {
 	o := &outgoing{}
 	roots, err := authorities(c.CAFile)
 	if err != nil {
@@ -155,7 +156,8 @@ type files struct {
 	}
 }
 
-func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64, err error) {
+func (f files) Artifact(ctx context.Context, id job.ID) (body io.ReadCloser, name, contentType string, size int64,
+	err error) {
 	j, err := f.jobs.Find(ctx, id)
 	if err != nil && !errors.Is(err, job.ErrNotFound) { // the file may have outlived what is known of its job
 		return nil, "", "", 0, err

@@ -65,10 +65,12 @@ func (o *overview) Stats(ctx context.Context) (httpapi.Stats, error) {
 	for _, p := range o.plans.All() {
 		level, r := v.levels.Tiers[p.Tier], recent[p.Tier]
 		s.Tiers = append(s.Tiers, httpapi.TierStats{
-			Tier: p.Tier, Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running, OldestAgeSeconds: v.age(p.Tier).Seconds(),
+			Tier: p.Tier, Depth: level.Ready, Scheduled: level.Scheduled, InFlight: level.Running,
+			OldestAgeSeconds:   v.age(p.Tier).Seconds(),
 			SubmittedPerSecond: r.SubmittedPerSecond, FinishedPerSecond: r.FinishedPerSecond,
 			WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
-			Submitted: r.Submitted, Refused: r.Refused, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Retried: r.Retried,
+			Submitted: r.Submitted, Refused: r.Refused, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled,
+			Retried: r.Retried,
 		})
 	}
 	return s, nil
@@ -85,7 +87,8 @@ func (o *overview) Series(ctx context.Context, window time.Duration) ([]httpapi.
 		points[i] = httpapi.SeriesPoint{From: b.From, Long: b.Long, Tiers: map[job.Tier]httpapi.TierPoint{}}
 		for tier, r := range telemetry.Summary(b.Counts, b.Long) {
 			points[i].Tiers[tier] = httpapi.TierPoint{
-				Submitted: r.Submitted, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Refused: r.Refused, Retried: r.Retried,
+				Submitted: r.Submitted, Completed: r.Completed, Failed: r.Failed, Cancelled: r.Cancelled, Refused: r.Refused,
+				Retried:     r.Retried,
 				WaitSeconds: seconds(r.Wait), RunSeconds: seconds(r.Run),
 			}
 		}
@@ -176,8 +179,8 @@ func (o *overview) Health(ctx context.Context) httpapi.Health {
 	return h
 }
 
-// deadLetters counts them, or asks SQL only whether it is there: counting many takes time, so a count is good for a while.
-// One call of it comes after the other.
+// deadLetters counts them, or asks SQL only whether it is there: counting many takes time, so a count is good for a
+// while. One call of it comes after the other.
 func deadLetters(a *archive.Archive, alive *sharedLook[struct{}]) *sharedLook[int64] {
 	var (
 		dead    int64 // as counted then

@@ -11,8 +11,9 @@ import (
 	"github.com/tierq/tierq/internal/worker"
 )
 
-// readiness says whether this process should get requests: it has migrated (or it would not serve), it does not drain, its gate is open.
-// SQL down alone only degrades it: work, polls and submits go on (with the journal it closes the gate).
+// readiness says whether this process should get requests: it has migrated (or it would not serve), it does not drain,
+// its gate is open. SQL down alone only degrades it: work, polls and submits go on (with the journal it closes the
+// gate).
 type readiness struct {
 	gate     *admission.Gate
 	sql      *sharedLook[struct{}] // whether it answers
@@ -68,7 +69,8 @@ func (r *readiness) Ready(ctx context.Context) httpapi.Report {
 
 // partitionsClosed says which partitions take no jobs while others do.
 func partitionsClosed(g admission.GateState) string {
-	return fmt.Sprintf("%d of %d partitions are closed, their server fails: %s", len(g.Closed), g.Partitions, strings.Trim(fmt.Sprint(g.Closed), "[]"))
+	return fmt.Sprintf("%d of %d partitions are closed, their server fails: %s", len(g.Closed), g.Partitions,
+		strings.Trim(fmt.Sprint(g.Closed), "[]"))
 }
 
 // worse is the status of a process that serves, but not well.

@@ -34,7 +34,8 @@ func newAging(t *testing.T, more ...string) *aging {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := config.Load(append([]string{
-		"TIERQ_DATA_DIR=" + dir, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_RETENTION=0", "TIERQ_FAILED_RETENTION=0", "TIERQ_DEMO=off", "TIERQ_WORKERS=2",
+		"TIERQ_DATA_DIR=" + dir, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_RETENTION=0", "TIERQ_FAILED_RETENTION=0", "TIERQ_DEMO=off",
+		"TIERQ_WORKERS=2",
 	}, more...), "", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,8 @@ func (a *aging) done(body string) job.ID {
 func (a *aging) age(id job.ID, days int) {
 	a.t.Helper()
 	at := time.Now().UTC().AddDate(0, 0, -days).Format("2006-01-02 15:04:05.000000")
-	if _, err := a.sql.DB.ExecContext(a.t.Context(), "UPDATE job_outcomes SET recorded_at = ? WHERE job_id = ?", at, string(id)); err != nil {
+	if _, err := a.sql.DB.ExecContext(a.t.Context(), "UPDATE job_outcomes SET recorded_at = ? WHERE job_id = ?", at,
+		string(id)); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -152,7 +154,8 @@ func TestRetentionOfAServer(t *testing.T) {
 		"019a0000-0000-7000-8000-000000000100",
 	) // its worker died behind the file, and nobody knows it any more
 	aged := time.Now().AddDate(0, 0, -31)
-	for name, left := range map[string]bool{file(lost): true, filepath.Join(mails, string(lost)+".eml"): true, file(young): false} {
+	for name, left := range map[string]bool{file(lost): true, filepath.Join(mails, string(lost)+".eml"): true,
+		file(young): false} {
 		if left {
 			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 				t.Fatal(err)
@@ -182,14 +185,16 @@ func TestRetentionOfAServer(t *testing.T) {
 			t.Errorf("the file of %s: %d, want %d", id, status, want)
 		}
 	}
-	for name, want := range map[string]bool{file(old): false, file(lost): false, filepath.Join(mails, string(lost)+".eml"): false, file(young): true} {
+	for name, want := range map[string]bool{file(old): false, file(lost): false,
+		filepath.Join(mails, string(lost)+".eml"): false, file(young): true} {
 		if _, err := os.Stat(name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	_, metrics := a.get("/metrics")
 	for _, want := range []string{
-		`tierq_sql_rows{table="job_outcomes"} 1`, `tierq_sql_rows_deleted_total{table="job_results"} 2`, `tierq_files_deleted_total{kind="mail"} 1`,
+		`tierq_sql_rows{table="job_outcomes"} 1`, `tierq_sql_rows_deleted_total{table="job_results"} 2`,
+		`tierq_files_deleted_total{kind="mail"} 1`,
 		`tierq_files_deleted_total{kind="artifact"} 1`,
 	} {
 		if !strings.Contains(metrics, want+"\n") {

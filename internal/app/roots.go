@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// authorities are who may sign the certificates of Redis, MySQL and the mail server: the system's and those of TIERQ_CA_FILE; nil = the
-// system's alone.
+// authorities are who may sign the certificates of Redis, MySQL and the mail server: the system's and those of
+// TIERQ_CA_FILE; nil = the system's alone.
 func authorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

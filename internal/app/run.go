@@ -1,5 +1,5 @@
-// Package app is the only room that knows all the others: it opens the stores, wires the rooms, starts them in order and stops them in
-// reverse. external.go and embedded.go know the two kinds of stores, server.go what is made of them.
+// Package app is the only room that knows all the others: it opens the stores, wires the rooms, starts them in order
+// and stops them in reverse. external.go and embedded.go know the two kinds of stores, server.go what is made of them.
 package app
 
 import (
@@ -24,11 +24,12 @@ type Options struct {
 	Handlers func(r *handler.Registry)
 }
 
-// notice is how long a stopping server still answers while its readiness already says no, so that whoever sends it requests can hear of it.
+// notice is how long a stopping server still answers while its readiness already says no, so that whoever sends it
+// requests can hear of it.
 const notice = time.Second
 
-// Run serves until ctx ends, then drains: what runs may finish, what is left goes back to the queue unharmed. A nil error means that
-// everything stopped as it should.
+// Run serves until ctx ends, then drains: what runs may finish, what is left goes back to the queue unharmed. A nil
+// error means that everything stopped as it should.
 func Run(ctx context.Context, c config.Config, o Options) error {
 	began := time.Now()
 	queue.LogTo(o.Log)
@@ -58,7 +59,8 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	if err := start(ctx, server.parts, o.Log); err != nil {
 		return err
 	}
-	o.Log.Info("started", "mode", s.mode, "seconds", fmt.Sprintf("%.2f", time.Since(began).Seconds()), "version", o.Version, "worker", server.nonce)
+	o.Log.Info("started", "mode", s.mode, "seconds", fmt.Sprintf("%.2f", time.Since(began).Seconds()), "version",
+		o.Version, "worker", server.nonce)
 	if text := server.typesWarning(); text != "" {
 		o.Log.Warn(text)
 	}
@@ -91,8 +93,9 @@ func serve(ctx context.Context, c config.Config, o Options, s *stores, out *outg
 	}
 	o.Log.Info("draining", "for", c.DrainTimeout.String())
 	server.ready.drain()
-	server.drainStreams()                              // who waits is answered now, and comes again elsewhere
-	if c.Roles.API && broken == nil && !c.Embedded() { // an embedded server has nobody who takes over: it takes no more at once
+	server.drainStreams() // who waits is answered now, and comes again elsewhere
+	// an embedded server has nobody who takes over: it takes no more at once
+	if c.Roles.API && broken == nil && !c.Embedded() {
 		<-time.After(notice)
 	}
 	err = errors.Join(broken, stop(server.parts, o.Log))

@@ -86,7 +86,8 @@ type server struct {
 }
 
 func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, error) {
-	v := &server{config: c, nonce: newNonce(), version: o.Version, began: time.Now(), log: o.Log, stores: s, outgoing: out, plans: &job.PlanBook{}}
+	v := &server{config: c, nonce: newNonce(), version: o.Version, began: time.Now(), log: o.Log, stores: s, outgoing: out,
+		plans: &job.PlanBook{}}
 	var err error
 	if v.tracing, err = telemetry.NewTracing(c.OTLPEndpoint, o.Version, o.Log); err != nil {
 		return nil, err
@@ -103,8 +104,8 @@ func newServer(c config.Config, s *stores, out *outgoing, o Options) (*server, e
 	return v, nil
 }
 
-// order lists the parts as they start; in reverse they stop: no more requests, then no more jobs, then what the pool left in the outbox
-// goes to SQL while the writer still runs.
+// order lists the parts as they start; in reverse they stop: no more requests, then no more jobs, then what the pool
+// left in the outbox goes to SQL while the writer still runs.
 func (v *server) order() {
 	c := v.config
 	add := func(name string, within time.Duration, s service) {
@@ -166,13 +167,14 @@ func (v *server) self() *job.WorkerInfo {
 	host, _ := os.Hostname()
 	s := v.pool.Stats()
 	return &job.WorkerInfo{
-		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck, StartedAt: v.began.UTC(),
-		Settings: v.config.Alike(),
+		Name: v.nonce, Host: host, PID: os.Getpid(), Version: v.version, Slots: s.Slots, Running: s.Running, Stuck: s.Stuck,
+		StartedAt: v.began.UTC(),
+		Settings:  v.config.Alike(),
 	}
 }
 
-// prepare brings the stores to where the parts can start: the schema is there, the set-up is the cluster's, the plans are read, the address
-// is ours. Stores that are still booting are waited for, both at once.
+// prepare brings the stores to where the parts can start: the schema is there, the set-up is the cluster's, the plans
+// are read, the address is ours. Stores that are still booting are waited for, both at once.
 func (v *server) prepare(ctx context.Context) error {
 	var sql, redis error
 	var group sync.WaitGroup

@@ -57,8 +57,8 @@ const (
 	bootSayEvery = 10 * time.Second
 )
 
-// waitFor repeats try while the store is unavailable, saying so now and then, until bootPatience is over. What waiting does not mend (a wrong
-// password, another set-up) is an error at once. setting names where to look.
+// waitFor repeats try while the store is unavailable, saying so now and then, until bootPatience is over. What waiting
+// does not mend (a wrong password, another set-up) is an error at once. setting names where to look.
 func (v *server) waitFor(ctx context.Context, setting string, try func(ctx context.Context) error) error {
 	deadline := time.Now().Add(bootPatience)
 	pause, said := 100*time.Millisecond, time.Time{}
@@ -71,14 +71,16 @@ func (v *server) waitFor(ctx context.Context, setting string, try func(ctx conte
 			return fmt.Errorf("stopped before it was up: %w", err)
 		case v.stores.mode == "embedded":
 			return err
-		case errors.Is(err, job.ErrDenied), errors.Is(err, job.ErrUntrusted), !errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
+		case errors.Is(err, job.ErrDenied), errors.Is(err, job.ErrUntrusted), !errors.Is(err, job.ErrUnavailable) &&
+			!errors.Is(err, job.ErrAmbiguous):
 			return fmt.Errorf("%s: %w", setting, err)
 		case time.Now().After(deadline):
 			return fmt.Errorf("%s: no use after %s: %w", setting, bootPatience, err)
 		}
 		if time.Since(said) > bootSayEvery {
 			said = time.Now()
-			v.log.Warn("a store is not there yet, trying again", "setting", setting, "err", err, "giving_up_in", time.Until(deadline).Round(time.Second))
+			v.log.Warn("a store is not there yet, trying again", "setting", setting, "err", err, "giving_up_in",
+				time.Until(deadline).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():

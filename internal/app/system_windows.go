@@ -17,7 +17,8 @@ var (
 func lockFile(f *os.File) error {
 	const failImmediately, exclusive = 1, 2
 	var o syscall.Overlapped
-	if done, _, err := lockFileEx.Call(f.Fd(), exclusive|failImmediately, 0, 1, 0, uintptr(unsafe.Pointer(&o))); done == 0 {
+	if done, _, err := lockFileEx.Call(f.Fd(), exclusive|failImmediately, 0, 1, 0,
+		uintptr(unsafe.Pointer(&o))); done == 0 {
 		return err
 	}
 	return nil

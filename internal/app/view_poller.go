@@ -104,7 +104,8 @@ func (p *viewPoller) look(ctx context.Context, v *view) error {
 	began := p.lookAtRun(ctx)
 	p.anew = p.anew || began
 	levels, err := p.queue.View().Levels(ctx)
-	if began && p.changed != nil { // behind the count of what is missing: it brings that back. Where there was no count it may be too low
+	// behind the count of what is missing: it brings that back. Where there was no count it may be too low
+	if began && p.changed != nil {
 		p.changed()
 	}
 	if err != nil {
@@ -150,7 +151,8 @@ func (p *viewPoller) tellLoss(last *view, now queue.Levels) {
 		journal = "off: what is missing is lost, but for requeued jobs and callbacks"
 	}
 	p.missing(gone)
-	p.log.Warn("Redis began anew", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now), "missing", gone, "last_seen", last.at.UTC(), "journal", journal)
+	p.log.Warn("Redis began anew", "jobs_before", unfinished(last.levels), "jobs_now", unfinished(now), "missing", gone,
+		"last_seen", last.at.UTC(), "journal", journal)
 }
 
 // unfinished is how many jobs have no outcome in SQL yet.
@@ -162,8 +164,9 @@ func unfinished(l queue.Levels) int64 {
 	return n
 }
 
-// missing is how many of the unfinished jobs of the look before are not there any more. With those that are in SQL they are all that Redis was
-// ever given, a number that only grows as long as it loses none; what came in between the two looks hides as many.
+// missing is how many of the unfinished jobs of the look before are not there any more. With those that are in SQL they
+// are all that Redis was ever given, a number that only grows as long as it loses none; what came in between the two
+// looks hides as many.
 func missing(before, now queue.Levels) int64 {
 	lost := unfinished(before) + before.Acknowledged - unfinished(now) - now.Acknowledged
 	return min(max(lost, 0), unfinished(before))

@@ -34,16 +34,24 @@ func (v *server) wireQueue() {
 		OutboxCount: int64(c.OutboxLimit),
 		OutboxBytes: 256 << 20,
 		Log:         v.log,
-		Partitions:  c.Partitions, ProbePartition: func(ctx context.Context, p int) error { return v.queue.ProbePartition(ctx, p) },
+		Partitions:  c.Partitions, ProbePartition: func(ctx context.Context,
+			p int) error {
+			return v.queue.ProbePartition(ctx, p)
+		},
 	})
 	v.queue = queue.New(v.stores.clients, v.plans, queue.Options{
-		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity, ScheduledLimit: c.ScheduledLimit,
-		LivingLimit: c.Living(), LivingBytes: c.LivingBytes, LaterLimit: c.LaterLimit, LaterAge: c.LaterAge,
-		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention), FailedRetention: v.stores.retention(c.FailedRetention),
-		KeepEnded: c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL), Embedded: c.Embedded(), Log: v.log,
+		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity,
+		ScheduledLimit: c.ScheduledLimit,
+		LivingLimit:    c.Living(), LivingBytes: c.LivingBytes, LaterLimit: c.LaterLimit, LaterAge: c.LaterAge,
+		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention),
+		FailedRetention: v.stores.retention(c.FailedRetention),
+		KeepEnded:       c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL),
+		Embedded:        c.Embedded(),
+		Log:             v.log,
 		RememberedPlans: v.rememberedPlans,
 		Observe: func(script string, partition int, took time.Duration, err error) {
-			if script != "rate" { // it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
+			// it moves no job: a flood that keeps its few connections busy closes no gate, and its success opens none
+			if script != "rate" {
 				v.gate.Observe(partition, err)
 			}
 			v.metrics.RedisOp(script, took)
@@ -132,7 +140,8 @@ func (v *server) wireWork() {
 		told.hub = nil // waiting polls are answered once SQL has the end: the hub reads it through the ledger
 	}
 	v.pool = worker.New(worker.Config{
-		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval, ResultLimit: c.ResultLimit,
+		Slots: c.Workers, Partitions: c.Partitions, PriorityBase: c.PriorityBase, HeartbeatInterval: c.HeartbeatInterval,
+		ResultLimit:  c.ResultLimit,
 		DrainTimeout: c.DrainTimeout, Registry: v.registry, Plans: v.plans, Log: log, Nonce: v.nonce,
 		Observe: v.metrics, Around: v.around(),
 	}, v.work(), v.queue, v.queue, told)
@@ -151,7 +160,8 @@ func (v *server) wireAPI() {
 		}
 	}
 	entry := admission.Options{
-		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.view.Rate, Load: v.load, Log: v.log,
+		Queue: waking{v.queue, wake}, Plans: v.plans, Gate: v.gate, Partitions: c.Partitions, Rate: v.view.Rate, Load: v.load,
+		Log: v.log,
 	}
 	if v.journal != nil {
 		entry.Journal, entry.Known = v.journal, v.known
@@ -161,7 +171,8 @@ func (v *server) wireAPI() {
 	var extra []httpapi.Route
 	for _, p := range web.Docs(docs.OpenAPI) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
-			extra = append(extra, httpapi.Route{Method: method, Path: p.Path, Handler: p.Handler, Permission: httpapi.ForEverybody})
+			extra = append(extra, httpapi.Route{Method: method, Path: p.Path, Handler: p.Handler,
+				Permission: httpapi.ForEverybody})
 		}
 	}
 	if c.Demo {

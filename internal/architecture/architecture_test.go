@@ -19,7 +19,8 @@ func TestImports(t *testing.T) {
 			return err
 		}
 		if d.IsDir() {
-			if base := d.Name(); name != root && (base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+			if base := d.Name(); name != root &&
+				(base == "testdata" || base == "vendor" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
 				return filepath.SkipDir
 			}
 			return nil
@@ -72,7 +73,8 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s has two rows", r.dir)
 		}
 		seen[r.dir] = true
-		if r.testOnly || r.dir == "internal/app" || r.dir == "internal/sandbox" || r.dir == "cmd/tierq" { // the sandbox is a small app
+		// the sandbox is a small app
+		if r.testOnly || r.dir == "internal/app" || r.dir == "internal/sandbox" || r.dir == "cmd/tierq" {
 			continue
 		}
 		for _, to := range r.rooms {
@@ -92,23 +94,28 @@ func TestCheck(t *testing.T) {
 		file, imports string
 		want          string // part of the only problem; "" = none
 	}{
-		"the words":              {"internal/worker/pool.go", `"context"; "github.com/tierq/tierq/internal/job"`, ""},
-		"itself":                 {"internal/queue/claim_test.go", `"github.com/tierq/tierq/internal/queue"`, ""},
-		"two rooms":              {"internal/worker/pool.go", `"github.com/tierq/tierq/internal/queue"`, `internal/worker/pool.go imports internal/queue: of our rooms, internal/worker may import only`},
-		"two rooms in a test":    {"internal/recovery/watch_test.go", `"github.com/tierq/tierq/internal/queue"`, "of our rooms"},
-		"by another name":        {"internal/worker/pool.go", `q "github.com/tierq/tierq/internal/queue"`, "of our rooms"},
-		"for its side effects":   {"internal/worker/pool.go", `_ "github.com/tierq/tierq/internal/queue"`, "of our rooms"},
-		"app joins":              {"internal/app/run.go", `"github.com/tierq/tierq/internal/queue"; "github.com/tierq/tierq/internal/archive"`, ""},
-		"a room knows app":       {"internal/httpapi/submit.go", `"github.com/tierq/tierq/internal/app"`, "of our rooms"},
-		"cmd knows a room":       {"cmd/tierq/serve.go", `"github.com/tierq/tierq/internal/queue"`, "of our rooms"},
-		"cmd knows app":          {"cmd/tierq/serve.go", `"github.com/tierq/tierq/internal/app"; "github.com/spf13/cobra"`, ""},
-		"cobra elsewhere":        {"internal/app/run.go", `"github.com/spf13/cobra"`, "of libraries, internal/app"},
-		"redis elsewhere":        {"internal/recovery/watch.go", `"github.com/redis/go-redis/v9"`, "of libraries"},
-		"redis in app":           {"internal/app/external.go", `"github.com/redis/go-redis/v9"`, "of libraries"},
-		"redis in app's tests":   {"internal/app/faults_test.go", `"github.com/redis/go-redis/v9"`, ""},
-		"gorm elsewhere":         {"internal/httpapi/poll.go", `"gorm.io/gorm"`, "of libraries"},
-		"gorm's driver at home":  {"internal/database/open.go", `"gorm.io/driver/mysql"`, ""},
-		"a driver next door":     {"internal/archive/open.go", `"github.com/go-sql-driver/mysql"`, "of libraries, internal/archive"},
+		"the words": {"internal/worker/pool.go", `"context"; "github.com/tierq/tierq/internal/job"`, ""},
+		"itself":    {"internal/queue/claim_test.go", `"github.com/tierq/tierq/internal/queue"`, ""},
+		"two rooms": {"internal/worker/pool.go", `"github.com/tierq/tierq/internal/queue"`,
+			`internal/worker/pool.go imports internal/queue: of our rooms, internal/worker may import only`},
+		"two rooms in a test": {"internal/recovery/watch_test.go", `"github.com/tierq/tierq/internal/queue"`,
+			"of our rooms"},
+		"by another name":      {"internal/worker/pool.go", `q "github.com/tierq/tierq/internal/queue"`, "of our rooms"},
+		"for its side effects": {"internal/worker/pool.go", `_ "github.com/tierq/tierq/internal/queue"`, "of our rooms"},
+		"app joins": {"internal/app/run.go",
+			`"github.com/tierq/tierq/internal/queue"; "github.com/tierq/tierq/internal/archive"`, ""},
+		"a room knows app": {"internal/httpapi/submit.go", `"github.com/tierq/tierq/internal/app"`, "of our rooms"},
+		"cmd knows a room": {"cmd/tierq/serve.go", `"github.com/tierq/tierq/internal/queue"`, "of our rooms"},
+		"cmd knows app": {"cmd/tierq/serve.go", `"github.com/tierq/tierq/internal/app"; "github.com/spf13/cobra"`,
+			""},
+		"cobra elsewhere":       {"internal/app/run.go", `"github.com/spf13/cobra"`, "of libraries, internal/app"},
+		"redis elsewhere":       {"internal/recovery/watch.go", `"github.com/redis/go-redis/v9"`, "of libraries"},
+		"redis in app":          {"internal/app/external.go", `"github.com/redis/go-redis/v9"`, "of libraries"},
+		"redis in app's tests":  {"internal/app/faults_test.go", `"github.com/redis/go-redis/v9"`, ""},
+		"gorm elsewhere":        {"internal/httpapi/poll.go", `"gorm.io/gorm"`, "of libraries"},
+		"gorm's driver at home": {"internal/database/open.go", `"gorm.io/driver/mysql"`, ""},
+		"a driver next door": {"internal/archive/open.go", `"github.com/go-sql-driver/mysql"`,
+			"of libraries, internal/archive"},
 		"rows in SQL":            {"internal/access/keys.go", `"github.com/tierq/tierq/internal/database"`, ""},
 		"SQL elsewhere":          {"internal/ledger/find.go", `"github.com/tierq/tierq/internal/database"`, "of our rooms"},
 		"the database is below":  {"internal/database/open.go", `"github.com/tierq/tierq/internal/archive"`, "of our rooms"},
@@ -124,14 +131,19 @@ func TestCheck(t *testing.T) {
 		"handler is a leaf":      {"internal/handler/run.go", `"github.com/tierq/tierq/internal/worker"`, "of our rooms"},
 		"a room has no handlers": {"internal/queue/claim.go", `"github.com/tierq/tierq/internal/handler"`, "of our rooms"},
 		"tests' things":          {"internal/worker/pool.go", `"github.com/tierq/tierq/internal/testkit"`, "for tests only"},
-		"tests' things in tests": {"internal/worker/pool_test.go", `"github.com/tierq/tierq/internal/testkit"; "go.uber.org/goleak"`, ""},
-		"a test's library":       {"internal/worker/pool.go", `"go.uber.org/goleak"`, "of libraries"},
-		"a suite of a room":      {"internal/queue/queuetest/audit.go", `"github.com/tierq/tierq/internal/queue"; "github.com/tierq/tierq/internal/testkit"`, ""},
-		"a suite in its room":    {"internal/queue/claim.go", `"github.com/tierq/tierq/internal/queue/queuetest"`, "for tests only"},
-		"below a room":           {"internal/database/migrations/all.go", `"github.com/tierq/tierq/internal/queue"`, "of our rooms, internal/database"},
-		"a room without a row":   {"internal/surprise/x.go", `"fmt"`, "no row in the import table"},
-		"to a room without one":  {"internal/app/run.go", `"github.com/tierq/tierq/internal/surprise"`, "no row in the import table"},
-		"a file at the root":     {"tierq.go", `"fmt"`, "no row in the import table"},
+		"tests' things in tests": {"internal/worker/pool_test.go",
+			`"github.com/tierq/tierq/internal/testkit"; "go.uber.org/goleak"`, ""},
+		"a test's library": {"internal/worker/pool.go", `"go.uber.org/goleak"`, "of libraries"},
+		"a suite of a room": {"internal/queue/queuetest/audit.go",
+			`"github.com/tierq/tierq/internal/queue"; "github.com/tierq/tierq/internal/testkit"`, ""},
+		"a suite in its room": {"internal/queue/claim.go", `"github.com/tierq/tierq/internal/queue/queuetest"`,
+			"for tests only"},
+		"below a room": {"internal/database/migrations/all.go", `"github.com/tierq/tierq/internal/queue"`,
+			"of our rooms, internal/database"},
+		"a room without a row": {"internal/surprise/x.go", `"fmt"`, "no row in the import table"},
+		"to a room without one": {"internal/app/run.go", `"github.com/tierq/tierq/internal/surprise"`,
+			"no row in the import table"},
+		"a file at the root": {"tierq.go", `"fmt"`, "no row in the import table"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			imported, err := imports(tc.file, "package x\nimport ("+tc.imports+")\n")
@@ -139,7 +151,8 @@ func TestCheck(t *testing.T) {
 				t.Fatal(err)
 			}
 			problems := check(tc.file, imported)
-			if tc.want == "" && problems == nil || tc.want != "" && len(problems) == 1 && strings.Contains(problems[0], tc.want) {
+			if tc.want == "" && problems == nil ||
+				tc.want != "" && len(problems) == 1 && strings.Contains(problems[0], tc.want) {
 				return
 			}
 			t.Errorf("got %q, want %q", problems, tc.want)

@@ -67,7 +67,8 @@ func (r room) refuses(file, name string) string {
 		}
 		return fmt.Sprintf("of the standard library, %s may import only %q", r.dir, r.std)
 	}
-	if within(r.libs, name) || within(r.inFile[file], name) || test && (within(r.inTests, name) || within(testLibs, name)) {
+	if within(r.libs, name) || within(r.inFile[file], name) ||
+		test && (within(r.inTests, name) || within(testLibs, name)) {
 		return ""
 	}
 	return fmt.Sprintf("of libraries, %s may import only %q", r.dir, r.libs)

@@ -15,8 +15,9 @@ import (
 	"testing"
 )
 
-// readers are the files that read the host's clock, and what for. A span is the difference of two readings, or a deadline that this process
-// keeps: both are taken from the monotonic clock, which no clock change moves. What decides over a job is Redis' TIME, read in the scripts.
+// readers are the files that read the host's clock, and what for. A span is the difference of two readings, or a
+// deadline that this process keeps: both are taken from the monotonic clock, which no clock change moves. What decides
+// over a job is Redis' TIME, read in the scripts.
 var readers = map[string]string{
 	"internal/admission/gate.go":            "span: since when the gate is as it is",
 	"internal/admission/probe.go":           "span: the same",

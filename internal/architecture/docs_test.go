@@ -32,8 +32,10 @@ func names(t *testing.T, pattern string) []string {
 // The pages that draw the house are held to the house: its rooms, its scripts, its decisions.
 func TestDocs(t *testing.T) {
 	t.Attr("proves", "S2-W6 S2-C3 S2-P17")
-	architecture, states, index := read(t, "docs", "ARCHITECTURE.md"), read(t, "docs", "STATES.md"), read(t, "docs", "adr", "README.md")
-	for _, heading := range []string{"## How a job flows\n\n```", "## How a job comes back\n\n```", "## The rooms", "## Decisions"} {
+	architecture, states, index := read(t, "docs", "ARCHITECTURE.md"), read(t, "docs", "STATES.md"),
+		read(t, "docs", "adr", "README.md")
+	for _, heading := range []string{"## How a job flows\n\n```", "## How a job comes back\n\n```", "## The rooms",
+		"## Decisions"} {
 		if !strings.Contains(architecture, heading) {
 			t.Errorf("ARCHITECTURE.md has no %q", heading)
 		}

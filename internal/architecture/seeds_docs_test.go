@@ -157,7 +157,8 @@ func TestCodes(t *testing.T) {
 		t.Errorf("STATES.md has the causes %v, the code %v", listed, want)
 	}
 	page := read(t, "docs", "API.md")
-	codes := regexp.MustCompile(`&kind\{http\.Status\w+, "([A-Z_]+)"`).FindAllStringSubmatch(read(t, "internal", "httpapi", "errors.go"), -1)
+	codes := regexp.MustCompile(`&kind\{http\.Status\w+, "([A-Z_]+)"`).FindAllStringSubmatch(read(t, "internal", "httpapi",
+		"errors.go"), -1)
 	if len(codes) < 10 {
 		t.Fatalf("%d codes", len(codes))
 	}
@@ -182,8 +183,10 @@ func TestDiagrams(t *testing.T) {
 	t.Attr("proves", "S2-W6")
 	page := read(t, "docs", "ARCHITECTURE.md")
 	for heading, parts := range map[string][]string{
-		"## How a job flows":      {"POST /paid/submit", "admission", "submit.lua", "claim.lua", "heartbeat.lua", "complete.lua", "outbox", "SQL", "acknowledge.lua"},
-		"## How a job comes back": {"processing:by-heartbeat", "processing:by-maxtime", "reclaim.lua", "suspects", "PENDING", "NEED_DISCARD", "failed_jobs"},
+		"## How a job flows": {"POST /paid/submit", "admission", "submit.lua", "claim.lua", "heartbeat.lua",
+			"complete.lua", "outbox", "SQL", "acknowledge.lua"},
+		"## How a job comes back": {"processing:by-heartbeat", "processing:by-maxtime", "reclaim.lua", "suspects", "PENDING",
+			"NEED_DISCARD", "failed_jobs"},
 	} {
 		_, text, _ := strings.Cut(page, heading+"\n\n```\n")
 		drawing, _, closed := strings.Cut(text, "\n```\n")

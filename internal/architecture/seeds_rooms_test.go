@@ -38,8 +38,8 @@ func importers(t *testing.T, what ...string) (folders []string) {
 	return folders
 }
 
-// Who delivers jobs and who stores them is known to one room each, and to the one that wires: with another there, nobody else changes, the
-// handlers least of all.
+// Who delivers jobs and who stores them is known to one room each, and to the one that wires: with another there,
+// nobody else changes, the handlers least of all.
 func TestDeliveryIsReplaceable(t *testing.T) {
 	t.Attr("proves", "S0-P8 S3-I7 S4-P4")
 	for name, c := range map[string]struct{ what, who []string }{
@@ -98,7 +98,8 @@ func TestClientIsOneDependency(t *testing.T) {
 // A new job type is a file of handlers and one line of registration: neither the pool nor the API names a type.
 func TestNewTypeIsOneHandler(t *testing.T) {
 	t.Attr("proves", "S1-P5 S1-P10")
-	types := []string{`"SIMULATION"`, `"SEND_EMAIL"`, `"EMAIL"`, `"SEND_WEBHOOK"`, `"GENERATE_PDF"`, `"REPORT"`, `"FORWARD_DOCUMENT"`}
+	types := []string{`"SIMULATION"`, `"SEND_EMAIL"`, `"EMAIL"`, `"SEND_WEBHOOK"`, `"GENERATE_PDF"`, `"REPORT"`,
+		`"FORWARD_DOCUMENT"`}
 	registered := ""
 	for _, name := range names(t, "internal/handlers/*.go") {
 		registered += read(t, "internal", "handlers", name)

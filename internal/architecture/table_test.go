@@ -1,9 +1,9 @@
-// Package architecture holds the import table: which room may import which, and which library lives where. It is read by
-// its test only.
+// Package architecture holds the import table: which room may import which, and which library lives where. It is read
+// by its test only.
 package architecture
 
-// room is one row: a folder with what its files may import besides the standard library and itself. Its subfolders belong to
-// it unless they have a row of their own.
+// room is one row: a folder with what its files may import besides the standard library and itself. Its subfolders
+// belong to it unless they have a row of their own.
 type room struct {
 	dir      string
 	rooms    []string            // ours
@@ -205,4 +205,5 @@ var table = []room{
 }
 
 // Any test may use these, and every test-only room of ours.
-var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis, "internal/fuzz"}
+var testLibs = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/google/go-cmp", miniredis,
+	"internal/fuzz"}

@@ -66,7 +66,8 @@ func laterStands(d database.Dialect) string {
 func (r *acceptedRow) living() (l job.JournalRow, err error) {
 	l = job.JournalRow{
 		Job: job.Job{
-			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
+			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner,
+			TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Pending, Attempt: r.Attempt, RetryCount: r.RetryCount, MaxRetries: r.MaxRetries,
 			CancelRequested: r.CancelRequested, Worker: r.Worker,
 			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
@@ -118,7 +119,8 @@ func (a *Archive) dropAccepted(size int) string {
 		" AND generation <= ?"
 }
 
-// dropRows removes the rows of these generations and earlier ones, at most size jobs. drop is dropAccepted of that size.
+// dropRows removes the rows of these generations and earlier ones, at most size jobs. drop is dropAccepted of that
+// size.
 func dropRows(ctx context.Context, conn gorm.ConnPool, ended []key, drop string, size int) error {
 	slices.SortFunc(ended, func(x, y key) int {
 		return cmp.Or(cmp.Compare(x.generation, y.generation), strings.Compare(string(x.id), string(y.id)))

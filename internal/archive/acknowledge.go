@@ -8,11 +8,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// ackTimeout is far above a Redis call's own deadline; it only keeps a broken Acknowledger from holding the writer for ever.
+// ackTimeout is far above a Redis call's own deadline; it only keeps a broken Acknowledger from holding the writer for
+// ever.
 const ackTimeout = 5 * time.Second
 
-// acknowledge tells Redis of a batch. What fails is left to the outbox: the drainer brings it again, the insert finds its row,
-// and it is acknowledged then.
+// acknowledge tells Redis of a batch. What fails is left to the outbox: the drainer brings it again, the insert finds
+// its row, and it is acknowledged then.
 func (w *Writer) acknowledge(ctx context.Context, batch []settled) {
 	batch, owed, since := w.debts(ctx, batch)
 	id := func(s *settled) job.ID { return s.ID }

@@ -1,6 +1,6 @@
-// Package archive keeps in SQL what Redis has decided: the outcome of every job that ended, its result or dead letter, and the
-// history of its attempts. It is a projection: whatever it misses, the outbox still has, and writing an outcome again changes
-// nothing.
+// Package archive keeps in SQL what Redis has decided: the outcome of every job that ended, its result or dead letter,
+// and the history of its attempts. It is a projection: whatever it misses, the outbox still has, and writing an outcome
+// again changes nothing.
 package archive
 
 import (
@@ -11,8 +11,8 @@ import (
 
 // Options say what an Archive does beside recording outcomes.
 type Options struct {
-	// Journal keeps the accept journal: the transaction that records outcomes also removes their rows from it. (What puts rows into it is a
-	// Journal.)
+	// Journal keeps the accept journal: the transaction that records outcomes also removes their rows from it. (What puts
+	// rows into it is a Journal.)
 	Journal bool
 }
 

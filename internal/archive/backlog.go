@@ -53,8 +53,9 @@ func newEntry(o job.Outcome, r *recording, now time.Time) *entry {
 // maxBatchBytes keeps a transaction below MariaDB's default max_allowed_packet of 16 MiB.
 const maxBatchBytes = 4 << 20
 
-// offerAge is how long an offered outcome may wait while SQL is behind: half of the time after which the outbox hands it out to whoever
-// asks. What waits longer would be written twice, and SQL, which is what is short then, would do half its work for nothing.
+// offerAge is how long an offered outcome may wait while SQL is behind: half of the time after which the outbox hands
+// it out to whoever asks. What waits longer would be written twice, and SQL, which is what is short then, would do half
+// its work for nothing.
 const offerAge = 5 * time.Second
 
 // backlog is what waits for the writer's transactions.

@@ -25,8 +25,8 @@ func readListCursor(cursor string) (before string, err error) {
 	return cursor, nil
 }
 
-// place is where a list of dead letters, newest first, goes on: below this key. With no id it is below everything discarded at that
-// very time.
+// place is where a list of dead letters, newest first, goes on: below this key. With no id it is below everything
+// discarded at that very time.
 type place struct {
 	at         time.Time
 	id         job.ID

@@ -28,23 +28,27 @@ func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
 		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
 	return deadWalk{
-		end: "SELECT open_at" + from + newestDead, count: "SELECT COUNT(*) FROM (SELECT 1" + from + deadFilter + " ORDER BY open_at DESC LIMIT @most) p",
-		page: "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload, f.options" + keys,
+		end:   "SELECT open_at" + from + newestDead,
+		count: "SELECT COUNT(*) FROM (SELECT 1" + from + deadFilter + " ORDER BY open_at DESC LIMIT @most) p",
+		page:  "SELECT " + letterColumns + keys, whole: "SELECT " + letterColumns + ", f.payload, f.options" + keys,
 	}
 }
 
-// Dead reads open dead letters (nobody has asked for a requeue), the newest discarded first, without payloads and options. cursor is ""
-// or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
-// and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no Dead gave.
-func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter, next string, err error) {
+// Dead reads open dead letters (nobody has asked for a requeue), the newest discarded first, without payloads and
+// options. cursor is "" or an earlier call's next; limit is at most 1,000. A page looks at a bounded number of rows, so
+// it may hold fewer than limit, even none, and still have a next; next is "" at the end. It returns job.ErrBadCursor
+// for a cursor that no Dead gave.
+func (a *Archive) Dead(ctx context.Context, f job.Filter, cursor string, limit int) (letters []job.DeadLetter,
+	next string, err error) {
 	return a.deadFrom(ctx, deadWalkOf(&a.db.Dialect, scopeOf(&f)).page, f, cursor, min(max(limit, 1), maxPage))
 }
 
 // exportPage is how many letters EachDead holds at once, with their payloads.
 const exportPage = 100
 
-// EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and options. It reads in
-// small pages, so what changes meanwhile may be there or not. It ends with the first error of do, which it returns as it is.
+// EachDead calls do with every open dead letter that passes the filter, newest discarded first, with payload and
+// options. It reads in small pages, so what changes meanwhile may be there or not. It ends with the first error of do,
+// which it returns as it is.
 func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLetter) error) error {
 	whole, cursor := deadWalkOf(&a.db.Dialect, scopeOf(&f)).whole, ""
 	for {
@@ -64,7 +68,8 @@ func (a *Archive) EachDead(ctx context.Context, f job.Filter, do func(job.DeadLe
 	}
 }
 
-func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, cursor string, limit int) ([]job.DeadLetter, string, error) {
+func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, cursor string, limit int) ([]job.DeadLetter,
+	string, error) {
 	from, err := readPlace(cursor)
 	if err != nil || !failedOnly(f) {
 		return nil, "", err
@@ -99,14 +104,17 @@ func (a *Archive) deadFrom(ctx context.Context, query string, f job.Filter, curs
 // MostCounted is where the counting of dead letters ends: how many more there are costs more than it says.
 const MostCounted = 10_000
 
-// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and options, and how many there are in all,
-// as CountDead has it. The first page is 0; size is at most 1,000. Its cost grows with the page's number, so what lies behind the first MostCounted
-// is in no page; Dead's cost does not grow, and it has all of them.
-func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64, err error) {
+// DeadPage reads one page of the open dead letters that pass the filter, newest discarded first, without payloads and
+// options, and how many there are in all, as CountDead has it. The first page is 0; size is at most 1,000. Its cost
+// grows with the page's number, so what lies behind the first MostCounted is in no page; Dead's cost does not grow, and
+// it has all of them.
+func (a *Archive) DeadPage(ctx context.Context, f job.Filter, page, size int) (letters []job.DeadLetter, total int64,
+	err error) {
 	return a.deadPage(ctx, f, page, size, MostCounted)
 }
 
-func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, most int64) (letters []job.DeadLetter, total int64, err error) {
+func (a *Archive) deadPage(ctx context.Context, f job.Filter, page, size int, most int64) (letters []job.DeadLetter,
+	total int64, err error) {
 	size = min(max(size, 1), maxPage)
 	if total, err = a.countDead(ctx, f, most); err != nil {
 		return nil, 0, err
@@ -141,7 +149,8 @@ func (a *Archive) countDead(ctx context.Context, f job.Filter, most int64) (n in
 // failedOnly says whether a filter lets dead letters pass at all.
 func failedOnly(f job.Filter) bool { return f.Status == "" || f.Status.Shown() == job.Failed }
 
-// deadArgs are a filter's arguments for the letters below a place. What was discarded at To or later lies above the place (To, no id).
+// deadArgs are a filter's arguments for the letters below a place. What was discarded at To or later lies above the
+// place (To, no id).
 func deadArgs(f job.Filter, below place) map[string]any {
 	if !f.To.IsZero() && !f.To.After(below.at) {
 		below = place{at: f.To.UTC()}
@@ -165,7 +174,8 @@ func (a *Archive) letters(ctx context.Context, query string, args map[string]any
 	letters := make([]job.DeadLetter, len(rows))
 	for i := range rows {
 		var err error
-		if letters[i], err = rows[i].letter(); err != nil { // it is listed without what cannot be read; its neighbours must not wait for it
+		// it is listed without what cannot be read; its neighbours must not wait for it
+		if letters[i], err = rows[i].letter(); err != nil {
 			a.db.Log.Error("a dead letter cannot be read whole",
 				"job_id", rows[i].JobID, "generation", rows[i].Generation, "err", err)
 		}

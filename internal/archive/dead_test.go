@@ -52,7 +52,8 @@ func dead(t *testing.T, a *archive.Archive, f job.Filter, size int) (all []job.D
 	return nil
 }
 
-// What is kept of a job that failed, for both causes that the watches find: all that its inspection and its next life need.
+// What is kept of a job that failed, for both causes that the watches find: all that its inspection and its next life
+// need.
 func TestDeadLetterIsWhole(t *testing.T) {
 	t.Attr("proves", "T-7 S0-P2 S1-P3 S4-T1 S4-T2")
 	t.Parallel()
@@ -82,7 +83,8 @@ func TestDeadLetterIsWhole(t *testing.T) {
 		again := completed(4)
 		again.Generation = 2
 		record(t, w, again)
-		for n, want := range map[int]error{2: job.ErrWrongState, 3: job.ErrWrongState, 4: job.ErrWrongState, 5: job.ErrNotFound} {
+		for n, want := range map[int]error{2: job.ErrWrongState, 3: job.ErrWrongState, 4: job.ErrWrongState,
+			5: job.ErrNotFound} {
 			if _, err := a.DeadLetter(t.Context(), id(n)); !errors.Is(err, want) {
 				t.Errorf("job %d: %v, want %v", n, err, want)
 			}
@@ -97,7 +99,8 @@ func TestDeadLists(t *testing.T) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		// 5, 6 and 7 were discarded in the same millisecond; 8 is no dead letter, 9 has a new life that ended.
 		batch := []job.Outcome{
-			discarded(1, 10), discarded(2, 40), discarded(3, 20), discarded(4, 50), discarded(5, 30), discarded(6, 30), discarded(7, 30), completed(8), discarded(9, 35),
+			discarded(1, 10), discarded(2, 40), discarded(3, 20), discarded(4, 50), discarded(5, 30), discarded(6, 30),
+			discarded(7, 30), completed(8), discarded(9, 35),
 		}
 		batch[1].Type, batch[2].Tier, batch[5].Cause = "SEND_EMAIL", job.Paid, job.HandlerError
 		record(t, w, batch...)
@@ -139,7 +142,8 @@ func TestDeadLists(t *testing.T) {
 	})
 }
 
-// Two lives of a job recorded in the wrong order leave two open letters, perhaps of one millisecond: no page repeats or misses one.
+// Two lives of a job recorded in the wrong order leave two open letters, perhaps of one millisecond: no page repeats or
+// misses one.
 func TestDeadListsBothLives(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
@@ -174,7 +178,8 @@ func TestEachDead(t *testing.T) {
 			seen = append(seen, l.ID)
 			return nil
 		})
-		if err != nil || len(seen) != 210 || len(slices.Compact(slices.Clone(seen))) != 210 || seen[0] != id(210) || seen[209] != id(1) {
+		if err != nil || len(seen) != 210 || len(slices.Compact(slices.Clone(seen))) != 210 || seen[0] != id(210) ||
+			seen[209] != id(1) {
 			t.Errorf("%d letters, %v", len(seen), err)
 		}
 		enough, n := errors.New("enough"), 0

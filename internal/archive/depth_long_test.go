@@ -15,12 +15,14 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A million outcomes, each tenth a dead letter, every hundredth of one owner: lists and reports go by their indexes, and a page in the middle or at the end
-// reads as many rows as the first one. MariaDB counts the rows it reads; SQLite's plans are the same, and its times are shown.
+// A million outcomes, each tenth a dead letter, every hundredth of one owner: lists and reports go by their indexes,
+// and a page in the middle or at the end reads as many rows as the first one. MariaDB counts the rows it reads;
+// SQLite's plans are the same, and its times are shown.
 func TestListsAtDepth(t *testing.T) {
 	const n = 1_000_000
 	db := testkit.NewMariaDB(t)
-	for backend, o := range map[string]database.Options{"mariadb": {MySQLDSN: db.NewDatabase(t)}, "sqlite": databasetest.SQLite(t)} {
+	for backend, o := range map[string]database.Options{"mariadb": {MySQLDSN: db.NewDatabase(t)},
+		"sqlite": databasetest.SQLite(t)} {
 		t.Run(backend, func(t *testing.T) {
 			a := New(databasetest.New(t, o).Database, Options{})
 			began := time.Now()
@@ -29,9 +31,12 @@ func TestListsAtDepth(t *testing.T) {
 			heldToIndexes(t, a, deepID(n/2), deepTime(n/2), "key-7")
 			owner, stranger := "key-7", "nobody"
 			for name, f := range map[string]job.Filter{
-				"all": {}, "completed": {Status: job.Completed}, "failed": {Status: job.Failed}, "cancelled, which none is": {Status: job.Cancelled},
-				"tier": {Tier: job.Public}, "type": {Type: "REPORT"}, "type that nobody has": {Type: "NONE"}, "cause": {Cause: job.HandlerError},
-				"owner": {Owner: &owner}, "owner without jobs": {Owner: &stranger}, "owner and all": {Owner: &owner, Status: job.Completed, Tier: job.Public, Type: "REPORT"},
+				"all": {}, "completed": {Status: job.Completed}, "failed": {Status: job.Failed},
+				"cancelled, which none is": {Status: job.Cancelled},
+				"tier":                     {Tier: job.Public}, "type": {Type: "REPORT"}, "type that nobody has": {Type: "NONE"},
+				"cause": {Cause: job.HandlerError},
+				"owner": {Owner: &owner}, "owner without jobs": {Owner: &stranger},
+				"owner and all": {Owner: &owner, Status: job.Completed, Tier: job.Public, Type: "REPORT"},
 			} {
 				for _, at := range []int{n, n / 2, 100} {
 					reads(t, a, fmt.Sprintf("list, %s, below %d", name, at), 40_000, func(ctx context.Context) error {
@@ -128,9 +133,11 @@ func deepen(t *testing.T, a *Archive, n int) {
 				status = "FAILED"
 				dead = append(dead, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',1,1,2,'%s','%s','%s','%s','HANDLER_ERROR','no use','')", deepID(i), tier, typ, owner, at, at, at, at))
 			} else {
-				results = append(results, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',0,1,1,'%s','%s','%s','%s','')", deepID(i), tier, typ, owner, at, at, at, at))
+				results = append(results, fmt.Sprintf("('%s',1,'%s','%s','%s','{}',0,1,1,'%s','%s','%s','%s','')", deepID(i), tier,
+					typ, owner, at, at, at, at))
 			}
-			outcomes = append(outcomes, fmt.Sprintf("('%s',1,'%s',1,'%s','%s','%s',0,1,'%s','','%s')", deepID(i), status, tier, typ, owner, at, at))
+			outcomes = append(outcomes, fmt.Sprintf("('%s',1,'%s',1,'%s','%s','%s',0,1,'%s','','%s')", deepID(i), status, tier,
+				typ, owner, at, at))
 		}
 		for _, insert := range []string{
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, arrived_at, trace_id, recorded_at) VALUES " + strings.Join(outcomes, ","),

@@ -6,7 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Beyond a bound nobody counts dead letters, and no page by number begins or ends behind it. The list by cursor has them all.
+// Beyond a bound nobody counts dead letters, and no page by number begins or ends behind it. The list by cursor has
+// them all.
 func TestDeadAreCountedToABound(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
@@ -16,7 +17,8 @@ func TestDeadAreCountedToABound(t *testing.T) {
 			most int64
 			want int64
 		}{
-			{job.Filter{}, 1000, 150}, {job.Filter{}, 150, 150}, {job.Filter{}, 100, 100}, {job.Filter{Cause: job.HandlerError}, 100, 100},
+			{job.Filter{}, 1000, 150}, {job.Filter{}, 150, 150}, {job.Filter{}, 100, 100},
+			{job.Filter{Cause: job.HandlerError}, 100, 100},
 			{job.Filter{Cause: job.HeartbeatStopped}, 100, 0}, {job.Filter{Status: job.Completed}, 100, 0},
 		} {
 			if n, err := a.countDead(t.Context(), tc.f, tc.most); err != nil || n != tc.want {

@@ -139,7 +139,8 @@ func TestPromiseNotMade(t *testing.T) {
 		}
 		record(t, w, batch...)
 		last := letters[job.MaxBatch].ID
-		execute(t, s.DB, "CREATE TRIGGER closed BEFORE UPDATE ON failed_jobs WHEN OLD.job_id = '"+string(last)+"' BEGIN SELECT RAISE(ABORT, 'closed'); END")
+		execute(t, s.DB, "CREATE TRIGGER closed BEFORE UPDATE ON failed_jobs WHEN OLD.job_id = '"+string(last)+
+			"' BEGIN SELECT RAISE(ABORT, 'closed'); END")
 		if _, err := askFor(t, s.Archive, "request-1", letters[job.MaxBatch]); !refused(err) {
 			t.Errorf("%v", err)
 		}

@@ -22,7 +22,8 @@ func fill(t *testing.T, a *Archive, n int) {
 		for ; len(batch) < maxBatch && i < n; i++ {
 			at := begin.Add(time.Duration(i) * time.Minute)
 			o := &job.Outcome{Job: job.Job{
-				ID: job.ID(firstID(at, "") + fmt.Sprintf("-7000-8000-%012x", i<<8)), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed,
+				ID: job.ID(firstID(at, "") + fmt.Sprintf("-7000-8000-%012x", i<<8)), Generation: 1, Tier: job.Paid,
+				Type: "SIMULATION", Status: job.Completed,
 				Attempt: 1, ArrivedAt: at, FirstTriedAt: at, StartedAt: at, EndedAt: at.Add(time.Second),
 			}}
 			if i%2 == 1 {
@@ -45,7 +46,8 @@ func (a *Archive) queries() map[string]string {
 		"promised, not kept": withoutRow(oldPromises[0]),
 		"promised, kept":     withoutRow(oldPromises[1]),
 	}
-	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true}, "own of trace's ": {owned: true, traced: true}} {
+	for whose, s := range map[string]scope{"": {}, "own ": {owned: true}, "trace's ": {traced: true},
+		"own of trace's ": {owned: true, traced: true}} {
 		all[whose+"outcomes' end"], all[whose+"outcomes' page"] = listEnded.statements(&a.db.Dialect, s)
 		all[whose+"failed end"], all[whose+"failed page"] = listFailed.statements(&a.db.Dialect, s)
 		if !s.traced {
@@ -53,13 +55,14 @@ func (a *Archive) queries() map[string]string {
 			all[whose+"tally end"], all[whose+"tally part"] = tally.end, tally.part
 		}
 		w := deadWalkOf(&a.db.Dialect, s)
-		all[whose+"dead end"], all[whose+"dead page"], all[whose+"dead whole"], all[whose+"dead count"] = w.end, w.page, w.whole, w.count
+		all[whose+"dead end"], all[whose+"dead page"], all[whose+"dead whole"], all[whose+"dead count"] = w.end, w.page,
+			w.whole, w.count
 	}
 	return all
 }
 
-// No statement of a list reads a table without a key, nor sorts more than the page that it shows, whatever it is filtered by. (At a million jobs
-// the plans are the same: TestListsAtDepth.)
+// No statement of a list reads a table without a key, nor sorts more than the page that it shows, whatever it is
+// filtered by. (At a million jobs the plans are the same: TestListsAtDepth.)
 func TestListsUseTheirIndexes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {
@@ -84,8 +87,10 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 	for name, query := range a.queries() {
 		for _, f := range filters() {
 			named := map[string]any{
-				"before": id, "floor": "019", "from": earliest, "at": at, "id": id, "generation": 1, "window": window - 1, "rows": tallyRows, "limit": 21, "offset": 0,
-				"most": MostCounted, "status": string(f.Status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause), "owner": owner,
+				"before": id, "floor": "019", "from": earliest, "at": at, "id": id, "generation": 1, "window": window - 1,
+				"rows": tallyRows, "limit": 21, "offset": 0,
+				"most": MostCounted, "status": string(f.Status), "tier": string(f.Tier), "type": f.Type, "cause": string(f.Cause),
+				"owner": owner,
 				"trace": "trace-1",
 			}
 			args := []any{named}
@@ -107,7 +112,8 @@ func heldToIndexes(t *testing.T, a *Archive, id string, at time.Time, owner stri
 			page := false
 			for _, step := range steps {
 				page = page || databasetest.OfPage(step)
-				sorts := strings.Contains(step, "filesort") && !databasetest.OfPage(step) || strings.Contains(step, "FOR ORDER BY") && !page
+				sorts := strings.Contains(step, "filesort") && !databasetest.OfPage(step) ||
+					strings.Contains(step, "FOR ORDER BY") && !page
 				if databasetest.WholeTable(step) || sorts && !strings.Contains(name, "tally") { // a report's groups are few
 					t.Errorf("%s, %+v: %s", name, f, step)
 				}

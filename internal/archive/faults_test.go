@@ -229,7 +229,8 @@ func TestReadOnly(t *testing.T) {
 		}
 		testkit.Eventually(t, within, "the connections from before are given up", func() (bool, string) {
 			now := connections(t, root, "tierq")
-			return len(before) > 0 && !slices.ContainsFunc(before, func(id int) bool { return slices.Contains(now, id) }), fmt.Sprint(before, " before, now ", now)
+			return len(before) > 0 && !slices.ContainsFunc(before, func(id int) bool { return slices.Contains(now, id) }),
+				fmt.Sprint(before, " before, now ", now)
 		})
 		execute(t, root, "SET GLOBAL read_only = 0")
 		testkit.Eventually(t, within, "the row", func() (bool, string) {

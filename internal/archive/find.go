@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// endedColumns and endedJoins read ended jobs: an outcome with what its ending wrote beside it, but for result, payload and options.
-// The worker of the latest claim is known from the result, or from the attempt of that number.
+// endedColumns and endedJoins read ended jobs: an outcome with what its ending wrote beside it, but for result, payload
+// and options. The worker of the latest claim is known from the result, or from the attempt of that number.
 const (
 	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, o.max_retries, o.arrived_at, " +
 		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
@@ -23,7 +23,8 @@ const (
 		"LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
 		"LEFT JOIN job_attempts a ON a.job_id = o.job_id AND a.attempt = o.attempt"
 
-	findJob = "SELECT " + endedColumns + ", r.result FROM job_outcomes o" + endedJoins + " WHERE o.job_id = ? ORDER BY o.generation DESC LIMIT 1"
+	findJob = "SELECT " + endedColumns + ", r.result FROM job_outcomes o" + endedJoins +
+		" WHERE o.job_id = ? ORDER BY o.generation DESC LIMIT 1"
 )
 
 type endedRow struct {
@@ -45,8 +46,9 @@ type endedRow struct {
 func (r *endedRow) job() job.Job {
 	o := &r.Ended
 	j := job.Job{
-		ID: job.ID(o.JobID), Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner, TraceID: o.TraceID,
-		Status: job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries,
+		ID: job.ID(o.JobID), Generation: o.Generation, Tier: job.Tier(o.Tier), Type: o.Type, Owner: o.Owner,
+		TraceID: o.TraceID,
+		Status:  job.Status(o.Outcome), Attempt: o.Attempt, RetryCount: o.RetryCount, MaxRetries: o.MaxRetries,
 		ArrivedAt: database.OrZero(o.ArrivedAt),
 		Worker:    r.LastWorker,
 	}
@@ -69,9 +71,9 @@ func (r *endedRow) job() job.Job {
 	return j
 }
 
-// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or CANCELLED.
-// Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome
-// here, and an error that is job.ErrUnavailable if the database did not answer.
+// Find reads the outcome of a job's latest generation: COMPLETED with its result, FAILED with cause and error, or
+// CANCELLED. Payload and options are not read. It returns job.ErrNotFound for a job that has no outcome here, and an
+// error that is job.ErrUnavailable if the database did not answer.
 func (a *Archive) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	var row endedRow
 	if err := a.db.Read.WithContext(ctx).Raw(findJob, string(id)).Take(&row).Error; err != nil {
@@ -90,8 +92,9 @@ const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finish
 	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +
 	"FROM job_attempts a WHERE a.job_id = ? ORDER BY a.attempt DESC LIMIT ?"
 
-// Attempts reads the attempts of a job that did not end well, over all its generations, oldest first; of more than 1,000 the latest. (The
-// one that completed it is not among them: Find has its worker and times.) A job without any, or unknown, has none.
+// Attempts reads the attempts of a job that did not end well, over all its generations, oldest first; of more than
+// 1,000 the latest. (The one that completed it is not among them: Find has its worker and times.) A job without any, or
+// unknown, has none.
 func (a *Archive) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	var rows []attemptRow
 	err := a.db.Read.WithContext(ctx).Raw(attemptsOf, string(id), maxAttempts).Scan(&rows).Error

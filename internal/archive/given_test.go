@@ -19,8 +19,9 @@ func completed(n int) job.Outcome {
 	return job.Outcome{Job: job.Job{
 		ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1",
 		Payload: []byte(`{"steps":[]}`), Status: job.Completed, Attempt: 3, RetryCount: 1, MaxRetries: 5,
-		ArrivedAt: arrival, FirstTriedAt: arrival.Add(time.Second), StartedAt: arrival.Add(2 * time.Second), EndedAt: arrival.Add(3 * time.Second),
-		Result: []byte(fmt.Sprintf(`{"n": %d, "žluť": "\u0000"}`, n)), Worker: "host:3",
+		ArrivedAt: arrival, FirstTriedAt: arrival.Add(time.Second), StartedAt: arrival.Add(2 * time.Second),
+		EndedAt: arrival.Add(3 * time.Second),
+		Result:  []byte(fmt.Sprintf(`{"n": %d, "žluť": "\u0000"}`, n)), Worker: "host:3",
 	}}
 }
 

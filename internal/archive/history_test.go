@@ -56,7 +56,8 @@ func TestNotesAreListed(t *testing.T) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		notes := map[job.ID]string{}
 		for n, result := range []string{
-			`{"note":"rejected by 1 of 2 endpoints: b.example"}`, `{"n":1}`, `{"note":7}`, `{"note":"` + strings.Repeat("\u20ac", 150) + `"}`,
+			`{"note":"rejected by 1 of 2 endpoints: b.example"}`, `{"n":1}`, `{"note":7}`,
+			`{"note":"` + strings.Repeat("\u20ac", 150) + `"}`,
 			"{\"note\":\"a\\u001b[31m\xff\"}",
 		} {
 			o := completed(n)

@@ -15,22 +15,24 @@ import (
 
 // JournalOptions bound what waits in memory, and say what the rows need; zero means the default.
 type JournalOptions struct {
-	Limit      int           // rows that wait; 8,192
-	LimitBytes int           // 64 MiB
-	Timeout    time.Duration // of one transaction, its repeats after deadlocks included; 1 s, because a submit waits for it
-	KeepKeys   time.Duration // how long an Idempotency-Key stands for its job; 1 h
-	Log        *slog.Logger
+	Limit      int // rows that wait; 8,192
+	LimitBytes int // 64 MiB
+	// of one transaction, its repeats after deadlocks included; 1 s, because a submit waits for it
+	Timeout  time.Duration
+	KeepKeys time.Duration // how long an Idempotency-Key stands for its job; 1 h
+	Log      *slog.Logger
 
-	// Incarnation is the life of a partition's data that is known now, for the row of a claimed job; nil = "". It may be an
-	// older one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
+	// Incarnation is the life of a partition's data that is known now, for the row of a claimed job; nil = "". It may be
+	// an older one than the claim's, never a newer one: the job would not be missed when the newer one does not have it.
 	Incarnation func(partition int) string
-	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL refuses for its data
-	// is none. It is called one at a time, and must not block.
+	// Observe hears how each transaction ended: nil, or the error of a database that could not serve. A row that SQL
+	// refuses for its data is none. It is called one at a time, and must not block.
 	Observe func(err error)
 }
 
-// Journal is a process' writer of the accept journal. What waits goes into the next transaction, up to 500 rows; there is no timer, so a
-// lone row waits for nobody. Each call returns when its rows are committed. Errors say how much is known:
+// Journal is a process' writer of the accept journal. What waits goes into the next transaction, up to 500 rows; there
+// is no timer, so a lone row waits for nobody. Each call returns when its rows are committed. Errors say how much is
+// known:
 //
 //   - job.ErrUnavailable: certainly nothing of it was written, and will not be;
 //   - job.ErrAmbiguous: some or all of it may have been. Doing it again is right.
@@ -108,12 +110,12 @@ func (j *Journal) Submit(ctx context.Context, rows []job.JournalRow) ([]job.KeyH
 	return held, nil
 }
 
-// Submitted hears that Redis has taken submits: of a row it reads the id, the arrival, when the job is due, and the run.
-// It returns at once, and SQL is told within a moment, if SQL serves.
+// Submitted hears that Redis has taken submits: of a row it reads the id, the arrival, when the job is due, and the
+// run. It returns at once, and SQL is told within a moment, if SQL serves.
 func (j *Journal) Submitted(rows []job.JournalRow) { j.stamps.add(rows) }
 
-// TakeBack removes the rows of submits that Redis refused, and their keys; of a row it reads the id and the key. It says
-// of each whether it is gone by this: false for a row that is not the submit's any more, or not there.
+// TakeBack removes the rows of submits that Redis refused, and their keys; of a row it reads the id and the key. It
+// says of each whether it is gone by this: false for a row that is not the submit's any more, or not there.
 func (j *Journal) TakeBack(ctx context.Context, rows []job.JournalRow) ([]bool, error) {
 	notes := make([]*noted, len(rows))
 	for i := range rows {
@@ -148,7 +150,8 @@ func (j *Journal) Claimed(ctx context.Context, leases []job.Lease) error {
 	return j.put(ctx, "journal claims", notes)
 }
 
-// Waits notes that attempts ended and their jobs wait again. It changes a row only if that attempt is the one that runs.
+// Waits notes that attempts ended and their jobs wait again. It changes a row only if that attempt is the one that
+// runs.
 func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 	notes := make([]*noted, len(waits))
 	for i := range waits {
@@ -158,7 +161,8 @@ func (j *Journal) Waits(ctx context.Context, waits []job.Waits) error {
 	return j.put(ctx, "journal waits", notes)
 }
 
-// Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks again by itself.
+// Down says whether the last transaction, or look, found the database unable to serve. While it is, the journal looks
+// again by itself.
 func (j *Journal) Down() bool { return j.archive.db.Down() }
 
 // Stats reads the counts.
@@ -227,7 +231,8 @@ func (j *Journal) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses what comes from now on, writes what waits, and ends. When ctx ends first the rest is given up: its callers are told.
+// Stop refuses what comes from now on, writes what waits, and ends. When ctx ends first the rest is given up: its
+// callers are told.
 func (j *Journal) Stop(ctx context.Context) error {
 	j.mu.Lock()
 	j.running, j.stopping = false, true

@@ -32,7 +32,8 @@ func prepared(t *testing.T, a *Archive, call func(ctx context.Context) error) (q
 	return queries
 }
 
-// No statement of the journal reads a table without a key, however small the tables: what is read to be changed is locked.
+// No statement of the journal reads a table without a key, however small the tables: what is read to be changed is
+// locked.
 func TestJournalUsesItsIndexes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, a *Archive) {

@@ -141,7 +141,8 @@ func TestTakeBackCutAnywhere(t *testing.T) {
 	})
 }
 
-// Without SQL nothing is written, and everybody is told so soon: those who were sent, those who wait. Down ends by itself.
+// Without SQL nothing is written, and everybody is told so soon: those who were sent, those who wait. Down ends by
+// itself.
 func TestJournalWithoutSQL(t *testing.T) {
 	t.Attr("proves", "F14 F36")
 	t.Parallel()
@@ -156,7 +157,8 @@ func TestJournalWithoutSQL(t *testing.T) {
 		}
 		j := journal(t, s.Archive, archive.JournalOptions{Timeout: time.Second})
 		accept(j)
-		for name, away := range map[string]struct{ go_, back func() error }{"killed": {server.Kill, server.Restart}, "frozen": {server.Freeze, server.Thaw}} {
+		for name, away := range map[string]struct{ go_, back func() error }{"killed": {server.Kill, server.Restart},
+			"frozen": {server.Freeze, server.Thaw}} {
 			done(t, away.go_())
 			begin := time.Now()
 			var all sync.WaitGroup
@@ -255,7 +257,8 @@ func TestJournalBadRow(t *testing.T) {
 	})
 }
 
-// What waits behind a transaction that failed is refused with it: it has waited as long, and SQL would only fail it later.
+// What waits behind a transaction that failed is refused with it: it has waited as long, and SQL would only fail it
+// later.
 func TestJournalFailsWhatWaits(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()

@@ -73,7 +73,8 @@ func TestJournalLocksNoGaps(t *testing.T) {
 	t.Attr("proves", "F39")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.NewJournal(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
+		// its counters are ours alone
+		s := archivetest.NewJournal(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		w := start(t, s.Archive, &redis{}, archive.WriterOptions{})
 		done(t, submit(t.Context(), j, living(9)))
@@ -97,8 +98,8 @@ func TestJournalLocksNoGaps(t *testing.T) {
 	})
 }
 
-// A row and its outcome that are written at the same moment do not wait for each other. The row stays behind; nobody takes it for a living
-// job, and it is swept.
+// A row and its outcome that are written at the same moment do not wait for each other. The row stays behind; nobody
+// takes it for a living job, and it is swept.
 func TestJournalCrossed(t *testing.T) {
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {

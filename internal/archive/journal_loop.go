@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// loop writes batch after batch until Stop, then what still waits. While SQL is down and nothing waits, it looks again now and then, so
-// that Down does not outlive the outage.
+// loop writes batch after batch until Stop, then what still waits. While SQL is down and nothing waits, it looks again
+// now and then, so that Down does not outlive the outage.
 func (j *Journal) loop(ctx context.Context) {
 	looks := 0
 	for ctx.Err() == nil {
@@ -57,8 +57,8 @@ func (j *Journal) runOnce(ctx context.Context) bool {
 	return true
 }
 
-// write brings a batch to SQL, in halves where a row is refused, and settles it. False: SQL cannot serve, and nobody else's wait is worth
-// its while.
+// write brings a batch to SQL, in halves where a row is refused, and settles it. False: SQL cannot serve, and nobody
+// else's wait is worth its while.
 func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	var n notes
 	for _, b := range batch {
@@ -104,7 +104,8 @@ func (j *Journal) write(ctx context.Context, batch []*noted) bool {
 	return j.write(ctx, batch[half:])
 }
 
-// fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of it was sent.
+// fail settles a batch that SQL could not take, and with it everything that waits: it has waited as long, and none of
+// it was sent.
 func (j *Journal) fail(ctx context.Context, batch []*noted, err error) {
 	if !errors.Is(err, job.ErrAmbiguous) {
 		err = database.Unavailable("SQL is down", err)

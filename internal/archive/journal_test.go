@@ -17,7 +17,8 @@ import (
 func living(n int) job.JournalRow {
 	return job.JournalRow{
 		Job: job.Job{
-			ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1", Payload: []byte(`{"steps":[]}`),
+			ID: id(n), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1",
+			Payload: []byte(`{"steps":[]}`),
 			Options: job.Options{CallbackURL: "https://example.com/"}, MaxRetries: 5, ArrivedAt: arrival,
 		},
 		Priority: 1, Incarnation: "run-1",
@@ -46,12 +47,14 @@ func submit(ctx context.Context, j *archive.Journal, rows ...job.JournalRow) err
 // lease is a claim of that job.
 func lease(n, generation, attempt int) job.Lease {
 	j := living(n).Job
-	j.Generation, j.Status, j.Attempt, j.RetryCount, j.Worker = generation, job.Processing, attempt, attempt-1, fmt.Sprint("host:", attempt)
+	j.Generation, j.Status, j.Attempt, j.RetryCount, j.Worker = generation, job.Processing, attempt, attempt-1,
+		fmt.Sprint("host:", attempt)
 	j.FirstTriedAt, j.StartedAt = arrival.Add(time.Second), arrival.Add(time.Duration(attempt)*time.Second)
 	return job.Lease{Job: j, Token: "t"}
 }
 
-// journal starts a journal and stops it when the test ends. Its transactions have time for a busy machine, unless the test says otherwise.
+// journal starts a journal and stops it when the test ends. Its transactions have time for a busy machine, unless the
+// test says otherwise.
 func journal(t testing.TB, a *archive.Archive, o archive.JournalOptions) *archive.Journal {
 	t.Helper()
 	if o.Timeout == 0 {
@@ -93,10 +96,14 @@ func accepted(t *testing.T, s *archivetest.Store, n int) map[string]any {
 // fresh is the row of living(n).
 func fresh(n int, changes map[string]any) map[string]any {
 	row := map[string]any{
-		"job_id": string(id(n)), "generation": int64(1), "tier": "PAID", "type": "SIMULATION", "owner": "key-1", "trace_id": "trace-1", "priority": int64(1),
-		"payload": `{"steps":[]}`, "options": `{"callbackUrl":"https://example.com/"}`, "max_retries": int64(5), "arrived_at": "2025-11-24 16:00:00.123000",
-		"due_at": nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil, "worker": "", "cancel_requested": int64(0),
-		"run_id": "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
+		"job_id": string(id(n)), "generation": int64(1), "tier": "PAID", "type": "SIMULATION", "owner": "key-1",
+		"trace_id": "trace-1", "priority": int64(1),
+		"payload": `{"steps":[]}`, "options": `{"callbackUrl":"https://example.com/"}`, "max_retries": int64(5),
+		"arrived_at": "2025-11-24 16:00:00.123000",
+		"due_at":     nil, "attempt": int64(0), "retry_count": int64(0), "first_tried_at": nil, "started_at": nil,
+		"worker":           "",
+		"cancel_requested": int64(0),
+		"run_id":           "run-1", "idempotency_key": fmt.Sprintf("%032x", n), "idempotency_body": strings.Repeat("b", 32),
 		"submitting": int64(0),
 	}
 	maps.Copy(row, changes)
@@ -140,7 +147,8 @@ func TestJournalRow(t *testing.T) {
 		for range 2 {
 			done(t, j.Waits(t.Context(), []job.Waits{{ID: id(1), Attempt: 1, Spent: 1, Due: arrival.Add(5 * time.Second)}}))
 		}
-		waits := map[string]any{"started_at": nil, "worker": "", "retry_count": int64(1), "due_at": "2025-11-24 16:00:05.123000"}
+		waits := map[string]any{"started_at": nil, "worker": "", "retry_count": int64(1),
+			"due_at": "2025-11-24 16:00:05.123000"}
 		maps.Copy(claimed, waits)
 		check(t, "waits", accepted(t, s, 1), claimed)
 		done(t, j.Claimed(t.Context(), []job.Lease{lease(1, 1, 1)})) // a copy that was late
@@ -148,7 +156,8 @@ func TestJournalRow(t *testing.T) {
 
 		again := arrives(lease(1, 1, 2))
 		done(t, j.Claimed(t.Context(), []job.Lease{again}))
-		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000", "worker": "host:2"})
+		maps.Copy(claimed, map[string]any{"attempt": int64(2), "due_at": nil, "started_at": "2025-11-24 16:00:02.123000",
+			"worker": "host:2"})
 		check(t, "claimed again", accepted(t, s, 1), claimed)
 		done(t, s.Cancelling(t.Context(), id(1), "run-9"))
 		done(t, s.Cancelling(t.Context(), id(9), "run-9"))

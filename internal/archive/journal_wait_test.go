@@ -24,7 +24,8 @@ func merged(a, b map[string]any) map[string]any {
 
 // halted is a journal that stands still between the transaction of submitting(0), which SQL has, and the telling of it,
 // until the test calls release. first ends then.
-func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *archive.Journal, release func(), first <-chan error) {
+func halted(t *testing.T, s *archivetest.Store, o archive.JournalOptions) (j *archive.Journal, release func(),
+	first <-chan error) {
 	t.Helper()
 	reached, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -43,7 +44,8 @@ func later(t *testing.T, j *archive.Journal, n int, call func() error) <-chan er
 	t.Helper()
 	told := make(chan error, 1)
 	go func() { told <- call() }()
-	testkit.Eventually(t, within, "the call waits", func() (bool, string) { return j.Stats().Waiting == n, fmt.Sprintf("%+v", j.Stats()) })
+	testkit.Eventually(t, within, "the call waits",
+		func() (bool, string) { return j.Stats().Waiting == n, fmt.Sprintf("%+v", j.Stats()) })
 	return told
 }
 

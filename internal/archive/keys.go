@@ -46,7 +46,8 @@ func holdersOf(size int) string {
 func holderOf(d database.Dialect) string { return holdersOf(1) + " AND k.expires_at > " + d.Now }
 
 // holders are the jobs that keys stand for.
-func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) (map[string]job.KeyHolder, map[string]string, error) {
+func holders(ctx context.Context, conn gorm.ConnPool, query string, keys []any) (map[string]job.KeyHolder,
+	map[string]string, error) {
 	held, bodies := map[string]job.KeyHolder{}, map[string]string{}
 	err := eachRow(ctx, conn, query, keys, func(scan func(...any) error) error {
 		var key, body string

@@ -14,7 +14,8 @@ const wholeLetter = "SELECT " + letterColumns + ", f.payload, f.options FROM fai
 func (r *failedRow) letter() (job.DeadLetter, error) {
 	l := job.DeadLetter{
 		Job: job.Job{
-			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner, TraceID: r.TraceID,
+			ID: job.ID(r.JobID), Generation: r.Generation, Tier: job.Tier(r.Tier), Type: r.Type, Owner: r.Owner,
+			TraceID: r.TraceID,
 			Payload: r.Payload, Status: job.Failed, Attempt: r.Attempts, RetryCount: r.TotalRetries, MaxRetries: r.MaxRetries,
 			ArrivedAt: database.OrZero(r.ArrivedAt), FirstTriedAt: database.OrZero(r.FirstTriedAt),
 			StartedAt: database.OrZero(r.StartedAt), EndedAt: database.OrZero(r.DiscardedAt),
@@ -32,12 +33,14 @@ func (r *failedRow) letter() (job.DeadLetter, error) {
 	return l, nil
 }
 
-// DeadLetter reads the dead letter of a job's latest generation whole: payload, options and requeue marks too. It returns job.ErrNotFound
-// for a job that has no outcome here, and job.ErrWrongState for one whose latest outcome is not FAILED.
+// DeadLetter reads the dead letter of a job's latest generation whole: payload, options and requeue marks too. It
+// returns job.ErrNotFound for a job that has no outcome here, and job.ErrWrongState for one whose latest outcome is not
+// FAILED.
 func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
 	db := a.db.Read.WithContext(ctx)
 	var o outcomeRow
-	err := db.Select("generation", "outcome").Where("job_id = ?", string(id)).Order("generation DESC").Limit(1).Take(&o).Error
+	err := db.Select("generation", "outcome").Where("job_id = ?",
+		string(id)).Order("generation DESC").Limit(1).Take(&o).Error
 	if err != nil {
 		return job.DeadLetter{}, findError(err)
 	}
@@ -45,7 +48,8 @@ func (a *Archive) DeadLetter(ctx context.Context, id job.ID) (job.DeadLetter, er
 		return job.DeadLetter{}, fmt.Errorf("read dead letter: the job is %s: %w", o.Outcome, job.ErrWrongState)
 	}
 	var r failedRow
-	if err := db.Raw(wholeLetter+"f.job_id = ? AND f.generation = ?", string(id), o.Generation).Take(&r).Error; err != nil {
+	if err := db.Raw(wholeLetter+"f.job_id = ? AND f.generation = ?", string(id),
+		o.Generation).Take(&r).Error; err != nil {
 		return job.DeadLetter{}, findError(err)
 	}
 	return r.letter()

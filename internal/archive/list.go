@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// window is how many rows one page of a list looks at, at most. A filter that few jobs pass thus costs what any other does; the page
-// may hold less than it was asked for, and the next one goes on behind the window.
+// window is how many rows one page of a list looks at, at most. A filter that few jobs pass thus costs what any other
+// does; the page may hold less than it was asked for, and the next one goes on behind the window.
 const window = 5000
 
 // maxPage bounds what a page holds, whatever was asked for.
@@ -35,15 +35,17 @@ const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = ''
 // statements are where a page's window ends, and what in it passes the filter.
 func (l listing) statements(d *database.Dialect, s scope) (end, page string) {
 	k := s.from(d, l.table, "k", "")
-	return "SELECT k.job_id FROM " + k + "k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
+	return "SELECT k.job_id FROM " + k +
+			"k.job_id < @before ORDER BY k.job_id DESC, k.generation DESC LIMIT 1 OFFSET @window",
 		"SELECT " + endedColumns + " FROM (SELECT k.job_id, k.generation FROM " + k + l.filter + listPage
 }
 
-// List reads ended jobs, the latest submitted first, each as its latest generation that has an outcome here; results, payloads and
-// options are not read. The filter's From and To are not for this list. cursor is "" or an earlier call's next; limit is at most 1,000.
-// A page looks at a bounded number of rows, so it may hold fewer than limit, even none, and still have a next; next is "" at the end.
-// It returns job.ErrBadCursor for a cursor that no List gave.
-func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+// List reads ended jobs, the latest submitted first, each as its latest generation that has an outcome here; results,
+// payloads and options are not read. The filter's From and To are not for this list. cursor is "" or an earlier call's
+// next; limit is at most 1,000. A page looks at a bounded number of rows, so it may hold fewer than limit, even none,
+// and still have a next; next is "" at the end. It returns job.ErrBadCursor for a cursor that no List gave.
+func (a *Archive) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
+	err error) {
 	before, err := readListCursor(cursor)
 	if err != nil {
 		return nil, "", err

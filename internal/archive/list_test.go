@@ -142,8 +142,10 @@ func TestCursorsAreStrict(t *testing.T) {
 	t.Parallel()
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		for _, cursor := range []string{
-			"x", "~", string(id(1)) + " ", "019A0000-0000-7000-8000-000000000100", "1_1_019A0000-0000-7000-8000-000000000100", "1", "1_", "_1_", "+1_1_",
-			"01_1_", "1_-1_", "1_1_" + string(id(1)) + "_", "1_1_x", "1_99999999999_", "999999999999999999_0_", "9999999999999999999999_0_", "1_1_' OR 1=1 --", "\x00",
+			"x", "~", string(id(1)) + " ", "019A0000-0000-7000-8000-000000000100", "1_1_019A0000-0000-7000-8000-000000000100",
+			"1", "1_", "_1_", "+1_1_",
+			"01_1_", "1_-1_", "1_1_" + string(id(1)) + "_", "1_1_x", "1_99999999999_", "999999999999999999_0_",
+			"9999999999999999999999_0_", "1_1_' OR 1=1 --", "\x00",
 		} {
 			if _, _, err := a.List(t.Context(), job.Filter{}, cursor, 1); !errors.Is(err, job.ErrBadCursor) {
 				t.Errorf("List takes %q: %v", cursor, err)
@@ -208,7 +210,8 @@ func TestTally(t *testing.T) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		day := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 		batch := []job.Outcome{completed(1), completed(2), failed(3), cancelled(4), failed(5), completed(6), completed(7)}
-		for i, when := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, -time.Millisecond, 24 * time.Hour} {
+		for i, when := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, -time.Millisecond,
+			24 * time.Hour} {
 			batch[i].ID = at(day.Add(when), i)
 		}
 		batch[1].EndedAt = batch[1].StartedAt.Add(2500 * time.Millisecond)
@@ -219,8 +222,10 @@ func TestTally(t *testing.T) {
 		record(t, w, again)
 
 		want := []job.Tally{
-			{Tier: job.Paid, Type: "SIMULATION", Completed: 2, Cancelled: 1, MeanRun: 1750 * time.Millisecond, MaxRun: 2500 * time.Millisecond, MeanWait: time.Second},
-			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second, MeanWait: time.Second},
+			{Tier: job.Paid, Type: "SIMULATION", Completed: 2, Cancelled: 1, MeanRun: 1750 * time.Millisecond,
+				MaxRun: 2500 * time.Millisecond, MeanWait: time.Second},
+			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second,
+				MeanWait: time.Second},
 		}
 		got, err := a.Tally(t.Context(), nil, day, day.AddDate(0, 0, 1))
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {

@@ -17,7 +17,8 @@ const (
 
 	nextRun   = "SELECT MIN(run_id) FROM accepted_jobs WHERE run_id > ?"
 	firstRun  = "SELECT MIN(run_id) FROM accepted_jobs"
-	sweepPage = "SELECT a.job_id, a.generation, CASE WHEN " + unended + " THEN 0 ELSE 1 END AS ended FROM accepted_jobs a " +
+	sweepPage = "SELECT a.job_id, a.generation, CASE WHEN " + unended +
+		" THEN 0 ELSE 1 END AS ended FROM accepted_jobs a " +
 		"WHERE a.job_id > ? ORDER BY a.job_id LIMIT ?"
 	knownRows = "SELECT job_id FROM accepted_jobs WHERE job_id IN ? UNION SELECT job_id FROM job_outcomes WHERE job_id IN ?"
 )
@@ -33,14 +34,16 @@ func lostOfRun(d database.Dialect) string {
 
 // journaled reads one row, and whether it waits for its time. waiting reads the ids of rows that are old enough.
 func journaled(d database.Dialect) string {
-	return "SELECT a.*, CASE WHEN a.due_at > " + d.Now + " THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
+	return "SELECT a.*, CASE WHEN a.due_at > " + d.Now +
+		" THEN 1 ELSE 0 END AS later FROM accepted_jobs a WHERE a.job_id = ? AND " + unended
 }
 
 func waiting(d database.Dialect) string {
 	return "SELECT job_id FROM accepted_jobs WHERE job_id > ? AND recorded_at <= " + d.Ago + " ORDER BY job_id LIMIT ?"
 }
 
-// Runs reads which lives of Redis the rows name, each once: one per partition, and those that are over. Each costs a look at an index.
+// Runs reads which lives of Redis the rows name, each once: one per partition, and those that are over. Each costs a
+// look at an index.
 func (a *Archive) Runs(ctx context.Context) (runs []string, err error) {
 	db := a.db.Read.WithContext(ctx)
 	var run *string
@@ -78,7 +81,8 @@ func (a *Archive) Lost(
 	return jobs, nil
 }
 
-// Owe takes rows from the submits that wrote them: no submit takes them back from now on, and Redis is given their jobs.
+// Owe takes rows from the submits that wrote them: no submit takes them back from now on, and Redis is given their
+// jobs.
 func (a *Archive) Owe(ctx context.Context, ids []job.ID) error {
 	ids = slices.Clone(ids)
 	slices.Sort(ids)
@@ -127,8 +131,8 @@ func (a *Archive) Found(ctx context.Context, rows []job.JournalRow, incarnation 
 	return nil
 }
 
-// Sweep looks at the next limit rows of the journal after after (at most 1,000), and removes those whose outcome SQL has: the two were
-// written at the same moment. next is where the next call goes on; "" is the end.
+// Sweep looks at the next limit rows of the journal after after (at most 1,000), and removes those whose outcome SQL
+// has: the two were written at the same moment. next is where the next call goes on; "" is the end.
 func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.ID, swept int64, err error) {
 	limit = min(max(limit, 1), maxPage)
 	var rows []struct {
@@ -161,9 +165,9 @@ func (a *Archive) Sweep(ctx context.Context, after job.ID, limit int) (next job.
 	return next, swept, nil
 }
 
-// Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the database's clock, PROCESSING if
-// it ran when the journal last heard of it, CANCELLED if it waited and a Redis said that it ends so, otherwise PENDING.
-// It returns job.ErrNotFound for a job that is not there or has ended.
+// Journaled reads a living job as the journal has it: SCHEDULED with RunAt if it is due in the future, by the
+// database's clock, PROCESSING if it ran when the journal last heard of it, CANCELLED if it waited and a Redis said
+// that it ends so, otherwise PENDING. It returns job.ErrNotFound for a job that is not there or has ended.
 func (a *Archive) Journaled(ctx context.Context, id job.ID) (job.Job, error) {
 	var row struct {
 		Row   acceptedRow `gorm:"embedded"`
@@ -222,8 +226,8 @@ func (a *Archive) Known(ctx context.Context, ids []job.ID) ([]bool, error) {
 	return known, nil
 }
 
-// Waiting reads the ids of jobs that have been in the journal for longer than olderThan, by the database's clock, in their order: those
-// after after, at most limit (and at most 1,000).
+// Waiting reads the ids of jobs that have been in the journal for longer than olderThan, by the database's clock, in
+// their order: those after after, at most limit (and at most 1,000).
 func (a *Archive) Waiting(ctx context.Context, after job.ID, limit int, olderThan time.Duration) ([]job.ID, error) {
 	var ids []job.ID
 	err := a.db.Read.WithContext(ctx).Raw(

@@ -165,7 +165,8 @@ func TestLostWithoutOptions(t *testing.T) {
 			t.Errorf("lost: %v", got)
 		}
 		got, err := s.LivingOf(t.Context(), []job.ID{id(1)})
-		if err != nil || len(got) != 1 || got[0].ID != id(1) || got[0].CallbackURL != "" || string(got[0].Payload) != `{"steps":[]}` {
+		if err != nil || len(got) != 1 || got[0].ID != id(1) || got[0].CallbackURL != "" ||
+			string(got[0].Payload) != `{"steps":[]}` {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if j, err := s.Journaled(t.Context(), id(1)); err != nil || j.ID != id(1) {
@@ -284,7 +285,8 @@ func TestWaiting(t *testing.T) {
 	archivetest.EachJournal(t, func(t *testing.T, s *archivetest.Store) {
 		j := journal(t, s.Archive, archive.JournalOptions{})
 		done(t, submit(t.Context(), j, living(1), living(2), living(3), living(4)))
-		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2026-01-01 00:00:00.000000' WHERE job_id <> ?", string(id(2)))
+		execute(t, s.DB, "UPDATE accepted_jobs SET recorded_at = '2026-01-01 00:00:00.000000' WHERE job_id <> ?",
+			string(id(2)))
 		next := living(3)
 		next.Generation = 2
 		done(t, submit(t.Context(), j, next)) // its new life is young
@@ -294,7 +296,8 @@ func TestWaiting(t *testing.T) {
 			than  time.Duration
 			want  []job.ID
 		}{
-			{"", 10, time.Minute, []job.ID{id(1), id(4)}}, {"", 1, time.Minute, []job.ID{id(1)}}, {id(1), 10, time.Minute, []job.ID{id(4)}},
+			{"", 10, time.Minute, []job.ID{id(1), id(4)}}, {"", 1, time.Minute, []job.ID{id(1)}},
+			{id(1), 10, time.Minute, []job.ID{id(4)}},
 			{"", 10, -time.Minute, []job.ID{id(1), id(2), id(3), id(4)}},
 		} {
 			if c.than < 0 {

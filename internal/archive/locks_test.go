@@ -54,7 +54,8 @@ func TestDeadlock(t *testing.T) {
 	t.Attr("proves", "F38")
 	t.Parallel()
 	t.Run("mariadb", func(t *testing.T) {
-		s := archivetest.New(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)}) // its counters are ours alone
+		// its counters are ours alone
+		s := archivetest.New(t, database.Options{MySQLDSN: testkit.NewMariaDB(t).NewDatabase(t)})
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
 		before, waited := innodb(t, s, "lock_deadlocks"), innodb(t, s, "lock_row_lock_waits")

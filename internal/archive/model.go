@@ -43,7 +43,8 @@ type resultRow struct {
 	Note         string     `gorm:"type:varchar(200);not null"` // of the result, for lists
 }
 
-// failedRow is a dead letter. Options is what the submit asked for beyond its payload (job.Options), as text; NULL = nothing.
+// failedRow is a dead letter. Options is what the submit asked for beyond its payload (job.Options), as text; NULL =
+// nothing.
 type failedRow struct {
 	JobID              string     `gorm:"type:char(36);primaryKey"`
 	Generation         int        `gorm:"type:int;primaryKey;autoIncrement:false"`
@@ -66,8 +67,9 @@ type failedRow struct {
 	RequeuedAt         *time.Time `gorm:"type:datetime(6)"`
 	RequeuedRunID      *string    `gorm:"type:varchar(64)"`
 	TraceID            string     `gorm:"type:varchar(100);not null"`
-	OpenAt             *time.Time `gorm:"type:datetime(6)"` // the database's: discarded_at while nobody has asked for a requeue
-	RequeueReason      string     `gorm:"type:varchar(500);not null"`
+	// the database's: discarded_at while nobody has asked for a requeue
+	OpenAt        *time.Time `gorm:"type:datetime(6)"`
+	RequeueReason string     `gorm:"type:varchar(500);not null"`
 }
 
 type attemptRow struct {

@@ -42,8 +42,8 @@ func sameLength(ids []job.ID) []string {
 
 const outcomesOf = "SELECT job_id, generation, outcome FROM job_outcomes WHERE job_id IN ? ORDER BY job_id, generation"
 
-// Outcomes reads what became of these jobs, of each life that has ended; a job without an outcome is not in the answer. An error is
-// job.ErrUnavailable: nothing can be said of any of them.
+// Outcomes reads what became of these jobs, of each life that has ended; a job without an outcome is not in the answer.
+// An error is job.ErrUnavailable: nothing can be said of any of them.
 func (a *Archive) Outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Recorded, error) {
 	all := map[job.ID][]job.Recorded{}
 	for part := range slices.Chunk(ids, job.MaxBatch) {

@@ -49,7 +49,8 @@ func TestLivingOf(t *testing.T) {
 		done(t, submit(t.Context(), j, living(1), living(2), living(3), submitting(4), submitting(5)))
 		record(t, w, completed(2)) // this archive keeps no journal: the row stays
 		rows, err := a.LivingOf(t.Context(), []job.ID{id(1), id(2), id(4), id(9)})
-		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 || string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {
+		if err != nil || len(rows) != 1 || rows[0].ID != id(1) || rows[0].Priority != 1 ||
+			string(rows[0].Payload) != `{"steps":[]}` || rows[0].Idempotency.Key == "" {
 			t.Errorf("%+v, %v", rows, err)
 		}
 		// A row that Redis is known to have is no submit's any more: it is what Redis is given when it loses the job.

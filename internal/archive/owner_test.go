@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// One owner's jobs among ten thousand of others', and his the oldest: a list of his is his alone, and its first page has them, although a
-// page looks at no more than five thousand rows.
+// One owner's jobs among ten thousand of others', and his the oldest: a list of his is his alone, and its first page
+// has them, although a page looks at no more than five thousand rows.
 func TestListsOfOneOwner(t *testing.T) {
 	t.Attr("proves", "A01")
 	t.Parallel()
@@ -75,7 +75,8 @@ func TestListsOfOneOwner(t *testing.T) {
 			}
 		}
 		for page, want := range map[int]string{0: "6 ", 1: "2 ", 2: ""} {
-			if letters, total, err := a.DeadPage(t.Context(), job.Filter{Owner: &own}, page, 1); names(letters) != want || total != 2 || err != nil {
+			if letters, total, err := a.DeadPage(t.Context(), job.Filter{Owner: &own}, page, 1); names(letters) != want ||
+				total != 2 || err != nil {
 				t.Errorf("page %d: %q of %d, %v", page, names(letters), total, err)
 			}
 		}
@@ -102,7 +103,8 @@ func TestTallyOfOneOwner(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		own, none := "k234567k234567ab", ""
-		batch := []job.Outcome{completed(1), completed(2), failed(3), failed(4), cancelled(5), cancelled(6), completed(7), failed(8)}
+		batch := []job.Outcome{completed(1), completed(2), failed(3), failed(4), cancelled(5), cancelled(6), completed(7),
+			failed(8)}
 		for _, n := range []int{1, 3, 5, 7} {
 			batch[n].Owner = own
 		}
@@ -114,17 +116,21 @@ func TestTallyOfOneOwner(t *testing.T) {
 		again.Generation, again.Owner, again.Tier = 2, own, job.Public
 		record(t, w, again)
 		want := []job.Tally{
-			{Tier: job.Paid, Type: "SIMULATION", Completed: 1, Cancelled: 1, MeanRun: 7 * time.Second, MaxRun: 7 * time.Second, MeanWait: time.Second},
-			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second, MeanWait: 2 * time.Second},
+			{Tier: job.Paid, Type: "SIMULATION", Completed: 1, Cancelled: 1, MeanRun: 7 * time.Second, MaxRun: 7 * time.Second,
+				MeanWait: time.Second},
+			{Tier: job.Public, Type: "SIMULATION", Completed: 1, Failed: 1, MeanRun: time.Second, MaxRun: time.Second,
+				MeanWait: 2 * time.Second},
 		}
 		got, err := a.Tally(t.Context(), &own, time.Time{}, time.Time{})
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
-		if got, err := a.Tally(t.Context(), &none, time.Time{}, time.Time{}); err != nil || len(got) != 1 || got[0].Completed != 1 {
+		if got, err := a.Tally(t.Context(), &none, time.Time{}, time.Time{}); err != nil || len(got) != 1 ||
+			got[0].Completed != 1 {
 			t.Errorf("without a key: %+v, %v", got, err)
 		}
-		if got, err := a.Tally(t.Context(), nil, time.Time{}, time.Time{}); err != nil || len(got) != 2 || got[0].Completed != 3 {
+		if got, err := a.Tally(t.Context(), nil, time.Time{}, time.Time{}); err != nil || len(got) != 2 ||
+			got[0].Completed != 3 {
 			t.Errorf("everybody's: %+v, %v", got, err)
 		}
 	})

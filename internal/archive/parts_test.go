@@ -33,7 +33,8 @@ func TestRefusalsBackOff(t *testing.T) {
 	for i := range refusalLimit + 5 {
 		r.add(key{job.ID(fmt.Sprint(i)), 1}, now.Add(time.Duration(i)))
 	}
-	if len(r.rows) != refusalLimit || r.holds(key{"0", 1}, now) || !r.holds(key{job.ID(fmt.Sprint(refusalLimit)), 1}, now) {
+	if len(r.rows) != refusalLimit || r.holds(key{"0", 1}, now) ||
+		!r.holds(key{job.ID(fmt.Sprint(refusalLimit)), 1}, now) {
 		t.Errorf("%d rows; the first due should be forgotten", len(r.rows))
 	}
 }
@@ -50,7 +51,8 @@ func all(b *backlog) (entries []*entry) {
 func TestBacklogTakes(t *testing.T) {
 	now := time.Unix(1_764_000_000, 0)
 	of := func(id string, generation, size int) *entry {
-		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed, Result: bytes.Repeat([]byte("x"), size)}}, nil, now)
+		return newEntry(job.Outcome{Job: job.Job{ID: job.ID(id), Generation: generation, Status: job.Completed,
+			Result: bytes.Repeat([]byte("x"), size)}}, nil, now)
 	}
 	b := newBacklog()
 	take := func() []*entry {
@@ -100,8 +102,8 @@ func TestBacklogTakes(t *testing.T) {
 	}
 }
 
-// While SQL is behind, offers that are old are left to the outbox, and nothing that somebody waits for is; a backlog that fits one batch is
-// written whatever its age.
+// While SQL is behind, offers that are old are left to the outbox, and nothing that somebody waits for is; a backlog
+// that fits one batch is written whatever its age.
 func TestBacklogLeavesOldOffers(t *testing.T) {
 	now := time.Unix(1_764_000_000, 0)
 	b := newBacklog()
@@ -121,7 +123,8 @@ func TestBacklogLeavesOldOffers(t *testing.T) {
 	add("waited for", time.Hour, r)
 	add("young", offerAge, nil)
 	batch, left := b.take(now)
-	if len(batch) != 2 || left != maxBatch || batch[0].ID != "waited for" || batch[1].ID != "young" || b.Bytes() != 0 || b.Len() != 0 {
+	if len(batch) != 2 || left != maxBatch || batch[0].ID != "waited for" || batch[1].ID != "young" || b.Bytes() != 0 ||
+		b.Len() != 0 {
 		t.Errorf("%d taken, %d left, %d bytes, %d wait", len(batch), left, b.Bytes(), b.Len())
 	}
 }

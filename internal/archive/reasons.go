@@ -40,7 +40,8 @@ const (
 // cancel was carried out is not known here, unless the generation has an outcome.
 func (a *Archive) Reasons(ctx context.Context, id job.ID) ([]job.Reason, error) {
 	var all []job.Reason
-	for _, q := range []struct{ action, query string }{{job.RequeueAction, requeueReasons}, {job.CancelAction, cancelReasons}} {
+	for _, q := range []struct{ action, query string }{{job.RequeueAction, requeueReasons},
+		{job.CancelAction, cancelReasons}} {
 		var rows []struct {
 			Generation int
 			Reason     string

@@ -76,7 +76,8 @@ func TestReasons(t *testing.T) {
 		if !promise(t, a, 1, 1, "request-4") {
 			t.Fatal("not promised")
 		}
-		for n, want := range map[int]string{4: "requeue 1 all of them FAILED. ", 5: "requeue 1 all of them FAILED. ", 1: "", 3: "cancel 1 bystander . ", 9: ""} {
+		for n, want := range map[int]string{4: "requeue 1 all of them FAILED. ", 5: "requeue 1 all of them FAILED. ", 1: "",
+			3: "cancel 1 bystander . ", 9: ""} {
 			if got := reasons(t, a, n); got != want {
 				t.Errorf("job %d: %q, want %q", n, got, want)
 			}

@@ -35,9 +35,9 @@ type ending struct {
 // errSomeThere: of the outcomes of a transaction some were in SQL already; nothing was written.
 var errSomeThere = errors.New("some outcomes are there already")
 
-// record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are. After an
-// error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote all its rows in
-// the same transaction. owes may be nil: see WriterOptions.
+// record writes outcomes of different keys and returns those that SQL had already: their rows were left as they are.
+// After an error nothing is known to be written, and doing all of it again is right: whoever inserted an outcome wrote
+// all its rows in the same transaction. owes may be nil: see WriterOptions.
 func (a *Archive) record(ctx context.Context, outcomes []*job.Outcome, owes owesFunc) (map[key]ending, error) {
 	rest := slices.Clone(outcomes)
 	// One order for all writers, so that they wait for each other instead of deadlocking.
@@ -118,9 +118,9 @@ func (a *Archive) transaction(ctx context.Context, outcomes []*job.Outcome, owes
 	if err := a.db.Prepare(ctx, queries); err != nil {
 		return err
 	}
-	// GORM's transaction and its prepared statements, but not its statement builder, which reads the text and boxes each value
-	// once more. Our CPU per outcome (two rows, batches of 500, MariaDB): this way 5 us, as database/sql alone; DB.Exec and
-	// Create 10 us; without prepare 8 us, and MariaDB parses each text again.
+	// GORM's transaction and its prepared statements, but not its statement builder, which reads the text and boxes each
+	// value once more. Our CPU per outcome (two rows, batches of 500, MariaDB): this way 5 us, as database/sql alone;
+	// DB.Exec and Create 10 us; without prepare 8 us, and MariaDB parses each text again.
 	return db.Transaction(func(tx *gorm.DB) error {
 		conn := tx.Statement.ConnPool
 		written, err := insert(ctx, conn, a.inserts, outcomeTable, outcomes)
@@ -170,8 +170,9 @@ func (owes owesFunc) all(outcomes []*job.Outcome) (owed []*job.JournalRow) {
 
 const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = COALESCE(requeued_at, ?), requeued_run_id = NULL WHERE job_id = ? AND generation = ?"
 
-// closeDeadLetters marks the dead letters whose next generation has now ended as requeued, whatever becomes of Redis. The time is the
-// arrival of that generation, when the requeue happened, by Redis' clock, if nobody has marked it before.
+// closeDeadLetters marks the dead letters whose next generation has now ended as requeued, whatever becomes of Redis.
+// The time is the arrival of that generation, when the requeue happened, by Redis' clock, if nobody has marked it
+// before.
 func closeDeadLetters(ctx context.Context, conn gorm.ConnPool, outcomes []*job.Outcome) error {
 	for _, o := range outcomes {
 		at := o.ArrivedAt

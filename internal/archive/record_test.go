@@ -57,7 +57,8 @@ func TestSQLsOutcomeWins(t *testing.T) {
 		other, another := failed(1), completed(2)
 		other.Attempt = 4
 		record(t, w, other, another, completed(3))
-		if got, want := r.ack(id(1)), (job.Ack{ID: id(1), Generation: 1, Attempt: 4, Status: job.Completed, Known: true}); got != want {
+		if got, want := r.ack(id(1)), (job.Ack{ID: id(1), Generation: 1, Attempt: 4, Status: job.Completed,
+			Known: true}); got != want {
 			t.Errorf("acknowledged %+v, want %+v", got, want)
 		}
 		if got := r.ack(id(2)).Status; got != job.Failed {
@@ -142,7 +143,8 @@ func TestTwoProcessesRace(t *testing.T) {
 			}
 		}
 		dead := rounds * ((size + 2) / 3)
-		for table, want := range map[string]int{"job_outcomes": rounds * size, "failed_jobs": dead, "job_results": rounds*size - dead, "job_attempts": 2 * dead} {
+		for table, want := range map[string]int{"job_outcomes": rounds * size, "failed_jobs": dead,
+			"job_results": rounds*size - dead, "job_attempts": 2 * dead} {
 			if n := s.Count(t, table); n != want {
 				t.Errorf("%s has %d rows, want %d", table, n, want)
 			}
@@ -249,7 +251,8 @@ func TestAcknowledgeFails(t *testing.T) {
 		gone := errors.New("redis is gone")
 		r := &redis{}
 		w := start(t, s.Archive, r, archive.WriterOptions{})
-		failing := start(t, s.Archive, &redis{answer: func(context.Context, int, []job.Ack) error { return gone }}, archive.WriterOptions{})
+		failing := start(t, s.Archive, &redis{answer: func(context.Context, int, []job.Ack) error { return gone }},
+			archive.WriterOptions{})
 		if err := failing.Record(t.Context(), many(150)); !errors.Is(err, gone) || errors.Is(err, job.ErrUnavailable) {
 			t.Errorf("%v, want that Redis is gone", err)
 		}

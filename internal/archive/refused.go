@@ -2,8 +2,9 @@ package archive
 
 import "time"
 
-// refusals remembers the outcomes that SQL refused for their data, so that each is tried again only now and then: after 10 s,
-// 20 s, 40 s, ... at most 5 min. It forgets when the process ends; one more try costs nothing but the halving of one batch.
+// refusals remembers the outcomes that SQL refused for their data, so that each is tried again only now and then: after
+// 10 s, 20 s, 40 s, ... at most 5 min. It forgets when the process ends; one more try costs nothing but the halving of
+// one batch.
 type refusals struct {
 	rows map[key]refusal
 }

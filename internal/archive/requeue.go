@@ -66,7 +66,8 @@ func (a *Archive) promise(ctx context.Context, next []job.JournalRow, request jo
 		a.db.Dialect.LockRows
 	// The time of the request is also that of the requeue: from here on the row is the promise.
 	update := "UPDATE failed_jobs SET requeue_requested_at = " + a.db.Dialect.Ago +
-		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " + where
+		", requeued_at = " + a.db.Dialect.Ago + ", requeue_request_id = ?, requeue_reason = ? WHERE " + unasked + " AND " +
+		where
 	queries := append([]string{look, update}, a.inserts.statements(acceptedTable.name, len(next))...)
 	var mine []bool
 	err := a.db.Transaction(ctx, queries, func(conn gorm.ConnPool) error {

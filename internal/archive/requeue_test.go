@@ -227,7 +227,8 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 		record(t, w, discarded(1, 1), discarded(2, 2), discarded(3, 3))
 		execute(t, s.DB, "UPDATE failed_jobs SET options = '{' WHERE job_id = ?", string(id(2)))
 		var all []job.DeadLetter
-		if err := s.EachDead(t.Context(), job.Filter{}, func(d job.DeadLetter) error { all = append(all, d); return nil }); err != nil {
+		if err := s.EachDead(t.Context(), job.Filter{},
+			func(d job.DeadLetter) error { all = append(all, d); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got := names(all); got != "3 2 1 " {
@@ -240,8 +241,8 @@ func TestUnreadableOptionsHoldNobodyUp(t *testing.T) {
 }
 
 // AdoptPromises writes the rows that an older version did not write: for promises that nobody kept, and for lives that
-// are in a Redis. A life that has ended, a life that has a row and a letter that nobody asked for get none, also when it
-// is called again.
+// are in a Redis. A life that has ended, a life that has a row and a letter that nobody asked for get none, also when
+// it is called again.
 func TestAdoptPromises(t *testing.T) {
 	t.Attr("proves", "F19 F60")
 	t.Parallel()

@@ -77,7 +77,8 @@ func writing(t *testing.T, a *Archive, long time.Duration, from int) (quantiles,
 				ID: job.ID(
 					fmt.Sprintf("%s-7000-8000-%012x", firstID(time.Now(), ""), number<<8),
 				), Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed,
-				Attempt: 1, ArrivedAt: time.Now(), StartedAt: time.Now(), EndedAt: time.Now(), Result: []byte(`{"stepsRun":1,"elapsedMs":10,"computed":null}`),
+				Attempt: 1, ArrivedAt: time.Now(), StartedAt: time.Now(), EndedAt: time.Now(),
+				Result: []byte(`{"stepsRun":1,"elapsedMs":10,"computed":null}`),
 			}}
 		}
 		one := time.Now()

@@ -18,7 +18,8 @@ const day = 24 * time.Hour
 func age(t testing.TB, s *archivetest.Store, days int, where string, args ...any) {
 	t.Helper()
 	at := time.Now().UTC().Add(-time.Duration(days) * day).Format("2006-01-02 15:04:05.000000")
-	if _, err := s.DB.ExecContext(t.Context(), "UPDATE job_outcomes SET recorded_at = '"+at+"' WHERE "+where, args...); err != nil {
+	if _, err := s.DB.ExecContext(t.Context(), "UPDATE job_outcomes SET recorded_at = '"+at+"' WHERE "+where,
+		args...); err != nil {
 		t.Fatal(err)
 	}
 }

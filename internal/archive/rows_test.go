@@ -32,7 +32,8 @@ func TestRows(t *testing.T) {
 
 		common := func(n int, tier string) map[string]any {
 			return map[string]any{
-				"job_id": string(id(n)), "generation": int64(1), "tier": tier, "type": "SIMULATION", "owner": "key-1", "trace_id": "trace-1",
+				"job_id": string(id(n)), "generation": int64(1), "tier": tier, "type": "SIMULATION", "owner": "key-1",
+				"trace_id":    "trace-1",
 				"max_retries": int64(5), "arrived_at": "2025-11-24 16:00:00.123000",
 			}
 		}
@@ -53,18 +54,22 @@ func TestRows(t *testing.T) {
 			times := map[string]any{"first_tried_at": nil, "started_at": nil, "ended_at": nil}
 			if status == "CANCELLED" { // which has no other row
 				times = map[string]any{
-					"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000", "ended_at": "2025-11-24 16:00:03.123000",
+					"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
+					"ended_at": "2025-11-24 16:00:03.123000",
 				}
 			}
-			check(t, "job_outcomes", got, with(with(common(n, tier), times), map[string]any{"outcome": status, "attempt": int64(3), "retry_count": int64(1)}))
+			check(t, "job_outcomes", got, with(with(common(n, tier), times),
+				map[string]any{"outcome": status, "attempt": int64(3), "retry_count": int64(1)}))
 		}
 		check(t, "job_results", s.Row(t, "job_results"), with(common(1, "PAID"), map[string]any{
 			"result": `{"n": 1, "žluť": "\u0000"}`, "note": "", "retry_count": int64(1), "attempts": int64(3),
-			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000", "completed_at": "2025-11-24 16:00:03.123000", "worker": "host:3",
+			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
+			"completed_at": "2025-11-24 16:00:03.123000", "worker": "host:3",
 		}))
 		check(t, "failed_jobs", s.Row(t, "failed_jobs"), with(common(2, "PUBLIC"), map[string]any{
 			"payload": `{"steps":[]}`, "options": nil, "total_retries": int64(1), "attempts": int64(3),
-			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000", "discarded_at": "2025-11-24 16:00:03.123000",
+			"first_tried_at": "2025-11-24 16:00:01.123000", "started_at": "2025-11-24 16:00:02.123000",
+			"discarded_at":  "2025-11-24 16:00:03.123000",
 			"failure_cause": "HEARTBEAT_STOPPED", "last_error": "process 7 💀 died",
 			"requeue_requested_at": nil, "requeue_request_id": nil, "requeue_reason": "",
 			"requeued_at": nil, "requeued_run_id": nil,
@@ -133,7 +138,8 @@ func TestResultBytesComeBackIdentical(t *testing.T) {
 	for i := range every {
 		every[i] = byte(i)
 	}
-	results := [][]byte{nil, {}, []byte("null"), []byte(" {\"a\":1,  \"a\":1e400}\n"), every, bytes.Repeat([]byte("x"), 1<<20)}
+	results := [][]byte{nil, {}, []byte("null"), []byte(" {\"a\":1,  \"a\":1e400}\n"), every,
+		bytes.Repeat([]byte("x"), 1<<20)}
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		w := start(t, a, &redis{}, archive.WriterOptions{})
 		for n, result := range results {
@@ -178,7 +184,8 @@ func TestRequeuedGeneration(t *testing.T) {
 		second.Generation, second.Attempt, second.ArrivedAt = 2, 4, arrival.Add(time.Hour)
 		record(t, w, second)
 
-		if got := s.Row(t, "failed_jobs WHERE job_id = ?", string(id(1)))["requeued_at"]; got != "2025-11-24 17:00:00.123000" {
+		if got := s.Row(t, "failed_jobs WHERE job_id = ?",
+			string(id(1)))["requeued_at"]; got != "2025-11-24 17:00:00.123000" {
 			t.Errorf("the dead letter's requeued_at is %v, want the next generation's arrival", got)
 		}
 		if got := s.Row(t, "failed_jobs WHERE job_id = ?", string(id(2)))["requeued_at"]; got != nil {
@@ -188,13 +195,15 @@ func TestRequeuedGeneration(t *testing.T) {
 		if err != nil || got.Status != job.Completed || got.Generation != 2 || string(got.Result) != string(second.Result) {
 			t.Errorf("found %v %+v, want the latest generation", err, got)
 		}
-		if _, err := s.DB.Exec("UPDATE failed_jobs SET requeued_at = '2025-01-01 00:00:00.000000' WHERE job_id = ?", string(id(2))); err != nil {
+		if _, err := s.DB.Exec("UPDATE failed_jobs SET requeued_at = '2025-01-01 00:00:00.000000' WHERE job_id = ?",
+			string(id(2))); err != nil {
 			t.Fatal(err)
 		}
 		third := failed(2)
 		third.Generation = 2
 		record(t, w, third)
-		if got := s.Row(t, "failed_jobs WHERE generation = 1 AND job_id = ?", string(id(2)))["requeued_at"].(string); !strings.HasPrefix(got, "2025-01-01") {
+		if got := s.Row(t, "failed_jobs WHERE generation = 1 AND job_id = ?",
+			string(id(2)))["requeued_at"].(string); !strings.HasPrefix(got, "2025-01-01") {
 			t.Errorf("requeued_at was overwritten: %v", got)
 		}
 	})

@@ -22,7 +22,8 @@ const tallyEnd = "job_id >= @from AND job_id < @before ORDER BY job_id LIMIT 1 O
 func tallyingOf(d *database.Dialect, owned bool) tallying {
 	if owned {
 		by := d.By("job_outcomes_owner")
-		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd, ownTally(by, d.Elapsed)}
+		return tallying{"SELECT job_id FROM job_outcomes" + by + " WHERE owner = @owner AND " + tallyEnd,
+			ownTally(by, d.Elapsed)}
 	}
 	// The primary key serves the walk over the ids. Along job_outcomes_age, which serves the filter, the database would
 	// sort all jobs that ended alike. (SQLite has no word for the primary key of a table WITHOUT ROWID; there a +
@@ -42,10 +43,12 @@ const (
 func ownTally(by string, elapsed func(since, until string) string) string {
 	run := elapsed("r.started_at", "r.completed_at")
 	wait := elapsed("COALESCE(r.arrived_at, f.arrived_at)", "COALESCE(r.first_tried_at, f.first_tried_at)")
-	return "SELECT k.tier, k.type, k.outcome, COUNT(*) AS jobs, " + fmt.Sprintf(tallyRuns, run) + fmt.Sprintf(tallyWaits, wait) +
+	return "SELECT k.tier, k.type, k.outcome, COUNT(*) AS jobs, " + fmt.Sprintf(tallyRuns, run) +
+		fmt.Sprintf(tallyWaits, wait) +
 		"FROM job_outcomes k" + by + " LEFT JOIN job_results r ON r.job_id = k.job_id AND r.generation = k.generation " +
 		"LEFT JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation " +
-		"WHERE k.owner = @owner AND k.job_id >= @from AND k.job_id < @before" + tallyLast + " GROUP BY k.tier, k.type, k.outcome"
+		"WHERE k.owner = @owner AND k.job_id >= @from AND k.job_id < @before" + tallyLast +
+		" GROUP BY k.tier, k.type, k.outcome"
 }
 
 // tallyPart adds up the latest outcomes of the jobs between two ids. (A completed one is always the latest.)
@@ -77,7 +80,8 @@ func tallyPart(byPrimary string, elapsed func(since, until string) string) strin
 	) + "FROM failed_jobs k" + between + tallyLast + groups +
 		" UNION ALL " + head(
 		job.Cancelled,
-	) + noRuns + noWaits + "FROM job_outcomes k" + byPrimary + between + " AND +k.outcome = 'CANCELLED'" + tallyLast + groups
+	) + noRuns + noWaits + "FROM job_outcomes k" + byPrimary + between + " AND +k.outcome = 'CANCELLED'" + tallyLast +
+		groups
 }
 
 // tallyRow is what one part found; times are milliseconds.
@@ -86,9 +90,10 @@ type tallyRow struct {
 	Jobs, Run, Runs, Longest, Waited, Waits int64
 }
 
-// Tally says how the jobs of one owner (nil = everybody's, "" = those without one) that were accepted from from on and before to ended, by tier
-// and type and sorted by these. A zero time is no bound. When a job was accepted is read off its id, to the millisecond. The jobs are added up
-// in parts, so that no statement takes long and ctx can end it in between.
+// Tally says how the jobs of one owner (nil = everybody's, "" = those without one) that were accepted from from on and
+// before to ended, by tier and type and sorted by these. A zero time is no bound. When a job was accepted is read off
+// its id, to the millisecond. The jobs are added up in parts, so that no statement takes long and ctx can end it in
+// between.
 func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error) {
 	sums := map[tierType]*sum{}
 	args := map[string]any{"from": firstID(from, ""), "rows": tallyRows}
@@ -123,7 +128,10 @@ func (a *Archive) Tally(ctx context.Context, owner *string, from, to time.Time) 
 	for k, s := range sums {
 		tallies = append(tallies, s.tally(k))
 	}
-	slices.SortFunc(tallies, func(x, y job.Tally) int { return cmp.Or(cmp.Compare(x.Tier, y.Tier), cmp.Compare(x.Type, y.Type)) })
+	slices.SortFunc(tallies, func(x,
+		y job.Tally) int {
+		return cmp.Or(cmp.Compare(x.Tier, y.Tier), cmp.Compare(x.Type, y.Type))
+	})
 	return tallies, nil
 }
 
@@ -166,8 +174,8 @@ func mean(sumMs, n int64) time.Duration {
 	return time.Duration(sumMs) * time.Millisecond / time.Duration(n)
 }
 
-// firstID is below every id minted at t or later, and above those minted before: a UUIDv7 begins with its milliseconds. The zero time
-// is other.
+// firstID is below every id minted at t or later, and above those minted before: a UUIDv7 begins with its milliseconds.
+// The zero time is other.
 func firstID(t time.Time, other string) string {
 	switch ms := t.UnixMilli(); {
 	case t.IsZero():

@@ -57,7 +57,8 @@ func TestUpgrade(t *testing.T) {
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
 				"VALUES ('" + deadID + "', 1, 'FAILED', 1, 'PAID', 'SIMULATION', '', 0, 5, '')",
 			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, discarded_at, " +
-				"failure_cause, last_error, trace_id) VALUES ('" + deadID + "', 1, 'PAID', 'SIMULATION', 'key-1', '{\"old\":1}', 3, 5, 4, " +
+				"failure_cause, last_error, trace_id) VALUES ('" + deadID +
+				"', 1, 'PAID', 'SIMULATION', 'key-1', '{\"old\":1}', 3, 5, 4, " +
 				"'2026-05-01 10:00:00.123000', 'HANDLER_ERROR', 'boom', 'trace-1')",
 		} {
 			if err := a.db.Write.Exec(insert).Error; err != nil {
@@ -82,8 +83,10 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("%+v, %v", j, err)
 		}
 		want := job.Job{
-			ID: deadID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1", Payload: []byte(`{"old":1}`), Status: job.Failed,
-			Attempt: 4, RetryCount: 3, MaxRetries: 5, EndedAt: time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC), Cause: job.HandlerError, LastError: "boom",
+			ID: deadID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-1", TraceID: "trace-1",
+			Payload: []byte(`{"old":1}`), Status: job.Failed,
+			Attempt: 4, RetryCount: 3, MaxRetries: 5, EndedAt: time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC),
+			Cause: job.HandlerError, LastError: "boom",
 		}
 		l, err := a.DeadLetter(t.Context(), deadID)
 		if diff := cmp.Diff(job.DeadLetter{Job: want}, l); diff != "" || err != nil {

@@ -57,8 +57,8 @@ func (w *Writer) isStopping() bool {
 	return w.stopping
 }
 
-// runOnce writes one batch. With nothing to write, and SQL down at the last look, it looks again, so that Down does not outlive
-// the outage.
+// runOnce writes one batch. With nothing to write, and SQL down at the last look, it looks again, so that Down does not
+// outlive the outage.
 func (w *Writer) runOnce(ctx context.Context) (worked bool, err error) {
 	w.mu.Lock()
 	batch, left := w.backlog.take(time.Now())

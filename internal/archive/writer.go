@@ -18,7 +18,8 @@ type Acknowledger interface {
 	Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)
 }
 
-// WriterOptions bound what is offered and waits in memory; zero means the default. What is recorded waits besides: each caller has one call.
+// WriterOptions bound what is offered and waits in memory; zero means the default. What is recorded waits besides: each
+// caller has one call.
 type WriterOptions struct {
 	Limit      int // outcomes; 20,000
 	LimitBytes int // 64 MiB
@@ -34,11 +35,13 @@ type WriterOptions struct {
 	Give func(ctx context.Context, rows []job.JournalRow, since time.Time)
 }
 
-// Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no timer,
-// so a lone outcome waits for nobody. While a transaction is under way, the outcomes of the one before are acknowledged.
+// Writer is the one SQL writer of a process. What waits goes into the next transaction, up to 500 outcomes; there is no
+// timer, so a lone outcome waits for nobody. While a transaction is under way, the outcomes of the one before are
+// acknowledged.
 //
-// Nothing here is the only copy: an outcome stays in the outbox until it is acknowledged, so whatever the writer gives up, the
-// drainer brings again. What the drainer brings goes first: it has been taken out for a while only, and its callers wait.
+// Nothing here is the only copy: an outcome stays in the outbox until it is acknowledged, so whatever the writer gives
+// up, the drainer brings again. What the drainer brings goes first: it has been taken out for a while only, and its
+// callers wait.
 type Writer struct {
 	archive *Archive
 	acks    Acknowledger
@@ -121,8 +124,8 @@ func (w *Writer) Start(context.Context) error {
 	return nil
 }
 
-// Stop refuses what comes from now on, writes and acknowledges what waits, and ends. When ctx ends first, or SQL is down, it
-// returns an error and leaves the rest to the outbox.
+// Stop refuses what comes from now on, writes and acknowledges what waits, and ends. When ctx ends first, or SQL is
+// down, it returns an error and leaves the rest to the outbox.
 func (w *Writer) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	w.running, w.stopping = false, true
@@ -146,8 +149,8 @@ func (w *Writer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Offer hands over an outcome to be written soon. It never blocks. False means that the writer is full or does not run, or that
-// SQL refused this very row a short while ago: the outbox has it.
+// Offer hands over an outcome to be written soon. It never blocks. False means that the writer is full or does not run,
+// or that SQL refused this very row a short while ago: the outbox has it.
 func (w *Writer) Offer(o job.Outcome) bool {
 	now := time.Now()
 	e := newEntry(o, nil, now)
@@ -163,9 +166,10 @@ func (w *Writer) Offer(o job.Outcome) bool {
 	return true
 }
 
-// Record returns nil when SQL has every one of the outcomes that it would take and Redis knows it. A row that SQL refuses for
-// its data is no error for its neighbours: it backs off by itself and is passed over until then. If SQL is down, or ctx ends,
-// the error is job.ErrUnavailable, and what is not in a transaction by then is not written; if only the acknowledging failed, it is that error.
+// Record returns nil when SQL has every one of the outcomes that it would take and Redis knows it. A row that SQL
+// refuses for its data is no error for its neighbours: it backs off by itself and is passed over until then. If SQL is
+// down, or ctx ends, the error is job.ErrUnavailable, and what is not in a transaction by then is not written; if only
+// the acknowledging failed, it is that error.
 func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 	r := &recording{done: make(chan struct{})}
 	entries, now := make([]*entry, 0, len(outcomes)), time.Now()
@@ -196,7 +200,8 @@ func (w *Writer) Record(ctx context.Context, outcomes []job.Outcome) error {
 		err := database.Unavailable("record", ctx.Err())
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.backlog.drop(func(of *recording) bool { return of == r }, err) // or a slow database would gather what its callers gave up
+		// or a slow database would gather what its callers gave up
+		w.backlog.drop(func(of *recording) bool { return of == r }, err)
 		return err
 	}
 }

@@ -158,7 +158,8 @@ func TestRecordEndsWithItsContext(t *testing.T) {
 	archivetest.Each(t, func(t *testing.T, a *archive.Archive) {
 		release := make(chan struct{})
 		defer close(release)
-		w := start(t, a, &redis{answer: func(context.Context, int, []job.Ack) error { <-release; return nil }}, archive.WriterOptions{})
+		w := start(t, a, &redis{answer: func(context.Context, int, []job.Ack) error { <-release; return nil }},
+			archive.WriterOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := w.Record(ctx, many(1)); !errors.Is(err, job.ErrUnavailable) || !errors.Is(err, context.Canceled) {
@@ -186,8 +187,8 @@ func TestNotAnEnding(t *testing.T) {
 	})
 }
 
-// What a caller gave up is not kept: a drainer that comes again and again to a database that does not answer gathers nothing here. And what is
-// recorded goes before what is offered.
+// What a caller gave up is not kept: a drainer that comes again and again to a database that does not answer gathers
+// nothing here. And what is recorded goes before what is offered.
 func TestRecordLeavesNothingBehind(t *testing.T) {
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
 		reached, release := make(chan struct{}, 16), make(chan struct{})

@@ -20,8 +20,8 @@ const MaxBytes = 32 << 20
 // patience is how long one call waits for the store; a reader has it until its file begins, and then for each piece.
 const patience = time.Minute
 
-// Store keeps files by job id. Its methods may be called at once by many. Errors are job.ErrUnavailable with what the store said,
-// or the cause for which the caller's context ended.
+// Store keeps files by job id. Its methods may be called at once by many. Errors are job.ErrUnavailable with what the
+// store said, or the cause for which the caller's context ended.
 type Store struct {
 	bucket   bucket
 	where    string
@@ -131,8 +131,9 @@ func (s *Store) read(ctx context.Context, id job.ID, attempt int) (*Reader, erro
 		return nil, failed(ctx, "read artifact", errors.Join(why(call, err), r.Close()))
 	}
 	return &Reader{
-		ReadCloser: &body{Reader: io.LimitReader(r, h.Size), blob: r, call: call, cancel: cancel, late: late, patience: s.patience},
-		Name:       h.Name, ContentType: h.ContentType, Size: h.Size,
+		ReadCloser: &body{Reader: io.LimitReader(r, h.Size), blob: r, call: call, cancel: cancel, late: late,
+			patience: s.patience},
+		Name: h.Name, ContentType: h.ContentType, Size: h.Size,
 	}, nil
 }
 

@@ -53,7 +53,8 @@ func TestPutRead(t *testing.T) {
 
 func TestBadIDs(t *testing.T) {
 	each(t, func(t *testing.T, s *Store) {
-		for _, id := range []job.ID{"", "x", "../../../../../../../../etc/passwd/0", "019de340-01fe-7a58-be69-567cd7d6b7d4/"} {
+		for _, id := range []job.ID{"", "x", "../../../../../../../../etc/passwd/0",
+			"019de340-01fe-7a58-be69-567cd7d6b7d4/"} {
 			if _, err := s.Put(t.Context(), id, 1, "n", "a/b", nil); !errors.Is(err, job.ErrBadID) {
 				t.Errorf("put %q: %v", id, err)
 			}
@@ -133,7 +134,10 @@ func TestS3Outages(t *testing.T) {
 		check("read", err)
 		check("check", s.Check(t.Context()))
 	}
-	t.Run("no such bucket", func(t *testing.T) { calls(t, open(t, strings.Replace(text, "s3://files", "s3://nothing", 1))) })
+	t.Run("no such bucket", func(t *testing.T) {
+		calls(t,
+			open(t, strings.Replace(text, "s3://files", "s3://nothing", 1)))
+	})
 	t.Run("server gone", func(t *testing.T) {
 		s := open(t, text)
 		s.patience = 300 * time.Millisecond // the client itself would try for some seconds
@@ -164,7 +168,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A file that comes slowly, but comes, is read for longer than one call's patience. One whose store falls silent is given up.
+// A file that comes slowly, but comes, is read for longer than one call's patience. One whose store falls silent is
+// given up.
 func TestRead_PatienceIsForEachPiece(t *testing.T) {
 	memory, _ := s3Server(t)
 	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // more than what is on its way at once

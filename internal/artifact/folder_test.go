@@ -93,7 +93,8 @@ func TestFolderHasNoWayOut(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Symlink(outside, filepath.Join(dir, "d4"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(outside, string(one)), []byte(`{"name":"a","contentType":"a/b","size":4}`+"\ntext"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(outside, string(one)),
+		[]byte(`{"name":"a","contentType":"a/b","size":4}`+"\ntext"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Put(t.Context(), other, 1, "a", "a/b", nil); !errors.Is(err, job.ErrUnavailable) {

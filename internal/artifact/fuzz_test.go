@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// What a store hands out is a file with a head of ours before it, or an error: never more than the head is read to know it.
+// What a store hands out is a file with a head of ours before it, or an error: never more than the head is read to know
+// it.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, stored string) {
 		r := strings.NewReader(stored)
@@ -48,20 +49,23 @@ func FuzzNames(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		name := cleanName(text)
 		unfit := func(r rune) bool { return !unicode.IsPrint(r) || r == '/' || r == '\\' }
-		if name == "" || len(name) > maxName || strings.ContainsFunc(name, unfit) || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") {
+		if name == "" || len(name) > maxName || strings.ContainsFunc(name, unfit) || strings.HasPrefix(name, ".") ||
+			strings.HasSuffix(name, ".") {
 			t.Errorf("the name is %q", name)
 		}
 		if again := cleanName(name); again != name {
 			t.Errorf("%q becomes %q", name, again)
 		}
 		kind := cleanType(text)
-		if _, _, err := mime.ParseMediaType(kind); err != nil || len(kind) > maxType || strings.ContainsFunc(kind, unicode.IsControl) {
+		if _, _, err := mime.ParseMediaType(kind); err != nil || len(kind) > maxType ||
+			strings.ContainsFunc(kind, unicode.IsControl) {
 			t.Errorf("the type is %q, %v", kind, err)
 		}
 		if again := cleanType(kind); again != kind {
 			t.Errorf("%q becomes %q", kind, again)
 		}
-	}, "report.pdf", "../../etc/passwd", "a\r\nSet-Cookie: x=y", `a"; filename="b.exe`, "gpj\u202eexe.pdf", "application/pdf",
+	}, "report.pdf", "../../etc/passwd", "a\r\nSet-Cookie: x=y", `a"; filename="b.exe`, "gpj\u202eexe.pdf",
+		"application/pdf",
 		"text/csv; charset=utf-8", "text/html; a=\"\r\nb\"", "text/html; a=\"b\t\"", "..", "",
 		strings.Repeat("é", 99)+".pdf", "a. .", `C:\x\y.pdf`)
 }

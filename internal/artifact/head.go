@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// head is the first line of what is stored; the job's file follows. Name and type in the same blob as the text: so one write makes all
-// of it appear, in every kind of store, and Size shows what a crash of the machine cut off.
+// head is the first line of what is stored; the job's file follows. Name and type in the same blob as the text: so one
+// write makes all of it appear, in every kind of store, and Size shows what a crash of the machine cut off.
 type head struct {
 	Name        string `json:"name"`
 	ContentType string `json:"contentType"`
@@ -52,8 +52,8 @@ func readHead(r io.Reader) (head, int64, error) {
 	return h, int64(len(line)) + 1, nil
 }
 
-// cleanName is the name as it is offered for download: no path, no control or invisible characters (they could turn "fdp.exe" round),
-// at most 100 bytes with its extension kept.
+// cleanName is the name as it is offered for download: no path, no control or invisible characters (they could turn
+// "fdp.exe" round), at most 100 bytes with its extension kept.
 func cleanName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	name = strings.Map(func(r rune) rune {
@@ -80,11 +80,13 @@ func cleanName(name string) string {
 	return name
 }
 
-// cleanType is the content type, or application/octet-stream for a text that is none. A parameter may hold a tab: then it is none.
+// cleanType is the content type, or application/octet-stream for a text that is none. A parameter may hold a tab: then
+// it is none.
 func cleanType(contentType string) string {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err == nil && strings.Contains(kind, "/") {
-		if clean := mime.FormatMediaType(kind, params); clean != "" && len(clean) <= maxType && !strings.ContainsFunc(clean, unicode.IsControl) {
+		if clean := mime.FormatMediaType(kind, params); clean != "" && len(clean) <= maxType &&
+			!strings.ContainsFunc(clean, unicode.IsControl) {
 			return clean
 		}
 	}

@@ -26,7 +26,8 @@ func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
 		switch {
 		case r.URL.Path == "/task" && r.Header.Get("Authorization") == "sesame":
 			fmt.Fprintf(w, `{"AccessKeyId":"task%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, n, end)
-		case r.URL.Path == "/latest/api/token" && r.Method == "PUT" && r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds") != "":
+		case r.URL.Path == "/latest/api/token" && r.Method == "PUT" &&
+			r.Header.Get("X-Aws-Ec2-Metadata-Token-Ttl-Seconds") != "":
 			_, _ = io.WriteString(w, "meta")
 		case r.Header.Get("X-Aws-Ec2-Metadata-Token") == "meta" && r.URL.Path == machineKeys:
 			_, _ = io.WriteString(w, "my-role\n")
@@ -37,7 +38,8 @@ func agents(t *testing.T, expires time.Time) (url string, asked *[]string) {
 				n,
 				end,
 			)
-		case r.URL.Query().Get("Action") == "AssumeRoleWithWebIdentity" && r.URL.Query().Get("WebIdentityToken") == "a.b.c" && r.URL.Query().Get("RoleArn") == "arn:x":
+		case r.URL.Query().Get("Action") == "AssumeRoleWithWebIdentity" && r.URL.Query().Get("WebIdentityToken") == "a.b.c" &&
+			r.URL.Query().Get("RoleArn") == "arn:x":
 			fmt.Fprintf(
 				w,
 				`<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
@@ -85,26 +87,43 @@ func TestKeysAreFound(t *testing.T) {
 		environ map[string]string
 		want    string // the key's beginning, or, behind !, the error's part
 	}{
-		"nothing":                 {"", nil, "!no credentials for S3"},
-		"the environment":         {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s"}, "env"},
-		"half an environment":     {"", map[string]string{"AWS_ACCESS_KEY_ID": "env"}, "!no credentials"},
-		"before the shared files": {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "env"},
+		"nothing":             {"", nil, "!no credentials for S3"},
+		"the environment":     {"", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s"}, "env"},
+		"half an environment": {"", map[string]string{"AWS_ACCESS_KEY_ID": "env"}, "!no credentials"},
+		"before the shared files": {"",
+			map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s",
+				"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "env"},
 		"a profile of the URL wins": {
-			"work", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work",
+			"work", map[string]string{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "s",
+				"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work",
 		},
-		"the default profile":   {"", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-default"},
-		"AWS_PROFILE":           {"", map[string]string{"AWS_PROFILE": "work", "AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work"},
-		"a profile of a config": {"", map[string]string{"AWS_PROFILE": "work", "AWS_CONFIG_FILE": file(t, strings.ReplaceAll(sharedKeys, "[ work ]", "[profile work]"))}, "of-work"},
-		"half a profile":        {"half", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, `!profile "half"`},
+		"the default profile": {"", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-default"},
+		"AWS_PROFILE": {"", map[string]string{"AWS_PROFILE": "work",
+			"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)}, "of-work"},
+		"a profile of a config": {"", map[string]string{"AWS_PROFILE": "work",
+			"AWS_CONFIG_FILE": file(t, strings.ReplaceAll(sharedKeys, "[ work ]", "[profile work]"))}, "of-work"},
+		"half a profile": {"half", map[string]string{"AWS_SHARED_CREDENTIALS_FILE": file(t, sharedKeys)},
+			`!profile "half"`},
 		"a container": {
-			"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": file(t, "sesame\n")}, "task",
+			"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task",
+				"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": file(t, "sesame\n")}, "task",
 		},
-		"a container's agent refuses":      {"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "x"}, "!answers 403"},
-		"a container's agent on the way":   {"", map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/task"}, "!neither https://"},
-		"a machine":                        {"", map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "machine"},
-		"a machine without a role":         {"", map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url + "/x"}, "!no credentials for S3"},
-		"a web identity":                   {"", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "a.b.c\n"), "AWS_ROLE_ARN": "arn:x", "AWS_ENDPOINT_URL_STS": url}, "web"},
-		"a web identity that is not taken": {"", map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "d.e.f\n"), "AWS_ROLE_ARN": "arn:x", "AWS_ENDPOINT_URL_STS": url}, "!answers 403"},
+		"a container's agent refuses": {"",
+			map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": url + "/task", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "x"},
+			"!answers 403"},
+		"a container's agent on the way": {"",
+			map[string]string{"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://example.com/task"}, "!neither https://"},
+		"a machine": {"",
+			map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url}, "machine"},
+		"a machine without a role": {"",
+			map[string]string{"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": url + "/x"},
+			"!no credentials for S3"},
+		"a web identity": {"",
+			map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "a.b.c\n"), "AWS_ROLE_ARN": "arn:x",
+				"AWS_ENDPOINT_URL_STS": url}, "web"},
+		"a web identity that is not taken": {"",
+			map[string]string{"AWS_WEB_IDENTITY_TOKEN_FILE": file(t, "d.e.f\n"), "AWS_ROLE_ARN": "arn:x",
+				"AWS_ENDPOINT_URL_STS": url}, "!answers 403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentials(t, keys{})

@@ -50,8 +50,8 @@ func folder(t *testing.T) (*Store, string) {
 	return open(t, text), dir
 }
 
-// s3Server is an S3 server in memory with one bucket, "files", and the URL of a store in it. Only credentials from the environment are
-// looked at, so that no test asks the machine it runs on.
+// s3Server is an S3 server in memory with one bucket, "files", and the URL of a store in it. Only credentials from the
+// environment are looked at, so that no test asks the machine it runs on.
 func s3Server(t *testing.T) (*httptest.Server, string) {
 	t.Helper()
 	credentials(t, keys{id: "key", secret: "secret"})

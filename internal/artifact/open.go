@@ -95,7 +95,8 @@ func openS3(u *url.URL) (*Store, error) {
 	}
 	for name, values := range query {
 		if !slices.Contains(s3Params, name) || len(values) != 1 {
-			return nil, fmt.Errorf("open artifact store: s3:// takes each of %s once, and nothing else", strings.Join(s3Params, ", "))
+			return nil, fmt.Errorf("open artifact store: s3:// takes each of %s once, and nothing else",
+				strings.Join(s3Params, ", "))
 		}
 	}
 	prefix, profile, encryption := query.Get("prefix"), query.Get("profile"), query.Get("ssetype")
@@ -136,7 +137,8 @@ func openS3(u *url.URL) (*Store, error) {
 	}
 	client := newClient()
 	return &Store{where: where, patience: patience, bucket: &s3{
-		base: base, region: region, prefix: prefix, headers: headers, client: client, now: time.Now, pause: 200 * time.Millisecond,
+		base: base, region: region, prefix: prefix, headers: headers, client: client, now: time.Now,
+		pause:    200 * time.Millisecond,
 		identity: newIdentity(profile, region, client),
 	}}, nil
 }

@@ -34,7 +34,8 @@ func TestOpenRefuses(t *testing.T) {
 		"s3://bucket?region=x&prefix=/b/":               "prefix",
 	} {
 		s, err := Open(t.Context(), text)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") || strings.Contains(err.Error(), "key:secret") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "me:secret") ||
+			strings.Contains(err.Error(), "key:secret") {
 			t.Errorf("%q: %v, %v, want %q", text, s, err, want)
 		}
 	}
@@ -115,7 +116,8 @@ func TestCleanName(t *testing.T) {
 
 // A name of nothing but characters that JSON writes in six bytes still fits into the first line.
 func TestHeadFits(t *testing.T) {
-	line, err := encodeHead(head{Name: cleanName(strings.Repeat("<", 200)), ContentType: strings.Repeat("x", maxType), Size: MaxBytes})
+	line, err := encodeHead(head{Name: cleanName(strings.Repeat("<", 200)), ContentType: strings.Repeat("x", maxType),
+		Size: MaxBytes})
 	if err != nil || len(line) > maxHead {
 		t.Fatalf("%d bytes, %v", len(line), err)
 	}
@@ -131,12 +133,18 @@ func TestRegionAndEndpoint(t *testing.T) {
 		environ map[string]string
 		want    string
 	}{
-		"of the URL":          {"s3://files?region=eu-west-1", map[string]string{"AWS_REGION": "us-east-2"}, "eu-west-1 https://files.s3.eu-west-1.amazonaws.com"},
-		"of the environment":  {"s3://files", map[string]string{"AWS_REGION": "us-east-2"}, "us-east-2 https://files.s3.us-east-2.amazonaws.com"},
-		"of the older name":   {"s3://files", map[string]string{"AWS_DEFAULT_REGION": "us-east-2"}, "us-east-2 https://files.s3.us-east-2.amazonaws.com"},
-		"of the profile":      {"s3://files?profile=work", map[string]string{"AWS_CONFIG_FILE": file(t, "[profile work]\nregion=sa-east-1\n")}, "sa-east-1 https://files.s3.sa-east-1.amazonaws.com"},
-		"of an endpoint":      {"s3://files?endpoint=https://minio", nil, "us-east-1 https://files.minio"},
-		"AWS_ENDPOINT_URL_S3": {"s3://files?region=x", map[string]string{"AWS_ENDPOINT_URL_S3": "https://minio"}, "x https://files.minio"},
+		"of the URL": {"s3://files?region=eu-west-1", map[string]string{"AWS_REGION": "us-east-2"},
+			"eu-west-1 https://files.s3.eu-west-1.amazonaws.com"},
+		"of the environment": {"s3://files", map[string]string{"AWS_REGION": "us-east-2"},
+			"us-east-2 https://files.s3.us-east-2.amazonaws.com"},
+		"of the older name": {"s3://files", map[string]string{"AWS_DEFAULT_REGION": "us-east-2"},
+			"us-east-2 https://files.s3.us-east-2.amazonaws.com"},
+		"of the profile": {"s3://files?profile=work",
+			map[string]string{"AWS_CONFIG_FILE": file(t, "[profile work]\nregion=sa-east-1\n")},
+			"sa-east-1 https://files.s3.sa-east-1.amazonaws.com"},
+		"of an endpoint": {"s3://files?endpoint=https://minio", nil, "us-east-1 https://files.minio"},
+		"AWS_ENDPOINT_URL_S3": {"s3://files?region=x", map[string]string{"AWS_ENDPOINT_URL_S3": "https://minio"},
+			"x https://files.minio"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			credentials(t, keys{})

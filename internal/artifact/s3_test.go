@@ -22,7 +22,8 @@ func TestBucketURL(t *testing.T) {
 		{"", "eu-central-1", "files", false, "https://files.s3.eu-central-1.amazonaws.com"},
 		{"", "eu-central-1", "files", true, "https://s3.eu-central-1.amazonaws.com/files"},
 		{"", "cn-north-1", "files", false, "https://files.s3.cn-north-1.amazonaws.com.cn"},
-		{"", "us-east-1", "files.example.com", false, "https://s3.us-east-1.amazonaws.com/files.example.com"}, // no certificate is for such a host
+		// no certificate is for such a host
+		{"", "us-east-1", "files.example.com", false, "https://s3.us-east-1.amazonaws.com/files.example.com"},
 		{"", "us-east-1", "Files_1", false, "https://s3.us-east-1.amazonaws.com/Files_1"},
 		{"https://minio:9000/", "x", "files", false, "https://files.minio:9000"},
 		{"https://minio:9000", "x", "files", true, "https://minio:9000/files"},
@@ -95,14 +96,17 @@ func TestS3Tries(t *testing.T) {
 		tries   int
 		want    string // of the error; "" = it succeeds
 	}{
-		"succeeds":             {[]func(http.ResponseWriter){answer(200, "")}, 1, ""},
-		"slow down, then good": {[]func(http.ResponseWriter){answer(503, "SlowDown"), answer(500, "InternalError"), answer(200, "")}, 3, ""},
-		"down":                 {[]func(http.ResponseWriter){answer(502, "")}, 3, "S3 answers 502"},
-		"too many":             {[]func(http.ResponseWriter){answer(429, ""), answer(200, "")}, 2, ""},
-		"not ours":             {[]func(http.ResponseWriter){answer(403, "AccessDenied")}, 1, "S3 answers 403 AccessDenied: what happened"},
-		"expired":              {[]func(http.ResponseWriter){answer(400, "ExpiredToken"), answer(200, "")}, 2, ""},
+		"succeeds": {[]func(http.ResponseWriter){answer(200, "")}, 1, ""},
+		"slow down, then good": {[]func(http.ResponseWriter){answer(503, "SlowDown"), answer(500, "InternalError"),
+			answer(200, "")}, 3, ""},
+		"down":     {[]func(http.ResponseWriter){answer(502, "")}, 3, "S3 answers 502"},
+		"too many": {[]func(http.ResponseWriter){answer(429, ""), answer(200, "")}, 2, ""},
+		"not ours": {[]func(http.ResponseWriter){answer(403, "AccessDenied")}, 1,
+			"S3 answers 403 AccessDenied: what happened"},
+		"expired": {[]func(http.ResponseWriter){answer(400, "ExpiredToken"), answer(200, "")}, 2, ""},
 		"elsewhere": {
-			[]func(http.ResponseWriter){answer(301, "PermanentRedirect", "Location", "http://127.0.0.1:1/", "X-Amz-Bucket-Region", "eu-west-1")},
+			[]func(http.ResponseWriter){answer(301, "PermanentRedirect", "Location", "http://127.0.0.1:1/",
+				"X-Amz-Bucket-Region", "eu-west-1")},
 			1, "the bucket is in region eu-west-1",
 		},
 	} {
@@ -120,7 +124,8 @@ func TestS3Tries(t *testing.T) {
 
 // Only S3's own word says that there is no such file: a 404 of anything else between is an outage.
 func TestS3AbsentIsSaid(t *testing.T) {
-	for code, want := range map[string]error{"NoSuchKey": job.ErrNoArtifact, "NoSuchBucket": job.ErrUnavailable, "": job.ErrUnavailable} {
+	for code, want := range map[string]error{"NoSuchKey": job.ErrNoArtifact, "NoSuchBucket": job.ErrUnavailable,
+		"": job.ErrUnavailable} {
 		s, _ := answers(t, answer(404, code))
 		if _, err := s.Read(t.Context(), one, 1); !errors.Is(err, want) {
 			t.Errorf("%q: %v", code, err)

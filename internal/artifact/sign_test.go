@@ -26,7 +26,8 @@ func TestSignaturesAreAmazons(t *testing.T) {
 		"put object": {
 			"PUT", "https://examplebucket.s3.amazonaws.com/test$file.text", "Welcome to Amazon S3.",
 			map[string]string{"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY"},
-			"date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class", "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+			"date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+			"98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
 		},
 		"get bucket lifecycle": {
 			"GET", "https://examplebucket.s3.amazonaws.com?lifecycle", "", nil,
@@ -46,7 +47,8 @@ func TestSignaturesAreAmazons(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 			k.sign(r, sha256.Sum256([]byte(c.body)), "us-east-1", at)
-			want := "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, SignedHeaders=" + c.signed + ", Signature=" + c.want
+			want := "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, SignedHeaders=" +
+				c.signed + ", Signature=" + c.want
 			if got := r.Header.Get("Authorization"); got != want {
 				t.Errorf("%s, want\n%s", got, want)
 			}
@@ -102,7 +104,8 @@ func TestEscapes(t *testing.T) {
 	if got := canonicalPath(&url.URL{Path: "/märz + $(x)*~/'a=b&c'"}); got != "/m%C3%A4rz%20%2B%20%24%28x%29%2A~/%27a%3Db%26c%27" {
 		t.Error(got)
 	}
-	if got := canonicalQuery(url.Values{"prefix": {"a b/+"}, "list-type": {"2"}}); got != "list-type=2&prefix=a%20b%2F%2B" {
+	if got := canonicalQuery(url.Values{"prefix": {"a b/+"},
+		"list-type": {"2"}}); got != "list-type=2&prefix=a%20b%2F%2B" {
 		t.Error(got)
 	}
 }

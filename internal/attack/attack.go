@@ -21,7 +21,8 @@ type Verdict string
 const (
 	Held   Verdict = "held"
 	Broken Verdict = "BROKEN"
-	Absent Verdict = "not here" // it cannot be tried over the network on a server that runs: Why names the test that tries it
+	// it cannot be tried over the network on a server that runs: Why names the test that tries it
+	Absent Verdict = "not here"
 )
 
 // Attack is one row of docs/proof/ATTACKS.md.
@@ -54,15 +55,16 @@ const (
 // All are the attacks, in the order of their ids.
 func All() []Attack {
 	var all []Attack
-	for _, family := range [][]Attack{callers(), bodies(), limits(), connections(), edges(), injection(), outgoing(), elsewhere()} {
+	for _, family := range [][]Attack{callers(), bodies(), limits(), connections(), edges(), injection(), outgoing(),
+		elsewhere()} {
 		all = append(all, family...)
 	}
 	slices.SortFunc(all, func(a, b Attack) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 
-// Sweep makes all attacks that are wanted: those that mostly wait beside the others, and last those after which the server distrusts this
-// address. began hears of each.
+// Sweep makes all attacks that are wanted: those that mostly wait beside the others, and last those after which the
+// server distrusts this address. began hears of each.
 func (t *Target) Sweep(ctx context.Context, wanted func(Attack) bool, began func(Attack)) []Result {
 	var mu sync.Mutex
 	var results []Result

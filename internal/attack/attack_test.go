@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
-// Every attack that can be tried over a network, on a server with its stores: none gives way. Each is a subtest named by its id.
+// Every attack that can be tried over a network, on a server with its stores: none gives way. Each is a subtest named
+// by its id.
 func TestAttacks(t *testing.T) {
 	testkit.Calm(t)
 	target, stop, err := Own(t.Context())
@@ -64,7 +65,8 @@ func TestEveryAttackIsThere(t *testing.T) {
 		seen[a.ID] = true
 		// What is not tried here names the test that does, one of its row's.
 		tests := regexp.MustCompile(`[^, |]+`).FindAllString(rows[a.ID], -1)
-		if test := regexp.MustCompile(`Test\w+`).FindString(a.why); a.try == nil && (test == "" || !slices.Contains(tests, test)) {
+		if test := regexp.MustCompile(`Test\w+`).FindString(a.why); a.try == nil &&
+			(test == "" || !slices.Contains(tests, test)) {
 			t.Errorf("%s is tried by %q, which is not in its row", a.ID, test)
 		}
 	}
@@ -84,7 +86,8 @@ func TestEveryAttackIsThere(t *testing.T) {
 
 // Only this machine is attacked, and only what is asked for is printed.
 func TestAim_LoopbackOnly(t *testing.T) {
-	for _, url := range []string{"http://192.0.2.1:8080", "http://example.org", "https://127.0.0.1", "http://127.0.0.1.example.org",
+	for _, url := range []string{"http://192.0.2.1:8080", "http://example.org", "https://127.0.0.1",
+		"http://127.0.0.1.example.org",
 		"http://user@192.0.2.1", "", "x", "http://localhost.example.org/"} {
 		if _, err := Aim(t.Context(), url, "tq_x"); err == nil {
 			t.Errorf("%q was taken", url)

@@ -28,11 +28,13 @@ func bodies() []Attack {
 }
 
 func ownMembers(ctx context.Context, t *Target, x *trial) {
-	for _, m := range []string{`"tier":"PAID"`, `"priority":1`, `"status":"COMPLETED"`, `"attempts":0`, `"jobId":"` + nobodys + `"`,
+	for _, m := range []string{`"tier":"PAID"`, `"priority":1`, `"status":"COMPLETED"`, `"attempts":0`,
+		`"jobId":"` + nobodys + `"`,
 		`"owner":"` + idOf(t.bob) + `"`, `"quota":0`, `"everybody":true`, `"__proto__":{}`} {
 		x.want("{"+m+"}", t.send(ctx, t.alice, "POST", "/public/submit", "{"+m+"}"), "400 INVALID_REQUEST")
 	}
-	x.want(`{"owner":...} to /jobs`, t.send(ctx, t.alice, "POST", "/jobs", `{"type":"SIMULATION","owner":"x"}`), "400 INVALID_REQUEST")
+	x.want(`{"owner":...} to /jobs`, t.send(ctx, t.alice, "POST", "/jobs", `{"type":"SIMULATION","owner":"x"}`),
+		"400 INVALID_REQUEST")
 	a := t.send(ctx, t.alice, "POST", "/public/submit/batch", `[{"owner":"x"},{"promised":true}]`)
 	x.want("a batch of them", a, "202")
 	if bytes.Count(a.body, []byte("INVALID_REQUEST")) != 2 {
@@ -42,7 +44,8 @@ func ownMembers(ctx context.Context, t *Target, x *trial) {
 
 func strangeTiers(ctx context.Context, t *Target, x *trial) {
 	for _, path := range []string{
-		"/PAID/submit", "/Paid/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/p%61id/submit",
+		"/PAID/submit", "/Paid/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit",
+		"/p%61id/submit",
 		"/PUBLIC:x/submit", "/{tierq:0}/submit", "/../paid/submit",
 		"/..%2fpaid/submit", "/paid/../paid/submit", "/paid%2fsubmit", "/gold/submit", "/*/submit", "/" + strings.Repeat("a",
 			5000) + "/submit", "/admin/submit", "/jobs/submit",
@@ -51,14 +54,16 @@ func strangeTiers(ctx context.Context, t *Target, x *trial) {
 		x.want("POST "+shown, t.send(ctx, t.alice, "POST", path, ""), "404")
 	}
 	for _, tier := range []string{"PAID ", "paid\\u0000", "PAİD", "../paid", "PUBLIC:x", "Paid", ""} {
-		x.want(`POST /jobs {"tier":"`+tier+`"}`, t.send(ctx, t.alice, "POST", "/jobs", `{"type":"SIMULATION","tier":"`+tier+`"}`),
+		x.want(`POST /jobs {"tier":"`+tier+`"}`,
+			t.send(ctx, t.alice, "POST", "/jobs", `{"type":"SIMULATION","tier":"`+tier+`"}`),
 			"404 UNKNOWN_TIER", "400 INVALID_REQUEST")
 	}
 	x.want("the tiers that there are", t.send(ctx, t.admin, "GET", "/admin/tiers", ""), "200")
 }
 
 func pollShows(ctx context.Context, t *Target, x *trial) {
-	a := t.send(ctx, t.alice, "POST", "/paid/submit", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"boom"}]}}`)
+	a := t.send(ctx, t.alice, "POST", "/paid/submit",
+		`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"boom"}]}}`)
 	x.want("a job that fails", a, "202")
 	id := strings.TrimPrefix(a.header.Get("Location"), "/result/poll?jobId=")
 	poll := t.send(ctx, t.alice, "GET", "/result/poll?jobId="+id+"&wait=20s", "")
@@ -78,12 +83,15 @@ func pollShows(ctx context.Context, t *Target, x *trial) {
 }
 
 func largeBodies(ctx context.Context, t *Target, x *trial) {
-	x.want("1 MiB of payload", t.send(ctx, t.alice, "POST", "/paid/submit", `{"payload":"`+strings.Repeat("x", 1<<20)+`"}`),
+	x.want("1 MiB of payload", t.send(ctx, t.alice, "POST", "/paid/submit",
+		`{"payload":"`+strings.Repeat("x", 1<<20)+`"}`),
 		"413 PAYLOAD_TOO_LARGE", "closed")
-	x.want("1 MiB of blanks", t.send(ctx, t.alice, "POST", "/paid/submit", strings.Repeat(" ", 1<<20)), "413 PAYLOAD_TOO_LARGE", "closed")
+	x.want("1 MiB of blanks", t.send(ctx, t.alice, "POST", "/paid/submit", strings.Repeat(" ", 1<<20)),
+		"413 PAYLOAD_TOO_LARGE", "closed")
 	x.want("a batch of 20 MiB", t.send(ctx, t.alice, "POST", "/paid/submit/batch", "["+strings.Repeat(" ", 20<<20)+"]"),
 		"413 PAYLOAD_TOO_LARGE", "closed")
-	x.want("a batch of 2000 entries", t.send(ctx, t.alice, "POST", "/paid/submit/batch", "["+strings.Repeat("{},", 1999)+"{}]"),
+	x.want("a batch of 2000 entries",
+		t.send(ctx, t.alice, "POST", "/paid/submit/batch", "["+strings.Repeat("{},", 1999)+"{}]"),
 		"413 PAYLOAD_TOO_LARGE")
 	x.want("Content-Length: 1e15", t.raw(ctx, t.request("POST", "/paid/submit", "Content-Type: application/json",
 		"Content-Length: 1000000000000000")+"{"), "413 PAYLOAD_TOO_LARGE")
@@ -91,9 +99,11 @@ func largeBodies(ctx context.Context, t *Target, x *trial) {
 	z := gzip.NewWriter(&bomb)
 	_, _ = z.Write(bytes.Repeat([]byte(" "), 100<<20)) // into memory: it cannot fail
 	_ = z.Close()
-	x.want("a gzip bomb of 100 MiB", t.send(ctx, t.alice, "POST", "/paid/submit", bomb.String(), "Content-Encoding", "gzip"),
+	x.want("a gzip bomb of 100 MiB",
+		t.send(ctx, t.alice, "POST", "/paid/submit", bomb.String(), "Content-Encoding", "gzip"),
 		"415 UNSUPPORTED_MEDIA_TYPE")
-	x.want("a gzip bomb in a batch", t.send(ctx, t.alice, "POST", "/paid/submit/batch", bomb.String(), "Content-Encoding", "gzip"),
+	x.want("a gzip bomb in a batch",
+		t.send(ctx, t.alice, "POST", "/paid/submit/batch", bomb.String(), "Content-Encoding", "gzip"),
 		"415 UNSUPPORTED_MEDIA_TYPE")
 	x.note("a chunked body without end", t.endless(ctx, x))
 }
@@ -106,7 +116,8 @@ func (t *Target) endless(ctx context.Context, x *trial) string {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a connection that is broken says so
-	_, _ = io.WriteString(conn, t.request("POST", "/paid/submit", "Content-Type: application/json", "Transfer-Encoding: chunked"))
+	_, _ = io.WriteString(conn, t.request("POST", "/paid/submit", "Content-Type: application/json",
+		"Transfer-Encoding: chunked"))
 	chunk := fmt.Sprintf("%x\r\n%s\r\n", 64<<10, strings.Repeat(" ", 64<<10))
 	for n := 0; ; n++ {
 		if _, err := io.WriteString(conn, chunk); err != nil {
@@ -134,11 +145,14 @@ func evilJSON(ctx context.Context, t *Target, x *trial) {
 		return `{"payload":{` + b.String() + `"z":1}}`
 	}
 	for what, body := range map[string]string{
-		"33 levels": deep(33), "30,000 levels": deep(15_000), "1001 members": keys(1001), "a number of 60 KB": `{"maxRetries":` + strings.Repeat("9",
+		"33 levels": deep(33), "30,000 levels": deep(15_000), "1001 members": keys(1001),
+		"a number of 60 KB": `{"maxRetries":` + strings.Repeat("9",
 			60_000) + `}`, "1e999999": `{"delaySeconds":1e999999}`,
-		"a member twice": `{"type":"SIMULATION","type":"SIMULATION"}`, "a member twice, escaped": `{"type":"SIMULATION","t\u0079pe":"X"}`,
-		"twice inside":  `{"payload":{"a":{"b":1,"b":2}}}`,
-		"invalid UTF-8": "{\"payload\":\"\xff\xfe\"}", "a lone surrogate": `{"payload":"\ud800"}`, "a raw NUL": "{\"payload\":\"\x00\"}",
+		"a member twice":          `{"type":"SIMULATION","type":"SIMULATION"}`,
+		"a member twice, escaped": `{"type":"SIMULATION","t\u0079pe":"X"}`,
+		"twice inside":            `{"payload":{"a":{"b":1,"b":2}}}`,
+		"invalid UTF-8":           "{\"payload\":\"\xff\xfe\"}", "a lone surrogate": `{"payload":"\ud800"}`,
+		"a raw NUL":           "{\"payload\":\"\x00\"}",
 		"something behind it": `{}{}`, "a second line": "{}\n{}",
 		"a comment": `{/**/}`, "single quotes": `{'type':'X'}`, "NaN": `{"delaySeconds":NaN}`, "a BOM": "\ufeff{}",
 		"a trailing comma": `{"maxRetries":1,}`, "cut off": `{"payload":{"a":`,
@@ -159,7 +173,8 @@ func evilJSON(ctx context.Context, t *Target, x *trial) {
 func farAhead(ctx context.Context, t *Target, x *trial) {
 	for _, at := range []string{"9999-12-31T23:59:59Z", "2100-01-01T00:00:00Z", "2026-13-45T99:99:99Z", "* * * * * *",
 		"(a+)+$"} {
-		x.want(`{"runAt":"`+at+`"}`, t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"`+at+`"}`), "400 INVALID_REQUEST")
+		x.want(`{"runAt":"`+at+`"}`, t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"`+at+`"}`),
+			"400 INVALID_REQUEST")
 	}
 	// What was due long ago is due now.
 	x.want("the year 0", t.send(ctx, t.alice, "POST", "/paid/submit", `{"runAt":"0000-01-01T00:00:00Z"}`), "202")
@@ -179,30 +194,38 @@ func edgeNumbers(ctx context.Context, t *Target, x *trial) {
 	}
 	x.want("a step of 1e18 ms", t.send(ctx, t.alice, "POST", "/paid/submit",
 		`{"payload":{"steps":[{"type":"SLEEP","durationMs":1000000000000000000}]}}`), "422 INVALID_PAYLOAD")
-	x.want("a step of -1 ms", t.send(ctx, t.alice, "POST", "/paid/submit", `{"payload":{"steps":[{"type":"SLEEP","durationMs":-1}]}}`),
+	x.want("a step of -1 ms", t.send(ctx, t.alice, "POST", "/paid/submit",
+		`{"payload":{"steps":[{"type":"SLEEP","durationMs":-1}]}}`),
 		"422 INVALID_PAYLOAD")
-	x.want("a wait of -1 s", t.send(ctx, t.alice, "GET", "/result/poll?jobId="+nobodys+"&wait=-1s", ""), "400 INVALID_REQUEST")
-	x.want("a wait of 1e9 s", t.send(ctx, t.alice, "GET", "/result/poll?jobId="+nobodys+"&wait=1000000000", ""), "400 INVALID_REQUEST")
+	x.want("a wait of -1 s", t.send(ctx, t.alice, "GET", "/result/poll?jobId="+nobodys+"&wait=-1s", ""),
+		"400 INVALID_REQUEST")
+	x.want("a wait of 1e9 s", t.send(ctx, t.alice, "GET", "/result/poll?jobId="+nobodys+"&wait=1000000000", ""),
+		"400 INVALID_REQUEST")
 }
 
 func lookalikes(ctx context.Context, t *Target, x *trial) {
-	for _, typ := range []string{"SIMULATION\u200b", "ＳIMULATION", "SİMULATION", "simulation", "SIMULATION ", "SIMUL\u0041\u0301TION", "CALLBACK"} {
+	for _, typ := range []string{"SIMULATION\u200b", "ＳIMULATION", "SİMULATION", "simulation", "SIMULATION ",
+		"SIMUL\u0041\u0301TION", "CALLBACK"} {
 		body, _ := json.Marshal(map[string]string{"type": typ})
-		x.want(fmt.Sprintf("the type %q", typ), t.send(ctx, t.alice, "POST", "/paid/submit", string(body)), "400 INVALID_REQUEST",
+		x.want(fmt.Sprintf("the type %q", typ), t.send(ctx, t.alice, "POST", "/paid/submit", string(body)),
+			"400 INVALID_REQUEST",
 			"422 UNKNOWN_JOB_TYPE")
 	}
 	for _, name := range []string{"alice\u200b", "\u202ealice", "a\r\nb", "", strings.Repeat("n", 101)} {
 		body, _ := json.Marshal(map[string]string{"name": name, "role": "submit"})
-		x.want(fmt.Sprintf("a key named %.12q", name), t.send(ctx, t.admin, "POST", "/admin/keys", string(body)), "400", "422")
+		x.want(fmt.Sprintf("a key named %.12q", name), t.send(ctx, t.admin, "POST", "/admin/keys", string(body)), "400",
+			"422")
 	}
 }
 
 func charsets(ctx context.Context, t *Target, x *trial) {
 	for _, kind := range []string{
-		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=utf-7",
+		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+		"application/json; charset=utf-7",
 		"application/json; charset=utf-16", "application/json;;=,", "image/svg+json", "application/xml",
 	} {
-		x.want("Content-Type: "+kind, t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Content-Type", kind), "415 UNSUPPORTED_MEDIA_TYPE")
+		x.want("Content-Type: "+kind, t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Content-Type", kind),
+			"415 UNSUPPORTED_MEDIA_TYPE")
 	}
 	for _, coding := range []string{"gzip", "br", "deflate", "zstd", "identity, gzip", "x"} {
 		x.want("Content-Encoding: "+coding, t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Content-Encoding", coding),

@@ -31,7 +31,8 @@ const nobodys = "019de340-01fe-7a58-be69-567cd7d6b7d4"
 // sights are where a job can be seen.
 func sights(id string) []string {
 	return []string{
-		"/result/poll?jobId=" + id, "/result/poll?jobId=" + id + "&wait=5s", "/jobs/" + id, "/api/jobs/" + id, "/jobs/" + id + "/artifact",
+		"/result/poll?jobId=" + id, "/result/poll?jobId=" + id + "&wait=5s", "/jobs/" + id, "/api/jobs/" + id,
+		"/jobs/" + id + "/artifact",
 		"/api/jobs/" + id + "/why",
 		"/api/jobs/" + id + "/events",
 	}
@@ -50,7 +51,8 @@ func same(a, b answer) bool {
 		text, _ := json.Marshal(m)
 		return text
 	}
-	return a.status == b.status && bytes.Equal(plain(a), plain(b)) && a.header.Get("WWW-Authenticate") == b.header.Get("WWW-Authenticate")
+	return a.status == b.status && bytes.Equal(plain(a), plain(b)) &&
+		a.header.Get("WWW-Authenticate") == b.header.Get("WWW-Authenticate")
 }
 
 func seeAnothers(ctx context.Context, t *Target, x *trial) {
@@ -83,10 +85,12 @@ func changeAnothers(ctx context.Context, t *Target, x *trial) {
 	for _, c := range []struct{ method, path string }{
 		{"POST", "/api/jobs/" + id + "/cancel"}, {"DELETE", "/api/jobs/" + id}, {"POST", "/jobs/" + id + "/retry"},
 	} {
-		x.want(c.method+" bob "+strings.Replace(c.path, id, "<alice's>", 1), t.send(ctx, t.bob, c.method, c.path, ""), "404 JOB_NOT_FOUND")
+		x.want(c.method+" bob "+strings.Replace(c.path, id, "<alice's>", 1), t.send(ctx, t.bob, c.method, c.path, ""),
+			"404 JOB_NOT_FOUND")
 	}
 	x.want("DELETE bob /admin/jobs/<alice's>", t.send(ctx, t.bob, "DELETE", "/admin/jobs/"+id, ""), "403 FORBIDDEN")
-	x.want("POST bob /admin/jobs/<alice's>/resubmit", t.send(ctx, t.bob, "POST", "/admin/jobs/"+id+"/resubmit", ""), "403 FORBIDDEN")
+	x.want("POST bob /admin/jobs/<alice's>/resubmit", t.send(ctx, t.bob, "POST", "/admin/jobs/"+id+"/resubmit", ""),
+		"403 FORBIDDEN")
 	x.want("DELETE reader /api/jobs/<alice's>", t.send(ctx, t.reader, "DELETE", "/api/jobs/"+id, ""), "403 FORBIDDEN")
 	if a := t.send(ctx, t.alice, "GET", "/jobs/"+id, ""); !bytes.Contains(a.body, []byte("SCHEDULED")) {
 		x.fail("alice's job was changed: %s", a.body)
@@ -105,7 +109,8 @@ func guessIDs(ctx context.Context, t *Target, x *trial) {
 			guess[at] = "0123456789abcdef"[rand.IntN(16)]
 		}
 		if string(guess) != id {
-			x.want("a neighbour of one's own id", t.send(ctx, t.bob, "GET", "/jobs/"+string(guess), ""), "404 JOB_NOT_FOUND", "429 RATE_LIMITED")
+			x.want("a neighbour of one's own id", t.send(ctx, t.bob, "GET", "/jobs/"+string(guess), ""), "404 JOB_NOT_FOUND",
+				"429 RATE_LIMITED")
 		}
 	}
 }
@@ -117,14 +122,17 @@ func wrongKeys(ctx context.Context, t *Target, x *trial) {
 		x.fail("%v", err)
 	}
 	// It is asked for again and again until it has expired: a wrong key too often is another answer.
-	for end := time.Now().Add(busy); t.send(ctx, expired, "GET", "/api/jobs", "").status == 200 && time.Now().Before(end); {
+	for end := time.Now().Add(busy); t.send(ctx, expired, "GET", "/api/jobs", "").status == 200 &&
+		time.Now().Before(end); {
 		<-time.After(250 * time.Millisecond)
 	}
 	var first *answer
 	for what, header := range map[string]string{
-		"no key": "", "another secret": "Bearer tq_" + id + "_" + strings.Repeat("A", 43), "an unknown id": "Bearer tq_" + strings.Repeat("a",
+		"no key": "", "another secret": "Bearer tq_" + id + "_" + strings.Repeat("A", 43),
+		"an unknown id": "Bearer tq_" + strings.Repeat("a",
 			16) + "_" + strings.Repeat("A", 43),
-		"a revoked key": "Bearer " + t.gone, "an expired key": "Bearer " + expired, "not a key": "Bearer x", "another scheme": "Basic YWRtaW46YWRtaW4=", "no scheme": t.alice,
+		"a revoked key": "Bearer " + t.gone, "an expired key": "Bearer " + expired, "not a key": "Bearer x",
+		"another scheme": "Basic YWRtaW46YWRtaW4=", "no scheme": t.alice,
 		"a cut key": "Bearer " + t.alice[:len(t.alice)-1],
 	} {
 		var headers []string
@@ -153,7 +161,8 @@ func misplacedKeys(ctx context.Context, t *Target, x *trial) {
 
 func adminRoutes(ctx context.Context, t *Target, x *trial) {
 	routes := []struct{ method, path string }{
-		{"GET", "/admin/jobs"}, {"GET", "/admin/dead"}, {"GET", "/admin/dead/export"}, {"POST", "/admin/dead/requeue"}, {"GET",
+		{"GET", "/admin/jobs"}, {"GET", "/admin/dead"}, {"GET", "/admin/dead/export"}, {"POST", "/admin/dead/requeue"},
+		{"GET",
 			"/admin/tiers"}, {"PUT", "/admin/tiers/PAID"},
 		{"GET", "/admin/keys"}, {"POST", "/admin/keys"}, {"DELETE", "/admin/keys/" + idOf(t.admin)}, {"POST",
 			"/admin/keys/" + idOf(t.alice) + "/rotate"}, {"GET", "/admin/audit"},
@@ -167,15 +176,17 @@ func adminRoutes(ctx context.Context, t *Target, x *trial) {
 			x.want("a reader's key: "+r.method+" "+r.path, t.send(ctx, t.reader, r.method, r.path, "{}"), "403 FORBIDDEN")
 		}
 	}
-	for _, path := range []string{"/admin/keys/", "/ADMIN/keys", "/Admin/keys", "//admin/keys", "/admin//keys", "/admin%2fkeys",
+	for _, path := range []string{"/admin/keys/", "/ADMIN/keys", "/Admin/keys", "//admin/keys", "/admin//keys",
+		"/admin%2fkeys",
 		"/%61dmin/keys", "/admin/./keys", "/x/../admin/keys", "/admin/keys%00", "/admin/keys;x"} {
 		x.want("GET "+path, t.send(ctx, t.alice, "GET", path, ""), "404", "403 FORBIDDEN", "400")
 	}
 	for _, h := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
 		x.want("GET with "+h+": DELETE", t.send(ctx, t.reader, "GET", "/admin/keys", "", h, "DELETE"), "200")
 	}
-	x.want("X-Original-URL: /admin/keys", t.send(ctx, t.alice, "GET", "/livez", "", "X-Original-URL", "/admin/keys", "X-Rewrite-URL",
-		"/admin/keys"), "200")
+	x.want("X-Original-URL: /admin/keys",
+		t.send(ctx, t.alice, "GET", "/livez", "", "X-Original-URL", "/admin/keys", "X-Rewrite-URL",
+			"/admin/keys"), "200")
 	if a := t.send(ctx, t.admin, "GET", "/admin/keys", ""); a.status != 200 {
 		x.fail("the administrator's key no longer opens: %s", a)
 	}
@@ -184,10 +195,13 @@ func adminRoutes(ctx context.Context, t *Target, x *trial) {
 func otherTiers(ctx context.Context, t *Target, x *trial) {
 	before := t.send(ctx, t.public, "GET", "/api/jobs?limit=100", "").body
 	headers := []string{"Idempotency-Key", fmt.Sprint("a26-", rand.Uint64())}
-	x.want("POST /paid/submit", t.send(ctx, t.public, "POST", "/paid/submit", `{"type":"SIMULATION"}`, headers...), "403 FORBIDDEN")
+	x.want("POST /paid/submit", t.send(ctx, t.public, "POST", "/paid/submit", `{"type":"SIMULATION"}`, headers...),
+		"403 FORBIDDEN")
 	x.want("POST /unpaid/submit", t.send(ctx, t.public, "POST", "/unpaid/submit", "{}", headers...), "403 FORBIDDEN")
-	x.want(`POST /jobs {"tier":"PAID"}`, t.send(ctx, t.public, "POST", "/jobs", `{"type":"SIMULATION","tier":"PAID"}`, headers...), "403 FORBIDDEN")
-	x.want(`POST /api/jobs {"tier":"paid"}`, t.send(ctx, t.public, "POST", "/api/jobs", `{"jobType":"SIMULATION","tier":"paid"}`, headers...),
+	x.want(`POST /jobs {"tier":"PAID"}`,
+		t.send(ctx, t.public, "POST", "/jobs", `{"type":"SIMULATION","tier":"PAID"}`, headers...), "403 FORBIDDEN")
+	x.want(`POST /api/jobs {"tier":"paid"}`,
+		t.send(ctx, t.public, "POST", "/api/jobs", `{"jobType":"SIMULATION","tier":"paid"}`, headers...),
 		"403 FORBIDDEN")
 	batch := t.send(ctx, t.public, "POST", "/paid/submit/batch", "[{},{}]")
 	x.want("POST /paid/submit/batch", batch, "403 FORBIDDEN")
@@ -197,7 +211,8 @@ func otherTiers(ctx context.Context, t *Target, x *trial) {
 	if after := t.send(ctx, t.public, "GET", "/api/jobs?limit=100", "").body; !bytes.Equal(before, after) {
 		x.fail("something was written: %s", after)
 	}
-	x.want("POST /public/submit, under the same Idempotency-Key", t.send(ctx, t.public, "POST", "/public/submit", "{}", headers...), "202")
+	x.want("POST /public/submit, under the same Idempotency-Key",
+		t.send(ctx, t.public, "POST", "/public/submit", "{}", headers...), "202")
 }
 
 func profiles(ctx context.Context, t *Target, x *trial) {
@@ -205,7 +220,8 @@ func profiles(ctx context.Context, t *Target, x *trial) {
 	if !t.own() { // its operators' places may be elsewhere: TIERQ_OPS_ADDR
 		nobody, forbidden = append(nobody, "404"), append(forbidden, "404")
 	}
-	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline", "/debug/pprof/profile?seconds=1"} {
+	for _, path := range []string{"/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline",
+		"/debug/pprof/profile?seconds=1"} {
 		x.want("no key: "+path, t.send(ctx, "", "GET", path, ""), nobody...)
 		x.want("a user's key: "+path, t.send(ctx, t.alice, "GET", path, ""), forbidden...)
 	}
@@ -226,10 +242,13 @@ func foreignIdempotency(ctx context.Context, t *Target, x *trial) {
 	if second.header.Get("Idempotency-Replayed") != "" || first.header.Get("Location") == second.header.Get("Location") {
 		x.fail("bob was given alice's job")
 	}
-	x.want("alice, with another body", t.send(ctx, t.alice, "POST", "/paid/submit", `{"maxRetries":1}`, key...), "422 IDEMPOTENCY_MISMATCH")
-	x.want("a key of 300 bytes", t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Idempotency-Key", strings.Repeat("k", 300)),
+	x.want("alice, with another body", t.send(ctx, t.alice, "POST", "/paid/submit", `{"maxRetries":1}`, key...),
+		"422 IDEMPOTENCY_MISMATCH")
+	x.want("a key of 300 bytes", t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Idempotency-Key",
+		strings.Repeat("k", 300)),
 		"400 INVALID_REQUEST")
-	x.want("a key of 1 MB", t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Idempotency-Key", strings.Repeat("k", 1<<20)), "431", "400", "closed")
+	x.want("a key of 1 MB", t.send(ctx, t.alice, "POST", "/paid/submit", "{}", "Idempotency-Key",
+		strings.Repeat("k", 1<<20)), "431", "400", "closed")
 }
 
 func tamperedCursors(ctx context.Context, t *Target, x *trial) {
@@ -238,7 +257,8 @@ func tamperedCursors(ctx context.Context, t *Target, x *trial) {
 	}
 	var page struct{ Next string }
 	_ = json.Unmarshal(t.send(ctx, t.admin, "GET", "/admin/jobs?limit=1", "").body, &page)
-	for _, cursor := range []string{page.Next + "A", "A" + page.Next, "MWw6'--", "MWE6JzsgU0VMRUNUIFNMRUVQKDUpIC0t", "..%2f..",
+	for _, cursor := range []string{page.Next + "A", "A" + page.Next, "MWw6'--", "MWE6JzsgU0VMRUNUIFNMRUVQKDUpIC0t",
+		"..%2f..",
 		strings.Repeat("A", 4000), "%00", "-1", "1%0d%0aX: y"} {
 		for _, list := range []string{"/admin/jobs", "/admin/dead", "/api/jobs", "/admin/audit"} {
 			x.want(list+"?cursor=<tampered>", t.send(ctx, t.admin, "GET", list+"?cursor="+cursor, ""), "400")

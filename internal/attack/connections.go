@@ -28,7 +28,8 @@ func connections() []Attack {
 	}
 }
 
-// slowly opens n connections, each of which writes start and then a byte a second, and counts how many the server ended by itself in time.
+// slowly opens n connections, each of which writes start and then a byte a second, and counts how many the server ended
+// by itself in time.
 func slowly(ctx context.Context, t *Target, x *trial, n int, start string, within time.Duration) (ended int) {
 	var mu sync.Mutex
 	crowd(n, func(int) {
@@ -98,7 +99,8 @@ func slowBodies(ctx context.Context, t *Target, x *trial) {
 		"Content-Length: 10000")+"{", 20*time.Second)
 }
 
-// slowReaders ask for more than the system keeps for them and read nothing: the server ends each of them when no byte has gone for half a minute.
+// slowReaders ask for more than the system keeps for them and read nothing: the server ends each of them when no byte
+// has gone for half a minute.
 func slowReaders(ctx context.Context, t *Target, x *trial) {
 	const n, unread = 100, 33 * time.Second // the server's 30 s, and some
 	var open []net.Conn
@@ -110,7 +112,8 @@ func slowReaders(ctx context.Context, t *Target, x *trial) {
 		}
 		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10) // where it cannot be set, more of the answers stays here
 		open = append(open, conn)
-		go func() { _, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 100)) }() // whoever is not read waits too
+		// whoever is not read waits too
+		go func() { _, _ = io.WriteString(conn, strings.Repeat(t.request("GET", "/openapi.yaml"), 100)) }()
 	}
 	done := make(chan struct{})
 	time.AfterFunc(unread, func() { close(done) })
@@ -124,7 +127,8 @@ func slowReaders(ctx context.Context, t *Target, x *trial) {
 		}
 		_ = open[n].Close()
 	})
-	x.note(fmt.Sprintf("%d connections that ask for 100 pages and read none", len(open)), fmt.Sprintf("%d of them ended by the server", ended.Load()))
+	x.note(fmt.Sprintf("%d connections that ask for 100 pages and read none", len(open)),
+		fmt.Sprintf("%d of them ended by the server", ended.Load()))
 	if t.own() && ended.Load() < n {
 		x.fail("after %s %d of %d were ended", unread, ended.Load(), n)
 	}
@@ -166,8 +170,8 @@ func idleConnections(ctx context.Context, t *Target, x *trial) {
 	}
 }
 
-// rapidReset speaks HTTP/2 without TLS. A server that does not speak it ends the connection; one that does is sent 10,000 streams, each reset
-// as soon as it is opened (CVE-2023-44487).
+// rapidReset speaks HTTP/2 without TLS. A server that does not speak it ends the connection; one that does is sent
+// 10,000 streams, each reset as soon as it is opened (CVE-2023-44487).
 func rapidReset(ctx context.Context, t *Target, x *trial) {
 	conn, err := t.dial(ctx)
 	if err != nil {
@@ -216,7 +220,8 @@ func manyHeaders(ctx context.Context, t *Target, x *trial) {
 	get := "GET /livez HTTP/1.1\r\nHost: " + t.host + "\r\n"
 	x.want("10,000 headers", t.raw(ctx, get+strings.Repeat("X-A: b\r\n", 10_000)+"\r\n"), "431", "closed")
 	x.want("one header of 100 KiB", t.raw(ctx, get+"X: "+strings.Repeat("y", 100<<10)+"\r\n\r\n"), "431", "closed")
-	x.want("a path of 100 KiB", t.raw(ctx, "GET /"+strings.Repeat("y", 100<<10)+" HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"), "431", "414", "closed")
+	x.want("a path of 100 KiB", t.raw(ctx, "GET /"+strings.Repeat("y", 100<<10)+" HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"),
+		"431", "414", "closed")
 	x.want("trailers of 100 KiB", t.raw(ctx, t.request("POST", "/paid/submit", "Transfer-Encoding: chunked",
 		"Trailer: X")+"0\r\nX: "+strings.Repeat("y", 100<<10)+"\r\n\r\n"),
 		"202", "400", "413", "431", "closed")
@@ -246,14 +251,18 @@ func smuggling(ctx context.Context, t *Target, x *trial) {
 	}
 	both := t.raw(ctx, post("Content-Length: 4", "Transfer-Encoding: chunked")+"0\r\n\r\n"+inner)
 	x.want("Content-Length and Transfer-Encoding", both, "202", "400")
-	x.want("a folded header", t.raw(ctx, post("X-A: b\r\n c", "Content-Length: 2")+"{}"), "202", "400") // one header, RFC 9112 allows
-	x.want("CONNECT", t.raw(ctx, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n"), "404", "405", "400", "401")
-	x.want("an absolute URI of another host", t.raw(ctx, "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"),
+	// one header, RFC 9112 allows
+	x.want("a folded header", t.raw(ctx, post("X-A: b\r\n c", "Content-Length: 2")+"{}"), "202", "400")
+	x.want("CONNECT", t.raw(ctx, "CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: 127.0.0.1:22\r\n\r\n"), "404", "405", "400",
+		"401")
+	x.want("an absolute URI of another host",
+		t.raw(ctx, "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"),
 		"404", "401", "403")
 	pipelined(ctx, t, x)
 }
 
-// pipelined sends requests one behind the other: each has its own answer, and a stranger's behind alice's is a stranger's.
+// pipelined sends requests one behind the other: each has its own answer, and a stranger's behind alice's is a
+// stranger's.
 func pipelined(ctx context.Context, t *Target, x *trial) {
 	conn, err := t.dial(ctx)
 	if err != nil {
@@ -262,7 +271,8 @@ func pipelined(ctx context.Context, t *Target, x *trial) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a connection that is broken says so
-	_, _ = io.WriteString(conn, t.request("GET", "/api/jobs")+"GET /api/jobs HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"+t.request("GET", "/admin/keys"))
+	_, _ = io.WriteString(conn, t.request("GET", "/api/jobs")+"GET /api/jobs HTTP/1.1\r\nHost: "+t.host+"\r\n\r\n"+
+		t.request("GET", "/admin/keys"))
 	answers := bufio.NewReader(conn)
 	for i, wanted := range []string{"200", "401 UNAUTHORIZED", "403 FORBIDDEN"} {
 		resp, err := http.ReadResponse(answers, nil)

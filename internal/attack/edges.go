@@ -54,19 +54,23 @@ func origins(ctx context.Context, t *Target, x *trial) {
 
 func securityHeaders(ctx context.Context, t *Target, x *trial) {
 	for _, c := range []struct{ method, path, key string }{
-		{"GET", "/livez", ""}, {"GET", "/nowhere", ""}, {"POST", "/paid/submit", ""}, {"POST", "/paid/submit", t.alice}, {"GET",
+		{"GET", "/livez", ""}, {"GET", "/nowhere", ""}, {"POST", "/paid/submit", ""}, {"POST", "/paid/submit", t.alice},
+		{"GET",
 			"/admin/keys", t.alice}, {"PUT", "/livez", ""},
-		{"GET", "/result/poll", t.alice}, {"GET", "/jobs/" + nobodys, t.alice}, {"GET", "/metrics", t.admin}, {"GET", "/", ""}, {"GET",
+		{"GET", "/result/poll", t.alice}, {"GET", "/jobs/" + nobodys, t.alice}, {"GET", "/metrics", t.admin},
+		{"GET", "/", ""}, {"GET",
 			"/docs", ""}, {"GET", "/openapi.yaml", ""},
 	} {
 		a := t.send(ctx, c.key, c.method, c.path, "")
 		x.note(c.method+" "+c.path, a.String())
-		for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Content-Security-Policy", "Referrer-Policy", "Cache-Control"} {
+		for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Content-Security-Policy",
+			"Referrer-Policy", "Cache-Control"} {
 			if a.header.Get(name) == "" {
 				x.fail("%s %s: %s without %s", c.method, c.path, a, name)
 			}
 		}
-		if policy := a.header.Get("Content-Security-Policy"); laxScript.MatchString(policy) || strings.Contains(policy, "*") ||
+		if policy := a.header.Get("Content-Security-Policy"); laxScript.MatchString(policy) ||
+			strings.Contains(policy, "*") ||
 			!strings.Contains(policy, "default-src") || a.header.Get("Server") != "" || a.header.Get("X-Powered-By") != "" {
 			x.fail("%s %s: %v", c.method, c.path, a.header)
 		}
@@ -78,26 +82,31 @@ var laxScript = regexp.MustCompile(`(script|default)-src[^;]*unsafe`)
 
 func crossSite(ctx context.Context, t *Target, x *trial) {
 	for _, c := range []struct{ method, path, body string }{
-		{"POST", "/paid/submit", ""}, {"POST", "/admin/keys", `{"name":"csrf","role":"admin"}`}, {"DELETE", "/admin/keys/" + idOf(t.alice),
+		{"POST", "/paid/submit", ""}, {"POST", "/admin/keys", `{"name":"csrf","role":"admin"}`},
+		{"DELETE", "/admin/keys/" + idOf(t.alice),
 			""}, {"POST", "/admin/dead/requeue", `{"limit":1}`},
 		{"PUT", "/admin/tiers/PAID", "{}"}, {"POST", "/api/jobs/" + nobodys + "/cancel", ""},
 	} {
-		x.want(c.method+" "+c.path+" with Sec-Fetch-Site: cross-site", t.send(ctx, t.admin, c.method, c.path, c.body, "Sec-Fetch-Site",
-			"cross-site"), "403 FORBIDDEN")
-		x.want(c.method+" "+c.path+" with another Origin", t.send(ctx, t.admin, c.method, c.path, c.body, "Origin", "https://evil.example"),
+		x.want(c.method+" "+c.path+" with Sec-Fetch-Site: cross-site",
+			t.send(ctx, t.admin, c.method, c.path, c.body, "Sec-Fetch-Site",
+				"cross-site"), "403 FORBIDDEN")
+		x.want(c.method+" "+c.path+" with another Origin",
+			t.send(ctx, t.admin, c.method, c.path, c.body, "Origin", "https://evil.example"),
 			"403 FORBIDDEN")
 	}
 	x.want("a form's body", t.send(ctx, t.alice, "POST", "/paid/submit", "type=SIMULATION", "Content-Type",
 		"application/x-www-form-urlencoded"), "415 UNSUPPORTED_MEDIA_TYPE")
-	x.want("a form that looks like JSON", t.send(ctx, t.alice, "POST", "/paid/submit", `{"a":"=b"}`, "Content-Type", "text/plain"),
+	x.want("a form that looks like JSON",
+		t.send(ctx, t.alice, "POST", "/paid/submit", `{"a":"=b"}`, "Content-Type", "text/plain"),
 		"415 UNSUPPORTED_MEDIA_TYPE")
 }
 
 const markup = `<script>alert(1)</script>`
 
 func storedMarkup(ctx context.Context, t *Target, x *trial) {
-	body, _ := json.Marshal(map[string]any{"maxRetries": 0, "payload": map[string]any{"steps": []map[string]string{{"type": "FAIL",
-		"message": markup}}}})
+	body, _ := json.Marshal(map[string]any{"maxRetries": 0,
+		"payload": map[string]any{"steps": []map[string]string{{"type": "FAIL",
+			"message": markup}}}})
 	id := t.submit(ctx, t.alice, string(body))
 	if id == "" {
 		x.fail("the job was not accepted")
@@ -106,7 +115,8 @@ func storedMarkup(ctx context.Context, t *Target, x *trial) {
 	for _, path := range []string{"/result/poll?jobId=" + id + "&wait=20s", "/jobs/" + id, "/jobs/dead"} {
 		a := t.send(ctx, t.alice, "GET", path, "", "Accept", "text/html")
 		x.want("GET "+strings.Replace(path, id, "<its id>", 1), a, "200")
-		if !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		if !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") ||
+			a.header.Get("X-Content-Type-Options") != "nosniff" {
 			x.fail("%s comes as %s", path, a.header.Get("Content-Type"))
 		}
 	}
@@ -125,11 +135,13 @@ func told(ctx context.Context, t *Target, x *trial) {
 			`{"payload":{"steps":[{"type":"SLEEP","durationMs":"x"}]}}`}, {"POST", "/paid/submit", `{"payload":{"nope":1}}`},
 		{"POST", "/paid/submit", `{"type":"SEND_WEBHOOK","payload":{"url":7}}`}, {"POST", "/paid/submit",
 			`{"type":"REPORT","payload":{"from":"x"}}`}, {"GET", "/jobs/x", ""}, {"GET", "/nowhere", ""},
-		{"GET", "/api/jobs?cursor=x", ""}, {"PUT", "/admin/tiers/PAID", `{"priority":"x"}`}, {"POST", "/admin/keys", `{"name":"x","role":"root"}`},
+		{"GET", "/api/jobs?cursor=x", ""}, {"PUT", "/admin/tiers/PAID", `{"priority":"x"}`},
+		{"POST", "/admin/keys", `{"name":"x","role":"root"}`},
 	} {
 		x.want(c.method+" "+c.path+" "+c.body, t.send(ctx, t.admin, c.method, c.path, c.body), "400", "404", "422")
 	}
-	x.want("a key in a header of another name", t.send(ctx, "", "GET", "/api/stats", "", "X-API-Key", t.admin), "401 UNAUTHORIZED")
+	x.want("a key in a header of another name", t.send(ctx, "", "GET", "/api/stats", "", "X-API-Key", t.admin),
+		"401 UNAUTHORIZED")
 	if t.log == nil {
 		return
 	}
@@ -143,7 +155,8 @@ func told(ctx context.Context, t *Target, x *trial) {
 func files(ctx context.Context, t *Target, x *trial) {
 	for _, path := range []string{
 		"/.git/config", "/.env", "/.git/HEAD", "/go.mod", "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
-		"/static/..%2f..%2fetc/passwd", "/docs/..%2f..%2fgo.mod", "/docs/%00", "/openapi.yaml%00.html", "/..\\..\\windows\\win.ini",
+		"/static/..%2f..%2fetc/passwd", "/docs/..%2f..%2fgo.mod", "/docs/%00", "/openapi.yaml%00.html",
+		"/..\\..\\windows\\win.ini",
 		"/docs/../../etc/passwd", "//etc/passwd", "/data/", "/backup.zip", "/server-status", "/wp-admin/",
 	} {
 		a := t.raw(ctx, "GET "+path+" HTTP/1.1\r\nHost: "+t.host+"\r\nConnection: close\r\n\r\n")
@@ -160,8 +173,10 @@ func logInjection(ctx context.Context, t *Target, x *trial) {
 		"a type with a line break":       t.send(ctx, t.alice, "POST", "/paid/submit", `{"type":"A\r\n`+mark+`"}`),
 		"an Idempotency-Key with an ESC": t.raw(ctx, t.request("POST", "/paid/submit", "Idempotency-Key: a\x1b[31m"+mark)),
 		"a path with %0d%0a":             t.send(ctx, t.alice, "GET", "/%0d%0a"+mark, ""),
-		"a trace id with an ESC":         t.raw(ctx, t.request("GET", "/api/jobs", "X-Trace-Id: \x1b[31m"+mark, "Connection: close")),
-		"a User-Agent with an ESC":       t.raw(ctx, t.request("GET", "/api/jobs", "User-Agent: \x1b]0;"+mark+"\x07", "Connection: close")),
+		"a trace id with an ESC": t.raw(ctx,
+			t.request("GET", "/api/jobs", "X-Trace-Id: \x1b[31m"+mark, "Connection: close")),
+		"a User-Agent with an ESC": t.raw(ctx,
+			t.request("GET", "/api/jobs", "User-Agent: \x1b]0;"+mark+"\x07", "Connection: close")),
 	} {
 		x.want(what, a, "400", "404", "200", "202")
 	}

@@ -77,7 +77,8 @@ func badAdminKeys(ctx context.Context, t *Target, x *trial) {
 		"a file that is not there": "TIERQ_ADMIN_KEY_FILE=/nowhere/key", "an empty file": "TIERQ_ADMIN_KEY_FILE=" + empty,
 	} {
 		// What the server that runs has taken is not what this one should be refused for.
-		env := append(slices.DeleteFunc(slices.Clone(t.env), func(s string) bool { return strings.HasPrefix(s, "TIERQ_ADMIN_KEY=") }),
+		env := append(slices.DeleteFunc(slices.Clone(t.env),
+			func(s string) bool { return strings.HasPrefix(s, "TIERQ_ADMIN_KEY=") }),
 			"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+filepath.Join(dir, "data"), setting)
 		p, err := testkit.LaunchProcess(t.bin, env, "serve")
 		if err != nil {

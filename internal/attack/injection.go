@@ -39,13 +39,16 @@ func (t *Target) unlessUnknown(wanted string) []string {
 }
 
 func mailInjection(ctx context.Context, t *Target, x *trial) {
-	for _, to := range []string{"a@b.example\r\nBcc: c@d.example", "a@b.example\nRCPT TO:<c@d.example>", `"x> RCPT TO:<y"@z.example`,
+	for _, to := range []string{"a@b.example\r\nBcc: c@d.example", "a@b.example\nRCPT TO:<c@d.example>",
+		`"x> RCPT TO:<y"@z.example`,
 		"a@b.example, c@d.example", "A <a@b.example>", "a@b.example\x00", "a@[127.0.0.1]", "a@b\u2028c", "@b", ""} {
-		x.want("to: "+to, t.job(ctx, "SEND_EMAIL", object{"to": to, "subject": "x", "body": "y"}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
+		x.want("to: "+to, t.job(ctx, "SEND_EMAIL", object{"to": to, "subject": "x", "body": "y"}),
+			t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
 	for _, subject := range []string{"x\r\nBcc: c@d.example", "x\n", "x\x00y", "x\u0085y", strings.Repeat("x", 300)} {
-		x.want("subject: "+subject[:min(len(subject), 12)], t.job(ctx, "SEND_EMAIL", object{"to": "a@b.example", "subject": subject,
-			"body": "y"}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
+		x.want("subject: "+subject[:min(len(subject), 12)],
+			t.job(ctx, "SEND_EMAIL", object{"to": "a@b.example", "subject": subject,
+				"body": "y"}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
 }
 
@@ -54,9 +57,11 @@ func nameInjection(ctx context.Context, t *Target, x *trial) {
 		x.want("a documentId", t.job(ctx, "FORWARD_DOCUMENT", object{"documentId": id, "contentType": "text/plain", "body": 1,
 			"endpoints": []string{"https://a.example"}}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
 	}
-	x.want("a contentType", t.job(ctx, "FORWARD_DOCUMENT", object{"documentId": "a", "contentType": "a/b\r\nX: y", "body": 1,
-		"endpoints": []string{"https://a.example"}}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
-	made := t.job(ctx, "GENERATE_PDF", object{"title": "x\"; filename=\"evil.exe\r\nSet-Cookie: a=b", "paragraphs": []string{"y"}})
+	x.want("a contentType", t.job(ctx, "FORWARD_DOCUMENT",
+		object{"documentId": "a", "contentType": "a/b\r\nX: y", "body": 1,
+			"endpoints": []string{"https://a.example"}}), t.unlessUnknown("422 INVALID_PAYLOAD")...)
+	made := t.job(ctx, "GENERATE_PDF",
+		object{"title": "x\"; filename=\"evil.exe\r\nSet-Cookie: a=b", "paragraphs": []string{"y"}})
 	x.want("a title", made, t.unlessUnknown("202")...)
 	id := strings.TrimPrefix(made.header.Get("Location"), "/result/poll?jobId=")
 	if made.status != 202 {
@@ -72,7 +77,8 @@ func nameInjection(ctx context.Context, t *Target, x *trial) {
 }
 
 var injections = []string{
-	"id;SELECT SLEEP(5)", "' OR 1=1 --", "(SELECT 1)", "`id`", "1 UNION SELECT hash FROM api_keys", "\\", "%' AND SLEEP(5) AND '%'='",
+	"id;SELECT SLEEP(5)", "' OR 1=1 --", "(SELECT 1)", "`id`", "1 UNION SELECT hash FROM api_keys", "\\",
+	"%' AND SLEEP(5) AND '%'='",
 	"{tierq:0}:outbox", "*", "a\r\nFLUSHALL\r\n", "$9\r\nFLUSHALL", "\x00", "../../etc",
 }
 
@@ -81,12 +87,14 @@ func sqlInjection(ctx context.Context, t *Target, x *trial) {
 		text := url.QueryEscape(injected)
 		for _, name := range []string{"status", "tier", "type", "cause", "cursor", "limit", "sort", "order"} {
 			begun := time.Now()
-			x.want("/admin/jobs?"+name+"="+text, t.send(ctx, t.admin, "GET", "/admin/jobs?"+name+"="+text, ""), "400 INVALID_REQUEST")
+			x.want("/admin/jobs?"+name+"="+text, t.send(ctx, t.admin, "GET", "/admin/jobs?"+name+"="+text, ""),
+				"400 INVALID_REQUEST")
 			if time.Since(begun) > 4*time.Second {
 				x.fail("%s=%s took %s", name, text, time.Since(begun))
 			}
 		}
-		for _, target := range []string{"/admin/dead?from=" + text, "/jobs/dead?page=" + text, "/admin/audit?cursor=" + text} {
+		for _, target := range []string{"/admin/dead?from=" + text, "/jobs/dead?page=" + text,
+			"/admin/audit?cursor=" + text} {
 			x.want(target, t.send(ctx, t.admin, "GET", target, ""), "400 INVALID_REQUEST")
 		}
 	}
@@ -96,7 +104,8 @@ func redisInjection(ctx context.Context, t *Target, x *trial) {
 	for _, text := range injections {
 		path := strings.ReplaceAll(url.PathEscape(text), "/", "%2f")
 		x.want("/jobs/"+text, t.send(ctx, t.admin, "GET", "/jobs/"+path, ""), "400 INVALID_REQUEST", "404")
-		x.want("jobId="+text, t.send(ctx, t.admin, "GET", "/result/poll?jobId="+url.QueryEscape(text), ""), "400 INVALID_REQUEST")
+		x.want("jobId="+text, t.send(ctx, t.admin, "GET", "/result/poll?jobId="+url.QueryEscape(text), ""),
+			"400 INVALID_REQUEST")
 		body, _ := json.Marshal([]object{{"idempotencyKey": text}, {"type": text}})
 		a := t.send(ctx, t.alice, "POST", "/public/submit/batch", string(body))
 		x.want("as idempotencyKey and type", a, "202")

@@ -31,7 +31,8 @@ const (
 	wrongPerSecond = 1
 )
 
-// guess sends a thousand wrong keys, fifty at a time: so many are 401 as one address may be wrong, each in the words of the first, and the others
+// guess sends a thousand wrong keys, fifty at a time: so many are 401 as one address may be wrong, each in the words of
+// the first, and the others
 // 429. A right key passes all the while.
 func guess(ctx context.Context, t *Target, x *trial, headers func(n int) []string) {
 	const guesses, hands = 1000, 50
@@ -68,7 +69,8 @@ func guess(ctx context.Context, t *Target, x *trial, headers func(n int) []strin
 		}
 	})
 	most := wrongAtOnce + int(time.Since(begun).Seconds()*wrongPerSecond) + 1
-	if t.log != nil && strings.Contains(t.log(), "this process counts for itself") { // Redis was too slow once: there were two counts
+	// Redis was too slow once: there were two counts
+	if t.log != nil && strings.Contains(t.log(), "this process counts for itself") {
 		most *= 2
 	}
 	if refused == 0 || wrong > most {
@@ -83,21 +85,24 @@ func guessKeys(ctx context.Context, t *Target, x *trial) {
 func spoofedAddresses(ctx context.Context, t *Target, x *trial) {
 	guess(ctx, t, x, func(n int) []string {
 		at := fmt.Sprintf("198.51.%d.%d", n/250, n%250+1)
-		return []string{"X-Forwarded-For", at, "X-Real-IP", at, "Forwarded", "for=" + at, "True-Client-IP", at, "CF-Connecting-IP", at}
+		return []string{"X-Forwarded-For", at, "X-Real-IP", at, "Forwarded", "for=" + at, "True-Client-IP", at,
+			"CF-Connecting-IP", at}
 	})
 }
 
 func largeAuthorization(ctx context.Context, t *Target, x *trial) {
 	for _, n := range []int{64 << 10, 1 << 20} {
 		x.want(fmt.Sprintf("Authorization of %d KiB", n>>10), t.raw(ctx,
-			"GET /api/stats HTTP/1.1\r\nHost: "+t.host+"\r\nAuthorization: Bearer "+strings.Repeat("A", n)+"\r\n\r\n"), "431", "closed")
+			"GET /api/stats HTTP/1.1\r\nHost: "+t.host+"\r\nAuthorization: Bearer "+strings.Repeat("A", n)+"\r\n\r\n"), "431",
+			"closed")
 	}
 	x.want("Authorization of 8 KiB", t.send(ctx, strings.Repeat("A", 8<<10), "GET", "/api/stats", ""), "401 UNAUTHORIZED")
 }
 
 func boundlessPages(ctx context.Context, t *Target, x *trial) {
 	for _, target := range []string{
-		"/admin/jobs?limit=1000000000", "/admin/jobs?limit=-1", "/admin/jobs?limit=0", "/admin/dead?limit=1e9", "/api/jobs?limit=101",
+		"/admin/jobs?limit=1000000000", "/admin/jobs?limit=-1", "/admin/jobs?limit=0", "/admin/dead?limit=1e9",
+		"/api/jobs?limit=101",
 		"/jobs/dead?size=1000000000", "/jobs/dead?page=-1", "/admin/audit?limit=1000000000",
 		"/api/stats?days=1000000000", "/admin/dead?from=x", "/admin/jobs?offset=1000000000",
 	} {
@@ -105,7 +110,8 @@ func boundlessPages(ctx context.Context, t *Target, x *trial) {
 	}
 	far := t.send(ctx, t.admin, "GET", "/jobs/dead?page=1000000000&size=100", "")
 	x.want("/jobs/dead?page=1000000000", far, "400 INVALID_REQUEST")
-	x.want("requeue 1e9", t.send(ctx, t.admin, "POST", "/admin/dead/requeue", `{"limit":1000000000,"dryRun":true}`), "400 INVALID_REQUEST")
+	x.want("requeue 1e9", t.send(ctx, t.admin, "POST", "/admin/dead/requeue", `{"limit":1000000000,"dryRun":true}`),
+		"400 INVALID_REQUEST")
 }
 
 // crowd does the same many times at once.
@@ -117,7 +123,8 @@ func crowd(n int, do func(n int)) {
 	group.Wait()
 }
 
-// hungPollers leaves long-polls and streams hanging. That they hang is seen: a stream has begun, and a poll has no answer before what it waits for.
+// hungPollers leaves long-polls and streams hanging. That they hang is seen: a stream has begun, and a poll has no
+// answer before what it waits for.
 func hungPollers(ctx context.Context, t *Target, x *trial) {
 	const n = 300
 	ctx, leave := context.WithCancel(ctx)
@@ -176,7 +183,8 @@ func hungPollers(ctx context.Context, t *Target, x *trial) {
 	x.note(fmt.Sprintf("%d long-polls and streams", n), fmt.Sprintf("%d and %d hung", polls.Load(), streams.Load()))
 	// A busy server may refuse some (503); most of them have to hang, or nothing was tried.
 	if hung := polls.Load() + streams.Load(); t.own() && hung < n/2 || early.Load() > 0 {
-		x.fail("of %d long-polls and streams %d hung, and %d were answered before there was something to say", n, hung, early.Load())
+		x.fail("of %d long-polls and streams %d hung, and %d were answered before there was something to say", n, hung,
+			early.Load())
 	}
 }
 
@@ -212,7 +220,8 @@ func brokenOff(ctx context.Context, t *Target, x *trial) {
 			return
 		}
 		body := `{"payload":"` + strings.Repeat("x", 1000) + `"}`
-		text := t.request("POST", "/paid/submit", "Content-Type: application/json", fmt.Sprint("Content-Length: ", len(body))) + body
+		text := t.request("POST", "/paid/submit", "Content-Type: application/json",
+			fmt.Sprint("Content-Length: ", len(body))) + body
 		if n%2 == 0 {
 			text = text[:len(text)-500] // the server waits for the rest
 		}

@@ -23,10 +23,13 @@ func outgoing() []Attack {
 			"http://127.255.255.254<:port>/", "http://0.0.0.0<:port>/", "http://10.0.0.1<:port>/", "http://192.168.0.1<:port>/",
 			"http://172.16.0.1<:port>/", "http://100.64.0.1<:port>/"),
 		urls("A33", "decimal, octal, hexadecimal and short addresses", "http://2130706433<:port>/", "http://0177.1<:port>/",
-			"http://0177.0.0.1<:port>/", "http://0x7f.1<:port>/", "http://0x7f000001<:port>/", "http://127.1<:port>/", "http://127.0.1<:port>/",
+			"http://0177.0.0.1<:port>/", "http://0x7f.1<:port>/", "http://0x7f000001<:port>/", "http://127.1<:port>/",
+			"http://127.0.1<:port>/",
 			"http://0<:port>/", "http://127.0.0.1.<:port>/"),
-		urls("A34", "IPv6, and IPv4 inside of it", "http://[::1]<:port>/", "http://[::]<:port>/", "http://[::ffff:127.0.0.1]<:port>/",
-			"http://[::ffff:7f00:1]<:port>/", "http://[64:ff9b::7f00:1]<:port>/", "http://[fe80::1%25lo]<:port>/", "http://[fc00::1]<:port>/",
+		urls("A34", "IPv6, and IPv4 inside of it", "http://[::1]<:port>/", "http://[::]<:port>/",
+			"http://[::ffff:127.0.0.1]<:port>/",
+			"http://[::ffff:7f00:1]<:port>/", "http://[64:ff9b::7f00:1]<:port>/", "http://[fe80::1%25lo]<:port>/",
+			"http://[fc00::1]<:port>/",
 			"http://[2002:7f00:1::]<:port>/", "http://[::127.0.0.1]<:port>/"),
 		urls("A35", "metadata services", "http://169.254.169.254/latest/meta-data/", "http://metadata.google.internal/",
 			"http://[fd00:ec2::254]/", "http://100.100.100.200/"),
@@ -35,7 +38,8 @@ func outgoing() []Attack {
 		urls("A38", "other schemes", "gopher://127.0.0.1:6379/_FLUSHALL", "file:///etc/passwd", "unix:///run/docker.sock",
 			"data:text/plain,x", "ftp://127.0.0.1/", "javascript:alert(1)", "//127.0.0.1/", "HTTP:127.0.0.1"),
 		urls("A39", "user names, fragments, blanks, other alphabets in the host", "http://good.example@127.0.0.1<:port>/",
-			"http://127.0.0.1<:port>#@good.example/", "http://127.0.0.1\t<:port>/", "http://127.0.0.1<:port>\n/", "http://ⓛocalhost<:port>/",
+			"http://127.0.0.1<:port>#@good.example/", "http://127.0.0.1\t<:port>/", "http://127.0.0.1<:port>\n/",
+			"http://ⓛocalhost<:port>/",
 			"http://127。0。0。1<:port>/", "http://good.example\\@127.0.0.1<:port>/", "http://%31%32%37.0.0.1<:port>/"),
 		urls("A40", "the server's own port, and its stores'", "http://<target>/admin/keys", "http://127.0.0.1:6379/",
 			"http://127.0.0.1:3306/", "http://good.example:6379/", "http://<listener>/"),
@@ -69,9 +73,10 @@ func listen(ctx context.Context, addr string) (*ear, error) {
 	return e, nil
 }
 
-// lure asks for calls to URLs, as webhook, as callback and as an endpoint of a document: each is refused at once, or given up without a connection.
-// <:port> in a URL is tried as nothing and as the port of a listener on every address of this machine, where a call would be heard. A server of
-// our own refuses all of them at once but names that only a resolver knows.
+// lure asks for calls to URLs, as webhook, as callback and as an endpoint of a document: each is refused at once, or
+// given up without a connection. <:port> in a URL is tried as nothing and as the port of a listener on every address of
+// this machine, where a call would be heard. A server of our own refuses all of them at once but names that only a
+// resolver knows.
 func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 	e, err := listen(ctx, ":0")
 	if err != nil {
@@ -88,7 +93,8 @@ func lure(ctx context.Context, t *Target, x *trial, urls ...string) {
 			ports = append(ports, ":"+port)
 		}
 		for _, p := range ports {
-			u := strings.NewReplacer("<target>", t.host, "<listener>", "127.0.0.1:"+port, "<hostname>", host, "<:port>", p).Replace(form)
+			u := strings.NewReplacer("<target>", t.host, "<listener>", "127.0.0.1:"+port, "<hostname>", host, "<:port>",
+				p).Replace(form)
 			t.lured(ctx, x, u, !t.own() || p == "" && slices.Contains(resolved, form))
 		}
 	}
@@ -109,8 +115,9 @@ func (t *Target) lured(ctx context.Context, x *trial, u string, late bool) {
 	}
 	for what, a := range map[string]answer{
 		u: t.job(ctx, "SEND_WEBHOOK", object{"url": u}),
-		u + " as an endpoint": t.job(ctx, "FORWARD_DOCUMENT", object{"documentId": "a", "contentType": "text/plain", "body": 1,
-			"endpoints": []string{u}}),
+		u + " as an endpoint": t.job(ctx, "FORWARD_DOCUMENT",
+			object{"documentId": "a", "contentType": "text/plain", "body": 1,
+				"endpoints": []string{u}}),
 	} {
 		x.want(what, a, refused...)
 		t.failed(ctx, x, what, a, says)
@@ -122,7 +129,8 @@ func (t *Target) lured(ctx context.Context, x *trial, u string, late bool) {
 // leadsHere says whether a name leads to an address that is nobody's outside.
 func leadsHere(ctx context.Context, host string) bool {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() })
+	return err == nil && len(addrs) > 0 &&
+		!slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsLoopback() && !a.IsPrivate() })
 }
 
 // failed wants that a job, if it was accepted, fails, and that its error says so much; "" = anything. A name that is
@@ -138,7 +146,8 @@ func (t *Target) failed(ctx context.Context, x *trial, what string, a answer, sa
 	}
 }
 
-// proxied wants that the server asks no proxy of its environment: it would be the proxy that resolves the name, behind every check.
+// proxied wants that the server asks no proxy of its environment: it would be the proxy that resolves the name, behind
+// every check.
 func proxied(ctx context.Context, t *Target, x *trial) {
 	if t.proxy == nil {
 		x.absent = "its environment is not known; TestNoProxy tries it"

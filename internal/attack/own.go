@@ -23,7 +23,8 @@ const ownConnections = 1024
 // own says whether the server is one of our own.
 func (t *Target) own() bool { return t.bin != "" }
 
-// Own starts a throwaway redis-server, mariadbd and tierq, and aims at it. stop ends and removes them; it is safe after an error.
+// Own starts a throwaway redis-server, mariadbd and tierq, and aims at it. stop ends and removes them; it is safe after
+// an error.
 func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	var ends []func()
 	stop = func() {
@@ -67,7 +68,8 @@ func Own(ctx context.Context) (t *Target, stop func(), err error) {
 	env := []string{
 		"REDIS_URL=" + r.URL(), "MYSQL_DSN=" + m.DSN("attack"), "TIERQ_ADDR=" + addr, "TIERQ_DATA_DIR=" + filepath.Join(dir,
 			"data"), "TIERQ_ADMIN_KEY=" + key, "TIERQ_H2C=on",
-		"TIERQ_CONNECTIONS=" + strconv.Itoa(ownConnections), "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_LOG_LEVEL=debug", "TIERQ_LOG_FORMAT=json",
+		"TIERQ_CONNECTIONS=" + strconv.Itoa(ownConnections), "TIERQ_DRAIN_TIMEOUT=1s", "TIERQ_LOG_LEVEL=debug",
+		"TIERQ_LOG_FORMAT=json",
 		"HTTP_PROXY=http://" + proxy.Addr().String(), "http_proxy=http://" + proxy.Addr().String(),
 	}
 	p, err := testkit.LaunchProcess(bin, env, "serve")

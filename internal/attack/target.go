@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Target is a server that runs, with the keys that the attacks need: made with an administrator's, and revoked when it is left.
+// Target is a server that runs, with the keys that the attacks need: made with an administrator's, and revoked when it
+// is left.
 type Target struct {
 	host   string // 127.0.0.1:8080
 	client *http.Client
@@ -48,8 +49,9 @@ func Aim(ctx context.Context, base, key string) (*Target, error) {
 
 func newClient() *http.Client {
 	return &http.Client{
-		Timeout:       30 * time.Second,
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 100, DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext},
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 100,
+			DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -136,7 +138,8 @@ func (a answer) String() string {
 	return fmt.Sprint(a.status)
 }
 
-// busy is how long the server may say that it is: machines that run attacks are, and the gate that closes for it opens after two seconds.
+// busy is how long the server may say that it is: machines that run attacks are, and the gate that closes for it opens
+// after two seconds.
 const busy = 15 * time.Second
 
 // send is once, again and again while the server says that it cannot serve now.
@@ -152,11 +155,12 @@ func (t *Target) send(ctx context.Context, key, method, path, body string, heade
 
 // unhealthy is an answer that says: come again.
 func (a answer) unhealthy() bool {
-	return a.code() == "SYSTEM_UNHEALTHY" || a.code() == "OUTCOME_UNKNOWN" || a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("OUT_OF_SERVICE"))
+	return a.code() == "SYSTEM_UNHEALTHY" || a.code() == "OUTCOME_UNKNOWN" ||
+		a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte("OUT_OF_SERVICE"))
 }
 
-// once makes a request as a key's holder, "" = as a stranger. The path goes out as it stands. A body is JSON unless a header says otherwise;
-// headers are name, value, name, value.
+// once makes a request as a key's holder, "" = as a stranger. The path goes out as it stands. A body is JSON unless a
+// header says otherwise; headers are name, value, name, value.
 func (t *Target) once(ctx context.Context, key, method, path, body string, headers ...string) answer {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+t.host+"/", strings.NewReader(body))
 	if err != nil {

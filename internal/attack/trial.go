@@ -23,7 +23,8 @@ type trial struct {
 	absent string        // why it cannot be tried on this target
 }
 
-// want notes an answer, and that it is none of those wanted: each "404" or "404 JOB_NOT_FOUND". what is what was sent, in few words.
+// want notes an answer, and that it is none of those wanted: each "404" or "404 JOB_NOT_FOUND". what is what was sent,
+// in few words.
 func (x *trial) want(what string, a answer, wanted ...string) {
 	back := a.String()
 	ok := slices.ContainsFunc(wanted, func(w string) bool { return back == w || strings.HasPrefix(back, w+" ") })
@@ -56,8 +57,8 @@ func (x *trial) fail(format string, a ...any) {
 // dwell is how long a gate that closed stays closed at least.
 const dwell = 2 * time.Second
 
-// served wants that an honest caller is served soon, whatever goes on. A gate may close once, as on a busy machine: a server that is not there
-// again soon, or goes again and again, does not serve.
+// served wants that an honest caller is served soon, whatever goes on. A gate may close once, as on a busy machine: a
+// server that is not there again soon, or goes again and again, does not serve.
 func (x *trial) served(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, busy+2*x.target.patience)
 	defer cancel()
@@ -128,7 +129,8 @@ func onLine(text string) string { return strings.Trim(strconv.Quote(text), `"`) 
 // inner are texts that only the inside of a server knows.
 var inner = regexp.MustCompile(`goroutine \d|\.go:\d|runtime error|\b(httpapi|queue|archive|handlers|jsontext|strconv|gorm|redis)\.[A-Z]|SELECT |INSERT |Error 1\d\d\d|WRONGTYPE|NOSCRIPT|tq_[a-z2-7]{16}_|/internal/`)
 
-// indiscreet says what an answer should not have told, or lacks, "" if nothing: an error has one shape, every answer its headers.
+// indiscreet says what an answer should not have told, or lacks, "" if nothing: an error has one shape, every answer
+// its headers.
 func (a answer) indiscreet() string {
 	if a.err != nil || a.status < 400 {
 		return ""

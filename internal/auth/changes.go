@@ -38,8 +38,9 @@ const (
 	changesIdle  = time.Hour // nothing waits: Record wakes the loop
 )
 
-// Changes is the log of what operators did: who, what, before, after. Each change is a line of the process' log at once, and a row of the store
-// as soon as that takes it. Until then it waits here: at most 10,000 do, of 16 MiB together, and those of a process that is killed are in its log only.
+// Changes is the log of what operators did: who, what, before, after. Each change is a line of the process' log at
+// once, and a row of the store as soon as that takes it. Until then it waits here: at most 10,000 do, of 16 MiB
+// together, and those of a process that is killed are in its log only.
 type Changes struct {
 	opts ChangesOptions
 	log  *slog.Logger
@@ -67,7 +68,8 @@ func (c *Changes) Record(change job.Change) {
 		change.At = c.opts.Now()
 	}
 	fit(&change)
-	c.log.Info("changed", "action", change.Action, "target", change.Target, "outcome", change.Outcome, "actor", change.Actor, "name", change.Name,
+	c.log.Info("changed", "action", change.Action, "target", change.Target, "outcome", change.Outcome, "actor",
+		change.Actor, "name", change.Name,
 		"address", change.Address, "trace_id", change.TraceID)
 	c.mu.Lock()
 	c.waiting = append(c.waiting, change)
@@ -89,7 +91,8 @@ func (c *Changes) drop() {
 	}
 	c.waiting = append(c.waiting[:0:0], c.waiting[over:]...)
 	if c.lost == 0 {
-		c.log.Error("the log of changes loses entries: SQL takes none, and no more can wait; they are in this log", "waiting", len(c.waiting))
+		c.log.Error("the log of changes loses entries: SQL takes none, and no more can wait; they are in this log", "waiting",
+			len(c.waiting))
 	}
 	c.lost += over
 }

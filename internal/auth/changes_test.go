@@ -39,8 +39,10 @@ func change(n int) job.Change {
 func TestRecord(t *testing.T) {
 	logging(t, func(t *testing.T, c *Changes, s *shelf, lines *bytes.Buffer) {
 		now := time.Now()
-		c.Record(job.Change{Actor: "boss", Name: "the boss", Address: "192.0.2.7", Action: "key.create", Target: "abc\nfake line", Outcome: "done", TraceID: "t1"})
-		if line := lines.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, `"target":"abc\nfake line"`) || !strings.Contains(line, `"name":"the boss"`) {
+		c.Record(job.Change{Actor: "boss", Name: "the boss", Address: "192.0.2.7", Action: "key.create",
+			Target: "abc\nfake line", Outcome: "done", TraceID: "t1"})
+		if line := lines.String(); strings.Count(line, "\n") != 1 || !strings.Contains(line, `"target":"abc\nfake line"`) ||
+			!strings.Contains(line, `"name":"the boss"`) {
 			t.Errorf("logged as %s", line)
 		}
 		synctest.Wait()
@@ -136,11 +138,13 @@ func TestChangesFit(t *testing.T) {
 	logging(t, func(t *testing.T, c *Changes, s *shelf, _ *bytes.Buffer) {
 		long := strings.Repeat("\xff\u00fc", 1000)
 		c.Record(job.Change{
-			Actor: long, Name: long, Address: long, Action: long, Target: long, Outcome: long, TraceID: long, Before: make([]byte, 2<<20), After: []byte(`{}`),
+			Actor: long, Name: long, Address: long, Action: long, Target: long, Outcome: long, TraceID: long,
+			Before: make([]byte, 2<<20), After: []byte(`{}`),
 		})
 		synctest.Wait()
 		w := s.written()
-		if len(w) != 1 || !utf8.ValidString(w[0].Target) || utf8.RuneCountInString(w[0].Target) != 255 || utf8.RuneCountInString(w[0].Outcome) != 16 {
+		if len(w) != 1 || !utf8.ValidString(w[0].Target) || utf8.RuneCountInString(w[0].Target) != 255 ||
+			utf8.RuneCountInString(w[0].Outcome) != 16 {
 			t.Fatalf("%+v", w)
 		}
 		if len(w[0].Before) > 100 || string(w[0].After) != `{}` {

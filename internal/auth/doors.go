@@ -36,8 +36,9 @@ type Doors struct {
 // NewDoors makes them.
 func NewDoors(o DoorsOptions) *Doors { return &Doors{opts: o, stock: stock{left: map[string]int{}}} }
 
-// Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right one always passes: 256
-// random bits are not guessed, so there is nothing to stop by locking an address, and behind one address there may be a thousand callers.
+// Wrong keys cost their address: so many at once, then one more a second. That slows nobody who has a key, for a right
+// one always passes: 256 random bits are not guessed, so there is nothing to stop by locking an address, and behind one
+// address there may be a thousand callers.
 const (
 	wrongAtOnce    = 20
 	wrongPerSecond = 1
@@ -139,8 +140,8 @@ func (d *Doors) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	return own
 }
 
-// SpendMore takes what a batch of n more entries costs beside the request that brought it: of its address' rate as well, which Enter took one
-// of. An address that refuses is a limit of its own.
+// SpendMore takes what a batch of n more entries costs beside the request that brought it: of its address' rate as
+// well, which Enter took one of. An address that refuses is a limit of its own.
 func (d *Doors) SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance {
 	if rate := d.opts.AddressRate; rate > 0 {
 		if a := d.opts.Limiter.Take(ctx, "address:"+network(c.Address), float64(rate), rate, n); a.RetryIn > 0 {
@@ -173,8 +174,8 @@ func burst(k *job.Key) int {
 // Open says whether there are no keys, so that everybody may do everything.
 func (d *Doors) Open() bool { return d.opts.Keyring.Open() }
 
-// network is whom an address counts for: itself, or of IPv6 the /64, which a single customer is given. Callers without an address, as through
-// a socket, are one.
+// network is whom an address counts for: itself, or of IPv6 the /64, which a single customer is given. Callers without
+// an address, as through a socket, are one.
 func network(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

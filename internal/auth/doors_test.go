@@ -54,7 +54,8 @@ func TestEnter(t *testing.T) {
 		}
 		id, header := aKnown(t, made, job.Key{Name: "ci", Role: job.RoleSubmit, Tiers: []job.Tier{job.Paid}, InFlight: 7})
 		c, err = enter(t, d, header, somewhere)
-		if err != nil || c.Owner() != id || c.Key.InFlight != 7 || c.Open || !c.MayTier(job.Paid) || c.MayTier(job.Public) || d.Open() {
+		if err != nil || c.Owner() != id || c.Key.InFlight != 7 || c.Open || !c.MayTier(job.Paid) || c.MayTier(job.Public) ||
+			d.Open() {
 			t.Errorf("a key: %+v, %v", c, err)
 		}
 		c, err = enter(t, d, nil, somewhere)
@@ -62,7 +63,9 @@ func TestEnter(t *testing.T) {
 			t.Errorf("a stranger: %+v, %v", c, err)
 		}
 		for _, wrong := range [][]string{{""}, {"Bearer " + aText}, {"Basic x"}, {header[0], header[0]}} {
-			if c, err := enter(t, d, wrong, somewhere); err == nil || err != job.ErrUnauthorized || c.Key.ID != "" { //nolint:errorlint // one answer, and nothing around it
+			c, err := enter(t, d, wrong, somewhere)
+			bare := err == job.ErrUnauthorized //nolint:errorlint // one answer, and nothing around it
+			if !bare || c.Key.ID != "" {
 				t.Errorf("%q: %+v, %v", wrong, c, err)
 			}
 		}
@@ -242,7 +245,8 @@ func TestStrangersRate(t *testing.T) {
 
 func TestNetworks(t *testing.T) {
 	for text, want := range map[string]string{
-		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "::1": "::/64",
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64",
+		"fe80::1%eth0": "fe80::/64", "::1": "::/64",
 	} {
 		if got := network(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -286,7 +290,8 @@ func TestSpend(t *testing.T) {
 		}
 
 		stranger, err := enter(t, d, nil, somewhere)
-		if err != nil || !stranger.MayTier(job.Public) || stranger.MayTier(job.Paid) || !stranger.Sees("") || stranger.Sees("x") || stranger.Operator() {
+		if err != nil || !stranger.MayTier(job.Public) || stranger.MayTier(job.Paid) || !stranger.Sees("") ||
+			stranger.Sees("x") || stranger.Operator() {
 			t.Errorf("somebody without a key: %+v, %v", stranger, err)
 		}
 		if a := spend(stranger, 3); a.RetryIn != 0 || a.Rate != 3 {

@@ -44,8 +44,9 @@ const (
 	lookBound    = 5 * time.Second
 )
 
-// Keyring is the keys as this process knows them. It looks at the store once a second; while the store is away it serves what it knows, so
-// that no known caller is turned away, and a key that was revoked meanwhile opens until the store is back. It is safe for concurrent use.
+// Keyring is the keys as this process knows them. It looks at the store once a second; while the store is away it
+// serves what it knows, so that no known caller is turned away, and a key that was revoked meanwhile opens until the
+// store is back. It is safe for concurrent use.
 type Keyring struct {
 	opts   KeyringOptions
 	log    *slog.Logger
@@ -73,7 +74,8 @@ type holding struct {
 	used *atomic.Bool // since the last flush
 }
 
-// NewKeyring makes a keyring that knows the Admin key and no other until Load. It returns an error for an Admin key that is none.
+// NewKeyring makes a keyring that knows the Admin key and no other until Load. It returns an error for an Admin key
+// that is none.
 func NewKeyring(o KeyringOptions) (*Keyring, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -93,7 +95,8 @@ func NewKeyring(o KeyringOptions) (*Keyring, error) {
 		if !ok {
 			return nil, errors.New(AdminName + ": is no key: write what tierq keys generate prints")
 		}
-		k.admin = newHolding(job.StoredKey{Key: job.Key{ID: id, Name: AdminName, Role: job.RoleAdmin}, Hash: Hash(secret)}, nil)
+		k.admin = newHolding(job.StoredKey{Key: job.Key{ID: id, Name: AdminName, Role: job.RoleAdmin}, Hash: Hash(secret)},
+			nil)
 		k.closed.Store(true)
 	}
 	k.loop = loop.New(k.runOnce)
@@ -145,8 +148,9 @@ func (k *Keyring) Open() bool { return !k.closed.Load() }
 // Made is how many keys the store has, those that open nothing any more too.
 func (k *Keyring) Made() int { return k.ring.Load().made }
 
-// Authenticate says whose key the Authorization headers of a request hold. The answer is the same, and takes as long, whether there is no
-// key, none of this form, none with this id, one with another secret, or one that has expired or was revoked.
+// Authenticate says whose key the Authorization headers of a request hold. The answer is the same, and takes as long,
+// whether there is no key, none of this form, none with this id, one with another secret, or one that has expired or
+// was revoked.
 func (k *Keyring) Authenticate(authorization []string) (job.Key, bool) {
 	text, formed := bearer(authorization)
 	id, secret, parsed := Parse(text)
@@ -180,7 +184,8 @@ func (k *Keyring) find(id string) (*holding, bool) {
 	return k.nobody, false
 }
 
-// Start loads the keys, if Load has not, and looks at the store from then on. An error means that there are no keys to serve.
+// Start loads the keys, if Load has not, and looks at the store from then on. An error means that there are no keys to
+// serve.
 func (k *Keyring) Start(ctx context.Context) error {
 	k.mu.Lock()
 	loaded := k.loaded

@@ -89,9 +89,12 @@ func TestNoKeyOpens(t *testing.T) {
 		within(time.Minute)
 		_, _, unknown := Mint()
 		for what, header := range map[string][]string{
-			"none": nil, "empty": {""}, "no scheme": {live[len("Bearer "):]}, "another scheme": {"Basic " + live[len("Bearer "):]}, "malformed": {"Bearer x"},
-			"unknown": {"Bearer " + unknown}, "another's secret": {live[:len("Bearer tq_")+idLen] + expiring[len("Bearer tq_")+idLen:]}, "expired": {expiring},
-			"revoked": {revoked}, "twice": {live, live}, "with a space": {live + " "}, "two in one": {live + ", " + live}, "no secret": {live[:len("Bearer tq_")+idLen+1]},
+			"none": nil, "empty": {""}, "no scheme": {live[len("Bearer "):]},
+			"another scheme": {"Basic " + live[len("Bearer "):]}, "malformed": {"Bearer x"},
+			"unknown":          {"Bearer " + unknown},
+			"another's secret": {live[:len("Bearer tq_")+idLen] + expiring[len("Bearer tq_")+idLen:]}, "expired": {expiring},
+			"revoked": {revoked}, "twice": {live, live}, "with a space": {live + " "}, "two in one": {live + ", " + live},
+			"no secret": {live[:len("Bearer tq_")+idLen+1]},
 		} {
 			if k, ok := d.Authenticate(header); ok || k.ID != "" {
 				t.Errorf("%s: it opens as %+v", what, k)
@@ -100,8 +103,8 @@ func TestNoKeyOpens(t *testing.T) {
 	})
 }
 
-// One SHA-256 and the same two comparisons for every key, and no other look at a secret: where a wrong one differs from a right one cannot be
-// told from how long the answer takes.
+// One SHA-256 and the same two comparisons for every key, and no other look at a secret: where a wrong one differs from
+// a right one cannot be told from how long the answer takes.
 func TestOnePathForEveryKey(t *testing.T) {
 	t.Attr("proves", "A07")
 	source, err := os.ReadFile("keyring.go")
@@ -110,7 +113,8 @@ func TestOnePathForEveryKey(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(source), "func (k *Keyring) Authenticate")
 	body, _, _ := strings.Cut(rest, "\n}\n")
-	if n := strings.Count(body, "ConstantTimeCompare("); n != 2 || strings.Count(body, "Hash(secret)") != 1 || strings.Contains(body, "bytes.Equal") {
+	if n := strings.Count(body, "ConstantTimeCompare("); n != 2 || strings.Count(body, "Hash(secret)") != 1 ||
+		strings.Contains(body, "bytes.Equal") {
 		t.Errorf("%d comparisons in\n%s", n, body)
 	}
 	if first := strings.Index(body, "return"); first < strings.LastIndex(body, "ConstantTimeCompare(") {
@@ -147,7 +151,8 @@ func TestOnePathForEveryKey(t *testing.T) {
 	}
 }
 
-// No key was ever made: open. From the first one on it never is again, whatever becomes of the key, the rows and the store.
+// No key was ever made: open. From the first one on it never is again, whatever becomes of the key, the rows and the
+// store.
 func TestOpenUntilTheFirstKey(t *testing.T) {
 	t.Attr("proves", "A49")
 	running(t, func(t *testing.T, d *desk) {
@@ -186,7 +191,8 @@ func TestAdminKey(t *testing.T) {
 		t.Errorf("%+v, %v, open %v", k, ok, d.Open())
 	}
 	for _, bad := range []string{"admin", text[1:], text + "\n"} {
-		if _, err := NewKeyring(KeyringOptions{Store: d.store, Admin: bad, Now: time.Now}); err == nil || strings.Contains(err.Error(), bad) {
+		if _, err := NewKeyring(KeyringOptions{Store: d.store, Admin: bad, Now: time.Now}); err == nil ||
+			strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -37,8 +37,8 @@ func NewKeys(o KeysOptions) *Keys {
 // maxGrace is how long an old secret may open beside the new one.
 const maxGrace = 30 * 24 * time.Hour
 
-// Keys lists all keys in the order they were made, those that open nothing any more too. That of TIERQ_ADMIN_KEY is in no store, and so not
-// among them.
+// Keys lists all keys in the order they were made, those that open nothing any more too. That of TIERQ_ADMIN_KEY is in
+// no store, and so not among them.
 func (k *Keys) Keys(ctx context.Context) ([]job.Key, error) {
 	stored, err := k.opts.Desk.APIKeys(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (k *Keys) Keys(ctx context.Context) ([]job.Key, error) {
 	return keys, nil
 }
 
-// CreateKey makes a key with a new id. Of what is asked for, the name, what it may do, the expiry and CreatedBy count. It returns the key and its text, or a
-// *job.PayloadError for one that cannot be.
+// CreateKey makes a key with a new id. Of what is asked for, the name, what it may do, the expiry and CreatedBy count.
+// It returns the key and its text, or a *job.PayloadError for one that cannot be.
 func (k *Keys) CreateKey(ctx context.Context, asked job.Key) (job.Key, string, error) {
 	if err := check(&asked, k.opts.Now()); err != nil {
 		return job.Key{}, "", err
@@ -67,8 +67,8 @@ func (k *Keys) CreateKey(ctx context.Context, asked job.Key) (job.Key, string, e
 	return stored.Key, text, nil
 }
 
-// RotateKey gives a key a new secret. The one it has opens for grace longer, at most 30 days; one that is older still ends now. A key that
-// opens nothing any more is a *job.PayloadError: make another.
+// RotateKey gives a key a new secret. The one it has opens for grace longer, at most 30 days; one that is older still
+// ends now. A key that opens nothing any more is a *job.PayloadError: make another.
 func (k *Keys) RotateKey(ctx context.Context, id string, grace time.Duration) (job.Key, string, error) {
 	if grace < 0 || grace > maxGrace {
 		return job.Key{}, "", &job.PayloadError{Field: "graceSeconds", Reason: "must be 0 to 2592000, which is 30 days"}
@@ -90,8 +90,8 @@ func (k *Keys) RotateKey(ctx context.Context, id string, grace time.Duration) (j
 	return stored.Key, text, nil
 }
 
-// RevokeKey ends a key, on this process at once and on the others within two seconds. Revoking it again changes nothing. The last admin's key
-// may go too: TIERQ_ADMIN_KEY, or tierq keys create --store, is the way back in.
+// RevokeKey ends a key, on this process at once and on the others within two seconds. Revoking it again changes
+// nothing. The last admin's key may go too: TIERQ_ADMIN_KEY, or tierq keys create --store, is the way back in.
 func (k *Keys) RevokeKey(ctx context.Context, id string) (job.Key, error) {
 	stored, err := k.opts.Desk.RevokeAPIKey(ctx, id)
 	if err != nil {

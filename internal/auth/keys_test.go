@@ -17,7 +17,8 @@ func TestKeyLife(t *testing.T) {
 	told := 0
 	d.keys.opts.Changed = d.Load
 	made, text, err := d.keys.CreateKey(t.Context(), job.Key{
-		ID: "mine", Name: "ci", Role: job.RoleSubmit, Tiers: []job.Tier{"PAID"}, Types: []string{"REPORT"}, Rate: 0.5, Burst: 3, InFlight: 4, CreatedBy: "boss",
+		ID: "mine", Name: "ci", Role: job.RoleSubmit, Tiers: []job.Tier{"PAID"}, Types: []string{"REPORT"}, Rate: 0.5,
+		Burst: 3, InFlight: 4, CreatedBy: "boss",
 		RevokedAt: time.Now(), LastUsedAt: time.Now(),
 	})
 	id, secret, ok := Parse(text)
@@ -45,7 +46,8 @@ func TestKeyLife(t *testing.T) {
 	if _, _, err := d.keys.RotateKey(t.Context(), id, 0); !isAbout(err, "id") {
 		t.Errorf("a revoked key is rotated: %v", err)
 	}
-	for _, err := range []error{second(d.keys.RevokeKey(t.Context(), "nobody")), third(d.keys.RotateKey(t.Context(), "nobody", 0))} {
+	for _, err := range []error{second(d.keys.RevokeKey(t.Context(), "nobody")),
+		third(d.keys.RotateKey(t.Context(), "nobody", 0))} {
 		if !errors.Is(err, job.ErrNoKey) {
 			t.Errorf("an unknown key: %v", err)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// lane is what waits for one partition: all of it goes into one call, and what arrives meanwhile into the next. Limiter.mu guards it.
+// lane is what waits for one partition: all of it goes into one call, and what arrives meanwhile into the next.
+// Limiter.mu guards it.
 type lane struct {
 	waiting loop.Batcher[*entry]
 	busy    bool // somebody serves it
@@ -35,7 +36,8 @@ func (l *Limiter) serve(partition int, q *lane) {
 			asks[i] = e.ask
 		}
 		sent := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), callTime) // the call is everybody's: no caller that leaves ends it
+		// the call is everybody's: no caller that leaves ends it
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
 		answers, err := l.rater.Rates(ctx, partition, asks)
 		cancel()
 		if err == nil && len(answers) != len(asks) {

@@ -15,7 +15,8 @@ import (
 type Rater interface {
 	// RatePartition is the part of the store that keeps a bucket.
 	RatePartition(bucket string) int
-	// Rates takes from buckets of one partition, one ask after the other; job.ErrUnavailable or job.ErrAmbiguous if the store is to blame.
+	// Rates takes from buckets of one partition, one ask after the other; job.ErrUnavailable or job.ErrAmbiguous if the
+	// store is to blame.
 	Rates(ctx context.Context, partition int, asks []job.RateAsk) ([]job.RateAnswer, error)
 }
 
@@ -33,9 +34,9 @@ var (
 	errSlow    = fmt.Errorf("no answer within %s", patience)
 )
 
-// Limiter holds callers to their rates, over all processes. Where the store that counts them is away, slow or overfull, this process counts
-// for itself, each bucket from the beginning: a brute force is slowed all the same, and nobody is refused for the store's trouble. It starts
-// nothing that a request does not ask for.
+// Limiter holds callers to their rates, over all processes. Where the store that counts them is away, slow or overfull,
+// this process counts for itself, each bucket from the beginning: a brute force is slowed all the same, and nobody is
+// refused for the store's trouble. It starts nothing that a request does not ask for.
 type Limiter struct {
 	rater Rater
 	log   *slog.Logger
@@ -57,8 +58,8 @@ func NewLimiter(r Rater, log *slog.Logger) *Limiter {
 	return &Limiter{rater: r, log: log, lanes: map[int]*lane{}, own: newMemory()}
 }
 
-// Take takes n requests from a bucket that holds burst of them (at least 1) and gets rate new ones a second. A rate of 0 limits nothing. It
-// answers within half a second, whatever the store does.
+// Take takes n requests from a bucket that holds burst of them (at least 1) and gets rate new ones a second. A rate of
+// 0 limits nothing. It answers within half a second, whatever the store does.
 func (l *Limiter) Take(ctx context.Context, bucket string, rate float64, burst, n int) job.Allowance {
 	if !(rate > 0) {
 		return job.Allowance{}
@@ -68,7 +69,8 @@ func (l *Limiter) Take(ctx context.Context, bucket string, rate float64, burst, 
 	if e != nil {
 		answer = l.wait(ctx, e)
 	}
-	allowed := job.Allowance{Limited: true, Rate: ask.Rate, Burst: ask.Burst, Remaining: answer.Remaining, Reset: answer.Reset}
+	allowed := job.Allowance{Limited: true, Rate: ask.Rate, Burst: ask.Burst, Remaining: answer.Remaining,
+		Reset: answer.Reset}
 	if !answer.OK {
 		allowed.RetryIn = max(answer.RetryIn, 1)
 	}

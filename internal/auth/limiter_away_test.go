@@ -219,7 +219,8 @@ func TestTakeCallerLeaves(t *testing.T) {
 		for _, c := range []struct {
 			ctx  context.Context
 			took time.Duration
-		}{{ctx, 10 * time.Millisecond}, {t.Context(), 200 * time.Millisecond}, {ctx, 10 * time.Millisecond}, {t.Context(), 200 * time.Millisecond}} {
+		}{{ctx, 10 * time.Millisecond}, {t.Context(), 200 * time.Millisecond}, {ctx, 10 * time.Millisecond},
+			{t.Context(), 200 * time.Millisecond}} {
 			group.Go(func() {
 				began := time.Now()
 				if got := l.Take(c.ctx, "x", 1, 10, 1); got.RetryIn != 0 || time.Since(began) != c.took {

@@ -65,7 +65,8 @@ func (s *slowest) time(f func()) {
 	}
 }
 
-// While Redis is frozen a brute force is slowed by this process alone, nobody waits for long, and nobody else is refused.
+// While Redis is frozen a brute force is slowed by this process alone, nobody waits for long, and nobody else is
+// refused.
 func TestTakeWhileRedisIsFrozen(t *testing.T) {
 	t.Attr("proves", "A06")
 	t.Parallel()

@@ -100,7 +100,8 @@ func TestTake(t *testing.T) {
 	})
 }
 
-// Whatever the rate, over any time no more pass than the burst and what the rate gives, and no less than that if they keep asking.
+// Whatever the rate, over any time no more pass than the burst and what the rate gives, and no less than that if they
+// keep asking.
 func TestTakeHoldsTheRate(t *testing.T) {
 	t.Attr("proves", "A06 A31")
 	t.Parallel()
@@ -189,10 +190,12 @@ func TestTakeRefusesByItself(t *testing.T) {
 		}
 		passed(l, 2, "flood", 10, 10)
 		before := len(s.asked())
-		if got := l.Take(t.Context(), "flood", 10, 10, 1); got.RetryIn == 0 || got.RetryIn > 100*time.Millisecond || got.Reset > time.Second {
+		if got := l.Take(t.Context(), "flood", 10, 10, 1); got.RetryIn == 0 || got.RetryIn > 100*time.Millisecond ||
+			got.Reset > time.Second {
 			t.Errorf("one more: %+v", got)
 		}
-		if got := l.Take(t.Context(), "flood", 10, 10, 3); got.RetryIn < 200*time.Millisecond || got.RetryIn > 300*time.Millisecond {
+		if got := l.Take(t.Context(), "flood", 10, 10, 3); got.RetryIn < 200*time.Millisecond ||
+			got.RetryIn > 300*time.Millisecond {
 			t.Errorf("three more: %+v", got)
 		}
 		if got := l.Take(t.Context(), "flood", 10, 10, 11); got.RetryIn != job.Never {
@@ -212,7 +215,8 @@ func TestTakeRefusesByItself(t *testing.T) {
 		refused := l.Take(t.Context(), "batches", 1, 10, 5)
 		<-time.After(500 * time.Millisecond)
 		later := l.Take(t.Context(), "batches", 1, 10, 5)
-		if refused.RetryIn-later.RetryIn != 500*time.Millisecond || refused.Reset-later.Reset != 500*time.Millisecond || later.Remaining != 3 {
+		if refused.RetryIn-later.RetryIn != 500*time.Millisecond || refused.Reset-later.Reset != 500*time.Millisecond ||
+			later.Remaining != 3 {
 			t.Errorf("refused %+v, half a second later %+v", refused, later)
 		}
 		if passed(l, 3, "batches", 1, 10) != 3 {

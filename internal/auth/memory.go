@@ -9,14 +9,15 @@ import (
 
 const (
 	maxKnown = 10_000 // buckets; of more, those that were asked for longest ago are forgotten
-	// A refusal is repeated without a call if it stands for longer than shortest, and for at most longest: a bucket may be changed, or lost.
+	// A refusal is repeated without a call if it stands for longer than shortest, and for at most longest: a bucket may be
+	// changed, or lost.
 	shortest = 5 * time.Millisecond
 	longest  = time.Second
 	maxRoom  = float64(100 * 365 * 24 * time.Hour)
 )
 
-// memory is what one process knows of buckets by itself: how it counts them, and what the store has refused. A flood of one caller thus costs
-// the store some calls a second, not one per request.
+// memory is what one process knows of buckets by itself: how it counts them, and what the store has refused. A flood of
+// one caller thus costs the store some calls a second, not one per request.
 type memory struct {
 	items map[string]*list.Element
 	order *list.List // of *known; what was asked for last is in front
@@ -66,7 +67,8 @@ func (m *memory) take(ask job.RateAsk, now time.Time) job.RateAnswer {
 	return answer
 }
 
-// learn keeps a refusal. The store made it at sent or later, so that what is repeated never stands for longer than what was said.
+// learn keeps a refusal. The store made it at sent or later, so that what is repeated never stands for longer than what
+// was said.
 func (m *memory) learn(ask job.RateAsk, answer job.RateAnswer, sent time.Time) {
 	if answer.OK || answer.RetryIn < shortest || answer.RetryIn == job.Never {
 		return
@@ -75,8 +77,8 @@ func (m *memory) learn(ask job.RateAsk, answer job.RateAnswer, sent time.Time) {
 	k.refused, k.answer, k.at, k.until = ask, answer, sent, sent.Add(min(answer.RetryIn, longest))
 }
 
-// refuses says whether the store would refuse, for all that this process knows: a bucket takes nothing before the time that it named, nor what is
-// more than that. Who asks for less, or by another rate, has to ask the store.
+// refuses says whether the store would refuse, for all that this process knows: a bucket takes nothing before the time
+// that it named, nor what is more than that. Who asks for less, or by another rate, has to ask the store.
 func (m *memory) refuses(ask job.RateAsk, now time.Time) (job.RateAnswer, bool) {
 	item := m.items[ask.Bucket]
 	if item == nil {

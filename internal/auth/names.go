@@ -68,8 +68,9 @@ func each[T comparable](list []T, passes func(T) bool) bool {
 	return true
 }
 
-// plain says whether a name looks like what it is: two names that look alike in a list, or in the log of changes, would be one man's key under
-// another's name. So it is in its normal form (NFKC), and nothing in it is invisible, turns the direction of writing, or moves the line.
+// plain says whether a name looks like what it is: two names that look alike in a list, or in the log of changes, would
+// be one man's key under another's name. So it is in its normal form (NFKC), and nothing in it is invisible, turns the
+// direction of writing, or moves the line.
 func plain(name string) bool {
 	if name == "" || !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || norm.NFKC.String(name) != name {
 		return false
@@ -78,8 +79,10 @@ func plain(name string) bool {
 		return false
 	}
 	for _, r := range name {
-		// IsPrint refuses controls, formats (zero width, direction), unassigned and private characters, and every space but U+0020.
-		if !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) {
+		// IsPrint refuses controls, formats (zero width, direction), unassigned and private characters, and every space but
+		// U+0020.
+		if !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) ||
+			unicode.Is(unicode.Variation_Selector, r) {
 			return false
 		}
 	}

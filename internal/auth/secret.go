@@ -58,13 +58,15 @@ func Parse(text string) (id, secret string, ok bool) {
 	return id, secret, true
 }
 
-// Hash is what is kept of a secret. One round of SHA-256 is enough: nobody guesses 256 random bits, however fast he tries.
+// Hash is what is kept of a secret. One round of SHA-256 is enough: nobody guesses 256 random bits, however fast he
+// tries.
 func Hash(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
 
 // bearer is the text after "Bearer " of the only Authorization header.
 func bearer(authorization []string) (text string, ok bool) {
 	const scheme = "bearer "
-	if len(authorization) != 1 || len(authorization[0]) < len(scheme) || !strings.EqualFold(authorization[0][:len(scheme)], scheme) {
+	if len(authorization) != 1 || len(authorization[0]) < len(scheme) ||
+		!strings.EqualFold(authorization[0][:len(scheme)], scheme) {
 		return "", false
 	}
 	return authorization[0][len(scheme):], true

@@ -36,11 +36,15 @@ func TestParseTakesNothingElse(t *testing.T) {
 		t.Errorf("%s, %s, %v", id, secret, ok)
 	}
 	for _, text := range []string{
-		"", "tq_", "tq__", aText[1:], aText[:len(aText)-1], aText + "A", " " + aText, aText + "\n", "TQ" + aText[2:], "tq-" + aText[3:],
-		strings.Replace(aText, "27_", "27-", 1), strings.Replace(aText, "abc", "ABC", 1), strings.Replace(aText, "27", "18", 1),
+		"", "tq_", "tq__", aText[1:], aText[:len(aText)-1], aText + "A", " " + aText, aText + "\n", "TQ" + aText[2:],
+		"tq-" + aText[3:],
+		strings.Replace(aText, "27_", "27-", 1), strings.Replace(aText, "abc", "ABC", 1),
+		strings.Replace(aText, "27", "18", 1),
 		aText[:len(aText)-1] + "B", // bits that no secret has
-		aText[:len(aText)-1] + "=", aText[:len(aText)-2] + "\n=", aText[:len(aText)-2] + "\r\n", strings.Replace(aText, "AAA", "A A", 1),
-		strings.Replace(aText, "AAA", "A+A", 1), strings.Replace(aText, "abc", "a\x00c", 1), strings.Replace(aText, "abc", "a\xffc", 1),
+		aText[:len(aText)-1] + "=", aText[:len(aText)-2] + "\n=", aText[:len(aText)-2] + "\r\n",
+		strings.Replace(aText, "AAA", "A A", 1),
+		strings.Replace(aText, "AAA", "A+A", 1), strings.Replace(aText, "abc", "a\x00c", 1),
+		strings.Replace(aText, "abc", "a\xffc", 1),
 		strings.Replace(aText, "ab", "á", 1), strings.Repeat("a", 1<<20), "tq_" + strings.Repeat("_", 60),
 	} {
 		if id, secret, ok := Parse(text); ok || id != "" || secret != "" {
@@ -75,17 +79,23 @@ func TestBearer(t *testing.T) {
 // Names that look like another one's, or like nothing.
 func TestNames(t *testing.T) {
 	t.Attr("proves", "A62")
-	for _, name := range []string{"ci", "CI of team Z\u00fcrich", "\u6771\u4eac \u30ad\u30fc", "a-b_c.d:e/f@g (h)", strings.Repeat("x", 100), "\u043f\u0443\u0431\u043b\u0438\u043a\u0430"} {
+	for _, name := range []string{"ci", "CI of team Z\u00fcrich", "\u6771\u4eac \u30ad\u30fc", "a-b_c.d:e/f@g (h)",
+		strings.Repeat("x", 100), "\u043f\u0443\u0431\u043b\u0438\u043a\u0430"} {
 		if !plain(name) {
 			t.Errorf("%q is refused", name)
 		}
 	}
 	for what, name := range map[string]string{
-		"nothing": "", "too long": strings.Repeat("x", 101), "space before": " ci", "space after": "ci ", "two spaces": "a  b", "only space": " ",
-		"line break": "a\nb", "tab": "a\tb", "NUL": "a\x00b", "escape": "\x1b[31mred", "delete": "a\x7fb", "not UTF-8": "a\xffb",
-		"zero width space": "c\u200bi", "joiner": "c\u200di", "byte order mark": "\ufeffci", "soft hyphen": "c\u00adi", "right to left": "\u202eic", "isolate": "\u2066ci\u2069",
-		"no-break space": "a\u00a0b", "wide space": "a\u3000b", "line separator": "a\u2028b", "decomposed": "Zu\u0308rich", "full width": "\uff30\uff21\uff29\uff24", "ligature": "\ufb01le",
-		"Kelvin": "\u212a", "mathematical": "\U0001d41a", "private": "\ue000", "tag": "a\U000e0041", "Hangul filler": "a\u3164b", "variation selector": "a\ufe0f", "unassigned": "\U000e1000",
+		"nothing": "", "too long": strings.Repeat("x", 101), "space before": " ci", "space after": "ci ",
+		"two spaces": "a  b", "only space": " ",
+		"line break": "a\nb", "tab": "a\tb", "NUL": "a\x00b", "escape": "\x1b[31mred", "delete": "a\x7fb",
+		"not UTF-8":        "a\xffb",
+		"zero width space": "c\u200bi", "joiner": "c\u200di", "byte order mark": "\ufeffci", "soft hyphen": "c\u00adi",
+		"right to left": "\u202eic", "isolate": "\u2066ci\u2069",
+		"no-break space": "a\u00a0b", "wide space": "a\u3000b", "line separator": "a\u2028b", "decomposed": "Zu\u0308rich",
+		"full width": "\uff30\uff21\uff29\uff24", "ligature": "\ufb01le",
+		"Kelvin": "\u212a", "mathematical": "\U0001d41a", "private": "\ue000", "tag": "a\U000e0041",
+		"Hangul filler": "a\u3164b", "variation selector": "a\ufe0f", "unassigned": "\U000e1000",
 		"superscript": "a\u00b2", "combining joiner": "a\u034fb",
 	} {
 		if plain(name) {

@@ -58,7 +58,8 @@ func (s *sessionShelf) EndSession(_ context.Context, keyID string, hashes ...str
 
 // atTheDesk runs a test in virtual time with a key, the sessions of one process, and those of another on the same
 // store.
-func atTheDesk(t *testing.T, test func(t *testing.T, d *desk, id, key string, s, second *Sessions, kept *sessionShelf)) {
+func atTheDesk(t *testing.T, test func(t *testing.T, d *desk, id, key string, s, second *Sessions,
+	kept *sessionShelf)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, "")
 		id, header := d.make(t, job.Key{Name: "ann", Role: job.RoleAdmin})

@@ -15,9 +15,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(testkit.Main(m)) }
 
-// Three servers and their stores are broken for half a minute in every way that fits in, at least 20 processes are killed, and no promise is
-// broken. The seed is new each time, and printed: `make chaos ARGS="-seed n"` repeats its faults, if not their moments. Half of the runs have the journal
-// (`-journal`), half of them two partitions, one in four hardly any room.
+// Three servers and their stores are broken for half a minute in every way that fits in, at least 20 processes are
+// killed, and no promise is broken. The seed is new each time, and printed: `make chaos ARGS="-seed n"` repeats its
+// faults, if not their moments. Half of the runs have the journal (`-journal`), half of them two partitions, one in
+// four hardly any room.
 func TestChaos(t *testing.T) {
 	t.Attr("proves", "F07")
 	t.Parallel()
@@ -40,7 +41,8 @@ func TestChaos(t *testing.T) {
 		t.Log(told.String())
 		return
 	}
-	t.Logf("seed %d, journal %t: %d accepted, %d kills, %d kinds of fault, at rest after %s", o.Seed, o.Journal, report.Counts.Accepted, report.Kills, len(report.Landed), report.Rest)
+	t.Logf("seed %d, journal %t: %d accepted, %d kills, %d kinds of fault, at rest after %s", o.Seed, o.Journal,
+		report.Counts.Accepted, report.Kills, len(report.Landed), report.Rest)
 }
 
 // Without faults every handler starts exactly once, and the better and the earlier job first.
@@ -55,7 +57,8 @@ func TestClean(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := report.Counts; len(report.Violations) > 0 || c.Accepted < o.Jobs || c.Executions != c.Completed || c.Beyond > 0 {
+	if c := report.Counts; len(report.Violations) > 0 || c.Accepted < o.Jobs || c.Executions != c.Completed ||
+		c.Beyond > 0 {
 		var told bytes.Buffer
 		report.Table(&told)
 		t.Error(told.String())
@@ -122,8 +125,9 @@ func TestJudge(t *testing.T) {
 		return check.Report{Kills: 2, Landed: map[string]int{"F01": 2}, Counts: check.Counts{Accepted: 10}}
 	}
 	for name, less := range map[string]func(*check.Report){
-		"": func(*check.Report) {}, "kills": func(r *check.Report) { r.Kills = 1 }, "kinds": func(r *check.Report) { r.Landed = nil },
-		"jobs": func(r *check.Report) { r.Counts.Accepted = 9 },
+		"": func(*check.Report) {}, "kills": func(r *check.Report) { r.Kills = 1 },
+		"kinds": func(r *check.Report) { r.Landed = nil },
+		"jobs":  func(r *check.Report) { r.Counts.Accepted = 9 },
 	} {
 		r := enough()
 		less(&r)

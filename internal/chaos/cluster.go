@@ -27,7 +27,8 @@ const (
 	user     = "tierq" // not root, who may write to a server that is read-only
 )
 
-// cluster is three servers with their stores. Faults go to the stores themselves; the servers reach them through proxies of their own.
+// cluster is three servers with their stores. Faults go to the stores themselves; the servers reach them through
+// proxies of their own.
 type cluster struct {
 	Options
 	dir     string // logs, and what the handlers wrote down

@@ -20,7 +20,8 @@ import (
 
 // Who may come in: the servers are closed, an operator has a key of a file, and the clients have two of the store.
 
-// quotas are how many of a key's jobs may be under way: the first key meets its own now and then, the second hardly ever.
+// quotas are how many of a key's jobs may be under way: the first key meets its own now and then, the second hardly
+// ever.
 var quotas = []int{60, 1000}
 
 // mintAdmin makes the operator's key, and the file that the servers read it from.
@@ -29,7 +30,8 @@ func (c *cluster) mintAdmin() error {
 	var secret [32]byte
 	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
 	_, _ = rand.Read(secret[:])
-	c.admin = "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" + base64.RawURLEncoding.EncodeToString(secret[:])
+	c.admin = "tq_" + strings.ToLower(base32.StdEncoding.EncodeToString(id[:])) + "_" +
+		base64.RawURLEncoding.EncodeToString(secret[:])
 	if err := os.WriteFile(c.adminFile(), []byte(c.admin+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keep the admin key: %w", err)
 	}
@@ -47,7 +49,8 @@ func (c *cluster) makeKeys(ctx context.Context) error {
 		}
 		var made struct{ ID, Key string }
 		body := fmt.Sprintf(`{"name":"chaos %d","role":"submit","inFlight":%d}`, n, quota)
-		if status, err := c.ask(ctx, c.servers[0].base(), http.MethodPost, "/admin/keys", c.admin, body, &made); err != nil || status != http.StatusCreated {
+		if status, err := c.ask(ctx, c.servers[0].base(), http.MethodPost, "/admin/keys", c.admin, body, &made); err != nil ||
+			status != http.StatusCreated {
 			return fmt.Errorf("make a key: %d %w", status, err)
 		}
 		c.keys = append(c.keys, client.Key{ID: made.ID, Text: made.Key})

@@ -14,14 +14,16 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Faults that come in by the front door: jobs that kill or hang, clients that hang up. What they submit belongs to the history.
+// Faults that come in by the front door: jobs that kill or hang, clients that hang up. What they submit belongs to the
+// history.
 
 // submit sends one job to some server and keeps what became of it. Within is when the client hangs up.
 func (w *wound) submit(ctx context.Context, tier job.Tier, p client.Payload, within time.Duration) check.Op {
 	p.File = w.runs()
 	payload, _ := json.Marshal(p) // texts and numbers only: it cannot fail
 	op := check.Op{
-		Kind: "submit", Key: p.Key, Tier: tier, Type: "CHAOS", Sum: client.Sum(payload), Trace: p.Key, Fails: p.Fail, Crashes: p.Crash, Hangs: p.HangMs > 0,
+		Kind: "submit", Key: p.Key, Tier: tier, Type: "CHAOS", Sum: client.Sum(payload), Trace: p.Key, Fails: p.Fail,
+		Crashes: p.Crash, Hangs: p.HangMs > 0,
 		Sent: time.Now(), Fate: check.Unknown, Server: w.bases()[w.rng.IntN(len(w.servers))],
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -72,7 +74,8 @@ func send(ctx context.Context, url, key, trace, body string) (status int, id job
 
 // insist submits such a job until one is accepted, or for some seconds.
 func (w *wound) insist(ctx context.Context, tier job.Tier, payload func() client.Payload) (op check.Op) {
-	for end := time.Now().Add(8 * time.Second); op.Fate != check.OK && time.Now().Before(end) && hold(ctx, 200*time.Millisecond); {
+	for end := time.Now().Add(8 * time.Second); op.Fate != check.OK && time.Now().Before(end) &&
+		hold(ctx, 200*time.Millisecond); {
 		op = w.submit(ctx, tier, payload(), 5*time.Second)
 	}
 	return op
@@ -80,14 +83,18 @@ func (w *wound) insist(ctx context.Context, tier job.Tier, payload func() client
 
 // poisoned: a job kills every process that runs it, so many times. The lanes of those servers find them dead.
 func poisoned(ctx context.Context, w *wound) (string, error) {
-	op := w.insist(ctx, w.tier(), func() client.Payload { return client.Payload{Key: w.key("poison"), Crash: 1 + w.rng.IntN(3)} })
+	op := w.insist(ctx, w.tier(), func() client.Payload {
+		return client.Payload{Key: w.key("poison"),
+			Crash: 1 + w.rng.IntN(3)}
+	})
 	if op.Fate != check.OK {
 		return fmt.Sprintf("answered %d %s", op.Status, op.Code), errMissed
 	}
 	return "", errElsewhere
 }
 
-// hanging: a job works on long after its time, whatever its context says, in each attempt: for longer than the watches may take to find it.
+// hanging: a job works on long after its time, whatever its context says, in each attempt: for longer than the watches
+// may take to find it.
 func hanging(ctx context.Context, w *wound) (string, error) {
 	op := w.insist(ctx, job.Public, func() client.Payload { return client.Payload{Key: w.key("hang"), HangMs: 20_000} })
 	if op.Fate != check.OK {

@@ -36,7 +36,8 @@ func rewritten(do func(context.Context, *wound) (string, error)) func(context.Co
 		}
 		for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 			info, err := w.rdb.Info(calm, "persistence").Result()
-			if err == nil && strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0") {
+			if err == nil && strings.Contains(info, "aof_rewrite_in_progress:0") &&
+				strings.Contains(info, "aof_rewrite_scheduled:0") {
 				return evidence + ", and it was written anew", nil
 			}
 			hold(calm, 50*time.Millisecond)

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Faults of Redis that lose nothing: it stands still, refuses, forgets its scripts, or dies and comes back with all it answered.
+// Faults of Redis that lose nothing: it stands still, refuses, forgets its scripts, or dies and comes back with all it
+// answered.
 
 // redisStopped: SIGSTOP, and SIGCONT after a time, so many times.
 func redisStopped(d time.Duration, times int) func(context.Context, *wound) (string, error) {
@@ -29,12 +30,14 @@ func redisStopped(d time.Duration, times int) func(context.Context, *wound) (str
 				return "", err
 			}
 		}
-		return fmt.Sprintf("pid %d stood still for %s, %d times within %s", w.redis.Pid(), d, times, time.Since(began).Round(10*time.Millisecond)), nil
+		return fmt.Sprintf("pid %d stood still for %s, %d times within %s", w.redis.Pid(), d, times,
+			time.Since(began).Round(10*time.Millisecond)), nil
 	}
 }
 
 // redisKilled: kill -9, and a restart from what it wrote. before prepares it, broken spoils its files while it is down.
-func redisKilled(before func(context.Context, *wound) error, broken func(*wound) (string, error)) func(context.Context, *wound) (string, error) {
+func redisKilled(before func(context.Context, *wound) error, broken func(*wound) (string, error)) func(context.Context,
+	*wound) (string, error) {
 	return func(ctx context.Context, w *wound) (string, error) {
 		if before != nil {
 			if err := before(ctx, w); err != nil {

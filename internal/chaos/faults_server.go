@@ -55,7 +55,8 @@ func allKilled(ctx context.Context, w *wound) (string, error) {
 func (w *wound) justKilled() error {
 	evidence, err := w.kill(w.s)
 	if err == nil {
-		w.land(check.Fault{Kind: "F01", What: "kill -9 of a server", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Kills: w.kills, Repeats: true})
+		w.land(check.Fault{Kind: "F01", What: "kill -9 of a server", Target: w.target, From: w.from, To: time.Now(),
+			Evidence: evidence, Kills: w.kills, Repeats: true})
 		w.kills = 0
 	}
 	return err
@@ -134,7 +135,8 @@ func stopped(sig syscall.Signal, times int) func(context.Context, *wound) (strin
 		w.stopped(check.Stop{PID: w.target, At: began, Took: took, Code: code})
 		evidence := fmt.Sprintf("pid %d ended with %d after %s", p.Pid(), code, took.Round(10*time.Millisecond))
 		if late { // the first signal was one all the same
-			w.land(check.Fault{Kind: "F09", What: "SIGTERM", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Repeats: true})
+			w.land(check.Fault{Kind: "F09", What: "SIGTERM", Target: w.target, From: w.from, To: time.Now(), Evidence: evidence,
+				Repeats: true})
 			return "it was quicker than the second signal", orMissed(w.s.start(context.WithoutCancel(ctx)))
 		}
 		return evidence, w.s.start(context.WithoutCancel(ctx))

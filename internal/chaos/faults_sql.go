@@ -22,7 +22,8 @@ func sqlStopped(ctx context.Context, w *wound) (string, error) {
 	}
 	began := time.Now()
 	hold(ctx, w.between(time.Second, 8*time.Second))
-	return fmt.Sprintf("pid %d stood still for %s", w.mariadb.Pid(), time.Since(began).Round(10*time.Millisecond)), w.mariadb.Thaw()
+	return fmt.Sprintf("pid %d stood still for %s", w.mariadb.Pid(), time.Since(began).Round(10*time.Millisecond)),
+		w.mariadb.Thaw()
 }
 
 func sqlKilled(ctx context.Context, w *wound) (string, error) {
@@ -105,7 +106,8 @@ func locked(ctx context.Context, w *wound) (string, error) {
 	return w.counting(ctx, "Innodb_row_lock_waits", "waits for a row's lock", func() error {
 		return w.rival(ctx, func(tx *sql.Tx) error {
 			// Everything behind the last row is locked with it: nobody can insert there.
-			if _, err := tx.ExecContext(ctx, "SELECT job_id FROM job_outcomes ORDER BY job_id DESC LIMIT 100 FOR UPDATE"); err != nil {
+			if _, err := tx.ExecContext(ctx,
+				"SELECT job_id FROM job_outcomes ORDER BY job_id DESC LIMIT 100 FOR UPDATE"); err != nil {
 				return fmt.Errorf("lock: %w", err)
 			}
 			hold(ctx, w.between(2*time.Second, 4*time.Second))
@@ -114,8 +116,8 @@ func locked(ctx context.Context, w *wound) (string, error) {
 	})
 }
 
-// deadlocked: a second session holds the results, lets the servers insert their outcomes, and then wants those. It has more to undo than they, so
-// that InnoDB takes them as the victim.
+// deadlocked: a second session holds the results, lets the servers insert their outcomes, and then wants those. It has
+// more to undo than they, so that InnoDB takes them as the victim.
 func deadlocked(ctx context.Context, w *wound) (string, error) {
 	return w.counting(ctx, "Innodb_deadlocks", "deadlocks", func() error {
 		return w.rival(ctx, func(tx *sql.Tx) error {
@@ -124,7 +126,8 @@ func deadlocked(ctx context.Context, w *wound) (string, error) {
 					return fmt.Errorf("become heavy: %w", err)
 				}
 			}
-			if _, err := tx.ExecContext(ctx, "SELECT job_id FROM job_results ORDER BY job_id DESC LIMIT 10 FOR UPDATE"); err != nil {
+			if _, err := tx.ExecContext(ctx,
+				"SELECT job_id FROM job_results ORDER BY job_id DESC LIMIT 10 FOR UPDATE"); err != nil {
 				return fmt.Errorf("lock: %w", err)
 			}
 			hold(ctx, 500*time.Millisecond)

@@ -22,19 +22,22 @@ type kind struct {
 	inject   func(ctx context.Context, w *wound) (evidence string, err error)
 }
 
-// wound is one injection: what a fault needs, and what it leaves behind. A fault heals what it broke before it returns, also when ctx has ended.
+// wound is one injection: what a fault needs, and what it leaves behind. A fault heals what it broke before it returns,
+// also when ctx has ended.
 type wound struct {
 	*cluster
 	s      *server // of a server's lane; nil in the others
 	rng    *rand.Rand
-	target string    // a pid, redis or mysql; "" = everybody
-	from   time.Time // when it began; a fault that prepares itself first sets it anew, and of a kill it is when the process was gone
-	kills  int
+	target string // a pid, redis or mysql; "" = everybody
+	// when it began; a fault that prepares itself first sets it anew, and of a kill it is when the process was gone
+	from  time.Time
+	kills int
 }
 
 var (
-	errMissed    = errors.New("it did not land")
-	errElsewhere = errors.New("its evidence is where it hits") // a poisoned job is found by the lane of the server that dies of it
+	errMissed = errors.New("it did not land")
+	// a poisoned job is found by the lane of the server that dies of it
+	errElsewhere = errors.New("its evidence is where it hits")
 )
 
 // tally is what became of the injections of one kind.
@@ -118,7 +121,8 @@ func (l *lane) once(ctx context.Context, k kind) {
 		w.target = l.s.pid()
 	}
 	evidence, err := k.inject(ctx, w)
-	f := check.Fault{Kind: k.id, What: k.what, Target: w.target, From: w.from, To: time.Now(), Evidence: evidence, Kills: w.kills, Repeats: k.repeats, ForgetsAcked: k.forgets}
+	f := check.Fault{Kind: k.id, What: k.what, Target: w.target, From: w.from, To: time.Now(), Evidence: evidence,
+		Kills: w.kills, Repeats: k.repeats, ForgetsAcked: k.forgets}
 	if k.freezes {
 		f.Froze = l.s.base()
 	}
@@ -135,7 +139,8 @@ func (l *lane) once(ctx context.Context, k kind) {
 	}
 }
 
-// bury restarts a server that died by itself, and writes down of what. A server that died of nothing we did is the end of the run.
+// bury restarts a server that died by itself, and writes down of what. A server that died of nothing we did is the end
+// of the run.
 func (c *cluster) bury(ctx context.Context, s *server) error {
 	why, dead := s.died()
 	if !dead {
@@ -143,7 +148,8 @@ func (c *cluster) bury(ctx context.Context, s *server) error {
 	}
 	p := s.now()
 	s.keepLog(p)
-	f := check.Fault{Kind: "F46", What: "a job that kills its process", Target: s.pid(), From: s.endedAt(), To: time.Now(), Evidence: why, Kills: 1, Repeats: true}
+	f := check.Fault{Kind: "F46", What: "a job that kills its process", Target: s.pid(), From: s.endedAt(), To: time.Now(),
+		Evidence: why, Kills: 1, Repeats: true}
 	switch {
 	case poison.MatchString(why):
 	case hit.MatchString(why):

@@ -15,7 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Only a fault that landed counts: not one that missed, not one that was interrupted; and one that cannot be injected ends the run.
+// Only a fault that landed counts: not one that missed, not one that was interrupted; and one that cannot be injected
+// ends the run.
 func TestLane(t *testing.T) {
 	for _, tc := range []struct {
 		name                   string
@@ -40,7 +41,8 @@ func TestLane(t *testing.T) {
 			return "evidence", tc.err
 		}})
 		got := c.tallyOf("F13", "frozen")
-		if len(c.faults) != tc.landed || got.landed != tc.landed || got.missed != tc.missed || (c.broken != nil) != (tc.broken > 0) {
+		if len(c.faults) != tc.landed || got.landed != tc.landed || got.missed != tc.missed ||
+			(c.broken != nil) != (tc.broken > 0) {
 			t.Errorf("%s: %d faults, %+v, broken off: %v", tc.name, len(c.faults), got, c.broken)
 		}
 		cancel()
@@ -90,7 +92,8 @@ func alive(t *testing.T) *testkit.Process {
 // A deck has every kind, as often as it weighs, and the seed has the order.
 func TestDeck(t *testing.T) {
 	draw := func(seed uint64) (ids []string) {
-		l := &lane{c: &cluster{}, rng: rand.New(rand.NewPCG(seed, 1)), kinds: []kind{{id: "F01", weight: 3}, {id: "F10"}, {id: "F11"}, {id: "F12"}}}
+		l := &lane{c: &cluster{}, rng: rand.New(rand.NewPCG(seed, 1)),
+			kinds: []kind{{id: "F01", weight: 3}, {id: "F10"}, {id: "F11"}, {id: "F12"}}}
 		for range 6 {
 			ids = append(ids, l.draw().id)
 		}

@@ -29,7 +29,8 @@ func (c *cluster) newLoad() (*client.Load, error) {
 		mix.Call = max(mix.Call, 0.3) // what a full Redis owes are callbacks above all
 	}
 	o := client.Options{
-		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs, Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
+		Bases: c.bases, Runs: c.runs(), History: filepath.Join(c.dir, "history"), Jobs: c.Jobs,
+		Rate: refusals * float64(c.Jobs) / c.Over.Seconds(), Seed: c.Seed, Mix: mix,
 		MaxSleep: c.MaxSleep, KeyLife: keyLife,
 		Keys: c.keys, Admin: c.admin, Receiver: "http://" + c.callbacks.Addr().String() + "/ended",
 	}
@@ -124,7 +125,8 @@ func (c *cluster) collect(ctx context.Context, load *client.Load, e *check.Evide
 }
 
 // facts are what the table says about this run beside the verdict.
-func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evidence, w *check.Witness, took time.Duration) {
+func (c *cluster) facts(ctx context.Context, report *check.Report, e *check.Evidence, w *check.Witness,
+	took time.Duration) {
 	report.Fact("seed", "%d", c.Seed)
 	report.Fact("took", "%s, with %d servers", took.Round(time.Second), c.Servers)
 	for _, program := range c.programs() {
@@ -175,7 +177,8 @@ func (c *cluster) judge(report *check.Report) {
 		id, what  string
 		got, want int
 	}{
-		{"F07", "kills", report.Kills, c.Kills}, {"F62", "kinds of fault", len(report.Landed), c.Kinds}, {"F62", "jobs accepted", report.Counts.Accepted, c.Accepted},
+		{"F07", "kills", report.Kills, c.Kills}, {"F62", "kinds of fault", len(report.Landed), c.Kinds},
+		{"F62", "jobs accepted", report.Counts.Accepted, c.Accepted},
 	} {
 		if owed.got < owed.want && (owed.what != "kinds of fault" || c.Only == nil) {
 			what := fmt.Sprintf("%d %s, %d are wanted", owed.got, owed.what, owed.want)
@@ -183,9 +186,11 @@ func (c *cluster) judge(report *check.Report) {
 		}
 	}
 	if c.Capacity == tight && c.Accepted > 0 && c.full == 0 {
-		report.Violations = append(report.Violations, check.Violation{Invariant: "S9", ID: "run", What: fmt.Sprintf("there was always room, of %d", c.Capacity)})
+		report.Violations = append(report.Violations,
+			check.Violation{Invariant: "S9", ID: "run", What: fmt.Sprintf("there was always room, of %d", c.Capacity)})
 	}
 	if beyond := report.Counts.Beyond; c.Clean && beyond > 0 {
-		report.Violations = append(report.Violations, check.Violation{Invariant: "F61", ID: "run", What: fmt.Sprintf("%d handlers started again", beyond)})
+		report.Violations = append(report.Violations,
+			check.Violation{Invariant: "F61", ID: "run", What: fmt.Sprintf("%d handlers started again", beyond)})
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// Looks at the living system: a snapshot of each partition is held to the rules of the tests' audit, and the servers are asked for a pass of theirs.
+// Looks at the living system: a snapshot of each partition is held to the rules of the tests' audit, and the servers
+// are asked for a pass of theirs.
 
 // often is how long it is from one look to the next: a run has several, and Redis is not kept busy by them.
 func (c *cluster) often() time.Duration { return min(max(c.Over/6, 4*time.Second), 25*time.Second) }
@@ -38,15 +39,16 @@ func (c *cluster) look(ctx context.Context, partition int) (seen bool) {
 		return false
 	}
 	l.Wrong, l.Over = s.Audit(), c.over(s)
-	c.say("looked at %d jobs of partition %d in %s: %d findings", len(s.Jobs), partition, l.To.Sub(l.From).Round(time.Millisecond), len(l.Wrong)+len(l.Over))
+	c.say("looked at %d jobs of partition %d in %s: %d findings", len(s.Jobs), partition,
+		l.To.Sub(l.From).Round(time.Millisecond), len(l.Wrong)+len(l.Over))
 	c.notes.Lock()
 	defer c.notes.Unlock()
 	c.beside.Looks = append(c.beside.Looks, l)
 	return true
 }
 
-// over says which limits a partition is beyond. Only first lives that a client asked for are counted: what is owed is never refused, and what came
-// due or was tried before does not count any more.
+// over says which limits a partition is beyond. Only first lives that a client asked for are counted: what is owed is
+// never refused, and what came due or was tried before does not count any more.
 func (c *cluster) over(s queuetest.Snapshot) (wrong []string) {
 	ready, owned := 0, map[string]int{}
 	for id, h := range s.Jobs {
@@ -86,7 +88,8 @@ func (c *cluster) passes(ctx context.Context) {
 	}
 }
 
-// pass has one server make a pass. One that came to no end says nothing: what it found by then, the next one does not find.
+// pass has one server make a pass. One that came to no end says nothing: what it found by then, the next one does not
+// find.
 func (c *cluster) pass(ctx context.Context, s *server) (made bool) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -120,7 +123,8 @@ func (c *cluster) pass(ctx context.Context, s *server) (made bool) {
 		}
 		p.Found = append(p.Found, f)
 	}
-	c.say("server %d made a pass in %s, whole: %t %s, %d kinds of findings", s.n, p.To.Sub(p.From).Round(time.Millisecond), r.Whole, r.Problem, len(p.Found))
+	c.say("server %d made a pass in %s, whole: %t %s, %d kinds of findings", s.n, p.To.Sub(p.From).Round(time.Millisecond),
+		r.Whole, r.Problem, len(p.Found))
 	c.notes.Lock()
 	defer c.notes.Unlock()
 	c.beside.Passes = append(c.beside.Passes, p)

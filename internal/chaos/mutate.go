@@ -33,9 +33,9 @@ type caught struct {
 	err  error
 }
 
-// Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it until the checker objects.
-// It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to be red are left out but for
-// those that red names.
+// Mutations seeds every bug whose name matches into the tree, builds that, and runs it under the faults that reveal it
+// until the checker objects. It prints the table. A bug that stays hidden is an error. Bugs of walks that are known to
+// be red are left out but for those that red names.
 func Mutations(ctx context.Context, out io.Writer, only *regexp.Regexp, red ...*regexp.Regexp) error {
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -169,7 +169,8 @@ func names(all []check.Violation) string {
 	return strings.Join(list, " ")
 }
 
-// build builds tierq with the bug. The tree itself is not touched: the compiler reads changed copies in place of the files.
+// build builds tierq with the bug. The tree itself is not touched: the compiler reads changed copies in place of the
+// files.
 func (m *mutation) build(ctx context.Context, changed map[string]string, root, dir string) (binary string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("make a folder: %w", err)
@@ -196,7 +197,8 @@ func (m *mutation) build(ctx context.Context, changed map[string]string, root, d
 	return binary, nil
 }
 
-// apply returns the changed files by their path below root. A text that is not there, or there twice, is an error: the bug moved with the code.
+// apply returns the changed files by their path below root. A text that is not there, or there twice, is an error: the
+// bug moved with the code.
 func (m *mutation) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.edits {

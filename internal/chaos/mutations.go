@@ -11,8 +11,9 @@ import (
 
 // mutation is a seeded bug: a mistake that somebody could make, and the faults under which it breaks a promise.
 type mutation struct {
-	name    string
-	want    string // invariants, of which at least one has to object: that a slow machine came late to its rest is no catch
+	name string
+	// invariants, of which at least one has to object: that a slow machine came late to its rest is no catch
+	want    string
 	edits   []edit
 	journal bool
 	only    string // which faults are injected, of all servers and stores; "" = none
@@ -82,7 +83,8 @@ var mutationsOfFaults = []mutation{
 		want:  "S14",
 		only:  "F13|F56|F25",
 		sleep: 1000 * time.Millisecond,
-		edits: []edit{{"lua/reclaim.lua", "  if first_look < deadline then\n", "  if false then\n"}, {"lua/reclaim.lua", "now - first_look >= patience", "true"}},
+		edits: []edit{{"lua/reclaim.lua", "  if first_look < deadline then\n", "  if false then\n"},
+			{"lua/reclaim.lua", "now - first_look >= patience", "true"}},
 	},
 	{
 		name: "acknowledge before the SQL commit",
@@ -168,7 +170,8 @@ var mutationsOfFaults = []mutation{
 		name:  "a quota is not looked at",
 		want:  "S9",
 		sleep: 1500 * time.Millisecond, // more comes than can be run
-		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then", "elseif false then"}},
+		edits: []edit{{"lua/submit.lua", "elseif word == 'OK' and quota_spent(descriptor, class.quota) then",
+			"elseif false then"}},
 	},
 }
 
@@ -177,7 +180,8 @@ const control = "none (the tree as it is)"
 
 // options are those of a run that looks for one bug.
 func (m *mutation) options(seed uint64) Options {
-	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond, Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true,
+	o := Options{Seed: seed, Servers: 3, Over: cmp.Or(m.over, 8*time.Second), Gap: 500 * time.Millisecond,
+		Bound: 40 * time.Second, MaxSleep: m.sleep, Forget: true,
 		Journal: m.journal, Embedded: m.inside, KnownRed: m.red,
 		KeepNone: m.walk == noRetention, Partitions: 1, Capacity: roomy}
 	if m.inside {

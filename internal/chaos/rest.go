@@ -45,7 +45,8 @@ func (c *cluster) revive(ctx context.Context, s *server) error {
 	}
 }
 
-// nurse restarts servers that die while no lane looks after them: jobs that kill their process may still wait, and armed points.
+// nurse restarts servers that die while no lane looks after them: jobs that kill their process may still wait, and
+// armed points.
 func (c *cluster) nurse(ctx context.Context) {
 	var group sync.WaitGroup
 	for _, s := range c.servers {

@@ -25,7 +25,8 @@ type Options struct {
 	Accepted int           // of these, how many have to be accepted
 	Over     time.Duration // how long faults come; the load is spread over the same time
 	Kills    int           // processes to kill at least; behind schedule, the next fault of a server is a kill
-	Kinds    int           // kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
+	// kinds of fault to land at least: on a slow machine faults come for longer than Over, up to three times as long
+	Kinds    int
 	Gap      time.Duration // the mean time between two faults of one server; stores have twice that
 	Embedded bool          // one server, which has its stores in itself
 	Journal  bool          // TIERQ_JOURNAL=on, and with it the faults after which Redis forgets
@@ -52,17 +53,20 @@ type Options struct {
 
 // Short is what fits into a test run.
 func Short() Options {
-	return Options{Servers: 3, Jobs: 2000, Accepted: 1800, Over: 25 * time.Second, Kills: 20, Kinds: 12, Gap: 1200 * time.Millisecond, MaxSleep: 300 * time.Millisecond, Repair: true}
+	return Options{Servers: 3, Jobs: 2000, Accepted: 1800, Over: 25 * time.Second, Kills: 20, Kinds: 12,
+		Gap: 1200 * time.Millisecond, MaxSleep: 300 * time.Millisecond, Repair: true}
 }
 
 // Long is what the promise is measured by: 100,000 jobs, and some for the answers that get lost.
 func Long() Options {
-	return Options{Servers: 3, Jobs: 103_000, Accepted: 100_000, Over: 30 * time.Minute, Kills: 500, Kinds: 30, Gap: 4 * time.Second, MaxSleep: 400 * time.Millisecond, Repair: true}
+	return Options{Servers: 3, Jobs: 103_000, Accepted: 100_000, Over: 30 * time.Minute, Kills: 500, Kinds: 30,
+		Gap: 4 * time.Second, MaxSleep: 400 * time.Millisecond, Repair: true}
 }
 
 // Undisturbed is the same load without any fault, as fast as the servers take it.
 func Undisturbed() Options {
-	return Options{Servers: 3, Jobs: 100_000, Over: 4 * time.Minute, MaxSleep: 20 * time.Millisecond, Clean: true, Partitions: 1, Capacity: roomy}
+	return Options{Servers: 3, Jobs: 100_000, Over: 4 * time.Minute, MaxSleep: 20 * time.Millisecond, Clean: true,
+		Partitions: 1, Capacity: roomy}
 }
 
 const (
@@ -87,12 +91,14 @@ func (o *Options) draw() {
 	}
 }
 
-// restBound is when everything has to be at rest after the last fault: a crash is found within the times of DESIGN, an outcome that its process
-// could not write is taken out of the outbox after 10 s and again after 10 s, a backed-off SQL refusal within 30 s.
+// restBound is when everything has to be at rest after the last fault: a crash is found within the times of DESIGN, an
+// outcome that its process could not write is taken out of the outbox after 10 s and again after 10 s, a backed-off SQL
+// refusal within 30 s.
 const restBound = 90 * time.Second
 
-// Run runs the load and the faults, waits for rest, and returns the verdict. Its error says that the run itself failed; what the servers broke is
-// in the report. The folder with all logs is named in the error, or in a fact of a report with violations, and else removed.
+// Run runs the load and the faults, waits for rest, and returns the verdict. Its error says that the run itself failed;
+// what the servers broke is in the report. The folder with all logs is named in the error, or in a fact of a report
+// with violations, and else removed.
 func Run(ctx context.Context, o Options) (report check.Report, err error) {
 	if o.bin = o.Binary; o.bin == "" {
 		if o.bin, err = testkit.Build("failpoint"); err != nil {

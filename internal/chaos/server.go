@@ -16,7 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// server is one place in the cluster: an address and two proxies that stay, and the process that serves there at the moment.
+// server is one place in the cluster: an address and two proxies that stay, and the process that serves there at the
+// moment.
 type server struct {
 	lock  sync.Mutex // held by who breaks it
 	c     *cluster
@@ -60,8 +61,8 @@ const bootPatience = 70 * time.Second
 // badSettings is the exit code of a server that no supervisor should start again.
 const badSettings = 2
 
-// start starts a process and returns when it serves. Env is added to the settings. A process that gives up is started again, as a supervisor
-// would: the table says how often, and what it said last.
+// start starts a process and returns when it serves. Env is added to the settings. A process that gives up is started
+// again, as a supervisor would: the table says how often, and what it said last.
 func (s *server) start(ctx context.Context, env ...string) error {
 	settings := append(s.settings(), env...)
 	boot, cancel := context.WithTimeout(ctx, bootPatience)
@@ -197,7 +198,8 @@ func (s *server) awaitDeath(ctx context.Context, within time.Duration) bool {
 
 // keepLog appends what a process said to the server's file, for a run that fails.
 func (s *server) keepLog(p *testkit.Process) {
-	f, err := os.OpenFile(filepath.Join(s.c.dir, fmt.Sprintf("server%d.log", s.n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(s.c.dir, fmt.Sprintf("server%d.log", s.n)), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return // it is for people only
 	}

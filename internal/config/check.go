@@ -27,7 +27,8 @@ func (l *loader) checkBounds(c Config) {
 	}
 }
 
-// bound reads a min or max tag in the setting's own unit. A tag that does not parse is a mistake of ours that a test finds.
+// bound reads a min or max tag in the setting's own unit. A tag that does not parse is a mistake of ours that a test
+// finds.
 func bound(tag string, s Setting) int64 {
 	var n int64
 	var err error
@@ -49,7 +50,8 @@ func (l *loader) checkStores(c Config) {
 	for _, s := range table {
 		// Anyone on the machine can read a command line. The variables and files are private.
 		if v := l.values[s.Name]; s.Secret && strings.HasPrefix(v.from, "flag ") && hasPassword(s.Name, v.text) {
-			l.problem(s.Name, "a password on the command line can be read by every user of the machine; use the variable or "+s.Name+"_FILE")
+			l.problem(s.Name, "a password on the command line can be read by every user of the machine; use the variable or "+
+				s.Name+"_FILE")
 		}
 	}
 	if c.RedisURL != "" && !l.bad["REDIS_URL"] {
@@ -71,15 +73,16 @@ func (l *loader) checkStores(c Config) {
 	}
 }
 
-// embeddedMost is how many jobs may wait, and be scheduled, in embedded mode: its server copies and sorts all of them for each claim, and answers nobody
-// meanwhile.
+// embeddedMost is how many jobs may wait, and be scheduled, in embedded mode: its server copies and sorts all of them
+// for each claim, and answers nobody meanwhile.
 const embeddedMost = 100_000
 
 func (l *loader) checkEmbedded(c Config) {
 	if !l.bad["TIERQ_ROLES"] && !c.Roles.All() {
 		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set REDIS_URL and MYSQL_DSN to share the work")
 	}
-	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 { // another number at the next start would leave jobs where nobody looks
+	// another number at the next start would leave jobs where nobody looks
+	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 {
 		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set REDIS_URL and MYSQL_DSN for more")
 	}
 	for _, limit := range []struct {
@@ -121,7 +124,8 @@ func (l *loader) checkRedisURL(text string) {
 
 var dsnAddress = regexp.MustCompile(`^[a-z0-9]*(\([^@]*\))?$`)
 
-// checkDSN refuses what the driver would quote: where an @ or a / is missing it takes the password for a protocol or a database.
+// checkDSN refuses what the driver would quote: where an @ or a / is missing it takes the password for a protocol or a
+// database.
 func (l *loader) checkDSN(text string) {
 	_, address, _, _ := splitDSN(text)
 	switch database := dsnDatabase(text); {
@@ -172,13 +176,17 @@ func (l *loader) checkOutgoing(c Config) {
 	wants("TIERQ_SMTP_URL", c.SMTPURL, "smtp://user:password@host:587?from=tierq@example.com", "smtp", "smtps")
 	wants("TIERQ_BLOB_URL", c.BlobURL, "file:///folder or s3://bucket?region=...", "file", "s3")
 	wants("OTEL_EXPORTER_OTLP_ENDPOINT", c.OTLPEndpoint, "http://127.0.0.1:4318", "http", "https")
-	if u, err := url.Parse(c.OTLPEndpoint); err == nil && !l.bad["OTEL_EXPORTER_OTLP_ENDPOINT"] && (u.User != nil || cutPassword(u)) {
-		l.problem("OTEL_EXPORTER_OTLP_ENDPOINT", "has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS")
+	if u, err := url.Parse(c.OTLPEndpoint); err == nil && !l.bad["OTEL_EXPORTER_OTLP_ENDPOINT"] &&
+		(u.User != nil || cutPassword(u)) {
+		l.problem("OTEL_EXPORTER_OTLP_ENDPOINT",
+			"has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	for one := range strings.FieldsSeq(c.WebhookSecret) {
 		secret, ok := strings.CutPrefix(one, "whsec_")
-		if key, err := base64.StdEncoding.DecodeString(secret); (!ok || err != nil || len(key) < 24 || len(key) > 64) && !l.bad["TIERQ_WEBHOOK_SECRET"] {
-			l.problem("TIERQ_WEBHOOK_SECRET", "must be whsec_ and 24 to 64 bytes in base64: write whsec_$(openssl rand -base64 32)")
+		if key, err := base64.StdEncoding.DecodeString(secret); (!ok || err != nil || len(key) < 24 || len(key) > 64) &&
+			!l.bad["TIERQ_WEBHOOK_SECRET"] {
+			l.problem("TIERQ_WEBHOOK_SECRET",
+				"must be whsec_ and 24 to 64 bytes in base64: write whsec_$(openssl rand -base64 32)")
 		}
 	}
 	l.checkMasters(c)
@@ -226,6 +234,7 @@ func (l *loader) checkRest(c Config) {
 		l.problem("TIERQ_LOG_FORMAT", "is neither text nor json")
 	}
 	if !l.bad["TIERQ_CAPACITY"] && !l.bad["TIERQ_PARTITIONS"] && c.Capacity < c.Partitions {
-		l.problem("TIERQ_CAPACITY", fmt.Sprintf("is less than TIERQ_PARTITIONS=%d: every partition owns a part of it", c.Partitions))
+		l.problem("TIERQ_CAPACITY", fmt.Sprintf("is less than TIERQ_PARTITIONS=%d: every partition owns a part of it",
+			c.Partitions))
 	}
 }

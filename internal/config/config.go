@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// Config is what the process was told. Load is the only maker; a Config it returned without an error is within all bounds.
+// Config is what the process was told. Load is the only maker; a Config it returned without an error is within all
+// bounds.
 //
-// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why bound
-// it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
+// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and why
+// bound it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
 	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, another one for each process of a host: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`
 	OpsAddr  string `env:"TIERQ_OPS_ADDR" doc:"host:port of a second listener that serves /metrics, /debug/pprof, /livez and /readyz only, in processes of any role; beyond loopback it wants an operator's key; unset: none, and the API serves them"`

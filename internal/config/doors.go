@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// Wide are the listeners of this process that other machines can reach, as NAME=address: without API keys they must not be.
+// Wide are the listeners of this process that other machines can reach, as NAME=address: without API keys they must not
+// be.
 func (c Config) Wide() (listeners []string) {
 	for _, l := range []struct {
 		name, addr string

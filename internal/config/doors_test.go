@@ -24,14 +24,16 @@ func TestAdminKey(t *testing.T) {
 	if problems != nil || c.AdminKey != "" {
 		t.Errorf("%q by default, %q", c.AdminKey, problems)
 	}
-	if c, problems = load(t, "TIERQ_ADMIN_KEY="+aKey); problems != nil || c.AdminKey != aKey || strings.Contains(c.String(), "AAAA") {
+	if c, problems = load(t, "TIERQ_ADMIN_KEY="+aKey); problems != nil || c.AdminKey != aKey ||
+		strings.Contains(c.String(), "AAAA") {
 		t.Errorf("%q, %q, shown as %s", c.AdminKey, problems, c)
 	}
 	if c, problems = load(t, "TIERQ_ADMIN_KEY_FILE="+write(t, aKey+"\n")); problems != nil || c.AdminKey != aKey {
 		t.Errorf("from a file: %q, %q", c.AdminKey, problems)
 	}
 	for _, text := range []string{
-		"admin", "changeme", aKey[:len(aKey)-1], aKey + "A", aKey[:len(aKey)-1] + "B", strings.ToUpper(aKey), aKey[3:], "Bearer " + aKey, "tq_" + strings.Repeat("a", 60),
+		"admin", "changeme", aKey[:len(aKey)-1], aKey + "A", aKey[:len(aKey)-1] + "B", strings.ToUpper(aKey), aKey[3:],
+		"Bearer " + aKey, "tq_" + strings.Repeat("a", 60),
 	} {
 		_, problems := load(t, "TIERQ_ADMIN_KEY="+text)
 		if len(problems) != 1 || !strings.Contains(problems[0], "is no key") || strings.Contains(problems[0], text) {
@@ -39,7 +41,8 @@ func TestAdminKey(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"empty": "", "blank": " \n"} {
-		if _, problems := load(t, "TIERQ_ADMIN_KEY_FILE="+write(t, text)); len(problems) != 1 || !strings.Contains(problems[0], "is empty") {
+		if _, problems := load(t, "TIERQ_ADMIN_KEY_FILE="+write(t, text)); len(problems) != 1 ||
+			!strings.Contains(problems[0], "is empty") {
 			t.Errorf("a file that is %s: %q", name, problems)
 		}
 	}
@@ -47,10 +50,13 @@ func TestAdminKey(t *testing.T) {
 
 func TestWide(t *testing.T) {
 	for setting, want := range map[string]string{
-		"TIERQ_ADDR=127.0.0.1:8080": "[]", "TIERQ_ADDR=localhost:0": "[]", "TIERQ_ADDR=[::1]:8080": "[]", "TIERQ_OPS_ADDR=127.9.9.9:1": "[]",
-		"TIERQ_ADDR=0.0.0.0:8080": "[TIERQ_ADDR=0.0.0.0:8080]", "TIERQ_ADDR=:8080": "[TIERQ_ADDR=:8080]", "TIERQ_ADDR=example.com:80": "[TIERQ_ADDR=example.com:80]",
-		"TIERQ_ADDR=[::]:80": "[TIERQ_ADDR=[::]:80]", "TIERQ_ADDR=localhost.example.com:80": "[TIERQ_ADDR=localhost.example.com:80]",
-		"TIERQ_OPS_ADDR=:9090": "[TIERQ_OPS_ADDR=:9090]",
+		"TIERQ_ADDR=127.0.0.1:8080": "[]", "TIERQ_ADDR=localhost:0": "[]", "TIERQ_ADDR=[::1]:8080": "[]",
+		"TIERQ_OPS_ADDR=127.9.9.9:1": "[]",
+		"TIERQ_ADDR=0.0.0.0:8080":    "[TIERQ_ADDR=0.0.0.0:8080]", "TIERQ_ADDR=:8080": "[TIERQ_ADDR=:8080]",
+		"TIERQ_ADDR=example.com:80":           "[TIERQ_ADDR=example.com:80]",
+		"TIERQ_ADDR=[::]:80":                  "[TIERQ_ADDR=[::]:80]",
+		"TIERQ_ADDR=localhost.example.com:80": "[TIERQ_ADDR=localhost.example.com:80]",
+		"TIERQ_OPS_ADDR=:9090":                "[TIERQ_OPS_ADDR=:9090]",
 	} {
 		c, problems := load(t, setting)
 		if got := fmt.Sprint(c.Wide()); got != want || problems != nil {
@@ -106,8 +112,10 @@ func TestDoorProblems(t *testing.T) {
 			t.Errorf("%s: %q, want %q", setting, problems, says)
 		}
 	}
-	c, problems := load(t, "TIERQ_CA_FILE="+write(t, authority(t)), "TIERQ_TRUSTED_PROXIES=10.1.2.3/16, fd00::/8", "TIERQ_H2C=on")
-	if problems != nil || fmt.Sprint(c.Proxies()) != "[10.1.0.0/16 fd00::/8]" || !strings.Contains(c.String(), "TIERQ_H2C=on\n") {
+	c, problems := load(t, "TIERQ_CA_FILE="+write(t, authority(t)), "TIERQ_TRUSTED_PROXIES=10.1.2.3/16, fd00::/8",
+		"TIERQ_H2C=on")
+	if problems != nil || fmt.Sprint(c.Proxies()) != "[10.1.0.0/16 fd00::/8]" ||
+		!strings.Contains(c.String(), "TIERQ_H2C=on\n") {
 		t.Errorf("%q, %v, %s", problems, c.Proxies(), c)
 	}
 }

@@ -23,7 +23,8 @@ func FuzzDotenv(f *testing.F) {
 			return
 		}
 		if err := os.WriteFile(file,
-			[]byte("REDIS_URL=redis://:"+fuzzedSecret+"@127.0.0.1:6379\nMYSQL_DSN=tierq:"+fuzzedSecret+"@tcp(127.0.0.1:3306)/tierq\n"+text),
+			[]byte("REDIS_URL=redis://:"+fuzzedSecret+"@127.0.0.1:6379\nMYSQL_DSN=tierq:"+fuzzedSecret+
+				"@tcp(127.0.0.1:3306)/tierq\n"+text),
 			0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -41,12 +42,15 @@ func FuzzDotenv(f *testing.F) {
 		if strings.Contains(c.String()+c.GoString()+c.LogValue().String(), fuzzedSecret) {
 			t.Errorf("a password is in %s", c)
 		}
-		if c.Workers < 0 || c.Partitions < 1 || c.Capacity < c.Partitions || c.PayloadLimit < 1 || c.PayloadLimit > 512<<10 || c.DrainTimeout < 0 {
+		if c.Workers < 0 || c.Partitions < 1 || c.Capacity < c.Partitions || c.PayloadLimit < 1 || c.PayloadLimit > 512<<10 ||
+			c.DrainTimeout < 0 {
 			t.Errorf("taken: %s", c)
 		}
-	}, "TIERQ_ADDR=127.0.0.1:0\nTIERQ_WORKERS=4\n", "TIERQ_PAYLOAD_LIMIT=1KiB\n", "TIERQ_ROLES=api,worker\n", "TIERQ_CAPACITY=-1\n",
+	}, "TIERQ_ADDR=127.0.0.1:0\nTIERQ_WORKERS=4\n", "TIERQ_PAYLOAD_LIMIT=1KiB\n", "TIERQ_ROLES=api,worker\n",
+		"TIERQ_CAPACITY=-1\n",
 		"TIERQ_WORKRS=4\n", "export TIERQ_LOG_FORMAT='json' # c\n",
-		"TIERQ_REDACT=SEND_EMAIL:to,body X:*\n", "TIERQ_TRUSTED_PROXIES=10.0.0.0/8,::1/128\n", "TIERQ_ADMIN_KEY=tq_aaaaaaaaaaaaaaaa_x\n",
+		"TIERQ_REDACT=SEND_EMAIL:to,body X:*\n", "TIERQ_TRUSTED_PROXIES=10.0.0.0/8,::1/128\n",
+		"TIERQ_ADMIN_KEY=tq_aaaaaaaaaaaaaaaa_x\n",
 		"A=\"unclosed\nB=", "TIERQ_DRAIN_TIMEOUT=1h30m\n", "=\n", "TIERQ_SMTP_URL=smtp://u:p@h?from=a@b\n")
 }
 
@@ -89,13 +93,14 @@ func FuzzValues(f *testing.F) {
 		if near := nearest(text, knownNames()); near != "" && !knownNames()[near] {
 			t.Errorf("the nearest is %q", near)
 		}
-	}, "64KiB", "1MiB", "65536", "9223372036854775807", "4611686018427387904B", "-1", "1 KiB", "1h30m", "-5s", "1e3s", "api,worker", "api,,",
+	}, "64KiB", "1MiB", "65536", "9223372036854775807", "4611686018427387904B", "-1", "1 KiB", "1h30m", "-5s", "1e3s",
+		"api,worker", "api,,",
 		"10.1.0.0/16,fd00::/8", "10.1.2.3/8", "1.2.3.4", "TIERQ_WORKRS",
 		"SEND_EMAIL:to,subject X:*", "A:b A:c", "none", "X:")
 }
 
-// A password does not show, wherever the rest of its URL or DSN is broken: neither in the settings nor in what is wrong with them. What Redis'
-// parser makes of these texts is FuzzReadURL's, in internal/queue.
+// A password does not show, wherever the rest of its URL or DSN is broken: neither in the settings nor in what is wrong
+// with them. What Redis' parser makes of these texts is FuzzReadURL's, in internal/queue.
 func FuzzRedact(f *testing.F) {
 	f.Attr("proves", "A47")
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -111,15 +116,19 @@ func FuzzRedact(f *testing.F) {
 		}
 		url := before + ":" + fuzzedSecret + "@" + after
 		for _, environ := range [][]string{
-			{"REDIS_URL=" + url, "MYSQL_DSN=" + url, "TIERQ_SMTP_URL=" + url, "TIERQ_BLOB_URL=" + url}, {"OTEL_EXPORTER_OTLP_ENDPOINT=" + url},
+			{"REDIS_URL=" + url, "MYSQL_DSN=" + url, "TIERQ_SMTP_URL=" + url, "TIERQ_BLOB_URL=" + url},
+			{"OTEL_EXPORTER_OTLP_ENDPOINT=" + url},
 		} {
-			if c, err := Load(environ, "", nil); err != nil && strings.Contains(err.Error(), fuzzedSecret) || strings.Contains(c.String(), fuzzedSecret) {
+			if c, err := Load(environ, "", nil); err != nil && strings.Contains(err.Error(), fuzzedSecret) ||
+				strings.Contains(c.String(), fuzzedSecret) {
 				t.Errorf("of %q it says %v, and shows %s", environ, err, c)
 			}
 		}
-	}, "redis://tierq:/\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://user:12?\nhost", "redis://user:12#\nhost", "https://collector/\nx/v1", "http://u\ncollector:4318",
+	}, "redis://tierq:/\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://user:12?\nhost", "redis://user:12#\nhost",
+		"https://collector/\nx/v1", "http://u\ncollector:4318",
 		"s3://key\nbucket?region=eu", "/folder\nx", "tierq\ntcp(db:3306", "u:12/\ntcp(h:1)",
-		"redis\nhost:6379/0", "rediss\nhost?password=x", "tierq\ntcp(127.0.0.1:3306)/tierq?parseTime=true", "a/b\n", "\n@/", "redis\n[::1",
+		"redis\nhost:6379/0", "rediss\nhost?password=x", "tierq\ntcp(127.0.0.1:3306)/tierq?parseTime=true", "a/b\n", "\n@/",
+		"redis\n[::1",
 		"http\n%zz", "unix\n/x@y")
 }
 
@@ -127,7 +136,8 @@ func FuzzRedact(f *testing.F) {
 func TestRedactDSN_WithoutAt(t *testing.T) {
 	t.Attr("proves", "A47")
 	for dsn, want := range map[string]string{
-		"tierq:" + fuzzedSecret + "/tierq": hidden, "tcp(127.0.0.1:3306)/tierq": "tcp(127.0.0.1:3306)/tierq", "/tierq": "/tierq",
+		"tierq:" + fuzzedSecret + "/tierq": hidden, "tcp(127.0.0.1:3306)/tierq": "tcp(127.0.0.1:3306)/tierq",
+		"/tierq": "/tierq",
 	} {
 		if got := redactDSN(dsn); got != want {
 			t.Errorf("%q is shown as %q, want %q", dsn, got, want)

@@ -33,11 +33,12 @@ type loader struct {
 	exposed  []string // NAME_FILE=path
 }
 
-// Load reads the settings. environ is in the form of os.Environ; dotenv is the path of a .env file ("" = none; a file that
-// does not exist is none); flags are what the command line set, by setting name. Flags override the environment, which
-// overrides the .env file, which overrides the defaults. An empty value means the default.
+// Load reads the settings. environ is in the form of os.Environ; dotenv is the path of a .env file ("" = none; a file
+// that does not exist is none); flags are what the command line set, by setting name. Flags override the environment,
+// which overrides the .env file, which overrides the defaults. An empty value means the default.
 //
-// A non-nil error is a *Problems with every problem found; the Config is then not to be used. No problem shows a secret.
+// A non-nil error is a *Problems with every problem found; the Config is then not to be used. No problem shows a
+// secret.
 func Load(environ []string, dotenv string, flags map[string]string) (Config, error) {
 	l := &loader{values: map[string]value{}, bad: map[string]bool{}}
 	l.gather(environ, dotenv, flags)
@@ -134,7 +135,8 @@ func withoutPath(err error) string {
 	return err.Error()
 }
 
-// refuseNames reports every TIERQ_ name that means nothing here. Empty values are no exception: a misspelt name is misspelt.
+// refuseNames reports every TIERQ_ name that means nothing here. Empty values are no exception: a misspelt name is
+// misspelt.
 func (l *loader) refuseNames() {
 	known := knownNames()
 	var names []string

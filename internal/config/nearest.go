@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// nearest is the known name with the fewest edits to name, "" if that is more than a third of it; ties go to the first in the alphabet.
+// nearest is the known name with the fewest edits to name, "" if that is more than a third of it; ties go to the first
+// in the alphabet.
 func nearest(name string, known map[string]bool) string {
 	best, fewest := "", -1
 	for _, k := range slices.Sorted(maps.Keys(known)) {

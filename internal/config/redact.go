@@ -60,8 +60,8 @@ func (c Config) shown(s Setting) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// redactURL hides the whole user part: a password put in the user's place is a common mistake. Of the query, which may hold
-// a sentinel's password, only the names stay.
+// redactURL hides the whole user part: a password put in the user's place is a common mistake. Of the query, which may
+// hold a sentinel's password, only the names stay.
 func redactURL(text string) string {
 	if text == "" {
 		return ""
@@ -99,11 +99,12 @@ func redactEndpoint(text string) string {
 	return u.Scheme + "://" + u.Host + "/" + hidden
 }
 
-// mayHide are settings that are no secrets, and in whose text one may stand all the same: what is wrong with it is said without it.
+// mayHide are settings that are no secrets, and in whose text one may stand all the same: what is wrong with it is said
+// without it.
 var mayHide = map[string]bool{"TIERQ_BLOB_URL": true, "OTEL_EXPORTER_OTLP_ENDPOINT": true}
 
-// splitDSN cuts user:password@protocol(address)/database?params the way the driver does: the last / ends the address, the
-// last @ before it ends the password.
+// splitDSN cuts user:password@protocol(address)/database?params the way the driver does: the last / ends the address,
+// the last @ before it ends the password.
 func splitDSN(dsn string) (user, address, database string, ok bool) {
 	slash := strings.LastIndexByte(dsn, '/')
 	if slash < 0 {
@@ -130,7 +131,8 @@ func redactDSN(dsn string) string {
 	if !ok || strings.Contains(database, "@") { // its password has a /, and no database follows
 		return hidden
 	}
-	if user == "" && strings.Contains(address, ":") && !strings.Contains(address, "(") { // its @ is missing: that is no address
+	// its @ is missing: that is no address
+	if user == "" && strings.Contains(address, ":") && !strings.Contains(address, "(") {
 		return hidden
 	}
 	if user != "" {

@@ -10,12 +10,14 @@ const days = 24 * time.Hour
 
 func TestSQLRetention(t *testing.T) {
 	for text, want := range map[string]map[string]time.Duration{
-		"":    {"results": 90 * days, "dead": 90 * days, "cancelled": 90 * days, "changes": 90 * days, "mails": 90 * days, "PAID.results": 90 * days},
+		"": {"results": 90 * days, "dead": 90 * days, "cancelled": 90 * days, "changes": 90 * days, "mails": 90 * days,
+			"PAID.results": 90 * days},
 		"30d": {"results": 30 * days, "mails": 30 * days, "PUBLIC.dead": 30 * days},
 		"0":   {"results": 0, "changes": 0, "PAID.dead": 0},
 		" 90d , dead = 1y,PUBLIC.results=7d,changes=forever,mails=36h,results=2w": {
-			"results": 14 * days, "PAID.results": 14 * days, "PUBLIC.results": 7 * days, "dead": 365 * days, "PUBLIC.dead": 365 * days,
-			"cancelled": 90 * days, "changes": 0, "mails": 36 * time.Hour,
+			"results": 14 * days, "PAID.results": 14 * days, "PUBLIC.results": 7 * days, "dead": 365 * days,
+			"PUBLIC.dead": 365 * days,
+			"cancelled":   90 * days, "changes": 0, "mails": 36 * time.Hour,
 		},
 		"forever,GOLD_2.cancelled=2d": {"cancelled": 0, "GOLD_2.cancelled": 2 * days, "GOLD.cancelled": 0},
 	} {
@@ -34,7 +36,8 @@ func TestSQLRetention(t *testing.T) {
 			}
 		}
 	}
-	for text, want := range map[string]time.Duration{"0": 0, "90d": 90 * days, "90d,PUBLIC.dead=2d,changes=1d": 2 * days, "0,results=3d,mails=1d": 3 * days} {
+	for text, want := range map[string]time.Duration{"0": 0, "90d": 90 * days, "90d,PUBLIC.dead=2d,changes=1d": 2 * days,
+		"0,results=3d,mails=1d": 3 * days} {
 		if c, _ := load(t, "TIERQ_SQL_RETENTION="+text); c.SQLAges().Shortest() != want {
 			t.Errorf("%q: the shortest is %v, want %v", text, c.SQLAges().Shortest(), want)
 		}
@@ -103,14 +106,17 @@ func TestSQLRetentionProblems(t *testing.T) {
 		env  []string
 		want []string
 	}{
-		{[]string{"TIERQ_RETENTION=48h", "TIERQ_SQL_RETENTION=90d,results=47h,dead=24h"}, []string{"results are kept for less than TIERQ_RETENTION=48h"}},
+		{[]string{"TIERQ_RETENTION=48h", "TIERQ_SQL_RETENTION=90d,results=47h,dead=24h"},
+			[]string{"results are kept for less than TIERQ_RETENTION=48h"}},
 		{[]string{"TIERQ_RETENTION=48h", "TIERQ_SQL_RETENTION=2d"}, nil},
 		{[]string{"TIERQ_RETENTION=2161h", "TIERQ_SQL_RETENTION=90d"}, []string{
 			"cancelled are kept for less than TIERQ_RETENTION", "results are kept for less than TIERQ_RETENTION",
 		}},
-		{[]string{"TIERQ_FAILED_RETENTION=720h", "TIERQ_SQL_RETENTION=90d,PAID.dead=29d,PAID.results=7d"}, []string{"PAID.dead are kept for less than TIERQ_FAILED_RETENTION"}},
+		{[]string{"TIERQ_FAILED_RETENTION=720h", "TIERQ_SQL_RETENTION=90d,PAID.dead=29d,PAID.results=7d"},
+			[]string{"PAID.dead are kept for less than TIERQ_FAILED_RETENTION"}},
 		{[]string{"TIERQ_IDEMPOTENCY_TTL=168h", "TIERQ_SQL_RETENTION=90d,cancelled=6d,PUBLIC.dead=1d,changes=1d"},
-			[]string{"PUBLIC.dead are kept for less than TIERQ_IDEMPOTENCY_TTL", "cancelled are kept for less than TIERQ_IDEMPOTENCY_TTL"}},
+			[]string{"PUBLIC.dead are kept for less than TIERQ_IDEMPOTENCY_TTL",
+				"cancelled are kept for less than TIERQ_IDEMPOTENCY_TTL"}},
 	} {
 		_, problems := load(t, tc.env...)
 		got := strings.Join(problems, "\n")

@@ -28,7 +28,8 @@ func TestSecretsFromFiles(t *testing.T) {
 // Whatever is wrong with a secret, or right, its password is in no text made of it.
 func TestPasswordsAreNeverShown(t *testing.T) {
 	redisURLs := []string{
-		"redis://:sesame@h:1/0", "redis://u:sesame@h:1", "redis://sesame@h:1", "rediss://u:x/sesame@h:1", "redis://u:%zzsesame@h",
+		"redis://:sesame@h:1/0", "redis://u:sesame@h:1", "redis://sesame@h:1", "rediss://u:x/sesame@h:1",
+		"redis://u:%zzsesame@h",
 		"redis://h:1?sentinel_password=sesame", "u:sesame@h", "redis:sesame", "http://u:sesame@h", "redis://:sesame@h:port",
 		"redis://u:/sesame@h:6379/0", "redis://u:12/sesame@h:6379/0", "redis://u:12?sesame@h", "redis://u:12#sesame@h",
 	}
@@ -57,7 +58,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("starting", "config", c)
 		check("the log", log.String())
 
-		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x", "TIERQ_REDIS_URL=redis://:sesame@h",
+		environ := []string{"REDIS_URL=" + redis, "MYSQL_DSN=" + mysql, "TIERQ_WORKERS=x",
+			"TIERQ_REDIS_URL=redis://:sesame@h",
 			"TIERQ_SMTP_URL=sesame://u:sesame@h", "TIERQ_WEBHOOK_SECRET=sesame", "TIERQ_WEBHOOK_MASTER=sesame",
 			"TIERQ_ADMIN_KEY=tq_sesame_sesame", "TIERQ_BLOB_URL=s3//u:sesame@b",
 			"OTEL_EXPORTER_OTLP_ENDPOINT=https//collector/sesame"}
@@ -65,7 +67,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 		check("Load", err.Error())
 		_, err = Load(nil, write(t, strings.Join(environ, "\n")), nil)
 		check("Load of .env", err.Error())
-		_, err = Load([]string{environ[2]}, "", map[string]string{"REDIS_URL": redis, "MYSQL_DSN": mysql, "TIERQ_ADMIN_KEY": "sesame"})
+		_, err = Load([]string{environ[2]}, "",
+			map[string]string{"REDIS_URL": redis, "MYSQL_DSN": mysql, "TIERQ_ADMIN_KEY": "sesame"})
 		check("Load of flags", err.Error())
 	}
 	if seen == 0 {
@@ -73,7 +76,8 @@ func TestPasswordsAreNeverShown(t *testing.T) {
 	}
 }
 
-// A password whose end stands behind the host is refused here, in words that do not repeat it: the stores' own parsers would.
+// A password whose end stands behind the host is refused here, in words that do not repeat it: the stores' own parsers
+// would.
 func TestPasswordsThatAreCutOff(t *testing.T) {
 	t.Attr("proves", "A47")
 	for setting, says := range map[string]string{
@@ -97,7 +101,8 @@ func TestPasswordsThatAreCutOff(t *testing.T) {
 		}
 	}
 	// What only looks like it is taken.
-	if _, problems := load(t, "REDIS_URL=redis://u:a%2Fb%40@h:6379/0?username=x%40y", "MYSQL_DSN=u:x@y/z@tcp(h:1)/d?tls=true", "OTEL_EXPORTER_OTLP_ENDPOINT=https://collector/otlp"); problems != nil {
+	if _, problems := load(t, "REDIS_URL=redis://u:a%2Fb%40@h:6379/0?username=x%40y",
+		"MYSQL_DSN=u:x@y/z@tcp(h:1)/d?tls=true", "OTEL_EXPORTER_OTLP_ENDPOINT=https://collector/otlp"); problems != nil {
 		t.Error(problems)
 	}
 	for _, dsn := range []string{"u:p@/d", "u:p@tcp/d", "u:p@unix(/run/mysqld.sock)/d", "u:p@tcp([::1]:3306)/d"} {
@@ -121,7 +126,8 @@ func TestWhatIsShown(t *testing.T) {
 		}
 	}
 	for endpoint, want := range map[string]string{
-		"http://collector:4318": "http://collector:4318", "https://collector/": "https://collector/", "https://collector/token/v1": "https://collector/***",
+		"http://collector:4318": "http://collector:4318", "https://collector/": "https://collector/",
+		"https://collector/token/v1": "https://collector/***",
 		"https://u:sesame@collector": "https://***@collector", "https://h#a": hidden, "": "",
 	} {
 		if got := redactEndpoint(endpoint); got != want {
@@ -134,11 +140,14 @@ func TestWhatIsShown(t *testing.T) {
 }
 
 func TestPasswordsOnTheCommandLine(t *testing.T) {
-	_, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://:sesame@h:1", "MYSQL_DSN": "u:sesame@tcp(h:1)/d", "TIERQ_ADMIN_KEY": aKey})
-	if problems := list(t, err); len(problems) != 3 || !strings.Contains(problems[0], "command line") || !strings.Contains(problems[1], "MYSQL_DSN_FILE") {
+	_, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://:sesame@h:1", "MYSQL_DSN": "u:sesame@tcp(h:1)/d",
+		"TIERQ_ADMIN_KEY": aKey})
+	if problems := list(t, err); len(problems) != 3 || !strings.Contains(problems[0], "command line") ||
+		!strings.Contains(problems[1], "MYSQL_DSN_FILE") {
 		t.Errorf("got %q", problems)
 	}
-	c, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://h:1", "MYSQL_DSN_FILE": write(t, "u:sesame@tcp(h:1)/d")})
+	c, err := Load(nil, "", map[string]string{"REDIS_URL": "redis://h:1",
+		"MYSQL_DSN_FILE": write(t, "u:sesame@tcp(h:1)/d")})
 	if err != nil || c.MySQLDSN == "" {
 		t.Errorf("without a password: %v", err)
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write .env.example and the table in docs/SETTINGS.md from the table of settings")
+var update = flag.Bool("update", false,
+	"write .env.example and the table in docs/SETTINGS.md from the table of settings")
 
 const (
 	exampleFile = "../../.env.example"

@@ -20,7 +20,8 @@ type Call struct {
 	Body    []byte
 }
 
-// Check says what the description does not say of a call; nil if nothing. Every answer is held to it, and the request if it succeeded.
+// Check says what the description does not say of a call; nil if nothing. Every answer is held to it, and the request
+// if it succeeded.
 func (c *Contract) Check(call Call) error {
 	path := call.Request.URL.EscapedPath()
 	o, known := c.find(call.Request.Method, path)
@@ -60,8 +61,10 @@ func (c *Contract) answered(o *Operation, call Call) error {
 
 // general are headers of any answer, which the description does not list one by one.
 var general = []string{
-	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Ratelimit", "Ratelimit-Policy", "Referrer-Policy",
-	"Strict-Transport-Security", "Transfer-Encoding", "Vary", "X-Accel-Buffering", "X-Content-Type-Options", "X-Frame-Options",
+	"Cache-Control", "Connection", "Content-Length", "Content-Security-Policy", "Content-Type", "Date", "Ratelimit",
+	"Ratelimit-Policy", "Referrer-Policy",
+	"Strict-Transport-Security", "Transfer-Encoding", "Vary", "X-Accel-Buffering", "X-Content-Type-Options",
+	"X-Frame-Options",
 }
 
 func (c *Contract) fitsResponse(response node, call Call) error {
@@ -110,7 +113,8 @@ func isJSON(media string) bool {
 	return media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")
 }
 
-// headers holds an answer's headers to the description: those that must be there, are, and none is there that it does not know.
+// headers holds an answer's headers to the description: those that must be there, are, and none is there that it does
+// not know.
 func (c *Contract) headers(response node, sent http.Header) error {
 	var err error
 	documented := c.child(response, "headers")

@@ -62,7 +62,8 @@ func (s *server) callers(job string) {
 	s.want(401, "GET", "/admin/keys", "", "Cookie", "tierq_key="+admin) // where earlier versions had it
 	s.key = admin
 	s.want(400, "POST", "/admin/keys", `{"name":"x","role":"king"}`)
-	id, public := s.made(s.want(201, "POST", "/admin/keys", `{"name":"a site","role":"submit","tiers":["PUBLIC"],"rate":0.01,"burst":8}`))
+	id, public := s.made(s.want(201, "POST", "/admin/keys",
+		`{"name":"a site","role":"submit","tiers":["PUBLIC"],"rate":0.01,"burst":8}`))
 	s.want(200, "GET", "/admin/keys", "")
 
 	s.key = public
@@ -101,7 +102,8 @@ func TestRoles(t *testing.T) {
 	c := load(t)
 	for _, o := range c.Operations() {
 		switch roles := c.Roles(o); {
-		case o.Path == "/livez" && len(roles) > 0, o.Path == "/api/stats" && len(roles) != 2, o.Path == "/jobs" && roles[0] != "submit":
+		case o.Path == "/livez" && len(roles) > 0, o.Path == "/api/stats" && len(roles) != 2, o.Path == "/jobs" &&
+			roles[0] != "submit":
 			t.Errorf("%s %s: %q", o.Method, o.Path, roles)
 		}
 	}

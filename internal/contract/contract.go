@@ -34,8 +34,8 @@ type Operation struct {
 	item, node   node
 }
 
-// ByType are the schemas that tell what each built-in job type takes and returns. A server with other types under the same names leaves
-// them open.
+// ByType are the schemas that tell what each built-in job type takes and returns. A server with other types under the
+// same names leaves them open.
 func ByType() []string { return []string{"PayloadByType", "PayloadByJobType", "ResultByType"} }
 
 // Load reads the description that the server serves. The schemas named in open take everything.
@@ -111,8 +111,8 @@ func (c *Contract) list() {
 // Operations are all there are, by path.
 func (c *Contract) Operations() []Operation { return slices.Clone(c.operations) }
 
-// find is the operation that a call is of: of several, the one with the fewest parameters in its path. known says whether the path is one
-// of some operation.
+// find is the operation that a call is of: of several, the one with the fewest parameters in its path. known says
+// whether the path is one of some operation.
 func (c *Contract) find(method, path string) (found *Operation, known bool) {
 	segments := strings.Split(path, "/")
 	for i := range c.operations {

@@ -27,7 +27,8 @@ func TestDocument_IsOpenAPI31(t *testing.T) {
 	if !doc.IsOpenAPI31OrLater() {
 		t.Errorf("openapi: %s", doc.OpenAPI)
 	}
-	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableExamplesValidation(), openapi3.EnableMultiError()); err != nil {
+	if err := doc.Validate(t.Context(), openapi3.IsOpenAPI31OrLater(), openapi3.EnableExamplesValidation(),
+		openapi3.EnableMultiError()); err != nil {
 		t.Error(err)
 	}
 }

@@ -49,7 +49,8 @@ func (c *Contract) examplesOf(typed node) map[string]any {
 	return all
 }
 
-// Every example fits its schema, also those of parameters and of the schemas themselves; and every schema can be compiled.
+// Every example fits its schema, also those of parameters and of the schemas themselves; and every schema can be
+// compiled.
 func TestExamples_FitTheirSchemas(t *testing.T) {
 	c := load(t)
 	bodies, others := 0, 0
@@ -202,7 +203,8 @@ func (c *Contract) typesOf(schema, word string) (types []string) {
 
 func TestTypes_AreTheRegistrys(t *testing.T) {
 	c, want := load(t), builtIn().Types()
-	for schema, word := range map[string]string{"PayloadByType": "type", "PayloadByJobType": "jobType", "ResultByType": "type"} {
+	for schema, word := range map[string]string{"PayloadByType": "type", "PayloadByJobType": "jobType",
+		"ResultByType": "type"} {
 		if got := c.typesOf(schema, word); !slices.Equal(got, want) {
 			t.Errorf("%s is about %v, the registry has %v", schema, got, want)
 		}

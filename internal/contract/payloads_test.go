@@ -19,7 +19,8 @@ func headers(n int) string {
 	return strings.Join(all, ",")
 }
 
-// The description and the handlers agree on payloads: what one takes the other takes, and what one refuses for its shape, the other does.
+// The description and the handlers agree on payloads: what one takes the other takes, and what one refuses for its
+// shape, the other does.
 func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 	c, types := load(t), builtIn()
 	for _, p := range []struct {
@@ -65,10 +66,12 @@ func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 		{"REPORT", `{"kind":"people"}`, false},
 		{"REPORT", `{"from":"yesterday"}`, false},
 		{"REPORT", `{"format":"xls"}`, false},
-		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":"x","endpoints":["https://a.example.org"]}`, true},
+		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":"x","endpoints":["https://a.example.org"]}`,
+			true},
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":"x","endpoints":[]}`, false},
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","endpoints":["https://a.example.org"]}`, false},
-		{"FORWARD_DOCUMENT", `{"documentId":"","contentType":"text/plain","body":1,"endpoints":["https://a.example.org"]}`, false},
+		{"FORWARD_DOCUMENT", `{"documentId":"","contentType":"text/plain","body":1,"endpoints":["https://a.example.org"]}`,
+			false},
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":1,"endpoints":["https://a.example.org","https://a.example.org"]}`, false},
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":1,"endpoints":["a.example.org"]}`, false},
 	} {
@@ -90,11 +93,13 @@ func TestCallback_IsDescribed(t *testing.T) {
 	c := load(t)
 	at := time.Date(2026, 5, 1, 11, 31, 57, 961931000, time.UTC)
 	ended := job.Job{
-		ID: "019de340-01fe-7a58-be69-567cd7d6b7d4", Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed, MaxRetries: 5,
-		ArrivedAt: at, EndedAt: at, Result: []byte(`{"stepsRun":1,"elapsedMs":10,"computed":null}`), TraceID: "trace-1",
+		ID: "019de340-01fe-7a58-be69-567cd7d6b7d4", Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: job.Completed,
+		MaxRetries: 5,
+		ArrivedAt:  at, EndedAt: at, Result: []byte(`{"stepsRun":1,"elapsedMs":10,"computed":null}`), TraceID: "trace-1",
 	}
 	failed := ended
-	failed.Status, failed.Result, failed.Cause, failed.LastError, failed.TraceID = job.NeedDiscard, nil, job.HandlerError, "boom", ""
+	failed.Status, failed.Result, failed.Cause, failed.LastError, failed.TraceID = job.NeedDiscard, nil, job.HandlerError,
+		"boom", ""
 	odd := ended
 	odd.Result = []byte(`{"stepsRun":1}`)
 	for name, o := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.Main(m).Run()) }
 
-// server is a real one, all of whose answers are held to the description, with the built-in job types. It notes what was called and
-// succeeded.
+// server is a real one, all of whose answers are held to the description, with the built-in job types. It notes what
+// was called and succeeded.
 type server struct {
 	t      *testing.T
 	c      *Contract
@@ -78,7 +78,8 @@ func (s *server) do(method, target, body string, headers ...string) answer {
 	if err != nil && target != "/api/events" {
 		s.t.Fatal(err)
 	}
-	if err := s.c.Check(Call{Request: req, Sent: []byte(body), Status: res.StatusCode, Header: res.Header, Body: text}); err != nil {
+	if err := s.c.Check(Call{Request: req, Sent: []byte(body), Status: res.StatusCode, Header: res.Header,
+		Body: text}); err != nil {
 		s.t.Error(err)
 	}
 	if o, _ := s.c.find(method, req.URL.EscapedPath()); o != nil && res.StatusCode < 400 {

@@ -13,7 +13,8 @@ import (
 // pathOf is where the examples of an operation are sent.
 var pathOf = map[string]string{"submit": "/paid/submit", "createJob": "/jobs", "createApiJob": "/api/jobs"}
 
-// Everything the description lists works on a real server, and every answer is as it says: also what the built-in job types take and return.
+// Everything the description lists works on a real server, and every answer is as it says: also what the built-in job
+// types take and return.
 func TestServer_IsAsDescribed(t *testing.T) {
 	t.Parallel()
 	t.Run("embedded", func(t *testing.T) {
@@ -37,7 +38,8 @@ func (s *server) isAsDescribed() {
 	s.elsewhere()
 	s.callers(pdf)
 	for _, o := range s.c.Operations() {
-		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{file}", "start.js", "/result/poll", "/result/poll?jobId="+pdf).Replace(o.Path)
+		path := strings.NewReplacer("{id}", pdf, "{tier}", "PAID", "{file}", "start.js", "/result/poll",
+			"/result/poll?jobId="+pdf).Replace(o.Path)
 		if o.Method == "HEAD" {
 			s.want(200, "HEAD", path, "")
 		}
@@ -47,8 +49,8 @@ func (s *server) isAsDescribed() {
 	}
 }
 
-// submitExamples submits every example of the description as it is, and waits for those that end by themselves. It returns the id of a job
-// that has made a PDF.
+// submitExamples submits every example of the description as it is, and waits for those that end by themselves. It
+// returns the id of a job that has made a PDF.
 func (s *server) submitExamples() (pdf string) {
 	s.t.Helper()
 	for name, example := range s.c.submits(s.t) {
@@ -62,7 +64,8 @@ func (s *server) submitExamples() (pdf string) {
 		switch {
 		case bytes.Contains(example, []byte("FAIL")):
 			s.ends(id, "FAILED")
-		case typ == "FORWARD_DOCUMENT", typ == "SEND_WEBHOOK", bytes.Contains(example, []byte("delaySeconds")), bytes.Contains(example, []byte("runAt")):
+		case typ == "FORWARD_DOCUMENT", typ == "SEND_WEBHOOK", bytes.Contains(example, []byte("delaySeconds")),
+			bytes.Contains(example, []byte("runAt")):
 			s.want(200, "GET", "/result/poll?jobId="+id, "") // it goes to somebody who is not there, or later
 		default:
 			s.ends(id, "COMPLETED")
@@ -113,7 +116,8 @@ func (s *server) operators() {
 		s.want(202, cancel[0], strings.Replace(cancel[1], "{id}", running, 1), `{}`)
 		s.ends(running, "CANCELLED")
 	}
-	dead := s.id(s.want(202, "POST", "/public/submit", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]},"callbackUrl":"https://shop.example/"}`))
+	dead := s.id(s.want(202, "POST", "/public/submit",
+		`{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]},"callbackUrl":"https://shop.example/"}`))
 	s.ends(dead, "FAILED")
 	testkit.Eventually(s.t, 10*time.Second, "the dead letter is in SQL", func() (bool, string) {
 		a := s.want(200, "GET", "/admin/dead?tier=public&limit=5&from=2026-01-01T00:00:00%2B02:00", "")
@@ -133,7 +137,8 @@ func (s *server) operators() {
 		return second != "", string(a.body)
 	})
 	s.want(202, "POST", "/admin/jobs/"+second+"/resubmit", "")
-	for _, list := range []string{"/admin/jobs?status=DEAD", "/admin/jobs?limit=2", "/api/jobs?tier=PAID&type=SIMULATION&status=DONE", "/api/jobs?cause=HANDLER_ERROR"} {
+	for _, list := range []string{"/admin/jobs?status=DEAD", "/admin/jobs?limit=2",
+		"/api/jobs?tier=PAID&type=SIMULATION&status=DONE", "/api/jobs?cause=HANDLER_ERROR"} {
 		s.want(200, "GET", list, "")
 	}
 	s.want(200, "GET", "/api/stats", "")
@@ -171,7 +176,9 @@ func (s *server) refusals() {
 	s.want(415, "POST", "/paid/submit", "{}", "Content-Type", "text/plain")
 	s.want(422, "POST", "/paid/submit", `{"type":"CALLBACK","payload":{}}`)
 	s.want(422, "POST", "/paid/submit", `{"type":"EMAIL","payload":{}}`)
-	s.want(422, "POST", "/paid/submit", `{"type":"GENERATE_PDF","payload":{"title":"t","table":{"header":["a"],"rows":[`+strings.Repeat(`[{}],`, 50)+`[{}]]}}}`)
+	s.want(422, "POST", "/paid/submit",
+		`{"type":"GENERATE_PDF","payload":{"title":"t","table":{"header":["a"],"rows":[`+strings.Repeat(`[{}],`, 50)+
+			`[{}]]}}}`)
 	s.want(400, "POST", "/paid/submit", `{"callbackUrl":"http://127.0.0.1/"}`)
 	s.want(413, "POST", "/paid/submit", `{"payload":"`+strings.Repeat("x", 65<<10)+`"}`)
 }

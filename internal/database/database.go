@@ -68,8 +68,9 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// gormConfig keeps GORM out of the way: no transaction of its own around single statements, no ping from the constructor.
-// The cache of statements is bounded; what is prepared is of a few fixed sizes (see Sizes), so that it never evicts.
+// gormConfig keeps GORM out of the way: no transaction of its own around single statements, no ping from the
+// constructor. The cache of statements is bounded; what is prepared is of a few fixed sizes (see Sizes), so that it
+// never evicts.
 func gormConfig(log *slog.Logger) *gorm.Config {
 	return &gorm.Config{
 		SkipDefaultTransaction: true,
@@ -81,8 +82,8 @@ func gormConfig(log *slog.Logger) *gorm.Config {
 	}
 }
 
-// Ping asks the database for an answer. It returns ErrNotStrict for a server that would silently cut off values, and an error
-// that is job.ErrUnavailable for one that does not answer.
+// Ping asks the database for an answer. It returns ErrNotStrict for a server that would silently cut off values, and an
+// error that is job.ErrUnavailable for one that does not answer.
 func (db *DB) Ping(ctx context.Context) error {
 	err := db.ping(ctx)
 	if ctx.Err() == nil {

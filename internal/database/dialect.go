@@ -22,7 +22,8 @@ type Dialect struct {
 	OnConflict func(key string) string
 	Offered    func(column string) string
 
-	// Statements that lock rows by their primary key, and no others: InnoDB would read and lock the whole of a small table.
+	// Statements that lock rows by their primary key, and no others: InnoDB would read and lock the whole of a small
+	// table.
 	DeleteFrom func(table string) string
 	ByPrimary  string // after a table's name or alias, in SELECT and UPDATE
 

@@ -43,7 +43,8 @@ func newMySQL(dsn string, roots *x509.CertPool, log *slog.Logger) (Dialect, erro
 		ByPrimary: " FORCE INDEX (PRIMARY)",
 		LockRows:  " FOR UPDATE",
 		By:        func(index string) string { return " FORCE INDEX (" + index + ")" },
-		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert there.
+		// The default, REPEATABLE READ, locks the gap around a row that a DELETE does not find: others could not insert
+		// there.
 		Isolation: sql.LevelReadCommitted,
 		Now:       "CURRENT_TIMESTAMP(6)",
 		Ago:       "CURRENT_TIMESTAMP(6) - INTERVAL ? * 1000 MICROSECOND",
@@ -77,15 +78,17 @@ func mysqlConfig(dsn string, roots *x509.CertPool, log *slog.Logger) (*mysql.Con
 	}
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	// The driver's default is to wait for ever.
-	for t, d := range map[*time.Duration]time.Duration{&cfg.Timeout: 2 * time.Second, &cfg.ReadTimeout: 5 * time.Second, &cfg.WriteTimeout: 5 * time.Second} {
+	for t, d := range map[*time.Duration]time.Duration{&cfg.Timeout: 2 * time.Second, &cfg.ReadTimeout: 5 * time.Second,
+		&cfg.WriteTimeout: 5 * time.Second} {
 		if *t == 0 {
 			*t = d
 		}
 	}
 	// After a failover the old primary is read-only: its connections are given up instead of kept in the pool.
 	cfg.RejectReadOnly = true
-	// Measured on MariaDB 10.11: an insert that finds its row (ON DUPLICATE KEY UPDATE job_id=job_id) reports 0 affected rows
-	// without this flag and 1 with it, just like an insert that wrote. Without it, n affected of n says that all are ours.
+	// Measured on MariaDB 10.11: an insert that finds its row (ON DUPLICATE KEY UPDATE job_id=job_id) reports 0 affected
+	// rows without this flag and 1 with it, just like an insert that wrote. Without it, n affected of n says that all are
+	// ours.
 	cfg.ClientFoundRows = false
 	cfg.MultiStatements = false
 	if !strings.HasPrefix(cfg.Collation, "utf8mb4") {
@@ -153,8 +156,8 @@ var badDataNumbers = map[uint16]bool{
 	4025: true, // CHECK, MariaDB
 }
 
-// denied says whether a server refuses who we are or which database we name: 1044, 1045, 1698 access, 1049 no such database, 1142 a
-// table right.
+// denied says whether a server refuses who we are or which database we name: 1044, 1045, 1698 access, 1049 no such
+// database, 1142 a table right.
 func denied(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {
@@ -167,8 +170,8 @@ func denied(err error) bool {
 	return false
 }
 
-// mysqlRefused knows the refusals of a new connection (1040 and 1203 too many, 1129 and 1130 the host, 1226 too much asked for), and those of
-// a server that has no room (1021 disk, 1114 table).
+// mysqlRefused knows the refusals of a new connection (1040 and 1203 too many, 1129 and 1130 the host, 1226 too much
+// asked for), and those of a server that has no room (1021 disk, 1114 table).
 func mysqlRefused(err error) bool {
 	var e *mysql.MySQLError
 	if !errors.As(err, &e) {

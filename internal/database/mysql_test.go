@@ -17,7 +17,8 @@ import (
 
 func TestMySQLConfig(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	cfg, err := mysqlConfig("u:p@tcp(db:3307)/tierq?parseTime=false&clientFoundRows=true&multiStatements=true&loc=Local", nil, log)
+	cfg, err := mysqlConfig("u:p@tcp(db:3307)/tierq?parseTime=false&clientFoundRows=true&multiStatements=true&loc=Local",
+		nil, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +28,14 @@ func TestMySQLConfig(t *testing.T) {
 	if cfg.Timeout != 2*time.Second || cfg.ReadTimeout != 5*time.Second || cfg.WriteTimeout != 5*time.Second {
 		t.Errorf("timeouts %v %v %v", cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout)
 	}
-	if cfg.Collation != "utf8mb4_general_ci" || cfg.Params["time_zone"] != "'+00:00'" || cfg.Params["innodb_lock_wait_timeout"] != "3" {
+	if cfg.Collation != "utf8mb4_general_ci" || cfg.Params["time_zone"] != "'+00:00'" ||
+		cfg.Params["innodb_lock_wait_timeout"] != "3" {
 		t.Errorf("%q %v", cfg.Collation, cfg.Params)
 	}
-	cfg, err = mysqlConfig("u:p@tcp(db:3307)/tierq?readTimeout=9s&innodb_lock_wait_timeout=7&collation=utf8mb4_bin", nil, log)
-	if err != nil || cfg.ReadTimeout != 9*time.Second || cfg.Params["innodb_lock_wait_timeout"] != "7" || cfg.Collation != "utf8mb4_bin" {
+	cfg, err = mysqlConfig("u:p@tcp(db:3307)/tierq?readTimeout=9s&innodb_lock_wait_timeout=7&collation=utf8mb4_bin", nil,
+		log)
+	if err != nil || cfg.ReadTimeout != 9*time.Second || cfg.Params["innodb_lock_wait_timeout"] != "7" ||
+		cfg.Collation != "utf8mb4_bin" {
 		t.Errorf("the DSN's own settings are lost: %v %+v", err, cfg)
 	}
 }
@@ -69,21 +73,26 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// What a DSN may ask for that opens the connection to whoever stands in between is refused, and does not show the password.
+// What a DSN may ask for that opens the connection to whoever stands in between is refused, and does not show the
+// password.
 func TestDSNsThatTrustAnybody(t *testing.T) {
 	t.Attr("proves", "A48")
 	log := slog.New(slog.DiscardHandler)
 	roots := x509.NewCertPool()
 	for query, want := range map[string]string{
-		"tls=skip-verify": "TIERQ_CA_FILE", "tls=preferred": "TIERQ_CA_FILE", "tls=true&allowFallbackToPlaintext=true": "TIERQ_CA_FILE",
-		"allowFallbackToPlaintext=true": "TIERQ_CA_FILE", "allowCleartextPasswords=true": "tls=true", "allowAllFiles=true": "allowAllFiles",
-		"tls=mine": "mine", "": "", "tls=false": "", "tls=true": "", "tls=true&allowCleartextPasswords=true": "",
+		"tls=skip-verify": "TIERQ_CA_FILE", "tls=preferred": "TIERQ_CA_FILE",
+		"tls=true&allowFallbackToPlaintext=true": "TIERQ_CA_FILE",
+		"allowFallbackToPlaintext=true":          "TIERQ_CA_FILE", "allowCleartextPasswords=true": "tls=true",
+		"allowAllFiles=true": "allowAllFiles",
+		"tls=mine":           "mine", "": "", "tls=false": "", "tls=true": "", "tls=true&allowCleartextPasswords=true": "",
 	} {
 		cfg, err := mysqlConfig("u:hunter2@tcp(db:3307)/tierq?"+query, roots, log)
 		switch {
-		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
+		case want == "" && err != nil, want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%s: %v, want %q", query, err, want)
-		case want == "" && strings.Contains(query, "tls=true") && (cfg.TLS.ServerName != "db" || cfg.TLS.RootCAs != roots || cfg.TLS.MinVersion != tls.VersionTLS12):
+		case want == "" && strings.Contains(query, "tls=true") &&
+			(cfg.TLS.ServerName != "db" || cfg.TLS.RootCAs != roots || cfg.TLS.MinVersion != tls.VersionTLS12):
 			t.Errorf("%s: %+v", query, cfg.TLS)
 		}
 	}

@@ -129,8 +129,8 @@ func sqliteVerdict(err error) Verdict {
 	return Outage
 }
 
-// sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if the
-// process dies, and goose's own transactions on the file stay possible.
+// sqliteExclusive holds a transaction on an empty database beside the file: the operating system gives the lock up if
+// the process dies, and goose's own transactions on the file stay possible.
 func sqliteExclusive(ctx context.Context, path string, wait turn, migrate func(*sql.DB) error) error {
 	beside := path + "-migrate"
 	f, err := os.OpenFile(beside, os.O_CREATE|os.O_RDWR, 0o600)

@@ -8,7 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// secure refuses what a DSN may ask for that opens the connection to whoever stands in between, and says which certificates are trusted.
+// secure refuses what a DSN may ask for that opens the connection to whoever stands in between, and says which
+// certificates are trusted.
 func secure(cfg *mysql.Config, roots *x509.CertPool) error {
 	switch {
 	case cfg.AllowFallbackToPlaintext || cfg.TLS != nil && cfg.TLS.InsecureSkipVerify: // tls=skip-verify, tls=preferred

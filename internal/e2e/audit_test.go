@@ -28,8 +28,9 @@ func (c *cluster) doctor(s *server, args ...string) (text string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Somebody edits Redis by hand. The workers go on with everything else, once past each broken entry; the doctor names what is wrong, puts right
-// what is safe, and what a person mends afterwards goes back to its place. In the end every job that was not deleted has its outcome.
+// Somebody edits Redis by hand. The workers go on with everything else, once past each broken entry; the doctor names
+// what is wrong, puts right what is safe, and what a person mends afterwards goes back to its place. In the end every
+// job that was not deleted has its outcome.
 func TestDoctor(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -61,7 +62,8 @@ func TestDoctor(t *testing.T) {
 	})
 
 	text, code := c.doctor(front, "--repair")
-	for _, want := range []string{"missing", "misplaced", "counter", "unknown_key", "{tierq:0}:clocks", jobs[1], jobs[3], jobs[4]} {
+	for _, want := range []string{"missing", "misplaced", "counter", "unknown_key", "{tierq:0}:clocks", jobs[1], jobs[3],
+		jobs[4]} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the doctor does not say %q:\n%s", want, text)
 		}
@@ -98,7 +100,8 @@ func TestDoctorGivesBackFromTheJournal(t *testing.T) {
 	ctx := t.Context()
 	deleted, other := front.submit("paid", "{}"), front.submit("paid", "{}")
 	c.rdb.Del(ctx, "{tierq:0}:job:metadata:"+deleted)
-	if _, err := c.db.ExecContext(ctx, "UPDATE accepted_jobs SET recorded_at = recorded_at - INTERVAL 5 MINUTE"); err != nil {
+	if _, err := c.db.ExecContext(ctx,
+		"UPDATE accepted_jobs SET recorded_at = recorded_at - INTERVAL 5 MINUTE"); err != nil {
 		t.Fatal(err)
 	}
 	text, _ := c.doctor(front, "--repair")

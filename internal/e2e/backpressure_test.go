@@ -81,7 +81,8 @@ func (r *crowd) note(t testing.TB, c *http.Client, url, body string) (refused bo
 		return false
 	case a.status == http.StatusAccepted:
 		r.yes, r.took = append(r.yes, accepted(t, a)), append(r.took, a.took)
-	case (a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests) && again >= 1 && again <= 60:
+	case (a.status == http.StatusServiceUnavailable || a.status == http.StatusTooManyRequests) && again >= 1 &&
+		again <= 60:
 		r.refused[a.code()]++
 	case a.status == http.StatusGatewayTimeout && a.code() == "OUTCOME_UNKNOWN":
 		r.unknown++
@@ -102,8 +103,8 @@ func (r *crowd) count() (yes, refused int) {
 	return len(r.yes), refused
 }
 
-// check holds the answers to the promise: within 2 s, each refusal with a Retry-After, nothing else. A machine that is late for requests that
-// need nothing may be as late, on both ways, for these. It wants the crowd to have left.
+// check holds the answers to the promise: within 2 s, each refusal with a Retry-After, nothing else. A machine that is
+// late for requests that need nothing may be as late, on both ways, for these. It wants the crowd to have left.
 func (r *crowd) check(t testing.TB) {
 	t.Helper()
 	slices.Sort(r.took)
@@ -112,7 +113,8 @@ func (r *crowd) check(t testing.TB) {
 		p99 = r.took[n*99/100]
 	}
 	t.Logf("evidence: %d accepted (p99 %s), refused %v, %d unknown; the slowest answer %s, the slowest to a request that needs nothing %s",
-		len(r.yes), p99.Round(time.Millisecond), r.refused, r.unknown, r.worst.Round(time.Millisecond), r.idle.Round(time.Millisecond))
+		len(r.yes), p99.Round(time.Millisecond), r.refused, r.unknown, r.worst.Round(time.Millisecond),
+		r.idle.Round(time.Millisecond))
 	if len(r.odd) > 0 {
 		t.Errorf("%d odd answers, the first: %s", len(r.odd), r.odd[0])
 	}
@@ -194,10 +196,11 @@ func TestOverload(t *testing.T) {
 	most := s.highest(stop)
 	r.group.Wait()
 	r.check(t)
-	// Per connection its request three times over (as it came, as it is kept, as it is sent) and net/http's buffers; what the writer may hold; what
-	// the pool may; the jobs of a claim.
+	// Per connection its request three times over (as it came, as it is kept, as it is sent) and net/http's buffers; what
+	// the writer may hold; what the pool may; the jobs of a claim.
 	inUse := before.heap + clients*(3*body+32<<10) + 64<<20 + 64<<20 + 100*3*body
-	t.Logf("evidence: heap %d MiB before, %d at most, bound %d; goroutines %d before, %d at most", before.heap>>20, most.heap>>20, heapOf(inUse)>>20,
+	t.Logf("evidence: heap %d MiB before, %d at most, bound %d; goroutines %d before, %d at most", before.heap>>20,
+		most.heap>>20, heapOf(inUse)>>20,
 		before.goroutines, most.goroutines)
 	if most.heap > heapOf(inUse) {
 		t.Errorf("the heap grew to %d MiB", most.heap>>20)
@@ -217,8 +220,8 @@ func TestOverload(t *testing.T) {
 	s.calm(before)
 }
 
-// Each statement of SQL takes 300 ms: outcomes wait in the outbox up to its limit, then submits are refused and told when to come again, and
-// what the process keeps stays bounded; when SQL is fast again, everything drains.
+// Each statement of SQL takes 300 ms: outcomes wait in the outbox up to its limit, then submits are refused and told
+// when to come again, and what the process keeps stays bounded; when SQL is fast again, everything drains.
 func TestSlowSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()
@@ -241,7 +244,8 @@ func TestSlowSQL(t *testing.T) {
 		yes, refused := r.count()
 		return refused > 50, fmt.Sprintf("%d accepted, %d refused, %d in the outbox", yes, refused, c.outbox())
 	})
-	if a := do(t, http.MethodGet, s.base+"/readyz?verbose", ""); a.status != http.StatusServiceUnavailable || !contains(a.body, "outbox is full") {
+	if a := do(t, http.MethodGet, s.base+"/readyz?verbose", ""); a.status != http.StatusServiceUnavailable ||
+		!contains(a.body, "outbox is full") {
 		t.Errorf("readiness: %d %s", a.status, a.body)
 	}
 	full := c.outbox()
@@ -268,7 +272,8 @@ func TestSlowSQL(t *testing.T) {
 
 func (c *cluster) outbox() int64 { return c.rdb.ZCard(c.t.Context(), "{tierq:0}:outbox").Val() }
 
-// Each answer of Redis takes 50 ms: submits are answered in time all the same, because what waits shares calls; and nothing piles up.
+// Each answer of Redis takes 50 ms: submits are answered in time all the same, because what waits shares calls; and
+// nothing piles up.
 func TestSlowRedis(t *testing.T) {
 	t.Parallel()
 	heavy(t)
@@ -279,13 +284,15 @@ func TestSlowRedis(t *testing.T) {
 	before := s.state()
 	proxy.SetWeather(testkit.Weather{Latency: 25 * time.Millisecond})
 	stop := make(chan struct{})
-	r := s.press(clients, stop, "unpaid", func(int) string { return `{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}}` })
+	r := s.press(clients, stop, "unpaid",
+		func(int) string { return `{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}}` })
 	time.AfterFunc(slowFor, func() { close(stop) })
 	most := s.highest(stop)
 	r.group.Wait()
 	r.check(t)
 	calls := s.state().submits - before.submits
-	t.Logf("evidence: %d calls for %d submits; goroutines %d before, %d at most; %d pieces were held back", calls, len(r.yes), before.goroutines,
+	t.Logf("evidence: %d calls for %d submits; goroutines %d before, %d at most; %d pieces were held back", calls,
+		len(r.yes), before.goroutines,
 		most.goroutines, proxy.Suffered())
 	if calls*5 > len(r.yes)+r.unknown {
 		t.Errorf("%d calls for %d submits: they do not share calls", calls, len(r.yes))
@@ -299,8 +306,8 @@ func TestSlowRedis(t *testing.T) {
 	s.calm(before)
 }
 
-// Redis stands still for 3 s, again and again: the lease of a job that runs meanwhile, of the tier with the shortest heartbeat timeout, is not
-// lost, and it runs once.
+// Redis stands still for 3 s, again and again: the lease of a job that runs meanwhile, of the tier with the shortest
+// heartbeat timeout, is not lost, and it runs once.
 func TestRedisStalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

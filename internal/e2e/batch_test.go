@@ -35,7 +35,8 @@ func (s *server) batch(tier, media string, entries []string) (all []entry, a ans
 	return r.Data, a
 }
 
-// 1000 jobs in one call, by the line: one line is no JSON, one repeats a key. Each line has its answer, in its place; 998 jobs run, once each.
+// 1000 jobs in one call, by the line: one line is no JSON, one repeats a key. Each line has its answer, in its place;
+// 998 jobs run, once each.
 func TestBatchOfAThousand(t *testing.T) {
 	t.Attr("proves", "S4-P1")
 	t.Parallel()
@@ -86,13 +87,14 @@ func TestBatchOfAThousand(t *testing.T) {
 	}
 }
 
-// Batches that meet a queue with too little room, from two processes at once: as many entries are accepted as there was room for, each of the
-// others is refused by itself, and what was accepted runs.
+// Batches that meet a queue with too little room, from two processes at once: as many entries are accepted as there was
+// room for, each of the others is refused by itself, and what was accepted runs.
 func TestBatchWithoutRoom(t *testing.T) {
 	t.Attr("proves", "S2-P8")
 	t.Parallel()
 	c := newCluster(t)
-	servers := []*server{c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100"), c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100")}
+	servers := []*server{c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100"),
+		c.start("TIERQ_ROLES=api", "TIERQ_CAPACITY=100")}
 	entries := make([]string, 70)
 	for i := range entries {
 		entries[i] = `{}`

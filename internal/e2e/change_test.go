@@ -54,7 +54,8 @@ func wants(t testing.TB, a answer, status int, code string) {
 	}
 }
 
-// A running job hears of its cancel within two heartbeats and ends CANCELLED, whatever its handler does; from there on nothing moves it.
+// A running job hears of its cancel within two heartbeats and ends CANCELLED, whatever its handler does; from there on
+// nothing moves it.
 func TestCancelRunning(t *testing.T) {
 	t.Attr("proves", "S1-E5 S1-S4 S3-S11")
 	t.Parallel()
@@ -80,12 +81,14 @@ func TestCancelRunning(t *testing.T) {
 	}
 	before := c.keysOf(id)
 	wants(t, do(t, http.MethodPost, b.base+"/jobs/"+id+"/retry", ""), http.StatusConflict, "INVALID_STATE_TRANSITION")
-	wants(t, do(t, http.MethodPost, b.base+"/admin/jobs/"+id+"/resubmit", ""), http.StatusConflict, "INVALID_STATE_TRANSITION")
+	wants(t, do(t, http.MethodPost, b.base+"/admin/jobs/"+id+"/resubmit", ""), http.StatusConflict,
+		"INVALID_STATE_TRANSITION")
 	if after := c.keysOf(id); after != before {
 		t.Errorf("a refused transition changed %s to %s", before, after)
 	}
 	j := b.job(id)
-	if n := len(j.History); j.Status != "CANCELLED" || j.LastError != nil || n != 1 || j.History[n-1].Outcome != "CANCELLED" || j.History[n-1].Cause != nil {
+	if n := len(j.History); j.Status != "CANCELLED" || j.LastError != nil || n != 1 ||
+		j.History[n-1].Outcome != "CANCELLED" || j.History[n-1].Cause != nil {
 		t.Errorf("it became %+v", j)
 	}
 	if p := b.poll(id); p.FailureCause != nil {
@@ -95,7 +98,8 @@ func TestCancelRunning(t *testing.T) {
 
 // keysOf is what Redis has of a job.
 func (c *cluster) keysOf(id string) string {
-	return fmt.Sprint(c.rdb.HGetAll(c.t.Context(), "{tierq:0}:job:metadata:"+id).Val(), c.rdb.LRange(c.t.Context(), "{tierq:0}:job:attempts:"+id, 0, -1).Val())
+	return fmt.Sprint(c.rdb.HGetAll(c.t.Context(), "{tierq:0}:job:metadata:"+id).Val(),
+		c.rdb.LRange(c.t.Context(), "{tierq:0}:job:attempts:"+id, 0, -1).Val())
 }
 
 // Every transition that the state machine does not have is refused with 409 and changes nothing.
@@ -114,8 +118,10 @@ func TestIllegalTransitions(t *testing.T) {
 	ids := map[string]string{"completed": done, "dead": dead, "running": running, "waiting": waiting, "scheduled": later}
 	for _, no := range []struct{ method, path, job string }{
 		{"POST", "/jobs/%s/retry", "completed"}, {"POST", "/jobs/%s/retry", "running"}, {"POST", "/jobs/%s/retry", "waiting"},
-		{"POST", "/jobs/%s/retry", "scheduled"}, {"POST", "/admin/jobs/%s/resubmit", "completed"}, {"POST", "/admin/jobs/%s/resubmit", "waiting"},
-		{"DELETE", "/admin/jobs/%s", "completed"}, {"DELETE", "/api/jobs/%s", "dead"}, {"POST", "/api/jobs/%s/cancel", "completed"},
+		{"POST", "/jobs/%s/retry", "scheduled"}, {"POST", "/admin/jobs/%s/resubmit", "completed"},
+		{"POST", "/admin/jobs/%s/resubmit", "waiting"},
+		{"DELETE", "/admin/jobs/%s", "completed"}, {"DELETE", "/api/jobs/%s", "dead"},
+		{"POST", "/api/jobs/%s/cancel", "completed"},
 	} {
 		id := ids[no.job]
 		before := c.keysOf(id)

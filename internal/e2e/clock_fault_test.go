@@ -15,7 +15,8 @@ import (
 func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) error) {
 	t.Helper()
 	var library string
-	for _, pattern := range []string{"/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1", "/usr/local/lib/faketime/libfaketimeMT.so.1"} {
+	for _, pattern := range []string{"/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1",
+		"/usr/local/lib/faketime/libfaketimeMT.so.1"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			library = found[0]
 		}
@@ -29,13 +30,14 @@ func steppedRedis(t *testing.T) (r *testkit.Redis, step func(offset string) erro
 		t.Fatal(err)
 	}
 	// With libc's malloc: jemalloc asks for the time while the library that fakes it is not ready yet.
-	return testkit.NewRedisUnder(t, []string{"env", "LD_PRELOAD=" + library + " libc.so.6", "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1"}), step
+	return testkit.NewRedisUnder(t,
+		[]string{"env", "LD_PRELOAD=" + library + " libc.so.6", "FAKETIME_TIMESTAMP_FILE=" + file, "FAKETIME_NO_CACHE=1",
+			"FAKETIME_DONT_FAKE_MONOTONIC=1"}), step
 }
 
-// Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards and jobs run in their order, heartbeats outrun the
-// watch: only what runs for longer than its maximum by the new clock is taken back, at the price of one retry. What a jump back delays is still
-// there, and runs when the clock is there again.
+// Redis' clock jumps, forward and back. Nothing is lost or doubled, arrivals never go backwards and jobs run in their
+// order, heartbeats outrun the watch: only what runs for longer than its maximum by the new clock is taken back, at the
+// price of one retry. What a jump back delays is still there, and runs when the clock is there again.
 func TestRedisClockJumps(t *testing.T) {
 	t.Attr("proves", "F34")
 	t.Parallel()
@@ -101,7 +103,8 @@ func TestRedisClockJumps(t *testing.T) {
 	}
 }
 
-// ranInOrder compares the order in which UNPAID jobs began, while a long job left one slot to them, with that of their arrivals.
+// ranInOrder compares the order in which UNPAID jobs began, while a long job left one slot to them, with that of their
+// arrivals.
 func (c *cluster) ranInOrder(file, long string) {
 	c.t.Helper()
 	rows, err := c.db.Query(`SELECT job_id, arrived_at FROM job_results WHERE tier = 'UNPAID'`)

@@ -35,9 +35,9 @@ var skewed = func() (n int64) {
 `
 )
 
-// skewedTierq builds a tierq whose wall clock is off by CLOCK_SKEW seconds, its monotonic one not: what a host with a wrong clock sees. Tools
-// that fake the time of a process do not reach Go programs, so the standard library is another one. Everything is compiled anew for that,
-// which takes minutes the first time.
+// skewedTierq builds a tierq whose wall clock is off by CLOCK_SKEW seconds, its monotonic one not: what a host with a
+// wrong clock sees. Tools that fake the time of a process do not reach Go programs, so the standard library is another
+// one. Everything is compiled anew for that, which takes minutes the first time.
 func skewedTierq(t *testing.T) string {
 	t.Helper()
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
@@ -108,7 +108,8 @@ func TestClocksApart(t *testing.T) {
 		for range 2 {
 			add(s, "public", counting(file, 4000)) // eight heartbeat timeouts
 		}
-		for _, when := range []string{`"delaySeconds":2`, `"runAt":"` + submitted.Add(2*time.Second).UTC().Format(time.RFC3339Nano) + `"`} {
+		for _, when := range []string{`"delaySeconds":2`,
+			`"runAt":"` + submitted.Add(2*time.Second).UTC().Format(time.RFC3339Nano) + `"`} {
 			soon = append(soon, add(s, "paid", strings.Replace(counting(file, 0), "{", "{"+when+",", 1)))
 		}
 	}

@@ -33,7 +33,8 @@ type spread struct {
 
 func newSpread(t *testing.T) *spread {
 	t.Helper()
-	s := &spread{cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")}, nodes: testkit.SharedCluster(t)}
+	s := &spread{cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")},
+		nodes: testkit.SharedCluster(t)}
 	clients, err := queue.Connect(s.nodes.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,8 @@ func newSpread(t *testing.T) *spread {
 func (s *spread) start(env ...string) *server {
 	s.t.Helper()
 	return startServer(s.t, s.bin, append([]string{
-		"REDIS_URL=" + s.nodes.URL(), "MYSQL_DSN=" + s.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s", "TIERQ_DATA_DIR=" + s.t.TempDir(),
+		"REDIS_URL=" + s.nodes.URL(), "MYSQL_DSN=" + s.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s",
+		"TIERQ_DATA_DIR=" + s.t.TempDir(),
 		"TIERQ_INSECURE=on",
 		fmt.Sprint("TIERQ_PARTITIONS=", sixth),
 	}, env...)...)
@@ -79,7 +81,8 @@ func (s *spread) rest(within time.Duration, ids []string) map[string]string {
 			}
 			wrong = append(wrong, snapshot.Audit()...)
 		}
-		return missing == 0 && waiting == 0, fmt.Sprintf("%d without an outcome, %d still in a set of Redis", missing, waiting)
+		return missing == 0 && waiting == 0,
+			fmt.Sprintf("%d without an outcome, %d still in a set of Redis", missing, waiting)
 	})
 	for _, w := range wrong {
 		s.t.Error("audit: " + w)
@@ -87,8 +90,8 @@ func (s *spread) rest(within time.Duration, ids []string) map[string]string {
 	return outcomes
 }
 
-// Jobs of all tiers wait in six partitions on three servers; one worker with one slot runs them. Each partition's are run in its order; how far the
-// whole is from one order is said.
+// Jobs of all tiers wait in six partitions on three servers; one worker with one slot runs them. Each partition's are
+// run in its order; how far the whole is from one order is said.
 func TestClusterOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2")
 	t.Parallel()
@@ -111,7 +114,8 @@ func TestClusterOrder(t *testing.T) {
 	clients.Wait()
 	rank := map[string]int{"PAID": 1, "UNPAID": 2, "PUBLIC": 3}
 	slices.SortFunc(all, func(a, b polled) int {
-		return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), a.ArrivedAt.Compare(b.ArrivedAt), cmp.Compare(a.JobID, b.JobID))
+		return cmp.Or(cmp.Compare(rank[a.Tier], rank[b.Tier]), a.ArrivedAt.Compare(b.ArrivedAt),
+			cmp.Compare(a.JobID, b.JobID))
 	})
 	ids := make([]string, len(all))
 	want := map[int][]string{}
@@ -145,8 +149,8 @@ func TestClusterOrder(t *testing.T) {
 	t.Logf("evidence: of %d jobs in %d partitions, %d were not run at their place in the order of all, the worst %d places off", len(ids), sixth, off, far)
 }
 
-// Everything that users do, on a cluster, while a partition moves from one server to another: it is slow there for a while, and says so; nothing
-// is lost, nothing is done twice, and no list, poll or audit misses a server.
+// Everything that users do, on a cluster, while a partition moves from one server to another: it is slow there for a
+// while, and says so; nothing is lost, nothing is done twice, and no list, poll or audit misses a server.
 func TestClusterCarriesEverything(t *testing.T) {
 	t.Attr("proves", "S1-S4 F28")
 	t.Parallel()
@@ -203,7 +207,8 @@ func TestClusterCarriesEverything(t *testing.T) {
 			}
 			mu.Unlock()
 			if header != nil {
-				if again, err := try(http.MethodPost, servers[(n+1)%2].base+"/"+tier+"/submit", body, header...); err == nil && again.status == http.StatusAccepted && accepted(t, again) != id {
+				if again, err := try(http.MethodPost, servers[(n+1)%2].base+"/"+tier+"/submit", body, header...); err == nil &&
+					again.status == http.StatusAccepted && accepted(t, again) != id {
 					t.Errorf("repeated under its key, %s is another job: %s", id, again.body)
 				}
 			}
@@ -238,7 +243,8 @@ func TestClusterCarriesEverything(t *testing.T) {
 		ids = append(ids, id)
 	}
 	outcomes := s.rest(60*time.Second, ids)
-	t.Logf("evidence: %d accepted, %d refused and %d unknown while a slot moved in %d steps", len(ids), refused, len(maybe), steps)
+	t.Logf("evidence: %d accepted, %d refused and %d unknown while a slot moved in %d steps", len(ids), refused,
+		len(maybe), steps)
 	unknown := map[string]bool{}
 	for _, id := range maybe {
 		unknown[id] = true

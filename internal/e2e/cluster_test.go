@@ -90,7 +90,8 @@ var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
 func (c *cluster) start(env ...string) *server {
 	c.t.Helper()
 	return startServer(c.t, c.bin, append([]string{
-		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s", "TIERQ_DATA_DIR=" + c.t.TempDir(),
+		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DRAIN_TIMEOUT=5s",
+		"TIERQ_DATA_DIR=" + c.t.TempDir(),
 		"TIERQ_INSECURE=on",
 	}, env...)...)
 }
@@ -269,10 +270,12 @@ func (c *cluster) audit() []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	return slices.DeleteFunc(s.Audit(), func(wrong string) bool { return c.known != "" && strings.Contains(wrong, c.known) })
+	return slices.DeleteFunc(s.Audit(),
+		func(wrong string) bool { return c.known != "" && strings.Contains(wrong, c.known) })
 }
 
-// settled waits until every id has its one outcome in SQL and nothing waits in Redis, then audits. It returns the outcomes.
+// settled waits until every id has its one outcome in SQL and nothing waits in Redis, then audits. It returns the
+// outcomes.
 func (c *cluster) settled(within time.Duration, ids ...string) map[string]string {
 	c.t.Helper()
 	var outcomes map[string]string
@@ -292,7 +295,8 @@ func (c *cluster) settled(within time.Duration, ids ...string) map[string]string
 		for _, set := range s.Sets {
 			waiting += len(set)
 		}
-		return missing == 0 && waiting == 0, fmt.Sprintf("%d without an outcome, %d still in a set of Redis", missing, waiting)
+		return missing == 0 && waiting == 0,
+			fmt.Sprintf("%d without an outcome, %d still in a set of Redis", missing, waiting)
 	})
 	for _, wrong := range c.audit() {
 		c.t.Error("audit: " + wrong)

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// The power goes, and the AOF ends anywhere: it loads, and only its end is missing, whole calls of it. There is no journal here that could mend
-// that: of the jobs that were submitted one after the other the first so many are left, each in its place.
+// The power goes, and the AOF ends anywhere: it loads, and only its end is missing, whole calls of it. There is no
+// journal here that could mend that: of the jobs that were submitted one after the other the first so many are left,
+// each in its place.
 func TestPowerCut(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -49,7 +50,8 @@ func TestPowerCut(t *testing.T) {
 	for kept < jobs && c.rdb.ZScore(t.Context(), "{tierq:0}:main:queue", ids[kept]).Err() == nil {
 		kept++
 	}
-	if waiting := c.rdb.ZCard(t.Context(), "{tierq:0}:main:queue").Val(); kept == 0 || kept == jobs || waiting != int64(kept) {
+	if waiting := c.rdb.ZCard(t.Context(), "{tierq:0}:main:queue").Val(); kept == 0 || kept == jobs ||
+		waiting != int64(kept) {
 		t.Fatalf("the first %d of %d jobs are left, and %d wait", kept, jobs, waiting)
 	}
 	t.Logf("evidence: the AOF was cut at byte %d, between %d with one job and %d before the last; the first %d of %d jobs are left", cut, first, before, kept, jobs)

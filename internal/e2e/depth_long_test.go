@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A million jobs wait. Whatever is asked meanwhile is answered within the promise of a submit; a PAID job passes them all; and Redis never served a command
-// that reads everything.
+// A million jobs wait. Whatever is asked meanwhile is answered within the promise of a submit; a PAID job passes them
+// all; and Redis never served a command that reads everything.
 func TestAMillionWait(t *testing.T) {
 	const n, part = 1_000_000, 1000
 	c := newCluster(t)
@@ -38,7 +38,8 @@ func TestAMillionWait(t *testing.T) {
 		soon("poll, with its position", http.MethodGet, "/result/poll?jobId="+middle, "")
 		soon("statistics", http.MethodGet, "/api/stats", "")
 		soon("health", http.MethodGet, "/actuator/health", "")
-		for what, filter := range map[string]string{"all": "", "a tier": "&tier=PUBLIC", "a type": "&type=SIMULATION", "a type that nobody has": "&type=REPORT", "a state": "&status=SCHEDULED", "the failed": "&status=FAILED"} {
+		for what, filter := range map[string]string{"all": "", "a tier": "&tier=PUBLIC", "a type": "&type=SIMULATION",
+			"a type that nobody has": "&type=REPORT", "a state": "&status=SCHEDULED", "the failed": "&status=FAILED"} {
 			soon("list, "+what, http.MethodGet, "/api/jobs?limit=100"+filter, "")
 		}
 	}
@@ -61,7 +62,8 @@ func TestAMillionWait(t *testing.T) {
 	worker := c.start("TIERQ_ROLES=worker", "TIERQ_CAPACITY=2000000", "TIERQ_WORKERS=100")
 	paid := s.submit("paid", `{}`)
 	p := s.await(paid, "COMPLETED", 20*time.Second)
-	t.Logf("a PAID job behind %d PUBLIC ones was done %s after it came", n, time.Since(p.ArrivedAt).Round(time.Millisecond))
+	t.Logf("a PAID job behind %d PUBLIC ones was done %s after it came", n,
+		time.Since(p.ArrivedAt).Round(time.Millisecond))
 	worker.terminate(60 * time.Second)
 	t.Logf("all that took %s", time.Since(began).Round(time.Second))
 
@@ -83,10 +85,12 @@ func TestAMillionWait(t *testing.T) {
 	for _, e := range slow {
 		longest[e.Args[0]] = max(longest[e.Args[0]], e.Duration)
 	}
-	t.Logf("Redis took 10 ms or more %d times, at the longest %v (on a busy machine most of them waited for a core)", len(slow), longest)
+	t.Logf("Redis took 10 ms or more %d times, at the longest %v (on a busy machine most of them waited for a core)",
+		len(slow), longest)
 }
 
-// fillDeep submits PUBLIC jobs in batches until n are accepted, and returns one of the middle. What a busy machine has refused meanwhile is sent again.
+// fillDeep submits PUBLIC jobs in batches until n are accepted, and returns one of the middle. What a busy machine has
+// refused meanwhile is sent again.
 func fillDeep(s *server, n, part int) (middle string) {
 	s.t.Helper()
 	began, entries, refused := time.Now(), slices.Repeat([]string{`{}`}, part), 0

@@ -41,8 +41,8 @@ func (s *server) forwarded(id string) map[string]string {
 	return of
 }
 
-// One document, four endpoints: one knows it, one takes it, one is busy and says when to come again, one refuses. Each has its own result, each
-// that takes it gets it once, and being told to wait costs no retry.
+// One document, four endpoints: one knows it, one takes it, one is busy and says when to come again, one refuses. Each
+// has its own result, each that takes it gets it once, and being told to wait costs no retry.
 func TestForwardDocument(t *testing.T) {
 	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3")
 	t.Parallel()
@@ -100,8 +100,8 @@ func TestForwardDocument(t *testing.T) {
 	}
 }
 
-// The worker dies in the middle of a document. One endpoint had taken it and does not know it at a lookup (yet): the checkpoint knows. The other
-// had taken it but its answer was never read: the lookup knows. Neither gets it twice.
+// The worker dies in the middle of a document. One endpoint had taken it and does not know it at a lookup (yet): the
+// checkpoint knows. The other had taken it but its answer was never read: the lookup knows. Neither gets it twice.
 func TestForwardDocumentKilled(t *testing.T) {
 	t.Attr("proves", "S3-I14 F01")
 	t.Parallel()
@@ -194,7 +194,8 @@ func text(t *testing.T, file []byte) string {
 	return all.String()
 }
 
-// What one process makes, another hands out: a PDF from its text, a report of what ran, and nothing of a job that makes no file.
+// What one process makes, another hands out: a PDF from its text, a report of what ran, and nothing of a job that makes
+// no file.
 func TestFilesOfJobs(t *testing.T) {
 	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()
@@ -242,7 +243,8 @@ func TestFilesOfJobs(t *testing.T) {
 		counted = append(counted, strings.Join(row[:5], " "))
 	}
 	if want := []string{
-		"tier type completed failed cancelled", "PAID SIMULATION 3 0 0", "PUBLIC SIMULATION 0 1 0", "UNPAID GENERATE_PDF 1 0 0",
+		"tier type completed failed cancelled", "PAID SIMULATION 3 0 0", "PUBLIC SIMULATION 0 1 0",
+		"UNPAID GENERATE_PDF 1 0 0",
 	}; !slices.Equal(counted, want) {
 		t.Errorf("counted %q", counted)
 	}

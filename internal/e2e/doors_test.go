@@ -77,20 +77,22 @@ func (h house) is(key, id, status string) {
 	})
 }
 
-// A key for PUBLIC on a paid address is refused by every one of them, and afterwards nothing is there: no job in Redis or SQL, and no claim on
-// the idempotency key.
+// A key for PUBLIC on a paid address is refused by every one of them, and afterwards nothing is there: no job in Redis
+// or SQL, and no claim on the idempotency key.
 func TestAnotherTiersKey(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()
 	houses(t, func(t *testing.T, h house) {
 		key := h.key(`"role":"submit","tiers":["PUBLIC"]`)
 		for _, c := range [][2]string{
-			{"/paid/submit", `{"payload":null}`}, {"/unpaid/submit", ""}, {"/jobs", `{"type":"SIMULATION"}`}, {"/jobs", `{"type":"SIMULATION","tier":"PAID"}`},
+			{"/paid/submit", `{"payload":null}`}, {"/unpaid/submit", ""}, {"/jobs", `{"type":"SIMULATION"}`},
+			{"/jobs", `{"type":"SIMULATION","tier":"PAID"}`},
 			{"/api/jobs", `{"jobType":"SIMULATION","tier":"paid"}`},
 		} {
 			wants(t, h.as(key, http.MethodPost, c[0], c[1], "Idempotency-Key", "order-7"), http.StatusForbidden, "FORBIDDEN")
 		}
-		wants(t, h.as(key, http.MethodPost, "/paid/submit/batch", `[{"idempotencyKey":"order-7"}]`), http.StatusForbidden, "FORBIDDEN")
+		wants(t, h.as(key, http.MethodPost, "/paid/submit/batch", `[{"idempotencyKey":"order-7"}]`), http.StatusForbidden,
+			"FORBIDDEN")
 		if a := h.as(theAdmin, http.MethodGet, "/admin/jobs", ""); string(a.body) != `{"items":[],"next":null}` {
 			t.Errorf("there are jobs: %s", a.body)
 		}
@@ -118,7 +120,8 @@ func TestAnotherTiersKey(t *testing.T) {
 // about are the ways to one job that a submitter has.
 func about(id string) [][2]string {
 	return [][2]string{
-		{"GET", "/result/poll?jobId=" + id}, {"GET", "/result/poll?wait=5s&jobId=" + id}, {"HEAD", "/jobs/" + id}, {"GET", "/jobs/" + id}, {"GET", "/api/jobs/" + id},
+		{"GET", "/result/poll?jobId=" + id}, {"GET", "/result/poll?wait=5s&jobId=" + id}, {"HEAD", "/jobs/" + id},
+		{"GET", "/jobs/" + id}, {"GET", "/api/jobs/" + id},
 		{"GET", "/jobs/" + id + "/artifact"}, {"GET", "/api/jobs/" + id + "/why"}, {"GET", "/api/jobs/" + id + "/events"},
 		{"POST", "/jobs/" + id + "/retry"}, {"POST", "/api/jobs/" + id + "/cancel"}, {"DELETE", "/api/jobs/" + id},
 	}
@@ -126,7 +129,8 @@ func about(id string) [][2]string {
 
 var changingStamp = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
-// hidden asks everything about a job with keys that are not its owner's, and wants the very answer that a job which nobody has gets.
+// hidden asks everything about a job with keys that are not its owner's, and wants the very answer that a job which
+// nobody has gets.
 func (h house) hidden(when, id string, keys ...string) {
 	h.t.Helper()
 	const nobodys = "019de340-01fe-7a58-be69-567cd7d6b700"
@@ -135,8 +139,10 @@ func (h house) hidden(when, id string, keys ...string) {
 		for i, c := range about(id) {
 			a, u := h.as(key, c[0], c[1], "", "X-Trace-Id", "t"), h.as(key, unknown[i][0], unknown[i][1], "", "X-Trace-Id", "t")
 			got := changingStamp.ReplaceAllString(strings.ReplaceAll(string(a.body), id, nobodys), "")
-			if want := changingStamp.ReplaceAllString(string(u.body), ""); a.status != http.StatusNotFound || u.status != http.StatusNotFound || got != want {
-				h.t.Errorf("%s: %s %s: %d %s; of a job that nobody has: %d %s", when, c[0], c[1], a.status, a.body, u.status, u.body)
+			if want := changingStamp.ReplaceAllString(string(u.body), ""); a.status != http.StatusNotFound ||
+				u.status != http.StatusNotFound || got != want {
+				h.t.Errorf("%s: %s %s: %d %s; of a job that nobody has: %d %s", when, c[0], c[1], a.status, a.body, u.status,
+					u.body)
 			}
 			if a.took > 3*time.Second {
 				h.t.Errorf("%s: %s %s waited %s", when, c[0], c[1], a.took)
@@ -157,7 +163,8 @@ func (h house) hidden(when, id string, keys ...string) {
 func (h house) shown(when, id, owner, reader string) {
 	h.t.Helper()
 	for _, key := range []string{owner, reader, theAdmin} {
-		for _, path := range []string{"/result/poll?jobId=" + id, "/jobs/" + id, "/api/jobs/" + id, "/api/jobs/" + id + "/why"} {
+		for _, path := range []string{"/result/poll?jobId=" + id, "/jobs/" + id, "/api/jobs/" + id,
+			"/api/jobs/" + id + "/why"} {
 			if a := h.as(key, http.MethodGet, path, ""); a.status != http.StatusOK || !strings.Contains(string(a.body), id) {
 				h.t.Errorf("%s: %s: %d %s", when, path, a.status, a.body)
 			}
@@ -172,8 +179,9 @@ func (h house) shown(when, id, owner, reader string) {
 	wants(h.t, h.as(owner, http.MethodGet, "/admin/jobs", ""), http.StatusForbidden, "FORBIDDEN")
 }
 
-// Another key's job is not there: while it waits and runs, when it has ended, with its file, as a dead letter, in its next life, and when only
-// SQL knows it. Its owner and operators see it all the while, and what the others tried has not touched it.
+// Another key's job is not there: while it waits and runs, when it has ended, with its file, as a dead letter, in its
+// next life, and when only SQL knows it. Its owner and operators see it all the while, and what the others tried has
+// not touched it.
 func TestSomebodyElsesJob(t *testing.T) {
 	t.Attr("proves", "A01 A02 A03")
 	t.Parallel()
@@ -197,7 +205,8 @@ func TestSomebodyElsesJob(t *testing.T) {
 		stage("running", running)
 		h.is(owner, file, "COMPLETED")
 		stage("completed", file)
-		if a := h.as(owner, http.MethodGet, "/jobs/"+file+"/artifact", ""); a.status != http.StatusOK || !strings.HasPrefix(string(a.body), "%PDF") {
+		if a := h.as(owner, http.MethodGet, "/jobs/"+file+"/artifact", ""); a.status != http.StatusOK ||
+			!strings.HasPrefix(string(a.body), "%PDF") {
 			t.Errorf("its own file: %d %.100s", a.status, a.body)
 		}
 		h.is(owner, dead, "FAILED")
@@ -232,7 +241,8 @@ func TestSomebodyElsesJob(t *testing.T) {
 			}
 		}
 		everybodys := h.as(reader, http.MethodGet, "/admin/jobs?limit=100", "")
-		if ids := anID.FindAllString(string(everybodys.body), -1); len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 4 {
+		if ids := anID.FindAllString(string(everybodys.body),
+			-1); len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 4 {
 			t.Errorf("an operator's list: %s", everybodys.body)
 		}
 	}, "TIERQ_ANONYMOUS_RATE=10000")

@@ -15,7 +15,8 @@ import (
 
 func contains(b []byte, s string) bool { return bytes.Contains(b, []byte(s)) }
 
-// SIGTERM with running jobs: the short one finishes, the long one goes back unharmed, readiness says no first, the exit keeps its bound.
+// SIGTERM with running jobs: the short one finishes, the long one goes back unharmed, readiness says no first, the exit
+// keeps its bound.
 func TestDrain(t *testing.T) {
 	t.Attr("proves", "F09 S2-P4")
 	t.Parallel()
@@ -41,7 +42,8 @@ func TestDrain(t *testing.T) {
 		return a.status == http.StatusServiceUnavailable, string(a.body)
 	})
 	code, err := s.WaitExit(t.Context())
-	const grace, bound, slack = 2 * time.Second, 2 * time.Second, time.Second // a stop takes TIERQ_DRAIN_TIMEOUT and 2 s; a machine may be busy
+	// a stop takes TIERQ_DRAIN_TIMEOUT and 2 s; a machine may be busy
+	const grace, bound, slack = 2 * time.Second, 2 * time.Second, time.Second
 	if took := time.Since(began); err != nil || code != 0 || took > grace+bound+slack {
 		t.Errorf("exit %d after %s, %v", code, took, err)
 	}
@@ -102,13 +104,16 @@ func TestBadInput(t *testing.T) {
 		{"trailing data", "POST", "/paid/submit", `{} {}`, js, 400, "INVALID_REQUEST"},
 		{"duplicate key", "POST", "/paid/submit", `{"type":"SIMULATION","type":"SIMULATION"}`, js, 400, "INVALID_REQUEST"},
 		{"unknown field", "POST", "/paid/submit", `{"priority":1}`, js, 400, "INVALID_REQUEST"},
-		{"delay and runAt", "POST", "/paid/submit", `{"delaySeconds":1,"runAt":"2030-01-01T00:00:00Z"}`, js, 400, "INVALID_REQUEST"},
+		{"delay and runAt", "POST", "/paid/submit", `{"delaySeconds":1,"runAt":"2030-01-01T00:00:00Z"}`, js, 400,
+			"INVALID_REQUEST"},
 		{"maxRetries raised", "POST", "/public/submit", `{"maxRetries":9}`, js, 400, "INVALID_REQUEST"},
 		{"unknown type", "POST", "/paid/submit", `{"type":"NOPE"}`, js, 422, "UNKNOWN_JOB_TYPE"},
 		{"unknown step", "POST", "/paid/submit", `{"payload":{"steps":[{"type":"DANCE"}]}}`, js, 422, "INVALID_PAYLOAD"},
 		{"wrong content type", "POST", "/paid/submit", `{}`, form, 415, "UNSUPPORTED_MEDIA_TYPE"},
-		{"payload too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 64<<10) + `"}`, js, 413, "PAYLOAD_TOO_LARGE"},
-		{"body too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 1<<20) + `"}`, js, 413, "PAYLOAD_TOO_LARGE"},
+		{"payload too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 64<<10) + `"}`, js, 413,
+			"PAYLOAD_TOO_LARGE"},
+		{"body too large", "POST", "/paid/submit", `{"payload":"` + strings.Repeat("x", 1<<20) + `"}`, js, 413,
+			"PAYLOAD_TOO_LARGE"},
 		{"unknown tier", "POST", "/gold/submit", `{}`, js, 404, "UNKNOWN_TIER"},
 		{"tier in capitals A10", "POST", "/PAID/submit", `{}`, js, 404, "UNKNOWN_TIER"},
 		{"tier with a NUL A10", "POST", "/paid%00/submit", `{}`, js, 404, "UNKNOWN_TIER"},
@@ -117,7 +122,8 @@ func TestBadInput(t *testing.T) {
 		{"bad id", "GET", "/result/poll?jobId=123", ``, js, 400, "INVALID_REQUEST"},
 		{"no id", "GET", "/result/poll", ``, js, 400, "INVALID_REQUEST"},
 		{"unknown id", "GET", "/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700", ``, js, 404, "JOB_NOT_FOUND"},
-		{"another partition's id", "GET", "/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b7d4", ``, js, 404, "JOB_NOT_FOUND"},
+		{"another partition's id", "GET", "/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b7d4", ``, js, 404,
+			"JOB_NOT_FOUND"},
 		{"unknown route", "GET", "/nowhere", ``, js, 404, "NOT_FOUND"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -159,7 +165,8 @@ func TestEmbeddedStopKeepsEndings(t *testing.T) {
 	dead := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500},{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
 	file := filepath.Join(t.TempDir(), "runs")
 	done := s.submit("paid", counting(file, 1500))
-	testkit.Eventually(t, 5*time.Second, "both run", func() (bool, string) { // PROCESSING is earlier: the claim is journaled before its handler starts
+	// PROCESSING is earlier: the claim is journaled before its handler starts
+	testkit.Eventually(t, 5*time.Second, "both run", func() (bool, string) {
 		order, _ := executions(t, file)
 		return len(order) == 1, ""
 	})
@@ -214,7 +221,8 @@ func (c *cluster) refused(env, says string) {
 	}
 }
 
-// A Redis that lost everything gets its plans and its set-up again from whoever runs; who has another set-up still starts in vain.
+// A Redis that lost everything gets its plans and its set-up again from whoever runs; who has another set-up still
+// starts in vain.
 func TestRedisLostEverything(t *testing.T) {
 	t.Attr("proves", "F19 F52 F59")
 	t.Parallel()
@@ -225,7 +233,8 @@ func TestRedisLostEverything(t *testing.T) {
 	}
 	testkit.Eventually(t, 5*time.Second, "plans and set-up are there again", func() (bool, string) {
 		keys := c.rdb.Keys(t.Context(), "{tierq}:system:config*").Val()
-		return len(keys) == 4 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000", strings.Join(keys, " ")
+		return len(keys) == 4 && c.rdb.HGet(t.Context(), "{tierq}:system:config", "capacity").Val() == "10000",
+			strings.Join(keys, " ")
 	})
 	c.refused("TIERQ_CAPACITY=77", "TIERQ_CAPACITY")
 	s.await(s.submit("paid", ""), "COMPLETED", 5*time.Second)

@@ -62,7 +62,8 @@ var losses = []struct {
 	}, func(string) bool { return false }, func(string) bool { return true }},
 }
 
-// TestDurabilityTable measures each cell: jobs that were accepted and have no outcome when everything has come to rest again. It prints the table.
+// TestDurabilityTable measures each cell: jobs that were accepted and have no outcome when everything has come to rest
+// again. It prints the table.
 func TestDurabilityTable(t *testing.T) {
 	t.Attr("proves", "F15 F16 F17 F19")
 	var mu sync.Mutex
@@ -162,7 +163,8 @@ func (c *cluster) rest(within time.Duration) {
 	calm := 0
 	testkit.Eventually(c.t, within, "everything is at rest", func() (bool, string) {
 		total := int64(0)
-		for _, set := range []string{"main:queue", "scheduled", "processing:by-heartbeat", "processing:by-maxtime", "outbox"} {
+		for _, set := range []string{"main:queue", "scheduled", "processing:by-heartbeat", "processing:by-maxtime",
+			"outbox"} {
 			n, err := c.rdb.ZCard(c.t.Context(), "{tierq:0}:"+set).Result()
 			if err != nil {
 				return false, err.Error()

@@ -30,8 +30,9 @@ type edge struct {
 // patience is how long an honest caller waits for an answer while others attack.
 const patience = 2 * time.Second
 
-// spare is how much more memory the server may hold under all attacks than at rest. 8192 connections take about 20 KiB each: 160 MiB; bodies that
-// are on their way at most 64 MiB, batches 96 MiB; and of garbage there may be as much as of what is in use.
+// spare is how much more memory the server may hold under all attacks than at rest. 8192 connections take about 20 KiB
+// each: 160 MiB; bodies that are on their way at most 64 MiB, batches 96 MiB; and of garbage there may be as much as of
+// what is in use.
 const spare = 2 * (160 + 64 + 96) << 20
 
 func newEdge(t *testing.T, env ...string) *edge {
@@ -60,8 +61,8 @@ func (e *edge) memory() int64 {
 
 // under runs an attack. While it lasts a caller who opens a connection for each request submits and polls: each is
 // answered, and at least three in four with what was asked for and in time; and the server's memory stays within its
-// bound. Machines that run tests are busy, and may keep Redis from answering for a while: an attack beside which too few
-// were served begins again once the server is ready, three times in all. The figures are printed.
+// bound. Machines that run tests are busy, and may keep Redis from answering for a while: an attack beside which too
+// few were served begins again once the server is ready, three times in all. The figures are printed.
 func (e *edge) under(t *testing.T, attack func(t *testing.T)) {
 	t.Helper()
 	for tries := 1; ; tries++ {
@@ -163,7 +164,8 @@ func submitAndPoll(c *http.Client, base string) (status int, err error) {
 	return res.StatusCode, err
 }
 
-// attackers open n connections, from addresses of their own so that ports do not run out, and each sends text. They are closed when the test ends.
+// attackers open n connections, from addresses of their own so that ports do not run out, and each sends text. They are
+// closed when the test ends.
 func (e *edge) attackers(t *testing.T, n int, text string) []net.Conn {
 	t.Helper()
 	conns := make([]net.Conn, n)
@@ -218,8 +220,10 @@ func TestEdges(t *testing.T) {
 		name   string
 		attack func(t *testing.T)
 	}{
-		{"Slowloris_A14", e.slowloris}, {"SlowBodies_A15", e.slowBodies}, {"SlowReaders_A16", e.slowReaders}, {"Idle_A17", e.idle},
-		{"EndlessChunks_A12", e.endlessChunks}, {"Bombs_A13", e.bombs}, {"Pollers_A24", e.pollers}, {"AbortedSubmits_A30", e.aborted}, {"Paths_A51", e.paths},
+		{"Slowloris_A14", e.slowloris}, {"SlowBodies_A15", e.slowBodies}, {"SlowReaders_A16", e.slowReaders},
+		{"Idle_A17", e.idle},
+		{"EndlessChunks_A12", e.endlessChunks}, {"Bombs_A13", e.bombs}, {"Pollers_A24", e.pollers},
+		{"AbortedSubmits_A30", e.aborted}, {"Paths_A51", e.paths},
 	} {
 		t.Run(one.name, func(t *testing.T) { e.under(t, one.attack) })
 	}
@@ -264,7 +268,8 @@ func (e *edge) endlessChunks(t *testing.T) {
 	var group sync.WaitGroup
 	refused := make([]atomic.Int64, 2)
 	chunk := "10000\r\n" + strings.Repeat(" ", 1<<16) + "\r\n"
-	for n, head := range []string{submitHead + "Transfer-Encoding: chunked\r\n\r\n", submitHead + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"} {
+	for n, head := range []string{submitHead + "Transfer-Encoding: chunked\r\n\r\n",
+		submitHead + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"} {
 		for _, c := range e.attackers(t, 20, head) {
 			group.Go(func() {
 				for range 1000 {
@@ -280,7 +285,8 @@ func (e *edge) endlessChunks(t *testing.T) {
 	}
 	group.Wait()
 	if refused[0].Load() != 20 || refused[1].Load() != 20 {
-		t.Errorf("%d bodies without an end and %d compressed ones were cut off, of 20 each", refused[0].Load(), refused[1].Load())
+		t.Errorf("%d bodies without an end and %d compressed ones were cut off, of 20 each", refused[0].Load(),
+			refused[1].Load())
 	}
 }
 
@@ -310,7 +316,8 @@ func (e *edge) bombs(t *testing.T) {
 			a, err := try(http.MethodPost, e.base+"/paid/submit/batch", body)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
-			} else if a.status < 400 && !strings.Contains(string(a.body), "INVALID_") && !strings.Contains(string(a.body), "TOO_LARGE") || a.status >= 500 && a.status != 503 {
+			} else if a.status < 400 && !strings.Contains(string(a.body), "INVALID_") &&
+				!strings.Contains(string(a.body), "TOO_LARGE") || a.status >= 500 && a.status != 503 {
 				t.Errorf("%s: %d %.200s", name, a.status, a.body)
 			}
 		})
@@ -374,12 +381,15 @@ func (e *edge) aborted(t *testing.T) {
 // paths are guesses at files. There are none to be had: what is served is compiled in.
 func (e *edge) paths(t *testing.T) {
 	for _, path := range []string{
-		"/.git/config", "/.env", "/.env%00.yaml", "/docs/../../../etc/passwd", "/docs/..%2f..%2f..%2fetc%2fpasswd", "/docs/%2e%2e/.env", "/..%5c..%5c.env", "//etc/passwd",
-		"/openapi.yaml/..%2f..%2f.env", "/openapi.yaml%00", "/docs%00", "/docs/%c0%ae%c0%ae/.env", "/jobs/..%2f..%2fetc%2fpasswd/artifact", "/jobs/%00/artifact", "/debug/vars", "/server-status",
+		"/.git/config", "/.env", "/.env%00.yaml", "/docs/../../../etc/passwd", "/docs/..%2f..%2f..%2fetc%2fpasswd",
+		"/docs/%2e%2e/.env", "/..%5c..%5c.env", "//etc/passwd",
+		"/openapi.yaml/..%2f..%2f.env", "/openapi.yaml%00", "/docs%00", "/docs/%c0%ae%c0%ae/.env",
+		"/jobs/..%2f..%2fetc%2fpasswd/artifact", "/jobs/%00/artifact", "/debug/vars", "/server-status",
 	} {
 		conn := e.attackers(t, 1, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[0]
 		answer, err := io.ReadAll(conn)
-		if text := string(answer); err != nil || !strings.HasPrefix(text, "HTTP/1.1 404 ") && !strings.HasPrefix(text, "HTTP/1.1 400 ") ||
+		if text := string(answer); err != nil ||
+			!strings.HasPrefix(text, "HTTP/1.1 404 ") && !strings.HasPrefix(text, "HTTP/1.1 400 ") ||
 			!strings.Contains(text, "application/problem+json") || strings.Contains(text, "root:") {
 			t.Errorf("%s: %v %.300s", path, err, text)
 		}

@@ -152,7 +152,8 @@ func newEmbedded(t testing.TB, env ...string) *embedded {
 
 func (e *embedded) start() {
 	e.t.Helper()
-	e.server = startServer(e.t, testkit.BuildTierq(e.t, "failpoint"), append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + e.dir}, e.env...)...)
+	e.server = startServer(e.t, testkit.BuildTierq(e.t, "failpoint"),
+		append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + e.dir}, e.env...)...)
 }
 
 // settled waits until the journal is empty and n jobs have their outcome, and reads the outcomes.
@@ -165,8 +166,10 @@ func (e *embedded) settled(within time.Duration, n int) map[string]string {
 	defer func() { _ = db.Close() }()
 	testkit.Eventually(e.t, within, "every accepted job has ended", func() (bool, string) {
 		var living, ended int
-		err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM accepted_jobs), (SELECT COUNT(*) FROM job_outcomes)`).Scan(&living, &ended)
-		return err == nil && living == 0 && ended >= n, fmt.Sprintf("%d in the journal, %d of %d ended, %v", living, ended, n, err)
+		err := db.QueryRow(`SELECT (SELECT COUNT(*) FROM accepted_jobs), (SELECT COUNT(*) FROM job_outcomes)`).Scan(&living,
+			&ended)
+		return err == nil && living == 0 && ended >= n,
+			fmt.Sprintf("%d in the journal, %d of %d ended, %v", living, ended, n, err)
 	})
 	outcomes := map[string]string{}
 	rows, err := db.Query(`SELECT job_id, outcome FROM job_outcomes`)

@@ -31,13 +31,15 @@ type embeddedLoad struct {
 
 func newEmbeddedLoad(t *testing.T, file string) *embeddedLoad {
 	l := &embeddedLoad{
-		t: t, file: file, over: make(chan struct{}), accepted: map[string]bool{}, keys: map[string]map[string]bool{}, asked: map[string][2]string{},
+		t: t, file: file, over: make(chan struct{}), accepted: map[string]bool{}, keys: map[string]map[string]bool{},
+		asked: map[string][2]string{},
 	}
 	l.base.Store("")
 	return l
 }
 
-// submit goes on until the load is over. A third of the jobs have a key, under which they are sent again until they are answered.
+// submit goes on until the load is over. A third of the jobs have a key, under which they are sent again until they are
+// answered.
 func (l *embeddedLoad) submit(submitter int) {
 	bodies := []string{
 		counting(l.file, 0), counting(l.file, 30), counting(l.file, 5),
@@ -106,8 +108,9 @@ func (l *embeddedLoad) ids() []string {
 	return ids
 }
 
-// keysMadeOneJobEach asks once more under every key: it must be the job that was answered before, and the only one that SQL has of the key, beside
-// those that were withdrawn. A key whose submitter never had an answer may have made one too.
+// keysMadeOneJobEach asks once more under every key: it must be the job that was answered before, and the only one that
+// SQL has of the key, beside those that were withdrawn. A key whose submitter never had an answer may have made one
+// too.
 func (l *embeddedLoad) keysMadeOneJobEach(e *embedded) {
 	l.t.Helper()
 	asked := maps.Clone(l.asked) // each send writes it again
@@ -144,7 +147,8 @@ func (l *embeddedLoad) keysMadeOneJobEach(e *embedded) {
 	}
 }
 
-// jobsByTrace counts the jobs, living or ended, of each trace that is like a pattern; those that ended CANCELLED are left out.
+// jobsByTrace counts the jobs, living or ended, of each trace that is like a pattern; those that ended CANCELLED are
+// left out.
 func (e *embedded) jobsByTrace(like string) map[string]int {
 	e.t.Helper()
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(e.dir, "tierq.sqlite")+"?mode=ro&_pragma=busy_timeout(5000)")

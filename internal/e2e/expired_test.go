@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// copies writes n running jobs like the given one, all with leases that ended an hour ago, and in front of them m leases of jobs that are
-// not there.
+// copies writes n running jobs like the given one, all with leases that ended an hour ago, and in front of them m
+// leases of jobs that are not there.
 var copies = redis.NewScript(`
 local like, tag, from, n, poison = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == 'yes'
 local now = redis.call('TIME')[1] * 1000
@@ -27,8 +27,8 @@ end
 if not poison then redis.call('HINCRBY', tag .. 'counters', 'PAID:running', n) end
 return redis.call('ZCARD', tag .. 'processing:by-heartbeat')`)
 
-// After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a small script at a
-// time: some milliseconds by what Redis itself counts.
+// After a long outage everything that ran has expired, with ruins at the head. The watch gets through all of it, a
+// small script at a time: some milliseconds by what Redis itself counts.
 func TestExpiredBacklog(t *testing.T) {
 	t.Attr("proves", "F57")
 	t.Parallel()
@@ -49,7 +49,8 @@ func TestExpiredBacklog(t *testing.T) {
 			}
 		}
 	}
-	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", "50000", "slowlog-max-len", "10000"}, {"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
+	for _, set := range [][]any{{"CONFIG", "SET", "slowlog-log-slower-than", "50000", "slowlog-max-len", "10000"},
+		{"SLOWLOG", "RESET"}, {"CONFIG", "RESETSTAT"}} {
 		if err := c.rdb.Do(ctx, set...).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +74,8 @@ func TestExpiredBacklog(t *testing.T) {
 		worst = max(worst, entry.Duration)
 	}
 	calls, each := perCall(c.rdb.Info(ctx, "commandstats").Val(), "evalsha")
-	t.Logf("evidence: %d leases and %d ruins after %s; %d script calls of %s each, %d above 50 ms, the longest %s", expired, poisoned, took.Round(time.Millisecond),
+	t.Logf("evidence: %d leases and %d ruins after %s; %d script calls of %s each, %d above 50 ms, the longest %s",
+		expired, poisoned, took.Round(time.Millisecond),
 		calls, each, len(slow), worst)
 	// The times are by Redis' own clock, and a busy machine makes them several times longer. A script that took more
 	// than a hundred jobs would be called less often; one that did all of it at once would take seconds.
@@ -89,7 +91,8 @@ func TestExpiredBacklog(t *testing.T) {
 			worst,
 		)
 	}
-	for _, pair := range [][2]string{{"main:queue", "PAID:ready"}, {"processing:by-heartbeat", "PAID:running"}, {"processing:by-maxtime", "PAID:running"}} {
+	for _, pair := range [][2]string{{"main:queue", "PAID:ready"}, {"processing:by-heartbeat", "PAID:running"},
+		{"processing:by-maxtime", "PAID:running"}} {
 		set := c.rdb.ZCard(ctx, "{tierq:0}:"+pair[0]).Val()
 		if n, err := c.rdb.HGet(ctx, "{tierq:0}:counters", pair[1]).Int64(); err != nil || n != set {
 			t.Errorf("%s has %d, %s says %d: %v", pair[0], set, pair[1], n, err)
@@ -99,7 +102,8 @@ func TestExpiredBacklog(t *testing.T) {
 
 // perCall reads a command's line of INFO commandstats.
 func perCall(info, command string) (calls int, each time.Duration) {
-	for part := range strings.SplitSeq(strings.TrimPrefix(line(info, "cmdstat_"+command+":"), "cmdstat_"+command+":"), ",") {
+	for part := range strings.SplitSeq(strings.TrimPrefix(line(info, "cmdstat_"+command+":"), "cmdstat_"+command+":"),
+		",") {
 		name, value, _ := strings.Cut(part, "=")
 		n, _ := strconv.ParseFloat(value, 64)
 		switch name {

@@ -52,7 +52,8 @@ func TestManyFailovers(t *testing.T) {
 			for _, l := range losses {
 				answered += l.answered
 			}
-			t.Logf("ten failovers: %d lost of %d accepted; %d were accepted while no replica heard of it", len(lost), len(f.when), answered)
+			t.Logf("ten failovers: %d lost of %d accepted; %d were accepted while no replica heard of it", len(lost),
+				len(f.when), answered)
 		})
 	}
 }

@@ -61,8 +61,11 @@ type fleet struct {
 func newFleet(t *testing.T, stores replicated, partitions int, journal bool) *fleet {
 	t.Helper()
 	f := &fleet{
-		cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")}, stores: stores, partitions: partitions,
-		journal: journal, file: filepath.Join(t.TempDir(), "runs"), stop: make(chan struct{}), when: map[string]time.Time{}, maybe: map[string]bool{},
+		cluster: &cluster{t: t, dsn: testkit.SharedMariaDB(t), bin: testkit.BuildTierq(t, "failpoint")}, stores: stores,
+		partitions: partitions,
+		journal:    journal, file: filepath.Join(t.TempDir(), "runs"), stop: make(chan struct{}),
+		when:  map[string]time.Time{},
+		maybe: map[string]bool{},
 	}
 	clients, err := queue.Connect(stores.URL())
 	if err != nil {
@@ -75,9 +78,11 @@ func newFleet(t *testing.T, stores replicated, partitions int, journal bool) *fl
 	}
 	t.Cleanup(func() { _ = f.db.Close() })
 	for range 2 {
-		f.servers = append(f.servers, startServer(t, f.bin, "REDIS_URL="+stores.URL(), "MYSQL_DSN="+f.dsn, "TIERQ_ADDR=127.0.0.1:0",
+		f.servers = append(f.servers, startServer(t, f.bin, "REDIS_URL="+stores.URL(), "MYSQL_DSN="+f.dsn,
+			"TIERQ_ADDR=127.0.0.1:0",
 			"TIERQ_INSECURE=on",
-			"TIERQ_DATA_DIR="+t.TempDir(), fmt.Sprint("TIERQ_PARTITIONS=", partitions), "TIERQ_WORKERS=4", map[bool]string{true: "TIERQ_JOURNAL=on", false: "TIERQ_JOURNAL=off"}[journal]))
+			"TIERQ_DATA_DIR="+t.TempDir(), fmt.Sprint("TIERQ_PARTITIONS=", partitions), "TIERQ_WORKERS=4",
+			map[bool]string{true: "TIERQ_JOURNAL=on", false: "TIERQ_JOURNAL=off"}[journal]))
 	}
 	return f
 }
@@ -158,8 +163,8 @@ type loss struct {
 
 func (l *loss) had(p int) bool { return l.its[p] }
 
-// kill kills the master of partition 0. Before that its replica stands still, and is cut off, while another n submits are accepted there; it
-// stands still until hold returns.
+// kill kills the master of partition 0. Before that its replica stands still, and is cut off, while another n submits
+// are accepted there; it stands still until hold returns.
 func (f *fleet) kill(n int, hold func(l *loss)) *loss {
 	f.t.Helper()
 	f.stores.Settled(f.t)
@@ -182,14 +187,16 @@ func (f *fleet) kill(n int, hold func(l *loss)) *loss {
 		hold(l)
 	}
 	f.must(heir.Thaw())
-	testkit.Eventually(f.t, 30*time.Second, "the replica is promoted", func() (bool, string) { return f.stores.of(0) == heir, "" })
-	f.t.Logf("evidence: %s killed, %s promoted after %s; %d jobs were accepted that it never heard of", l.dead.Addr(), heir.Addr(),
+	testkit.Eventually(f.t, 30*time.Second, "the replica is promoted",
+		func() (bool, string) { return f.stores.of(0) == heir, "" })
+	f.t.Logf("evidence: %s killed, %s promoted after %s; %d jobs were accepted that it never heard of", l.dead.Addr(),
+		heir.Addr(),
 		time.Since(l.until).Round(10*time.Millisecond), l.answered)
 	return l
 }
 
-// back waits until what the promoted never heard of is there again, or has ended: the journal is asked when another server is seen, not when
-// its turn comes.
+// back waits until what the promoted never heard of is there again, or has ended: the journal is asked when another
+// server is seen, not when its turn comes.
 func (f *fleet) back(l *loss) {
 	f.t.Helper()
 	var gone []string
@@ -212,8 +219,8 @@ func (f *fleet) back(l *loss) {
 	f.t.Logf("all %d of them were back %s after the kill", len(gone), time.Since(l.until).Round(10*time.Millisecond))
 }
 
-// rest ends the traffic and waits until nothing waits or runs; then every job that may be asked for has its one outcome. It returns the accepted
-// jobs that have none.
+// rest ends the traffic and waits until nothing waits or runs; then every job that may be asked for has its one
+// outcome. It returns the accepted jobs that have none.
 func (f *fleet) rest(losses ...*loss) (lost []string) {
 	t := f.t
 	t.Helper()
@@ -280,13 +287,15 @@ func (f *fleet) rest(losses ...*loss) (lost []string) {
 	if f.worst > bound+time.Second { // twice: two dozen processes share the machine while a replica is promoted
 		t.Errorf("a submit was answered only after %s", f.worst)
 	}
-	t.Logf("%d accepted, %d refused, %d unknown, the slowest answer after %s; %d lost, %d of %d ran again", len(f.when), f.refused, len(f.maybe),
+	t.Logf("%d accepted, %d refused, %d unknown, the slowest answer after %s; %d lost, %d of %d ran again", len(f.when),
+		f.refused, len(f.maybe),
 		f.worst.Round(time.Millisecond), len(lost), again, len(outcomes))
 	f.explained(lost, losses)
 	return lost
 }
 
-// explained holds what was lost to the promise: only what was answered when no replica heard of it, and with the journal nothing.
+// explained holds what was lost to the promise: only what was answered when no replica heard of it, and with the
+// journal nothing.
 func (f *fleet) explained(lost []string, losses []*loss) {
 	f.t.Helper()
 	for _, id := range lost {
@@ -300,8 +309,8 @@ func (f *fleet) explained(lost []string, losses []*loss) {
 	}
 }
 
-// A master of a cluster dies with what its replica never heard of: with the journal every accepted job ends once. Until the replica is
-// promoted the other masters' jobs are polled and run as ever.
+// A master of a cluster dies with what its replica never heard of: with the journal every accepted job ends once. Until
+// the replica is promoted the other masters' jobs are polled and run as ever.
 func TestClusterFailover(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()
@@ -335,7 +344,8 @@ func TestClusterFailover(t *testing.T) {
 			}
 		}
 		before := done()
-		testkit.Eventually(t, 15*time.Second, "the others' jobs run", func() (bool, string) { n := done() - before; return n > 0, fmt.Sprint(n) })
+		testkit.Eventually(t, 15*time.Second, "the others' jobs run",
+			func() (bool, string) { n := done() - before; return n > 0, fmt.Sprint(n) })
 		t.Logf("evidence: %d jobs of the others ran while nobody served partition 0", done()-before)
 	})
 	f.back(l)
@@ -343,7 +353,8 @@ func TestClusterFailover(t *testing.T) {
 	f.rest(l)
 }
 
-// The same under sentinels, without the journal: lost is at most what was answered when the replica did not hear of it, and the rest ends once.
+// The same under sentinels, without the journal: lost is at most what was answered when the replica did not hear of it,
+// and the rest ends once.
 func TestSentinelFailover(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()

@@ -36,7 +36,8 @@ func TestHealthOfEveryRole(t *testing.T) {
 			addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 			s := c.start("TIERQ_ROLES="+roles, "TIERQ_ADDR="+addr, "TIERQ_WORKERS=3")
 			api := strings.Contains(roles, "api")
-			for path, want := range map[string]string{"/livez": `{"status":"UP"}`, "/readyz": `"status":"UP"`, "/actuator/health": `"status":"UP"`} {
+			for path, want := range map[string]string{"/livez": `{"status":"UP"}`, "/readyz": `"status":"UP"`,
+				"/actuator/health": `"status":"UP"`} {
 				a := do(t, http.MethodGet, "http://"+addr+path, "")
 				if a.status != http.StatusOK || !strings.Contains(string(a.body), want) {
 					t.Errorf("%s: %d %s", path, a.status, a.body)
@@ -55,7 +56,8 @@ func TestHealthOfEveryRole(t *testing.T) {
 			if err := json.Unmarshal(a.body, &health); err != nil || health.Components.Job.Details.PoolSize != slots {
 				t.Errorf("poolSize, want %d: %s", slots, a.body)
 			}
-			for _, path := range []string{"/metrics", "/debug/pprof/", "/api/stats", "/api/jobs", "/jobs/dead", "/admin/tiers", "/docs", "/openapi.yaml", "/",
+			for _, path := range []string{"/metrics", "/debug/pprof/", "/api/stats", "/api/jobs", "/jobs/dead", "/admin/tiers",
+				"/docs", "/openapi.yaml", "/",
 				"/api/me", "/demo"} {
 				if a := do(t, http.MethodGet, "http://"+addr+path, ""); (a.status == http.StatusOK) != api {
 					t.Errorf("%s: %d", path, a.status)
@@ -116,14 +118,16 @@ func TestHealthAddressTaken(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
 	c.start("TIERQ_ROLES=api", "TIERQ_ADDR="+addr)
 	p := testkit.StartProcess(t, c.bin, []string{
-		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ROLES=worker", "TIERQ_ADDR=" + addr, "TIERQ_DATA_DIR=" + t.TempDir(),
+		"REDIS_URL=" + c.redis.URL(), "MYSQL_DSN=" + c.dsn, "TIERQ_ROLES=worker", "TIERQ_ADDR=" + addr,
+		"TIERQ_DATA_DIR=" + t.TempDir(),
 	}, "serve")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if code, err := p.WaitExit(ctx); err != nil || code != 1 {
 		t.Fatalf("exit %d, %v", code, err)
 	}
-	for _, part := range []string{"TIERQ_ADDR " + addr + " is taken", "set TIERQ_ADDR to a free address", "every process serves its health there"} {
+	for _, part := range []string{"TIERQ_ADDR " + addr + " is taken", "set TIERQ_ADDR to a free address",
+		"every process serves its health there"} {
 		if !strings.Contains(p.Output(), part) {
 			t.Errorf("it does not say %q: %s", part, p.Output())
 		}

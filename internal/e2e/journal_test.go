@@ -14,8 +14,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back, with its id, its arrival
-// and its place, a requeue that it forgot is made again, and each ends once: also the one that a zombie held meanwhile, and then reports.
+// Redis loses everything, by FLUSHALL and by a restart with nothing: with the journal on every living job comes back,
+// with its id, its arrival and its place, a requeue that it forgot is made again, and each ends once: also the one that
+// a zombie held meanwhile, and then reports.
 func TestJournalOutlivesRedis(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -80,7 +81,8 @@ func TestJournalOutlivesRedis(t *testing.T) {
 					t.Errorf("%s arrived %s, before the loss %s", id, got, at)
 				}
 			}
-			if again := do(t, http.MethodPost, api.base+"/public/submit", counting(file, 0), "Idempotency-Key", "the-one"); accepted(t, again) != accepted(t, keyed) {
+			if again := do(t, http.MethodPost, api.base+"/public/submit", counting(file, 0), "Idempotency-Key",
+				"the-one"); accepted(t, again) != accepted(t, keyed) {
 				t.Error("the key made another job")
 			}
 			c.start("TIERQ_ROLES=worker", "TIERQ_JOURNAL=on", "TIERQ_WORKERS=1")
@@ -116,13 +118,15 @@ func TestJournalOutlivesRedis(t *testing.T) {
 			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+dead+`'`, &generations)
 			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+held+`'`, &once)
 			if rows != 0 || generations != 2 || once != 1 {
-				t.Errorf("%d rows left in the journal, %d generations of the requeued job, %d outcomes of the zombie's", rows, generations, once)
+				t.Errorf("%d rows left in the journal, %d generations of the requeued job, %d outcomes of the zombie's", rows,
+					generations, once)
 			}
 		})
 	}
 }
 
-// The tail of Redis' AOF is cut at a random byte: what was answered with 202 and is cut off comes back from the journal.
+// The tail of Redis' AOF is cut at a random byte: what was answered with 202 and is cut off comes back from the
+// journal.
 func TestJournalMendsACutTail(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -150,7 +154,8 @@ func TestJournalMendsACutTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := len(c.rdb.Keys(t.Context(), "{tierq:0}:job:metadata:*").Val())
-	t.Logf("evidence: the AOF was cut from %d to %d bytes; Redis came back with %d of %d jobs", size.Size(), cut, there, len(ids))
+	t.Logf("evidence: the AOF was cut from %d to %d bytes; Redis came back with %d of %d jobs", size.Size(), cut, there,
+		len(ids))
 	outcomes := c.settled(60*time.Second, ids...)
 	for _, id := range ids {
 		if outcomes[id] != "COMPLETED" {
@@ -160,7 +165,8 @@ func TestJournalMendsACutTail(t *testing.T) {
 	worker.terminate(20 * time.Second)
 }
 
-// SQL down while the journal is on: nothing is accepted and nobody hangs, what was refused never runs, and the gate opens again.
+// SQL down while the journal is on: nothing is accepted and nobody hangs, what was refused never runs, and the gate
+// opens again.
 func TestJournalNeedsSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	t.Parallel()
@@ -217,7 +223,8 @@ func TestJournalNeedsSQL(t *testing.T) {
 	if ran := len(marks) - 2; ran > unknown {
 		t.Errorf("%d jobs ran that nobody was promised; %d were in doubt", ran, unknown)
 	}
-	t.Logf("evidence: frozen for 5 s: %d refused, %d in doubt, %d jobs ran in all, %d outcomes", refused, unknown, len(marks), len(outcomes))
+	t.Logf("evidence: frozen for 5 s: %d refused, %d in doubt, %d jobs ran in all, %d outcomes", refused, unknown,
+		len(marks), len(outcomes))
 	if refused == 0 {
 		t.Error("nothing was refused")
 	}

@@ -31,7 +31,8 @@ func (s *server) asks(key, method, path, body string) answer {
 func (s *server) makeKey(by, method, path, body string) (k madeKey) {
 	s.t.Helper()
 	a := s.asks(by, method, path, body)
-	if err := json.Unmarshal(a.body, &k); err != nil || a.status != http.StatusCreated && a.status != http.StatusOK || k.Key == "" {
+	if err := json.Unmarshal(a.body, &k); err != nil || a.status != http.StatusCreated && a.status != http.StatusOK ||
+		k.Key == "" {
 		s.t.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
 	}
 	return k
@@ -53,7 +54,8 @@ const (
 	submitKey = `{"name":"ci","role":"submit"}`
 )
 
-// The first key, made over the open API, closes every process of the cluster for good; one that is revoked opens none any more.
+// The first key, made over the open API, closes every process of the cluster for good; one that is revoked opens none
+// any more.
 func TestFirstKeyCloses(t *testing.T) {
 	t.Attr("proves", "A04 S2-G9")
 	t.Parallel()
@@ -78,7 +80,8 @@ func TestFirstKeyCloses(t *testing.T) {
 		}
 	}
 	wants(t, b.asks("", http.MethodPost, "/paid/submit", ""), http.StatusUnauthorized, "UNAUTHORIZED")
-	wants(t, do(t, http.MethodGet, b.base+"/jobs/dead?key="+ci.Key+"&token="+ci.Key, ""), http.StatusUnauthorized, "UNAUTHORIZED")
+	wants(t, do(t, http.MethodGet, b.base+"/jobs/dead?key="+ci.Key+"&token="+ci.Key, ""), http.StatusUnauthorized,
+		"UNAUTHORIZED")
 
 	for _, k := range []madeKey{ci, boss} {
 		if got := a.asks(boss.Key, http.MethodDelete, "/admin/keys/"+k.ID, ""); got.status != http.StatusNoContent {
@@ -91,7 +94,8 @@ func TestFirstKeyCloses(t *testing.T) {
 	var stored, changes int
 	c.row("SELECT COUNT(*) FROM api_keys WHERE revoked_at IS NOT NULL AND LENGTH(hash) = 32", &stored)
 	c.counts(4, "SELECT COUNT(*) FROM changes WHERE outcome = 'done' AND action LIKE 'key.%'")
-	c.row("SELECT COUNT(*) FROM changes WHERE CONCAT_WS(' ', target, before_json, after_json) LIKE '%tq!_%' ESCAPE '!'", &changes)
+	c.row("SELECT COUNT(*) FROM changes WHERE CONCAT_WS(' ', target, before_json, after_json) LIKE '%tq!_%' ESCAPE '!'",
+		&changes)
 	if stored != 2 || changes != 0 {
 		t.Errorf("%d keys are stored, %d changes name a secret", stored, changes)
 	}
@@ -179,8 +183,8 @@ func run(t *testing.T, bin string, env []string, args ...string) (code int, outp
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// No default opens a door to the network: without a key the server refuses to be reached from other machines, an empty or malformed one is
-// none, and a real one lets it start.
+// No default opens a door to the network: without a key the server refuses to be reached from other machines, an empty
+// or malformed one is none, and a real one lets it start.
 func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 	t.Attr("proves", "A49 A28 A50")
 	t.Parallel()
@@ -199,12 +203,14 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 		code int
 		says []string
 	}{
-		"no key":      {wide, 1, []string{"TIERQ_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on", "keys create --store", "TIERQ_ADMIN_KEY"}},
+		"no key": {wide, 1, []string{"TIERQ_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on", "keys create --store",
+			"TIERQ_ADMIN_KEY"}},
 		"empty value": {append(wide, "TIERQ_ADMIN_KEY="), 1, []string{"TIERQ_INSECURE=on"}},
 		"empty file":  {append(wide, file(" \n")), 2, []string{"TIERQ_ADMIN_KEY_FILE", "is empty"}},
 		"no file":     {append(wide, "TIERQ_ADMIN_KEY_FILE=/nowhere"), 2, []string{"cannot be read"}},
 		"a word":      {append(wide, file("changeme")), 2, []string{"TIERQ_ADMIN_KEY", "is no key"}},
-		"the metrics": {[]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_DATA_DIR=" + dir}, 1, []string{"TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on"}},
+		"the metrics": {[]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_DATA_DIR=" + dir}, 1,
+			[]string{"TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on"}},
 	} {
 		code, output := run(t, bin, tc.env, "serve")
 		for _, part := range tc.says {

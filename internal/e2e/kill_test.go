@@ -10,12 +10,12 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// detected is long enough for a dead PUBLIC worker to be found and for what happens then, on a busy machine. Where the finding itself is
-// what is tried, found says how long it may take.
+// detected is long enough for a dead PUBLIC worker to be found and for what happens then, on a busy machine. Where the
+// finding itself is what is tried, found says how long it may take.
 const detected = 9*time.Second + 6*time.Second
 
-// found is within what a dead worker's job is back, by its tier's plan: its heartbeat timeout, 3 s to a look, 2 s to the second, 1 s; and 2 s of
-// slack for a busy machine.
+// found is within what a dead worker's job is back, by its tier's plan: its heartbeat timeout, 3 s to a look, 2 s to
+// the second, 1 s; and 2 s of slack for a busy machine.
 func (c *cluster) found(tier string) time.Duration {
 	c.t.Helper()
 	ms, err := c.rdb.HGet(c.t.Context(), "{tierq}:system:config:tier:"+tier, "heartbeatTimeoutMs").Int()
@@ -102,7 +102,8 @@ func TestKilledAtPoint(t *testing.T) {
 			if _, err := doomed.WaitExit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("evidence: %s; then pid %d was gone; lease open: %v, status: %s", line(doomed.Output(), "failpoint"), doomed.Pid(), c.leased(id), api.poll(id).Status)
+			t.Logf("evidence: %s; then pid %d was gone; lease open: %v, status: %s", line(doomed.Output(), "failpoint"),
+				doomed.Pid(), c.leased(id), api.poll(id).Status)
 			c.start("TIERQ_ROLES=worker")
 			p := api.await(id, "COMPLETED", detected)
 			if p.RetryCount != tc.retries {
@@ -148,12 +149,14 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			c := newCluster(t)
 			api := c.start("TIERQ_ROLES=api")
 			doomed := c.start("TIERQ_ROLES=worker,recovery", "TIERQ_FAILPOINTS="+tc.point+"=kill")
-			id := api.submit("public", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":%d}`, tc.attempts-1))
+			id := api.submit("public", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":%d}`,
+				tc.attempts-1))
 			doomed.waitFor("failpoint "+tc.point+" hit", 10*time.Second)
 			if _, err := doomed.WaitExit(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("evidence: %s; then pid %d was gone; lease open: %v", line(doomed.Output(), "failpoint"), doomed.Pid(), c.leased(id))
+			t.Logf("evidence: %s; then pid %d was gone; lease open: %v", line(doomed.Output(), "failpoint"), doomed.Pid(),
+				c.leased(id))
 			c.start("TIERQ_ROLES=worker,recovery")
 			// What one process claimed of the outbox is another's after 10 s.
 			if got := c.settled(c.found("PUBLIC")+20*time.Second, id); got[id] != "FAILED" {
@@ -162,16 +165,19 @@ func TestKilledWhileDiscarding(t *testing.T) {
 			api.await(id, "FAILED", time.Second)
 			var rows, attempts, outcomes int
 			var cause string
-			c.row(`SELECT COUNT(*), MAX(attempts), MAX(failure_cause) FROM failed_jobs WHERE job_id = '`+id+`'`, &rows, &attempts, &cause)
+			c.row(`SELECT COUNT(*), MAX(attempts), MAX(failure_cause) FROM failed_jobs WHERE job_id = '`+id+`'`, &rows,
+				&attempts, &cause)
 			c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &outcomes)
 			if rows != 1 || outcomes != 1 || attempts != tc.attempts || cause != "HANDLER_ERROR" {
-				t.Errorf("%d dead letters and %d outcomes: %s after %d attempts, want one of each after %d", rows, outcomes, cause, attempts, tc.attempts)
+				t.Errorf("%d dead letters and %d outcomes: %s after %d attempts, want one of each after %d", rows, outcomes, cause,
+					attempts, tc.attempts)
 			}
 		})
 	}
 }
 
-// A frozen worker comes back after its lease is gone: its job was taken back and run elsewhere, and what the zombie reports is refused.
+// A frozen worker comes back after its lease is gone: its job was taken back and run elsewhere, and what the zombie
+// reports is refused.
 func TestZombie(t *testing.T) {
 	t.Attr("proves", "F10 S2-G2 S2-G3 S2-P5")
 	t.Parallel()
@@ -197,10 +203,11 @@ func TestZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said string
-	testkit.Eventually(t, 5*time.Second, "the zombie hears that its lease is lost, by a heartbeat or by its ending", func() (bool, string) {
-		said = line(strings.ReplaceAll(zombie.Output(), "the lease was lost", "the lease is lost"), "the lease is lost")
-		return strings.Contains(said, "job_id"), said
-	})
+	testkit.Eventually(t, 5*time.Second, "the zombie hears that its lease is lost, by a heartbeat or by its ending",
+		func() (bool, string) {
+			said = line(strings.ReplaceAll(zombie.Output(), "the lease was lost", "the lease is lost"), "the lease is lost")
+			return strings.Contains(said, "job_id"), said
+		})
 	t.Logf("evidence: the zombie says: %s", said)
 	p := api.await(id, "COMPLETED", 10*time.Second)
 	if p.RetryCount != 1 {
@@ -284,7 +291,8 @@ func TestRetriesExhausted(t *testing.T) {
 			var tier, cause string
 			var retries int
 			var tried, discarded time.Time
-			c.row(`SELECT tier, total_retries, failure_cause, first_tried_at, discarded_at FROM failed_jobs WHERE job_id = '`+id+`'`,
+			c.row(`SELECT tier, total_retries, failure_cause, first_tried_at, discarded_at FROM failed_jobs WHERE job_id = '`+id+
+				`'`,
 				&tier, &retries, &cause, &timeText{&tried}, &timeText{&discarded})
 			if tier != "PUBLIC" || retries != 1 || cause != tc.cause {
 				t.Errorf("dead letter: tier %s, total_retries %d, cause %s", tier, retries, cause)

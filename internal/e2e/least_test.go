@@ -36,8 +36,8 @@ func least(t *testing.T) (acl []string, grants []string) {
 	return strings.Fields(string(line[1])), grants
 }
 
-// restricted makes the users of the docs on a cluster's own stores, and returns what a server is told of them: while it runs, and to make the
-// tables with.
+// restricted makes the users of the docs on a cluster's own stores, and returns what a server is told of them: while it
+// runs, and to make the tables with.
 func (c *cluster) restricted(acl, grants []string) (run, schema []string) {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -53,14 +53,16 @@ func (c *cluster) restricted(acl, grants []string) (run, schema []string) {
 		c.t.Fatal(err)
 	}
 	suffix := own.DBName[strings.LastIndexByte(own.DBName, '_'):] + fmt.Sprint(os.Getpid())
-	users := strings.NewReplacer("'tierq'", "'tierq"+suffix+"'", "'tierq_schema'", "'tierqs"+suffix+"'", "tierq.*", "`"+own.DBName+"`.*", "SECRET", "s3cret")
+	users := strings.NewReplacer("'tierq'", "'tierq"+suffix+"'", "'tierq_schema'", "'tierqs"+suffix+"'", "tierq.*",
+		"`"+own.DBName+"`.*", "SECRET", "s3cret")
 	for _, g := range grants {
 		if _, err := c.db.ExecContext(ctx, users.Replace(g)); err != nil {
 			c.t.Fatalf("%s: %v", users.Replace(g), err)
 		}
 	}
 	c.t.Cleanup(func() {
-		if _, err := c.db.ExecContext(context.Background(), users.Replace("DROP USER 'tierq'@'%', 'tierq_schema'@'%'")); err != nil {
+		if _, err := c.db.ExecContext(context.Background(),
+			users.Replace("DROP USER 'tierq'@'%', 'tierq_schema'@'%'")); err != nil {
 			c.t.Error(err)
 		}
 	})
@@ -92,7 +94,8 @@ func TestLeastRights(t *testing.T) {
 		append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "TIERQ_JOURNAL=on"}, run...),
 		"serve",
 	)
-	if code, err := p.WaitExit(ctx); err != nil || code != 1 || !strings.Contains(p.Output(), "MYSQL_DSN: ") || !strings.Contains(p.Output(), "CREATE command denied") {
+	if code, err := p.WaitExit(ctx); err != nil || code != 1 || !strings.Contains(p.Output(), "MYSQL_DSN: ") ||
+		!strings.Contains(p.Output(), "CREATE command denied") {
 		t.Errorf("with tables missing: exit %d, %v, %s", code, err, p.Output())
 	}
 	c.start(append(schema, "TIERQ_ROLES=recovery", "TIERQ_JOURNAL=on")...).terminate(20 * time.Second)
@@ -106,10 +109,12 @@ func TestLeastRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := front.submit("public", "{}")
-	if a := do(t, http.MethodGet, front.base+"/api/jobs/"+waiting+"/why", ""); a.status != http.StatusOK || !strings.Contains(string(a.body), "PENDING") {
+	if a := do(t, http.MethodGet, front.base+"/api/jobs/"+waiting+"/why", ""); a.status != http.StatusOK ||
+		!strings.Contains(string(a.body), "PENDING") {
 		t.Errorf("why: %d %s", a.status, a.body)
 	}
-	do(t, http.MethodGet, front.base+"/result/poll?wait=4&jobId="+doomed, "") // so long a silence that the listener asks whether Redis is there
+	// so long a silence that the listener asks whether Redis is there
+	do(t, http.MethodGet, front.base+"/result/poll?wait=4&jobId="+doomed, "")
 	c.start(append(settings, "TIERQ_ROLES=worker")...)
 	front.await(doomed, "COMPLETED", detected+10*time.Second)
 	c.forgets(front)
@@ -117,7 +122,8 @@ func TestLeastRights(t *testing.T) {
 	front.closes()
 
 	c.refusals(acl)
-	rows, err := c.db.QueryContext(ctx, "SELECT grantee, privilege_type FROM information_schema.schema_privileges WHERE table_schema = DATABASE()")
+	rows, err := c.db.QueryContext(ctx,
+		"SELECT grantee, privilege_type FROM information_schema.schema_privileges WHERE table_schema = DATABASE()")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,20 +177,24 @@ func (c *cluster) liveLeast(s *server) (running string) {
 	if again := s.submitKeyed("paid", "{}", "the-one"); again != first {
 		t.Errorf("the key made another job: %s after %s", again, first)
 	}
-	wants(t, s.ask("paid", `{"maxRetries":1}`, "Idempotency-Key", "the-one"), http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH")
+	wants(t, s.ask("paid", `{"maxRetries":1}`, "Idempotency-Key", "the-one"), http.StatusUnprocessableEntity,
+		"IDEMPOTENCY_MISMATCH")
 	s.await(delayed, "COMPLETED", 15*time.Second)
-	for _, path := range []string{"/readyz?verbose", "/metrics", "/api/stats", "/admin/jobs", "/jobs/dead", "/jobs/" + dead, "/admin/dead/export"} {
+	for _, path := range []string{"/readyz?verbose", "/metrics", "/api/stats", "/admin/jobs", "/jobs/dead",
+		"/jobs/" + dead, "/admin/dead/export"} {
 		if a := do(t, http.MethodGet, s.base+path, ""); a.status != http.StatusOK {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	wants(t, do(t, http.MethodPut, s.base+"/admin/tiers/PAID", plan(s), "If-Match", `"99"`), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
+	wants(t, do(t, http.MethodPut, s.base+"/admin/tiers/PAID", plan(s), "If-Match", `"99"`), http.StatusPreconditionFailed,
+		"PRECONDITION_FAILED")
 	stopped := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":30000}]}}`)
 	s.await(stopped, "PROCESSING", 10*time.Second)
 	key := func(id string) string { return "{tierq:0}:job:metadata:" + id }
 	c.rdb.HDel(t.Context(), key(stopped), "first") // for the audit to mend
 	c.rdb.PExpire(t.Context(), key(later), time.Hour)
-	if text, code := c.doctor(s, "--repair"); code != 0 || !strings.Contains(text, "lease") || !strings.Contains(text, "ttl") {
+	if text, code := c.doctor(s, "--repair"); code != 0 || !strings.Contains(text, "lease") ||
+		!strings.Contains(text, "ttl") {
 		t.Errorf("the doctor: %d\n%s", code, text)
 	}
 	do(t, http.MethodDelete, s.base+"/api/jobs/"+later, "")
@@ -213,7 +223,8 @@ func (c *cluster) forgets(s *server) {
 func (s *server) closes() {
 	s.t.Helper()
 	bearer := ""
-	for _, body := range []string{`{"name":"you","role":"admin"}`, `{"name":"shop","role":"submit","tiers":["PUBLIC"],"rate":100}`} {
+	for _, body := range []string{`{"name":"you","role":"admin"}`,
+		`{"name":"shop","role":"submit","tiers":["PUBLIC"],"rate":100}`} {
 		header := []string{"Authorization", bearer}
 		if bearer == "" { // the server is open
 			header = nil
@@ -248,7 +259,8 @@ func plan(s *server) string {
 	return string(body)
 }
 
-// refusals looks at what Redis refused the server, which is nothing, at what it would refuse, and at what was never asked for.
+// refusals looks at what Redis refused the server, which is nothing, at what it would refuse, and at what was never
+// asked for.
 func (c *cluster) refusals(acl []string) {
 	t, ctx := c.t, c.t.Context()
 	log, err := c.rdb.Do(ctx, "ACL", "LOG").Slice()
@@ -266,12 +278,14 @@ func (c *cluster) refusals(acl []string) {
 	}
 	stats := c.rdb.InfoMap(ctx, "commandstats").Item
 	for _, rule := range acl {
-		if command, ok := strings.CutPrefix(rule, "+"); ok && !slices.Contains(rare, command) && stats("Commandstats", "cmdstat_"+command) == "" {
+		if command, ok := strings.CutPrefix(rule, "+"); ok && !slices.Contains(rare, command) &&
+			stats("Commandstats", "cmdstat_"+command) == "" {
 			t.Errorf("nothing called %s: it is not needed", strings.ToUpper(command))
 		}
 	}
 	for _, try := range [][]any{
-		{"FLUSHALL"}, {"CONFIG", "GET", "requirepass"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"DEBUG", "SLEEP", "0"}, {"REPLICAOF", "NO", "ONE"}, {"SAVE"},
+		{"FLUSHALL"}, {"CONFIG", "GET", "requirepass"}, {"KEYS", "*"}, {"ACL", "LIST"}, {"DEBUG", "SLEEP", "0"},
+		{"REPLICAOF", "NO", "ONE"}, {"SAVE"},
 		{"MODULE", "LIST"}, {"SCRIPT", "FLUSH"}, {"GET", "sessions:1"}, {"DEL", "{other}:queue"}, {"PUBLISH", "news", "x"},
 	} {
 		said, err := c.rdb.Do(ctx, append([]any{"ACL", "DRYRUN", "tierq"}, try...)...).Text()

@@ -26,7 +26,8 @@ func TestFirstJob(t *testing.T) {
 	t.Run("miniredis and sqlite", func(t *testing.T) {
 		dir := t.TempDir()
 		s := startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+dir, "TIERQ_WORKERS=3")
-		for _, part := range []string{"embedded mode", filepath.Join(dir, "tierq.sqlite"), "also if the process is killed", "curl -X POST " + s.base + "/paid/submit", `"slots":3`} {
+		for _, part := range []string{"embedded mode", filepath.Join(dir, "tierq.sqlite"), "also if the process is killed",
+			"curl -X POST " + s.base + "/paid/submit", `"slots":3`} {
 			if !strings.Contains(s.Output(), part) {
 				t.Errorf("the banner and log do not say %q", part)
 			}
@@ -73,7 +74,8 @@ func firstJob(t *testing.T, s *server) string {
 	data, _ := exact["apiResponseData"].(map[string]any)
 	id, _ := data["jobId"].(string)
 	at, _ := exact["timestamp"].(string)
-	if len(exact) != 2 || len(data) != 2 || data["currentJobStatus"] != "PENDING" || !uuidv7.MatchString(id) || !seedTime.MatchString(at) {
+	if len(exact) != 2 || len(data) != 2 || data["currentJobStatus"] != "PENDING" || !uuidv7.MatchString(id) ||
+		!seedTime.MatchString(at) {
 		t.Errorf("not the seed's shape: %s", a.body)
 	}
 	if got := a.header.Get("Location"); got != "/result/poll?jobId="+id {
@@ -86,7 +88,8 @@ func firstJob(t *testing.T, s *server) string {
 	return id
 }
 
-// What a restart of the embedded mode keeps is what its banner says: results, not waiting jobs; and one folder has one owner.
+// What a restart of the embedded mode keeps is what its banner says: results, not waiting jobs; and one folder has one
+// owner.
 func TestEmbeddedRestart(t *testing.T) {
 	t.Attr("proves", "S2-P11")
 	t.Parallel()
@@ -96,7 +99,8 @@ func TestEmbeddedRestart(t *testing.T) {
 	id := firstJob(t, s)
 
 	second := testkit.StartProcess(t, bin, env, "serve")
-	if code, err := second.WaitExit(t.Context()); err != nil || code != 1 || !strings.Contains(second.Output(), "TIERQ_DATA_DIR") {
+	if code, err := second.WaitExit(t.Context()); err != nil || code != 1 ||
+		!strings.Contains(second.Output(), "TIERQ_DATA_DIR") {
 		t.Errorf("a second server on the same folder: exit %d, %v, %s", code, err, second.Output())
 	}
 	if code, _ := s.terminate(20 * time.Second); code != 0 {

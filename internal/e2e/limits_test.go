@@ -19,7 +19,8 @@ func TestPayloadAtItsLimit(t *testing.T) {
 	const limit = 64 << 10
 	mail := func(size int) string {
 		frame := `{"to":"a@example.com","subject":"x","body":""}`
-		return `{"type":"SEND_EMAIL","payload":` + strings.Replace(frame, `""`, `"`+strings.Repeat("y", size-len(frame))+`"`, 1) + `}`
+		return `{"type":"SEND_EMAIL","payload":` +
+			strings.Replace(frame, `""`, `"`+strings.Repeat("y", size-len(frame))+`"`, 1) + `}`
 	}
 	wants(t, s.ask("paid", mail(limit+1)), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
 	if keys := c.rdb.Keys(t.Context(), "*job:metadata*").Val(); len(keys) != 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// load is traffic that goes on while something breaks: clients that submit jobs without pause, and one job whose lease spans the fault.
-// What its handlers really did is in file.
+// load is traffic that goes on while something breaks: clients that submit jobs without pause, and one job whose lease
+// spans the fault. What its handlers really did is in file.
 type load struct {
 	c    *cluster
 	s    *server
@@ -25,11 +25,12 @@ type load struct {
 
 	also      []string // jobs the test submitted besides: they complete as well
 	cancelled []string // and those it cancelled
-	fenced    bool     // the fault outlasts the long job's lease: its worker stops the run and gives the job back, at no cost
-	repeats   string   // names the fault by which any run may be repeated; "" = none may
-	again     string   // the one job that may run again though no other may
-	forgets   bool     // Redis may forget what it answered in the 2 s before a fault
-	forgot    int      // and so many accepted jobs it did forget; they may have run
+	// the fault outlasts the long job's lease: its worker stops the run and gives the job back, at no cost
+	fenced  bool
+	repeats string // names the fault by which any run may be repeated; "" = none may
+	again   string // the one job that may run again though no other may
+	forgets bool   // Redis may forget what it answered in the 2 s before a fault
+	forgot  int    // and so many accepted jobs it did forget; they may have run
 
 	faults []time.Time // when each began
 }
@@ -81,11 +82,12 @@ func (l *load) suffer(fault, heal func() error, out time.Duration) {
 		l.c.t.Fatal(err)
 	}
 	_, took := l.flows("after the fault")
-	l.c.t.Logf("evidence: %d accepted before, %d during %s of it; accepted again %s after it", before, during-before, out, took.Round(10*time.Millisecond))
+	l.c.t.Logf("evidence: %d accepted before, %d during %s of it; accepted again %s after it", before, during-before, out,
+		took.Round(10*time.Millisecond))
 }
 
-// end stops the traffic and waits until all of it is settled: every answer came in time, every accepted job ended once and well, no refused
-// one ran, and no run was repeated without a reason.
+// end stops the traffic and waits until all of it is settled: every answer came in time, every accepted job ended once
+// and well, no refused one ran, and no run was repeated without a reason.
 func (l *load) end() {
 	t := l.c.t
 	t.Helper()
@@ -118,8 +120,8 @@ func (l *load) end() {
 	l.ranOnce(outcomes)
 }
 
-// remembered are the accepted jobs, without those that Redis was allowed to forget: nobody knows them any more. An answer of which a client heard
-// when Redis was gone already was given just before.
+// remembered are the accepted jobs, without those that Redis was allowed to forget: nobody knows them any more. An
+// answer of which a client heard when Redis was gone already was given just before.
 func (l *load) remembered() (ids []string) {
 	t := l.c.t
 	t.Helper()
@@ -140,7 +142,8 @@ func (l *load) remembered() (ids []string) {
 	return ids
 }
 
-// late reports whether a client was told of a job in the 2 s before a fault: that is what an AOF that is synced once a second may lack.
+// late reports whether a client was told of a job in the 2 s before a fault: that is what an AOF that is synced once a
+// second may lack.
 func (l *load) late(id string) bool {
 	l.h.mu.Lock()
 	at := l.h.when[id]

@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Whatever callers put into their requests, a record of the log stays one line, and its control characters are spelled out: at the level that
-// says most, in both formats.
+// Whatever callers put into their requests, a record of the log stays one line, and its control characters are spelled
+// out: at the level that says most, in both formats.
 func TestLogInjection(t *testing.T) {
 	t.Attr("proves", "A54")
 	t.Parallel()
@@ -44,21 +44,26 @@ func TestLogInjection(t *testing.T) {
 				s.submit("paid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":`+string(quoted)+`}]}}`),
 			}
 			for _, body := range []string{
-				`{"type":` + string(quoted) + `}`, `{` + string(quoted) + `:1}`, `{"callbackUrl":` + string(quoted) + `}`, `{"payload":{` + string(quoted) + `:1}}`,
-				`{"type":"SEND_EMAIL","payload":{"to":` + string(quoted) + `,"subject":` + string(quoted) + `,"body":"x"}}`, "{\"type\":\"" + evil + "\"}",
+				`{"type":` + string(quoted) + `}`, `{` + string(quoted) + `:1}`, `{"callbackUrl":` + string(quoted) + `}`,
+				`{"payload":{` + string(quoted) + `:1}}`,
+				`{"type":"SEND_EMAIL","payload":{"to":` + string(quoted) + `,"subject":` + string(quoted) + `,"body":"x"}}`,
+				"{\"type\":\"" + evil + "\"}",
 			} {
 				if a := s.ask("paid", body); a.status < 400 {
 					t.Errorf("%.40q: %d", body, a.status)
 				}
 			}
 			const escaped = "%0d%0alevel=ERROR%1b%5b31m%00"
-			for _, path := range []string{"/" + escaped, "/" + escaped + "/submit", "/api/jobs/" + escaped, "/result/poll?jobId=" + escaped, "/admin/jobs?cursor=" + escaped, "/debug/pprof/" + escaped} {
+			for _, path := range []string{"/" + escaped, "/" + escaped + "/submit", "/api/jobs/" + escaped,
+				"/result/poll?jobId=" + escaped, "/admin/jobs?cursor=" + escaped, "/debug/pprof/" + escaped} {
 				for _, method := range []string{"GET", "POST", "E\x1bIL", "EVIL"} {
 					raw(method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
 				}
 			}
-			for _, name := range []string{"User-Agent", "Idempotency-Key", "X-Trace-Id", "Traceparent", "X-Forwarded-For", "Authorization", "Last-Event-ID", "Origin", "Host", "Referer"} {
-				for _, value := range []string{"x\x1b[31mred", "x\r\n folded: level=ERROR", "x\rlevel=ERROR", "x\x00y", "x\u009b31m", strings.Repeat("y", 9000)} {
+			for _, name := range []string{"User-Agent", "Idempotency-Key", "X-Trace-Id", "Traceparent", "X-Forwarded-For",
+				"Authorization", "Last-Event-ID", "Origin", "Host", "Referer"} {
+				for _, value := range []string{"x\x1b[31mred", "x\r\n folded: level=ERROR", "x\rlevel=ERROR", "x\x00y",
+					"x\u009b31m", strings.Repeat("y", 9000)} {
 					raw("POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n" + name + ": " + value + "\r\n\r\n")
 				}
 			}
@@ -108,7 +113,8 @@ func brokenRecord(format, line string) string {
 // ended waits until a job has ended, however.
 func (s *server) ended(id string, within time.Duration) {
 	s.t.Helper()
-	a := do(s.t, http.MethodGet, fmt.Sprintf("%s/result/poll?jobId=%s&wait=%s", s.base, id, min(within, 9*time.Second)), "")
+	a := do(s.t, http.MethodGet, fmt.Sprintf("%s/result/poll?jobId=%s&wait=%s", s.base, id, min(within, 9*time.Second)),
+		"")
 	if !strings.Contains(string(a.body), `"COMPLETED"`) && !strings.Contains(string(a.body), `"FAILED"`) {
 		s.t.Fatalf("%s has not ended: %s", id, a.body)
 	}

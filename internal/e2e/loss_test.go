@@ -10,8 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Redis loses everything, and there is no journal: what was accepted is lost, and each process says so and counts it. What the worker had in hand is fenced: it
-// changes nothing, not even under the ids that nobody knows any more; and work goes on.
+// Redis loses everything, and there is no journal: what was accepted is lost, and each process says so and counts it.
+// What the worker had in hand is fenced: it changes nothing, not even under the ids that nobody knows any more; and
+// work goes on.
 func TestLossIsCounted(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()
@@ -67,7 +68,8 @@ func TestLossIsCounted(t *testing.T) {
 			api.await(after, "COMPLETED", 10*time.Second)
 			outcomes := c.settled(20*time.Second, before, after)
 			for _, id := range lost {
-				if a := do(t, http.MethodGet, api.base+"/result/poll?jobId="+id, ""); a.status != http.StatusNotFound || outcomes[id] != "" {
+				if a := do(t, http.MethodGet, api.base+"/result/poll?jobId="+id, ""); a.status != http.StatusNotFound ||
+					outcomes[id] != "" {
 					t.Errorf("%s: %d %s, outcome %q", id, a.status, a.body, outcomes[id])
 				}
 			}

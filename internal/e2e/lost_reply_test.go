@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// A server whose Redis executes a call and never answers it, once per script that a running server sends: every job still runs once and
-// ends once. (The others are in TestReplyLost of the queue.)
+// A server whose Redis executes a call and never answers it, once per script that a running server sends: every job
+// still runs once and ends once. (The others are in TestReplyLost of the queue.)
 func TestLostReplies(t *testing.T) {
 	t.Attr("proves", "F27 S4-P3")
 	t.Parallel()

@@ -28,7 +28,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// office is a real SMTP server that takes mail only over STARTTLS and from me:secret; of each mail it refuses the first so many tries.
+// office is a real SMTP server that takes mail only over STARTTLS and from me:secret; of each mail it refuses the first
+// so many tries.
 type office struct {
 	busy int
 	mu   sync.Mutex
@@ -48,7 +49,8 @@ func newOffice(t *testing.T, busy int) (o *office, url string) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: web.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +58,10 @@ func newOffice(t *testing.T, busy int) (o *office, url string) {
 		t.Fatal(err)
 	}
 	o = &office{busy: busy}
-	s := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{office: o, conn: c}, nil }))
+	s := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
+		return &session{office: o, conn: c},
+			nil
+	}))
 	s.TLSConfig = &tls.Config{Certificates: web.TLS.Certificates}
 	s.ErrorLog = log.New(io.Discard, "", 0)
 	var serving sync.WaitGroup
@@ -142,7 +147,8 @@ func readMail(t *testing.T, text string) (subject string, header netmail.Header,
 	return subject, m.Header, string(b)
 }
 
-// Mail goes out over a real mail server, under one Message-ID however often it is tried; EMAIL is the same job type by another name.
+// Mail goes out over a real mail server, under one Message-ID however often it is tried; EMAIL is the same job type by
+// another name.
 func TestMailIsSent(t *testing.T) {
 	t.Attr("proves", "S1-P4 S0-P12")
 	t.Parallel()
@@ -174,12 +180,14 @@ func TestMailIsSent(t *testing.T) {
 		if p.Status != "COMPLETED" || !slices.Equal(result.Accepted, want.to) || !strings.Contains(result.MessageID, id) {
 			t.Errorf("%+v %s", p, p.Result)
 		}
-		i := slices.IndexFunc(letters, func(l letter) bool { return strings.Contains(l.text, "Message-ID: <"+result.MessageID+">") })
+		i := slices.IndexFunc(letters,
+			func(l letter) bool { return strings.Contains(l.text, "Message-ID: <"+result.MessageID+">") })
 		if i < 0 {
 			t.Fatalf("no letter %s in %+v", result.MessageID, letters)
 		}
 		subject, header, _ := readMail(t, letters[i].text)
-		if l := letters[i]; !l.encrypted || !slices.Equal(l.to, want.to) || subject != want.subject || header.Get("From") != "<bank@example.org>" {
+		if l := letters[i]; !l.encrypted || !slices.Equal(l.to, want.to) || subject != want.subject ||
+			header.Get("From") != "<bank@example.org>" {
 			t.Errorf("%+v", l)
 		}
 	}
@@ -188,8 +196,8 @@ func TestMailIsSent(t *testing.T) {
 	}
 }
 
-// The example of a service that uses tierq, as it is shipped: a transfer makes one mail, also when it is sent again, and when the bank dies and
-// is told of the same transfer once more. Without a mail server the mail is a file.
+// The example of a service that uses tierq, as it is shipped: a transfer makes one mail, also when it is sent again,
+// and when the bank dies and is told of the same transfer once more. Without a mail server the mail is a file.
 func TestBankExample(t *testing.T) {
 	t.Attr("proves", "S1-P7 S1-P6 S1-P4")
 	t.Parallel()
@@ -207,11 +215,13 @@ func TestBankExample(t *testing.T) {
 		var a answer
 		testkit.Eventually(t, 10*time.Second, "the bank answers", func() (bool, string) {
 			var err error
-			a, err = try(http.MethodPost, "http://"+addr+"/transfers", `{"transferId":"T-1","from":"ada","to":"bob","cents":1250}`)
+			a, err = try(http.MethodPost, "http://"+addr+"/transfers",
+				`{"transferId":"T-1","from":"ada","to":"bob","cents":1250}`)
 			return err == nil, fmt.Sprint(err)
 		})
 		before := transfer.JobID
-		if err := json.Unmarshal(a.body, &transfer); err != nil || a.status != status || transfer.JobID == "" || before != "" && transfer.JobID != before {
+		if err := json.Unmarshal(a.body, &transfer); err != nil || a.status != status || transfer.JobID == "" ||
+			before != "" && transfer.JobID != before {
 			t.Fatalf("%d %s; the job was %q", a.status, a.body, before)
 		}
 	}
@@ -237,7 +247,8 @@ func TestBankExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	subject, header, body := readMail(t, string(text))
-	if subject != "Your transfer T-1" || header.Get("To") != "<ada@example.com>" || !strings.Contains(body, "12.50 to the account bob") {
+	if subject != "Your transfer T-1" || header.Get("To") != "<ada@example.com>" ||
+		!strings.Contains(body, "12.50 to the account bob") {
 		t.Errorf("%s", text)
 	}
 	if !strings.Contains(s.Output(), "mail          written to "+filepath.Join(dir, "mail")) {

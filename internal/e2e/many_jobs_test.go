@@ -40,7 +40,8 @@ func (s *server) list(path, filter string) (all []row) {
 	return nil
 }
 
-// A list over jobs that live and jobs that are archived has each of them once, whoever is asked; a filter takes the words of all seeds.
+// A list over jobs that live and jobs that are archived has each of them once, whoever is asked; a filter takes the
+// words of all seeds.
 func TestLists(t *testing.T) {
 	t.Attr("proves", "S1-E3 S4-E2 S0-E3")
 	t.Parallel()
@@ -57,7 +58,8 @@ func TestLists(t *testing.T) {
 		return ids
 	}
 	ended := kind("COMPLETED", "paid", `{}`, 9)
-	ended = append(ended, kind("COMPLETED", "unpaid", `{"type":"SEND_EMAIL","payload":{"to":"a@example.com","subject":"x","body":"y"}}`, 8)...)
+	ended = append(ended, kind("COMPLETED", "unpaid",
+		`{"type":"SEND_EMAIL","payload":{"to":"a@example.com","subject":"x","body":"y"}}`, 8)...)
 	dead := kind("FAILED", "public", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":0}`, 10)
 	cancelled := kind("CANCELLED", "paid", `{"delaySeconds":3600}`, 3)
 	for _, id := range cancelled {
@@ -81,7 +83,8 @@ func TestLists(t *testing.T) {
 		{"/admin/jobs", "", func(string, string, string) bool { return true }},
 		{"/api/jobs", "", func(string, string, string) bool { return true }},
 		{"/admin/jobs", "&status=DONE", func(s, _, _ string) bool { return s == "COMPLETED" }},
-		{"/admin/jobs", "&status=SUCCESS&type=SEND_EMAIL", func(s, _, typ string) bool { return s == "COMPLETED" && typ == "SEND_EMAIL" }},
+		{"/admin/jobs", "&status=SUCCESS&type=SEND_EMAIL",
+			func(s, _, typ string) bool { return s == "COMPLETED" && typ == "SEND_EMAIL" }},
 		{"/admin/jobs", "&status=DEAD", func(s, _, _ string) bool { return s == "FAILED" }},
 		{"/admin/jobs", "&status=FAILED&cause=HANDLER_ERROR&tier=PUBLIC", func(s, _, _ string) bool { return s == "FAILED" }},
 		{"/admin/jobs", "&status=FAILED&cause=MAX_TIME_EXCEEDED", func(string, string, string) bool { return false }},
@@ -140,7 +143,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// 250 dead letters of one cause are brought back by two operators at once; those of another cause stay. Each has one new life, and a dry run none.
+// 250 dead letters of one cause are brought back by two operators at once; those of another cause stay. Each has one
+// new life, and a dry run none.
 func TestBulkRequeue(t *testing.T) {
 	t.Attr("proves", "S0-E4 S1-E4")
 	t.Parallel()
@@ -160,11 +164,13 @@ func TestBulkRequeue(t *testing.T) {
 	bystander := s.submit("public", fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, r.URL+"/"))
 	c.settled(30*time.Second, append(ids, bystander)...)
 	before := time.Now().Add(time.Second).UTC() // what dies again is not brought back again
-	testkit.Eventually(t, 3*time.Second, "a second has passed", func() (bool, string) { return time.Now().After(before), "" })
+	testkit.Eventually(t, 3*time.Second, "a second has passed",
+		func() (bool, string) { return time.Now().After(before), "" })
 
 	requeue := func(s *server, dry bool) (n struct{ Matched, Requeued int }) {
 		a := do(t, http.MethodPost, s.base+"/admin/dead/requeue",
-			fmt.Sprintf(`{"cause":"HANDLER_ERROR","tier":"PUBLIC","before":%q,"limit":1000,"dryRun":%v}`, before.Format(time.RFC3339Nano), dry))
+			fmt.Sprintf(`{"cause":"HANDLER_ERROR","tier":"PUBLIC","before":%q,"limit":1000,"dryRun":%v}`,
+				before.Format(time.RFC3339Nano), dry))
 		if err := json.Unmarshal(a.body, &n); err != nil || a.status != http.StatusOK {
 			t.Errorf("%d %s", a.status, a.body)
 		}
@@ -193,7 +199,8 @@ func TestBulkRequeue(t *testing.T) {
 	c.counts(501, `SELECT COUNT(*) FROM job_outcomes`)
 	c.counts(250, `SELECT COUNT(*) FROM failed_jobs WHERE generation = 1 AND requeued_at IS NOT NULL`)
 	c.counts(250, `SELECT COUNT(*) FROM failed_jobs WHERE generation = 2 AND requeue_requested_at IS NULL AND requeued_at IS NULL`)
-	c.counts(1, `SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+bystander+`' AND requeue_requested_at IS NULL AND requeued_at IS NULL`)
+	c.counts(1, `SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+bystander+
+		`' AND requeue_requested_at IS NULL AND requeued_at IS NULL`)
 	if j := s.job(ids[7]); j.Generation != 2 || j.Attempts != 2 || len(j.History) != 2 {
 		t.Errorf("%+v", j)
 	}

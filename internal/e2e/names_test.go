@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// keyForm is what every key of Redis looks like: a hash tag of ours comes first, so that no text of a caller's chooses its slot.
+// keyForm is what every key of Redis looks like: a hash tag of ours comes first, so that no text of a caller's chooses
+// its slot.
 var keyForm = regexp.MustCompile(`^\{tierq(:\d+)?\}:`)
 
 // passing are keys that come with time and with load: the statistics of each stretch of time, and a gate's probe.
@@ -27,13 +28,15 @@ func (c *cluster) keys() []string {
 	return slices.DeleteFunc(keys, passing.MatchString)
 }
 
-// A tier in another spelling makes no key in Redis and no tier, and an Idempotency-Key that looks like a key's pattern names none.
+// A tier in another spelling makes no key in Redis and no tier, and an Idempotency-Key that looks like a key's pattern
+// names none.
 func TestNamesOfKeys(t *testing.T) {
 	t.Attr("proves", "A10 A58")
 	t.Parallel()
 	c := newCluster(t)
 	s := c.start("TIERQ_ROLES=api")
-	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`), http.StatusAccepted, "") // what a submit makes once is there
+	// what a submit makes once is there
+	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`), http.StatusAccepted, "")
 	tiers := func() string {
 		var body map[string]any
 		if err := json.Unmarshal(do(t, http.MethodGet, s.base+"/admin/tiers", "").body, &body); err != nil {
@@ -48,7 +51,8 @@ func TestNamesOfKeys(t *testing.T) {
 		t.Fatalf("%q %s", before, named)
 	}
 	for _, path := range []string{
-		"/PAID/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/p%61id/submit", "/PUBLIC:x/submit", "/{tierq:0}/submit", "/..%2fpaid/submit",
+		"/PAID/submit", "/paid%20/submit", "/%20paid/submit", "/paid%00/submit", "/pa%C4%B0d/submit", "/p%61id/submit",
+		"/PUBLIC:x/submit", "/{tierq:0}/submit", "/..%2fpaid/submit",
 		"/paid%2fsubmit", "/gold/submit", "/*/submit", "/" + strings.Repeat("a", 5000) + "/submit", "/gold/submit/batch",
 	} {
 		if a := do(t, http.MethodPost, s.base+path, ""); a.status != http.StatusNotFound {
@@ -56,7 +60,8 @@ func TestNamesOfKeys(t *testing.T) {
 		}
 	}
 	for _, tier := range []string{"PAID ", `paid\u0000`, "PAİD", "../paid", "PUBLIC:x", "Gold", "", "{tierq:0}"} {
-		if a := do(t, http.MethodPost, s.base+"/jobs", `{"type":"SIMULATION","tier":"`+tier+`"}`); a.status != http.StatusNotFound && a.status != http.StatusBadRequest {
+		if a := do(t, http.MethodPost, s.base+"/jobs",
+			`{"type":"SIMULATION","tier":"`+tier+`"}`); a.status != http.StatusNotFound && a.status != http.StatusBadRequest {
 			t.Errorf("the tier %q: %d %s", tier, a.status, a.body)
 		}
 	}
@@ -68,8 +73,10 @@ func TestNamesOfKeys(t *testing.T) {
 	}
 
 	const text = "{tierq:0}:outbox*"
-	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`, "Idempotency-Key", text), http.StatusAccepted, "")
-	batch := do(t, http.MethodPost, s.base+"/paid/submit/batch", `[{"delaySeconds":600,"idempotencyKey":"`+text+`b"},{"delaySeconds":600,"idempotencyKey":"{tierq:0}"}]`)
+	wants(t, do(t, http.MethodPost, s.base+"/paid/submit", `{"delaySeconds":600}`, "Idempotency-Key", text),
+		http.StatusAccepted, "")
+	batch := do(t, http.MethodPost, s.base+"/paid/submit/batch",
+		`[{"delaySeconds":600,"idempotencyKey":"`+text+`b"},{"delaySeconds":600,"idempotencyKey":"{tierq:0}"}]`)
 	if batch.status != http.StatusAccepted || strings.Count(string(batch.body), "SCHEDULED") != 2 {
 		t.Fatalf("%d %s", batch.status, batch.body)
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and no connection is left of it.
+// A bad line between the server and its Redis: each way takes half of what a row says. When it is over no goroutine and
+// no connection is left of it.
 func TestRedisLine(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -27,8 +28,10 @@ func TestRedisLine(t *testing.T) {
 		w    testkit.Weather
 		out  time.Duration
 	}{
-		{"F28 200 ms and jitter: nobody is taken for dead", testkit.Weather{Latency: 75 * time.Millisecond, Jitter: 50 * time.Millisecond}, 3 * time.Second},
-		{"F28 1500 ms and jitter", testkit.Weather{Latency: 675 * time.Millisecond, Jitter: 150 * time.Millisecond}, 3 * time.Second},
+		{"F28 200 ms and jitter: nobody is taken for dead",
+			testkit.Weather{Latency: 75 * time.Millisecond, Jitter: 50 * time.Millisecond}, 3 * time.Second},
+		{"F28 1500 ms and jitter", testkit.Weather{Latency: 675 * time.Millisecond, Jitter: 150 * time.Millisecond},
+			3 * time.Second},
 		{"F29 20 KB a second", testkit.Weather{BytesPerSecond: 20_000}, 3 * time.Second},
 		{"F30 swallows everything", testkit.Weather{Stalled: true}, 3500 * time.Millisecond},
 	} {
@@ -39,7 +42,8 @@ func TestRedisLine(t *testing.T) {
 			l := c.underLoad(c.start("REDIS_URL=redis://"+proxy.Addr()), 4, int(tc.out.Milliseconds())+3000)
 			l.fenced = !strings.Contains(tc.name, "nobody")
 			before := held(t, l.s)
-			l.suffer(func() error { proxy.SetWeather(tc.w); return nil }, func() error { proxy.SetWeather(testkit.Weather{}); return nil }, tc.out)
+			l.suffer(func() error { proxy.SetWeather(tc.w); return nil },
+				func() error { proxy.SetWeather(testkit.Weather{}); return nil }, tc.out)
 			t.Logf("evidence: %d pieces were held back", proxy.Suffered())
 			if proxy.Suffered() < 5 {
 				t.Error("the fault did not land")
@@ -50,7 +54,8 @@ func TestRedisLine(t *testing.T) {
 	}
 }
 
-// Answers of Redis break off in their middle, and the connection is reset, for every script a running server sends: all of them were carried out.
+// Answers of Redis break off in their middle, and the connection is reset, for every script a running server sends: all
+// of them were carried out.
 func TestReplyBreaksOff(t *testing.T) {
 	t.Attr("proves", "F31")
 	t.Parallel()
@@ -62,7 +67,8 @@ func TestReplyBreaksOff(t *testing.T) {
 		for _, script := range []string{"submit", "claim", "heartbeat", "complete", "acknowledge"} {
 			proxy.HalveReply(testkit.IsScript(lua.Script(script)))
 		}
-		testkit.Eventually(t, 10*time.Second, "all are cut", func() (bool, string) { return proxy.Armed() == 0, fmt.Sprint(proxy.Armed()) })
+		testkit.Eventually(t, 10*time.Second, "all are cut",
+			func() (bool, string) { return proxy.Armed() == 0, fmt.Sprint(proxy.Armed()) })
 	}
 	l.flows("after the fault")
 	t.Logf("evidence: %d answers were carried out and cut in half", len(proxy.Dropped()))
@@ -84,7 +90,8 @@ func TestSQLLine(t *testing.T) {
 	l := c.underLoad(c.start("MYSQL_DSN="+cfg.FormatDSN()), 4, 5000)
 	before := held(t, l.s)
 	l.suffer(func() error { proxy.SetWeather(testkit.Weather{Stalled: true}); return nil }, func() error {
-		if a := do(t, http.MethodGet, l.s.base+"/readyz?verbose", ""); a.status != http.StatusOK || !contains(a.body, "DEGRADED") {
+		if a := do(t, http.MethodGet, l.s.base+"/readyz?verbose", ""); a.status != http.StatusOK ||
+			!contains(a.body, "DEGRADED") {
 			t.Errorf("readiness: %d %s", a.status, a.body)
 		}
 		proxy.SetWeather(testkit.Weather{})
@@ -98,7 +105,8 @@ func TestSQLLine(t *testing.T) {
 	l.s.holds(before)
 }
 
-// Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate, nor is anything left.
+// Half of all clients hang up before they have their answer, others read slowly or not at all. Neither closes the gate,
+// nor is anything left.
 func TestClientsHangUp(t *testing.T) {
 	t.Attr("proves", "F55")
 	t.Parallel()
@@ -210,6 +218,7 @@ func (s *server) holds(before holding) {
 	client.CloseIdleConnections()
 	testkit.Eventually(s.t, 10*time.Second, "goroutines and files are what they were", func() (bool, string) {
 		now := held(s.t, s)
-		return now.goroutines <= before.goroutines+20 && now.files <= before.files+10, fmt.Sprintf("%+v, before %+v", now, before)
+		return now.goroutines <= before.goroutines+20 && now.files <= before.files+10,
+			fmt.Sprintf("%+v, before %+v", now, before)
 	})
 }

@@ -38,7 +38,8 @@ func program(t *testing.T, name string) string {
 	return ""
 }
 
-// prometheus is a real one that scrapes these addresses, five times a second. query answers the first sample's value, "" if there is none.
+// prometheus is a real one that scrapes these addresses, five times a second. query answers the first sample's value,
+// "" if there is none.
 func prometheus(t *testing.T, targets ...string) (query func(expr string) (string, error)) {
 	t.Helper()
 	bin, dir := program(t, "prometheus"), t.TempDir()
@@ -49,7 +50,8 @@ func prometheus(t *testing.T, targets ...string) (query func(expr string) (strin
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t))
-	p := testkit.StartProcess(t, bin, nil, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	p := testkit.StartProcess(t, bin, nil, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := p.WaitOutput(ctx, "Server is ready to receive web requests"); err != nil {
@@ -77,7 +79,8 @@ func prometheus(t *testing.T, targets ...string) (query func(expr string) (strin
 	}
 }
 
-// A real Prometheus scrapes two running servers and answers with what ran and what waits; its own tool has nothing to say against the page.
+// A real Prometheus scrapes two running servers and answers with what ran and what waits; its own tool has nothing to
+// say against the page.
 func TestPrometheusSeesWhatRan(t *testing.T) {
 	t.Attr("proves", "S1-E7 S2-P14")
 	t.Parallel()
@@ -165,7 +168,8 @@ func newCollector(t *testing.T) (endpoint string, spans <-chan span) {
 	return s.URL, got
 }
 
-// One trace from the caller over the process that took the job and the one that ran it to the receiver of its call: four parties, linked.
+// One trace from the caller over the process that took the job and the one that ran it to the receiver of its call:
+// four parties, linked.
 func TestTraceOverProcesses(t *testing.T) {
 	t.Attr("proves", "S2-P14 S4-O2")
 	t.Parallel()
@@ -176,7 +180,8 @@ func TestTraceOverProcesses(t *testing.T) {
 	api := c.start(append(settings, "TIERQ_ROLES=api", "OTEL_SERVICE_NAME=tierq-api")...)
 	c.start(append(settings, "TIERQ_ROLES=worker,recovery", "OTEL_SERVICE_NAME=tierq-worker")...)
 	const caller = "00f067aa0ba902b7"
-	a := api.ask("paid", fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, r.URL+"/hook"), "traceparent", "00-"+trace+"-"+caller+"-01")
+	a := api.ask("paid", fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q}}`, r.URL+"/hook"), "traceparent",
+		"00-"+trace+"-"+caller+"-01")
 	id := accepted(t, a)
 	c.settled(15*time.Second, id)
 
@@ -207,11 +212,13 @@ func TestTraceOverProcesses(t *testing.T) {
 			t.Errorf("%s: trace %x about %q", s.Name, s.TraceId, about)
 		}
 	}
-	if hex.EncodeToString(send.ParentSpanId) != caller || len(process.Links) != 1 || !bytes.Equal(process.Links[0].SpanId, send.SpanId) {
+	if hex.EncodeToString(send.ParentSpanId) != caller || len(process.Links) != 1 ||
+		!bytes.Equal(process.Links[0].SpanId, send.SpanId) {
 		t.Errorf("send %x below %x, process linked to %v", send.SpanId, send.ParentSpanId, process.Links)
 	}
 	calls := r.of(http.MethodPost, "/hook")
-	if want := fmt.Sprintf("00-%s-%x-01", trace, process.SpanId); len(calls) != 1 || calls[0].header.Get("traceparent") != want {
+	if want := fmt.Sprintf("00-%s-%x-01", trace, process.SpanId); len(calls) != 1 ||
+		calls[0].header.Get("traceparent") != want {
 		t.Errorf("calls %v, want one with traceparent %s", calls, want)
 	}
 	if api.job(id).TraceID != trace || !strings.Contains(a.header.Get("X-Trace-Id"), trace) {

@@ -42,8 +42,9 @@ func opsBase(t *testing.T, s *server) string {
 	return "http://127.0.0.1:" + at[1]
 }
 
-// Metrics and profiles are in one place: on the API's address for operators; or on one of their own, and then not on the API's. What others can
-// reach wants a key, also of a process that only runs jobs; what only this machine reaches does not.
+// Metrics and profiles are in one place: on the API's address for operators; or on one of their own, and then not on
+// the API's. What others can reach wants a key, also of a process that only runs jobs; what only this machine reaches
+// does not.
 func TestOpsPlaces(t *testing.T) {
 	t.Attr("proves", "A28 A50")
 	t.Parallel()
@@ -59,10 +60,14 @@ func TestOpsPlaces(t *testing.T) {
 		base string
 		want map[string][3]int // by key: of the metrics, the list of profiles, a profile
 	}{
-		"the API's":            {api.base, map[string][3]int{"": {401, 401, 401}, ci: {403, 403, 403}, reader: {200, 403, 403}, boss: {200, 200, 200}, boss + "x": {401, 401, 401}}},
-		"the API's, split":     {split.base, map[string][3]int{"": {404, 404, 404}, ci: {404, 404, 404}, reader: {404, 404, 404}, boss: {404, 404, 404}}},
-		"for this machine":     {opsBase(t, split), map[string][3]int{"": {200, 200, 200}, ci: {200, 200, 200}}},
-		"for others, a worker": {opsBase(t, worker), map[string][3]int{"": {401, 401, 401}, ci: {403, 403, 403}, reader: {200, 403, 403}, boss: {200, 200, 200}}},
+		"the API's": {api.base,
+			map[string][3]int{"": {401, 401, 401}, ci: {403, 403, 403}, reader: {200, 403, 403}, boss: {200, 200, 200},
+				boss + "x": {401, 401, 401}}},
+		"the API's, split": {split.base,
+			map[string][3]int{"": {404, 404, 404}, ci: {404, 404, 404}, reader: {404, 404, 404}, boss: {404, 404, 404}}},
+		"for this machine": {opsBase(t, split), map[string][3]int{"": {200, 200, 200}, ci: {200, 200, 200}}},
+		"for others, a worker": {opsBase(t, worker),
+			map[string][3]int{"": {401, 401, 401}, ci: {403, 403, 403}, reader: {200, 403, 403}, boss: {200, 200, 200}}},
 	} {
 		for key, want := range place.want {
 			for i, path := range []string{metrics, profiles, heap} {

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// 300 mixed jobs from 3 clients while no worker runs; then one worker with one slot: PAID, UNPAID, PUBLIC, FIFO inside each.
+// 300 mixed jobs from 3 clients while no worker runs; then one worker with one slot: PAID, UNPAID, PUBLIC, FIFO inside
+// each.
 func TestOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2 S2-N3 T-3")
 	t.Parallel()

@@ -77,7 +77,8 @@ func (h *hammer) check(t testing.TB) {
 	if len(h.odd) > 0 {
 		t.Errorf("%d odd answers, the first: %s", len(h.odd), h.odd[0])
 	}
-	t.Logf("%d accepted, %d refused (503), %d unknown (504); the slowest answer took %s", len(h.yes), h.refused, len(h.unknown), h.worst.Round(time.Millisecond))
+	t.Logf("%d accepted, %d refused (503), %d unknown (504); the slowest answer took %s", len(h.yes), h.refused,
+		len(h.unknown), h.worst.Round(time.Millisecond))
 }
 
 // outage is Redis away for a while: frozen, or killed and started again.
@@ -87,8 +88,8 @@ type outage struct {
 	out    time.Duration
 }
 
-// Redis stops answering, or is killed: submits get a clear answer within 2 s, nothing accepted is lost, no worker is declared dead,
-// and soon after it is back submits are accepted again. The long suite also freezes it for 20 s.
+// Redis stops answering, or is killed: submits get a clear answer within 2 s, nothing accepted is lost, no worker is
+// declared dead, and soon after it is back submits are accepted again. The long suite also freezes it for 20 s.
 func TestRedisOutage(t *testing.T) {
 	t.Parallel()
 	for _, o := range []outage{
@@ -134,12 +135,16 @@ func (o outage) survive(t *testing.T) {
 		n := len(h.snapshot())
 		return n > during+8, fmt.Sprintf("%d accepted", n)
 	})
-	t.Logf("evidence: %d accepted before, %d during %s without Redis; accepted again %s after it was back", before, during-before, o.out, time.Since(healed).Round(10*time.Millisecond))
+	t.Logf("evidence: %d accepted before, %d during %s without Redis; accepted again %s after it was back", before,
+		during-before, o.out, time.Since(healed).Round(10*time.Millisecond))
 	close(stop)
 	h.group.Wait()
 	h.check(t)
-	if closed, opened := strings.Index(s.Output(), `"gate closed"`), strings.LastIndex(s.Output(), `"gate open"`); o.out > 2*time.Second && (h.refused == 0 || closed < 0 || opened < closed) {
-		t.Errorf("%d submits were refused; the log says at %d that the gate closed, at %d that it opened", h.refused, closed, opened)
+	if closed, opened := strings.Index(s.Output(), `"gate closed"`),
+		strings.LastIndex(s.Output(), `"gate open"`); o.out > 2*time.Second &&
+		(h.refused == 0 || closed < 0 || opened < closed) {
+		t.Errorf("%d submits were refused; the log says at %d that the gate closed, at %d that it opened", h.refused, closed,
+			opened)
 	}
 	if p := s.await(running, "COMPLETED", 15*time.Second); p.RetryCount != 0 {
 		t.Errorf("the running job was taken for dead: retryCount %d", p.RetryCount)
@@ -176,8 +181,8 @@ func (h *hammer) snapshot() []string {
 	return append([]string(nil), h.yes...)
 }
 
-// MariaDB stands still: jobs go on finishing and polling as COMPLETED, readiness says DEGRADED and stays 200; afterwards every row is
-// there, once. The long suite does it for a minute.
+// MariaDB stands still: jobs go on finishing and polling as COMPLETED, readiness says DEGRADED and stays 200;
+// afterwards every row is there, once. The long suite does it for a minute.
 func TestSQLOutage(t *testing.T) {
 	t.Attr("proves", "F14 S2-G4")
 	t.Parallel()
@@ -208,7 +213,8 @@ func TestSQLOutage(t *testing.T) {
 			s.await(id, "COMPLETED", 5*time.Second)
 			<-time.After(out - time.Since(down))
 			h.check(t)
-			t.Logf("evidence: %d accepted before, %d while SQL was away for %s", before, len(h.snapshot())-before, time.Since(down).Round(time.Second))
+			t.Logf("evidence: %d accepted before, %d while SQL was away for %s", before, len(h.snapshot())-before,
+				time.Since(down).Round(time.Second))
 			if err := heal(); err != nil {
 				t.Fatal(err)
 			}

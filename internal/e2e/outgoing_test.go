@@ -68,8 +68,8 @@ func events(t *testing.T, calls []call) (of map[string]told, tries map[string]in
 	return of, tries
 }
 
-// Whoever gave a callback URL hears, signed and under an id that stays, how the job ended: of a completed one, of a failed one and of its
-// next life; of a cancelled one nothing. An event that the receiver did not take comes again.
+// Whoever gave a callback URL hears, signed and under an id that stays, how the job ended: of a completed one, of a
+// failed one and of its next life; of a cancelled one nothing. An event that the receiver did not take comes again.
 func TestCallbacks(t *testing.T) {
 	t.Attr("proves", "S4-M1 S4-M3 S4-M4")
 	t.Parallel()
@@ -98,14 +98,17 @@ func TestCallbacks(t *testing.T) {
 		t.Fatalf("events and tries: %v", tries)
 	}
 	e := of[done+"_1"]
-	if d := e.Data; e.Type != "job.completed" || d.JobID != done || d.Status != "COMPLETED" || d.Tier != "PAID" || d.Type != "SIMULATION" ||
-		d.CompletedAt == nil || d.FailedAt != nil || d.FailureCause != nil || !strings.Contains(string(d.Result), `"stepsRun":1`) ||
+	if d := e.Data; e.Type != "job.completed" || d.JobID != done || d.Status != "COMPLETED" || d.Tier != "PAID" ||
+		d.Type != "SIMULATION" ||
+		d.CompletedAt == nil || d.FailedAt != nil || d.FailureCause != nil ||
+		!strings.Contains(string(d.Result), `"stepsRun":1`) ||
 		d.TraceID != s.job(done).TraceID {
 		t.Errorf("%+v", e)
 	}
 	for generation := 1; generation <= 2; generation++ {
 		e := of[dead+"_"+strconv.Itoa(generation)]
-		if d := e.Data; e.Type != "job.failed" || d.JobID != dead || d.Generation != generation || d.Status != "FAILED" || d.RetryCount != 1 ||
+		if d := e.Data; e.Type != "job.failed" || d.JobID != dead || d.Generation != generation || d.Status != "FAILED" ||
+			d.RetryCount != 1 ||
 			d.FailedAt == nil || d.CompletedAt != nil || d.FailureCause == nil || *d.FailureCause != "HANDLER_ERROR" ||
 			d.LastError == nil || !strings.Contains(*d.LastError, "boom") {
 			t.Errorf("%+v", e)
@@ -116,7 +119,8 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// The process that ran a job dies when SQL has the outcome and nobody has heard of it: the callback comes all the same, once.
+// The process that ran a job dies when SQL has the outcome and nobody has heard of it: the callback comes all the same,
+// once.
 func TestCallbackSurvivesKill(t *testing.T) {
 	t.Attr("proves", "F05 S4-M5")
 	t.Parallel()
@@ -147,7 +151,8 @@ func TestCallbackSurvivesKill(t *testing.T) {
 	}
 }
 
-// Without the operator's allowance no URL leads into the house: refused at submit, for callbacks and for job types that call.
+// Without the operator's allowance no URL leads into the house: refused at submit, for callbacks and for job types that
+// call.
 func TestCallsIntoTheHouse(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -197,7 +202,8 @@ func TestWebhook(t *testing.T) {
 	s.tune("PAID", map[string]any{"backoff": backoff(60_000)}) // what comes sooner comes by Retry-After
 	ids := map[string]string{}
 	for _, path := range []string{"/fine", "/gone", "/busy"} {
-		body := fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q,"body":{"n":1},"headers":{"X-Shop":"7"}}}`, r.URL+path)
+		body := fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q,"body":{"n":1},"headers":{"X-Shop":"7"}}}`,
+			r.URL+path)
 		a := s.ask("paid", body, "traceparent", "00-"+trace+"-00f067aa0ba902b7-01")
 		if a.status != http.StatusAccepted {
 			t.Fatalf("%d %s", a.status, a.body)
@@ -228,7 +234,8 @@ func TestWebhook(t *testing.T) {
 		for i, c := range calls {
 			verify(t, c)
 			h := c.header
-			if h.Get("webhook-id") != ids[path] || h.Get("X-Shop") != "7" || h.Get("X-Job-Attempt") != strconv.Itoa(i+1) || string(c.body) != `{"n":1}` ||
+			if h.Get("webhook-id") != ids[path] || h.Get("X-Shop") != "7" || h.Get("X-Job-Attempt") != strconv.Itoa(i+1) ||
+				string(c.body) != `{"n":1}` ||
 				!strings.HasPrefix(h.Get("traceparent"), "00-"+trace+"-") || h.Get("X-Trace-Id") != trace {
 				t.Errorf("%s: %v %s", path, h, c.body)
 			}
@@ -239,7 +246,8 @@ func TestWebhook(t *testing.T) {
 		t.Errorf("Retry-After was 1 s, the second call came after %s", pause)
 	}
 	var attempts int
-	c.row(`SELECT attempts FROM failed_jobs WHERE job_id = '`+ids["/gone"]+`' AND failure_cause = 'PERMANENT_ERROR'`, &attempts)
+	c.row(`SELECT attempts FROM failed_jobs WHERE job_id = '`+ids["/gone"]+`' AND failure_cause = 'PERMANENT_ERROR'`,
+		&attempts)
 	if attempts != 1 {
 		t.Errorf("410 was tried %d times", attempts)
 	}

@@ -44,8 +44,8 @@ type deaf struct{}
 func (deaf) Offer(job.Outcome) bool { return false }
 func (deaf) Wake()                  {}
 
-// 200 goroutines hold and want the two connections that submits have, so that those are refused; heartbeats, claims and endings have
-// connections of their own and notice nothing.
+// 200 goroutines hold and want the two connections that submits have, so that those are refused; heartbeats, claims and
+// endings have connections of their own and notice nothing.
 func TestHeartbeatsHaveTheirOwnConnections(t *testing.T) {
 	t.Attr("proves", "F32")
 	t.Parallel()

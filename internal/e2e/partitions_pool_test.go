@@ -38,7 +38,8 @@ func (c *claimsSeen) Claim(ctx context.Context, partition int, r job.ClaimReques
 }
 
 // poolOn makes a pool over a queue whose handlers take so long. It is not started.
-func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, slots int, takes time.Duration) *worker.Pool {
+func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, slots int,
+	takes time.Duration) *worker.Pool {
 	registry := handler.NewRegistry()
 	handler.Register(registry, queuetest.Job(job.Public).Type, func(context.Context, struct{}) (struct{}, error) {
 		if takes > 0 {
@@ -47,7 +48,8 @@ func poolOn(e *queuetest.Env, q *queue.Queue, store worker.Queue, nonce string, 
 		return struct{}{}, nil
 	})
 	return worker.New(worker.Config{
-		Slots: slots, Partitions: e.Options.Partitions, PriorityBase: e.Options.PriorityBase, HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1024,
+		Slots: slots, Partitions: e.Options.Partitions, PriorityBase: e.Options.PriorityBase,
+		HeartbeatInterval: 500 * time.Millisecond, ResultLimit: 1024,
 		DrainTimeout: 10 * time.Second, Registry: registry, Plans: e.Plans, Log: slog.New(slog.DiscardHandler), Nonce: nonce,
 	}, store, q, q, deaf{})
 }
@@ -73,9 +75,9 @@ func fill(t *testing.T, e *queuetest.Env, n int) (ids []job.ID) {
 	return ids
 }
 
-// The order of starts over six partitions of one Redis, with the real scripts: strict in each partition; strict over the tiers, for what was
-// accepted before the first claim; and inside a tier out of the global order by a claim's worth, which is counted here. With a small base, where the
-// score is a promise, the order of scores is exact.
+// The order of starts over six partitions of one Redis, with the real scripts: strict in each partition; strict over
+// the tiers, for what was accepted before the first claim; and inside a tier out of the global order by a claim's
+// worth, which is counted here. With a small base, where the score is a promise, the order of scores is exact.
 func TestPartitionsOrder(t *testing.T) {
 	t.Attr("proves", "S2-P2 S0-N5")
 	t.Parallel()
@@ -84,24 +86,25 @@ func TestPartitionsOrder(t *testing.T) {
 		base int64
 	}{{"strict tiers", 10_000_000_000_000}, {"a small base", 300_000}} {
 		t.Run(c.name, func(t *testing.T) {
-			queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.PriorityBase = 6, c.base }, func(t *testing.T, e *queuetest.Env) {
-				jobs := int64(300)
-				for try := range 20 {
-					seen := drainSeen(t, e, jobs, fmt.Sprint("try-", try))
-					prompt := seen.slowest < 200*time.Millisecond
-					inOrder(t, seen, c.base, e.Plans, prompt)
-					if prompt {
-						return
+			queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.PriorityBase = 6, c.base },
+				func(t *testing.T, e *queuetest.Env) {
+					jobs := int64(300)
+					for try := range 20 {
+						seen := drainSeen(t, e, jobs, fmt.Sprint("try-", try))
+						prompt := seen.slowest < 200*time.Millisecond
+						inOrder(t, seen, c.base, e.Plans, prompt)
+						if prompt {
+							return
+						}
+						// A partition that is silent that long is left out for a while, on purpose: the order over all of them says
+						// nothing then.
+						t.Logf("a claim took %s: once more", seen.slowest)
+						if try == 2 {
+							jobs = 90 // are claimed so soon that a busy machine seldom comes between
+						}
 					}
-					// A partition that is silent that long is left out for a while, on purpose: the order over all of them says
-					// nothing then.
-					t.Logf("a claim took %s: once more", seen.slowest)
-					if try == 2 {
-						jobs = 90 // are claimed so soon that a busy machine seldom comes between
-					}
-				}
-				t.Error("each time a claim took 200 ms and more: the order over partitions was not seen")
-			})
+					t.Error("each time a claim took 200 ms and more: the order over partitions was not seen")
+				})
 		})
 	}
 }
@@ -138,7 +141,8 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 	worst := int64(0) // score, or tier, of the starts so far
 	for i := range seen.order {
 		l := &seen.order[i]
-		if before := last[l.ID.Partition()]; before != nil && (score(l) < score(before) || score(l) == score(before) && l.ID < before.ID) {
+		if before := last[l.ID.Partition()]; before != nil &&
+			(score(l) < score(before) || score(l) == score(before) && l.ID < before.ID) {
 			t.Errorf("start %d: %s after %s in its partition", i, l.ID, before.ID)
 		}
 		last[l.ID.Partition()] = l

@@ -14,30 +14,32 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// atRest waits until nothing waits in any partition and every job has its outcome, and audits all of them. It returns how many jobs each has.
+// atRest waits until nothing waits in any partition and every job has its outcome, and audits all of them. It returns
+// how many jobs each has.
 func (c *cluster) atRest(within time.Duration, partitions int, want map[string]string) (jobs []int) {
 	c.t.Helper()
-	testkit.Eventually(c.t, within, fmt.Sprintf("%d jobs in %d partitions are at rest", len(want), partitions), func() (bool, string) {
-		waiting, missing := 0, 0
-		jobs = make([]int, partitions)
-		for p := range partitions {
-			s, err := queuetest.Read(c.t.Context(), c.rdb, p)
-			if err != nil {
-				return false, err.Error()
+	testkit.Eventually(c.t, within, fmt.Sprintf("%d jobs in %d partitions are at rest", len(want), partitions),
+		func() (bool, string) {
+			waiting, missing := 0, 0
+			jobs = make([]int, partitions)
+			for p := range partitions {
+				s, err := queuetest.Read(c.t.Context(), c.rdb, p)
+				if err != nil {
+					return false, err.Error()
+				}
+				for _, set := range s.Sets {
+					waiting += len(set)
+				}
+				jobs[p] = len(s.Jobs)
 			}
-			for _, set := range s.Sets {
-				waiting += len(set)
+			outcomes := c.outcomes()
+			for id := range want {
+				if outcomes[id] == "" {
+					missing++
+				}
 			}
-			jobs[p] = len(s.Jobs)
-		}
-		outcomes := c.outcomes()
-		for id := range want {
-			if outcomes[id] == "" {
-				missing++
-			}
-		}
-		return waiting+missing == 0, fmt.Sprintf("%d in a set of Redis, %d without an outcome", waiting, missing)
-	})
+			return waiting+missing == 0, fmt.Sprintf("%d in a set of Redis, %d without an outcome", waiting, missing)
+		})
 	outcomes := c.outcomes()
 	for id, outcome := range want {
 		if outcomes[id] != outcome {
@@ -59,7 +61,8 @@ func (c *cluster) atRest(within time.Duration, partitions int, want map[string]s
 	return jobs
 }
 
-// Two processes over four partitions: 400 jobs of all sorts have each the one outcome that they should, wherever they were.
+// Two processes over four partitions: 400 jobs of all sorts have each the one outcome that they should, wherever they
+// were.
 func TestFourPartitions(t *testing.T) {
 	t.Attr("proves", "S4-M2")
 	t.Parallel()
@@ -118,7 +121,8 @@ func TestFourPartitions(t *testing.T) {
 		Status string `json:"status"`
 		Checks []struct{ Name, Status string }
 	}
-	if a := do(t, http.MethodGet, s.base+"/readyz?verbose", ""); json.Unmarshal(a.body, &ready) != nil || a.status != http.StatusOK || ready.Status != "UP" {
+	if a := do(t, http.MethodGet, s.base+"/readyz?verbose", ""); json.Unmarshal(a.body, &ready) != nil ||
+		a.status != http.StatusOK || ready.Status != "UP" {
 		t.Errorf("ready: %d %s", a.status, a.body)
 	}
 	metrics := string(do(t, http.MethodGet, s.base+"/metrics", "").body)
@@ -131,8 +135,8 @@ func TestFourPartitions(t *testing.T) {
 
 var backoffNone = map[string]any{"backoff": backoff(0)}
 
-// A capacity of 40 over four partitions is 40 places, whoever asks for them: a submit that one partition has no room for goes to another. A key's
-// submits stay at home, and are refused when that is full.
+// A capacity of 40 over four partitions is 40 places, whoever asks for them: a submit that one partition has no room
+// for goes to another. A key's submits stay at home, and are refused when that is full.
 func TestCapacityOverPartitions(t *testing.T) {
 	t.Attr("proves", "S2-N13")
 	t.Parallel()
@@ -149,7 +153,8 @@ func TestCapacityOverPartitions(t *testing.T) {
 			switch {
 			case err == nil && a.status == http.StatusAccepted:
 				yes.Add(1)
-			case err == nil && a.status == http.StatusServiceUnavailable && a.code() == "QUEUE_FULL" && a.header.Get("Retry-After") != "":
+			case err == nil && a.status == http.StatusServiceUnavailable && a.code() == "QUEUE_FULL" &&
+				a.header.Get("Retry-After") != "":
 				full.Add(1)
 			default:
 				t.Errorf("%v %d %s", err, a.status, a.body)

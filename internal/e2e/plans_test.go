@@ -131,7 +131,8 @@ func TestPlansChangedAtOnce(t *testing.T) {
 		c.row("SELECT version FROM plans WHERE tier = 'GOLD'", &inSQL)
 		inRedis := c.rdb.HGet(t.Context(), "{tierq}:system:config:tier:GOLD", "version").Val()
 		all := inSQL == cap(answered) || len(versions) < cap(answered) && inSQL >= len(versions)
-		return all && inRedis == strconv.Itoa(inSQL), fmt.Sprintf("%d answered, SQL has version %d, Redis %s", len(versions), inSQL, inRedis)
+		return all && inRedis == strconv.Itoa(inSQL),
+			fmt.Sprintf("%d answered, SQL has version %d, Redis %s", len(versions), inSQL, inRedis)
 	})
 }
 

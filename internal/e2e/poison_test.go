@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-// swift are the times of a plan under test: a dead process is found out within heartbeat 0.5 s, 3 s to a look, 2 s to the second.
-var swift = map[string]any{"heartbeatTimeoutMs": 500, "maxProcessingTimeMs": 60_000} // only the crash is to be found, however long a start takes
+// swift are the times of a plan under test: a dead process is found out within heartbeat 0.5 s, 3 s to a look, 2 s to
+// the second.
+// only the crash is to be found, however long a start takes
+var swift = map[string]any{"heartbeatTimeoutMs": 500, "maxProcessingTimeMs": 60_000}
 
 // retries are the seed's plans: how many crashes a job of a tier outlives.
 var retries = map[string]int{"paid": 5, "unpaid": 2, "public": 1}
@@ -51,8 +53,8 @@ func (v *victim) dies() {
 	v.server = v.start()
 }
 
-// A job that ends its process, by whatever no recover can stop, is a dead letter after maxRetries + 1 crashes. Jobs that ran beside it lose
-// at most one retry per crash, and those that waited none.
+// A job that ends its process, by whatever no recover can stop, is a dead letter after maxRetries + 1 crashes. Jobs
+// that ran beside it lose at most one retry per crash, and those that waited none.
 func TestPoison(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -65,7 +67,8 @@ func TestPoison(t *testing.T) {
 		{how: "oom", code: 2, says: "goroutine "}, // the first words depend on what could not be had
 	}
 	for _, v := range victims { // all of them at once, step by step: most of the time goes into waiting for the watches
-		v.cluster, v.file, v.tiers, v.crashed = newCluster(t), filepath.Join(t.TempDir(), "runs"), map[string]string{}, map[string]bool{}
+		v.cluster, v.file, v.tiers, v.crashed = newCluster(t), filepath.Join(t.TempDir(), "runs"), map[string]string{},
+			map[string]bool{}
 		v.server = v.start()
 		for tier := range retries {
 			v.server.tune(strings.ToUpper(tier), swift)
@@ -116,10 +119,12 @@ func (v *victim) verdict() {
 	}
 }
 
-// explained checks every run of COUNT jobs against the processes that crashed: a run has its end, or its process died; one that follows
-// another has a dead process before it; every crash in a job's history names a dead process and cost one retry; and what ended FAILED had a
-// crash for every retry and one more. It returns how many of its runs each job lost.
-func (c *cluster) explained(file string, tiers map[string]string, crashed map[string]bool, outcomes map[string]string) map[string]int {
+// explained checks every run of COUNT jobs against the processes that crashed: a run has its end, or its process died;
+// one that follows another has a dead process before it; every crash in a job's history names a dead process and cost
+// one retry; and what ended FAILED had a crash for every retry and one more. It returns how many of its runs each job
+// lost.
+func (c *cluster) explained(file string, tiers map[string]string, crashed map[string]bool,
+	outcomes map[string]string) map[string]int {
 	c.t.Helper()
 	_, marks := executions(c.t, file)
 	crashes, spent := c.crashes(crashed), c.spent()

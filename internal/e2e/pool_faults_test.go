@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Every process is killed, and none is there for longer than a lease: jobs that waited lose nothing, those that ran lose one retry each, and
-// all are back within the bound of detection.
+// Every process is killed, and none is there for longer than a lease: jobs that waited lose nothing, those that ran
+// lose one retry each, and all are back within the bound of detection.
 func TestEveryProcessKilled(t *testing.T) {
 	t.Attr("proves", "F08")
 	t.Parallel()
@@ -87,8 +87,9 @@ func TestEveryProcessKilled(t *testing.T) {
 	}
 }
 
-// Processes stand still in the middle of what they owe: a worker that told Redis and not yet SQL, a drainer that told SQL and not yet Redis.
-// Others carry on and finish both when the leases on the outbox run out, and the two, when they move again, change nothing.
+// Processes stand still in the middle of what they owe: a worker that told Redis and not yet SQL, a drainer that told
+// SQL and not yet Redis. Others carry on and finish both when the leases on the outbox run out, and the two, when they
+// move again, change nothing.
 func TestFrozenBookkeepers(t *testing.T) {
 	t.Attr("proves", "F12")
 	t.Parallel()
@@ -141,7 +142,8 @@ func TestFrozenBookkeepers(t *testing.T) {
 	}
 }
 
-// On one thread, with a collector that never rests and memory for nothing, processes are killed all the time: nothing is lost or doubled.
+// On one thread, with a collector that never rests and memory for nothing, processes are killed all the time: nothing
+// is lost or doubled.
 func TestKillsInTightQuarters(t *testing.T) {
 	t.Attr("proves", "F58")
 	t.Parallel()

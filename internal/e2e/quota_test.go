@@ -31,7 +31,8 @@ func (c *cluster) counter() *counter {
 	}
 	c.t.Cleanup(func() { _ = clients.Close() })
 	q := queue.New(clients, &job.PlanBook{}, queue.Options{
-		Nonce: "counter", Partitions: 1, PriorityBase: 10_000_000_000_000, Capacity: 10_000, ScheduledLimit: 100_000, HeartbeatInterval: 500 * time.Millisecond,
+		Nonce: "counter", Partitions: 1, PriorityBase: 10_000_000_000_000, Capacity: 10_000, ScheduledLimit: 100_000,
+		HeartbeatInterval: 500 * time.Millisecond,
 	})
 	if err := q.LoadPlans(c.t.Context()); err != nil {
 		c.t.Fatal(err)
@@ -43,7 +44,8 @@ func (c *cluster) counter() *counter {
 func (c *counter) submit(want job.Word, typ, payload string, retries int, delay time.Duration) string {
 	c.t.Helper()
 	s := job.Submission{
-		ID: queuetest.NewID(0), Tier: job.Public, Type: typ, Payload: []byte(payload), MaxRetries: retries, Delay: delay, Owner: "ann", Quota: 5,
+		ID: queuetest.NewID(0), Tier: job.Public, Type: typ, Payload: []byte(payload), MaxRetries: retries, Delay: delay,
+		Owner: "ann", Quota: 5,
 	}
 	replies, err := c.queue.Submit(c.t.Context(), 0, []job.Submission{s})
 	if err != nil || replies[0].Word != want {
@@ -68,8 +70,8 @@ func (c *counter) under(want int64, when string) {
 	})
 }
 
-// A quota of five: the sixth job is refused until one has ended. Whatever ends them (success, a cancel, a dead letter, a killed worker's retry),
-// and whoever dies meanwhile, the count comes back to nothing.
+// A quota of five: the sixth job is refused until one has ended. Whatever ends them (success, a cancel, a dead letter,
+// a killed worker's retry), and whoever dies meanwhile, the count comes back to nothing.
 func TestQuotaComesBack(t *testing.T) {
 	t.Attr("proves", "S9 F01")
 	t.Parallel()
@@ -95,7 +97,8 @@ func TestQuotaComesBack(t *testing.T) {
 
 	worker := c.start("TIERQ_ROLES=worker")
 	ann.under(1, "all but the long one have ended")
-	testkit.Eventually(t, 10*time.Second, "the dead letter is in SQL", func() (bool, string) { return c.outcomes()[doomed] == "FAILED", "" })
+	testkit.Eventually(t, 10*time.Second, "the dead letter is in SQL",
+		func() (bool, string) { return c.outcomes()[doomed] == "FAILED", "" })
 	for _, p := range []*server{worker, api} {
 		if err := p.Kill(); err != nil {
 			t.Fatal(err)
@@ -116,8 +119,9 @@ func TestQuotaComesBack(t *testing.T) {
 	}
 }
 
-// A key with a quota of five, by HTTP: the sixth submit is 429, alone or in a batch, and so it is after the server was killed; whatever ends makes room
-// for one more. A repeat of what was accepted is no sixth, and other keys notice nothing.
+// A key with a quota of five, by HTTP: the sixth submit is 429, alone or in a batch, and so it is after the server was
+// killed; whatever ends makes room for one more. A repeat of what was accepted is no sixth, and other keys notice
+// nothing.
 func TestQuotaOfAKey(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -141,7 +145,8 @@ func TestQuotaOfAKey(t *testing.T) {
 	})
 }
 
-// overQuota tells the story on a server that is started twice, the second time after it was killed; at its end every job has ended.
+// overQuota tells the story on a server that is started twice, the second time after it was killed; at its end every
+// job has ended.
 func overQuota(t *testing.T, start func() *server) {
 	t.Helper()
 	s := start()
@@ -165,7 +170,8 @@ func overQuota(t *testing.T, start func() *server) {
 	fifth := do(t, http.MethodPost, s.base+"/public/submit", `{"delaySeconds":3600}`, keyed...)
 	ids = append(ids, accepted(t, fifth))
 	full()
-	if again := accepted(t, do(t, http.MethodPost, s.base+"/public/submit", `{"delaySeconds":3600}`, keyed...)); again != ids[4] {
+	if again := accepted(t, do(t, http.MethodPost, s.base+"/public/submit", `{"delaySeconds":3600}`,
+		keyed...)); again != ids[4] {
 		t.Errorf("a repeat of %s is %s", ids[4], again)
 	}
 
@@ -183,7 +189,8 @@ func overQuota(t *testing.T, start func() *server) {
 	}
 	cancelAll := func() {
 		t.Helper()
-		for _, id := range jobID.FindAllString(string(s.asks(ann.Key, http.MethodGet, "/api/jobs?status=SCHEDULED&limit=100", "").body), -1) {
+		for _, id := range jobID.FindAllString(string(s.asks(ann.Key, http.MethodGet, "/api/jobs?status=SCHEDULED&limit=100",
+			"").body), -1) {
 			cancel(id)
 		}
 	}

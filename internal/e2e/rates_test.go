@@ -11,12 +11,13 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// polls asks for a job that nobody has, n times, by turns of several servers, and counts what was not refused for its rate. header says what the
-// n-th request carries beside.
+// polls asks for a job that nobody has, n times, by turns of several servers, and counts what was not refused for its
+// rate. header says what the n-th request carries beside.
 func polls(t *testing.T, n int, header func(i int) []string, servers ...*server) (passed int) {
 	t.Helper()
 	for i := range n {
-		a := do(t, http.MethodGet, servers[i%len(servers)].base+"/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700", "", header(i)...)
+		a := do(t, http.MethodGet, servers[i%len(servers)].base+"/result/poll?jobId=019de340-01fe-7a58-be69-567cd7d6b700", "",
+			header(i)...)
 		switch a.status {
 		case http.StatusNotFound:
 			passed++
@@ -31,7 +32,8 @@ func polls(t *testing.T, n int, header func(i int) []string, servers ...*server)
 	return passed
 }
 
-// alone says whether one of them had to count by itself for a while: on a busy machine Redis may take too long to answer.
+// alone says whether one of them had to count by itself for a while: on a busy machine Redis may take too long to
+// answer.
 func alone(servers ...*server) bool {
 	for _, s := range servers {
 		if strings.Contains(s.Output(), "this process counts for itself") {
@@ -41,23 +43,28 @@ func alone(servers ...*server) bool {
 	return false
 }
 
-// A key's rate is one for all processes, and for all addresses that it is used from; an address' rate is one for all that it asks, whatever it
-// says of itself.
+// A key's rate is one for all processes, and for all addresses that it is used from; an address' rate is one for all
+// that it asks, whatever it says of itself.
 func TestRates(t *testing.T) {
 	t.Attr("proves", "A06 A31 A42 S1-P11 S2-P14")
 	t.Parallel()
 	c := newCluster(t)
 	env := []string{"TIERQ_ROLES=api", "TIERQ_ANONYMOUS_RATE=1", "TIERQ_ANONYMOUS_TOTAL=1000000"}
-	a, b := c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.1/32")...), c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.0/8")...)
+	a, b := c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.1/32")...),
+		c.start(append(env, "TIERQ_TRUSTED_PROXIES=127.0.0.0/8")...)
 	direct := c.start(env...)
 	boss := a.makeKey("", http.MethodPost, "/admin/keys", adminKey)
 	ci := a.makeKey(boss.Key, http.MethodPost, "/admin/keys", `{"name":"ci","role":"submit","rate":0.001,"burst":20}`)
-	other := a.makeKey(boss.Key, http.MethodPost, "/admin/keys", `{"name":"other","role":"submit","rate":0.001,"burst":20}`)
+	other := a.makeKey(boss.Key, http.MethodPost, "/admin/keys",
+		`{"name":"other","role":"submit","rate":0.001,"burst":20}`)
 	soon(t, boss.Key, http.StatusOK, a, b, direct)
 	soon(t, "", http.StatusUnauthorized, b, direct)
 
 	from := func(i int) string { return fmt.Sprintf("198.51.%d.%d", i/250, i%250+1) }
-	if n := polls(t, 23, func(i int) []string { return []string{"Authorization", "Bearer " + ci.Key, "X-Forwarded-For", from(i)} }, a, b); n != 20 && !alone(a, b) {
+	if n := polls(t, 23, func(i int) []string {
+		return []string{"Authorization", "Bearer " + ci.Key, "X-Forwarded-For",
+			from(i)}
+	}, a, b); n != 20 && !alone(a, b) {
 		t.Errorf("of one key, from many addresses, over two processes %d passed, not 20", n)
 	}
 	if n := polls(t, 3, func(int) []string { return []string{"Authorization", "Bearer " + other.Key} }, a, b); n != 3 {
@@ -65,11 +72,13 @@ func TestRates(t *testing.T) {
 	}
 
 	// Behind a trusted proxy each client is one.
-	if n := polls(t, 10, func(i int) []string { return []string{"X-Forwarded-For", "203.0.113.1, " + from(i)} }, a, b); n != 10 {
+	if n := polls(t, 10, func(i int) []string { return []string{"X-Forwarded-For", "203.0.113.1, " + from(i)} }, a,
+		b); n != 10 {
 		t.Errorf("of ten clients behind a proxy %d passed", n)
 	}
 	spoof := func(i int) []string {
-		return []string{"X-Forwarded-For", from(i), "X-Real-IP", from(i), "Forwarded", "for=" + from(i), "True-Client-IP", from(i)}
+		return []string{"X-Forwarded-For", from(i), "X-Real-IP", from(i), "Forwarded", "for=" + from(i), "True-Client-IP",
+			from(i)}
 	}
 	// Whoever is none may say what he likes: he is one, and what he may ask at once is soon spent.
 	tries := 0
@@ -87,8 +96,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// An address' rate is one for all keys that are used from it, and an entry of a batch counts as a request. Another address behind the same proxy
-// has a rate of its own.
+// An address' rate is one for all keys that are used from it, and an entry of a batch counts as a request. Another
+// address behind the same proxy has a rate of its own.
 func TestRates_OfAnAddress(t *testing.T) {
 	t.Attr("proves", "A31")
 	t.Parallel()
@@ -100,7 +109,8 @@ func TestRates_OfAnAddress(t *testing.T) {
 	boss := s.makeKey("", http.MethodPost, "/admin/keys", adminKey)
 	var keys []string
 	for _, name := range []string{"one", "two"} {
-		a := do(t, http.MethodPost, s.base+"/admin/keys", `{"name":"`+name+`","role":"submit"}`, from("198.51.100.1", boss.Key)...)
+		a := do(t, http.MethodPost, s.base+"/admin/keys", `{"name":"`+name+`","role":"submit"}`,
+			from("198.51.100.1", boss.Key)...)
 		_, key, _ := strings.Cut(string(a.body), `"key":"`)
 		key, _, _ = strings.Cut(key, `"`)
 		if a.status != http.StatusCreated || key == "" {
@@ -141,9 +151,11 @@ func TestRates_OfAnAddress(t *testing.T) {
 	}
 
 	batch := func(address string, n int) answer {
-		return do(t, http.MethodPost, s.base+"/paid/submit/batch", "["+strings.Repeat(`{"delaySeconds":600},`, n-1)+`{"delaySeconds":600}]`, from(address, keys[0])...)
+		return do(t, http.MethodPost, s.base+"/paid/submit/batch",
+			"["+strings.Repeat(`{"delaySeconds":600},`, n-1)+`{"delaySeconds":600}]`, from(address, keys[0])...)
 	}
-	wants(t, batch("203.0.113.9", 20), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE") // more than an address may ever
+	// more than an address may ever
+	wants(t, batch("203.0.113.9", 20), http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
 	entries, began := 0, time.Now()
 	for range 10 {
 		switch a := batch("203.0.113.10", rate); a.status {

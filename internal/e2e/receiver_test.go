@@ -35,7 +35,8 @@ type receiver struct {
 	calls []call
 }
 
-// newReceiver answers with answer, which hears how many calls of this method and path there were before. nil means 200 to all.
+// newReceiver answers with answer, which hears how many calls of this method and path there were before. nil means 200
+// to all.
 func newReceiver(t testing.TB, answer func(w http.ResponseWriter, c call, before int)) *receiver {
 	t.Helper()
 	r := &receiver{}

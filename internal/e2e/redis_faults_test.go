@@ -67,7 +67,8 @@ func scriptsFlushed(c *cluster, l *load, out time.Duration) {
 		}
 	})
 	<-time.After(out)
-	testkit.Eventually(c.t, 20*time.Second, "many flushes", func() (bool, string) { return flushed.Load() >= 50, fmt.Sprint(flushed.Load()) })
+	testkit.Eventually(c.t, 20*time.Second, "many flushes",
+		func() (bool, string) { return flushed.Load() >= 50, fmt.Sprint(flushed.Load()) })
 	end()
 	l.flows("after the fault")
 	c.t.Logf("evidence: %d times SCRIPT FLUSH", flushed.Load())
@@ -100,8 +101,9 @@ func clientsKilled(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Its primary is gone for good: every write is refused with READONLY, and each connection that heard so is given up, so that the next one may find
-// the new primary. The job that ran is told to stop before its lease ends, goes back at no cost, and runs again.
+// Its primary is gone for good: every write is refused with READONLY, and each connection that heard so is given up, so
+// that the next one may find the new primary. The job that ran is told to stop before its lease ends, goes back at no
+// cost, and runs again.
 func replica(c *cluster, l *load, out time.Duration) {
 	l.fenced = true
 	before := c.connections()
@@ -207,7 +209,8 @@ func clientsRefused(c *cluster, l *load, out time.Duration) {
 	}
 }
 
-// Memory is full and nothing may be evicted: submits are refused, and what runs finishes, is acknowledged and can be cancelled.
+// Memory is full and nothing may be evicted: submits are refused, and what runs finishes, is acknowledged and can be
+// cancelled.
 func TestRedisFull(t *testing.T) {
 	t.Attr("proves", "F22")
 	t.Parallel()
@@ -272,7 +275,8 @@ func TestRedisFlaps(t *testing.T) {
 			t.Errorf("the gate changed twice in %s", d)
 		}
 	}
-	t.Logf("evidence: Redis was full %d times, %d submits were refused; the gate changed %d times", flaps, l.h.refused, len(changes))
+	t.Logf("evidence: Redis was full %d times, %d submits were refused; the gate changed %d times", flaps, l.h.refused,
+		len(changes))
 	if len(changes) < 2 || len(changes) > flaps+2 {
 		t.Errorf("the gate changed %d times in %d flaps", len(changes), flaps)
 	}

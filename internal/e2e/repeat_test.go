@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// The same submit, sent again under its key to any process, at once, after the end and after Redis forgot the job, is one job that ran once: the
-// answer is its id and how it stands, a poll gives the stored outcome. Another body under that key is refused.
+// The same submit, sent again under its key to any process, at once, after the end and after Redis forgot the job, is
+// one job that ran once: the answer is its id and how it stands, a poll gives the stored outcome. Another body under
+// that key is refused.
 func TestSubmittedTwice(t *testing.T) {
 	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
@@ -53,7 +54,8 @@ func TestSubmittedTwice(t *testing.T) {
 				t.Errorf("%s: %+v", when, p)
 			}
 			wants(t, s.ask("paid", counting(file, 0), key, "order-17"), http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH")
-			wants(t, s.ask("public", counting(file, 200), key, "order-17"), http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH")
+			wants(t, s.ask("public", counting(file, 200), key, "order-17"), http.StatusUnprocessableEntity,
+				"IDEMPOTENCY_MISMATCH")
 		}
 	}
 	again("after the end")
@@ -99,7 +101,8 @@ const (
 	skew = 50 * time.Millisecond // between the test's clock and what a server knows of Redis'
 )
 
-// A job with a delay, or with a time to run at, does not run before and does run then; until then it is SCHEDULED, and says for when.
+// A job with a delay, or with a time to run at, does not run before and does run then; until then it is SCHEDULED, and
+// says for when.
 func TestDelayedJobs(t *testing.T) {
 	t.Attr("proves", "T-10 S3-Q2 S3-S2")
 	t.Parallel()
@@ -112,7 +115,8 @@ func TestDelayedJobs(t *testing.T) {
 	due := map[string]time.Time{dated: at, delayed: s.moments(delayed).CreatedAt.Add(2 * time.Second)}
 	for id, when := range due {
 		m := s.moments(id)
-		if m.Status != "SCHEDULED" || len(m.History) != 0 || m.RunAt == nil || m.RunAt.Sub(when) < -skew || m.RunAt.Sub(when) > late {
+		if m.Status != "SCHEDULED" || len(m.History) != 0 || m.RunAt == nil || m.RunAt.Sub(when) < -skew ||
+			m.RunAt.Sub(when) > late {
 			t.Errorf("%+v, due at %s", m, when)
 		}
 	}
@@ -132,8 +136,8 @@ func TestDelayedJobs(t *testing.T) {
 	wants(t, s.ask("paid", `{"delaySeconds":2,"runAt":"2030-01-01T00:00:00Z"}`), http.StatusBadRequest, "INVALID_REQUEST")
 }
 
-// After a failure a job waits as its tier's plan says, SCHEDULED and with the time of its next attempt; a type that the plan gives no wait is tried
-// again at once.
+// After a failure a job waits as its tier's plan says, SCHEDULED and with the time of its next attempt; a type that the
+// plan gives no wait is tried again at once.
 func TestBackoff(t *testing.T) {
 	t.Attr("proves", "T-10 S1-P2 S0-N7")
 	t.Parallel()
@@ -141,7 +145,8 @@ func TestBackoff(t *testing.T) {
 	r := newReceiver(t, func(w http.ResponseWriter, _ call, _ int) { w.WriteHeader(http.StatusBadGateway) })
 	s := c.start(outward...)
 	s.tune("PAID", map[string]any{
-		"backoff": map[string]any{"baseMs": 1000, "factor": 2, "capMs": 60000, "jitter": 0}, "typeBackoff": map[string]any{"SEND_WEBHOOK": backoff(0)},
+		"backoff":     map[string]any{"baseMs": 1000, "factor": 2, "capMs": 60000, "jitter": 0},
+		"typeBackoff": map[string]any{"SEND_WEBHOOK": backoff(0)},
 	})
 	waits := s.submit("paid", `{"payload":{"steps":[{"type":"FAIL","message":"boom"}]},"maxRetries":2}`)
 	hasty := s.submit("paid", fmt.Sprintf(`{"type":"SEND_WEBHOOK","payload":{"url":%q},"maxRetries":2}`, r.URL+"/"))

@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for twice at once it
-// has one. Attempts go on counting, and the history has every attempt of both lives.
+// A dead letter has a new life one second after its end and one day after it, when Redis has forgotten it; asked for
+// twice at once it has one. Attempts go on counting, and the history has every attempt of both lives.
 func TestRequeue(t *testing.T) {
 	t.Attr("proves", "S0-E4 S1-E4 S0-S7 S1-S5")
 	t.Parallel()
@@ -39,7 +39,8 @@ func TestRequeue(t *testing.T) {
 			for i := range codes {
 				all.Go(func() {
 					s := []*server{one, two}[i%2]
-					codes[i] = do(t, http.MethodPost, s.base+[]string{"/jobs/" + id + "/retry", "/admin/jobs/" + id + "/resubmit"}[i%2], "").status
+					codes[i] = do(t, http.MethodPost,
+						s.base+[]string{"/jobs/" + id + "/retry", "/admin/jobs/" + id + "/resubmit"}[i%2], "").status
 				})
 			}
 			all.Wait()
@@ -57,7 +58,8 @@ func TestRequeue(t *testing.T) {
 				return lives == 2 && open == 1, fmt.Sprintf("%d lives, %d open dead letters", lives, open)
 			})
 			j := one.job(id)
-			if j.Generation != 2 || j.Attempts != 2 || j.RetryCount != 0 || len(j.History) != 2 || j.History[0].Attempt != 1 || j.History[1].Attempt != 2 {
+			if j.Generation != 2 || j.Attempts != 2 || j.RetryCount != 0 || len(j.History) != 2 || j.History[0].Attempt != 1 ||
+				j.History[1].Attempt != 2 {
 				t.Errorf("%+v", j)
 			}
 			for _, h := range j.History {
@@ -72,7 +74,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A server that dies between the promise of a requeue and its script, or between the script and its mark, loses neither.
+// A server that dies between the promise of a requeue and its script, or between the script and its mark, loses
+// neither.
 func TestRequeueKilled(t *testing.T) {
 	t.Attr("proves", "S0-S7")
 	t.Parallel()
@@ -90,7 +93,8 @@ func TestRequeueKilled(t *testing.T) {
 			testkit.Eventually(t, 30*time.Second, "the promise is kept", func() (bool, string) {
 				var lives, marked int
 				c.row(`SELECT COUNT(*) FROM job_outcomes WHERE job_id = '`+id+`'`, &lives)
-				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND generation = 1 AND requeued_at IS NOT NULL`, &marked)
+				c.row(`SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+id+`' AND generation = 1 AND requeued_at IS NOT NULL`,
+					&marked)
 				return lives == 2 && marked == 1, fmt.Sprintf("%d lives, %d marked", lives, marked)
 			})
 			for _, wrong := range c.audit() {
@@ -100,7 +104,8 @@ func TestRequeueKilled(t *testing.T) {
 	}
 }
 
-// A requeue is a promise of SQL: a Redis that forgets everything, such as the embedded one when its process is killed, only delays it.
+// A requeue is a promise of SQL: a Redis that forgets everything, such as the embedded one when its process is killed,
+// only delays it.
 func TestRequeueOutlivesRedis(t *testing.T) {
 	t.Attr("proves", "F19 S0-P2")
 	t.Parallel()

@@ -48,7 +48,8 @@ func TestSDKNeverDoubles(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var faults sync.WaitGroup
-	// A reply is dropped per 20 submits that got through: were it one per tick, the last submitter alone would lose every reply it ever gets.
+	// A reply is dropped per 20 submits that got through: were it one per tick, the last submitter alone would lose every
+	// reply it ever gets.
 	faults.Go(func() {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
@@ -70,7 +71,8 @@ func TestSDKNeverDoubles(t *testing.T) {
 	kills := 0
 	for kills < 3 { // at a quarter, a half and three quarters of the way
 		mark := int64(jobs * (kills + 1) / 4)
-		testkit.Eventually(t, time.Minute, "a quarter more is submitted", func() (bool, string) { return done.Load() >= mark || ctx.Err() != nil, "" })
+		testkit.Eventually(t, time.Minute, "a quarter more is submitted",
+			func() (bool, string) { return done.Load() >= mark || ctx.Err() != nil, "" })
 		if err := s.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -9,16 +9,18 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// What users send in payloads, what becomes of it, keys and addresses are in no line of the log, at its most talkative: not of jobs that are
-// done, that fail with their payload in the error, that run out of time, that are refused, cancelled or requeued; in both modes. (What a LOG step
-// of a SIMULATION is to say, it says: that is what was asked for.)
+// What users send in payloads, what becomes of it, keys and addresses are in no line of the log, at its most talkative:
+// not of jobs that are done, that fail with their payload in the error, that run out of time, that are refused,
+// cancelled or requeued; in both modes. (What a LOG step of a SIMULATION is to say, it says: that is what was asked
+// for.)
 func TestNoSecretInTheLog(t *testing.T) {
 	t.Attr("proves", "A11 A47")
 	t.Parallel()
 	bin := testkit.BuildTierq(t)
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
-		noSecretInTheLog(t, startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir(), "TIERQ_LOG_LEVEL=debug"))
+		noSecretInTheLog(t, startServer(t, bin, "TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR="+t.TempDir(),
+			"TIERQ_LOG_LEVEL=debug"))
 	})
 	t.Run("external", func(t *testing.T) {
 		t.Parallel()
@@ -34,10 +36,14 @@ func noSecretInTheLog(t *testing.T, s *server) {
 	closed := "http://127.0.0.1:1/" + hush
 	ends := map[string]string{}
 	for body, end := range map[string]string{
-		`{"payload":{"steps":[{"type":"FAIL","message":"no such card: ` + hush + `"}]}}`:                                                      "FAILED",
-		`{"type":"GENERATE_PDF","payload":{"title":"` + hush + `","paragraphs":["` + hush + `"]}}`:                                            "COMPLETED",
-		`{"type":"SEND_EMAIL","payload":{"to":"` + hush + `@example.org","subject":"` + hush + `","body":"` + hush + `"}}`:                    "COMPLETED",
-		`{"type":"SEND_WEBHOOK","payload":{"url":"https://` + hush + `.invalid/x","headers":{"X-Key":"` + hush + `"},"body":"` + hush + `"}}`: "FAILED",
+		`{"payload":{"steps":[{"type":"FAIL","message":"no such card: ` + hush +
+			`"}]}}`: "FAILED",
+		`{"type":"GENERATE_PDF","payload":{"title":"` + hush + `","paragraphs":["` + hush +
+			`"]}}`: "COMPLETED",
+		`{"type":"SEND_EMAIL","payload":{"to":"` + hush + `@example.org","subject":"` + hush + `","body":"` + hush +
+			`"}}`: "COMPLETED",
+		`{"type":"SEND_WEBHOOK","payload":{"url":"https://` + hush + `.invalid/x","headers":{"X-Key":"` + hush +
+			`"},"body":"` + hush + `"}}`: "FAILED",
 	} {
 		a := s.ask("paid", body, "Idempotency-Key", hush+end+body[:14])
 		if a.status != http.StatusAccepted {
@@ -46,14 +52,16 @@ func noSecretInTheLog(t *testing.T, s *server) {
 		ends[accepted(t, a)] = end
 	}
 	for _, body := range []string{
-		`{"payload":{"steps":[{"type":"` + hush + `"}]}}`, `{"` + hush + `":1}`, `{"payload":"` + hush, `{"type":"` + hush + `"}`, `{"callbackUrl":"` + closed + `"}`,
+		`{"payload":{"steps":[{"type":"` + hush + `"}]}}`, `{"` + hush + `":1}`, `{"payload":"` + hush,
+		`{"type":"` + hush + `"}`, `{"callbackUrl":"` + closed + `"}`,
 		`{"type":"SEND_EMAIL","payload":{"to":"` + hush + `"}}`,
 	} {
 		if a := s.ask("paid", body); a.status < 400 {
 			t.Errorf("%s: %d", body, a.status)
 		}
 	}
-	for _, path := range []string{"/" + hush, "/jobs/" + hush, "/result/poll?jobId=" + hush, "/admin/jobs?cursor=" + hush, "/livez?" + hush} {
+	for _, path := range []string{"/" + hush, "/jobs/" + hush, "/result/poll?jobId=" + hush, "/admin/jobs?cursor=" + hush,
+		"/livez?" + hush} {
 		do(t, http.MethodGet, s.base+path, "", "Authorization", "Bearer tq_"+hush, "X-Api-Key", hush, "Cookie", hush)
 	}
 	var failed string

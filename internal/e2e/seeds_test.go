@@ -136,7 +136,8 @@ var seedRows = []struct {
 	{"S0-E2", func(t *testing.T, s *seedServer) {
 		o, _ := s.object(t, 200, "GET", "/jobs/"+s.jobs["completed"], "")
 		has(t, o, map[string]string{
-			"id": s.jobs["completed"], "type": "SEND_EMAIL", "status": "COMPLETED", "retryCount": "0", "createdAt": aStamp, "updatedAt": aStamp,
+			"id": s.jobs["completed"], "type": "SEND_EMAIL", "status": "COMPLETED", "retryCount": "0", "createdAt": aStamp,
+			"updatedAt": aStamp,
 		})
 		unknown := "019de340-01fe-7a58-be69-567cd7d6b700"
 		refused, _ := s.object(t, 404, "GET", "/jobs/"+unknown, "")
@@ -145,7 +146,8 @@ var seedRows = []struct {
 	{"S1-E2", func(t *testing.T, s *seedServer) {
 		o, _ := s.object(t, 200, "GET", "/jobs/"+s.jobs["retrying"], "")
 		has(t, o, map[string]string{
-			"jobId": s.jobs["retrying"], "type": "SIMULATION", "status": "SCHEDULED", "attempts": "1", "maxRetries": "2", "lastError": ".*boom.*", "runAt": aStamp,
+			"jobId": s.jobs["retrying"], "type": "SIMULATION", "status": "SCHEDULED", "attempts": "1", "maxRetries": "2",
+			"lastError": ".*boom.*", "runAt": aStamp,
 			"createdAt": aStamp,
 		})
 		if history, _ := o["history"].([]any); len(history) != 1 {
@@ -176,13 +178,16 @@ var seedRows = []struct {
 			status             int
 			code               string
 		}{
-			{"GET", "/jobs/7", "", 400, "INVALID_REQUEST"}, {"POST", "/paid/submit", "{", 400, "INVALID_REQUEST"}, {"GET", "/nowhere", "", 404, "NOT_FOUND"},
+			{"GET", "/jobs/7", "", 400, "INVALID_REQUEST"}, {"POST", "/paid/submit", "{", 400, "INVALID_REQUEST"},
+			{"GET", "/nowhere", "", 404, "NOT_FOUND"},
 			{"POST", "/gold/submit", "", 404, "UNKNOWN_TIER"}, {"PUT", "/jobs", "{}", 405, "METHOD_NOT_ALLOWED"},
-			{"POST", "/jobs/" + s.jobs["completed"] + "/retry", "", 409, "INVALID_STATE_TRANSITION"}, {"POST", "/jobs", `{"type":"NOPE"}`, 422, "UNKNOWN_JOB_TYPE"},
+			{"POST", "/jobs/" + s.jobs["completed"] + "/retry", "", 409, "INVALID_STATE_TRANSITION"},
+			{"POST", "/jobs", `{"type":"NOPE"}`, 422, "UNKNOWN_JOB_TYPE"},
 		} {
 			o, header := s.object(t, wrong.status, wrong.method, wrong.path, wrong.body)
 			has(t, o, map[string]string{
-				"type": "about:blank", "title": ".+", "status": fmt.Sprint(wrong.status), "detail": ".+", "errorCode": wrong.code, "message": ".+", "timestamp": aStamp,
+				"type": "about:blank", "title": ".+", "status": fmt.Sprint(wrong.status), "detail": ".+", "errorCode": wrong.code,
+				"message": ".+", "timestamp": aStamp,
 				"traceId": header.Get("X-Trace-Id"),
 			})
 			if header.Get("Content-Type") != "application/problem+json" {
@@ -193,7 +198,8 @@ var seedRows = []struct {
 	{"S4-E3", func(t *testing.T, s *seedServer) {
 		o, _ := s.object(t, 409, "POST", "/api/jobs/"+s.jobs["dead"]+"/cancel", "")
 		has(t, o, map[string]string{
-			"timestamp": aStamp, "status": "409", "errorCode": "INVALID_STATE_TRANSITION", "message": ".+", "jobId": s.jobs["dead"],
+			"timestamp": aStamp, "status": "409", "errorCode": "INVALID_STATE_TRANSITION", "message": ".+",
+			"jobId": s.jobs["dead"],
 		})
 	}},
 	{"S0-S1", func(t *testing.T, s *seedServer) {
@@ -205,7 +211,8 @@ var seedRows = []struct {
 	{"S1-S1", func(t *testing.T, s *seedServer) {
 		// FAILED of this seed, a job that is tried again, is RETRYING here; what FAILED finds are the dead.
 		s.finds(t, map[string]string{
-			"PENDING": "pending", "RUNNING": "running", "DONE": "completed", "RETRYING": "retrying", "DEAD": "dead", "CANCELLED": "cancelled", "FAILED": "dead",
+			"PENDING": "pending", "RUNNING": "running", "DONE": "completed", "RETRYING": "retrying", "DEAD": "dead",
+			"CANCELLED": "cancelled", "FAILED": "dead",
 		})
 		both := s.list("/admin/jobs", "&status=SCHEDULED")
 		if !listed(both, s.jobs["retrying"]) || !listed(both, s.jobs["scheduled"]) {
@@ -222,7 +229,8 @@ var seedRows = []struct {
 		)
 	}},
 	{"S4-S2", func(t *testing.T, s *seedServer) {
-		for state, want := range map[string]string{"running": "RUNNING", "completed": "SUCCESS", "dead": "FAILURE FAILURE", "retrying": "FAILURE", "pending": ""} {
+		for state, want := range map[string]string{"running": "RUNNING", "completed": "SUCCESS", "dead": "FAILURE FAILURE",
+			"retrying": "FAILURE", "pending": ""} {
 			o, _ := s.object(t, 200, "GET", "/jobs/"+s.jobs[state], "")
 			history, _ := o["history"].([]any)
 			var got []string
@@ -240,11 +248,14 @@ var seedRows = []struct {
 	{"S2-E3", func(t *testing.T, s *seedServer) { s.accepts(t, "public") }},
 	{"S2-E6", func(t *testing.T, s *seedServer) {
 		for state, want := range map[string]map[string]string{
-			"pending":   {"currentJobStatus": "PENDING", "jobTier": "PUBLIC", "position": `\d+`, "runAt": null, "result": null},
-			"running":   {"currentJobStatus": "PROCESSING", "firstTriedAt": aStamp, "completedAt": null},
-			"retrying":  {"currentJobStatus": "SCHEDULED", "retryCount": "1", "failureCause": "HANDLER_ERROR", "lastError": ".*boom.*", "runAt": aStamp},
-			"completed": {"currentJobStatus": "COMPLETED", "completedAt": aStamp, "result": `map\[accepted:\[user@example.com\].*`, "failureCause": null},
-			"dead":      {"currentJobStatus": "FAILED", "retryCount": "1", "maxRetries": "1", "failureCause": "HANDLER_ERROR", "completedAt": aStamp},
+			"pending": {"currentJobStatus": "PENDING", "jobTier": "PUBLIC", "position": `\d+`, "runAt": null, "result": null},
+			"running": {"currentJobStatus": "PROCESSING", "firstTriedAt": aStamp, "completedAt": null},
+			"retrying": {"currentJobStatus": "SCHEDULED", "retryCount": "1", "failureCause": "HANDLER_ERROR",
+				"lastError": ".*boom.*", "runAt": aStamp},
+			"completed": {"currentJobStatus": "COMPLETED", "completedAt": aStamp,
+				"result": `map\[accepted:\[user@example.com\].*`, "failureCause": null},
+			"dead": {"currentJobStatus": "FAILED", "retryCount": "1", "maxRetries": "1", "failureCause": "HANDLER_ERROR",
+				"completedAt": aStamp},
 			"cancelled": {"currentJobStatus": "CANCELLED", "completedAt": aStamp},
 		} {
 			o, _ := s.object(t, 200, "GET", "/result/poll?jobId="+s.jobs[state], "")
@@ -261,10 +272,13 @@ var seedRows = []struct {
 	{"S3-I18", func(t *testing.T, s *seedServer) {
 		for state, want := range map[string]map[string]string{
 			"scheduled": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": aStamp, "firstTriedAt": null, "completedAt": null},
-			"retrying":  {"createdAt": aStamp, "updatedAt": aStamp, "runAt": aStamp, "firstTriedAt": aStamp, "completedAt": null},
-			"running":   {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp, "completedAt": null},
-			"completed": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp, "completedAt": aStamp},
-			"dead":      {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp, "completedAt": aStamp},
+			"retrying": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": aStamp, "firstTriedAt": aStamp,
+				"completedAt": null},
+			"running": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp, "completedAt": null},
+			"completed": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp,
+				"completedAt": aStamp},
+			"dead": {"createdAt": aStamp, "updatedAt": aStamp, "runAt": null, "firstTriedAt": aStamp,
+				"completedAt": aStamp},
 		} {
 			o, _ := s.object(t, 200, "GET", "/jobs/"+s.jobs[state], "")
 			has(t, o, want)
@@ -333,8 +347,10 @@ var seedRows = []struct {
 		}
 		before := stored()
 		for body, status := range map[string]int{
-			``: 400, `{`: 400, `[]`: 400, `{}`: 400, `{"jobType":7}`: 400, `{"jobType":"SIMULATION","more":1}`: 400, `{"jobType":"SIMULATION","jobType":"REPORT"}`: 400,
-			`{"jobType":"SIMULATION","maxRetryCount":-1}`: 400, `{"jobType":"SIMULATION","tier":"GOLD"}`: 404, `{"jobType":"NOPE"}`: 422,
+			``: 400, `{`: 400, `[]`: 400, `{}`: 400, `{"jobType":7}`: 400, `{"jobType":"SIMULATION","more":1}`: 400,
+			`{"jobType":"SIMULATION","jobType":"REPORT"}`: 400,
+			`{"jobType":"SIMULATION","maxRetryCount":-1}`: 400, `{"jobType":"SIMULATION","tier":"GOLD"}`: 404,
+			`{"jobType":"NOPE"}`: 422,
 			`{"jobType":"SIMULATION","payload":{"steps":[{"type":"EXPLODE"}]}}`: 422,
 		} {
 			s.object(t, status, "POST", "/api/jobs", body)

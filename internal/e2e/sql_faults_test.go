@@ -16,8 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Other clients have taken nearly all connections of the database, and ours are cut: two servers share what is left. Submits and work go on; a list that
-// finds no connection may be refused, and is answered when it is asked for again.
+// Other clients have taken nearly all connections of the database, and ours are cut: two servers share what is left.
+// Submits and work go on; a list that finds no connection may be refused, and is answered when it is asked for again.
 func TestSQLConnectionsTaken(t *testing.T) {
 	t.Attr("proves", "F41")
 	t.Parallel()
@@ -76,7 +76,8 @@ func TestSQLConnectionsTaken(t *testing.T) {
 	}, func() error {
 		var name string
 		var refused int
-		err := taken[0].QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Connection_errors_max_connections'").Scan(&name, &refused)
+		err := taken[0].QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Connection_errors_max_connections'").Scan(&name,
+			&refused)
 		t.Logf("evidence: %d connections were refused; %d of %d lists were 503", refused, failed, lists)
 		if refused == 0 {
 			t.Error("the fault did not land")
@@ -115,7 +116,8 @@ func cut(ctx context.Context, by *sql.Conn, database string) error {
 		return err
 	}
 	for _, id := range ids {
-		if _, err := by.ExecContext(ctx, fmt.Sprint("KILL ", id)); err != nil && !strings.Contains(err.Error(), "1094") { // gone by itself
+		// gone by itself
+		if _, err := by.ExecContext(ctx, fmt.Sprint("KILL ", id)); err != nil && !strings.Contains(err.Error(), "1094") {
 			return err
 		}
 	}
@@ -140,7 +142,8 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 		}
 		c.settled(10*time.Second, ids...)
 		c.rdb.Del(t.Context(), "{tierq:0}:job:metadata:"+ids[len(ids)-1]) // only SQL has it now
-		var lists sync.WaitGroup                                          // so that there are connections to be idle: one is in use each second
+		// so that there are connections to be idle: one is in use each second
+		var lists sync.WaitGroup
 		for range 8 {
 			lists.Go(func() { s.list("/admin/jobs", "&status=COMPLETED") })
 		}
@@ -165,8 +168,8 @@ func TestSQLConnectionsTimeOut(t *testing.T) {
 	}
 }
 
-// The disk of the database is full: it refuses rows, or ends itself. Outcomes wait in Redis, readiness says DEGRADED, submits go on; with room
-// again every row is there, once.
+// The disk of the database is full: it refuses rows, or ends itself. Outcomes wait in Redis, readiness says DEGRADED,
+// submits go on; with room again every row is there, once.
 func TestSQLDiskFull(t *testing.T) {
 	t.Attr("proves", "F44")
 	t.Parallel()

@@ -17,9 +17,12 @@ import (
 
 // inwards are URLs that lead into the house; PORT is that of a listener on all its addresses.
 var inwards = []string{
-	"http://127.0.0.1:PORT/", "http://localhost:PORT/", "http://localhost/", "http://a.localhost/", "http://0.0.0.0:PORT/", // A32
+	// A32
+	"http://127.0.0.1:PORT/", "http://localhost:PORT/", "http://localhost/", "http://a.localhost/", "http://0.0.0.0:PORT/",
 	"http://2130706433:PORT/", "http://0177.1:PORT/", "http://0x7f.1:PORT/", "http://127.1:PORT/", // A33
-	"http://[::1]:PORT/", "http://[::ffff:127.0.0.1]:PORT/", "http://[64:ff9b::7f00:1]:PORT/", "http://[fe80::1%25lo]:PORT/", // A34
+	// A34
+	"http://[::1]:PORT/", "http://[::ffff:127.0.0.1]:PORT/", "http://[64:ff9b::7f00:1]:PORT/",
+	"http://[fe80::1%25lo]:PORT/",
 	"http://169.254.169.254/latest/meta-data/", "http://metadata.google.internal/", "http://[fd00:ec2::254]/", // A35
 	"gopher://127.0.0.1:PORT/", "file:///etc/passwd", "unix:///run/redis.sock", "data:text/plain,hi", // A38
 	"http://good.example@127.0.0.1:PORT/", "http://127.0.0.1:PORT#@good.example/", `http://good.example\\@127.0.0.1:PORT/`,
@@ -45,13 +48,15 @@ func TestURLsIntoTheHouse(t *testing.T) {
 	port := strconv.Itoa(house.Addr().(*net.TCPAddr).Port)
 	settings := func(more ...string) []string {
 		p := "http://" + strings.Replace(proxy.Addr().String(), "[::]", "127.0.0.1", 1)
-		return append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "HTTP_PROXY=" + p, "HTTPS_PROXY=" + p, "ALL_PROXY=" + p}, more...)
+		return append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir(), "HTTP_PROXY=" + p,
+			"HTTPS_PROXY=" + p, "ALL_PROXY=" + p}, more...)
 	}
 	strict := startServer(t, bin, settings()...)
 	for _, u := range inwards {
 		for _, in := range calling {
 			a := strict.ask("paid", fmt.Sprintf(in.body, strings.ReplaceAll(u, "PORT", port)))
-			if want := map[bool]int{true: http.StatusBadRequest, false: http.StatusUnprocessableEntity}[in.name == "callbackUrl"]; a.status != want {
+			if want := map[bool]int{true: http.StatusBadRequest,
+				false: http.StatusUnprocessableEntity}[in.name == "callbackUrl"]; a.status != want {
 				t.Errorf("%s %s: %d %s", in.name, u, a.status, a.body)
 			}
 		}

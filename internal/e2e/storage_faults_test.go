@@ -17,14 +17,15 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A full disk is played by the largest size a file may have: a write beyond it fails with EFBIG, and Redis and MariaDB treat that as they
-// treat ENOSPC. The signal that comes with it is ignored; children inherit that.
+// A full disk is played by the largest size a file may have: a write beyond it fails with EFBIG, and Redis and MariaDB
+// treat that as they treat ENOSPC. The signal that comes with it is ignored; children inherit that.
 func init() { signal.Ignore(syscall.SIGXFSZ) }
 
 // growUpTo bounds the files of a running process; "unlimited" ends it.
 func growUpTo(t *testing.T, pid int, size string) error {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "prlimit", "--pid", fmt.Sprint(pid), "--fsize="+size+":unlimited").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "prlimit", "--pid", fmt.Sprint(pid),
+		"--fsize="+size+":unlimited").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("prlimit (of the package util-linux): %w: %s", err, out)
 	}
@@ -41,7 +42,8 @@ func aof(t testing.TB, r *testkit.Redis) string {
 	return files[0]
 }
 
-// Redis is killed again and again while its AOF is synced once a second: what it answered survives, because it was written before.
+// Redis is killed again and again while its AOF is synced once a second: what it answered survives, because it was
+// written before.
 func TestRedisKilledAgain(t *testing.T) {
 	t.Attr("proves", "F16")
 	t.Parallel()
@@ -59,8 +61,8 @@ func TestRedisKilledAgain(t *testing.T) {
 	l.end()
 }
 
-// The AOF is damaged in its middle: Redis refuses to start. The server stays, refuses submits and says why; with the file repaired it goes on
-// by itself. What came after the damage is lost, and nothing before it.
+// The AOF is damaged in its middle: Redis refuses to start. The server stays, refuses submits and says why; with the
+// file repaired it goes on by itself. What came after the damage is lost, and nothing before it.
 func TestDamagedAOF(t *testing.T) {
 	t.Attr("proves", "F18")
 	t.Parallel()
@@ -92,7 +94,8 @@ func TestDamagedAOF(t *testing.T) {
 	testkit.Eventually(t, 5*time.Second, "the gate is closed and says why", func() (bool, string) {
 		_, _ = try(http.MethodPost, s.base+"/paid/submit", `{}`)
 		a := do(t, http.MethodGet, s.base+"/readyz?verbose", "")
-		return a.status == http.StatusServiceUnavailable && contains(a.body, "consecutive errors of the store"), string(a.body)
+		return a.status == http.StatusServiceUnavailable && contains(a.body, "consecutive errors of the store"),
+			string(a.body)
 	})
 	if a := s.ask("paid", `{}`); a.code() != "SYSTEM_UNHEALTHY" || a.took > bound {
 		t.Errorf("a submit: %s %s after %s", a.body, a.code(), a.took)
@@ -127,8 +130,8 @@ func TestDamagedAOF(t *testing.T) {
 	}
 }
 
-// The disk of the AOF is full. Synced every second, Redis refuses writes (MISCONF) until there is room; synced always, it ends itself, and is
-// started again. Nothing accepted is lost either way.
+// The disk of the AOF is full. Synced every second, Redis refuses writes (MISCONF) until there is room; synced always,
+// it ends itself, and is started again. Nothing accepted is lost either way.
 func TestDiskFull(t *testing.T) {
 	t.Attr("proves", "F43")
 	t.Parallel()

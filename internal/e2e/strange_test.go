@@ -10,8 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Jobs that were edited in Redis by hand while they waited. A payload that is no JSON is a dead letter after one attempt, a type that no process
-// knows after the attempts it has; a head that nobody can read is set aside, and goes on when it is mended. Their neighbours run.
+// Jobs that were edited in Redis by hand while they waited. A payload that is no JSON is a dead letter after one
+// attempt, a type that no process knows after the attempts it has; a head that nobody can read is set aside, and goes
+// on when it is mended. Their neighbours run.
 func TestEditedJobs(t *testing.T) {
 	t.Attr("proves", "F51")
 	t.Parallel()
@@ -50,7 +51,8 @@ func TestEditedJobs(t *testing.T) {
 		c.counts(1, `SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+tc.id+`'`)
 		var cause, words string
 		var attempts int
-		c.row(`SELECT failure_cause, last_error, attempts FROM failed_jobs WHERE job_id = '`+tc.id+`'`, &cause, &words, &attempts)
+		c.row(`SELECT failure_cause, last_error, attempts FROM failed_jobs WHERE job_id = '`+tc.id+`'`, &cause, &words,
+			&attempts)
 		if cause != tc.cause || attempts != tc.attempts || words == "" {
 			t.Errorf("dead letter: %s %q after %d attempts, want %s after %d", cause, words, attempts, tc.cause, tc.attempts)
 		}

@@ -14,18 +14,20 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// The stores are spoken to over TLS that is verified, or not at all: the server does not start with a store that cannot show the right
-// certificate, nor with settings that would look away, and it names the setting.
+// The stores are spoken to over TLS that is verified, or not at all: the server does not start with a store that cannot
+// show the right certificate, nor with settings that would look away, and it names the setting.
 func TestTLSToTheStores(t *testing.T) {
 	t.Attr("proves", "A48")
 	t.Parallel()
-	ca, stranger, soon, past := testkit.NewAuthority(t), testkit.NewAuthority(t), time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
+	ca, stranger, soon, past := testkit.NewAuthority(t), testkit.NewAuthority(t), time.Now().Add(time.Hour),
+		time.Now().Add(-time.Minute)
 	good, over, dir, port := t.TempDir(), t.TempDir(), t.TempDir(), strconv.Itoa(testkit.FreePort(t))
 	cert, key := ca.Sign(t, good, soon, "localhost")
 	oldCert, oldKey := ca.Sign(t, over, past, "localhost")
 	ownCert, ownKey := ca.Sign(t, dir, soon, "localhost")
 	m := testkit.NewMariaDB(t, "--ssl-cert="+ownCert, "--ssl-key="+ownKey)
-	c := clusterOn(t, testkit.NewRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File,
+	c := clusterOn(t, testkit.NewRedis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", ca.File,
 		"--tls-auth-clients", "no"), m.NewDatabase(t))
 	d, err := mysql.ParseDSN(c.dsn)
 	if err != nil {
@@ -47,7 +49,8 @@ func TestTLSToTheStores(t *testing.T) {
 
 	refused := func(name string, env []string, want ...string) {
 		t.Helper()
-		p := testkit.StartProcess(t, c.bin, append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}, env...), "serve")
+		p := testkit.StartProcess(t, c.bin,
+			append([]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}, env...), "serve")
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		code, err := p.WaitExit(ctx)
@@ -63,20 +66,28 @@ func TestTLSToTheStores(t *testing.T) {
 		t.Logf("evidence: %s: %s", name, strings.TrimSpace(strings.ReplaceAll(said, "\n", "\n    ")))
 	}
 	both := []string{"REDIS_URL: ", "MYSQL_DSN: "}
-	refused("a stranger's authority", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + stranger.File}, append(both, "unknown authority")...)
-	refused("the system's authorities", []string{rediss, mariadb("localhost", "tls=true")}, append(both, "unknown authority")...)
-	refused("another name", []string{strings.Replace(rediss, "localhost", "127.0.0.1", 1), mariadb("127.0.0.1", "tls=true"), trust}, append(both, "127.0.0.1")...)
-	refused("no TLS in MySQL", []string{rediss, "MYSQL_DSN=" + testkit.SharedMariaDB(t) + "?tls=true", trust}, "MYSQL_DSN: ", "does not support TLS")
-	for query, want := range map[string]string{"tls=skip-verify": "tls=true", "tls=preferred": "tls=true", "allowFallbackToPlaintext=true&tls=true": "tls=true"} {
+	refused("a stranger's authority", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + stranger.File},
+		append(both, "unknown authority")...)
+	refused("the system's authorities", []string{rediss, mariadb("localhost", "tls=true")},
+		append(both, "unknown authority")...)
+	refused("another name", []string{strings.Replace(rediss, "localhost", "127.0.0.1", 1),
+		mariadb("127.0.0.1", "tls=true"), trust}, append(both, "127.0.0.1")...)
+	refused("no TLS in MySQL", []string{rediss, "MYSQL_DSN=" + testkit.SharedMariaDB(t) + "?tls=true", trust},
+		"MYSQL_DSN: ", "does not support TLS")
+	for query, want := range map[string]string{"tls=skip-verify": "tls=true", "tls=preferred": "tls=true",
+		"allowFallbackToPlaintext=true&tls=true": "tls=true"} {
 		refused(query, []string{rediss, mariadb("localhost", query), trust}, "MYSQL_DSN: ", want)
 	}
-	refused("skip_verify", []string{rediss + "?skip_verify=true", mariadb("localhost", "tls=true"), trust}, "REDIS_URL: skip_verify")
+	refused("skip_verify", []string{rediss + "?skip_verify=true", mariadb("localhost", "tls=true"), trust},
+		"REDIS_URL: skip_verify")
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("no certificate in the file", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + empty}, "holds no certificate")
-	refused("no such file", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + empty + ".gone"}, "no such file")
+	refused("no certificate in the file", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + empty},
+		"holds no certificate")
+	refused("no such file", []string{rediss, mariadb("localhost", "tls=true"), "TIERQ_CA_FILE=" + empty + ".gone"},
+		"no such file")
 
 	if err := c.rdb.Do(t.Context(), "CONFIG", "SET", "tls-cert-file", oldCert, "tls-key-file", oldKey).Err(); err != nil {
 		t.Fatal(err)
@@ -85,5 +96,6 @@ func TestTLSToTheStores(t *testing.T) {
 	if _, err := c.db.ExecContext(t.Context(), "FLUSH SSL"); err != nil {
 		t.Fatal(err)
 	}
-	refused("a certificate that is over", []string{rediss, mariadb("localhost", "tls=true"), trust}, append(both, "expired")...)
+	refused("a certificate that is over", []string{rediss, mariadb("localhost", "tls=true"), trust},
+		append(both, "expired")...)
 }

@@ -22,7 +22,8 @@ func nextVersion(t *testing.T) string {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for script, edit := range map[string][2]string{
 		"submit.lua": {`'payload', payload)`, `'payload', payload, 'madeby', 'new')`},
-		"claim.lua":  {`'token', token)`, `'token', token, 'claimedby', redis.call('HGET', job .. id, 'madeby') and 'new after new' or 'new after old')`},
+		"claim.lua": {`'token', token)`,
+			`'token', token, 'claimedby', redis.call('HGET', job .. id, 'madeby') and 'new after new' or 'new after old')`},
 	} {
 		from := filepath.Join(root, "lua", script)
 		text, err := os.ReadFile(from)
@@ -49,8 +50,8 @@ func nextVersion(t *testing.T) string {
 	return bin
 }
 
-// Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version. Both serve side by side,
-// each claims what the other accepted, and no client notices.
+// Under load a server of a next version joins, an old one leaves, and then the new one goes back to the old version.
+// Both serve side by side, each claims what the other accepted, and no client notices.
 func TestRollingUpgrade(t *testing.T) {
 	t.Attr("proves", "F60")
 	t.Parallel()
@@ -68,7 +69,8 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		l.h.mu.Lock()
 		defer l.h.mu.Unlock()
-		l.h.yes, l.h.refused, l.h.unknown = append(l.h.yes, h.yes...), l.h.refused+h.refused, append(l.h.unknown, h.unknown...)
+		l.h.yes, l.h.refused, l.h.unknown = append(l.h.yes, h.yes...), l.h.refused+h.refused,
+			append(l.h.unknown, h.unknown...)
 	}
 	var onFirst, onThird hammer
 	stopFirst, stopThird := make(chan struct{}), make(chan struct{})

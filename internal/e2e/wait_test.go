@@ -24,7 +24,8 @@ func TestLongPoll(t *testing.T) {
 		t.Errorf("after %s: %s", a.took, a.body)
 	}
 	tag := a.header.Get("ETag")
-	if again := do(t, http.MethodGet, api.base+"/result/poll?jobId="+id, "", "If-None-Match", tag); again.status != http.StatusNotModified {
+	if again := do(t, http.MethodGet, api.base+"/result/poll?jobId="+id, "", "If-None-Match",
+		tag); again.status != http.StatusNotModified {
 		t.Errorf("with its tag: %d", again.status)
 	}
 	slow := api.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":30000}]}}`)
@@ -91,7 +92,8 @@ func stream(t *testing.T, url string, lastID string, each func(event) (more bool
 	return lines.Err()
 }
 
-// One job's life, and everything that happens, arrive over two processes as they happen; a stream resumes where it was cut.
+// One job's life, and everything that happens, arrive over two processes as they happen; a stream resumes where it was
+// cut.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -161,7 +163,8 @@ func TestPlansReload(t *testing.T) {
 	one, two := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
 	plan := do(t, http.MethodGet, one.base+"/admin/tiers/PUBLIC", "")
 	body := `{"priority":3,"maxRetries":7,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":60,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},"typeBackoff":{"SEND_EMAIL":{"baseMs":1000,"factor":3,"capMs":60000,"jitter":0.1}}}`
-	wants(t, do(t, http.MethodPut, one.base+"/admin/tiers/PUBLIC", body, "If-Match", `"99"`), http.StatusPreconditionFailed, "PRECONDITION_FAILED")
+	wants(t, do(t, http.MethodPut, one.base+"/admin/tiers/PUBLIC", body, "If-Match", `"99"`),
+		http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 	changed := do(t, http.MethodPut, one.base+"/admin/tiers/PUBLIC", body, "If-Match", plan.header.Get("ETag"))
 	wants(t, changed, http.StatusOK, "")
 	began := time.Now()
@@ -178,7 +181,8 @@ func TestPlansReload(t *testing.T) {
 	})
 }
 
-// The process that ran a job answers who waits there from memory: word for word what a poll says, before and after SQL has it.
+// The process that ran a job answers who waits there from memory: word for word what a poll says, before and after SQL
+// has it.
 func TestLongPoll_SaysWhatAPollSays(t *testing.T) {
 	t.Attr("proves", "S16")
 	t.Parallel()

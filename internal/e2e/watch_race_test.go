@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Three watches look at the same expired jobs, and the frozen worker that holds them beats again just when they are taken back: each job is
-// either kept or taken back once, never both.
+// Three watches look at the same expired jobs, and the frozen worker that holds them beats again just when they are
+// taken back: each job is either kept or taken back once, never both.
 func TestWatchesRaceHeartbeats(t *testing.T) {
 	t.Attr("proves", "F26")
 	t.Parallel()

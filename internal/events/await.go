@@ -12,10 +12,11 @@ const (
 	onTrouble = time.Second     // the same, after a read that failed
 )
 
-// Await returns the job as soon as done says so, or as it stands when ctx ends or the hub drains, which is no error. job.ErrNotFound and the
-// like pass through; an outage that begins during the wait is waited out, and returned only if it lasts to the end. done is called in the
-// caller's goroutine, with the state at the beginning and after each change; it must not keep the job. nil waits for the job's end, and costs
-// no reads while it only moves: when ctx ends there is one more if it has, when the hub drains there is none.
+// Await returns the job as soon as done says so, or as it stands when ctx ends or the hub drains, which is no error.
+// job.ErrNotFound and the like pass through; an outage that begins during the wait is waited out, and returned only if
+// it lasts to the end. done is called in the caller's goroutine, with the state at the beginning and after each change;
+// it must not keep the job. nil waits for the job's end, and costs no reads while it only moves: when ctx ends there is
+// one more if it has, when the hub drains there is none.
 func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	curious := done != nil
 	if !curious {
@@ -28,8 +29,9 @@ func (h *Hub) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (j
 	return last, err
 }
 
-// Follow calls each with the job as it stands and again after each change that a poll shows; changes that come fast are told as one. It
-// returns nil when the job has ended, or when ctx ends or the hub drains, and otherwise the error of each, or of a read as in Await.
+// Follow calls each with the job as it stands and again after each change that a poll shows; changes that come fast are
+// told as one. It returns nil when the job has ended, or when ctx ends or the hub drains, and otherwise the error of
+// each, or of a read as in Await.
 func (h *Hub) Follow(ctx context.Context, id job.ID, each func(job.Job) error) error {
 	var told *version
 	_, _, err := h.watch(ctx, id, true, func(j *job.Job) (bool, error) {
@@ -54,9 +56,10 @@ func versionOf(j *job.Job) version {
 	return version{j.Status.Shown(), j.Attempt, j.RetryCount, j.Generation}
 }
 
-// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known says that last is a
-// state. Without curious there is no read for an event that does not end the job.
-func (h *Hub) watch(ctx context.Context, id job.ID, curious bool, look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
+// watch shows look the job at the beginning and after each read, until look says stop or errs, or the wait ends. known
+// says that last is a state. Without curious there is no read for an event that does not end the job.
+func (h *Hub) watch(ctx context.Context, id job.ID, curious bool,
+	look func(*job.Job) (stop bool, err error)) (last job.Job, known bool, err error) {
 	w := h.join(id, curious)
 	if w == nil {
 		return last, false, errNoAnswer
@@ -65,7 +68,8 @@ func (h *Hub) watch(ctx context.Context, id job.ID, curious bool, look func(*job
 	timer := time.NewTimer(safetyNet)
 	defer timer.Stop()
 	ended, draining := ctx.Done(), h.draining
-	closing := false // the wait is over, and only a read is still waited for: the first, or one that says how the job stands now
+	// the wait is over, and only a read is still waited for: the first, or one that says how the job stands now
+	closing := false
 	for {
 		over, hurry := false, false
 		select {

@@ -114,8 +114,8 @@ func TestAwait_ReadsAgainAfterAGap(t *testing.T) {
 	})
 }
 
-// A read that is under way when an event comes may have seen the job before it: one more follows. And who comes meanwhile does not get what
-// was read before.
+// A read that is under way when an event comes may have seen the job before it: one more follows. And who comes
+// meanwhile does not get what was read before.
 func TestAwait_SharesReadsButNoStaleOnes(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		w.set(someID, job.Failed, 2)

@@ -11,7 +11,8 @@ import (
 
 // completed is what the process that ran a job hands over.
 func completed(id job.ID) *job.Job {
-	return &job.Job{ID: id, Generation: 1, Status: job.Completed, Attempt: 1, Result: []byte("1"), Payload: []byte("p"), Checkpoint: []byte("c")}
+	return &job.Job{ID: id, Generation: 1, Status: job.Completed, Attempt: 1, Result: []byte("1"), Payload: []byte("p"),
+		Checkpoint: []byte("c")}
 }
 
 // forEnd waits in the background for the end alone.
@@ -32,7 +33,8 @@ func TestEnded_IsAnsweredAtOnce(t *testing.T) {
 		var followed []job.Status
 		following := make(chan error, 1)
 		go func() {
-			following <- h.Follow(t.Context(), someID, func(j job.Job) error { followed = append(followed, j.Status); return nil })
+			following <- h.Follow(t.Context(), someID,
+				func(j job.Job) error { followed = append(followed, j.Status); return nil })
 		}()
 		nothingYet(t, c)
 		reads := w.read()
@@ -41,7 +43,8 @@ func TestEnded_IsAnsweredAtOnce(t *testing.T) {
 		l.tell(ended(someID))
 		synctest.Wait()
 		a := <-c
-		if a.err != nil || string(a.job.Result) != "1" || a.job.Attempt != 1 || a.job.Payload != nil || a.job.Checkpoint != nil {
+		if a.err != nil || string(a.job.Result) != "1" || a.job.Attempt != 1 || a.job.Payload != nil ||
+			a.job.Checkpoint != nil {
 			t.Errorf("answered %+v, %v", a.job, a.err)
 		}
 		if err := <-following; err != nil || len(followed) != 2 || followed[1] != job.Completed {
@@ -64,14 +67,16 @@ func TestEnded_WhatIsNotWholeIsRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, _ *line, _ *world) {
 		c := forEnd(t.Context(), h, someID)
 		nothingYet(t, c)
-		for _, j := range []*job.Job{{ID: someID, Status: job.Completed}, {ID: someID, Status: job.Failed, Result: []byte("1")}} {
+		for _, j := range []*job.Job{{ID: someID, Status: job.Completed},
+			{ID: someID, Status: job.Failed, Result: []byte("1")}} {
 			h.Ended(j)
 			nothingYet(t, c)
 		}
 	})
 }
 
-// A read that began before the end saw the job as it was: it does not undo it, nor is anybody who came during it kept waiting for another.
+// A read that began before the end saw the job as it was: it does not undo it, nor is anybody who came during it kept
+// waiting for another.
 func TestEnded_DuringARead(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		w.hold = make(chan struct{})
@@ -155,8 +160,8 @@ func TestAwait_TheLastLookIsFresh(t *testing.T) {
 	})
 }
 
-// A job that has not moved since it was read is not read again when the time is over; one that has is not waited for longer than a read
-// may take, and not at all when the process drains.
+// A job that has not moved since it was read is not read again when the time is over; one that has is not waited for
+// longer than a read may take, and not at all when the process drains.
 func TestAwait_TheLastLook(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {
 		ctx, cancel := context.WithTimeout(t.Context(), safetyNet+time.Second)

@@ -28,6 +28,7 @@ func FuzzLastEventID(f *testing.F) {
 				t.Errorf("missed %+v", e)
 			}
 		}
-	}, "", "abcdefgh-1010", "abcdefgh-1", "abcdefgh-18446744073709551615", "abcdefgh-18446744073709551616", "abcdefgh--1", "abcdefgh-+5",
+	}, "", "abcdefgh-1010", "abcdefgh-1", "abcdefgh-18446744073709551615", "abcdefgh-18446744073709551616", "abcdefgh--1",
+		"abcdefgh-+5",
 		"other-5", "abcdefgh-", "abcdefgh-1033\n")
 }

@@ -1,5 +1,6 @@
-// Package events fans out what happens to jobs: to requests that wait for one job, and to streams. Events are hints and may be lost; whoever
-// waits reads the job itself, at the beginning, after each hint, after each gap, and every few seconds in any case.
+// Package events fans out what happens to jobs: to requests that wait for one job, and to streams. Events are hints and
+// may be lost; whoever waits reads the job itself, at the beginning, after each hint, after each gap, and every few
+// seconds in any case.
 package events
 
 import (
@@ -13,9 +14,9 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Source is where events come from: one subscription, whatever the number of jobs. Listen calls heard with the events in their order, and up
-// each time the subscription stands, from when on nothing is missed; it returns when ctx ends or the connection breaks. Neither call blocks
-// it, and neither comes after it has returned.
+// Source is where events come from: one subscription, whatever the number of jobs. Listen calls heard with the events
+// in their order, and up each time the subscription stands, from when on nothing is missed; it returns when ctx ends or
+// the connection breaks. Neither call blocks it, and neither comes after it has returned.
 type Source interface {
 	Listen(ctx context.Context, heard func([]job.Event), up func()) error
 }
@@ -88,7 +89,8 @@ func (h *Hub) Start(context.Context) error {
 	return nil
 }
 
-// Drain ends every wait and every stream at once; those that come later are answered without waiting. It may be called twice.
+// Drain ends every wait and every stream at once; those that come later are answered without waiting. It may be called
+// twice.
 func (h *Hub) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -210,7 +210,8 @@ type stone func()
 
 func (f stone) Find(context.Context, job.ID) (job.Job, error) { f(); return job.Job{}, nil }
 
-// 2,000 requests wait for 40 jobs: one subscription, no goroutine beyond the requests' own but the readers, and few reads.
+// 2,000 requests wait for 40 jobs: one subscription, no goroutine beyond the requests' own but the readers, and few
+// reads.
 func TestHub_ManyWaiters(t *testing.T) {
 	t.Attr("proves", "A24")
 	inBubble(t, func(t *testing.T, h *Hub, l *line, w *world) {

@@ -65,8 +65,8 @@ func (s *Subscription) Close() {
 	s.hub.remove(s)
 }
 
-// Stream gives every event from now on, or, with the id of the last message that was read, from there on. What cannot be told any more, be it
-// from before the call or because the reader is too slow, is told as a Resync in its place.
+// Stream gives every event from now on, or, with the id of the last message that was read, from there on. What cannot
+// be told any more, be it from before the call or because the reader is too slow, is told as a Resync in its place.
 func (h *Hub) Stream(lastID string) *Subscription {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -132,7 +132,8 @@ func (s *Subscription) empty() {
 	}
 }
 
-// bye is the last message. It has no id: where it pushes out what was not read yet, the reader resumes from what it has.
+// bye is the last message. It has no id: where it pushes out what was not read yet, the reader resumes from what it
+// has.
 func (s *Subscription) bye() { s.send(job.Message{Bye: true}) }
 
 // remove closes a subscription. The lock is held.

@@ -14,7 +14,8 @@ const (
 	readTimeout = 3 * time.Second // per read
 )
 
-// topic is a job that somebody waits for. Its reads are shared: one at a time, and however many ask while one is under way, one more.
+// topic is a job that somebody waits for. Its reads are shared: one at a time, and however many ask while one is under
+// way, one more.
 type topic struct {
 	id      job.ID
 	waiters map[*waiter]struct{}
@@ -167,8 +168,9 @@ func (t *topic) settled() bool {
 	return true
 }
 
-// Ended takes a job that this process has just completed, as Find shows it: who waits for it here gets it without a read, and before its
-// event comes. Of a job without a result, and of one that nobody here waits for, it takes no notice. The hub keeps the result, not the job.
+// Ended takes a job that this process has just completed, as Find shows it: who waits for it here gets it without a
+// read, and before its event comes. Of a job without a result, and of one that nobody here waits for, it takes no
+// notice. The hub keeps the result, not the job.
 func (h *Hub) Ended(j *job.Job) {
 	if j.Status != job.Completed || j.Result == nil {
 		return

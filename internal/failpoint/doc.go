@@ -4,8 +4,8 @@
 //
 //	TIERQ_FAILPOINTS="claim.after=kill,complete.after=kill@2,record.after=sleep:200ms"
 //
-// The actions are kill (SIGKILL to itself), stop (SIGSTOP to itself) and sleep:<duration>; @n acts only at the n-th hit of the
-// point. Before it acts, the process writes one line to stderr, the evidence that the fault landed:
+// The actions are kill (SIGKILL to itself), stop (SIGSTOP to itself) and sleep:<duration>; @n acts only at the n-th hit
+// of the point. Before it acts, the process writes one line to stderr, the evidence that the fault landed:
 //
 //	failpoint claim.after hit pid=4711 jobs=<id>,<id>
 //

@@ -32,7 +32,8 @@ func mustParse(spec string) map[string]*point {
 	return parsed
 }
 
-// Hit marks a point that the jobs are passing, and does there what TIERQ_FAILPOINTS asks for. A killed process does not return.
+// Hit marks a point that the jobs are passing, and does there what TIERQ_FAILPOINTS asks for. A killed process does not
+// return.
 func Hit(name string, ids ...job.ID) {
 	p := points[name]
 	if p == nil {

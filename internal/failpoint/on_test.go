@@ -116,7 +116,8 @@ func TestParse(t *testing.T) {
 	if p := got["d"]; p == nil || p.action != stop {
 		t.Errorf("d = %+v", p)
 	}
-	for _, bad := range []string{"a", "=kill", "a=explode", "a=kill@0", "a=kill@x", "a=sleep", "a=sleep:-1s", "a=kill:now", "a=kill,a=stop"} {
+	for _, bad := range []string{"a", "=kill", "a=explode", "a=kill@0", "a=kill@x", "a=sleep", "a=sleep:-1s", "a=kill:now",
+		"a=kill,a=stop"} {
 		if _, err := parse(bad); err == nil {
 			t.Errorf("parse(%q) has no error", bad)
 		}

@@ -1,6 +1,7 @@
-// Package fuzz drives the fuzz targets of all rooms. Under plain go test each of them runs its seeds, what was kept under testdata/fuzz, and
-// some of their mutations for a moment: so a build cannot lose a target. `make fuzz` runs every target under Go's own fuzzer, which is guided
-// by coverage, for as long as it is told to. Product code never imports it.
+// Package fuzz drives the fuzz targets of all rooms. Under plain go test each of them runs its seeds, what was kept
+// under testdata/fuzz, and some of their mutations for a moment: so a build cannot lose a target. `make fuzz` runs
+// every target under Go's own fuzzer, which is guided by coverage, for as long as it is told to. Product code never
+// imports it.
 package fuzz
 
 import (
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// Plain go test mutates the seeds of one target so often, all together, or for a moment. The same mutations come each time: a build fails for
-// what was changed in it. New ones are what Go's fuzzer is for.
+// Plain go test mutates the seeds of one target so often, all together, or for a moment. The same mutations come each
+// time: a build fails for what was changed in it. New ones are what Go's fuzzer is for.
 const (
 	mutations = 1500
 	moment    = 200 * time.Millisecond

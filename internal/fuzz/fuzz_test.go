@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A64: all corpora are regression tests. Texts that broke a parser are seeds of its target; one that the fuzzer left below testdata/fuzz is run
-// too, but nobody would run it without a target of that name.
+// A64: all corpora are regression tests. Texts that broke a parser are seeds of its target; one that the fuzzer left
+// below testdata/fuzz is run too, but nobody would run it without a target of that name.
 func TestCorporaBelongToTargets(t *testing.T) {
 	t.Attr("proves", "A64")
 	root := filepath.Join("..", "..")
@@ -119,10 +119,12 @@ FAIL	example.org/x	4.1s
 `
 	var r Result
 	last, late := r.read(strings.NewReader(said), new(strings.Builder))
-	if late || r.Executions != 180000 || r.New != 3 || len(r.Crashes) != 1 || r.Crashes[0] != "testdata/fuzz/FuzzX/7af0e1" || last != "To re-run:" {
+	if late || r.Executions != 180000 || r.New != 3 || len(r.Crashes) != 1 ||
+		r.Crashes[0] != "testdata/fuzz/FuzzX/7af0e1" || last != "To re-run:" {
 		t.Errorf("%+v, %q", r, last)
 	}
-	if _, late := new(Result).read(strings.NewReader("--- FAIL: FuzzX (9.03s)\n    "+starved+"\nFAIL\n"), new(strings.Builder)); !late {
+	if _, late := new(Result).read(strings.NewReader("--- FAIL: FuzzX (9.03s)\n    "+starved+"\nFAIL\n"),
+		new(strings.Builder)); !late {
 		t.Error("a fuzzer that was starved passes for one that found something")
 	}
 }

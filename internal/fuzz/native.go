@@ -25,10 +25,12 @@ var (
 	written  = regexp.MustCompile(`Failing input written to (\S+)`)
 )
 
-// starved are the fuzzer's words where its time was over while it waited for a worker of its own, as on a busy machine: no input is to blame.
+// starved are the fuzzer's words where its time was over while it waited for a worker of its own, as on a busy machine:
+// no input is to blame.
 const starved = "context deadline exceeded"
 
-// Run fuzzes one target for a time; Go stops at the first crash. What it says goes to log. An error means that it could not be run.
+// Run fuzzes one target for a time; Go stops at the first crash. What it says goes to log. An error means that it could
+// not be run.
 func Run(ctx context.Context, t Target, d time.Duration, log io.Writer) (Result, error) {
 	r := Result{Target: t}
 	fuzzing := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-fuzz", "^"+t.Name+"$", "-fuzztime", d.String(), ".")

@@ -29,7 +29,8 @@ type called struct {
 	Status int `json:"status"`
 }
 
-// event is what a job's callback URL hears when the job has ended. Absent values are null, so that every event has the same members.
+// event is what a job's callback URL hears when the job has ended. Absent values are null, so that every event has the
+// same members.
 type event struct {
 	Type      string    `json:"type"`      // job.completed or job.failed
 	Timestamp string    `json:"timestamp"` // when the job ended
@@ -54,9 +55,9 @@ type eventData struct {
 	Owner        *string         `json:"owner"` // the id of the key that submitted it
 }
 
-// Callback is the payload of the CALLBACK job that tells o.CallbackURL about o, a job that is COMPLETED or FAILED. The same outcome makes
-// the same payload. The message's id is <job id>_<generation>; a SEND_WEBHOOK's is a bare job id, so no user can have a forged event
-// signed under the id of a real one.
+// Callback is the payload of the CALLBACK job that tells o.CallbackURL about o, a job that is COMPLETED or FAILED. The
+// same outcome makes the same payload. The message's id is <job id>_<generation>; a SEND_WEBHOOK's is a bare job id, so
+// no user can have a forged event signed under the id of a real one.
 func Callback(o job.Outcome) []byte {
 	at := stamp(o.EndedAt)
 	e := event{Type: "job.completed", Data: eventData{

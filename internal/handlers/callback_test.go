@@ -15,7 +15,8 @@ import (
 
 func ended(status job.Status) job.Outcome {
 	o := job.Outcome{Job: job.Job{
-		ID: theJob, Generation: 2, Tier: job.Public, Type: "SIMULATION", Owner: "the-owner", TraceID: "the-trace", Status: status,
+		ID: theJob, Generation: 2, Tier: job.Public, Type: "SIMULATION", Owner: "the-owner", TraceID: "the-trace",
+		Status:  status,
 		Attempt: 4, RetryCount: 1, MaxRetries: 1,
 		Options:   job.Options{CallbackURL: "https://example.com/done?a=b&c", SpanID: "00f067aa0ba902b7"},
 		ArrivedAt: time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC), EndedAt: time.Date(2026, 5, 1, 11, 0, 1, 5e6, time.UTC),
@@ -52,9 +53,11 @@ func TestCallback(t *testing.T) {
 		id, url, e := eventOf(t, ended(status))
 		want := map[string]any{
 			"type": "job.failed", "timestamp": "2026-05-01T11:00:01.005000Z", "data": map[string]any{
-				"jobId": string(theJob), "generation": 2.0, "status": "FAILED", "tier": "PUBLIC", "type": "SIMULATION", "retryCount": 1.0,
+				"jobId": string(theJob), "generation": 2.0, "status": "FAILED", "tier": "PUBLIC", "type": "SIMULATION",
+				"retryCount": 1.0,
 				"maxRetries": 1.0,
-				"arrivedAt":  "2026-05-01T11:00:00.000000Z", "completedAt": nil, "failedAt": "2026-05-01T11:00:01.005000Z", "result": nil,
+				"arrivedAt":  "2026-05-01T11:00:00.000000Z", "completedAt": nil, "failedAt": "2026-05-01T11:00:01.005000Z",
+				"result":       nil,
 				"failureCause": "HANDLER_ERROR", "lastError": "boom \uFFFD", "traceId": "the-trace",
 				"owner": "the-owner",
 			},
@@ -144,7 +147,8 @@ func TestCallbackIsSent(t *testing.T) {
 		t.Errorf("a 500: %v, want a retry", err)
 	}
 	again := last()
-	if id := first.header.Get("Webhook-Id"); id != string(theJob)+"_2" || again.header.Get("Webhook-Id") != id || first.body != again.body {
+	if id := first.header.Get("Webhook-Id"); id != string(theJob)+"_2" || again.header.Get("Webhook-Id") != id ||
+		first.body != again.body {
 		t.Errorf("first %+v, again %+v", first, again)
 	}
 	e := decoded(t, []byte(first.body))

@@ -17,8 +17,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// chaos is the payload of a CHAOS job, the work of a chaos run: it does what it is told and writes down, in a file that all processes append
-// to, that it did. That file is the truth about executions; the server knows nothing of it.
+// chaos is the payload of a CHAOS job, the work of a chaos run: it does what it is told and writes down, in a file that
+// all processes append to, that it did. That file is the truth about executions; the server knows nothing of it.
 type chaos struct {
 	Key     string `json:"key"`     // the client's own name of the job
 	File    string `json:"file"`    // where it is written down
@@ -102,8 +102,9 @@ func runChaos(ctx context.Context, in chaos) (reached, error) {
 // note appends one line in one write, so that lines of several processes never mix.
 func (c *chaos) note(run handler.Run, what, result, why string) error {
 	line, err := json.Marshal(note{
-		ID: run.ID, Key: c.Key, Generation: run.Generation, Attempt: run.Attempt, PID: os.Getpid(), Sum: c.sum, What: what, Result: result,
-		Why: why, At: time.Now().UnixNano(),
+		ID: run.ID, Key: c.Key, Generation: run.Generation, Attempt: run.Attempt, PID: os.Getpid(), Sum: c.sum, What: what,
+		Result: result,
+		Why:    why, At: time.Now().UnixNano(),
 	})
 	if err != nil {
 		return fmt.Errorf("note the %s: %w", what, err)

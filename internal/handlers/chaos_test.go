@@ -46,7 +46,8 @@ func TestChaosJob(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
 			t.Fatal(err)
 		}
-		if n.ID != "the-job" || n.Key != "k1" || n.Generation != 2 || n.PID != os.Getpid() || n.At == 0 || n.Sum != sum([]byte(payload)) {
+		if n.ID != "the-job" || n.Key != "k1" || n.Generation != 2 || n.PID != os.Getpid() || n.At == 0 ||
+			n.Sum != sum([]byte(payload)) {
 			t.Errorf("%+v", n)
 		}
 		if n.What == "start" {

@@ -22,7 +22,8 @@ const (
 	maxUntil     = 7 * 24 * 60 * 60 // seconds
 )
 
-// Forward is the payload of a FORWARD_DOCUMENT job: a document that goes to each endpoint. Of an endpoint E two URLs are called:
+// Forward is the payload of a FORWARD_DOCUMENT job: a document that goes to each endpoint. Of an endpoint E two URLs
+// are called:
 //
 //	GET  E/documents/<id>   do you know it?
 //	POST E/documents        {"documentId","contentType","body"}
@@ -32,7 +33,8 @@ type Forward struct {
 	Body        json.RawMessage `json:"body"` // any JSON value
 	Endpoints   []string        `json:"endpoints"`
 
-	Until        DocStatus `json:"until,omitempty"`        // SUBMITTED, the default, or MANAGED: what an endpoint must say before it is done with
+	// SUBMITTED, the default, or MANAGED: what an endpoint must say before it is done with
+	Until        DocStatus `json:"until,omitempty"`
 	UntilSeconds int       `json:"untilSeconds,omitempty"` // how long MANAGED is waited for; 0 = defaultUntil
 }
 
@@ -58,8 +60,10 @@ func (f *Forward) Validate() error {
 	switch id := f.DocumentID; {
 	case id == "":
 		bad("documentId", "is missing")
-	case len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) || id == "." || id == "..":
-		bad("documentId", "is not a text of at most %d bytes without control characters that could stand in a path", maxDocumentID)
+	case len(id) > maxDocumentID || !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) || id == "." ||
+		id == "..":
+		bad("documentId", "is not a text of at most %d bytes without control characters that could stand in a path",
+			maxDocumentID)
 	}
 	if _, _, err := mime.ParseMediaType(f.ContentType); err != nil || len(f.ContentType) > 255 {
 		bad("contentType", "is not a media type")

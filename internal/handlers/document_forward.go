@@ -101,7 +101,8 @@ func (o outgoing) one(ctx context.Context, in Forward, endpoint string, before s
 		return step{Status: docRejected, Said: "could not be sent the body"} // checked at submit
 	}
 	header := http.Header{"Content-Type": {"application/json"}}
-	return o.call(ctx, endpoint, Request{Method: http.MethodPost, URL: submitURL(endpoint), Header: header, Body: body}, submitted)
+	return o.call(ctx, endpoint, Request{Method: http.MethodPost, URL: submitURL(endpoint), Header: header, Body: body},
+		submitted)
 }
 
 func (o outgoing) call(ctx context.Context, endpoint string, r Request, read func(Response, time.Time) step) step {
@@ -139,7 +140,8 @@ func save(ctx context.Context, steps []step) error {
 
 // forwarded is what the steps mean for the job, waited after its first attempt began:
 //
-//	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are TRY_AGAIN_LATER, when they ask
+//	some FAILED             an error: it costs a retry; after the last one the job is FAILED. If others are
+//	                        TRY_AGAIN_LATER, when they ask
 //	some SUBMITTED          with "until": "MANAGED", at its bound, whoever is busy: permanent: FAILED
 //	some TRY_AGAIN_LATER    later, at the longest time asked for: it costs nothing
 //	some SUBMITTED          with "until": "MANAGED", before the bound: later, ever more rarely

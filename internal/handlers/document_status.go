@@ -24,10 +24,12 @@ const (
 	docUnknown   DocStatus = "NOT_MANAGED"     // it does not know the document: submit
 )
 
-// words are the statuses that an endpoint may use in {"status": "..."}, among them those of a service that queues documents itself.
+// words are the statuses that an endpoint may use in {"status": "..."}, among them those of a service that queues
+// documents itself.
 var words = map[string]DocStatus{
-	"MANAGED": docManaged, "SUBMITTED": docSubmitted, "REJECTED": docRejected, "TRY_AGAIN_LATER": docBusy, "NOT_MANAGED": docUnknown,
-	"RECEIVED": docSubmitted, "SCHEDULED": docSubmitted, "QUEUED": docSubmitted, "PROCESSING": docSubmitted,
+	"MANAGED": docManaged, "SUBMITTED": docSubmitted, "REJECTED": docRejected, "TRY_AGAIN_LATER": docBusy,
+	"NOT_MANAGED": docUnknown,
+	"RECEIVED":    docSubmitted, "SCHEDULED": docSubmitted, "QUEUED": docSubmitted, "PROCESSING": docSubmitted,
 	"FAILED": docRejected, "CANCELLED": docRejected,
 }
 

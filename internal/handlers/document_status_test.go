@@ -39,8 +39,10 @@ func TestDocStatuses(t *testing.T) {
 		{409, "", docRejected, docSubmitted},
 		{429, "", docBusy, docBusy},
 		{503, fmt.Sprintf(said, "MANAGED"), docBusy, docBusy},
-		{408, "", docFailed, docFailed}, {425, "", docFailed, docFailed}, {500, "", docFailed, docFailed}, {504, "", docFailed, docFailed},
-		{400, "", docRejected, docRejected}, {401, "", docRejected, docRejected}, {422, "", docRejected, docRejected}, {302, "",
+		{408, "", docFailed, docFailed}, {425, "", docFailed, docFailed}, {500, "", docFailed, docFailed},
+		{504, "", docFailed, docFailed},
+		{400, "", docRejected, docRejected}, {401, "", docRejected, docRejected}, {422, "", docRejected, docRejected},
+		{302, "",
 			docRejected, docRejected},
 	} {
 		a := Response{Status: c.status, Body: []byte(c.body), Header: http.Header{"Retry-After": {"9"}}}
@@ -61,10 +63,12 @@ func TestDocStatuses(t *testing.T) {
 	if s := read(Response{Status: 429}, time.Now()); s.wait != defaultWait {
 		t.Errorf("busy without a time: %v", s.wait)
 	}
-	if s := read(Response{Status: 200, Body: []byte(`{"status":"MANAGED"}`), Truncated: true}, time.Now()); s.Status != "" {
+	if s := read(Response{Status: 200, Body: []byte(`{"status":"MANAGED"}`), Truncated: true},
+		time.Now()); s.Status != "" {
 		t.Errorf("a cut answer was read: %+v", s)
 	}
-	long := read(Response{Status: 422, Body: []byte(`{"message":"a\r\nb\u001b` + strings.Repeat("ä", 200) + `"}`)}, time.Now())
+	long := read(Response{Status: 422, Body: []byte(`{"message":"a\r\nb\u001b` + strings.Repeat("ä", 200) + `"}`)},
+		time.Now())
 	if !strings.HasPrefix(long.Detail, "a  b ä") || len(long.Detail) > 200 {
 		t.Errorf("detail = %q", long.Detail)
 	}
@@ -85,7 +89,8 @@ func TestForwardRefuses(t *testing.T) {
 		return nil
 	}})
 	payload := func(id, contentType, body, endpoints string) string {
-		return fmt.Sprintf(`{"documentId":"%s","contentType":"%s","body":%s,"endpoints":[%s]}`, id, contentType, body, endpoints)
+		return fmt.Sprintf(`{"documentId":"%s","contentType":"%s","body":%s,"endpoints":[%s]}`, id, contentType, body,
+			endpoints)
 	}
 	many := func(n int) string {
 		var all []string
@@ -120,8 +125,9 @@ func TestForwardRefuses(t *testing.T) {
 			t.Errorf("%.100s: %v, want a PayloadError of %q", text, err, field)
 		}
 	}
-	for _, text := range []string{payload("a/ä b", "text/plain; charset=utf-8", "null", one), payload("1", "application/json",
-		`{"a":[]}`, many(20))} {
+	for _, text := range []string{payload("a/ä b", "text/plain; charset=utf-8", "null", one),
+		payload("1", "application/json",
+			`{"a":[]}`, many(20))} {
 		if err := r.Check("FORWARD_DOCUMENT", []byte(text)); err != nil {
 			t.Errorf("%.100s: %v", text, err)
 		}

@@ -155,7 +155,8 @@ func (d *delivery) attempt() (string, error) {
 	return strings.Join(statuses, " "), nil
 }
 
-// One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets the document twice.
+// One endpoint takes the document, one is busy at first, one refuses: the busy one chooses the time, and nobody gets
+// the document twice.
 func TestForward(t *testing.T) {
 	t.Attr("proves", "S3-I13 S3-I14 S3-Q5 S3-I3 S3-I11 S3-S9 S3-S13")
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(201, `{"status":"MANAGED"}`)})
@@ -178,12 +179,14 @@ func TestForward(t *testing.T) {
 	if takes.heard() != "GET POST" || busy.heard() != "GET POST GET POST" || refuses.heard() != "GET POST" {
 		t.Errorf("called: %q, %q, %q", takes.heard(), busy.heard(), refuses.heard())
 	}
-	if want := `POST {"documentId":"doc/1","contentType":"text/plain","body":"hello"}`; takes.calls[1] != want || takes.calls[0] != "GET" {
+	if want := `POST {"documentId":"doc/1","contentType":"text/plain","body":"hello"}`; takes.calls[1] != want ||
+		takes.calls[0] != "GET" {
 		t.Errorf("called %q, want %q", takes.calls, want)
 	}
 }
 
-// A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the lookups tell.
+// A process that dies after any answer leaves a checkpoint from which the next attempt goes on; without one, the
+// lookups tell.
 func TestForwardAfterCrash(t *testing.T) {
 	t.Attr("proves", "S3-I14")
 	crash := errors.New("the process died")
@@ -239,7 +242,8 @@ func TestForwardLooksUpFirst(t *testing.T) {
 	if got, err := d.attempt(); err != nil || got != "MANAGED SUBMITTED SUBMITTED SUBMITTED" {
 		t.Errorf("second attempt: %s, %v", got, err)
 	}
-	if has.heard() != "GET" || has2.heard() != "GET GET" || lost.heard() != "GET POST GET" || down.heard() != "GET GET POST" {
+	if has.heard() != "GET" || has2.heard() != "GET GET" || lost.heard() != "GET POST GET" ||
+		down.heard() != "GET GET POST" {
 		t.Errorf("called: %q, %q, %q, %q", has.heard(), has2.heard(), lost.heard(), down.heard())
 	}
 }
@@ -271,8 +275,8 @@ func TestForwardFails(t *testing.T) {
 	}
 }
 
-// The store being away for a checkpoint fails nobody: all endpoints have ended, so the result says it all. If they have not, the next
-// attempt looks up again.
+// The store being away for a checkpoint fails nobody: all endpoints have ended, so the result says it all. If they have
+// not, the next attempt looks up again.
 func TestForwardUnsaved(t *testing.T) {
 	takes := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
 	d := deliver(t, takes)

@@ -106,7 +106,8 @@ func TestForwardUntilTooLong(t *testing.T) {
 	stuck := endpoint(t, &downstream{lookup: unknownThere, submit: always(202, "")})
 	rejects := endpoint(t, &downstream{lookup: unknownThere, submit: always(422, "")})
 	d := deliver(t, stuck, rejects).until(90)
-	for at, want := range map[time.Duration]time.Duration{0: time.Second, 50 * time.Second: 40 * time.Second, 89 * time.Second: time.Second} {
+	for at, want := range map[time.Duration]time.Duration{0: time.Second, 50 * time.Second: 40 * time.Second,
+		89 * time.Second: time.Second} {
 		d.waited = at
 		if _, err := d.attempt(); handler.Judge(err).Later != want {
 			t.Errorf("after %s: %v, want later in %s", at, err, want)
@@ -222,8 +223,10 @@ func TestForwardUntilIsChecked(t *testing.T) {
 	for body, field := range map[string]string{
 		`"until":"MANAGED"`: "", `"until":"SUBMITTED"`: "", `"until":""`: "", `"until":"MANAGED","untilSeconds":604800`: "",
 		`"until":"REJECTED"`: "payload.until", `"until":"managed"`: "payload.until",
-		`"until":"MANAGED","untilSeconds":604801`: "payload.untilSeconds", `"until":"MANAGED","untilSeconds":-1`: "payload.untilSeconds",
-		`"untilSeconds":60`: "payload.untilSeconds", `"until":"MANAGED","untilSeconds":1.5`: "payload.untilSeconds",
+		`"until":"MANAGED","untilSeconds":604801`: "payload.untilSeconds",
+		`"until":"MANAGED","untilSeconds":-1`:     "payload.untilSeconds",
+		`"untilSeconds":60`:                       "payload.untilSeconds",
+		`"until":"MANAGED","untilSeconds":1.5`:    "payload.untilSeconds",
 	} {
 		payload := `{"documentId":"D","contentType":"text/plain","body":1,"endpoints":["http://127.0.0.1:1/x"],` + body + `}`
 		err := registry.Check("FORWARD_DOCUMENT", []byte(payload))

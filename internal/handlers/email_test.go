@@ -52,7 +52,8 @@ func TestSendEmail(t *testing.T) {
 		if want := `{"messageId":"id@host","accepted":["a@example.org","b@example.org"]}`; err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v, want %s", typ, got, err, want)
 		}
-		want := Message{ID: docID, To: []string{"a@example.org", "b@example.org"}, Subject: "Überweisung", Text: "one\ntwo", HTML: "<p>one</p>"}
+		want := Message{ID: docID, To: []string{"a@example.org", "b@example.org"}, Subject: "Überweisung", Text: "one\ntwo",
+			HTML: "<p>one</p>"}
 		if !reflect.DeepEqual(p.last, want) {
 			t.Errorf("%s: sent %+v", typ, p.last)
 		}
@@ -135,7 +136,8 @@ func TestSendEmailRefuses(t *testing.T) {
 		})
 	}
 	t.Run("a mail may be its subject alone", func(t *testing.T) {
-		for _, payload := range []string{`{"to":"a@h","subject":"s"}`, `{"to":"a@h","subject":"s","body":""}`, `{"to":"a@h","subject":"s","body":null,"html":""}`} {
+		for _, payload := range []string{`{"to":"a@h","subject":"s"}`, `{"to":"a@h","subject":"s","body":""}`,
+			`{"to":"a@h","subject":"s","body":null,"html":""}`} {
 			if err := mailRegistry(&post{}).Check("EMAIL", []byte(payload)); err != nil {
 				t.Errorf("%s: %v", payload, err)
 			}
@@ -146,7 +148,8 @@ func TestSendEmailRefuses(t *testing.T) {
 		for i := range 50 {
 			to = append(to, fmt.Sprintf(`"a%d@h"`, i))
 		}
-		if err := mailRegistry(&post{}).Check("EMAIL", []byte(with("["+strings.Join(to, ",")+"]", `"`+strings.Repeat("é", 200)+`"`))); err != nil {
+		if err := mailRegistry(&post{}).Check("EMAIL",
+			[]byte(with("["+strings.Join(to, ",")+"]", `"`+strings.Repeat("é", 200)+`"`))); err != nil {
 			t.Error(err)
 		}
 	})

@@ -15,7 +15,8 @@ import (
 
 // The job types that only tests need, in builds with the tag "failpoint":
 //
-//	CRASH {"afterMs","how"}  ends the process in the middle of the job: "kill" as kill -9 does (the default), "exit", "stack" (overflow), "maps"
+//	CRASH {"afterMs","how"}  ends the process in the middle of the job: "kill" as kill -9 does (the default), "exit",
+//	                         "stack" (overflow), "maps"
 //	                         (concurrent writes), "goroutinePanic" or "oom" (faults_poison.go)
 //	HANG  {"forMs"}          ignores its context for that long, then completes
 //	COUNT {"file","sleepMs"} writes "jobId attempt pid start" to the file, sleeps, writes "jobId attempt pid end"

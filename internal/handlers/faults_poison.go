@@ -74,8 +74,8 @@ func panicElsewhere() {
 	select {}
 }
 
-// starve takes memory until there is no more. The kernel gives this process nothing beyond what it has, so that no other one suffers. No
-// garbage is collected: a collector without memory dies of that in other words.
+// starve takes memory until there is no more. The kernel gives this process nothing beyond what it has, so that no
+// other one suffers. No garbage is collected: a collector without memory dies of that in other words.
 func starve() {
 	debug.SetGCPercent(-1)
 	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {

@@ -54,7 +54,8 @@ func TestCrashEndsTheProcess(t *testing.T) {
 			if status := cmd.ProcessState.String(); status != c.status || out.Len() > 0 {
 				t.Fatalf("status %q, output %q, want %q and none", status, out.String(), c.status)
 			}
-			want := fmt.Sprintf("started job=the-job attempt=3 pid=%[1]d\ncrashing job=the-job attempt=3 pid=%[1]d\n", cmd.Process.Pid)
+			want := fmt.Sprintf("started job=the-job attempt=3 pid=%[1]d\ncrashing job=the-job attempt=3 pid=%[1]d\n",
+				cmd.Process.Pid)
 			rest, ok := strings.CutPrefix(errs.String(), want)
 			if !ok || !strings.Contains(rest, c.says) || (c.says == "") != (rest == "") {
 				t.Errorf("stderr = %.500q, want %q, then %q", errs.String(), want, c.says)

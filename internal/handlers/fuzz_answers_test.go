@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// Whatever an endpoint answers, what is kept of it is small, can be shown, and steers the job no further than the contract says.
+// Whatever an endpoint answers, what is kept of it is small, can be shown, and steers the job no further than the
+// contract says.
 func FuzzAnswers(f *testing.F) {
 	f.Attr("proves", "A52")
 	known := []DocStatus{docManaged, docSubmitted, docRejected, docBusy, docFailed, docUnknown}
@@ -23,16 +24,19 @@ func FuzzAnswers(f *testing.F) {
 		status, rest, _ := strings.Cut(text, "\n")
 		after, body, _ := strings.Cut(rest, "\n")
 		code, _ := strconv.Atoi(status)
-		a := Response{Status: code, Header: http.Header{"Retry-After": {after}}, Body: []byte(body), Truncated: len(body)%7 == 6}
+		a := Response{Status: code, Header: http.Header{"Retry-After": {after}}, Body: []byte(body),
+			Truncated: len(body)%7 == 6}
 		value := kept(a)
 		if !json.Valid(value) || len(value) > maxKept || !utf8.Valid(value) {
 			t.Errorf("kept as %q", value)
 		}
 		for _, s := range []step{lookedUp(a, now), submitted(a, now)} {
-			if !slices.Contains(known, s.Status) || s.wait < 0 || s.wait > time.Hour || s.Status == docBusy && s.wait < time.Second {
+			if !slices.Contains(known, s.Status) || s.wait < 0 || s.wait > time.Hour ||
+				s.Status == docBusy && s.wait < time.Second {
 				t.Errorf("read as %+v", s)
 			}
-			if len(s.Detail)+len(s.Said) > 300 || strings.ContainsFunc(s.Detail+s.Said, unicode.IsControl) || !utf8.ValidString(s.Detail) {
+			if len(s.Detail)+len(s.Said) > 300 || strings.ContainsFunc(s.Detail+s.Said, unicode.IsControl) ||
+				!utf8.ValidString(s.Detail) {
 				t.Errorf("said as %q, %q", s.Said, s.Detail)
 			}
 		}

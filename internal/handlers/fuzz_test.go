@@ -21,8 +21,8 @@ import (
 // inner are texts that no user should see: names of our types and packages, and of the standard library's.
 var inner = regexp.MustCompile(`\b(handlers|job|errors|strconv|time|url|mail|mime|textproto|reflect)\.[A-Z]|json:|goroutine|\.go:\d|\bnil\b`)
 
-// refusedWell holds the refusal of a payload to what every one promises: it is the sender's fault, it names fields, it is short for each of
-// them, and it shows nothing of the inside. sent may be said again in part.
+// refusedWell holds the refusal of a payload to what every one promises: it is the sender's fault, it names fields, it
+// is short for each of them, and it shows nothing of the inside. sent may be said again in part.
 func refusedWell(t *testing.T, sent string, err error) {
 	t.Helper()
 	if !errors.Is(err, job.ErrBadPayload) {
@@ -44,7 +44,8 @@ func payloadTarget(
 ) {
 	fuzz.Text(f, func(t *testing.T, payload string) {
 		err := r.Check(typ, []byte(payload))
-		if again := r.Check(typ, []byte(payload)); (again == nil) != (err == nil) || err != nil && again.Error() != err.Error() {
+		if again := r.Check(typ, []byte(payload)); (again == nil) != (err == nil) ||
+			err != nil && again.Error() != err.Error() {
 			t.Errorf("judged %v, then %v", err, again)
 		}
 		if err != nil {
@@ -52,8 +53,10 @@ func payloadTarget(
 		} else if payload != "" {
 			taken(t, payload)
 		}
-	}, append(seeds, "", "null", "{}", "[]", `{"a":{"b":[1,2]}}`, `{"a":1}{}`, `"text"`, "[[[[[[", "{\"\xff\":1}", `{"a":1e999999}`,
-		`{"`+strings.Repeat("unknown", 60)+`":1}`, `{"title":`+strings.Repeat("9", 300)+`,"to":1,"steps":[{"durationMs":`+strings.Repeat("9",
+	}, append(seeds, "", "null", "{}", "[]", `{"a":{"b":[1,2]}}`, `{"a":1}{}`, `"text"`, "[[[[[[", "{\"\xff\":1}",
+		`{"a":1e999999}`,
+		`{"`+strings.Repeat("unknown", 60)+`":1}`,
+		`{"title":`+strings.Repeat("9", 300)+`,"to":1,"steps":[{"durationMs":`+strings.Repeat("9",
 			300)+`}]}`)...)
 }
 
@@ -123,7 +126,8 @@ func FuzzWebhook(f *testing.F) {
 		}
 		own := map[string]bool{"User-Agent": true, "Content-Length": true}
 		for name, values := range read.Header {
-			if !own[name] && (len(values) != 1 || len(r.Header[name]) != 1 || values[0] != strings.Trim(r.Header[name][0], " \t")) ||
+			if !own[name] && (len(values) != 1 || len(r.Header[name]) != 1 ||
+				values[0] != strings.Trim(r.Header[name][0], " \t")) ||
 				isReserved(name) && !own[name] {
 				t.Errorf("%s: %q arrives, %q was asked for", name, values, r.Header[name])
 			}
@@ -132,7 +136,8 @@ func FuzzWebhook(f *testing.F) {
 			t.Errorf("it goes to %q %q", read.Host, read.RequestURI)
 		}
 	}, `{"url":"https://example.org/hook","body":{"a":[1,1e400]},"headers":{"authorization":"Bearer x","X-Mine":"yes"},"timeoutSeconds":5}`,
-		`{"url":"http://example.org","headers":{"Host":"evil"}}`, `{"url":"http://example.org","headers":{"X":"a\r\nHost: evil"}}`,
+		`{"url":"http://example.org","headers":{"Host":"evil"}}`,
+		`{"url":"http://example.org","headers":{"X":"a\r\nHost: evil"}}`,
 		`{"url":"http://example.org","headers":{"A b":"c","x":"1","X":"2"}}`,
 		`{"url":"gopher://example.org:25/_x"}`, `{"url":"http://a@b"}`, `{"url":"http://evil#@good"}`,
 		`{"url":"http://example.org","timeoutSeconds":301}`, `{"url":"http://example.org","body":null}`)
@@ -152,7 +157,8 @@ func FuzzEmail(f *testing.F) {
 			}
 			seen[to] = true
 		}
-		if len(in.To) < 1 || len(in.To) > maxRecipients || in.Subject == "" || strings.ContainsFunc(in.Subject, unicode.IsControl) ||
+		if len(in.To) < 1 || len(in.To) > maxRecipients || in.Subject == "" ||
+			strings.ContainsFunc(in.Subject, unicode.IsControl) ||
 			strings.Contains(in.Body+in.HTML, "\x00") {
 			t.Errorf("taken: %+v", in)
 		}
@@ -163,7 +169,8 @@ func FuzzEmail(f *testing.F) {
 		if err := r.Check("SEND_EMAIL", text); err != nil {
 			t.Errorf("written as %s it is refused: %v", text, err)
 		}
-	}, `{"to":"a@b.example","subject":"Hello","body":"Text","html":"<p>Text</p>"}`, `{"to":["a@b","c@d"],"subject":"x","body":"y"}`,
+	}, `{"to":"a@b.example","subject":"Hello","body":"Text","html":"<p>Text</p>"}`,
+		`{"to":["a@b","c@d"],"subject":"x","body":"y"}`,
 		`{"to":"a@b\r\nBcc: c@d","subject":"x","body":"y"}`,
 		`{"to":"\"x> RCPT TO:<y\"@z","subject":"x","body":"y"}`, `{"to":"a@b","subject":"x\r\nBcc: c@d","body":"y"}`,
 		`{"to":"a@b","subject":"\u0085","body":"y\u0000"}`, `{"to":[],"subject":"x","body":"y"}`,
@@ -200,12 +207,15 @@ func FuzzReport(f *testing.F) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	payloadTarget(f, r, "REPORT", func(t *testing.T, payload string) {
 		in := readAs[Report](t, payload)
-		if from, to := in.window(now); to.Sub(from) > maxWindow || in.Format != "" && in.Format != "csv" && in.Format != "pdf" {
+		if from, to := in.window(now); to.Sub(from) > maxWindow ||
+			in.Format != "" && in.Format != "csv" && in.Format != "pdf" {
 			t.Errorf("%s to %s as %q", from, to, in.Format)
 		}
-	}, `{"kind":"jobs","from":"2026-04-01T00:00:00Z","to":"2026-04-02T00:00:00Z","format":"csv"}`, `{"from":"2026-04-01T00:00:00+14:00"}`,
+	}, `{"kind":"jobs","from":"2026-04-01T00:00:00Z","to":"2026-04-02T00:00:00Z","format":"csv"}`,
+		`{"from":"2026-04-01T00:00:00+14:00"}`,
 		`{"to":"0001-01-01T00:00:00Z"}`,
-		`{"from":"9999-12-31T23:59:59Z"}`, `{"from":"2026-04-02T00:00:00Z","to":"2026-04-01T00:00:00Z"}`, `{"from":"2026-02-30T00:00:00Z"}`,
+		`{"from":"9999-12-31T23:59:59Z"}`, `{"from":"2026-04-02T00:00:00Z","to":"2026-04-01T00:00:00Z"}`,
+		`{"from":"2026-02-30T00:00:00Z"}`,
 		`{"kind":"users"}`, `{"format":"exe"}`)
 }
 

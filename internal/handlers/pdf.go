@@ -80,9 +80,11 @@ func keep(ctx context.Context, a Artifacts, run handler.Run, name, contentType s
 	return Made{Artifact{Name: name, ContentType: contentType, Bytes: size, URL: url}}, nil
 }
 
-// fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80 bytes.
+// fileName makes a file's name of a title: its letters and digits, a hyphen for what stands between them, at most 80
+// bytes.
 func fileName(title string) string {
-	words := strings.FieldsFunc(title, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == utf8.RuneError })
+	words := strings.FieldsFunc(title,
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == utf8.RuneError })
 	name := strings.Join(words, "-")
 	if len(name) > 80 {
 		cut := 80

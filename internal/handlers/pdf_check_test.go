@@ -26,12 +26,14 @@ func TestPDFRefuses(t *testing.T) {
 		{"no title", "payload.title", map[string]any{}},
 		{"long title", "payload.title", map[string]any{"title": strings.Repeat("é", 201)}},
 		{"many paragraphs", "payload.paragraphs", map[string]any{"title": "t", "paragraphs": make([]string, 501)}},
-		{"much text", "payload.paragraphs", map[string]any{"title": "t", "paragraphs": []string{strings.Repeat("x", 64<<10), "x"}}},
+		{"much text", "payload.paragraphs",
+			map[string]any{"title": "t", "paragraphs": []string{strings.Repeat("x", 64<<10), "x"}}},
 		{"no header", "payload.table.header", table([]string{}, [][]any{row})},
 		{"many columns", "payload.table.header", table(make([]string, 21), [][]any{})},
 		{"many rows", "payload.table.rows", table([]string{"a", "b"}, many)},
 		{"a short row", "payload.table.rows[3]", table([]string{"a", "b"}, [][]any{row, row, row, {1}, row})},
-		{"an object in a cell", "payload.table.rows[1][0]", table([]string{"a", "b"}, [][]any{row, {map[string]any{"x": 1}, 2}})},
+		{"an object in a cell", "payload.table.rows[1][0]",
+			table([]string{"a", "b"}, [][]any{row, {map[string]any{"x": 1}, 2}})},
 		{"a list in a cell", "payload.table.rows[0][1]", table([]string{"a", "b"}, [][]any{{1, []int{1}}})},
 		{"an unknown field", "payload", map[string]any{"title": "t", "image": "http://127.0.0.1/"}},
 		{"a text for a list", "payload.paragraphs", map[string]any{"title": "t", "paragraphs": "p"}},
@@ -47,7 +49,8 @@ func TestPDFRefuses(t *testing.T) {
 	}
 	t.Run("many pages", func(t *testing.T) {
 		var s shelf
-		_, err := s.make(t.Context(), "GENERATE_PDF", document(t, map[string]any{"title": "t", "paragraphs": []string{strings.Repeat("\n", 64<<10)}}), nil)
+		_, err := s.make(t.Context(), "GENERATE_PDF",
+			document(t, map[string]any{"title": "t", "paragraphs": []string{strings.Repeat("\n", 64<<10)}}), nil)
 		if err == nil || !handler.Judge(err).Permanent || !strings.Contains(err.Error(), "200 pages") || s.body != nil {
 			t.Errorf("error = %v", err)
 		}

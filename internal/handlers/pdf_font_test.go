@@ -90,7 +90,8 @@ func TestPDFGlyphs(t *testing.T) {
 	t.Attr("proves", "S1-P4")
 	const text = "AzŁźßΩжЖ№€≤�"
 	var s shelf
-	if _, err := s.make(t.Context(), "GENERATE_PDF", document(t, map[string]any{"title": "x", "paragraphs": []string{text}}), nil); err != nil {
+	if _, err := s.make(t.Context(), "GENERATE_PDF",
+		document(t, map[string]any{"title": "x", "paragraphs": []string{text}}), nil); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := opened(t, s.body)

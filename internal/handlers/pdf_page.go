@@ -45,8 +45,8 @@ type sheet struct {
 	size   float64
 }
 
-// render makes a PDF. The same document and date make the same bytes. It returns the cause for which ctx ended, and a permanent error
-// for a document of more than maxPages pages.
+// render makes a PDF. The same document and date make the same bytes. It returns the cause for which ctx ended, and a
+// permanent error for a document of more than maxPages pages.
 func render(ctx context.Context, d Document, date time.Time) ([]byte, error) {
 	s := newSheet(ctx, d, date)
 	if err := s.write(d); err != nil {

@@ -83,8 +83,8 @@ func (g *grid) rule() {
 	g.y += 3
 }
 
-// columns shares the page's width out: each column gets what its longest cell needs, if there is enough; where there is not, wide
-// columns give way to narrow ones.
+// columns shares the page's width out: each column gets what its longest cell needs, if there is enough; where there is
+// not, wide columns give way to narrow ones.
 func (s *sheet) columns(t *Table) []float64 {
 	need := make([]float64, len(t.Header))
 	for i, h := range t.Header {
@@ -98,8 +98,8 @@ func (s *sheet) columns(t *Table) []float64 {
 	return share(s.width-gap*float64(len(need)-1), need)
 }
 
-// share gives each what it needs if that is no more than an equal part of what is left, until all that remain need more; these get
-// equal parts.
+// share gives each what it needs if that is no more than an equal part of what is left, until all that remain need
+// more; these get equal parts.
 func share(all float64, need []float64) []float64 {
 	given := make([]float64, len(need))
 	left := len(need)

@@ -57,8 +57,9 @@ func (s *shelf) makeAs(ctx context.Context, run handler.Run, typ string, payload
 	return made, err
 }
 
-// opened reads a PDF with a library that did not write it: the texts of each page in the order they were written, a | after each. Their
-// codes are UTF-16, as the font's table for those who copy text says; that library reads only the lower half of such a table.
+// opened reads a PDF with a library that did not write it: the texts of each page in the order they were written, a |
+// after each. Their codes are UTF-16, as the font's table for those who copy text says; that library reads only the
+// lower half of such a table.
 func opened(t *testing.T, body []byte) (*pdf.Reader, []string) {
 	t.Helper()
 	r, err := pdf.NewReader(bytes.NewReader(body), int64(len(body)))
@@ -69,7 +70,8 @@ func opened(t *testing.T, body []byte) (*pdf.Reader, []string) {
 	for i := 1; i <= r.NumPage(); i++ {
 		page := r.Page(i)
 		for _, name := range page.Fonts() {
-			if table, err := io.ReadAll(page.Font(name).V.Key("ToUnicode").Reader()); err != nil || !bytes.Contains(table, []byte("<0000> <FFFF> <0000>")) {
+			if table, err := io.ReadAll(page.Font(name).V.Key("ToUnicode").Reader()); err != nil ||
+				!bytes.Contains(table, []byte("<0000> <FFFF> <0000>")) {
 				t.Errorf("font %s: %v, codes are not characters: %s", name, err, table)
 			}
 		}
@@ -119,7 +121,8 @@ func TestGeneratePDF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Artifact{Name: "Überweisung-7-Łódź.pdf", ContentType: "application/pdf", Bytes: int64(len(s.body)), URL: "/jobs/" + string(docID) + "/artifact"}
+	want := Artifact{Name: "Überweisung-7-Łódź.pdf", ContentType: "application/pdf", Bytes: int64(len(s.body)),
+		URL: "/jobs/" + string(docID) + "/artifact"}
 	if made.Artifact != want || s.id != docID || s.attempt != 3 || s.name != want.Name ||
 		s.contentType != want.ContentType {
 		t.Errorf("result %+v, stored %s %q %q, want %+v", made, s.id, s.name, s.contentType, want)
@@ -176,7 +179,8 @@ func TestPDFPages(t *testing.T) {
 				t.Errorf("row %d is missing", i)
 			}
 		}
-		if n := strings.Count(strings.NewReplacer("|", " ", "\n", " ").Replace(all), "a long cell"); n < 800 || len(pages) < 15 {
+		if n := strings.Count(strings.NewReplacer("|", " ", "\n", " ").Replace(all), "a long cell"); n < 800 ||
+			len(pages) < 15 {
 			t.Errorf("%d of 900 parts of the long cell on %d pages", n, len(pages))
 		}
 	})
@@ -191,7 +195,8 @@ func TestPDFPages(t *testing.T) {
 		}), nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, pages := opened(t, s.body); !strings.Contains(pages[len(pages)-1], "c0|c1|c2|c3|") || !strings.Contains(pages[len(pages)-1], "c18|c19|") {
+		if _, pages := opened(t, s.body); !strings.Contains(pages[len(pages)-1], "c0|c1|c2|c3|") ||
+			!strings.Contains(pages[len(pages)-1], "c18|c19|") {
 			t.Errorf("the row is not there: %q", pages)
 		} else if n := strings.Count(strings.Join(pages, ""), "word"); n != 60*maxColumns || len(pages) != 2 {
 			t.Errorf("%d words of the header on %d pages: it must stand there once", n, len(pages))

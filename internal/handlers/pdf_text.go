@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// printable is the text as the font can show it: letters composed with their accents, line breaks as \n, other white space as blanks,
-// invisible characters gone, and U+FFFD for what the font lacks.
+// printable is the text as the font can show it: letters composed with their accents, line breaks as \n, other white
+// space as blanks, invisible characters gone, and U+FFFD for what the font lacks.
 func printable(text string) string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
 	has := goLetters()
@@ -29,8 +29,8 @@ func printable(text string) string {
 	}, norm.NFC.String(text))
 }
 
-// wrap cuts a text into lines no wider than width: at line breaks, else at blanks, inside a word only if the word alone is too wide.
-// A line has at least one character, however narrow the width.
+// wrap cuts a text into lines no wider than width: at line breaks, else at blanks, inside a word only if the word alone
+// is too wide. A line has at least one character, however narrow the width.
 func wrap(text string, width float64, advance func(rune) float64) []string {
 	var lines []string
 	for part := range strings.SplitSeq(text, "\n") {

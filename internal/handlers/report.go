@@ -16,15 +16,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Tallies says how the jobs of one owner (nil = everybody's, "" = those submitted without a key) that were accepted from one time to another,
-// itself not included, ended.
+// Tallies says how the jobs of one owner (nil = everybody's, "" = those submitted without a key) that were accepted
+// from one time to another, itself not included, ended.
 type Tallies interface {
 	Tally(ctx context.Context, owner *string, from, to time.Time) ([]job.Tally, error)
 }
 
-// Report is the payload of a REPORT job. Kind is "jobs", which is also the default; Format is "pdf" (the default) or "csv". Without To
-// the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours before To. It counts the jobs of whoever
-// submitted it, or everybody's if that was an operator.
+// Report is the payload of a REPORT job. Kind is "jobs", which is also the default; Format is "pdf" (the default) or
+// "csv". Without To the window ends now, by the worker's clock, or at its longest; without From it is the 24 hours
+// before To. It counts the jobs of whoever submitted it, or everybody's if that was an operator.
 type Report struct {
 	Kind   string `json:"kind,omitempty"`
 	From   string `json:"from,omitempty"` // RFC 3339
@@ -112,8 +112,8 @@ func report(ctx context.Context, a Artifacts, t Tallies, in Report) (Made, error
 	return keep(ctx, a, run, name+".pdf", pdfType, body)
 }
 
-// ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor everybody's jobs: it counts
-// those that have no owner either.
+// ownerOf is whose jobs a report counts. One that was accepted by a tierq without keys has neither an owner nor
+// everybody's jobs: it counts those that have no owner either.
 func ownerOf(run handler.Run) *string {
 	if run.Everybody {
 		return nil
@@ -137,7 +137,8 @@ func reportCSV(tallies []job.Tally, whose string) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
-	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs", "jobsOf"}}
+	rows := [][]string{{"tier", "type", "completed", "failed", "cancelled", "meanRunMs", "maxRunMs", "meanWaitMs",
+		"jobsOf"}}
 	for _, t := range tallies {
 		row := []string{unformula(string(t.Tier)), unformula(t.Type)}
 		for _, n := range numbers(t) {
@@ -160,7 +161,8 @@ func unformula(text string) string {
 }
 
 func reportDocument(tallies []job.Tally, whose string, from, to time.Time) Document {
-	table := &Table{Header: []string{"tier", "type", "completed", "failed", "cancelled", "mean run ms", "max run ms", "mean wait ms"}}
+	table := &Table{Header: []string{"tier", "type", "completed", "failed", "cancelled", "mean run ms", "max run ms",
+		"mean wait ms"}}
 	var ended [3]int64
 	for _, t := range tallies {
 		row := []Cell{{Text: string(t.Tier)}, {Text: t.Type}}
@@ -183,5 +185,6 @@ func reportDocument(tallies []job.Tally, whose string, from, to time.Time) Docum
 }
 
 func numbers(t job.Tally) []int64 {
-	return []int64{t.Completed, t.Failed, t.Cancelled, t.MeanRun.Milliseconds(), t.MaxRun.Milliseconds(), t.MeanWait.Milliseconds()}
+	return []int64{t.Completed, t.Failed, t.Cancelled, t.MeanRun.Milliseconds(), t.MaxRun.Milliseconds(),
+		t.MeanWait.Milliseconds()}
 }

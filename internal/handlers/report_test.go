@@ -50,7 +50,8 @@ func TestReportCSV(t *testing.T) {
 	if made.Artifact != want || s.name != want.Name || s.contentType != want.ContentType || s.id != docID {
 		t.Errorf("%+v, want %+v", made.Artifact, want)
 	}
-	if !c.from.Equal(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)) || !c.to.Equal(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)) {
+	if !c.from.Equal(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)) ||
+		!c.to.Equal(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("asked from %v to %v", c.from, c.to)
 	}
 	rows, err := csv.NewReader(strings.NewReader(string(s.body))).ReadAll()
@@ -75,8 +76,10 @@ func TestReportPDF(t *testing.T) {
 	t.Attr("proves", "S0-P12")
 	c := counted{tallies: slices.Clone(someTallies)}
 	var s shelf
-	made, err := s.make(t.Context(), "REPORT", []byte(`{"kind":"jobs","from":"2026-05-01T00:00:00Z","to":"2026-05-31T00:00:00Z","format":"pdf"}`), &c)
-	if err != nil || made.Artifact.Name != "jobs-20260501T0000-20260531T0000.pdf" || made.Artifact.ContentType != "application/pdf" {
+	made, err := s.make(t.Context(), "REPORT",
+		[]byte(`{"kind":"jobs","from":"2026-05-01T00:00:00Z","to":"2026-05-31T00:00:00Z","format":"pdf"}`), &c)
+	if err != nil || made.Artifact.Name != "jobs-20260501T0000-20260531T0000.pdf" ||
+		made.Artifact.ContentType != "application/pdf" {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	_, pages := opened(t, s.body)
@@ -141,7 +144,8 @@ func TestReportWindow(t *testing.T) {
 		} {
 			var c counted
 			var s shelf
-			if _, err := s.make(t.Context(), "REPORT", []byte(payload), &c); err != nil || !c.from.Equal(want[0]) || !c.to.Equal(want[1]) {
+			if _, err := s.make(t.Context(), "REPORT", []byte(payload), &c); err != nil || !c.from.Equal(want[0]) ||
+				!c.to.Equal(want[1]) {
 				t.Errorf("%s: %v to %v, %v, want %v", payload, c.from, c.to, err, want)
 			}
 		}

@@ -19,7 +19,8 @@ const (
 	maxMessage    = 1024    // bytes
 )
 
-// Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep of 10 ms.
+// Simulation is the payload of a SIMULATION job: steps that run in order until one fails. Without steps it is one sleep
+// of 10 ms.
 type Simulation struct {
 	Steps []Step `json:"steps"`
 }
@@ -54,11 +55,13 @@ type kind struct {
 }
 
 var kinds = map[string]kind{
-	"SLEEP":     {field: "durationMs", run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.DurationMs) }},
-	"HTTP_CALL": {field: "latencyMs", run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.LatencyMs) }},
-	"LOG":       {field: "message", run: logStep},
-	"COMPUTE":   {field: "iterations", run: (*simulation).compute},
-	"FAIL":      {field: "message", optional: true, run: failStep},
+	"SLEEP": {field: "durationMs",
+		run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.DurationMs) }},
+	"HTTP_CALL": {field: "latencyMs",
+		run: func(_ *simulation, ctx context.Context, s Step) error { return wait(ctx, *s.LatencyMs) }},
+	"LOG":     {field: "message", run: logStep},
+	"COMPUTE": {field: "iterations", run: (*simulation).compute},
+	"FAIL":    {field: "message", optional: true, run: failStep},
 }
 
 func simulate(ctx context.Context, in Simulation) (Simulated, error) {

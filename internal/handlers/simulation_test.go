@@ -80,7 +80,8 @@ func TestSimulation(t *testing.T) {
 		})
 	})
 	t.Run("FAIL needs no message", func(t *testing.T) {
-		if _, err := run(t.Context(), t, `{"steps":[{"type":"FAIL"}]}`); err == nil || !strings.Contains(err.Error(), "asked to fail") {
+		if _, err := run(t.Context(), t, `{"steps":[{"type":"FAIL"}]}`); err == nil ||
+			!strings.Contains(err.Error(), "asked to fail") {
 			t.Errorf("error = %v", err)
 		}
 	})

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// Webhook is the payload of a SEND_WEBHOOK job. It is posted to URL as a Standard Webhooks message whose id is the job's id.
+// Webhook is the payload of a SEND_WEBHOOK job. It is posted to URL as a Standard Webhooks message whose id is the
+// job's id.
 type Webhook struct {
 	URL            string            `json:"url"`
 	Body           json.RawMessage   `json:"body,omitempty"` // any JSON value; absent = {}
@@ -21,7 +22,8 @@ type Webhook struct {
 	TimeoutSeconds *int              `json:"timeoutSeconds,omitempty"`
 }
 
-// Delivered is the result: the receiver's answer. Body is its body if that is a small JSON value, else its text, perhaps cut; null if empty.
+// Delivered is the result: the receiver's answer. Body is its body if that is a small JSON value, else its text,
+// perhaps cut; null if empty.
 type Delivered struct {
 	Status int             `json:"status"`
 	Body   json.RawMessage `json:"body"`
@@ -46,7 +48,8 @@ func (w *Webhook) Validate() error {
 	return errors.Join(append(wrong, checkHeaders(w.Headers)...)...)
 }
 
-// messageID is the job's id, the same at each attempt, so that a receiver knows a repeat; after a requeue it is another one: that repeat is meant.
+// messageID is the job's id, the same at each attempt, so that a receiver knows a repeat; after a requeue it is another
+// one: that repeat is meant.
 func messageID(run handler.Run) string {
 	if run.Generation > 1 {
 		return fmt.Sprintf("%s-r%d", run.ID, run.Generation)
@@ -70,7 +73,8 @@ func (o outgoing) webhook(ctx context.Context, in Webhook) (Delivered, error) {
 	return Delivered{Status: answer.Status, Body: kept(answer)}, nil
 }
 
-// kept is what a result keeps of an answer's body. It never makes a result too large: the message is delivered, whatever was answered.
+// kept is what a result keeps of an answer's body. It never makes a result too large: the message is delivered,
+// whatever was answered.
 func kept(a Response) json.RawMessage {
 	body := bytes.TrimSpace(a.Body)
 	if len(body) == 0 {

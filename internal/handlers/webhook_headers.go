@@ -18,10 +18,12 @@ const (
 	maxHeaderBytes = 16 << 10 // all of them
 )
 
-// reserved headers are tierq's own, or steer the connection instead of the receiver; so are those that begin with a reserved prefix.
+// reserved headers are tierq's own, or steer the connection instead of the receiver; so are those that begin with a
+// reserved prefix.
 var (
 	reserved = []string{
-		"Host", "Content-Length", "Content-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
+		"Host", "Content-Length", "Content-Encoding", "Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Expect",
 		"Accept-Encoding", "Traceparent", "Tracestate", "X-Trace-Id", "User-Agent", "Forwarded", "X-Real-Ip",
 	}
 	reservedPrefixes = []string{"Webhook-", "X-Job-", "Proxy", "X-Forwarded-", "Sec-"}
@@ -49,7 +51,8 @@ func checkHeaders(headers map[string]string) []error {
 			bad("."+name, "is set by tierq or by the connection")
 		case seen[canonical]:
 			bad("."+name, "is there twice")
-		case len(value) > maxHeaderValue || strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
+		case len(value) > maxHeaderValue ||
+			strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
 			bad("."+name, fmt.Sprintf("is not printable ASCII of at most %d bytes", maxHeaderValue))
 		}
 		seen[canonical] = true

@@ -16,7 +16,8 @@ import (
 
 // Sender makes HTTP calls to URLs that users name.
 type Sender interface {
-	// CheckURL says, without any lookup, whether a URL could be called. Its error continues a sentence whose subject is the URL.
+	// CheckURL says, without any lookup, whether a URL could be called. Its error continues a sentence whose subject is
+	// the URL.
 	CheckURL(url string) error
 	// Do returns the answer, whatever its status; redirects are not followed. An error is handler.Permanent if a repeat
 	// is pointless; its text names the host at most.
@@ -46,7 +47,8 @@ type Response struct {
 // outgoing are the handlers that call out.
 type outgoing struct{ send Sender }
 
-// RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r knows one of them already.
+// RegisterOutgoing adds SEND_WEBHOOK, FORWARD_DOCUMENT and, for tierq itself, CALLBACK to r. It panics if r knows one
+// of them already.
 func RegisterOutgoing(r *handler.Registry, s Sender) {
 	o := outgoing{s}
 	open := func(w Webhook) error { return o.open("payload.url", w.URL) }

@@ -31,7 +31,8 @@ func TestSendWebhook(t *testing.T) {
 	}
 	got := send(`,"body":{"a": [1, 1e400]},"headers":{"authorization":"Bearer x","X-Mine":"yes"},"timeoutSeconds":5`)
 	want := map[string]string{
-		"Content-Type": "application/json", "Webhook-Id": string(theJob) + "-r2", "X-Job-Attempt": "3", "X-Trace-Id": "the-trace",
+		"Content-Type": "application/json", "Webhook-Id": string(theJob) + "-r2", "X-Job-Attempt": "3",
+		"X-Trace-Id":    "the-trace",
 		"Authorization": "Bearer x", "X-Mine": "yes",
 	}
 	for name, value := range want {
@@ -45,7 +46,8 @@ func TestSendWebhook(t *testing.T) {
 	if got.method != "POST" || got.body != `{"a": [1, 1e400]}` {
 		t.Errorf("%s %s", got.method, got.body)
 	}
-	for fields, body := range map[string]string{"": "{}", `,"body":null`: "null", `,"body":"text"`: `"text"`, `,"body":7`: "7"} {
+	for fields, body := range map[string]string{"": "{}", `,"body":null`: "null", `,"body":"text"`: `"text"`,
+		`,"body":7`: "7"} {
 		if got := send(fields); got.body != body {
 			t.Errorf("%q was sent as %q, want %q", fields, got.body, body)
 		}
@@ -137,8 +139,10 @@ func TestKeptAnswer(t *testing.T) {
 	t.Attr("proves", "A52")
 	deep := strings.Repeat("[", 33) + strings.Repeat("]", 33)
 	for _, c := range []struct{ body, want string }{
-		{"", "null"}, {" \r\n", "null"}, {` {"a": "<"} `, `{"a":"\u003c"}`}, {"7", "7"}, {"null", "null"}, {`"[[\"["`, `"[[\"["`},
-		{"plain", `"plain"`}, {"{", `"{"`}, {"\xff\xfe", `"` + "\uFFFD" + `"`}, {`"` + "\xff" + `"`, `"\"` + "\uFFFD" + `\""`},
+		{"", "null"}, {" \r\n", "null"}, {` {"a": "<"} `, `{"a":"\u003c"}`}, {"7", "7"}, {"null", "null"},
+		{`"[[\"["`, `"[[\"["`},
+		{"plain", `"plain"`}, {"{", `"{"`}, {"\xff\xfe", `"` + "\uFFFD" + `"`},
+		{`"` + "\xff" + `"`, `"\"` + "\uFFFD" + `\""`},
 		{deep[1 : len(deep)-1], deep[1 : len(deep)-1]}, {deep, `"` + deep + `"`}, {"[]]", `"[]]"`},
 	} {
 		if got := string(kept(Response{Body: []byte(c.body)})); got != c.want {
@@ -201,7 +205,8 @@ func TestWebhookRefuses(t *testing.T) {
 		header("X-A", strings.Repeat("x", maxHeaderValue+1)):        "payload.headers.X-A",
 	}
 	for _, name := range []string{
-		"host", "Content-Length", "CONNECTION", "Transfer-Encoding", "te", "Upgrade", "Expect", "Accept-Encoding", "Content-Encoding",
+		"host", "Content-Length", "CONNECTION", "Transfer-Encoding", "te", "Upgrade", "Expect", "Accept-Encoding",
+		"Content-Encoding",
 		"Webhook-Id", "webhook-signature", "X-Job-Attempt",
 		"traceparent", "X-Trace-Id", "Proxy-Authorization", "Proxy", "X-Forwarded-For", "User-Agent",
 	} {
@@ -214,8 +219,9 @@ func TestWebhookRefuses(t *testing.T) {
 			t.Errorf("%.80s: %v, want a PayloadError of %q", payload, err, field)
 		}
 	}
-	for _, payload := range []string{`{` + url + `}`, header("X-A", "a\tb"), header("Authorization", "Basic eDp5"), header("Cookie",
-		"a=b"), `{` + url + `,"headers":{},"timeoutSeconds":300}`} {
+	for _, payload := range []string{`{` + url + `}`, header("X-A", "a\tb"), header("Authorization", "Basic eDp5"),
+		header("Cookie",
+			"a=b"), `{` + url + `,"headers":{},"timeoutSeconds":300}`} {
 		if err := r.Check("SEND_WEBHOOK", []byte(payload)); err != nil {
 			t.Errorf("%s: %v", payload, err)
 		}

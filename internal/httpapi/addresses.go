@@ -7,8 +7,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// addresses are the paths that are served, and by which methods. It tells an address that is not there from one that does not serve this
-// method: gin's own look at its other trees goes on from where the last one ended, and finds methods that are not there.
+// addresses are the paths that are served, and by which methods. It tells an address that is not there from one that
+// does not serve this method: gin's own look at its other trees goes on from where the last one ended, and finds
+// methods that are not there.
 type addresses struct {
 	paths   [][]string // in segments
 	methods [][]string
@@ -47,7 +48,8 @@ func fits(address, path []string) bool {
 		switch {
 		case strings.HasPrefix(segment, "*"):
 			return i < len(path)
-		case i >= len(path), strings.HasPrefix(segment, ":") && path[i] == "", !strings.HasPrefix(segment, ":") && segment != path[i]:
+		case i >= len(path), strings.HasPrefix(segment, ":") && path[i] == "", !strings.HasPrefix(segment, ":") &&
+			segment != path[i]:
 			return false
 		}
 	}

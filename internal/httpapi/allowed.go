@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// reportType is the job type that counts other jobs: its submitter must be known, and be an operator for it to count everybody's.
+// reportType is the job type that counts other jobs: its submitter must be known, and be an operator for it to count
+// everybody's.
 const reportType = "REPORT"
 
 // mayTier refuses a caller who may not submit to a tier.
@@ -56,7 +57,8 @@ func list[T ~string](names []T) string {
 	return strings.Join(all, ", ")
 }
 
-// overQuota says of a refusal for the key's quota what the quota is, and when a job of this tier is likely to have ended.
+// overQuota says of a refusal for the key's quota what the quota is, and when a job of this tier is likely to have
+// ended.
 func (a *api) overQuota(err error, s *job.Submission) error {
 	if !errors.Is(err, job.ErrQuota) {
 		return err

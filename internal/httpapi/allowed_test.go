@@ -13,7 +13,8 @@ import (
 )
 
 // publicPair is a key for jobs of type PAIR in PUBLIC, five at a time.
-var publicPair = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Public}, Types: []string{"PAIR"}, InFlight: 5}}
+var publicPair = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Public},
+	Types: []string{"PAIR"}, InFlight: 5}}
 
 // A key for PUBLIC on /paid/submit: 403, whatever else is wrong, and nothing is read, written or claimed.
 func TestAllowed_AnotherTier(t *testing.T) {
@@ -22,7 +23,8 @@ func TestAllowed_AnotherTier(t *testing.T) {
 		{"/paid/submit", `{"type":"PAIR","payload":{"A":1}}`}, {"/paid/submit", ""}, {"/paid/submit", "{nonsense"},
 		{"/unpaid/submit", `{"type":"PAIR","payload":{"A":1}}`},
 		{"/paid/submit/batch", `[{"type":"PAIR","payload":{"A":1}}]`}, {"/paid/submit/batch", "x"},
-		{"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"PAID"}`}, {"/jobs", `{"type":"PAIR","payload":{"A":1}}`}, {"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"paid"}`},
+		{"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"PAID"}`}, {"/jobs", `{"type":"PAIR","payload":{"A":1}}`},
+		{"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"paid"}`},
 		{"/api/jobs", `{"jobType":"PAIR","payload":{"A":1},"tier":"PAID"}`},
 	} {
 		r := newRooms(t)
@@ -50,19 +52,23 @@ func TestAllowed_AnotherTier(t *testing.T) {
 func TestAllowed_AnotherType(t *testing.T) {
 	t.Attr("proves", "A26")
 	for _, c := range [][2]string{
-		{"/public/submit", ""}, {"/public/submit", `{"type":"REPORT","payload":7}`}, {"/public/submit", `{"type":"SIMULATION"}`},
-		{"/public/submit", `{"type":"NO_SUCH_TYPE"}`}, {"/jobs", `{"type":"SIMULATION","tier":"PUBLIC"}`}, {"/api/jobs", `{"jobType":"SIMULATION","tier":"PUBLIC"}`},
+		{"/public/submit", ""}, {"/public/submit", `{"type":"REPORT","payload":7}`},
+		{"/public/submit", `{"type":"SIMULATION"}`},
+		{"/public/submit", `{"type":"NO_SUCH_TYPE"}`}, {"/jobs", `{"type":"SIMULATION","tier":"PUBLIC"}`},
+		{"/api/jobs", `{"jobType":"SIMULATION","tier":"PUBLIC"}`},
 	} {
 		r := newRooms(t)
 		r.behind(publicPair)
-		if body := wantProblem(t, r.json("POST", c[0], c[1]), 403, "FORBIDDEN"); body["detail"] != "this key submits jobs of type PAIR only" || r.submitted != nil {
+		if body := wantProblem(t, r.json("POST", c[0], c[1]), 403,
+			"FORBIDDEN"); body["detail"] != "this key submits jobs of type PAIR only" || r.submitted != nil {
 			t.Errorf("%s %s: %v, submitted %v", c[0], c[1], body, r.submitted)
 		}
 	}
 	r := newRooms(t)
 	r.behind(publicPair)
 	rec := r.json("POST", "/public/submit/batch", `[{"type":"PAIR","payload":{"A":1}},{"type":"SIMULATION"}]`)
-	if rec.Code != 202 || len(r.submitted) != 1 || !strings.Contains(rec.Body.String(), `"errorCode":"FORBIDDEN"`) || !strings.Contains(rec.Body.String(), `"jobId"`) {
+	if rec.Code != 202 || len(r.submitted) != 1 || !strings.Contains(rec.Body.String(), `"errorCode":"FORBIDDEN"`) ||
+		!strings.Contains(rec.Body.String(), `"jobId"`) {
 		t.Errorf("%d %s, submitted %v", rec.Code, rec.Body, r.submitted)
 	}
 }
@@ -72,7 +78,8 @@ func TestAllowed_OwnerAndQuota(t *testing.T) {
 	t.Attr("proves", "A09")
 	const pair = `{"type":"PAIR","payload":{"A":1}}`
 	for _, c := range [][2]string{
-		{"/public/submit", pair}, {"/public/submit/batch", "[" + pair + "]"}, {"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"PUBLIC"}`},
+		{"/public/submit", pair}, {"/public/submit/batch", "[" + pair + "]"},
+		{"/jobs", `{"type":"PAIR","payload":{"A":1},"tier":"PUBLIC"}`},
 		{"/api/jobs", `{"jobType":"PAIR","payload":{"A":1},"tier":"PUBLIC"}`},
 	} {
 		r := newRooms(t)
@@ -83,7 +90,8 @@ func TestAllowed_OwnerAndQuota(t *testing.T) {
 		if s := r.submitted[0]; s.Owner != mine || s.Quota != 5 || s.Everybody {
 			t.Errorf("%s: %+v", c[0], s)
 		}
-		wantProblem(t, r.json("POST", "/public/submit", `{"owner":"`+theirs+`","quota":0,"everybody":true}`), 400, "INVALID_REQUEST", "owner", "quota", "everybody")
+		wantProblem(t, r.json("POST", "/public/submit", `{"owner":"`+theirs+`","quota":0,"everybody":true}`), 400,
+			"INVALID_REQUEST", "owner", "quota", "everybody")
 	}
 }
 
@@ -91,7 +99,8 @@ func TestAllowed_OwnerAndQuota(t *testing.T) {
 func TestAllowed_Report(t *testing.T) {
 	t.Attr("proves", "A01")
 	for name, want := range map[string]struct{ status, everybody int }{
-		"stranger": {401, 0}, "anonymous": {403, 0}, "submit": {202, 0}, "read-only": {403, 0}, "admin": {202, 1}, "worker": {403, 0}, "open": {202, 1},
+		"stranger": {401, 0}, "anonymous": {403, 0}, "submit": {202, 0}, "read-only": {403, 0}, "admin": {202, 1},
+		"worker": {403, 0}, "open": {202, 1},
 	} {
 		r := newRooms(t)
 		handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
@@ -117,7 +126,8 @@ func TestAllowed_Strangers(t *testing.T) {
 	t.Attr("proves", "A26")
 	r := newRooms(t)
 	r.behind(callers["anonymous"])
-	if rec := r.json("POST", "/public/submit", "{}"); rec.Code != 202 || r.submitted[0].Owner != "" || r.submitted[0].Quota != 0 {
+	if rec := r.json("POST", "/public/submit", "{}"); rec.Code != 202 || r.submitted[0].Owner != "" ||
+		r.submitted[0].Quota != 0 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	if rec := r.json("POST", "/public/submit/batch", "[{}]"); rec.Code != 202 {
@@ -153,7 +163,8 @@ func TestAllowed_Quota(t *testing.T) {
 	}
 	r.behind(publicPair)
 	rec := r.json("POST", "/public/submit", `{"type":"PAIR","payload":{"A":1}}`)
-	if body := wantProblem(t, rec, 429, "RATE_LIMITED"); body["detail"] != "this key has as many jobs under way as it may: 5" {
+	if body := wantProblem(t, rec, 429,
+		"RATE_LIMITED"); body["detail"] != "this key has as many jobs under way as it may: 5" {
 		t.Errorf("%v", body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")
@@ -172,7 +183,8 @@ func TestAllowed_Quota(t *testing.T) {
 		return []job.Accepted{{ID: knownID}, {}}, []error{nil, job.ErrQuota}
 	}
 	rec = r.json("POST", "/public/submit/batch", `[{"type":"PAIR","payload":{"A":1}},{"type":"PAIR","payload":{"A":1}}]`)
-	if rec.Code != 202 || strings.Count(rec.Body.String(), `"errorCode":"RATE_LIMITED"`) != 1 || !strings.Contains(rec.Body.String(), "as it may: 5") {
+	if rec.Code != 202 || strings.Count(rec.Body.String(), `"errorCode":"RATE_LIMITED"`) != 1 ||
+		!strings.Contains(rec.Body.String(), "as it may: 5") {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	wantHeader(t, rec, "Retry-After", "3")

@@ -18,7 +18,8 @@ func TestSubmit_LeavesNothingToTheNext(t *testing.T) {
 			if rec := r.post(body); rec.Code != 202 || rec.Body.String() != golden {
 				t.Fatal(rec.Code, rec.Body)
 			}
-			if s := r.submitted[len(r.submitted)-1]; s.Type != defaultType || s.Payload != nil || s.MaxRetries != -1 || s.Delay != 0 || !s.RunAt.IsZero() {
+			if s := r.submitted[len(r.submitted)-1]; s.Type != defaultType || s.Payload != nil || s.MaxRetries != -1 ||
+				s.Delay != 0 || !s.RunAt.IsZero() {
 				t.Fatalf("submitted %+v", s)
 			}
 		}
@@ -29,10 +30,12 @@ func TestSubmit_LeavesNothingToTheNext(t *testing.T) {
 		sent = b
 		return []job.Accepted{{ID: knownID}, {ID: knownID}}, make([]error, len(b))
 	}
-	if rec := r.do("POST", "/paid/submit/batch", batch, "Content-Type", "application/json"); rec.Code != 202 || len(sent) != 2 {
+	if rec := r.do("POST", "/paid/submit/batch", batch, "Content-Type", "application/json"); rec.Code != 202 ||
+		len(sent) != 2 {
 		t.Fatal(rec.Code, rec.Body)
 	}
-	if s := sent[1]; s.Type != defaultType || s.Payload != nil || s.MaxRetries != -1 || s.Delay != 0 || s.Idempotency != (job.Idempotency{}) {
+	if s := sent[1]; s.Type != defaultType || s.Payload != nil || s.MaxRetries != -1 || s.Delay != 0 ||
+		s.Idempotency != (job.Idempotency{}) {
 		t.Errorf("submitted %+v", s)
 	}
 }

@@ -55,8 +55,8 @@ func (a *api) artifact(c *gin.Context) error {
 // transfer is the longest that handing out one file, or one export, may take.
 const transfer = 10 * time.Minute
 
-// pour copies a file to the client; each piece must get through within the server's usual time. A file that is not as long as was said
-// breaks the connection: net/http sees to that.
+// pour copies a file to the client; each piece must get through within the server's usual time. A file that is not as
+// long as was said breaks the connection: net/http sees to that.
 func pour(c *gin.Context, body io.Reader) error {
 	piece := make([]byte, 64<<10)
 	for {
@@ -88,7 +88,8 @@ func mediaType(s string) string {
 	return s
 }
 
-// attachment is a Content-Disposition (RFC 6266): the name in plain ASCII for all, and where that is not all of it, as it is.
+// attachment is a Content-Disposition (RFC 6266): the name in plain ASCII for all, and where that is not all of it, as
+// it is.
 func attachment(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == unicode.ReplacementChar || !unicode.IsPrint(r) {

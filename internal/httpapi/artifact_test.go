@@ -27,7 +27,8 @@ func TestArtifact(t *testing.T) {
 			return body, "report.pdf", "application/pdf", 12, nil
 		}
 		rec := r.do(method, jobKnown+"/artifact", "")
-		if got := rec.Body.String(); rec.Code != 200 || got != "%PDF-1.7 ..." && method == "GET" || got != "" && method == "HEAD" {
+		if got := rec.Body.String(); rec.Code != 200 || got != "%PDF-1.7 ..." && method == "GET" ||
+			got != "" && method == "HEAD" {
 			t.Errorf("%s: %d %q", method, rec.Code, got)
 		}
 		wantHeader(t, rec, "Content-Type", "application/pdf")
@@ -40,7 +41,8 @@ func TestArtifact(t *testing.T) {
 	}
 	r := newRooms(t)
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, job.ErrNoArtifact }
-	if body := wantProblem(t, r.do("GET", jobKnown+"/artifact", ""), 404, "NOT_FOUND"); body["detail"] != "the job made no file" || body["jobId"] != string(knownID) {
+	if body := wantProblem(t, r.do("GET", jobKnown+"/artifact", ""), 404,
+		"NOT_FOUND"); body["detail"] != "the job made no file" || body["jobId"] != string(knownID) {
 		t.Errorf("%v", body)
 	}
 	r.artifact = func() (io.ReadCloser, string, string, int64, error) { return nil, "", "", 0, job.ErrNotFound }
@@ -79,7 +81,8 @@ func TestArtifact_Names(t *testing.T) {
 		}
 	}
 	for sent, want := range map[string]string{
-		"text/csv; charset=utf-8": "text/csv; charset=utf-8", "": "application/octet-stream", "x": "x", "a/b\r\nX: y": "application/octet-stream",
+		"text/csv; charset=utf-8": "text/csv; charset=utf-8", "": "application/octet-stream", "x": "x",
+		"a/b\r\nX: y": "application/octet-stream",
 	} {
 		if got := mediaType(sent); got != want && want != "x" || strings.ContainsAny(got, "\r\n") {
 			t.Errorf("%q: %q", sent, got)

@@ -48,7 +48,8 @@ func (a *api) lastAudit(c *gin.Context) error {
 	return a.writeAudit(c, &audit)
 }
 
-// runAudit is POST /admin/consistency. What is not done within fifty seconds is left to the next pass, and the report says so.
+// runAudit is POST /admin/consistency. What is not done within fifty seconds is left to the next pass, and the report
+// says so.
 func (a *api) runAudit(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -130,7 +131,8 @@ func reportOf(r *job.AuditReport) *reportBody {
 		return nil
 	}
 	body := &reportBody{
-		StartedAt: stamp(r.StartedAt), Seconds: r.Seconds, By: r.By, Looks: r.Looks, Whole: r.Whole, Problem: r.Problem, Totals: r.Totals,
+		StartedAt: stamp(r.StartedAt), Seconds: r.Seconds, By: r.By, Looks: r.Looks, Whole: r.Whole, Problem: r.Problem,
+		Totals:   r.Totals,
 		Findings: make([]findingBody, len(r.Findings)),
 	}
 	for i, f := range r.Findings {

@@ -16,7 +16,8 @@ func TestAudit(t *testing.T) {
 		}
 		return Audit{
 			Report: &job.AuditReport{
-				StartedAt: aMoment, Seconds: 1.5, By: "host-1", Looks: 7, Whole: true, Totals: []job.FindingTotal{{Result: job.Repaired, Kind: "counter", Count: 1}},
+				StartedAt: aMoment, Seconds: 1.5, By: "host-1", Looks: 7, Whole: true,
+				Totals: []job.FindingTotal{{Result: job.Repaired, Kind: "counter", Count: 1}},
 				Findings: []job.Finding{
 					{Partition: 0, Result: job.Repaired, Kind: "counter", Detail: "PAID:ready was 2, counted 1"},
 					{ID: knownID, Partition: -1, Result: job.Quarantined, Kind: "no_job"},
@@ -47,7 +48,8 @@ func TestAudit(t *testing.T) {
 	wantProblem(t, r.do("POST", "/admin/consistency?repair", ""), 400, "INVALID_REQUEST", "repair")
 
 	r.audit = func(bool) (Audit, error) { return Audit{}, nil }
-	wantJSON(t, r.do("GET", "/admin/consistency", ""), 200, `{"report":null,"quarantine":{"total":0,"items":[]},"checks":[],"timestamp":"2026-05-01T11:31:57.961931Z"}`)
+	wantJSON(t, r.do("GET", "/admin/consistency", ""), 200,
+		`{"report":null,"quarantine":{"total":0,"items":[]},"checks":[],"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	r.audit = func(bool) (Audit, error) { return Audit{}, job.ErrUnavailable }
 	wantProblem(t, r.do("GET", "/admin/consistency", ""), 503, "SYSTEM_UNHEALTHY")
 	wantProblem(t, r.do("POST", "/admin/consistency", ""), 503, "SYSTEM_UNHEALTHY")

@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// batchEntry is the answer to one entry: a jobId with its status, or the error members, or, of an unknown outcome, both.
+// batchEntry is the answer to one entry: a jobId with its status, or the error members, or, of an unknown outcome,
+// both.
 type batchEntry struct {
 	JobID     job.ID       `json:"jobId,omitzero"`
 	Status    job.Status   `json:"currentJobStatus,omitzero"`
@@ -150,12 +151,14 @@ func (b *batch) send(tier job.Tier) error {
 			}
 			continue
 		}
-		b.answers[i] = batchEntry{JobID: accepted[n].ID, Status: firstStatus(&b.submissions[n]), Replayed: accepted[n].Replayed}
+		b.answers[i] = batchEntry{JobID: accepted[n].ID, Status: firstStatus(&b.submissions[n]),
+			Replayed: accepted[n].Replayed}
 	}
 	return nil
 }
 
-// look says of replayed entries how their jobs stand now: as many as can be asked in a second, the others as they were accepted.
+// look says of replayed entries how their jobs stand now: as many as can be asked in a second, the others as they were
+// accepted.
 func (b *batch) look() {
 	ctx, cancel := context.WithTimeout(b.c.Request.Context(), time.Second)
 	defer cancel()

@@ -49,7 +49,8 @@ func TestBatch(t *testing.T) {
 		r.hint = 3 * time.Second
 		r.submitBatch = func(batch []job.Submission) (accepted []job.Accepted, errs []error) {
 			for i := range batch {
-				accepted, errs = append(accepted, job.Accepted{ID: job.ID(fmt.Sprintf("019de340-01fe-7a58-be69-567cd7d6b7%02d", i))}), append(errs, nil)
+				accepted, errs = append(accepted,
+					job.Accepted{ID: job.ID(fmt.Sprintf("019de340-01fe-7a58-be69-567cd7d6b7%02d", i))}), append(errs, nil)
 			}
 			accepted[2], errs[2] = job.Accepted{}, waits{job.ErrQueueFull, 7 * time.Second}
 			errs[3] = job.ErrFateUnknown
@@ -62,7 +63,8 @@ func TestBatch(t *testing.T) {
 			t.Fatalf("%d were submitted", len(r.submitted))
 		}
 		one, two := r.submitted[0], r.submitted[2]
-		if one.Tier != job.Paid || one.Type != "PAIR" || string(one.Payload) != `{"A":1}` || one.TraceID != "trace-1" || one.Idempotency.Key == "" || one.Idempotency.Key == two.Idempotency.Key {
+		if one.Tier != job.Paid || one.Type != "PAIR" || string(one.Payload) != `{"A":1}` || one.TraceID != "trace-1" ||
+			one.Idempotency.Key == "" || one.Idempotency.Key == two.Idempotency.Key {
 			t.Errorf("submitted %+v", one)
 		}
 		if r.submitted[1].Delay != 30*time.Second {
@@ -83,7 +85,8 @@ func TestBatch_AnEntrysKeyIsTheHeadersKey(t *testing.T) {
 
 func TestBatch_NothingToDo(t *testing.T) {
 	r := newRooms(t)
-	wantJSON(t, r.json("POST", "/paid/submit/batch", ` [ ] `), 202, `{"apiResponseData":[],"timestamp":"2026-05-01T11:31:57.961931Z"}`)
+	wantJSON(t, r.json("POST", "/paid/submit/batch", ` [ ] `), 202,
+		`{"apiResponseData":[],"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	if rec := r.json("POST", "/paid/submit/batch", `[{"nope":1}]`); rec.Code != 202 || len(r.submitted) != 0 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
@@ -96,16 +99,17 @@ func TestBatch_BadInput(t *testing.T) {
 		status            int
 		code              string
 	}{
-		"empty":             {"", "application/json", 400, "INVALID_REQUEST"},
-		"blank":             {" \n ", "application/x-ndjson", 400, "INVALID_REQUEST"},
-		"an object":         {`{}`, "application/json", 400, "INVALID_REQUEST"},
-		"not JSON":          {`hello`, "application/json", 400, "INVALID_REQUEST"},
-		"cut off":           {`[{}`, "application/json", 400, "INVALID_REQUEST"},
-		"cut off inside":    {`[{"type":`, "application/json", 400, "INVALID_REQUEST"},
-		"a comma too many":  {`[{},]`, "application/json", 400, "INVALID_REQUEST"},
-		"something behind":  {`[{}] {}`, "application/json", 400, "INVALID_REQUEST"},
-		"lines, said JSON":  {"{}\n{}", "application/json", 400, "INVALID_REQUEST"},
-		"great depth":       {strings.Repeat("[", 200000) + strings.Repeat("]", 200000), "application/json", 400, "INVALID_REQUEST"},
+		"empty":            {"", "application/json", 400, "INVALID_REQUEST"},
+		"blank":            {" \n ", "application/x-ndjson", 400, "INVALID_REQUEST"},
+		"an object":        {`{}`, "application/json", 400, "INVALID_REQUEST"},
+		"not JSON":         {`hello`, "application/json", 400, "INVALID_REQUEST"},
+		"cut off":          {`[{}`, "application/json", 400, "INVALID_REQUEST"},
+		"cut off inside":   {`[{"type":`, "application/json", 400, "INVALID_REQUEST"},
+		"a comma too many": {`[{},]`, "application/json", 400, "INVALID_REQUEST"},
+		"something behind": {`[{}] {}`, "application/json", 400, "INVALID_REQUEST"},
+		"lines, said JSON": {"{}\n{}", "application/json", 400, "INVALID_REQUEST"},
+		"great depth": {strings.Repeat("[", 200000) + strings.Repeat("]", 200000), "application/json", 400,
+			"INVALID_REQUEST"},
 		"no type":           {`[{}]`, "", 415, "UNSUPPORTED_MEDIA_TYPE"},
 		"a form":            {`[{}]`, "application/x-www-form-urlencoded", 415, "UNSUPPORTED_MEDIA_TYPE"},
 		"too many":          {`[` + strings.Repeat(`{},`, 1000) + `{}]`, "application/json", 413, "PAYLOAD_TOO_LARGE"},
@@ -125,9 +129,12 @@ func TestBatch_BadInput(t *testing.T) {
 			}
 		})
 	}
-	wantProblem(t, newRooms(t).json("POST", "/paid/submit/batch", `[{}]`, "Idempotency-Key", "k"), 400, "INVALID_REQUEST", "Idempotency-Key")
-	wantProblem(t, newRooms(t).json("POST", "/paid/submit/batch", `[{}]`, "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE")
-	if rec := newRooms(t).json("POST", "/paid/submit/batch", `[`+strings.Repeat(`{},`, 999)+`{}]`); rec.Code != 202 || strings.Count(rec.Body.String(), "PENDING") != 1000 {
+	wantProblem(t, newRooms(t).json("POST", "/paid/submit/batch", `[{}]`, "Idempotency-Key", "k"), 400, "INVALID_REQUEST",
+		"Idempotency-Key")
+	wantProblem(t, newRooms(t).json("POST", "/paid/submit/batch", `[{}]`, "Content-Encoding", "gzip"), 415,
+		"UNSUPPORTED_MEDIA_TYPE")
+	if rec := newRooms(t).json("POST", "/paid/submit/batch", `[`+strings.Repeat(`{},`, 999)+`{}]`); rec.Code != 202 ||
+		strings.Count(rec.Body.String(), "PENDING") != 1000 {
 		t.Errorf("a thousand: %d", rec.Code)
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 func TestCancel(t *testing.T) {
 	t.Attr("proves", "S1-E5 S1-S4 S4-E2 S2-G9")
-	for _, c := range []struct{ method, path string }{{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"}} {
+	for _, c := range []struct{ method, path string }{{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown},
+		{"POST", "/api" + jobKnown + "/cancel"}} {
 		answering := func(word job.Word, err error) *rooms {
 			r := newRooms(t)
 			r.cancel = func(id job.ID) (job.Word, error) {
@@ -22,9 +23,12 @@ func TestCancel(t *testing.T) {
 			}
 			return r
 		}
-		wantJSON(t, answering(job.WasCancelled, nil).do(c.method, c.path, ""), 200, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"CANCELLED"}`)
-		wantJSON(t, answering(job.Cancel, nil).json(c.method, c.path, `{}`), 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PROCESSING","cancelRequested":true}`)
-		body := wantProblem(t, answering("", fmt.Errorf("cancel: %w: it is COMPLETED", job.ErrWrongState)).do(c.method, c.path, ""), 409, "INVALID_STATE_TRANSITION")
+		wantJSON(t, answering(job.WasCancelled, nil).do(c.method, c.path, ""), 200,
+			`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"CANCELLED"}`)
+		wantJSON(t, answering(job.Cancel, nil).json(c.method, c.path, `{}`), 202,
+			`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PROCESSING","cancelRequested":true}`)
+		body := wantProblem(t, answering("", fmt.Errorf("cancel: %w: it is COMPLETED", job.ErrWrongState)).do(c.method,
+			c.path, ""), 409, "INVALID_STATE_TRANSITION")
 		if body["detail"] != "the job's state does not allow that: it is COMPLETED" || body["jobId"] != string(knownID) {
 			t.Errorf("%v", body)
 		}
@@ -54,7 +58,8 @@ func TestRequeue(t *testing.T) {
 			r.do("POST", path, "", "Idempotency-Key", "mine")
 		}
 		r.do("POST", path, "", "Idempotency-Key", "another")
-		if len(requests) != 5 || requests[0] == requests[1] || requests[2] != requests[3] || requests[3] == requests[4] || len(requests[0]) != 32 || len(requests[2]) != 32 {
+		if len(requests) != 5 || requests[0] == requests[1] || requests[2] != requests[3] || requests[3] == requests[4] ||
+			len(requests[0]) != 32 || len(requests[2]) != 32 {
 			t.Errorf("%s: requests %q", path, requests)
 		}
 		wantProblem(t, r.do("POST", path, "", "Idempotency-Key", ""), 400, "INVALID_REQUEST", "Idempotency-Key")
@@ -62,13 +67,16 @@ func TestRequeue(t *testing.T) {
 		r.requeue = func(job.ID, string) error {
 			return fmt.Errorf("requeue: dial 10.0.0.7: %w", fmt.Errorf("%w: it is running", job.ErrWrongState))
 		}
-		if body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION"); body["detail"] != "the job's state does not allow that: it is running" {
+		if body := wantProblem(t, r.do("POST", path, ""), 409,
+			"INVALID_STATE_TRANSITION"); body["detail"] != "the job's state does not allow that: it is running" {
 			t.Errorf("%v", body)
 		}
 		r.requeue = func(job.ID, string) error {
-			return fmt.Errorf("requeue: dial 10.0.0.7: %w", &job.StateError{Status: job.Processing, Reason: "only a FAILED job can be requeued"})
+			return fmt.Errorf("requeue: dial 10.0.0.7: %w",
+				&job.StateError{Status: job.Processing, Reason: "only a FAILED job can be requeued"})
 		}
-		if body := wantProblem(t, r.do("POST", path, ""), 409, "INVALID_STATE_TRANSITION"); body["detail"] != "the job is PROCESSING: only a FAILED job can be requeued" {
+		if body := wantProblem(t, r.do("POST", path, ""), 409,
+			"INVALID_STATE_TRANSITION"); body["detail"] != "the job is PROCESSING: only a FAILED job can be requeued" {
 			t.Errorf("%v", body)
 		}
 		r.requeue = func(job.ID, string) error { return job.ErrNotFound }
@@ -78,7 +86,8 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
-// A submitter's retry is a submit once more: held to his tiers and types, his tier's share and his quota. An administrator's is not.
+// A submitter's retry is a submit once more: held to his tiers and types, his tier's share and his quota. An
+// administrator's is not.
 func TestRequeue_OfOnesOwn(t *testing.T) {
 	t.Attr("proves", "A26 A29")
 	retry := "/jobs/" + string(knownID) + "/retry"
@@ -99,13 +108,15 @@ func TestRequeue_OfOnesOwn(t *testing.T) {
 	r.requeue = func(job.ID, string) error { return fmt.Errorf("requeue: %w", job.ErrQuota) }
 	rec = r.do("POST", retry, "")
 	wantProblem(t, rec, 429, "RATE_LIMITED")
-	if rec.Header().Get("Retry-After") == "" || !strings.Contains(rec.Body.String(), "as many jobs under way as it may: 7") {
+	if rec.Header().Get("Retry-After") == "" ||
+		!strings.Contains(rec.Body.String(), "as many jobs under way as it may: 7") {
 		t.Error(rec.Header(), rec.Body)
 	}
 
 	r.quotas, r.requeue = nil, func(job.ID, string) error { return nil }
 	for name, narrow := range map[string]func(*job.Key){
-		"another tier": func(k *job.Key) { k.Tiers = []job.Tier{job.Public} }, "another type": func(k *job.Key) { k.Types = []string{"PAIR"} },
+		"another tier": func(k *job.Key) { k.Tiers = []job.Tier{job.Public} },
+		"another type": func(k *job.Key) { k.Types = []string{"PAIR"} },
 	} {
 		caller := caller
 		narrow(&caller.Key)
@@ -126,7 +137,8 @@ func TestChange_BadInput(t *testing.T) {
 	r.cancel = func(job.ID) (job.Word, error) { return "", called }
 	r.requeue = func(job.ID, string) error { return called }
 	for _, c := range []struct{ method, before, after string }{
-		{"DELETE", "/admin/jobs/", ""}, {"DELETE", "/api/jobs/", ""}, {"POST", "/api/jobs/", "/cancel"}, {"POST", "/jobs/", "/retry"}, {"POST", "/admin/jobs/", "/resubmit"},
+		{"DELETE", "/admin/jobs/", ""}, {"DELETE", "/api/jobs/", ""}, {"POST", "/api/jobs/", "/cancel"},
+		{"POST", "/jobs/", "/retry"}, {"POST", "/admin/jobs/", "/resubmit"},
 	} {
 		known := c.before + string(knownID) + c.after
 		wantProblem(t, r.do(c.method, c.before+"7"+c.after, ""), 400, "INVALID_REQUEST", "id")

@@ -18,15 +18,16 @@ const (
 	changeInDoubt = "unknown" // it was sent, and its answer lost
 )
 
-// changed records what a caller did to what is not his, or tried to: before and after are what it was and what it is to be, or nil; err is how
-// it ended. Nothing in them may be a secret.
+// changed records what a caller did to what is not his, or tried to: before and after are what it was and what it is to
+// be, or nil; err is how it ended. Nothing in them may be a secret.
 func (a *api) changed(c *gin.Context, action, target string, before, after any, err error) {
 	if a.Changes == nil {
 		return
 	}
 	caller := callerOf(c)
 	change := job.Change{
-		At: a.Now(), Actor: caller.Owner(), Name: caller.Key.Name, Action: action, Target: target, Before: a.noted(before), After: a.noted(after),
+		At: a.Now(), Actor: caller.Owner(), Name: caller.Key.Name, Action: action, Target: target, Before: a.noted(before),
+		After:   a.noted(after),
 		Outcome: changeDone, TraceID: traceOf(c),
 	}
 	if caller.Address.IsValid() {
@@ -43,7 +44,8 @@ func (a *api) changed(c *gin.Context, action, target string, before, after any, 
 	a.Changes.Record(change)
 }
 
-// byOperator records what was done to a job, unless its own submitter did it: whoever is no operator acts on his own jobs only.
+// byOperator records what was done to a job, unless its own submitter did it: whoever is no operator acts on his own
+// jobs only.
 func (a *api) byOperator(c *gin.Context, action string, id job.ID, after any, err error) {
 	if callerOf(c).Admin() {
 		a.changed(c, action, string(id), nil, after, err)
@@ -95,7 +97,8 @@ func (a *api) changesPage(c *gin.Context) error {
 	body := listBody[changeBody]{Items: make([]changeBody, len(changes)), Next: orNull(next)}
 	for i, one := range changes {
 		body.Items[i] = changeBody{
-			ID: one.ID, At: stamp(one.At), Actor: orNull(one.Actor), Name: orNull(one.Name), Address: orNull(one.Address), Action: one.Action,
+			ID: one.ID, At: stamp(one.At), Actor: orNull(one.Actor), Name: orNull(one.Name), Address: orNull(one.Address),
+			Action: one.Action,
 			Target: one.Target, Before: one.Before, After: one.After, Outcome: one.Outcome, TraceID: orNull(one.TraceID),
 		}
 	}

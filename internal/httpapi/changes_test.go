@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever an operator changes is written down: who, from where, what, before and after, and how it ended. What a submitter does to his own
-// jobs is not, and what nobody understood neither.
+// Whatever an operator changes is written down: who, from where, what, before and after, and how it ended. What a
+// submitter does to his own jobs is not, and what nobody understood neither.
 func TestChanges_AreRecorded(t *testing.T) {
 	const admin, open, submit = "admin", "open", "submit"
 	id := string(knownID)
@@ -22,15 +22,19 @@ func TestChanges_AreRecorded(t *testing.T) {
 		want               string // action target outcome before after; "" = nothing
 	}{
 		{"POST", "/admin/keys", `{"name":"ci","role":"worker"}`, admin, nil,
-			"key.create " + knownKey + ` done  {"id":"` + knownKey + `","name":"ci","role":"worker","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`},
+			"key.create " + knownKey + ` done  {"id":"` + knownKey +
+				`","name":"ci","role":"worker","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,` + keyRest + `}`},
 		{"POST", "/admin/keys", `{"name":"ci","role":"worker"}`, admin, job.ErrUnavailable,
 			`key.create  refused  {"id":"","name":"ci","role":"worker","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,` +
 				strings.Replace(keyRest, `"2026-05-01T11:31:57.961931Z"`, "null", 1) + `}`},
 		{"POST", "/admin/keys", `{"name":"ci"}`, admin, nil, ""},
 		{"POST", "/admin/keys", `{"name":"ci","role":"admin"}`, submit, nil, ""},
-		{"POST", "/admin/keys/" + knownKey + "/rotate", `{"graceSeconds":60}`, admin, nil, "key.rotate " + knownKey + ` done  {"graceSeconds":60}`},
-		{"POST", "/admin/keys/" + knownKey + "/rotate", "", admin, job.ErrNoKey, "key.rotate " + knownKey + ` refused  {"graceSeconds":86400}`},
-		{"DELETE", "/admin/keys/" + knownKey, "", admin, job.ErrAmbiguous, "key.revoke " + knownKey + ` unknown  {"id":"` + knownKey + `"`},
+		{"POST", "/admin/keys/" + knownKey + "/rotate", `{"graceSeconds":60}`, admin, nil,
+			"key.rotate " + knownKey + ` done  {"graceSeconds":60}`},
+		{"POST", "/admin/keys/" + knownKey + "/rotate", "", admin, job.ErrNoKey,
+			"key.rotate " + knownKey + ` refused  {"graceSeconds":86400}`},
+		{"DELETE", "/admin/keys/" + knownKey, "", admin, job.ErrAmbiguous,
+			"key.revoke " + knownKey + ` unknown  {"id":"` + knownKey + `"`},
 		{"PUT", "/admin/tiers/PAID", goldPlan, admin, nil, `tier.put PAID done {"tier":"PAID","priority":1,`},
 		{"PUT", "/admin/tiers/GOLD", goldPlan, admin, job.ErrChanged, `tier.put GOLD refused  {"tier":"GOLD","priority":4,`},
 		{"PUT", "/admin/tiers/GOLD", goldPlan, open, job.ErrAmbiguous, `tier.put GOLD unknown  {"tier":"GOLD","priority":4,`},
@@ -40,11 +44,14 @@ func TestChanges_AreRecorded(t *testing.T) {
 		{"POST", "/jobs/" + id + "/retry", "", submit, nil, ""},
 		{"POST", "/jobs/" + id + "/retry", "", open, nil, "job.requeue " + id + " done  "},
 		{"POST", "/admin/jobs/" + id + "/resubmit", "", admin, job.ErrAmbiguous, "job.requeue " + id + " unknown  "},
-		{"POST", "/admin/dead/requeue", `{"limit":5,"tier":"PAID","before":"2026-05-01T00:00:00Z","after":"2026-04-30T00:00:00Z"}`, admin, nil,
+		{"POST", "/admin/dead/requeue",
+			`{"limit":5,"tier":"PAID","before":"2026-05-01T00:00:00Z","after":"2026-04-30T00:00:00Z"}`, admin, nil,
 			`dead.requeue limit=5 tier=PAID after=2026-04-30T00:00:00.000000Z before=2026-05-01T00:00:00.000000Z done  {"matched":7,"requeued":0}`},
-		{"POST", "/admin/dead/requeue", `{"limit":5}`, open, job.ErrUnavailable, `dead.requeue limit=5 refused  {"matched":7,"requeued":0}`},
+		{"POST", "/admin/dead/requeue", `{"limit":5}`, open, job.ErrUnavailable,
+			`dead.requeue limit=5 refused  {"matched":7,"requeued":0}`},
 		{"POST", "/admin/dead/requeue", `{"limit":5,"dryRun":true}`, admin, nil, ""},
-		{"POST", "/admin/consistency", "", admin, nil, `consistency.repair  done  {"whole":true,"totals":[{"result":"REPAIRED","kind":"counter","count":2}]}`},
+		{"POST", "/admin/consistency", "", admin, nil,
+			`consistency.repair  done  {"whole":true,"totals":[{"result":"REPAIRED","kind":"counter","count":2}]}`},
 		{"POST", "/admin/consistency", "", admin, job.ErrAmbiguous, "consistency.repair  unknown  "},
 		{"GET", "/admin/keys", "", admin, nil, ""},
 	} {
@@ -70,7 +77,8 @@ func TestChanges_AreRecorded(t *testing.T) {
 			if tc.err != nil {
 				return Audit{}, tc.err
 			}
-			return Audit{Report: &job.AuditReport{Whole: true, Totals: []job.FindingTotal{{Result: job.Repaired, Kind: "counter", Count: 2}}}}, nil
+			return Audit{Report: &job.AuditReport{Whole: true,
+				Totals: []job.FindingTotal{{Result: job.Repaired, Kind: "counter", Count: 2}}}}, nil
 		}
 		rec := r.json(tc.method, tc.path, tc.body, "X-Trace-Id", "trace-7")
 		if tc.want == "" {
@@ -84,10 +92,12 @@ func TestChanges_AreRecorded(t *testing.T) {
 			continue
 		}
 		c := r.told.changes[0]
-		if got := fmt.Sprintf("%s %s %s %s %s", c.Action, c.Target, c.Outcome, c.Before, c.After); !strings.HasPrefix(got, tc.want) || strings.HasSuffix(tc.want, "  ") && got != tc.want {
+		if got := fmt.Sprintf("%s %s %s %s %s", c.Action, c.Target, c.Outcome, c.Before, c.After); !strings.HasPrefix(got,
+			tc.want) || strings.HasSuffix(tc.want, "  ") && got != tc.want {
 			t.Errorf("%s %s: recorded %q, want %q", tc.method, tc.path, got, tc.want)
 		}
-		if c.Actor != caller.Key.ID || c.Name != caller.Key.Name || c.Address != "203.0.113.7" || c.TraceID != "trace-7" || !c.At.Equal(aMoment) {
+		if c.Actor != caller.Key.ID || c.Name != caller.Key.Name || c.Address != "203.0.113.7" || c.TraceID != "trace-7" ||
+			!c.At.Equal(aMoment) {
 			t.Errorf("%s %s: recorded of %+v", tc.method, tc.path, c)
 		}
 		if (tc.err == nil) != (rec.Code < 400) {
@@ -101,7 +111,8 @@ func TestChanges_Page(t *testing.T) {
 	r.behind(callers["read-only"])
 	r.told.next = "41"
 	r.told.changes = []job.Change{
-		{ID: 43, At: aMoment, Actor: mine, Name: "<script>alert(1)</script>", Address: "2001:db8::1", Action: "tier.put", Target: "PAID",
+		{ID: 43, At: aMoment, Actor: mine, Name: "<script>alert(1)</script>", Address: "2001:db8::1", Action: "tier.put",
+			Target: "PAID",
 			Before: []byte(`{"tier":"PAID"}`), After: []byte(`{"tier":"PAID","share":1}`), Outcome: "done", TraceID: "trace-7"},
 		{ID: 42, At: aMoment, Action: "key.create", Target: knownKey, Outcome: "unknown"},
 	}
@@ -113,7 +124,8 @@ func TestChanges_Page(t *testing.T) {
 	if r.told.cursor != "44" || r.told.limit != 2 {
 		t.Errorf("asked for %q, %d", r.told.cursor, r.told.limit)
 	}
-	for query, field := range map[string]string{"limit=0": "limit", "limit=101": "limit", "cursor=%00": "cursor", "days=1": "days"} {
+	for query, field := range map[string]string{"limit=0": "limit", "limit=101": "limit", "cursor=%00": "cursor",
+		"days=1": "days"} {
 		wantProblem(t, r.do("GET", "/admin/audit?"+query, ""), 400, "INVALID_REQUEST", field)
 	}
 	r.told.err = fmt.Errorf("list: %w", job.ErrBadCursor)

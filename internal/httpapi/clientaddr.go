@@ -8,9 +8,10 @@ import (
 
 const forwardedFor = "X-Forwarded-For"
 
-// address is where a request comes from: the peer of the connection; or, if that is a trusted proxy, whom X-Forwarded-For names last who is none.
-// No other header is read, and from anybody else not that one either: whoever may write it can be anybody. The zero Addr is nobody's address,
-// as on a unix socket. What the proxy in front could not name is the proxy's own.
+// address is where a request comes from: the peer of the connection; or, if that is a trusted proxy, whom
+// X-Forwarded-For names last who is none. No other header is read, and from anybody else not that one either: whoever
+// may write it can be anybody. The zero Addr is nobody's address, as on a unix socket. What the proxy in front could
+// not name is the proxy's own.
 func (a *api) address(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -70,5 +71,6 @@ func forwardedAddr(entry string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// plainAddr has one spelling for an address: an IPv4 address in IPv6 is that IPv4 address, and a zone is this machine's own affair.
+// plainAddr has one spelling for an address: an IPv4 address in IPv6 is that IPv4 address, and a zone is this machine's
+// own affair.
 func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

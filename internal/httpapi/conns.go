@@ -14,11 +14,12 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// seats is a listener that holds so many connections at once. One more takes the seat of one that nobody would miss: of those that have a
-// request behind them and are silent, the one that is silent longest; then of those that have not sent a byte; then of those that have begun a
-// request and not come to the end of its headers, which a client that means well does within a round trip. While every seat has a request
-// under way, a new connection waits for the first that ends: each of them has its own deadlines. An address has its share of the seats: one more
-// of its connections takes the place of another of its own, or is closed.
+// seats is a listener that holds so many connections at once. One more takes the seat of one that nobody would miss: of
+// those that have a request behind them and are silent, the one that is silent longest; then of those that have not
+// sent a byte; then of those that have begun a request and not come to the end of its headers, which a client that
+// means well does within a round trip. While every seat has a request under way, a new connection waits for the first
+// that ends: each of them has its own deadlines. An address has its share of the seats: one more of its connections
+// takes the place of another of its own, or is closed.
 type seats struct {
 	net.Listener
 	limit  int
@@ -43,8 +44,9 @@ type class int
 const (
 	silent class = iota // between two requests
 	fresh               // has not sent a byte yet
-	begun               // has begun a request, whose headers are not all here; or has its answer to come when the rest of its body is here
-	busy                // its request is under way: it stays
+	// has begun a request, whose headers are not all here; or has its answer to come when the rest of its body is here
+	begun
+	busy // its request is under way: it stays
 )
 
 // seated is one connection.
@@ -68,8 +70,9 @@ func (s *seats) newSeated(nc net.Conn) *seated {
 
 func newSeats(l net.Listener, limits Limits, log *slog.Logger) *seats {
 	s := &seats{
-		Listener: l, limit: limits.Connections, share: limits.PerAddress, exempt: limits.exempt, log: log, sharers: map[netip.Prefix]*sharer{},
-		freed: loop.NewSignal(), closing: make(chan struct{}),
+		Listener: l, limit: limits.Connections, share: limits.PerAddress, exempt: limits.exempt, log: log,
+		sharers: map[netip.Prefix]*sharer{},
+		freed:   loop.NewSignal(), closing: make(chan struct{}),
 	}
 	if s.share <= 0 {
 		s.share = max(1, s.limit/4)
@@ -78,7 +81,8 @@ func newSeats(l net.Listener, limits Limits, log *slog.Logger) *seats {
 	return s
 }
 
-// Accept returns the next connection when it has a seat. Where the process has no descriptor left, somebody is sent away for the next try.
+// Accept returns the next connection when it has a seat. Where the process has no descriptor left, somebody is sent
+// away for the next try.
 func (s *seats) Accept() (net.Conn, error) {
 	for {
 		nc, err := s.Listener.Accept()
@@ -135,7 +139,8 @@ func (s *seats) sendAway() bool {
 	least := s.missed.first()
 	if now := time.Now(); now.Sub(s.said) > time.Minute {
 		s.said = now
-		s.log.Warn("every connection is taken; new ones take the place of idle ones, or wait", "connections", s.taken, "address", s.Addr().String())
+		s.log.Warn("every connection is taken; new ones take the place of idle ones, or wait", "connections", s.taken,
+			"address", s.Addr().String())
 	}
 	s.mu.Unlock()
 	return least != nil && least.Close() == nil
@@ -163,8 +168,8 @@ func (c *seated) leaveRows() {
 	c.own.leave()
 }
 
-// linger says that a connection's request is answered but for the rest of its body, which is waited for: it may go, or, when that is over, stays.
-// Where there is no seat nothing happens.
+// linger says that a connection's request is answered but for the rest of its body, which is waited for: it may go, or,
+// when that is over, stays. Where there is no seat nothing happens.
 func (c *seated) linger(waits bool) {
 	if c == nil {
 		return
@@ -228,8 +233,8 @@ func (c *seated) Close() error {
 	return c.Conn.Close()
 }
 
-// scarce says whether the process may open too few files for so many connections, and how many it may. net/http needs none of its own; the
-// stores, the listeners and the files of jobs do.
+// scarce says whether the process may open too few files for so many connections, and how many it may. net/http needs
+// none of its own; the stores, the listeners and the files of jobs do.
 func scarce(connections int) (files uint64, tooFew bool) {
 	files, known := fileLimit()
 	if !known {

@@ -102,8 +102,8 @@ func (s *Server) are(t *testing.T, want int, of class) {
 	})
 }
 
-// The order in which connections lose their seats: idle longest, then those without a byte, then those without an end of their headers; a
-// request under way stays.
+// The order in which connections lose their seats: idle longest, then those without a byte, then those without an end
+// of their headers; a request under way stays.
 func TestSeats_WhoGoesFirst(t *testing.T) {
 	t.Attr("proves", "A14 A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -223,10 +223,14 @@ func TestSeats_OutOfDescriptors(t *testing.T) {
 	c.Close()
 }
 
-// What clients do, many at once, on a server with few seats: nobody who keeps asking is locked out, and no seat is lost.
+// What clients do, many at once, on a server with few seats: nobody who keeps asking is locked out, and no seat is
+// lost.
 func TestSeats_UnderLoad(t *testing.T) {
 	t.Attr("proves", "A17")
-	s, _ := small(t, 8, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	s, _ := small(t, 8, http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+	}))
 	var group sync.WaitGroup
 	for n := range 16 {
 		group.Go(func() {

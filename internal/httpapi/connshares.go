@@ -14,8 +14,8 @@ type sharer struct {
 	missed  rows
 }
 
-// exempt says whether an address may have any number of connections: a trusted proxy's are everybody's, this machine is its owner's unless he said
-// how many, and what has no address cannot be told apart.
+// exempt says whether an address may have any number of connections: a trusted proxy's are everybody's, this machine is
+// its owner's unless he said how many, and what has no address cannot be told apart.
 func (l Limits) exempt(from netip.Addr) bool {
 	if !from.IsValid() || l.PerAddress <= 0 && from.IsLoopback() {
 		return true
@@ -32,7 +32,8 @@ func networkOf(from netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(from, bits).Masked()
 }
 
-// welcome says whether a connection's address has a seat left of its share, or one that another of its connections would not be missed on.
+// welcome says whether a connection's address has a seat left of its share, or one that another of its connections
+// would not be missed on.
 func (s *seats) welcome(c *seated) bool {
 	addr, _ := c.RemoteAddr().(*net.TCPAddr)
 	if addr == nil {

@@ -26,7 +26,8 @@ func dialFrom(t *testing.T, s *Server, from string) *caller {
 	return &caller{t, c, bufio.NewReader(c)}
 }
 
-// An address that takes all of its share, with requests under way, takes none of the others' seats: it makes room of its own, or is refused.
+// An address that takes all of its share, with requests under way, takes none of the others' seats: it makes room of
+// its own, or is refused.
 func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	t.Attr("proves", "A17")
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -36,7 +37,8 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 			entered <- struct{}{}
 			<-leave
 		}
-	}), Limits{Connections: 8, PerAddress: 3, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}}, slog.New(slog.NewTextHandler(&said, nil)))
+	}), Limits{Connections: 8, PerAddress: 3, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}},
+		slog.New(slog.NewTextHandler(&said, nil)))
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func TestSeats_AnAddressHasItsShare(t *testing.T) {
 	if err := s.Stop(ctx); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(said.String(), "an address has its share"); n != 1 || !strings.Contains(said.String(), "from=127.0.0.2/32 connections=3") {
+	if n := strings.Count(said.String(), "an address has its share"); n != 1 ||
+		!strings.Contains(said.String(), "from=127.0.0.2/32 connections=3") {
 		t.Errorf("said %d times:\n%s", n, &said)
 	}
 	if len(s.listener.sharers) != 0 || s.listener.taken != 0 {
@@ -91,7 +94,8 @@ func TestSeats_WhoHasAShare(t *testing.T) {
 	t.Attr("proves", "A17")
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	for address, c := range map[string]struct{ exempt, said bool }{
-		"": {true, true}, "127.0.0.1": {true, false}, "::1": {true, false}, "10.1.2.3": {true, true}, "192.0.2.1": {false, false}, "2001:db8::1": {false, false},
+		"": {true, true}, "127.0.0.1": {true, false}, "::1": {true, false}, "10.1.2.3": {true, true},
+		"192.0.2.1": {false, false}, "2001:db8::1": {false, false},
 	} {
 		addr, _ := netip.ParseAddr(address)
 		if got := (Limits{TrustedProxies: trusted}).exempt(addr); got != c.exempt {
@@ -106,7 +110,8 @@ func TestSeats_WhoHasAShare(t *testing.T) {
 			t.Errorf("of %d: %d, want %d", connections, got, want)
 		}
 	}
-	a, b, c := networkOf(netip.MustParseAddr("2001:db8::1")), networkOf(netip.MustParseAddr("2001:db8::ffff:1")), networkOf(netip.MustParseAddr("2001:db8:0:1::1"))
+	a, b, c := networkOf(netip.MustParseAddr("2001:db8::1")), networkOf(netip.MustParseAddr("2001:db8::ffff:1")),
+		networkOf(netip.MustParseAddr("2001:db8:0:1::1"))
 	if a != b || a == c {
 		t.Errorf("%s %s %s", a, b, c)
 	}
@@ -115,7 +120,8 @@ func TestSeats_WhoHasAShare(t *testing.T) {
 	}
 }
 
-// Nobody gets through the door faster than it is counted: a flood from one address leaves its share taken, and the rest free.
+// Nobody gets through the door faster than it is counted: a flood from one address leaves its share taken, and the rest
+// free.
 func TestSeats_AFloodFromOneAddress(t *testing.T) {
 	t.Attr("proves", "A17")
 	s := NewServer("TIERQ_ADDR", "127.0.0.1:0", newRooms(t), Limits{Connections: 16, PerAddress: 4}, nil)
@@ -125,7 +131,8 @@ func TestSeats_AFloodFromOneAddress(t *testing.T) {
 	t.Cleanup(func() { _ = s.Stop(context.Background()) })
 	for range 100 { // bodies that are read, and never come
 		c := dialFrom(t, s, "127.0.0.2")
-		_, _ = io.WriteString(c, "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{") // it may be closed
+		// it may be closed
+		_, _ = io.WriteString(c, "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
 	}
 	begun := time.Now()
 	for range 20 {

@@ -34,9 +34,10 @@ func sessionIn(r *http.Request, name string) string {
 // maxSessionText is longer than any session.
 const maxSessionText = 128
 
-// ownPage says whether a request comes from a page of this server, or from nobody's: typed in, or not from a browser. A browser sends the cookie by
-// itself, and SameSite=Strict does not keep it from pages of the same site, such as those of another port: of theirs only links are followed, and
-// what a page asks for who followed one comes without a mode. What changes something is refused from all of them, see origin.
+// ownPage says whether a request comes from a page of this server, or from nobody's: typed in, or not from a browser. A
+// browser sends the cookie by itself, and SameSite=Strict does not keep it from pages of the same site, such as those
+// of another port: of theirs only links are followed, and what a page asks for who followed one comes without a mode.
+// What changes something is refused from all of them, see origin.
 func ownPage(r *http.Request) bool {
 	if r.Header.Get("Sec-Fetch-Site") == "same-site" {
 		mode := r.Header.Get("Sec-Fetch-Mode")

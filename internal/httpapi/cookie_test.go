@@ -23,7 +23,8 @@ const (
 // wantShown is what the doors were shown with the last request.
 func (d *doors) wantShown(t *testing.T, what string, want []string) {
 	t.Helper()
-	if len(d.shown) == 0 || !slices.Equal(d.shown[len(d.shown)-1], want) || (d.shown[len(d.shown)-1] == nil) != (want == nil) {
+	if len(d.shown) == 0 || !slices.Equal(d.shown[len(d.shown)-1], want) ||
+		(d.shown[len(d.shown)-1] == nil) != (want == nil) {
 		t.Errorf("%s: the doors were shown %q, want %q", what, d.shown, want)
 	}
 }
@@ -176,7 +177,8 @@ func TestCookie_Health(t *testing.T) {
 func TestCookie_AnotherSitesForm(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, headers := range [][]string{
-		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate"},
+		{"Origin", "https://evil.example"}, {"Origin", "null"},
 	} {
 		for _, route := range Routes() {
 			if route.Method == http.MethodGet || route.Method == http.MethodHead {
@@ -185,7 +187,8 @@ func TestCookie_AnotherSitesForm(t *testing.T) {
 			r := newRooms(t)
 			d := r.behind(callers["admin"])
 			path := strings.NewReplacer(":tier", "paid", ":id", string(knownID)).Replace(route.Path)
-			rec := r.do(route.Method, path, "a=b", append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
+			rec := r.do(route.Method, path, "a=b",
+				append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
 			wantProblem(t, rec, 403, "FORBIDDEN")
 			if d.shown != nil || r.submitted != nil || len(r.told.changes) > 0 {
 				t.Errorf("%s %s with %q got through", route.Method, path, headers)
@@ -208,6 +211,7 @@ func FuzzCookie(f *testing.F) {
 		if session != "" && (!sessionShaped.MatchString(session) || !inText.MatchString(text)) {
 			t.Errorf("%q: %q", text, session)
 		}
-	}, aSession, "theme=dark; "+aSession, aSession+"; "+aSession, name+`="`+aLogin+`"`, name+"=", name, "="+name, name+" = "+aLogin, name+"=a\x00",
+	}, aSession, "theme=dark; "+aSession, aSession+"; "+aSession, name+`="`+aLogin+`"`, name+"=", name, "="+name,
+		name+" = "+aLogin, name+"=a\x00",
 		name+"=aé", ";;; "+aSession+";", name+"=a b", "__Host-"+aSession, "tierq_key="+aKey)
 }

@@ -75,7 +75,8 @@ var (
 	}
 	deadParams = params[listQuery]{
 		"tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
-		"traceId": (*listQuery).setTrace, "from": (*listQuery).setFrom, "to": (*listQuery).setTo, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
+		"traceId": (*listQuery).setTrace, "from": (*listQuery).setFrom, "to": (*listQuery).setTo,
+		"limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 	}
 )
 
@@ -92,8 +93,8 @@ func (a *api) dead(c *gin.Context) error {
 	return write(c, http.StatusOK, &listBody[deadRow]{Items: a.deadRows(c, letters), Next: orNull(next)})
 }
 
-// deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that cannot go on breaks the connection off: it must not
-// look whole.
+// deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that cannot go on breaks the
+// connection off: it must not look whole.
 func (a *api) deadExport(c *gin.Context) error {
 	var q listQuery
 	if err := exportParams.read(c.Request.URL.RawQuery, &q); err != nil {

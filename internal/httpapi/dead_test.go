@@ -33,7 +33,8 @@ func TestDeadPage(t *testing.T) {
 		r.letters = append(r.letters, letter(""))
 	}
 	for query, want := range map[string][4]int{
-		"?page=0&size=20": {20, 0, 20, 45}, "": {20, 0, 20, 45}, "?page=2": {5, 2, 20, 45}, "?size=100": {45, 0, 100, 45}, "?page=7&size=10": {0, 7, 10, 45},
+		"?page=0&size=20": {20, 0, 20, 45}, "": {20, 0, 20, 45}, "?page=2": {5, 2, 20, 45}, "?size=100": {45, 0, 100, 45},
+		"?page=7&size=10": {0, 7, 10, 45},
 	} {
 		var body struct {
 			Items             []map[string]any
@@ -47,13 +48,15 @@ func TestDeadPage(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 		for _, one := range body.Items {
-			if one["jobId"] != string(knownID) || one["status"] != "FAILED" || one["failureCause"] != "MAX_TIME_EXCEEDED" || one["lastError"] != "too slow" {
+			if one["jobId"] != string(knownID) || one["status"] != "FAILED" || one["failureCause"] != "MAX_TIME_EXCEEDED" ||
+				one["lastError"] != "too slow" {
 				t.Fatalf("%v", one)
 			}
 		}
 	}
 	for query, field := range map[string]string{
-		"?page=-1": "page", "?page=1e9": "page", "?page=10001": "page", "?size=0": "size", "?size=101": "size", "?size=": "size", "?page=0&page=1": "page", "?limit=1": "limit",
+		"?page=-1": "page", "?page=1e9": "page", "?page=10001": "page", "?size=0": "size", "?size=101": "size",
+		"?size=": "size", "?page=0&page=1": "page", "?limit=1": "limit",
 	} {
 		wantProblem(t, r.do("GET", "/jobs/dead"+query, ""), 400, "INVALID_REQUEST", field)
 	}
@@ -93,7 +96,8 @@ func TestDead(t *testing.T) {
 		return nil, "", fmt.Errorf("dead: %w", job.ErrBadCursor)
 	}
 	wantProblem(t, r.do("GET", "/admin/dead?cursor=tampered", ""), 400, "INVALID_REQUEST", "cursor")
-	for query, field := range map[string]string{"?status=FAILED": "status", "?from=yesterday": "from", "?to=2026-13-01T00:00:00Z": "to", "?limit=101": "limit", "?traceId=%00": "traceId"} {
+	for query, field := range map[string]string{"?status=FAILED": "status", "?from=yesterday": "from",
+		"?to=2026-13-01T00:00:00Z": "to", "?limit=101": "limit", "?traceId=%00": "traceId"} {
 		wantProblem(t, r.do("GET", "/admin/dead"+query, ""), 400, "INVALID_REQUEST", field)
 	}
 }
@@ -111,11 +115,13 @@ func TestDeadExport(t *testing.T) {
 	}
 	for i, want := range []any{map[string]any{"a": "b\nc"}, nil} {
 		var one map[string]any
-		if err := json.Unmarshal([]byte(lines[i]), &one); err != nil || !reflect.DeepEqual(one["payload"], want) || one["callbackUrl"] != "https://x/" || one["jobId"] != string(knownID) {
+		if err := json.Unmarshal([]byte(lines[i]), &one); err != nil || !reflect.DeepEqual(one["payload"], want) ||
+			one["callbackUrl"] != "https://x/" || one["jobId"] != string(knownID) {
 			t.Errorf("%v %s", err, lines[i])
 		}
 	}
-	if rec := newRooms(t).do("GET", "/admin/dead/export", ""); rec.Code != 200 || rec.Body.Len() != 0 || rec.Header().Get("Content-Type") != "application/x-ndjson" {
+	if rec := newRooms(t).do("GET", "/admin/dead/export", ""); rec.Code != 200 || rec.Body.Len() != 0 ||
+		rec.Header().Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("an empty one: %d %s", rec.Code, rec.Body)
 	}
 	wantProblem(t, r.do("GET", "/admin/dead/export?cursor=x", ""), 400, "INVALID_REQUEST", "cursor")
@@ -160,8 +166,9 @@ func TestRequeueDead(t *testing.T) {
 		`{"tier":"paid","cause":"HANDLER_ERROR","type":"A","before":"2026-05-01T11:31:57Z","limit":1,"dryRun":true}`: {
 			job.Filter{Tier: job.Paid, Cause: job.HandlerError, Type: "A", To: aMoment.Truncate(time.Second)}, 1, true,
 		},
-		`{"after":"2026-05-01T11:31:57Z","before":null,"limit":7}`: {job.Filter{From: aMoment.Truncate(time.Second)}, 7, false},
-		`{"tier":null,"limit":5,"dryRun":false}`:                   {job.Filter{}, 5, false},
+		`{"after":"2026-05-01T11:31:57Z","before":null,"limit":7}`: {job.Filter{From: aMoment.Truncate(time.Second)}, 7,
+			false},
+		`{"tier":null,"limit":5,"dryRun":false}`: {job.Filter{}, 5, false},
 	} {
 		r := newRooms(t)
 		r.requeueDead = func(f job.Filter, limit int, dryRun bool) (int, int, error) {
@@ -177,9 +184,13 @@ func TestRequeueDead(t *testing.T) {
 func TestRequeueDead_BadInput(t *testing.T) {
 	t.Attr("proves", "A21")
 	for body, field := range map[string]string{
-		``: "limit", `{}`: "limit", `{"limit":0}`: "limit", `{"limit":10001}`: "limit", `{"limit":1e3}`: "limit", `{"limit":"5"}`: "limit", `{"limit":1.5}`: "limit",
-		`{"limit":5,"tier":"Paid"}`: "tier", `{"limit":5,"tier":7}`: "tier", `{"limit":5,"cause":"x"}`: "cause", `{"limit":5,"type":"a b"}`: "type",
-		`{"limit":5,"before":"soon"}`: "before", `{"limit":5,"after":"2026-05-01"}`: "after", `{"limit":5,"after":7}`: "after", `{"limit":5,"dryRun":"yes"}`: "dryRun", `{"limit":5,"status":"FAILED"}`: "status", `{"limit":5,"limit":5}`: "limit",
+		``: "limit", `{}`: "limit", `{"limit":0}`: "limit", `{"limit":10001}`: "limit", `{"limit":1e3}`: "limit",
+		`{"limit":"5"}`: "limit", `{"limit":1.5}`: "limit",
+		`{"limit":5,"tier":"Paid"}`: "tier", `{"limit":5,"tier":7}`: "tier", `{"limit":5,"cause":"x"}`: "cause",
+		`{"limit":5,"type":"a b"}`:    "type",
+		`{"limit":5,"before":"soon"}`: "before", `{"limit":5,"after":"2026-05-01"}`: "after",
+		`{"limit":5,"after":7}`: "after", `{"limit":5,"dryRun":"yes"}`: "dryRun", `{"limit":5,"status":"FAILED"}`: "status",
+		`{"limit":5,"limit":5}`: "limit",
 	} {
 		r := newRooms(t)
 		r.requeueDead = func(job.Filter, int, bool) (int, int, error) {

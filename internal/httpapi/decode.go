@@ -155,7 +155,8 @@ func (a *asked) setKey(v jsontext.Value) error {
 	return checkKey(a.key)
 }
 
-// setTier takes a tier's name as it is, or in small letters as in paths. Whether there is such a tier is another question.
+// setTier takes a tier's name as it is, or in small letters as in paths. Whether there is such a tier is another
+// question.
 func (a *asked) setTier(v jsontext.Value) error {
 	if a.tier = text(v); a.tier == "" {
 		return reason("must be a tier's name")
@@ -163,7 +164,8 @@ func (a *asked) setTier(v jsontext.Value) error {
 	return nil
 }
 
-// runsAt is when the job is due: a delay, or a time by Redis' clock; both are zero for now, which a time that has passed is as well.
+// runsAt is when the job is due: a delay, or a time by Redis' clock; both are zero for now, which a time that has
+// passed is as well.
 func (a *asked) runsAt(now time.Time) (time.Duration, time.Time, error) {
 	switch {
 	case a.delay > 0:

@@ -11,11 +11,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submitter lets jobs in. Its errors are job.ErrUnknownTier, job.ErrUnhealthy, job.ErrQueueFull, job.ErrMismatch and job.ErrFateUnknown
-// (with the id). A refusal that has a method RetryIn() time.Duration says when to come again.
+// Submitter lets jobs in. Its errors are job.ErrUnknownTier, job.ErrUnhealthy, job.ErrQueueFull, job.ErrMismatch and
+// job.ErrFateUnknown (with the id). A refusal that has a method RetryIn() time.Duration says when to come again.
 type Submitter interface {
 	Submit(ctx context.Context, s job.Submission) (job.Accepted, error)
-	// SubmitBatch answers every submission by itself, in their order: one answer and one error, nil if it was accepted, for each.
+	// SubmitBatch answers every submission by itself, in their order: one answer and one error, nil if it was accepted,
+	// for each.
 	SubmitBatch(ctx context.Context, batch []job.Submission) ([]job.Accepted, []error)
 	// Hint guesses how long a job of this tier takes from here to its end.
 	Hint(t job.Tier) time.Duration
@@ -24,12 +25,13 @@ type Submitter interface {
 // Jobs finds jobs wherever they are kept: job.ErrNotFound, job.ErrUnavailable or job.ErrAmbiguous if it cannot.
 type Jobs interface {
 	Find(ctx context.Context, id job.ID) (job.Job, error)
-	// Whole adds the payload and the options that are kept of a job that Find found; kept is false for one that keeps neither any more, and has
-	// neither then.
+	// Whole adds the payload and the options that are kept of a job that Find found; kept is false for one that keeps
+	// neither any more, and has neither then.
 	Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error)
 	// Attempts are those that did not end well, of all generations, oldest first.
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
-	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have a next one.
+	// List returns a page and the cursor of the next, "" at the end; job.ErrBadCursor. A page may be short and still have
+	// a next one.
 	List(ctx context.Context, f job.Filter, cursor string, limit int) ([]job.Job, string, error)
 	// Reasons are why the job was cancelled and requeued.
 	Reasons(ctx context.Context, j *job.Job) ([]job.Reason, error)
@@ -51,7 +53,8 @@ type Requeuer interface {
 	// Requeue promises it: nil = it will happen. The same request.ID is the same promise. job.ErrWrongState unless the
 	// job is FAILED; job.ErrAmbiguous: it may happen.
 	Requeue(ctx context.Context, id job.ID, request job.Request) error
-	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull, job.ErrQuota.
+	// RequeueOwn is Requeue for the job's owner, within his tier's share and his quota (0 = none): job.ErrQueueFull,
+	// job.ErrQuota.
 	RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error
 	// RequeueDead counts those it knows of: with job.ErrAmbiguous there may be more.
 	RequeueDead(
@@ -65,10 +68,11 @@ type Requeuer interface {
 
 // Waiter waits for jobs to change.
 type Waiter interface {
-	// Await returns the job when done says so, nil = when it has ended; or, with the state it is in and a nil error, when ctx or the process
-	// ends.
+	// Await returns the job when done says so, nil = when it has ended; or, with the state it is in and a nil error, when
+	// ctx or the process ends.
 	Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error)
-	// Follow calls heard for the state the job is in and for each change, until it has ended; a nil error also when the process ends.
+	// Follow calls heard for the state the job is in and for each change, until it has ended; a nil error also when the
+	// process ends.
 	Follow(ctx context.Context, id job.ID, heard func(job.Job) error) error
 }
 
@@ -106,8 +110,9 @@ type Types interface {
 type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 	All() []job.Plan
-	// StorePlan returns the plan with its new version. ifVersion is the version it must replace: 0 = it must be new, -1 = whatever is
-	// there; else job.ErrChanged. A plan that cannot be served is job.ErrBadPlan. job.ErrAmbiguous: it may have been stored.
+	// StorePlan returns the plan with its new version. ifVersion is the version it must replace: 0 = it must be new, -1 =
+	// whatever is there; else job.ErrChanged. A plan that cannot be served is job.ErrBadPlan. job.ErrAmbiguous: it may
+	// have been stored.
 	StorePlan(ctx context.Context, p job.Plan, ifVersion int64) (job.Plan, error)
 }
 
@@ -166,7 +171,8 @@ type Deps struct {
 	Trace func(ctx context.Context, t job.Tier, traceID, parentSpan string) (spanID string, end func(job.ID, error))
 	// Metrics serves /metrics, and the profiles of /debug/pprof come with it; nil = neither is here.
 	Metrics http.Handler
-	// Pages are what browsers see; Live is the dashboard's stream, for operators, and nil = there is none. What they answer is not of the contract.
+	// Pages are what browsers see; Live is the dashboard's stream, for operators, and nil = there is none. What they
+	// answer is not of the contract.
 	Pages []Page
 	Live  http.Handler
 	Lost  http.Handler // answers a browser that looks for a page where there is none; nil = as anybody else is answered

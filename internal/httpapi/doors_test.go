@@ -148,8 +148,9 @@ func TestDoors_StreamsEndWithTheKey(t *testing.T) {
 	t.Attr("proves", "A04")
 	for _, path := range []string{"/api/events", eventsOfKnown} {
 		for name, change := range map[string]func(*doors){
-			"revoked": func(d *doors) { d.err = job.ErrUnauthorized }, "refused for now": func(d *doors) { d.err = job.ErrRateLimited },
-			"closed": func(d *doors) { d.caller = callers["stranger"] },
+			"revoked":         func(d *doors) { d.err = job.ErrUnauthorized },
+			"refused for now": func(d *doors) { d.err = job.ErrRateLimited },
+			"closed":          func(d *doors) { d.caller = callers["stranger"] },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRooms(t)
@@ -172,7 +173,8 @@ func TestDoors_StreamsEndWithTheKey(t *testing.T) {
 					change(d)
 				})
 				rec := r.do("GET", path, "")
-				if took := time.Since(begun); took != 45*time.Second || rec.Code != 200 || !strings.HasSuffix(rec.Body.String(), "event: bye\ndata: {}\n\n") {
+				if took := time.Since(begun); took != 45*time.Second || rec.Code != 200 ||
+					!strings.HasSuffix(rec.Body.String(), "event: bye\ndata: {}\n\n") {
 					t.Errorf("%s, %s: %d after %s: %q", path, name, rec.Code, took, rec.Body)
 				}
 			})
@@ -216,11 +218,13 @@ func TestDoors_AnOversizedKey(t *testing.T) {
 	r := newRooms(t)
 	d := r.behind(callers["stranger"])
 	s := serve(t, r)
-	res, _ := raw(t, s, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+strings.Repeat("k", 1<<20)+"\r\n\r\n")
+	res, _ := raw(t, s, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+strings.Repeat("k", 1<<20)+
+		"\r\n\r\n")
 	if res.StatusCode != 431 || d.shown != nil {
 		t.Errorf("%d, the doors were shown %d", res.StatusCode, len(d.shown))
 	}
-	if res, body := raw(t, s, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+strings.Repeat("k", 8<<10)+"\r\n\r\n"); res.StatusCode != 401 || len(body) > 1000 {
+	if res, body := raw(t, s, "GET /api/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+strings.Repeat("k", 8<<10)+
+		"\r\n\r\n"); res.StatusCode != 401 || len(body) > 1000 {
 		t.Errorf("%d %d bytes", res.StatusCode, len(body))
 	}
 }
@@ -290,7 +294,8 @@ func (d *second) Spend(ctx context.Context, c *job.Caller, n int) job.Allowance 
 	return job.Allowance{}
 }
 
-// How a process is, everybody may know; how its parts are, where there are keys, operators only. A wrong key does not make a process dead.
+// How a process is, everybody may know; how its parts are, where there are keys, operators only. A wrong key does not
+// make a process dead.
 func TestDoors_HealthTellsOperatorsMore(t *testing.T) {
 	t.Attr("proves", "A50")
 	for name, caller := range callers {
@@ -313,7 +318,8 @@ func TestDoors_HealthTellsOperatorsMore(t *testing.T) {
 	}
 	r := newRooms(t)
 	r.behind(callers["admin"]).err = job.ErrUnauthorized
-	if rec := r.do("GET", "/actuator/health", "", "Authorization", "Bearer wrong"); rec.Code != 200 || strings.Contains(rec.Body.String(), "components") {
+	if rec := r.do("GET", "/actuator/health", "", "Authorization", "Bearer wrong"); rec.Code != 200 ||
+		strings.Contains(rec.Body.String(), "components") {
 		t.Errorf("a wrong key: %d %s", rec.Code, rec.Body)
 	}
 }

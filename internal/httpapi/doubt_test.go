@@ -12,8 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A change whose answer was lost may have been made: that is no 503, which promises that it was not. The answer says what to do about it, and
-// nothing of the inside.
+// A change whose answer was lost may have been made: that is no 503, which promises that it was not. The answer says
+// what to do about it, and nothing of the inside.
 func TestChange_InDoubt(t *testing.T) {
 	lost := fmt.Errorf("hunter2: %w", job.ErrAmbiguous)
 	for name, c := range map[string]struct {
@@ -33,7 +33,8 @@ func TestChange_InDoubt(t *testing.T) {
 			rec := allFailing(t, lost).json(c.method, c.path, c.body)
 			body := wantProblem(t, rec, 504, "OUTCOME_UNKNOWN")
 			detail, _ := body["detail"].(string)
-			if !strings.Contains(detail, c.says) || strings.Contains(rec.Body.String(), "hunter2") || rec.Header().Get("Retry-After") != "" {
+			if !strings.Contains(detail, c.says) || strings.Contains(rec.Body.String(), "hunter2") ||
+				rec.Header().Get("Retry-After") != "" {
 				t.Errorf("%v, %v", body, rec.Header())
 			}
 			location, id := "", any(nil)
@@ -55,11 +56,13 @@ func TestChange_InDoubt(t *testing.T) {
 // What only reads has nothing to be in doubt about.
 func TestRead_TheAnswerWasLost(t *testing.T) {
 	for _, path := range []string{
-		jobKnown, "/api" + jobKnown, pollKnown, "/api" + jobKnown + "/why", jobKnown + "/artifact", "/admin/jobs", "/admin/dead", "/jobs/dead", "/api/stats",
+		jobKnown, "/api" + jobKnown, pollKnown, "/api" + jobKnown + "/why", jobKnown + "/artifact", "/admin/jobs",
+		"/admin/dead", "/jobs/dead", "/api/stats",
 	} {
 		wantProblem(t, allFailing(t, job.ErrAmbiguous).do("GET", path, ""), 503, "SYSTEM_UNHEALTHY")
 	}
-	wantProblem(t, allFailing(t, job.ErrAmbiguous).json("POST", "/admin/dead/requeue", `{"limit":5,"dryRun":true}`), 503, "SYSTEM_UNHEALTHY")
+	wantProblem(t, allFailing(t, job.ErrAmbiguous).json("POST", "/admin/dead/requeue", `{"limit":5,"dryRun":true}`), 503,
+		"SYSTEM_UNHEALTHY")
 }
 
 // A change that the edge's own deadline cut off is in doubt all the same.

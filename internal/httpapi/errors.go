@@ -19,8 +19,9 @@ type kind struct {
 
 // The kinds of refusal. The messages of SYSTEM_UNHEALTHY and QUEUE_FULL are the seed's, to the letter.
 var (
-	invalidRequest   = &kind{http.StatusBadRequest, "INVALID_REQUEST", "The request is not valid."}
-	unauthorized     = &kind{http.StatusUnauthorized, "UNAUTHORIZED", "This needs an API key that is valid, in the header Authorization: Bearer tq_..."}
+	invalidRequest = &kind{http.StatusBadRequest, "INVALID_REQUEST", "The request is not valid."}
+	unauthorized   = &kind{http.StatusUnauthorized, "UNAUTHORIZED",
+		"This needs an API key that is valid, in the header Authorization: Bearer tq_..."}
 	forbidden        = &kind{http.StatusForbidden, "FORBIDDEN", "This is not open to you."}
 	jobNotFound      = &kind{http.StatusNotFound, "JOB_NOT_FOUND", "There is no job with this id."}
 	unknownTier      = &kind{http.StatusNotFound, "UNKNOWN_TIER", "There is no such tier."}
@@ -28,18 +29,26 @@ var (
 	methodNotAllowed = &kind{http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED", "This address does not serve this method."}
 	wrongState       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The job's state does not allow that."}
 	needsAdmin       = &kind{http.StatusConflict, "INVALID_STATE_TRANSITION", "The server's state does not allow that."}
-	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED", "It was changed by somebody else meanwhile."}
+	changed          = &kind{http.StatusPreconditionFailed, "PRECONDITION_FAILED",
+		"It was changed by somebody else meanwhile."}
 	payloadTooLarge  = &kind{http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The request is too large."}
-	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "The body must be JSON in UTF-8, not compressed."}
-	invalidPayload   = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
-	unknownJobType   = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
-	keyMismatch      = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH", "This Idempotency-Key was used with another body."}
-	rateLimited      = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
-	internalError    = &kind{http.StatusInternalServerError, "INTERNAL", "Something went wrong inside. Its cause is in the server's log under this trace id."}
-	systemUnhealthy  = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "System is currently unavailable due to high load. Please try again later."}
-	queueFull        = &kind{http.StatusServiceUnavailable, "QUEUE_FULL", "Request cannot be accepted at the moment due to high load. Please try again later."}
-	outcomeUnknown   = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN", "The job may or may not have been accepted. Poll it before you submit it again."}
-	changeUnknown    = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN", "The change may or may not have been made. Look, or send it again."}
+	unsupportedMedia = &kind{http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
+		"The body must be JSON in UTF-8, not compressed."}
+	invalidPayload = &kind{http.StatusUnprocessableEntity, "INVALID_PAYLOAD", "The payload does not fit the job type."}
+	unknownJobType = &kind{http.StatusUnprocessableEntity, "UNKNOWN_JOB_TYPE", "There is no such job type."}
+	keyMismatch    = &kind{http.StatusUnprocessableEntity, "IDEMPOTENCY_MISMATCH",
+		"This Idempotency-Key was used with another body."}
+	rateLimited   = &kind{http.StatusTooManyRequests, "RATE_LIMITED", "Too many requests. Please try again later."}
+	internalError = &kind{http.StatusInternalServerError, "INTERNAL",
+		"Something went wrong inside. Its cause is in the server's log under this trace id."}
+	systemUnhealthy = &kind{http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY",
+		"System is currently unavailable due to high load. Please try again later."}
+	queueFull = &kind{http.StatusServiceUnavailable, "QUEUE_FULL",
+		"Request cannot be accepted at the moment due to high load. Please try again later."}
+	outcomeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
+		"The job may or may not have been accepted. Poll it before you submit it again."}
+	changeUnknown = &kind{http.StatusGatewayTimeout, "OUTCOME_UNKNOWN",
+		"The change may or may not have been made. Look, or send it again."}
 )
 
 // table says what each error of the other rooms is to a user. What is not in it is INTERNAL.
@@ -124,8 +133,8 @@ func explain(err error) (p *problem, known bool) {
 	return &problem{kind: internalError}, false
 }
 
-// payloadFields collects the fields that a payload's check named, also from joined errors: the first ones, so that no answer grows with what
-// was sent.
+// payloadFields collects the fields that a payload's check named, also from joined errors: the first ones, so that no
+// answer grows with what was sent.
 func payloadFields(err error) []fieldError {
 	switch e := err.(type) { //nolint:errorlint // it walks the whole tree by itself; errors.As would stop at the first
 	case *job.PayloadError:
@@ -144,8 +153,8 @@ func payloadFields(err error) []fieldError {
 	return nil
 }
 
-// inDoubt is a change's error: where the answer was lost the change may have been made, and advice says what to do about it. A caller who has
-// left needs none.
+// inDoubt is a change's error: where the answer was lost the change may have been made, and advice says what to do
+// about it. A caller who has left needs none.
 func inDoubt(err error, advice string) error {
 	if !errors.Is(err, job.ErrAmbiguous) || errors.Is(err, context.Canceled) {
 		return err
@@ -180,7 +189,8 @@ func aboutJob(err error, id job.ID) error {
 	return p
 }
 
-// told is what a room says to the user behind one of our own errors: the text from that error's on. What stands before it is the way it took.
+// told is what a room says to the user behind one of our own errors: the text from that error's on. What stands before
+// it is the way it took.
 func told(err, known error) string {
 	_, behind, found := strings.Cut(err.Error(), known.Error())
 	if !found {

@@ -14,7 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system does.
+// rooms are the rooms behind the edge, and what they were asked. A function that is nil answers as an empty system
+// does.
 type rooms struct {
 	said       []string // the reasons of changes
 	reasons    []job.Reason

@@ -10,7 +10,8 @@ import (
 // statuses are the words a filter takes for a status: ours, and those of the other seeds. FAILED of seed 001, a job
 // that failed and is tried again, is not among them: that is retrying here. FAILED is what every answer calls FAILED.
 var statuses = map[string]job.Status{
-	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed, "FAILED": job.Failed,
+	"SCHEDULED": job.Scheduled, "PENDING": job.Pending, "PROCESSING": job.Processing, "COMPLETED": job.Completed,
+	"FAILED":    job.Failed,
 	"CANCELLED": job.Cancelled,
 	"SUCCESS":   job.Completed, "DONE": job.Completed, "RUNNING": job.Processing, "DEAD": job.Failed,
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A key that was made is one that can be: of a known role, with names that are names, within the bounds; and its text is in one answer only.
+// A key that was made is one that can be: of a known role, with names that are names, within the bounds; and its text
+// is in one answer only.
 func FuzzKeyBody(f *testing.F) {
 	f.Attr("proves", "A61 A62")
 	r := fuzzedRooms(f)
@@ -28,7 +29,8 @@ func FuzzKeyBody(f *testing.F) {
 			t.Errorf("%d %s for %+v", rec.Code, rec.Body, keys.asked)
 		}
 		for _, k := range keys.asked {
-			if k.Role != job.RoleAdmin || k.Name == "" || !(k.Rate >= 0 && k.Rate <= maxRate) || math.IsNaN(k.Rate) || k.Burst < 0 ||
+			if k.Role != job.RoleAdmin || k.Name == "" || !(k.Rate >= 0 && k.Rate <= maxRate) || math.IsNaN(k.Rate) ||
+				k.Burst < 0 ||
 				k.Burst > maxRate || k.InFlight < 0 || k.InFlight > maxFlight || k.ID != "" {
 				t.Errorf("made %+v", k) // the first of an open server: an admin's
 			}
@@ -47,7 +49,8 @@ func FuzzKeyBody(f *testing.F) {
 		}
 	}, `{"name":"ci","role":"admin","tiers":["PAID","public"],"types":["PAIR"],"rate":1.5,"burst":10,"inFlight":5,"expiresInSeconds":3600}`,
 		`{"name":"ci","role":"root"}`, `{"name":"a\r\nb","role":"admin"}`,
-		`{"name":"x","role":"admin","rate":1e999}`, `{"name":"x","role":"admin","rate":-1}`, `{"name":"x","role":"admin","tiers":"PAID"}`,
+		`{"name":"x","role":"admin","rate":1e999}`, `{"name":"x","role":"admin","rate":-1}`,
+		`{"name":"x","role":"admin","tiers":"PAID"}`,
 		`{"name":"x","role":"admin","tiers":[["PAID"]]}`, `{"name":"x","role":"submit"}`,
 		`{"name":"x","role":"admin","id":"aaaaaaaaaaaaaaaa"}`,
 		`{"name":"x","role":"admin","expiresAt":"2027-01-01T00:00:00Z","expiresInSeconds":1}`, `{"graceSeconds":86400}`,
@@ -71,7 +74,8 @@ func FuzzRequeueBody(f *testing.F) {
 		if (rec.Code == 200) != (limit > 0) || limit > maxRequeue {
 			t.Errorf("%d with a limit of %d", rec.Code, limit)
 		}
-		if limit > 0 && (asked.Tier != "" && tierNamed(string(asked.Tier)) != asked.Tier || asked.Type != "" && !typeName(asked.Type) ||
+		if limit > 0 && (asked.Tier != "" && tierNamed(string(asked.Tier)) != asked.Tier ||
+			asked.Type != "" && !typeName(asked.Type) ||
 			asked.Cause != "" && causes[string(asked.Cause)] == "" || asked.Status != "" || asked.Owner != nil) {
 			t.Errorf("asked for %+v", asked)
 		}
@@ -83,15 +87,19 @@ func FuzzRequeueBody(f *testing.F) {
 			for text, taken := range map[string]time.Time{"after " + sent.After: asked.From, "before " + sent.Before: asked.To} {
 				_, text, _ = strings.Cut(text, " ")
 				at, err := time.Parse(time.RFC3339Nano, text)
-				if text == "" && !taken.IsZero() || text != "" && (err != nil || !taken.Equal(at) || taken.Location() != time.UTC || taken.IsZero()) {
+				if text == "" && !taken.IsZero() ||
+					text != "" && (err != nil || !taken.Equal(at) || taken.Location() != time.UTC || taken.IsZero()) {
 					t.Errorf("%q was taken as %s, %v", text, taken, err)
 				}
 			}
 		}
-	}, `{"limit":10}`, `{"limit":1,"after":"2026-04-01T02:00:00.5+02:00"}`, `{"limit":1,"before":"0001-01-01T00:00:00Z"}`, `{"limit":1,"after":null}`,
-		`{"limit":1,"after":"9999-12-31T23:59:59-14:00","before":"2026-04-01 00:00:00Z"}`, `{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
+	}, `{"limit":10}`, `{"limit":1,"after":"2026-04-01T02:00:00.5+02:00"}`, `{"limit":1,"before":"0001-01-01T00:00:00Z"}`,
+		`{"limit":1,"after":null}`,
+		`{"limit":1,"after":"9999-12-31T23:59:59-14:00","before":"2026-04-01 00:00:00Z"}`,
+		`{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
 		`{"limit":1e9}`, `{"limit":0}`, `{"limit":10,"dryRun":"yes"}`,
-		`{"tier":"x' OR 1=1 --","limit":1}`, `{"type":"A\u0000","limit":1}`, `{"limit":1,"limit":2}`, `{"owner":"x","limit":1}`, ``)
+		`{"tier":"x' OR 1=1 --","limit":1}`, `{"type":"A\u0000","limit":1}`, `{"limit":1,"limit":2}`,
+		`{"owner":"x","limit":1}`, ``)
 }
 
 // A tier that was stored can be served, and is the same when what the server shows of it is sent back.
@@ -128,12 +136,14 @@ func FuzzTierBody(f *testing.F) {
 			t.Fatal(err)
 		}
 		stored = nil
-		if rec := r.ask(t, "PUT", "/admin/tiers/GOLD", string(again), asJSON...); stored == nil || planText(*stored) != planText(first) {
+		if rec := r.ask(t, "PUT", "/admin/tiers/GOLD", string(again), asJSON...); stored == nil ||
+			planText(*stored) != planText(first) {
 			t.Errorf("shown as %s it becomes %+v: %d %s", again, stored, rec.Code, rec.Body)
 		}
 	}, `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,"backoff":{"baseMs":500,"factor":2,"capMs":30000,"jitter":0.2},"typeBackoff":{"PAIR":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}}`,
 		`{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`,
-		`{"priority":1e3,"maxRetries":-1,"share":101}`, `{"backoff":{"baseMs":1e999}}`, `{"priority":4,"typeBackoff":{"x y":{"baseMs":1}}}`,
+		`{"priority":1e3,"maxRetries":-1,"share":101}`, `{"backoff":{"baseMs":1e999}}`,
+		`{"priority":4,"typeBackoff":{"x y":{"baseMs":1}}}`,
 		`{}`, ``, `{"tier":"PAID"}`, `{"backoff":[]}`)
 }
 

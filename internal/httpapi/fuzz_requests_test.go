@@ -40,8 +40,10 @@ func FuzzQuery(f *testing.F) {
 		r.told.limit, r.told.cursor = 0, ""
 		values, _ := url.ParseQuery(query)
 		_, tooLong := whole(values.Get("seconds"), 1, profileMost)
-		for _, path := range []string{"/admin/jobs", "/api/jobs", "/jobs/dead", "/admin/dead", "/admin/dead/export", "/result/poll",
-			"/admin/tiers", "/api/stats", "/api/stats/series", "/api/me", "/admin/audit", "/readyz", "/actuator/health", profilePath + "goroutine"} {
+		for _, path := range []string{"/admin/jobs", "/api/jobs", "/jobs/dead", "/admin/dead", "/admin/dead/export",
+			"/result/poll",
+			"/admin/tiers", "/api/stats", "/api/stats/series", "/api/me", "/admin/audit", "/readyz", "/actuator/health",
+			profilePath + "goroutine"} {
 			if path == profilePath+"goroutine" && tooLong == nil {
 				continue // it would be taken
 			}
@@ -60,11 +62,14 @@ func FuzzQuery(f *testing.F) {
 		if most = max(most, r.told.limit); most > pageMost || len(r.told.cursor) > 512 {
 			t.Errorf("%d asked for", most)
 		}
-	}, "", "status=PENDING&tier=PAID&type=PAIR&cause=HANDLER_ERROR&limit=20&cursor=abc", "limit=1e9", "limit=-1", "limit=1000000000",
+	}, "", "status=PENDING&tier=PAID&type=PAIR&cause=HANDLER_ERROR&limit=20&cursor=abc", "limit=1e9", "limit=-1",
+		"limit=1000000000",
 		"page=1000000000&size=100", "cursor=%00", "status=DEAD&status=DONE",
 		"type=id;sleep(5)", "cause=(select%201)", "from=2026-05-01T00:00:00+02:00&to=9999-12-31T23:59:59Z",
-		"jobId=019de340-01fe-7a58-be69-567cd7d6b7d4&wait=20s", "jobId=x&wait=-1", "wait=1e9", "%zz", "a=b;c=d", "tier=%60", "size=0",
-		"verbose", "verbose=1&verbose=2", "debug=1", "debug=3", "seconds=-1", "seconds=121", "seconds=1&seconds=1", "gc=0&debug=2", "limit=100&cursor=a.b", "window=5m&tier=PAID")
+		"jobId=019de340-01fe-7a58-be69-567cd7d6b7d4&wait=20s", "jobId=x&wait=-1", "wait=1e9", "%zz", "a=b;c=d", "tier=%60",
+		"size=0",
+		"verbose", "verbose=1&verbose=2", "debug=1", "debug=3", "seconds=-1", "seconds=121", "seconds=1&seconds=1",
+		"gc=0&debug=2", "limit=100&cursor=a.b", "window=5m&tier=PAID")
 }
 
 var hex32 = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -74,9 +79,11 @@ func FuzzHeaders(f *testing.F) {
 	f.Attr("proves", "A42 A54 A59")
 	r := fuzzedRooms(f)
 	known := map[string]bool{
-		"Traceparent": true, "X-Trace-Id": true, "Idempotency-Key": true, "Prefer": true, "If-None-Match": true, "If-Match": true,
+		"Traceparent": true, "X-Trace-Id": true, "Idempotency-Key": true, "Prefer": true, "If-None-Match": true,
+		"If-Match":      true,
 		"Last-Event-Id": true, "Content-Type": true,
-		"Content-Encoding": true, "Accept": true, "X-Http-Method-Override": true, "Forwarded": true, "X-Real-Ip": true, "User-Agent": true,
+		"Content-Encoding": true, "Accept": true, "X-Http-Method-Override": true, "Forwarded": true, "X-Real-Ip": true,
+		"User-Agent": true,
 		"Tracestate": true,
 	}
 	fuzz.Text(f, func(t *testing.T, lines string) {
@@ -108,9 +115,11 @@ func FuzzHeaders(f *testing.F) {
 	}, "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		"traceparent: 00-00000000000000000000000000000000-00f067aa0ba902b7-01",
 		"traceparent: ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-		"traceparent: 01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", "X-Trace-Id: mine.1_2-3", "X-Trace-Id: a\x1b[31m",
+		"traceparent: 01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more", "X-Trace-Id: mine.1_2-3",
+		"X-Trace-Id: a\x1b[31m",
 		"Idempotency-Key: k\nContent-Type: application/json", "Idempotency-Key: \nIdempotency-Key: k",
-		"Prefer: wait=20", "Prefer: respond-async, wait=\"5\";x=y", "Prefer: wait=99999999999", "If-None-Match: W/\"COMPLETED-1-0-1\", *",
+		"Prefer: wait=20", "Prefer: respond-async, wait=\"5\";x=y", "Prefer: wait=99999999999",
+		"If-None-Match: W/\"COMPLETED-1-0-1\", *",
 		"If-Match: W/\"1\"", "If-Match: \"9223372036854775808\"",
 		"Content-Type: application/json; charset=utf-7", "Content-Encoding: gzip", "X-HTTP-Method-Override: DELETE",
 		"Content-Type: application/json;;=,")
@@ -119,7 +128,8 @@ func FuzzHeaders(f *testing.F) {
 // One of the addresses that submit, to the letter.
 var submitPath = regexp.MustCompile(`^/(paid|unpaid|public)/submit(/batch)?$|^/jobs$|^/api/jobs$|^/jobs/[0-9a-fA-F-]{36}/retry$|^/admin/jobs/[0-9a-fA-F-]{36}/resubmit$`)
 
-// A path is an address of the contract to the letter, or there is nothing: no other spelling submits, and none makes a tier.
+// A path is an address of the contract to the letter, or there is nothing: no other spelling submits, and none makes a
+// tier.
 func FuzzPath(f *testing.F) {
 	f.Attr("proves", "A10 A25 A51")
 	r := fuzzedRooms(f)
@@ -133,18 +143,22 @@ func FuzzPath(f *testing.F) {
 				return
 			}
 			plainPath, _, _ := strings.Cut(path, "?")
-			if method == "POST" && rec.Code == http.StatusAccepted && !submitPath.MatchString(plainPath) && !strings.HasSuffix(plainPath, "/cancel") {
+			if method == "POST" && rec.Code == http.StatusAccepted && !submitPath.MatchString(plainPath) &&
+				!strings.HasSuffix(plainPath, "/cancel") {
 				t.Errorf("%s %s: %d", method, path, rec.Code)
 			}
 			for _, s := range r.submitted {
-				if !strings.HasPrefix(plainPath, "/"+strings.ToLower(string(s.Tier))+"/") && !strings.HasSuffix(plainPath, "/jobs") {
+				if !strings.HasPrefix(plainPath, "/"+strings.ToLower(string(s.Tier))+"/") &&
+					!strings.HasSuffix(plainPath, "/jobs") {
 					t.Errorf("%s submits to %s", path, s.Tier)
 				}
 			}
 		}
 	}, "/paid/submit", "/public/submit/batch", "/jobs", "/jobs/019de340-01fe-7a58-be69-567cd7d6b7d4",
-		"/api/jobs/019de340-01fe-7a58-be69-567cd7d6b7d4/why", "/admin/tiers/PAID", "/paid%2fsubmit", "/PAID/submit", "/paid%00/submit",
-		"/../paid/submit", "//paid/submit", "/.git/config", "/..%2f..%2fetc/passwd", "/.env", "/paid/submit/", "/PUBLIC:x/submit",
+		"/api/jobs/019de340-01fe-7a58-be69-567cd7d6b7d4/why", "/admin/tiers/PAID", "/paid%2fsubmit", "/PAID/submit",
+		"/paid%00/submit",
+		"/../paid/submit", "//paid/submit", "/.git/config", "/..%2f..%2fetc/passwd", "/.env", "/paid/submit/",
+		"/PUBLIC:x/submit",
 		"/pa\u0131d/submit", "/jobs/submit", "/livez;x", "/admin/jobs/019de340-01fe-7a58-be69-567cd7d6b7d4?x=y",
 		"/jobs/019DE340-01FE-7A58-BE69-567CD7D6B7D4/retry", "/admin//dead", "/%61dmin/tiers")
 }
@@ -180,7 +194,8 @@ func FuzzStream(f *testing.F) {
 				t.Errorf("the line %q", line)
 			}
 		}
-	}, "1777635117961-0", "PAID", "a\nevent: bye\ndata: {}\n\n", "\r\r", "\x00", "</script><script>alert(1)</script>", "漢字\u2028", "", "\xff")
+	}, "1777635117961-0", "PAID", "a\nevent: bye\ndata: {}\n\n", "\r\r", "\x00", "</script><script>alert(1)</script>",
+		"漢字\u2028", "", "\xff")
 }
 
 // A Host that is taken for this machine is this machine's to a browser too.
@@ -202,11 +217,13 @@ func FuzzHost(f *testing.F) {
 		if name != "localhost" && !strings.HasSuffix(name, ".localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
 			t.Errorf("it is %q to a browser", name)
 		}
-	}, "localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:80", "[::ffff:127.0.0.1]", "evil.example", "localhost.evil.example",
+	}, "localhost", "localhost:8080", "127.0.0.1:8080", "[::1]:80", "[::ffff:127.0.0.1]", "evil.example",
+		"localhost.evil.example",
 		"a.localhost:1", "evil@localhost", "[localhost]", "localhost:80:80", "0.0.0.0", "2130706433", "")
 }
 
-// Where a request comes from: from a peer that is not trusted nothing it says counts; from one that is, the last address that is none of ours.
+// Where a request comes from: from a peer that is not trusted nothing it says counts; from one that is, the last
+// address that is none of ours.
 func FuzzClientAddress(f *testing.F) {
 	f.Attr("proves", "A42")
 	network := netip.MustParsePrefix("10.0.0.0/8")
@@ -231,7 +248,8 @@ func FuzzClientAddress(f *testing.F) {
 		}
 		entries := strings.Split(strings.ReplaceAll(lines, "\n", ","), ",")
 		last := strings.Trim(entries[len(entries)-1], " \t")
-		if ip, err := netip.ParseAddr(last); err == nil && network.Contains(own) && !network.Contains(ip.Unmap().WithZone("")) &&
+		if ip, err := netip.ParseAddr(last); err == nil && network.Contains(own) &&
+			!network.Contains(ip.Unmap().WithZone("")) &&
 			got != ip.Unmap().WithZone("") {
 			t.Errorf("%s, not the last one that is not ours", got)
 		}

@@ -20,7 +20,8 @@ import (
 func fuzzedRooms(f *testing.F) *rooms {
 	r := newRooms(f)
 	r.find = func(id job.ID) (job.Job, error) {
-		return job.Job{ID: id, Status: job.Completed, Tier: job.Paid, Type: "PAIR", ArrivedAt: aMoment, EndedAt: aMoment, Attempt: 1,
+		return job.Job{ID: id, Status: job.Completed, Tier: job.Paid, Type: "PAIR", ArrivedAt: aMoment, EndedAt: aMoment,
+			Attempt:    1,
 			Generation: 1}, nil
 	}
 	r.await = func(_ context.Context, id job.ID, _ func(*job.Job) bool) (job.Job, error) { return r.find(id) }
@@ -35,7 +36,8 @@ func fuzzedRooms(f *testing.F) *rooms {
 	return r
 }
 
-// ask sends one request, and holds its answer to what every answer promises. It returns nil for what cannot be a request.
+// ask sends one request, and holds its answer to what every answer promises. It returns nil for what cannot be a
+// request.
 func (r *rooms) ask(t *testing.T, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r.submitted = nil
@@ -58,7 +60,8 @@ func (r *rooms) ask(t *testing.T, method, target, body string, headers ...string
 	return rec
 }
 
-// inside are texts that no caller should see: names of our packages' types and of the libraries', places in the code, and SQL.
+// inside are texts that no caller should see: names of our packages' types and of the libraries', places in the code,
+// and SQL.
 var inside = regexp.MustCompile(`\b(httpapi|job|handlers|queue|archive|jsontext|strconv|time|url|gin|http)\.[A-Z]|\.go:\d|goroutine \d|runtime error|0x[0-9a-f]{9}|SELECT |/internal/`)
 
 var answered = []int{200, 201, 202, 204, 304, 400, 404, 405, 409, 412, 413, 415, 422}
@@ -109,7 +112,8 @@ func (r *rooms) answersWell(t *testing.T, rec *httptest.ResponseRecorder, sent s
 // fits holds one submission to what a body may ask for.
 func (r *rooms) fits(t *testing.T, body string, s *job.Submission) {
 	t.Helper()
-	if s.Payload != nil && (!json.Valid(s.Payload) || !strings.Contains(body, string(s.Payload)) || len(s.Payload) > 1000) {
+	if s.Payload != nil && (!json.Valid(s.Payload) || !strings.Contains(body, string(s.Payload)) ||
+		len(s.Payload) > 1000) {
 		t.Errorf("became %q", s.Payload)
 	}
 	plan, ok := r.plans.Plan(s.Tier)
@@ -145,7 +149,8 @@ func FuzzSubmitBody(f *testing.F) {
 		}
 	}, ``, `{}`, `{"type":"PAIR","payload":{"A":1}}`, `{"payload":null,"maxRetries":0}`, `{"maxRetries":1e9}`,
 		`{"type":"PAIR","type":"PAIR"}`, "{\"payload\":\"\xff\"}",
-		`{"payload":"\ud800"}`, `{} x`, `[[[[`, `{"payload":{"a":[1,2,{"b":"c"}]}}`, "\ufeff{}", `{"payload" :  [ 1 ] }`, `{"a":`, `"`,
+		`{"payload":"\ud800"}`, `{} x`, `[[[[`, `{"payload":{"a":[1,2,{"b":"c"}]}}`, "\ufeff{}", `{"payload" :  [ 1 ] }`,
+		`{"a":`, `"`,
 		`{"payload":-0.0e-0}`,
 		`{"jobType":"PAIR","payload":{"A":1},"maxRetryCount":1,"tier":"PUBLIC"}`, `{"delaySeconds":1.5}`,
 		`{"runAt":"2026-05-02T08:00:00+14:00"}`, `{"callbackUrl":"https://x/y"}`, `{"tier":"paid"}`,
@@ -190,6 +195,7 @@ func FuzzBatchBody(f *testing.F) {
 			}
 		}
 	}, `[{},{"type":"PAIR","payload":{"A":1}},{"nope":1}]`, "{}\n{\"maxRetries\":1}\n\n{}", `[]`,
-		`[{"idempotencyKey":"a"},{"idempotencyKey":"a"}]`, `[[],null,1,"x"]`, `{}`, `[{}`, `[{}] x`, "\n\n", `[{"a":1}{"b":2}]`,
+		`[{"idempotencyKey":"a"},{"idempotencyKey":"a"}]`, `[[],null,1,"x"]`, `{}`, `[{}`, `[{}] x`, "\n\n",
+		`[{"a":1}{"b":2}]`,
 		"["+strings.Repeat("{},", 1000)+"{}]", "{\"payload\":\"\xff\"}\r\n{}")
 }

@@ -64,7 +64,8 @@ func (a *api) contain(c *gin.Context) {
 	if err, ok := r.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(r)
 	}
-	a.Log.Error("panic in a handler", "route", c.FullPath(), "err", fmt.Sprint(r), "stack", string(debug.Stack()), "trace_id", traceOf(c))
+	a.Log.Error("panic in a handler", "route", c.FullPath(), "err", fmt.Sprint(r), "stack", string(debug.Stack()),
+		"trace_id", traceOf(c))
 	if c.Writer.Written() {
 		panic(http.ErrAbortHandler) // half an answer: only a closed connection tells the client
 	}
@@ -87,7 +88,8 @@ func method(m string) string {
 // traceOf is the request's trace id; the answer's own header keeps it.
 func traceOf(c *gin.Context) string { return c.Writer.Header()[traceHeader][0] }
 
-// traceFrom takes the trace id a caller sent: traceparent's, else X-Trace-Id. What is malformed is ignored, and one is made.
+// traceFrom takes the trace id a caller sent: traceparent's, else X-Trace-Id. What is malformed is ignored, and one is
+// made.
 func traceFrom(h http.Header) string {
 	if v := h["Traceparent"]; len(v) == 1 {
 		if id := traceID(v[0]); id != "" {

@@ -21,7 +21,8 @@ func TestPanic(t *testing.T) {
 		}
 	}
 	log := r.log.String()
-	if !strings.Contains(log, "the secret cause") || !strings.Contains(log, "submit.go:") || !strings.Contains(log, rec.Header().Get("X-Trace-Id")) {
+	if !strings.Contains(log, "the secret cause") || !strings.Contains(log, "submit.go:") ||
+		!strings.Contains(log, rec.Header().Get("X-Trace-Id")) {
 		t.Errorf("log: %s", log)
 	}
 	if strings.Contains(log, "hunter2") {
@@ -37,7 +38,8 @@ func TestAccessLog(t *testing.T) {
 	r := newRooms(t)
 	r.do("POST", "/paid/submit", "", "X-Trace-Id", "trace-9", "User-Agent", "x\r\n\x1b[31mevil")
 	line := r.log.String()
-	for _, want := range []string{`"method":"POST"`, `"route":"/:tier/submit"`, `"status":202`, `"ms":`, `"trace_id":"trace-9"`} {
+	for _, want := range []string{`"method":"POST"`, `"route":"/:tier/submit"`, `"status":202`, `"ms":`,
+		`"trace_id":"trace-9"`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
 		}

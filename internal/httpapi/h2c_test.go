@@ -45,7 +45,8 @@ func serveH2C(t *testing.T, h http.Handler, change func(*http.Server)) (*Server,
 	return s, &http.Client{Transport: transport, Timeout: 20 * time.Second}
 }
 
-// peer is a client that writes what frames it likes. It reads whatever comes, so that the server is never held up by it.
+// peer is a client that writes what frames it likes. It reads whatever comes, so that the server is never held up by
+// it.
 type peer struct {
 	t *testing.T
 	net.Conn
@@ -100,7 +101,8 @@ func (p *peer) block(method, path string, more ...string) []byte {
 }
 
 func (p *peer) open(stream uint32, block []byte) error {
-	return p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true, EndStream: true})
+	return p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block, EndHeaders: true,
+		EndStream: true})
 }
 
 // cut waits for the server to end the connection.
@@ -116,7 +118,8 @@ func (p *peer) cut() {
 // others says that another client is served, over both protocols.
 func others(t *testing.T, s *Server, client *http.Client) {
 	t.Helper()
-	for _, c := range []*http.Client{client, {Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}} {
+	for _, c := range []*http.Client{client,
+		{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}} {
 		res, err := c.Get("http://" + s.Addr() + "/livez")
 		if err != nil {
 			t.Errorf("another client: %v", err)
@@ -133,7 +136,8 @@ func others(t *testing.T, s *Server, client *http.Client) {
 func TestH2C_OnlyWhereSaid(t *testing.T) {
 	t.Attr("proves", "A18 A20")
 	plain := serve(t, newRooms(t))
-	if line, err := begin(t, plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); !strings.HasPrefix(line, "HTTP/1.1 ") || strings.Contains(line, "200") {
+	if line, err := begin(t, plain, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"); !strings.HasPrefix(line, "HTTP/1.1 ") ||
+		strings.Contains(line, "200") {
 		t.Errorf("off: %q %v", line, err)
 	}
 	s, client := serveH2C(t, newRooms(t), nil)
@@ -177,7 +181,10 @@ func TestH2C_WaitsAndStreams(t *testing.T) {
 		return at(job.Processing, 1), nil
 	}
 	r.messages = make(chan job.Message)
-	s, client := serveH2C(t, r, func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond })
+	s, client := serveH2C(t, r, func(s *http.Server) {
+		s.ReadTimeout, s.WriteTimeout = 100*time.Millisecond,
+			100*time.Millisecond
+	})
 	s.OnDrain(func() { close(draining); close(r.messages) })
 	answers := make(chan string, 2)
 	wait := func(query string) {
@@ -229,8 +236,8 @@ func TestH2C_WaitsAndStreams(t *testing.T) {
 	}
 }
 
-// Ten thousand streams that are reset as soon as they are opened, for handlers that do not heed it: no more of them run at any time than streams
-// may be open, and the connection that goes on nevertheless is ended.
+// Ten thousand streams that are reset as soon as they are opened, for handlers that do not heed it: no more of them run
+// at any time than streams may be open, and the connection that goes on nevertheless is ended.
 func TestH2C_RapidReset(t *testing.T) {
 	t.Attr("proves", "A18")
 	var running, most atomic.Int64
@@ -265,11 +272,14 @@ func TestH2C_RapidReset(t *testing.T) {
 		t.Errorf("%d handlers at once", got)
 	}
 	close(leave)
-	testkit.Eventually(t, 5*time.Second, "every handler has ended", func() (bool, string) { return running.Load() == 0, "" })
-	t.Logf("evidence: %d of 10000 streams were written before the server had enough; at most %d handlers at once", opened, most.Load())
+	testkit.Eventually(t, 5*time.Second, "every handler has ended",
+		func() (bool, string) { return running.Load() == 0, "" })
+	t.Logf("evidence: %d of 10000 streams were written before the server had enough; at most %d handlers at once", opened,
+		most.Load())
 }
 
-// A thousand streams that stay open: a hundred are served, the others are refused, and the next connection is served as well.
+// A thousand streams that stay open: a hundred are served, the others are refused, and the next connection is served as
+// well.
 func TestH2C_ManyStreams(t *testing.T) {
 	t.Attr("proves", "A18")
 	r := newRooms(t)
@@ -304,10 +314,12 @@ func TestH2C_Floods(t *testing.T) {
 	runtime.ReadMemStats(&before)
 
 	endless := newPeer(t, s)
-	_ = endless.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: endless.block("GET", "/livez"), EndStream: true})
+	_ = endless.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: endless.block("GET", "/livez"),
+		EndStream: true})
 	sent := 0
 	for range 10_000 {
-		if endless.WriteContinuation(1, false, endless.block("GET", "/", "x-a", fmt.Sprint(sent)+strings.Repeat("a", 4000))) != nil {
+		if endless.WriteContinuation(1, false,
+			endless.block("GET", "/", "x-a", fmt.Sprint(sent)+strings.Repeat("a", 4000))) != nil {
 			break
 		}
 		sent++
@@ -318,7 +330,8 @@ func TestH2C_Floods(t *testing.T) {
 	_ = bomb.open(1, bomb.block("GET", "/livez", "x-a", strings.Repeat("a", 4000))) // it is in the table now
 	block := bytes.Clone(bomb.block("GET", "/livez", "x-a", strings.Repeat("a", 4000)))
 	for n := range uint32(50) {
-		_ = bomb.open(2*n+3, append(block[:len(block):len(block)], bytes.Repeat(block[len(block)-1:], 15_000)...)) // each byte is 4 KB of headers
+		// each byte is 4 KB of headers
+		_ = bomb.open(2*n+3, append(block[:len(block):len(block)], bytes.Repeat(block[len(block)-1:], 15_000)...))
 	}
 	others(t, s, client)
 
@@ -357,5 +370,6 @@ func TestH2C_NoWindow(t *testing.T) {
 	}
 	testkit.Eventually(t, 5*time.Second, "the answers are begun", func() (bool, string) { return running.Load() > 0, "" })
 	others(t, s, client)
-	testkit.Eventually(t, 10*time.Second, "every handler has ended", func() (bool, string) { return running.Load() == 0, "" })
+	testkit.Eventually(t, 10*time.Second, "every handler has ended",
+		func() (bool, string) { return running.Load() == 0, "" })
 }

@@ -57,8 +57,9 @@ func history(j *job.Job, stored []job.Attempt) []attemptBody {
 
 func attemptOf(a *job.Attempt) attemptBody {
 	b := attemptBody{
-		Attempt: a.Number, Generation: known(a.Generation), Worker: orNull(a.Worker), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
-		Outcome: a.Outcome, Error: orNull(a.Error), Until: when(a.Until),
+		Attempt: a.Number, Generation: known(a.Generation), Worker: orNull(a.Worker), StartedAt: when(a.StartedAt),
+		FinishedAt: when(a.FinishedAt),
+		Outcome:    a.Outcome, Error: orNull(a.Error), Until: when(a.Until),
 	}
 	switch a.Outcome {
 	case "LATER":

@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP edge: routes, JSON, one error table. A handler binds, makes one call, writes. Nothing else knows
-// HTTP, and nothing here knows Redis or SQL.
+// Package httpapi is the HTTP edge: routes, JSON, one error table. A handler binds, makes one call, writes. Nothing
+// else knows HTTP, and nothing here knows Redis or SQL.
 package httpapi
 
 import (
@@ -79,7 +79,8 @@ func serving(h http.Handler) func(*gin.Context) error {
 	}
 }
 
-// routes are all addresses of the contract, each with what it takes to use it. What only reads also answers HEAD: net/http drops the body.
+// routes are all addresses of the contract, each with what it takes to use it. What only reads also answers HEAD:
+// net/http drops the body.
 func (a *api) routes() []route {
 	var all []route
 	add := func(method, path string, p Permission, serve func(*gin.Context) error) {
@@ -182,7 +183,8 @@ func within(limit time.Duration, f func(*gin.Context) error) func(*gin.Context) 
 	}
 }
 
-// extend gives one request more time to write its answer in than the server's own limit. Where the connection cannot tell, nothing changes.
+// extend gives one request more time to write its answer in than the server's own limit. Where the connection cannot
+// tell, nothing changes.
 func extend(c *gin.Context, d time.Duration) {
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(time.Now().Add(d + writeMargin))
 }

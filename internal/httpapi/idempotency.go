@@ -41,7 +41,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// hexHash is 32 hexadecimal digits of the SHA-256 of its parts: with their lengths, so that no two lists of parts read alike.
+// hexHash is 32 hexadecimal digits of the SHA-256 of its parts: with their lengths, so that no two lists of parts read
+// alike.
 func hexHash(parts ...[]byte) string {
 	h := sha256.New()
 	var length [8]byte
@@ -59,8 +60,8 @@ func ownKey(owner, key string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// namespace is within which a caller's keys are one of a kind: callers without an API key are told apart by their addresses, or one could learn
-// the id of another's job.
+// namespace is within which a caller's keys are one of a kind: callers without an API key are told apart by their
+// addresses, or one could learn the id of another's job.
 func namespace(c *job.Caller) string {
 	if anonymous(c) {
 		return "address " + c.Address.String()
@@ -68,8 +69,8 @@ func namespace(c *job.Caller) string {
 	return c.Owner()
 }
 
-// idempotency is the key of a submission and what was asked for under it. What counts is what the caller said, not what it came to: a runAt
-// that has passed since is the same runAt. White space in the payload does not count.
+// idempotency is the key of a submission and what was asked for under it. What counts is what the caller said, not what
+// it came to: a runAt that has passed since is the same runAt. White space in the payload does not count.
 func idempotency(caller *job.Caller, s *job.Submission, asked *asked) job.Idempotency {
 	payload := jsontext.Value(bytes.Clone(asked.payload))
 	if payload != nil {

@@ -22,7 +22,8 @@ func keyed(t *testing.T, path, key, body string) job.Idempotency {
 	return r.submitted[0].Idempotency
 }
 
-// The same key and body are the same submit, however the body is laid out; another key, or anything else in the body, is another.
+// The same key and body are the same submit, however the body is laid out; another key, or anything else in the body,
+// is another.
 func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	t.Attr("proves", "S4-P1")
 	const body = `{"type":"SIMULATION","payload":{"a":[1,2],"b":"x y"},"maxRetries":2,"delaySeconds":30,"callbackUrl":"https://x/"}`
@@ -40,7 +41,8 @@ func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	}
 	other := map[string]bool{first.Body: true}
 	for _, change := range [][2]string{
-		{"SIMULATION", "OTHER"}, {"[1,2]", "[2,1]"}, {"x y", "xy"}, {`"maxRetries":2`, `"maxRetries":1`}, {"30", "31"}, {"https://x/", "https://y/"},
+		{"SIMULATION", "OTHER"}, {"[1,2]", "[2,1]"}, {"x y", "xy"}, {`"maxRetries":2`, `"maxRetries":1`}, {"30", "31"},
+		{"https://x/", "https://y/"},
 		{`"delaySeconds":30`, `"runAt":"2026-06-01T00:00:00Z"`}, {`,"callbackUrl":"https://x/"`, ""}, {`"maxRetries":2,`, ""},
 	} {
 		changed := strings.Replace(body, change[0], change[1], 1)
@@ -133,7 +135,8 @@ func TestIdempotency_Replay(t *testing.T) {
 				body, headers = `[{"idempotencyKey":"order-7"}]`, nil
 			}
 			rec := r.json("POST", path, body, headers...)
-			if rec.Code != 202 || !strings.Contains(rec.Body.String(), string(first)) || !strings.Contains(rec.Body.String(), `"`+c.status+`"`) {
+			if rec.Code != 202 || !strings.Contains(rec.Body.String(), string(first)) ||
+				!strings.Contains(rec.Body.String(), `"`+c.status+`"`) {
 				t.Errorf("%s, %s: %d %s", name, path, rec.Code, rec.Body)
 			}
 			if path == "/paid/submit/batch" {
@@ -151,7 +154,8 @@ func TestIdempotency_Replay(t *testing.T) {
 }
 
 func TestIdempotency_OtherBody(t *testing.T) {
-	rec := refusing(t, fmt.Errorf("submit: %w", job.ErrMismatch)).json("POST", "/paid/submit", `{}`, "Idempotency-Key", "k")
+	rec := refusing(t, fmt.Errorf("submit: %w", job.ErrMismatch)).json("POST", "/paid/submit", `{}`, "Idempotency-Key",
+		"k")
 	wantProblem(t, rec, 422, "IDEMPOTENCY_MISMATCH")
 }
 
@@ -171,14 +175,17 @@ func TestErrors_OneShape(t *testing.T) {
 		status       int
 		code         string
 	}{
-		"JobNotFound":                        {job.ErrNotFound, "GET", "/api" + jobKnown, 404, "JOB_NOT_FOUND"},
-		"JobNotFound, cancel":                {job.ErrNotFound, "DELETE", "/api" + jobKnown, 404, "JOB_NOT_FOUND"},
-		"JobNotFound, retry":                 {job.ErrNotFound, "POST", jobKnown + "/retry", 404, "JOB_NOT_FOUND"},
-		"InvalidJobRequest":                  {nil, "POST", "/api/jobs", 400, "INVALID_REQUEST"},
-		"DuplicateJob, of another body":      {job.ErrMismatch, "POST", "/paid/submit", 422, "IDEMPOTENCY_MISMATCH"},
-		"InvalidStateTransition":             {job.ErrWrongState, "POST", jobKnown + "/retry", 409, "INVALID_STATE_TRANSITION"},
-		"InvalidStateTransition, resubmit":   {job.ErrWrongState, "POST", "/admin" + jobKnown + "/resubmit", 409, "INVALID_STATE_TRANSITION"},
-		"InvalidStateTransition, cancel":     {job.ErrWrongState, "POST", "/api" + jobKnown + "/cancel", 409, "INVALID_STATE_TRANSITION"},
+		"JobNotFound":                   {job.ErrNotFound, "GET", "/api" + jobKnown, 404, "JOB_NOT_FOUND"},
+		"JobNotFound, cancel":           {job.ErrNotFound, "DELETE", "/api" + jobKnown, 404, "JOB_NOT_FOUND"},
+		"JobNotFound, retry":            {job.ErrNotFound, "POST", jobKnown + "/retry", 404, "JOB_NOT_FOUND"},
+		"InvalidJobRequest":             {nil, "POST", "/api/jobs", 400, "INVALID_REQUEST"},
+		"DuplicateJob, of another body": {job.ErrMismatch, "POST", "/paid/submit", 422, "IDEMPOTENCY_MISMATCH"},
+		"InvalidStateTransition": {job.ErrWrongState, "POST", jobKnown + "/retry", 409,
+			"INVALID_STATE_TRANSITION"},
+		"InvalidStateTransition, resubmit": {job.ErrWrongState, "POST", "/admin" + jobKnown + "/resubmit", 409,
+			"INVALID_STATE_TRANSITION"},
+		"InvalidStateTransition, cancel": {job.ErrWrongState, "POST", "/api" + jobKnown + "/cancel", 409,
+			"INVALID_STATE_TRANSITION"},
 		"EventPublish: the store is away":    {job.ErrUnhealthy, "POST", "/paid/submit", 503, "SYSTEM_UNHEALTHY"},
 		"EventPublish: the answer was lost":  {job.ErrFateUnknown, "POST", "/paid/submit", 504, "OUTCOME_UNKNOWN"},
 		"anything else":                      {errors.New("hunter2"), "GET", jobKnown, 500, "INTERNAL"},

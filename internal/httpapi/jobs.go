@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// jobRow is a job in a list. jobId and id, and createdAt and arrival, are the same under the names that the seeds give them.
+// jobRow is a job in a list. jobId and id, and createdAt and arrival, are the same under the names that the seeds give
+// them.
 type jobRow struct {
 	JobID           job.ID     `json:"jobId"`
 	ID              job.ID     `json:"id"`
@@ -52,15 +53,18 @@ type listBody[T any] struct {
 
 func rowOf(j *job.Job) jobRow {
 	return jobRow{
-		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount, Attempts: j.Attempt,
-		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt), FirstTriedAt: when(j.FirstTriedAt),
+		JobID: j.ID, ID: j.ID, Type: j.Type, Tier: j.Tier, Status: j.Status.Shown(), RetryCount: j.RetryCount,
+		Attempts:   j.Attempt,
+		MaxRetries: j.MaxRetries, LastError: orNull(j.LastError), CreatedAt: when(j.ArrivedAt),
+		FirstTriedAt: when(j.FirstTriedAt),
 		CompletedAt: when(
 			j.EndedAt,
 		), FailureCause: orNull(j.Cause), Generation: j.Generation, TraceID: orNull(j.TraceID),
 		RunAt: dueAt(
 			j,
-		), CancelRequested: j.CancelRequested && !j.Status.Ended(), UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
-		Note: orNull(j.Note),
+		), CancelRequested: j.CancelRequested && !j.Status.Ended(),
+		UpdatedAt: when(latest(j.ArrivedAt, j.FirstTriedAt, j.StartedAt, j.EndedAt)),
+		Note:      orNull(j.Note),
 	}
 }
 
@@ -102,7 +106,8 @@ func (a *api) getJob(c *gin.Context) error {
 	a.veil(c, &j)
 	attempts = a.veilAttempts(c, j.Type, attempts)
 	body := jobBody{
-		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result, History: history(&j, attempts),
+		jobRow: rowOf(&j), Payload: j.Payload, PayloadKept: kept, CallbackURL: orNull(j.CallbackURL), Result: j.Result,
+		History: history(&j, attempts),
 		Reasons: a.reasons(c, &j),
 	}
 	if callerOf(c).Operator() {
@@ -112,7 +117,8 @@ func (a *api) getJob(c *gin.Context) error {
 }
 
 var listParams = params[listQuery]{
-	"status": (*listQuery).setStatus, "tier": (*listQuery).setTier, "type": (*listQuery).setType, "cause": (*listQuery).setCause,
+	"status": (*listQuery).setStatus, "tier": (*listQuery).setTier, "type": (*listQuery).setType,
+	"cause":   (*listQuery).setCause,
 	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 

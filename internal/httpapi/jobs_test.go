@@ -21,7 +21,8 @@ func TestJobs(t *testing.T) {
 	rec := r.json("POST", "/jobs", `{"type":"PAIR","payload":{"A":1}}`, "X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","createdAt":"2026-05-01T11:31:57.961931Z","traceId":"trace-1"}`)
 	wantHeader(t, rec, "Location", jobKnown)
-	if s := r.submitted[0]; s.Tier != job.Unpaid || s.Type != "PAIR" || string(s.Payload) != `{"A":1}` || s.MaxRetries != -1 || s.TraceID != "trace-1" {
+	if s := r.submitted[0]; s.Tier != job.Unpaid || s.Type != "PAIR" || string(s.Payload) != `{"A":1}` ||
+		s.MaxRetries != -1 || s.TraceID != "trace-1" {
 		t.Errorf("submitted %+v", s)
 	}
 }
@@ -29,11 +30,13 @@ func TestJobs(t *testing.T) {
 func TestAPIJobs(t *testing.T) {
 	t.Attr("proves", "S4-E1 S4-N7")
 	r := newRooms(t)
-	rec := r.json("POST", "/api/jobs", `{"jobType":"SIMULATION","payload":{"steps":[]},"maxRetryCount":1,"tier":"paid"}`, "X-Trace-Id", "trace-1")
+	rec := r.json("POST", "/api/jobs", `{"jobType":"SIMULATION","payload":{"steps":[]},"maxRetryCount":1,"tier":"paid"}`,
+		"X-Trace-Id", "trace-1")
 	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","traceId":"trace-1"}`)
 	wantHeader(t, rec, "Location", "/api/jobs/"+string(knownID))
 	wantHeader(t, rec, "X-Trace-Id", "trace-1")
-	if s := r.submitted[0]; s.Tier != job.Paid || s.Type != "SIMULATION" || string(s.Payload) != `{"steps":[]}` || s.MaxRetries != 1 {
+	if s := r.submitted[0]; s.Tier != job.Paid || s.Type != "SIMULATION" || string(s.Payload) != `{"steps":[]}` ||
+		s.MaxRetries != 1 {
 		t.Errorf("submitted %+v", s)
 	}
 	made := r.json("POST", "/api/jobs", `{"jobType":"SIMULATION"}`).Header().Get("X-Trace-Id")
@@ -83,7 +86,8 @@ func TestGetJob(t *testing.T) {
 	j := done()
 	j.Worker, j.Note = "host-2", "1 of 2 done"
 	stored := []job.Attempt{{
-		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second), Outcome: "HEARTBEAT_STOPPED",
+		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second),
+		Outcome: "HEARTBEAT_STOPPED",
 	}}
 	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4","type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
 		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
@@ -118,11 +122,13 @@ func TestGetJob_ThePayload(t *testing.T) {
 		return j, true, nil
 	}
 	if rec := r.do("GET", jobKnown, ""); rec.Code != 200 ||
-		!strings.Contains(rec.Body.String(), `"owner":"key-7","payload":{"b":1.50e+3,"a":"<b>","a":2},"payloadKept":true,"callbackUrl":"https://shop.example/hook?a=1&b=2",`) {
+		!strings.Contains(rec.Body.String(),
+			`"owner":"key-7","payload":{"b":1.50e+3,"a":"<b>","a":2},"payloadKept":true,"callbackUrl":"https://shop.example/hook?a=1&b=2",`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	r.whole = func(job.Job) (job.Job, bool, error) { return j, false, nil }
-	if rec := r.do("GET", jobKnown, ""); !strings.Contains(rec.Body.String(), `"payload":null,"payloadKept":false,"callbackUrl":null,`) {
+	if rec := r.do("GET", jobKnown, ""); !strings.Contains(rec.Body.String(),
+		`"payload":null,"payloadKept":false,"callbackUrl":null,`) {
 		t.Error(rec.Body)
 	}
 	r.whole = func(job.Job) (job.Job, bool, error) { return j, false, job.ErrUnavailable }
@@ -132,12 +138,14 @@ func TestGetJob_ThePayload(t *testing.T) {
 func TestGetJob_AScheduledJobSaysWhen(t *testing.T) {
 	j := at(job.Scheduled, 0)
 	j.RunAt = aMoment.Add(time.Hour)
-	if rec := keep(t, j).do("GET", jobKnown, ""); !strings.Contains(rec.Body.String(), `"runAt":"2026-05-01T12:31:57.961931Z"`) || !strings.Contains(rec.Body.String(), `"history":[]`) {
+	if rec := keep(t, j).do("GET", jobKnown, ""); !strings.Contains(rec.Body.String(),
+		`"runAt":"2026-05-01T12:31:57.961931Z"`) || !strings.Contains(rec.Body.String(), `"history":[]`) {
 		t.Error(rec.Body)
 	}
 }
 
-// One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells it.
+// One entry per attempt, each with what became of it and why: the stored ones, and the latest as the job itself tells
+// it.
 func TestHistory(t *testing.T) {
 	t.Attr("proves", "S3-I16 S4-S2")
 	failed := job.Attempt{Number: 1, Outcome: "HANDLER_ERROR", Error: "boom"}
@@ -151,16 +159,21 @@ func TestHistory(t *testing.T) {
 		stored []job.Attempt
 		want   string
 	}{
-		"never tried":                 {at(job.Pending, 0), nil, ""},
-		"running":                     {at(job.Processing, 1), nil, "1 RUNNING"},
-		"running again":               {at(job.Processing, 4), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, 4 RUNNING"},
-		"waits again":                 {at(job.Scheduled, 3), []job.Attempt{failed, released, later}, "1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z"},
+		"never tried": {at(job.Pending, 0), nil, ""},
+		"running":     {at(job.Processing, 1), nil, "1 RUNNING"},
+		"running again": {at(job.Processing, 4), []job.Attempt{failed, released, later},
+			"1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, 4 RUNNING"},
+		"waits again": {at(job.Scheduled, 3), []job.Attempt{failed, released, later},
+			"1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z"},
 		"waits, and nobody knows why": {at(job.Pending, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
-		"completed":                   {at(job.Completed, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom, 2 SUCCESS"},
-		"failed, and stored":          {at(job.Failed, 1), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
-		"failed, not yet stored":      {discarded, []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom, 2 FAILURE PERMANENT_ERROR no"},
-		"cancelled while running":     {at(job.Cancelled, 2), []job.Attempt{failed, cancelled}, "1 FAILURE HANDLER_ERROR boom, 2 CANCELLED"},
-		"cancelled, not yet stored":   {at(job.Cancelled, 1), nil, "1 CANCELLED"},
+		"completed": {at(job.Completed, 2), []job.Attempt{failed},
+			"1 FAILURE HANDLER_ERROR boom, 2 SUCCESS"},
+		"failed, and stored": {at(job.Failed, 1), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},
+		"failed, not yet stored": {discarded, []job.Attempt{failed},
+			"1 FAILURE HANDLER_ERROR boom, 2 FAILURE PERMANENT_ERROR no"},
+		"cancelled while running": {at(job.Cancelled, 2), []job.Attempt{failed, cancelled},
+			"1 FAILURE HANDLER_ERROR boom, 2 CANCELLED"},
+		"cancelled, not yet stored": {at(job.Cancelled, 1), nil, "1 CANCELLED"},
 	} {
 		var got []string
 		for _, a := range history(&c.job, c.stored) {
@@ -202,7 +215,9 @@ func TestList(t *testing.T) {
 			"?status=SCHEDULED":                       {job.Filter{Status: job.Scheduled}, "", 20},
 			"?status=RETRYING":                        {job.Filter{Status: job.Scheduled, Retrying: true}, "", 20},
 			"?traceId=trace-1&type=PAIR":              {job.Filter{TraceID: "trace-1", Type: "PAIR"}, "", 20},
-			"?status=CANCELLED&tier=GONE&type=A&cause=HANDLER_ERROR&limit=1&cursor=" + "Zm9v.%2B_-%3D": {job.Filter{Status: job.Cancelled, Tier: "GONE", Type: "A", Cause: job.HandlerError}, "Zm9v.+_-=", 1},
+			"?status=CANCELLED&tier=GONE&type=A&cause=HANDLER_ERROR&limit=1&cursor=" +
+				"Zm9v.%2B_-%3D": {job.Filter{Status: job.Cancelled, Tier: "GONE", Type: "A", Cause: job.HandlerError}, "Zm9v.+_-=",
+				1},
 		} {
 			r := newRooms(t)
 			r.list = func(f job.Filter, cursor string, limit int) ([]job.Job, string, error) {
@@ -216,7 +231,8 @@ func TestList(t *testing.T) {
 				Items []map[string]any
 				Next  *string
 			}
-			if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != 200 || body.Next == nil || *body.Next != "next-1" {
+			if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil || rec.Code != 200 || body.Next == nil ||
+				*body.Next != "next-1" {
 				t.Fatalf("%s: %d %s", query, rec.Code, rec.Body)
 			}
 			if one := body.Items[0]; one["jobId"] != string(knownID) || one["status"] != "COMPLETED" || one["attempts"] != 2.0 {
@@ -233,10 +249,13 @@ func TestList_BadInput(t *testing.T) {
 	t.Attr("proves", "A21 A57 A60")
 	for query, field := range map[string]string{
 		"?limit=0": "limit", "?limit=101": "limit", "?limit=1e9": "limit", "?limit=": "limit", "?limit=5&limit=5": "limit",
-		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier", "?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
-		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId", "?trace=a": "trace",
+		"?status=failed": "status", "?status=NEED_DISCARD": "status", "?status=": "status", "?tier=Paid": "tier",
+		"?tier=": "tier", "?tier=id%3Bsleep(5)": "tier",
+		"?status=retrying": "status", "?traceId=": "traceId", "?traceId=a%20b": "traceId", "?traceId=%27--": "traceId",
+		"?trace=a":                            "trace",
 		"?traceId=" + strings.Repeat("a", 65): "traceId",
-		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause", "?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
+		"?type=(select%201)":                  "type", "?type=a": "type", "?cause=x": "cause", "?cause=": "cause",
+		"?offset=1": "offset", "?sort=id": "sort", "?from=2026-01-01": "from",
 		"?cursor=%00": "cursor", "?cursor=" + strings.Repeat("x", 513): "cursor", "?cursor=tampered": "cursor",
 	} {
 		r := newRooms(t)

@@ -46,7 +46,8 @@ var keyShape = shape[keyAsked]{members: map[string]member[keyAsked]{
 	"tiers": func(k *keyAsked, v jsontext.Value) (err error) { k.Tiers, err = namesIn(v, filterTier); return err },
 	"types": func(k *keyAsked, v jsontext.Value) (err error) { k.Types, err = namesIn(v, filterType); return err },
 	"rate": func(k *keyAsked, v jsontext.Value) (err error) {
-		if k.Rate, err = strconv.ParseFloat(string(v), 64); v.Kind() != '0' || err != nil || !(k.Rate >= 0 && k.Rate <= maxRate) {
+		if k.Rate, err = strconv.ParseFloat(string(v), 64); v.Kind() != '0' || err != nil ||
+			!(k.Rate >= 0 && k.Rate <= maxRate) {
 			return reason("must be a number of requests a second, 0 (unlimited) to " + strconv.Itoa(maxRate))
 		}
 		return nil

@@ -36,7 +36,8 @@ func keyOf(k *job.Key) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, Role: k.Role, Tiers: append([]job.Tier{}, k.Tiers...), Types: append([]string{}, k.Types...),
 		Rate: k.Rate, Burst: k.Burst, InFlight: k.InFlight, CreatedAt: when(k.CreatedAt), CreatedBy: orNull(k.CreatedBy),
-		RotatedAt: when(k.RotatedAt), ExpiresAt: when(k.ExpiresAt), RevokedAt: when(k.RevokedAt), LastUsedAt: when(k.LastUsedAt),
+		RotatedAt: when(k.RotatedAt), ExpiresAt: when(k.ExpiresAt), RevokedAt: when(k.RevokedAt),
+		LastUsedAt: when(k.LastUsedAt),
 	}
 }
 
@@ -78,7 +79,8 @@ func (a *api) createKey(c *gin.Context) error {
 		return err
 	}
 	if k.Role != job.RoleAdmin && a.open() {
-		return &problem{kind: needsAdmin, detail: "the first key must be an admin's: it closes the server, and nobody could make a second one"}
+		return &problem{kind: needsAdmin,
+			detail: "the first key must be an admin's: it closes the server, and nobody could make a second one"}
 	}
 	k.CreatedBy = callerOf(c).Owner()
 	made, text, err := a.Keys.CreateKey(c.Request.Context(), k)

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-const keyRest = `"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":"` + mine + `","rotatedAt":null,"expiresAt":null,"revokedAt":null,"lastUsedAt":null`
+const keyRest = `"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":"` + mine +
+	`","rotatedAt":null,"expiresAt":null,"revokedAt":null,"lastUsedAt":null`
 
 func TestKeys_Create(t *testing.T) {
 	r := newRooms(t)
@@ -17,7 +18,8 @@ func TestKeys_Create(t *testing.T) {
 	rec := r.json("POST", "/admin/keys", `{"name":"web site","role":"submit","tiers":["PUBLIC","unpaid"],"types":["SEND_EMAIL"],"rate":2.5,"burst":7,"inFlight":100,
 		"expiresAt":"2026-06-01T00:00:00+02:00"}`)
 	want := job.Key{
-		Name: "web site", Role: job.RoleSubmit, Tiers: []job.Tier{job.Public, job.Unpaid}, Types: []string{"SEND_EMAIL"}, Rate: 2.5, Burst: 7, InFlight: 100,
+		Name: "web site", Role: job.RoleSubmit, Tiers: []job.Tier{job.Public, job.Unpaid}, Types: []string{"SEND_EMAIL"},
+		Rate: 2.5, Burst: 7, InFlight: 100,
 		ExpiresAt: time.Date(2026, 5, 31, 22, 0, 0, 0, time.UTC), CreatedBy: mine,
 	}
 	if len(r.ring.asked) != 1 || !reflect.DeepEqual(r.ring.asked[0], want) {
@@ -27,7 +29,8 @@ func TestKeys_Create(t *testing.T) {
 		"rate":2.5,"burst":7,"inFlight":100,`+strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-31T22:00:00.000000Z"`, 1)+`}`)
 	wantHeader(t, rec, "Cache-Control", "no-store")
 	rec = r.json("POST", "/admin/keys", `{"name":"x","role":"read-only","tiers":null,"expiresInSeconds":3600}`)
-	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+`","name":"x","role":"read-only","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
+	wantJSON(t, rec, 201, `{"key":"`+keyText+`","id":"`+knownKey+
+		`","name":"x","role":"read-only","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
 		strings.Replace(keyRest, `"expiresAt":null`, `"expiresAt":"2026-05-01T12:31:57.961000Z"`, 1)+`}`)
 }
 
@@ -91,7 +94,8 @@ func TestKeys_TheFirstIsAnAdmins(t *testing.T) {
 
 func TestKeys_Rotate(t *testing.T) {
 	for body, grace := range map[string]time.Duration{
-		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"graceSeconds":0}`: 0, `{"graceSeconds":null}`: 24 * time.Hour, `{"graceSeconds":2592000}`: 720 * time.Hour,
+		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"graceSeconds":0}`: 0, `{"graceSeconds":null}`: 24 * time.Hour,
+		`{"graceSeconds":2592000}`: 720 * time.Hour,
 	} {
 		r := newRooms(t)
 		r.behind(callers["admin"])
@@ -122,7 +126,8 @@ func TestKeys_Revoke(t *testing.T) {
 	r.ring.err = job.ErrNoKey
 	wantProblem(t, r.do("DELETE", "/admin/keys/"+knownKey, ""), 404, "NOT_FOUND")
 	asked := len(r.ring.ended)
-	for _, id := range []string{"x", strings.ToUpper(knownKey), knownKey + "a", "k234567k234567a1", "%27%20OR%201=1", strings.Repeat("a", 500)} {
+	for _, id := range []string{"x", strings.ToUpper(knownKey), knownKey + "a", "k234567k234567a1", "%27%20OR%201=1",
+		strings.Repeat("a", 500)} {
 		wantProblem(t, r.do("DELETE", "/admin/keys/"+id, ""), 404, "NOT_FOUND")
 		wantProblem(t, r.do("POST", "/admin/keys/"+id+"/rotate", ""), 404, "NOT_FOUND")
 	}
@@ -145,18 +150,21 @@ func TestKeys_TheTextIsShownOnce(t *testing.T) {
 			t.Errorf("not shown: %s", rec)
 		}
 	}
-	r.ring.keys = []job.Key{{ID: knownKey, Name: "x", Role: job.RoleSubmit, CreatedAt: aMoment, CreatedBy: mine, LastUsedAt: aMoment}}
+	r.ring.keys = []job.Key{{ID: knownKey, Name: "x", Role: job.RoleSubmit, CreatedAt: aMoment, CreatedBy: mine,
+		LastUsedAt: aMoment}}
 	r.do("DELETE", "/admin/keys/"+knownKey, "")
 	r.ring.err = job.ErrAmbiguous
 	inDoubt := r.json("POST", "/admin/keys", `{"name":"y","role":"submit"}`)
 	wantProblem(t, inDoubt, 504, "OUTCOME_UNKNOWN")
 	r.ring.err = nil
 	list := r.do("GET", "/admin/keys", "")
-	wantJSON(t, list, 200, `{"items":[{"id":"`+knownKey+`","name":"x","role":"submit","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
+	wantJSON(t, list, 200, `{"items":[{"id":"`+knownKey+
+		`","name":"x","role":"submit","tiers":[],"types":[],"rate":0,"burst":0,"inFlight":0,`+
 		strings.Replace(keyRest, `"lastUsedAt":null`, `"lastUsedAt":"2026-05-01T11:31:57.961931Z"`, 1)+`}]}`)
 	changes := r.do("GET", "/admin/audit", "")
 	secret := keyText[len("tq_"+knownKey+"_"):]
-	for where, text := range map[string]string{"list": list.Body.String(), "changes": changes.Body.String(), "log": r.log.String(), "in doubt": inDoubt.Body.String()} {
+	for where, text := range map[string]string{"list": list.Body.String(), "changes": changes.Body.String(),
+		"log": r.log.String(), "in doubt": inDoubt.Body.String()} {
 		if strings.Contains(text, secret) || strings.Contains(text, "whsec_") {
 			t.Errorf("the secret is in the %s: %s", where, text)
 		}

@@ -12,15 +12,15 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// What net/http would do by itself with a body that nobody read, before it writes an answer: it takes so much of it, for as long as the request
-// may take. That is how a refused caller would keep his seat.
+// What net/http would do by itself with a body that nobody read, before it writes an answer: it takes so much of it,
+// for as long as the request may take. That is how a refused caller would keep his seat.
 const (
 	mostLeftover  = 256 << 10
 	leftoverLimit = time.Second
 )
 
-// leftover gives the rest of a body a second once there is an answer, and lets its connection be sent away meanwhile: a body that is meant well
-// has been sent by then, or is on its way. HTTP/2 reads no such rest.
+// leftover gives the rest of a body a second once there is an answer, and lets its connection be sent away meanwhile: a
+// body that is meant well has been sent by then, or is on its way. HTTP/2 reads no such rest.
 func leftover(c *gin.Context) {
 	r := c.Request
 	if r.ContentLength == 0 || r.ProtoMajor != 1 {
@@ -96,7 +96,8 @@ func (w *answering) finish() {
 	_, err := io.CopyN(io.Discard, w.r.Body, mostLeftover+1)
 	seat.linger(false)
 	if err == io.EOF { //nolint:errorlint // net/http's body says nothing else at its end
-		_ = control.SetReadDeadline(time.Time{}) // net/http listens whether the client leaves, for as long as the answer takes
+		// net/http listens whether the client leaves, for as long as the answer takes
+		_ = control.SetReadDeadline(time.Time{})
 		return
 	}
 	w.Header().Set("Connection", "close")

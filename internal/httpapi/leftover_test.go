@@ -25,7 +25,8 @@ func (c *caller) answered(want int) *http.Response {
 	return res
 }
 
-// settle waits until so many connections have a request under way, but only for as long as a rest of a body is waited for.
+// settle waits until so many connections have a request under way, but only for as long as a rest of a body is waited
+// for.
 func (s *Server) settle(want int) {
 	for end := time.Now().Add(leftoverLimit); time.Now().Before(end); {
 		s.listener.mu.Lock()
@@ -44,7 +45,8 @@ func (s *Server) settle(want int) {
 	}
 }
 
-// Ten times as many callers as there are seats, whose answers are there and whose bodies never come, keep nobody waiting.
+// Ten times as many callers as there are seats, whose answers are there and whose bodies never come, keep nobody
+// waiting.
 func TestLeftover_KeepsNoSeat(t *testing.T) {
 	t.Attr("proves", "A15")
 	for name, head := range map[string]string{
@@ -71,8 +73,8 @@ func TestLeftover_KeepsNoSeat(t *testing.T) {
 	}
 }
 
-// A body that comes, though nobody wants it, breaks nothing: the answer is whole and the connection goes on. One that does not come is not waited
-// for long, and its connection ends.
+// A body that comes, though nobody wants it, breaks nothing: the answer is whole and the connection goes on. One that
+// does not come is not waited for long, and its connection ends.
 func TestLeftover_OfWhoMeansWell(t *testing.T) {
 	t.Attr("proves", "A15")
 	synctest.Test(t, func(t *testing.T) {

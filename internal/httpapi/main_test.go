@@ -32,7 +32,8 @@ type pair struct{ A, B int }
 
 func (p *pair) Validate() error {
 	if p.A == p.B {
-		return errors.Join(&job.PayloadError{Field: "payload.A", Reason: "is B"}, &job.PayloadError{Field: "payload.B", Reason: "is A"})
+		return errors.Join(&job.PayloadError{Field: "payload.A", Reason: "is B"},
+			&job.PayloadError{Field: "payload.B", Reason: "is A"})
 	}
 	return nil
 }
@@ -48,7 +49,8 @@ func newRooms(t testing.TB) *rooms {
 	handler.Register(r.types, "PAIR", func(context.Context, pair) (any, error) { return nil, nil })
 	r.plans.Set(job.DefaultPlans())
 	r.deps = Deps{
-		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r, Artifacts: r, Overview: r, Charts: r, Audit: r,
+		Submit: r, Jobs: r, Dead: r, Requeue: r, Wait: r, Events: r, Line: r, Ready: r, Types: r.types, Plans: r,
+		Artifacts: r, Overview: r, Charts: r, Audit: r,
 		Keys: &r.ring, Changes: &r.told,
 		CheckURL: func(url string) error {
 			if !strings.HasPrefix(url, "https://") {
@@ -92,8 +94,10 @@ func (r *rooms) post(body string, headers ...string) *httptest.ResponseRecorder 
 	return r.json("POST", "/paid/submit", body, headers...)
 }
 
-// wantProblem holds an answer to the one error shape: every member, the headers, and nothing else. It returns the errors' fields.
-func wantProblem(t *testing.T, rec *httptest.ResponseRecorder, status int, code string, fields ...string) map[string]any {
+// wantProblem holds an answer to the one error shape: every member, the headers, and nothing else. It returns the
+// errors' fields.
+func wantProblem(t *testing.T, rec *httptest.ResponseRecorder, status int, code string,
+	fields ...string) map[string]any {
 	t.Helper()
 	var body map[string]any
 	if err := json.Unmarshal(rec.Body.Bytes(), &body); err != nil {
@@ -103,10 +107,12 @@ func wantProblem(t *testing.T, rec *httptest.ResponseRecorder, status int, code 
 		t.Fatalf("status %d, want %d %s; body %s", rec.Code, status, code, rec.Body)
 	}
 	h := rec.Header()
-	if h.Get("Content-Type") != "application/problem+json" || h.Get("X-Trace-Id") == "" || h.Get("X-Trace-Id") != body["traceId"] {
+	if h.Get("Content-Type") != "application/problem+json" || h.Get("X-Trace-Id") == "" ||
+		h.Get("X-Trace-Id") != body["traceId"] {
 		t.Errorf("headers %v, body %s", h, rec.Body)
 	}
-	for name, want := range map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": float64(status), "timestamp": "2026-05-01T11:31:57.961931Z"} {
+	for name, want := range map[string]any{"type": "about:blank", "title": http.StatusText(status),
+		"status": float64(status), "timestamp": "2026-05-01T11:31:57.961931Z"} {
 		if body[name] != want {
 			t.Errorf("%s = %v, want %v", name, body[name], want)
 		}
@@ -128,7 +134,8 @@ func wantProblem(t *testing.T, rec *httptest.ResponseRecorder, status int, code 
 	if strings.Join(named, ",") != strings.Join(fields, ",") {
 		t.Errorf("fields %q, want %q; body %s", named, fields, rec.Body)
 	}
-	known := map[string]bool{"type": true, "title": true, "status": true, "detail": true, "errorCode": true, "message": true, "timestamp": true, "traceId": true, "jobId": true, "errors": true}
+	known := map[string]bool{"type": true, "title": true, "status": true, "detail": true, "errorCode": true,
+		"message": true, "timestamp": true, "traceId": true, "jobId": true, "errors": true}
 	for name := range body {
 		if !known[name] {
 			t.Errorf("member %q is not in the contract", name)

@@ -59,7 +59,8 @@ func (a *api) me(c *gin.Context) error {
 	if err != nil {
 		return err
 	}
-	body := meBody{Open: caller.Open, Admin: caller.Admin(), Operator: caller.Operator(), Submits: caller.Submits(), Secure: a.secure(c.Request)}
+	body := meBody{Open: caller.Open, Admin: caller.Admin(), Operator: caller.Operator(), Submits: caller.Submits(),
+		Secure: a.secure(c.Request)}
 	if key := &caller.Key; key.ID != "" {
 		body.Name, body.Role = orNull(key.Name), orNull(key.Role)
 	}

@@ -16,11 +16,13 @@ import (
 // Everybody may know what the server takes him for.
 func TestMe(t *testing.T) {
 	const none = `"tiers":[],"types":[]}`
-	const paid, unpaid = `{"tier":"PAID","maxRetries":5,"maxProcessingTimeMs":50000}`, `{"tier":"UNPAID","maxRetries":2,"maxProcessingTimeMs":20000}`
+	const paid, unpaid = `{"tier":"PAID","maxRetries":5,"maxProcessingTimeMs":50000}`,
+		`{"tier":"UNPAID","maxRetries":2,"maxProcessingTimeMs":20000}`
 	const public = `{"tier":"PUBLIC","maxRetries":1,"maxProcessingTimeMs":10000}`
 	const all = `"tiers":[` + paid + `,` + unpaid + `,` + public + `],"types":["PAIR","REPORT","SIMULATION"]}`
 	callers := maps.Clone(callers)
-	callers["two tiers, one type"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit, Tiers: []job.Tier{job.Unpaid, job.Paid, "GONE"}, Types: []string{"PAIR", "GONE"}}}
+	callers["two tiers, one type"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit,
+		Tiers: []job.Tier{job.Unpaid, job.Paid, "GONE"}, Types: []string{"PAIR", "GONE"}}}
 	for kind, want := range map[string]string{
 		"two tiers, one type": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false,"tiers":[` + paid + `,` + unpaid + `],"types":["PAIR"]}`,
 		"stranger":            `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false,` + none,
@@ -47,7 +49,8 @@ func TestMe(t *testing.T) {
 	}
 	r := newRooms(t)
 	handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })
-	wantJSON(t, r.do("GET", "/api/me", ""), 200, `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,`+all)
+	wantJSON(t, r.do("GET", "/api/me", ""), 200,
+		`{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,`+all)
 	r.behind(callers["stranger"]).err = job.ErrUnauthorized
 	wantProblem(t, r.do("GET", "/api/me", "", "Authorization", "Bearer x"), 401, "UNAUTHORIZED")
 	wantProblem(t, r.do("GET", "/api/me?key=x", ""), 400, "INVALID_REQUEST", "key")

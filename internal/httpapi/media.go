@@ -17,8 +17,8 @@ func tooLarge(detail string) *problem {
 	return &problem{kind: payloadTooLarge, detail: detail, close: true}
 }
 
-// readBody reads the whole body once, within its limit. It returns nil for an empty one, whatever it is said to contain; any other
-// must be JSON in UTF-8, not compressed.
+// readBody reads the whole body once, within its limit. It returns nil for an empty one, whatever it is said to
+// contain; any other must be JSON in UTF-8, not compressed.
 func (a *api) readBody(c *gin.Context) ([]byte, error) {
 	r := c.Request
 	if err := checkEncoding(r.Header["Content-Encoding"]); err != nil {

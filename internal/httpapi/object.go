@@ -56,8 +56,9 @@ func (s *scanner) done() {
 	scanners.Put(s)
 }
 
-// read reads a whole body strictly: one JSON object of known fields, no name twice anywhere, valid UTF-8, nothing behind it. A field that
-// is null counts as absent. The values that members get are parts of body. Its errors are *problem.
+// read reads a whole body strictly: one JSON object of known fields, no name twice anywhere, valid UTF-8, nothing
+// behind it. A field that is null counts as absent. The values that members get are parts of body. Its errors are
+// *problem.
 func (s *shape[T]) read(body []byte, into *T) error {
 	if err := measure(body); err != nil {
 		return err
@@ -199,7 +200,8 @@ func badJSON(err error) *problem {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &problem{kind: invalidRequest, detail: "not JSON: it ends too early"}
 	case errors.As(err, &syntax):
-		return &problem{kind: invalidRequest, detail: fmt.Sprintf("not JSON, at byte %d: %s", syntax.ByteOffset, shorten(syntax.Err.Error()))}
+		return &problem{kind: invalidRequest,
+			detail: fmt.Sprintf("not JSON, at byte %d: %s", syntax.ByteOffset, shorten(syntax.Err.Error()))}
 	}
 	return &problem{kind: invalidRequest, detail: "not JSON"}
 }

@@ -44,8 +44,9 @@ func allFailing(t *testing.T, err error) *rooms {
 
 // bodies are requests that nothing is wrong with, by address.
 var bodies = map[string]string{
-	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`, "/{tier}/submit/batch": `[{}]`,
-	"/admin/dead/requeue": `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
+	"/jobs": `{"type":"PAIR","payload":{"A":1}}`, "/api/jobs": `{"jobType":"PAIR","payload":{"A":1}}`,
+	"/{tier}/submit/batch": `[{}]`,
+	"/admin/dead/requeue":  `{"limit":1}`, "/admin/tiers/{tier}": goldPlan,
 	"/admin/keys": `{"name":"ci","role":"admin"}`,
 }
 
@@ -70,7 +71,9 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 			d.err = job.ErrUnauthorized
 		case status == 429:
 			d.err = job.ErrRateLimited
-		case !strings.Contains(whoMay[method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(path)], "worker"): // he may nothing else
+		// he may nothing else
+		case !strings.Contains(whoMay[method+" "+strings.NewReplacer("{tier}", ":tier", "{id}", ":id").Replace(path)],
+			"worker"):
 		default:
 			r.deps.Insecure, r.deps.Doors = false, nil
 			r.Handler = NewHandler(r.deps)
@@ -90,13 +93,15 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	case 422:
 		return newRooms(t).json(method, at, strings.Replace(cmp.Or(body, bodies["/jobs"]), "PAIR", "NOPE", 1))
 	case 504:
-		r := allFailing(t, fmt.Errorf("call: %w", job.ErrAmbiguous)) // a submit knows its job's id; anything else just lost its answer
+		// a submit knows its job's id; anything else just lost its answer
+		r := allFailing(t, fmt.Errorf("call: %w", job.ErrAmbiguous))
 		r.submit = func(context.Context, job.Submission) (job.Accepted, error) {
 			return job.Accepted{ID: knownID}, job.ErrFateUnknown
 		}
 		return r.json(method, at, body)
 	}
-	if path == "/api/me" || method == "GET" && strings.HasPrefix(path, "/admin/tiers") { // they ask no store; who looks up a session does
+	// they ask no store; who looks up a session does
+	if path == "/api/me" || method == "GET" && strings.HasPrefix(path, "/admin/tiers") {
 		r := newRooms(t)
 		r.behind(callers["admin"]).err = job.ErrUnavailable
 		return r.json(method, at, body)
@@ -111,8 +116,8 @@ func provoke(t *testing.T, method, path string, status int) *httptest.ResponseRe
 	return r.json(method, at, body)
 }
 
-// Every error that the description has of an operation can happen there, and has the shape it says. The shape is what provoke's calls are
-// held to; a 500 can happen everywhere, and is provoked where it happens.
+// Every error that the description has of an operation can happen there, and has the shape it says. The shape is what
+// provoke's calls are held to; a 500 can happen everywhere, and is provoked where it happens.
 func TestOpenAPI_EveryErrorCanHappen(t *testing.T) {
 	t.Parallel()
 	c, err := described()

@@ -19,12 +19,13 @@ import (
 // described is docs/openapi.yaml, but for what it says of the built-in job types: these tests have types of their own.
 var described = sync.OnceValues(func() (*contract.Contract, error) { return contract.Load(contract.ByType()...) })
 
-// hold serves one request and fails the test if the description does not say of it what happens. What it cannot know is not held: handlers
-// that are not all of ours, addresses that a test adds, and the answer to a client that has left.
+// hold serves one request and fails the test if the description does not say of it what happens. What it cannot know is
+// not held: handlers that are not all of ours, addresses that a test adds, and the answer to a client that has left.
 func (r *rooms) hold(req *http.Request, sent string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	r.ServeHTTP(rec, req)
-	if _, ours := r.Handler.(*gin.Engine); !ours || len(r.deps.Extra)+len(r.deps.Pages) > 0 || r.deps.Live != nil || rec.Code == gone {
+	if _, ours := r.Handler.(*gin.Engine); !ours || len(r.deps.Extra)+len(r.deps.Pages) > 0 || r.deps.Live != nil ||
+		rec.Code == gone {
 		return rec
 	}
 	if err := contradiction(req, sent, rec); err != nil {
@@ -38,7 +39,8 @@ func contradiction(req *http.Request, sent string, rec *httptest.ResponseRecorde
 	if err != nil {
 		return err
 	}
-	return c.Check(contract.Call{Request: req, Sent: []byte(sent), Status: rec.Code, Header: rec.Header(), Body: rec.Body.Bytes()})
+	return c.Check(contract.Call{Request: req, Sent: []byte(sent), Status: rec.Code, Header: rec.Header(),
+		Body: rec.Body.Bytes()})
 }
 
 // failures is a test that notes what it was told.
@@ -64,7 +66,8 @@ func TestOpenAPI_AWrongAnswerFails(t *testing.T) {
 	r.do("GET", "/secret", "")
 	r.health.Status = "SLEEPY"
 	r.do("GET", "/actuator/health", "")
-	if len(f.said) != 2 || !strings.Contains(f.said[0], "not in the description, and not 404") || !strings.Contains(f.said[1], "SLEEPY") {
+	if len(f.said) != 2 || !strings.Contains(f.said[0], "not in the description, and not 404") ||
+		!strings.Contains(f.said[1], "SLEEPY") {
 		t.Errorf("said %q", f.said)
 	}
 }
@@ -122,7 +125,8 @@ func TestOpenAPI_ErrorCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := []*kind{
-		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, needsAdmin, changed, payloadTooLarge, unsupportedMedia, invalidPayload,
+		invalidRequest, unauthorized, forbidden, jobNotFound, unknownTier, notFound, methodNotAllowed, wrongState, needsAdmin,
+		changed, payloadTooLarge, unsupportedMedia, invalidPayload,
 		unknownJobType, keyMismatch, rateLimited, internalError, systemUnhealthy, queueFull, outcomeUnknown, changeUnknown,
 	}
 	source, err := os.ReadFile("errors.go")

@@ -7,8 +7,8 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// opsRoutes are the addresses for those who run the server: the metrics, and Go's profiles. They are served in one place: by the API, or by
-// a listener of their own.
+// opsRoutes are the addresses for those who run the server: the metrics, and Go's profiles. They are served in one
+// place: by the API, or by a listener of their own.
 func (a *api) opsRoutes() []route {
 	if a.Metrics == nil {
 		return nil
@@ -63,8 +63,8 @@ var profileParams = params[profileQuery]{
 	},
 }
 
-// profile is GET /debug/pprof/{name}. Those that take their time are taken one at a time, and their answers' deadlines with them. What the
-// process was called with is not told: it is no profile.
+// profile is GET /debug/pprof/{name}. Those that take their time are taken one at a time, and their answers' deadlines
+// with them. What the process was called with is not told: it is no profile.
 func (a *api) profile(c *gin.Context) error {
 	var q profileQuery
 	if err := profileParams.read(c.Request.URL.RawQuery, &q); err != nil {

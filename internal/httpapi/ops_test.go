@@ -39,7 +39,9 @@ func (byRole) Spend(context.Context, *job.Caller, int) job.Allowance     { retur
 func (byRole) Open() bool                                                { return false }
 func (byRole) CookieName(secure bool) string                             { return cookieName(secure) }
 
-var figures = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "tierq_up 1\n") })
+var figures = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "tierq_up 1\n")
+})
 
 const aMetric, aList, aHeap = "/metrics", "/debug/pprof/", "/debug/pprof/heap"
 
@@ -53,7 +55,8 @@ func ask(h http.Handler, path, role string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Who gets at the metrics and the profiles, where they are served: by the API, on a listener of their own, or there and not by the API.
+// Who gets at the metrics and the profiles, where they are served: by the API, on a listener of their own, or there and
+// not by the API.
 func TestOps_WhoGetsIn(t *testing.T) {
 	t.Attr("proves", "A28 A50")
 	public := newRooms(t).deps
@@ -66,14 +69,19 @@ func TestOps_WhoGetsIn(t *testing.T) {
 		deps                                   Deps
 		stranger, submit, worker, reader, root [3]int // of the metrics, the list of profiles, and a profile
 	}{
-		"the API's":               {withMetrics, [3]int{401, 401, 401}, [3]int{403, 403, 403}, [3]int{403, 403, 403}, [3]int{200, 403, 403}, [3]int{200, 200, 200}},
-		"beyond loopback":         {own, [3]int{401, 401, 401}, [3]int{403, 403, 403}, [3]int{403, 403, 403}, [3]int{200, 403, 403}, [3]int{200, 200, 200}},
-		"on loopback":             {ownOnLoopback, [3]int{200, 200, 200}, [3]int{200, 200, 200}, [3]int{200, 200, 200}, [3]int{200, 200, 200}, [3]int{200, 200, 200}},
-		"the public port besides": {public, [3]int{404, 404, 404}, [3]int{404, 404, 404}, [3]int{404, 404, 404}, [3]int{404, 404, 404}, [3]int{404, 404, 404}},
+		"the API's": {withMetrics, [3]int{401, 401, 401}, [3]int{403, 403, 403}, [3]int{403, 403, 403},
+			[3]int{200, 403, 403}, [3]int{200, 200, 200}},
+		"beyond loopback": {own, [3]int{401, 401, 401}, [3]int{403, 403, 403}, [3]int{403, 403, 403},
+			[3]int{200, 403, 403}, [3]int{200, 200, 200}},
+		"on loopback": {ownOnLoopback, [3]int{200, 200, 200}, [3]int{200, 200, 200}, [3]int{200, 200, 200},
+			[3]int{200, 200, 200}, [3]int{200, 200, 200}},
+		"the public port besides": {public, [3]int{404, 404, 404}, [3]int{404, 404, 404}, [3]int{404, 404, 404},
+			[3]int{404, 404, 404}, [3]int{404, 404, 404}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := NewHandler(c.deps)
-			for role, want := range map[string][3]int{"": c.stranger, "submit": c.submit, "worker": c.worker, "read-only": c.reader, "admin": c.root} {
+			for role, want := range map[string][3]int{"": c.stranger, "submit": c.submit, "worker": c.worker,
+				"read-only": c.reader, "admin": c.root} {
 				for i, path := range []string{aMetric, aList, aHeap} {
 					rec := ask(h, path, role)
 					if rec.Code != want[i] {
@@ -82,7 +90,8 @@ func TestOps_WhoGetsIn(t *testing.T) {
 					if rec.Code == 200 {
 						continue
 					}
-					if wantHeader(t, rec, "Content-Type", "application/problem+json"); strings.Contains(rec.Body.String(), "goroutine") {
+					if wantHeader(t, rec, "Content-Type", "application/problem+json"); strings.Contains(rec.Body.String(),
+						"goroutine") {
 						t.Errorf("%s as %q: %.200s", path, role, rec.Body)
 					}
 				}
@@ -91,7 +100,8 @@ func TestOps_WhoGetsIn(t *testing.T) {
 	}
 }
 
-// A listener without keys answers to names of this machine only: a page of a site whose name leads here reads no memory of ours.
+// A listener without keys answers to names of this machine only: a page of a site whose name leads here reads no memory
+// of ours.
 func TestOps_RebindingIsRefused(t *testing.T) {
 	t.Attr("proves", "A50")
 	h := NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true})
@@ -115,7 +125,8 @@ func TestOps_Profiles(t *testing.T) {
 	for path, want := range map[string]int{
 		"goroutine?debug=1": 200, "heap?gc=1": 200, "allocs": 200, "mutex": 200, "block": 200, "threadcreate": 200,
 		"cmdline": 404, "symbol": 404, "nope": 404, "..%2fheap": 404, "heap/x": 404, "%00": 404,
-		"profile?seconds=0": 400, "profile?seconds=121": 400, "profile?seconds=1e9": 400, "trace?seconds=-1": 400, "heap?debug=3": 400, "heap?x=1": 400,
+		"profile?seconds=0": 400, "profile?seconds=121": 400, "profile?seconds=1e9": 400, "trace?seconds=-1": 400,
+		"heap?debug=3": 400, "heap?x=1": 400,
 	} {
 		rec := ask(h, aList+path, "")
 		if rec.Code != want {
@@ -127,10 +138,12 @@ func TestOps_Profiles(t *testing.T) {
 	}
 }
 
-// A profile that takes longer than the server's own limit arrives whole; a second one at the same time is refused; one whose client left ends.
+// A profile that takes longer than the server's own limit arrives whole; a second one at the same time is refused; one
+// whose client left ends.
 func TestOps_ALongProfile(t *testing.T) {
 	t.Parallel()
-	s := NewServer("TIERQ_OPS_ADDR", "127.0.0.1:0", NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true}), Limits{}, nil)
+	s := NewServer("TIERQ_OPS_ADDR", "127.0.0.1:0",
+		NewHandler(Deps{Ready: newRooms(t), Metrics: figures, HealthOnly: true}), Limits{}, nil)
 	s.server.WriteTimeout = 900 * time.Millisecond
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -229,9 +242,11 @@ func TestHealthListener(t *testing.T) {
 		parts bool
 	}{
 		"on loopback": {onLoopback, "", true}, "a stranger, no keys": {open, "", false}, "a stranger": {withKeys, "", false},
-		"a submitter": {withKeys, "submit", false}, "a reader": {withKeys, "read-only", true}, "an admin": {withKeys, "admin", true},
+		"a submitter": {withKeys, "submit", false}, "a reader": {withKeys, "read-only", true},
+		"an admin": {withKeys, "admin", true},
 	} {
-		for path, part := range map[string]string{"/livez": "", "/readyz?verbose": `"checks"`, "/actuator/health": `"components"`} {
+		for path, part := range map[string]string{"/livez": "", "/readyz?verbose": `"checks"`,
+			"/actuator/health": `"components"`} {
 			rec := ask(c.h, path, c.role)
 			if shows := part != "" && strings.Contains(rec.Body.String(), part); rec.Code != 200 ||
 				shows != (c.parts && part != "") {

@@ -8,15 +8,18 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Without keys a server answers to names that can mean this machine only: a page whose name was made to lead here is of the same origin to
-// its browser, but it sends its own name along.
+// Without keys a server answers to names that can mean this machine only: a page whose name was made to lead here is of
+// the same origin to its browser, but it sends its own name along.
 func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 	t.Attr("proves", "A20")
 	for host, fine := range map[string]bool{
-		"localhost": true, "localhost:8080": true, "LocalHost:1": true, "tierq.localhost": true, "127.0.0.1": true, "127.0.0.1:8080": true, "127.1.2.3:1": true,
+		"localhost": true, "localhost:8080": true, "LocalHost:1": true, "tierq.localhost": true, "127.0.0.1": true,
+		"127.0.0.1:8080": true, "127.1.2.3:1": true,
 		"[::1]": true, "[::1]:8080": true, "[::ffff:127.0.0.1]:80": true,
-		"evil.example": false, "evil.example:8080": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false, "": false, "10.0.0.1": false,
-		"169.254.169.254": false, "[fe80::1]": false, "0.0.0.0:8080": false, "localhost:8080:1": false, "notlocalhost": false, "2130706433": false,
+		"evil.example": false, "evil.example:8080": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"": false, "10.0.0.1": false,
+		"169.254.169.254": false, "[fe80::1]": false, "0.0.0.0:8080": false, "localhost:8080:1": false, "notlocalhost": false,
+		"2130706433": false,
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			r := newRooms(t)
@@ -74,7 +77,8 @@ func TestOrigin_HostOfAnOpenServer(t *testing.T) {
 	}
 }
 
-// A page of another site can have a browser send a form, or what looks like one: it changes nothing, with keys or without.
+// A page of another site can have a browser send a form, or what looks like one: it changes nothing, with keys or
+// without.
 func TestOrigin_AnotherSitesPage(t *testing.T) {
 	t.Attr("proves", "A45")
 	t.Parallel()
@@ -88,12 +92,15 @@ func TestOrigin_AnotherSitesPage(t *testing.T) {
 	} {
 		for kind, caller := range callers {
 			for _, c := range [][2]string{
-				{"POST", "/paid/submit"}, {"POST", "/public/submit/batch"}, {"POST", "/jobs"}, {"POST", "/jobs/" + string(knownID) + "/retry"},
-				{"DELETE", "/api/jobs/" + string(knownID)}, {"PUT", "/admin/tiers/PAID"}, {"POST", "/admin/consistency"}, {"POST", "/admin/dead/requeue"},
+				{"POST", "/paid/submit"}, {"POST", "/public/submit/batch"}, {"POST", "/jobs"},
+				{"POST", "/jobs/" + string(knownID) + "/retry"},
+				{"DELETE", "/api/jobs/" + string(knownID)}, {"PUT", "/admin/tiers/PAID"}, {"POST", "/admin/consistency"},
+				{"POST", "/admin/dead/requeue"},
 			} {
 				r := newRooms(t)
 				d := r.behind(caller)
-				wantProblem(t, r.do(c[0], c[1], "a=b", append([]string{"Content-Type", "text/plain"}, headers...)...), 403, "FORBIDDEN")
+				wantProblem(t, r.do(c[0], c[1], "a=b", append([]string{"Content-Type", "text/plain"}, headers...)...), 403,
+					"FORBIDDEN")
 				if r.submitted != nil || d.shown != nil {
 					t.Errorf("%s, %s: %s %s got through", name, kind, c[0], c[1])
 				}
@@ -101,7 +108,8 @@ func TestOrigin_AnotherSitesPage(t *testing.T) {
 		}
 	}
 	for name, headers := range map[string][]string{
-		"our own page": {"Sec-Fetch-Site", "same-origin", "Origin", "http://example.com"}, "typed in": {"Sec-Fetch-Site", "none"}, "no browser": nil,
+		"our own page": {"Sec-Fetch-Site", "same-origin", "Origin", "http://example.com"},
+		"typed in":     {"Sec-Fetch-Site", "none"}, "no browser": nil,
 		"an old browser, our own page": {"Origin", "http://example.com"},
 	} {
 		if rec := newRooms(t).post("{}", headers...); rec.Code != 202 {
@@ -116,14 +124,17 @@ func TestOrigin_NobodyElseReads(t *testing.T) {
 	t.Parallel()
 	for _, origin := range []string{"https://evil.example", "null", "http://localhost:3000", "*"} {
 		for _, c := range [][2]string{
-			{"GET", "/livez"}, {"GET", "/api/jobs"}, {"GET", pollKnown}, {"OPTIONS", "/paid/submit"}, {"OPTIONS", "/admin/keys"}, {"GET", "/nowhere"}, {"POST", "/paid/submit"},
+			{"GET", "/livez"}, {"GET", "/api/jobs"}, {"GET", pollKnown}, {"OPTIONS", "/paid/submit"}, {"OPTIONS", "/admin/keys"},
+			{"GET", "/nowhere"}, {"POST", "/paid/submit"},
 		} {
 			for kind, caller := range callers {
 				r := allFailing(t, job.ErrUnavailable)
 				r.behind(caller)
-				rec := r.do(c[0], c[1], "", "Origin", origin, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization")
+				rec := r.do(c[0], c[1], "", "Origin", origin, "Access-Control-Request-Method", "POST",
+					"Access-Control-Request-Headers", "authorization")
 				for name := range rec.Header() {
-					if strings.HasPrefix(name, "Access-Control-") || name == "Timing-Allow-Origin" || name == "Cross-Origin-Resource-Policy" {
+					if strings.HasPrefix(name, "Access-Control-") || name == "Timing-Allow-Origin" ||
+						name == "Cross-Origin-Resource-Policy" {
 						t.Errorf("%s %s for %s as %s: %s: %s", c[0], c[1], origin, kind, name, rec.Header().Get(name))
 					}
 				}

@@ -17,20 +17,26 @@ func TestStats(t *testing.T) {
 	r.stats = func() (Stats, error) {
 		return Stats{
 			Tiers: []TierStats{{
-				Tier: job.Paid, Depth: 3, Scheduled: 1, OldestAgeSeconds: 1.5, InFlight: 2, SubmittedPerSecond: 0.5, FinishedPerSecond: 0.25,
-				WaitSeconds: Percentiles{0.1, 0.2, 0.3}, RunSeconds: Percentiles{1, 2, 3}, Submitted: 9, Refused: 1, Completed: 5, Failed: 1, Cancelled: 1, Retried: 2,
+				Tier: job.Paid, Depth: 3, Scheduled: 1, OldestAgeSeconds: 1.5, InFlight: 2, SubmittedPerSecond: 0.5,
+				FinishedPerSecond: 0.25,
+				WaitSeconds:       Percentiles{0.1, 0.2, 0.3}, RunSeconds: Percentiles{1, 2, 3}, Submitted: 9, Refused: 1,
+				Completed: 5,
+				Failed:    1, Cancelled: 1, Retried: 2,
 			}},
 			Capacity: Capacity{3, 10000}, Gate: Gate{Open: true}, Outbox: Outbox{4, 1000}, Watches: []WatchStats{{"crashed", 3}},
-			Workers: []job.WorkerInfo{{Name: "host-1", Host: "host", PID: 7, Version: "1", Slots: 16, Running: 2, StartedAt: aMoment, SeenAt: aMoment}}, DrainPerSecond: 0.25,
+			Workers: []job.WorkerInfo{{Name: "host-1", Host: "host", PID: 7, Version: "1", Slots: 16, Running: 2,
+				StartedAt: aMoment, SeenAt: aMoment}}, DrainPerSecond: 0.25,
 		}, nil
 	}
-	wantJSON(t, r.do("GET", "/api/stats", ""), 200, `{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,"finishedPerSecond":0.25,`+
-		`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
-		`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
-		`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z"}],`+
-		`"drainPerSecond":0.25,"timestamp":"2026-05-01T11:31:57.961931Z"}`)
+	wantJSON(t, r.do("GET", "/api/stats", ""), 200,
+		`{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,"finishedPerSecond":0.25,`+
+			`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
+			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
+			`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z"}],`+
+			`"drainPerSecond":0.25,"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	r.stats = func() (Stats, error) { return Stats{}, nil }
-	if rec := r.do("GET", "/api/stats", ""); !strings.Contains(rec.Body.String(), `"tiers":[]`) || !strings.Contains(rec.Body.String(), `"workers":[]`) {
+	if rec := r.do("GET", "/api/stats", ""); !strings.Contains(rec.Body.String(), `"tiers":[]`) ||
+		!strings.Contains(rec.Body.String(), `"workers":[]`) {
 		t.Errorf("lists that are empty: %s", rec.Body)
 	}
 	r.stats = func() (Stats, error) { return Stats{}, job.ErrUnavailable }
@@ -42,20 +48,23 @@ func TestWhy(t *testing.T) {
 	r := newRooms(t)
 	r.why = func() (Why, error) {
 		return Why{
-			Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 4, ByTier: map[job.Tier]int64{job.Paid: 3, job.Unpaid: 1}, Running: map[job.Tier]int64{job.Paid: 2}},
+			Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 4, ByTier: map[job.Tier]int64{job.Paid: 3, job.Unpaid: 1},
+				Running: map[job.Tier]int64{job.Paid: 2}},
 			Workers: 1, Gate: Gate{Reason: "the outbox is full"}, Rate: 2,
 		}, nil
 	}
-	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","position":4,"aheadByTier":{"PAID":3,"UNPAID":1},`+
-		`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},"etaSeconds":3,"runAt":null,`+
-		`"reasons":["3 PAID jobs are ahead","1 UNPAID job is ahead","every slot is busy: 2 PAID running","the gate is closed: the outbox is full"]}`)
+	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","position":4,"aheadByTier":{"PAID":3,"UNPAID":1},`+
+			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},"etaSeconds":3,"runAt":null,`+
+			`"reasons":["3 PAID jobs are ahead","1 UNPAID job is ahead","every slot is busy: 2 PAID running","the gate is closed: the outbox is full"]}`)
 	scheduled := at(job.Scheduled, 0)
 	scheduled.RunAt = aMoment
 	r.why = func() (Why, error) {
 		return Why{Job: scheduled, Gate: Gate{Open: true}, FreeSlots: 3, Workers: 1, Rate: 2}, nil
 	}
-	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","position":null,"aheadByTier":{},"runningByTier":{},"freeSlots":3,`+
-		`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z","reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
+	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","position":null,"aheadByTier":{},"runningByTier":{},"freeSlots":3,`+
+			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z","reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
 	r.why = func() (Why, error) { return Why{}, job.ErrNotFound }
 	wantProblem(t, r.do("GET", "/api"+jobKnown+"/why", ""), 404, "JOB_NOT_FOUND")
 	wantProblem(t, r.do("GET", "/api/jobs/7/why", ""), 400, "INVALID_REQUEST", "id")
@@ -71,11 +80,13 @@ func TestWhy_Reasons(t *testing.T) {
 		why  Why
 		want []string
 	}{
-		"next":              {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open}, []string{"it is next"}},
-		"nobody works":      {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
-		"tiers overlap":     {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1, Gate: open}, []string{"1 job is ahead"}},
-		"busy, no numbers":  {Why{Job: at(job.Pending, 0), Workers: 1, Gate: open}, []string{"every slot is busy"}},
-		"gate, no reason":   {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1}, []string{"the gate is closed: the system is unhealthy"}},
+		"next":         {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1, Gate: open}, []string{"it is next"}},
+		"nobody works": {Why{Job: at(job.Pending, 0), Gate: open}, []string{"no worker is running"}},
+		"tiers overlap": {Why{Job: at(job.Pending, 0), Ahead: job.Ahead{Position: 1}, Workers: 1, FreeSlots: 1,
+			Gate: open}, []string{"1 job is ahead"}},
+		"busy, no numbers": {Why{Job: at(job.Pending, 0), Workers: 1, Gate: open}, []string{"every slot is busy"}},
+		"gate, no reason": {Why{Job: at(job.Pending, 0), Workers: 1, FreeSlots: 1},
+			[]string{"the gate is closed: the system is unhealthy"}},
 		"running":           {Why{Job: at(job.Processing, 2), Gate: open}, []string{"it is running: attempt 2"}},
 		"asked to stop":     {Why{Job: asked, Gate: open}, []string{"it is running, and was asked to stop"}},
 		"failed once":       {Why{Job: failed}, []string{"it failed once and waits until 2026-05-01T11:31:57Z"}},
@@ -94,16 +105,19 @@ func TestHealth_ForOperators(t *testing.T) {
 	r := newRooms(t)
 	up := Component{Status: "UP"}
 	r.health = Health{"UP", Components{up, up, up, JobHealth{"UP", JobDetails{3, 0, 2, 5}}}}
-	wantJSON(t, r.do("GET", "/actuator/health", ""), 200, `{"status":"UP","components":{"redis":{"status":"UP"},"db":{"status":"UP"},"gate":{"status":"UP"},`+
-		`"job":{"status":"UP","details":{"pendingJobs":3,"deadJobs":0,"activeThreads":2,"poolSize":5}}}}`)
+	wantJSON(t, r.do("GET", "/actuator/health", ""), 200,
+		`{"status":"UP","components":{"redis":{"status":"UP"},"db":{"status":"UP"},"gate":{"status":"UP"},`+
+			`"job":{"status":"UP","details":{"pendingJobs":3,"deadJobs":0,"activeThreads":2,"poolSize":5}}}}`)
 	for status, want := range map[string]int{"UP": 200, "DEGRADED": 200, "DOWN": 503, "OUT_OF_SERVICE": 503} {
 		r.health.Status = status
-		if rec := r.do("GET", "/actuator/health", ""); rec.Code != want || !strings.Contains(rec.Body.String(), `{"status":"`+status+`"`) {
+		if rec := r.do("GET", "/actuator/health", ""); rec.Code != want ||
+			!strings.Contains(rec.Body.String(), `{"status":"`+status+`"`) {
 			t.Errorf("%s: %d %s", status, rec.Code, rec.Body)
 		}
 	}
 	r.health.Components.DB = Component{"DOWN", "refused"}
-	if rec := r.do("GET", "/actuator/health", ""); !strings.Contains(rec.Body.String(), `"db":{"status":"DOWN","detail":"refused"}`) {
+	if rec := r.do("GET", "/actuator/health", ""); !strings.Contains(rec.Body.String(),
+		`"db":{"status":"DOWN","detail":"refused"}`) {
 		t.Error(rec.Body)
 	}
 }
@@ -112,7 +126,8 @@ func TestHealth_ForOperators(t *testing.T) {
 func TestExtra(t *testing.T) {
 	r := newRooms(t)
 	r.deps.Extra = []Route{
-		{"GET", "/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tierq_up 1\n") }), ForEverybody},
+		{"GET", "/metrics", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tierq_up 1\n") }),
+			ForEverybody},
 		{"GET", "/static/*file", http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 			w.Header().Set("Cache-Control", "max-age=60")
 			fmt.Fprint(w, q.URL.Path)
@@ -125,7 +140,8 @@ func TestExtra(t *testing.T) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	wantHeader(t, rec, "X-Content-Type-Options", "nosniff")
-	if rec := r.do("GET", "/static/a/b.css", ""); rec.Body.String() != "/static/a/b.css" || rec.Header().Get("Cache-Control") != "max-age=60" {
+	if rec := r.do("GET", "/static/a/b.css", ""); rec.Body.String() != "/static/a/b.css" ||
+		rec.Header().Get("Cache-Control") != "max-age=60" {
 		t.Errorf("%v %s", rec.Header(), rec.Body)
 	}
 	wantProblem(t, r.do("GET", "/panics", ""), 500, "INTERNAL")

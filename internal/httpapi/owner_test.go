@@ -12,9 +12,12 @@ import (
 
 // aboutKnown is every way to ask about one job, or to change it, that owners have.
 var aboutKnown = [][2]string{
-	{"GET", pollKnown}, {"GET", pollKnown + "&wait=20s"}, {"HEAD", pollKnown}, {"GET", "/jobs/" + string(knownID)}, {"GET", "/api/jobs/" + string(knownID)},
-	{"GET", "/jobs/" + string(knownID) + "/artifact"}, {"HEAD", "/jobs/" + string(knownID) + "/artifact"}, {"GET", "/api/jobs/" + string(knownID) + "/why"},
-	{"GET", eventsOfKnown}, {"POST", "/jobs/" + string(knownID) + "/retry"}, {"POST", "/api/jobs/" + string(knownID) + "/cancel"},
+	{"GET", pollKnown}, {"GET", pollKnown + "&wait=20s"}, {"HEAD", pollKnown}, {"GET", "/jobs/" + string(knownID)},
+	{"GET", "/api/jobs/" + string(knownID)},
+	{"GET", "/jobs/" + string(knownID) + "/artifact"}, {"HEAD", "/jobs/" + string(knownID) + "/artifact"},
+	{"GET", "/api/jobs/" + string(knownID) + "/why"},
+	{"GET", eventsOfKnown}, {"POST", "/jobs/" + string(knownID) + "/retry"},
+	{"POST", "/api/jobs/" + string(knownID) + "/cancel"},
 	{"DELETE", "/api/jobs/" + string(knownID)},
 }
 
@@ -37,7 +40,8 @@ func owned(t *testing.T, owner string) (r *rooms, asked *[]string) {
 	return r, asked
 }
 
-// Somebody else's job is answered with exactly what a job that nobody has is answered with, and no room but the one that finds it is asked.
+// Somebody else's job is answered with exactly what a job that nobody has is answered with, and no room but the one
+// that finds it is asked.
 func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
 	t.Attr("proves", "A01 A02")
 	for _, c := range aboutKnown {
@@ -47,7 +51,8 @@ func TestOwner_SomebodyElsesJobIsNotThere(t *testing.T) {
 		if c[0] != "HEAD" {
 			wantProblem(t, unknown, 404, "JOB_NOT_FOUND")
 		}
-		for name, caller := range map[string]job.Caller{"another key": callers["submit"], "nobody's key": callers["anonymous"]} {
+		for name, caller := range map[string]job.Caller{"another key": callers["submit"],
+			"nobody's key": callers["anonymous"]} {
 			r, asked := owned(t, theirs)
 			r.behind(caller)
 			rec := r.do(c[0], c[1], "", "X-Trace-Id", "t")

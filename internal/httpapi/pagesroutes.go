@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Page is an address that browsers see. Path is in gin's words (:name). A GET answers HEAD as well. Anybody gets to it: what it shows it asks of
-// this API, as its caller. Its handler sets its own Content-Security-Policy and Cache-Control.
+// Page is an address that browsers see. Path is in gin's words (:name). A GET answers HEAD as well. Anybody gets to it:
+// what it shows it asks of this API, as its caller. Its handler sets its own Content-Security-Policy and Cache-Control.
 type Page struct {
 	Method, Path string
 	Handler      http.Handler
@@ -51,7 +51,8 @@ func (a *api) lost(known *addresses) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		err := known.refuse(c)
 		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
-		if a.Lost == nil || !errors.Is(err, errNoRoute) || !reads || !strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
+		if a.Lost == nil || !errors.Is(err, errNoRoute) || !reads ||
+			!strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
 			return err
 		}
 		if err := a.countAddress(c.Request); err != nil {
@@ -63,7 +64,8 @@ func (a *api) lost(known *addresses) func(*gin.Context) error {
 	}
 }
 
-// live is GET /dashboard/stream. It is one of the streams of everything, and like them it ends when its caller may not listen any more.
+// live is GET /dashboard/stream. It is one of the streams of everything, and like them it ends when its caller may not
+// listen any more.
 func (a *api) live(c *gin.Context) error {
 	leave, err := a.enterStream()
 	if err != nil {

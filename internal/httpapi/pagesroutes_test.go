@@ -45,10 +45,14 @@ func paged(t *testing.T, change func(*Deps)) *rooms {
 		panic("hunter2")
 	})
 	r.deps.Pages = []Page{
-		{"GET", "/", sheet(200, "overview")}, {"GET", "/submit", sheet(200, "a form")}, {"POST", "/submit", sheet(303, "")}, {"GET", "/poll", sheet(404, "no such job")},
-		{"POST", "/poll/cancel", sheet(303, "")}, {"GET", "/dashboard", sheet(200, "live")}, {"GET", "/dashboard/tiers/:tier", sheet(200, "a plan")},
-		{"POST", "/dashboard/tiers/:tier", sheet(200, "a plan")}, {"POST", "/dashboard/dead/requeue", sheet(200, "sure?")}, {"POST", "/login", sheet(303, "")},
-		{"POST", "/logout", sheet(303, "")}, {"GET", "/static/0a1b/face.css", sheet(200, "css")}, {"HEAD", "/static/0a1b/face.css", sheet(200, "")},
+		{"GET", "/", sheet(200, "overview")}, {"GET", "/submit", sheet(200, "a form")}, {"POST", "/submit", sheet(303, "")},
+		{"GET", "/poll", sheet(404, "no such job")},
+		{"POST", "/poll/cancel", sheet(303, "")}, {"GET", "/dashboard", sheet(200, "live")},
+		{"GET", "/dashboard/tiers/:tier", sheet(200, "a plan")},
+		{"POST", "/dashboard/tiers/:tier", sheet(200, "a plan")}, {"POST", "/dashboard/dead/requeue", sheet(200, "sure?")},
+		{"POST", "/login", sheet(303, "")},
+		{"POST", "/logout", sheet(303, "")}, {"GET", "/static/0a1b/face.css", sheet(200, "css")},
+		{"HEAD", "/static/0a1b/face.css", sheet(200, "")},
 		{"GET", "/panics", never}, {"POST", "/panics", never},
 	}
 	if change != nil {
@@ -58,18 +62,22 @@ func paged(t *testing.T, change func(*Deps)) *rooms {
 	return r
 }
 
-// Pages are at their addresses, for everybody: the API behind them decides. What may be read also answers HEAD, and the rest is as everywhere.
+// Pages are at their addresses, for everybody: the API behind them decides. What may be read also answers HEAD, and the
+// rest is as everywhere.
 func TestPages_Addresses(t *testing.T) {
 	for kind, caller := range callers {
 		r := paged(t, nil)
 		d := r.behind(caller)
 		for at, want := range map[string]int{
-			"GET /": 200, "HEAD /": 200, "GET /submit": 200, "HEAD /submit": 200, "POST /submit": 303, "GET /poll": 404, "GET /poll?jobId=x": 404, "POST /poll/cancel": 303,
-			"GET /dashboard": 200, "GET /dashboard/tiers/PAID": 200, "POST /dashboard/tiers/PAID": 200, "POST /login": 303, "POST /logout": 303,
+			"GET /": 200, "HEAD /": 200, "GET /submit": 200, "HEAD /submit": 200, "POST /submit": 303, "GET /poll": 404,
+			"GET /poll?jobId=x": 404, "POST /poll/cancel": 303,
+			"GET /dashboard": 200, "GET /dashboard/tiers/PAID": 200, "POST /dashboard/tiers/PAID": 200, "POST /login": 303,
+			"POST /logout":              303,
 			"GET /static/0a1b/face.css": 200, "HEAD /static/0a1b/face.css": 200,
 		} {
 			method, path, _ := strings.Cut(at, " ")
-			if rec := r.do(method, path, ""); rec.Code != want || rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			if rec := r.do(method, path, ""); rec.Code != want ||
+				rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Errorf("%s, %s: %d %v %s", kind, at, rec.Code, rec.Header(), rec.Body)
 			}
 		}
@@ -81,7 +89,8 @@ func TestPages_Addresses(t *testing.T) {
 	rec := r.do("DELETE", "/submit", "")
 	wantProblem(t, rec, 405, "METHOD_NOT_ALLOWED")
 	wantHeader(t, rec, "Allow", "GET, POST, HEAD")
-	for _, path := range []string{"/submit/", "/Submit", "/dashboard/", "/dashboard/tiers", "/dashboard/tiers/", "/static/", "/static/0a1b/../face.css", "/%73ubmit", "/dashboard/stream"} {
+	for _, path := range []string{"/submit/", "/Submit", "/dashboard/", "/dashboard/tiers", "/dashboard/tiers/",
+		"/static/", "/static/0a1b/../face.css", "/%73ubmit", "/dashboard/stream"} {
 		wantProblem(t, r.do("GET", path, ""), 404, "NOT_FOUND")
 	}
 	// HEAD is a GET whose body net/http drops.
@@ -95,7 +104,8 @@ func TestPages_Addresses(t *testing.T) {
 func TestPages_AndTiers(t *testing.T) {
 	r := paged(t, nil)
 	plans := job.DefaultPlans()
-	for _, name := range []job.Tier{"P", "POL", "POLLS", "S", "SUBMITS", "STATICS", "DASH", "DASHBOARDS", "LOG", "LOGINS", "LOGOUTS", "PANIC", "D"} {
+	for _, name := range []job.Tier{"P", "POL", "POLLS", "S", "SUBMITS", "STATICS", "DASH", "DASHBOARDS", "LOG", "LOGINS",
+		"LOGOUTS", "PANIC", "D"} {
 		plan := plans[2]
 		plan.Tier = name
 		plans = append(plans, plan)
@@ -109,13 +119,15 @@ func TestPages_AndTiers(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/poll/submit", "/dashboard/submit", "/login/submit", "/static/submit", "/submit/submit", "/panics/submit/batch"} {
+	for _, path := range []string{"/poll/submit", "/dashboard/submit", "/login/submit", "/static/submit", "/submit/submit",
+		"/panics/submit/batch"} {
 		wantProblem(t, r.json("POST", path, "{}"), 404, "UNKNOWN_TIER")
 	}
 	if rec := r.do("POST", "/submit", "type=PAIR", "Content-Type", "application/x-www-form-urlencoded"); rec.Code != 303 {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
-	for _, name := range []job.Tier{"SUBMIT", "POLL", "DASHBOARD", "STATIC", "LOGIN", "LOGOUT", "ABOUT", "DEMO", "API", "ADMIN"} {
+	for _, name := range []job.Tier{"SUBMIT", "POLL", "DASHBOARD", "STATIC", "LOGIN", "LOGOUT", "ABOUT", "DEMO", "API",
+		"ADMIN"} {
 		plan := plans[2]
 		plan.Tier = name
 		if plan.Check() == nil {
@@ -134,7 +146,8 @@ func TestPages_Lost(t *testing.T) {
 	})
 	const browser = "text/html,application/xhtml+xml,*/*;q=0.8"
 	for _, method := range []string{"GET", "HEAD"} {
-		if rec := r.do(method, "/nowhere", "", "Accept", browser); rec.Code != 404 || rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+		if rec := r.do(method, "/nowhere", "", "Accept", browser); rec.Code != 404 ||
+			rec.Header().Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("%s: %d %v", method, rec.Code, rec.Header())
 		}
 	}
@@ -177,10 +190,12 @@ func TestPages_APanic(t *testing.T) {
 	r := paged(t, nil)
 	rec := r.do("GET", "/panics", "", "Cookie", aSession)
 	wantProblem(t, rec, 500, "INTERNAL")
-	if h := rec.Header(); strings.Contains(rec.Body.String(), "hunter2") || h.Get("Set-Cookie") != "" || h.Get("Content-Length") != "" {
+	if h := rec.Header(); strings.Contains(rec.Body.String(), "hunter2") || h.Get("Set-Cookie") != "" ||
+		h.Get("Content-Length") != "" {
 		t.Errorf("%v %s", h, rec.Body)
 	}
-	if log := r.log.String(); !strings.Contains(log, "hunter2") || !strings.Contains(log, "pagesroutes_test.go") || strings.Contains(log, "secret-1") {
+	if log := r.log.String(); !strings.Contains(log, "hunter2") || !strings.Contains(log, "pagesroutes_test.go") ||
+		strings.Contains(log, "secret-1") {
 		t.Errorf("log: %s", log)
 	}
 	if rec := r.do("GET", "/", ""); rec.Code != 200 {
@@ -199,9 +214,12 @@ func TestPages_AnotherSitesForm(t *testing.T) {
 	})
 	for _, caller := range []string{"open", "admin"} {
 		d := r.behind(callers[caller])
-		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
-			for _, path := range []string{"/submit", "/poll/cancel", "/dashboard/tiers/PAID", "/dashboard/dead/requeue", "/login", "/logout"} {
-				rec := r.do("POST", path, "a=b", append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example"}, {"Origin", "null"}} {
+			for _, path := range []string{"/submit", "/poll/cancel", "/dashboard/tiers/PAID", "/dashboard/dead/requeue",
+				"/login", "/logout"} {
+				rec := r.do("POST", path, "a=b",
+					append([]string{"Cookie", aSession, "Content-Type", "application/x-www-form-urlencoded"}, headers...)...)
 				wantProblem(t, rec, 403, "FORBIDDEN")
 			}
 		}
@@ -255,7 +273,8 @@ func TestPages_Stream(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
 		rec := r.hold(httptest.NewRequestWithContext(ctx, "GET", streamPath+"?after=x-1", nil), "")
-		if may := slices.Contains(strings.Fields(operators), kind); may != (rec.Body.String() == "after  x-1") || !may && rec.Code != 401 && rec.Code != 403 {
+		if may := slices.Contains(strings.Fields(operators), kind); may != (rec.Body.String() == "after  x-1") ||
+			!may && rec.Code != 401 && rec.Code != 403 {
 			t.Errorf("%s: %d %s", kind, rec.Code, rec.Body)
 		}
 		if rec := r.do("HEAD", streamPath, ""); rec.Code != 405 {
@@ -336,7 +355,8 @@ func TestPages_AskAsTheirCaller(t *testing.T) {
 		w.WriteHeader(rec.Code)
 		_, _ = io.Copy(w, bytes.NewReader(rec.Body.Bytes()))
 	})}}
-	for kind, status := range map[string]int{"admin": 200, "read-only": 200, "submit": 404, "stranger": 401, "worker": 403} {
+	for kind, status := range map[string]int{"admin": 200, "read-only": 200, "submit": 404, "stranger": 401,
+		"worker": 403} {
 		d := r.behind(callers[kind])
 		if rec := r.do("GET", "/poll", "", "Cookie", aSession); rec.Code != status {
 			t.Errorf("%s: %d %s", kind, rec.Code, rec.Body)

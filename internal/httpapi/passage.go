@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// visit is one request's caller, where callerOf finds him. Visits are kept for the requests that come: a caller is not to be held on to when
-// his request is over.
+// visit is one request's caller, where callerOf finds him. Visits are kept for the requests that come: a caller is not
+// to be held on to when his request is over.
 type visit struct {
 	caller job.Caller
 	held   int64 // bytes of its body in bodyMemory
@@ -110,15 +110,15 @@ func (a *api) caller(r *http.Request) (job.Caller, error) {
 	return a.Doors.Enter(r.Context(), authorization, session, from)
 }
 
-// still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and servers that were open. No
-// error keeps him in.
+// still says whether a request's caller would be let in as he was: an answer that goes on for hours outlasts keys, and
+// servers that were open. No error keeps him in.
 func (a *api) still(r *http.Request, was *job.Caller) bool {
 	now, err := a.caller(r)
 	return err == nil && now.Open == was.Open && now.Key.ID == was.Key.ID && now.Key.Role == was.Key.Role
 }
 
-// insider says whether whoever asks how the process is may learn more than one word. A wrong key is no reason to call a process dead: its
-// holder learns the word.
+// insider says whether whoever asks how the process is may learn more than one word. A wrong key is no reason to call a
+// process dead: its holder learns the word.
 func (a *api) insider(r *http.Request) bool {
 	if a.open() {
 		return !a.OneWord
@@ -138,7 +138,8 @@ var crossOrigin http.CrossOriginProtection
 // server must also beware of a site whose name leads to this machine: its pages are of the same origin to the browser.
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
-		return &problem{kind: forbidden, detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
+		return &problem{kind: forbidden,
+			detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
 	}
 	if crossOrigin.Check(r) != nil {
 		return &problem{kind: forbidden, detail: "a page of another site may not do this"}
@@ -156,7 +157,8 @@ var proxyHeaders = []string{
 	"X-Real-Ip",
 }
 
-// forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole world.
+// forwarded says whether a proxy passed a request on and says so. One on this machine makes loopback of the whole
+// world.
 func forwarded(h http.Header) bool {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Forwarded-") || slices.Contains(proxyHeaders, name) {
@@ -166,8 +168,8 @@ func forwarded(h http.Header) bool {
 	return false
 }
 
-// loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the resolver knows may mean
-// anything.
+// loopbackName says whether a Host, with a port or without, can mean nothing but this machine: a name that only the
+// resolver knows may mean anything.
 func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -191,7 +193,8 @@ func (a *api) find(c *gin.Context, id job.ID) (job.Job, error) {
 	return j, err
 }
 
-// known refuses a job that is not its caller's, before anything is done about it: job.ErrNotFound. Operators know all jobs, and are not asked.
+// known refuses a job that is not its caller's, before anything is done about it: job.ErrNotFound. Operators know all
+// jobs, and are not asked.
 func (a *api) known(c *gin.Context, id job.ID) error {
 	if callerOf(c).Operator() {
 		return nil

@@ -7,16 +7,17 @@ type Permission int
 
 // The permissions. Which jobs a caller sees, and to which tiers he submits, is asked behind them.
 const (
-	forNobody      Permission = iota // none was said: nobody gets in, not even to an open server
-	ForEverybody                     // needs no key, and looks at none; counts against the rate of its address
-	Uncounted                        // needs no key either; for health, and for handlers that ask for the caller themselves
-	ForSubmits                       // to submit jobs, with a key
-	ForTierSubmits                   // to submit jobs to the tier of the path: where strangers may submit, they do it here
-	ForOwners                        // to look at one job
-	ForOwnersToAct                   // to change one job
-	ForLists                         // to list one's own jobs, or with an operator's key everybody's
-	ForOperators                     // to see everybody's jobs and all figures
-	ForAdmins                        // to change what is not one's own
+	forNobody    Permission = iota // none was said: nobody gets in, not even to an open server
+	ForEverybody                   // needs no key, and looks at none; counts against the rate of its address
+	// needs no key either; for health, and for handlers that ask for the caller themselves
+	Uncounted
+	ForSubmits     // to submit jobs, with a key
+	ForTierSubmits // to submit jobs to the tier of the path: where strangers may submit, they do it here
+	ForOwners      // to look at one job
+	ForOwnersToAct // to change one job
+	ForLists       // to list one's own jobs, or with an operator's key everybody's
+	ForOperators   // to see everybody's jobs and all figures
+	ForAdmins      // to change what is not one's own
 )
 
 // allows says whether a caller has the permission.

@@ -22,25 +22,34 @@ const (
 
 // whoMay is every address, and who may use it.
 var whoMay = map[string]string{
-	"POST /:tier/submit": strangers, "POST /:tier/submit/batch": strangers, "GET /result/poll": lookers, "HEAD /result/poll": lookers,
-	"POST /jobs": submitters, "POST /api/jobs": submitters, "GET /jobs/dead": listers, "HEAD /jobs/dead": listers,
+	"POST /:tier/submit": strangers, "POST /:tier/submit/batch": strangers, "GET /result/poll": lookers,
+	"HEAD /result/poll": lookers,
+	"POST /jobs":        submitters, "POST /api/jobs": submitters, "GET /jobs/dead": listers, "HEAD /jobs/dead": listers,
 	"GET /jobs/:id": lookers, "HEAD /jobs/:id": lookers, "GET /api/jobs/:id": lookers, "HEAD /api/jobs/:id": lookers,
-	"GET /jobs/:id/artifact": lookers, "HEAD /jobs/:id/artifact": lookers, "GET /api/jobs/:id/why": lookers, "HEAD /api/jobs/:id/why": lookers,
+	"GET /jobs/:id/artifact": lookers, "HEAD /jobs/:id/artifact": lookers, "GET /api/jobs/:id/why": lookers,
+	"HEAD /api/jobs/:id/why":   lookers,
 	"GET /api/jobs/:id/events": lookers, "GET /api/events": operators,
 	"POST /jobs/:id/retry": strangers, "POST /admin/jobs/:id/resubmit": admins,
 	"DELETE /admin/jobs/:id": admins, "DELETE /api/jobs/:id": strangers, "POST /api/jobs/:id/cancel": strangers,
 	"GET /admin/jobs": operators, "HEAD /admin/jobs": operators, "GET /api/jobs": listers, "HEAD /api/jobs": listers,
-	"GET /admin/dead": operators, "HEAD /admin/dead": operators, "GET /admin/dead/export": operators, "POST /admin/dead/requeue": admins,
-	"GET /admin/tiers": operators, "HEAD /admin/tiers": operators, "GET /admin/tiers/:tier": operators, "HEAD /admin/tiers/:tier": operators,
-	"PUT /admin/tiers/:tier": admins, "GET /admin/consistency": operators, "HEAD /admin/consistency": operators, "POST /admin/consistency": admins,
-	"GET /admin/keys": operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins, "POST /admin/keys/:id/rotate": admins,
-	"DELETE /admin/keys/:id": admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
-	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators, "HEAD /api/stats/series": operators,
-	"GET /api/me": everybody, "HEAD /api/me": everybody, "GET /actuator/health": everybody, "HEAD /actuator/health": everybody,
-	"GET /livez": everybody, "HEAD /livez": everybody, "GET /readyz": everybody, "HEAD /readyz": everybody,
+	"GET /admin/dead": operators, "HEAD /admin/dead": operators, "GET /admin/dead/export": operators,
+	"POST /admin/dead/requeue": admins,
+	"GET /admin/tiers":         operators, "HEAD /admin/tiers": operators, "GET /admin/tiers/:tier": operators,
+	"HEAD /admin/tiers/:tier": operators,
+	"PUT /admin/tiers/:tier":  admins, "GET /admin/consistency": operators, "HEAD /admin/consistency": operators,
+	"POST /admin/consistency": admins,
+	"GET /admin/keys":         operators, "HEAD /admin/keys": operators, "POST /admin/keys": admins,
+	"POST /admin/keys/:id/rotate": admins,
+	"DELETE /admin/keys/:id":      admins, "GET /admin/audit": operators, "HEAD /admin/audit": operators,
+	"GET /api/stats": operators, "HEAD /api/stats": operators, "GET /api/stats/series": operators,
+	"HEAD /api/stats/series": operators,
+	"GET /api/me":            everybody, "HEAD /api/me": everybody, "GET /actuator/health": everybody,
+	"HEAD /actuator/health": everybody,
+	"GET /livez":            everybody, "HEAD /livez": everybody, "GET /readyz": everybody, "HEAD /readyz": everybody,
 }
 
-// Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and nobody else is.
+// Every address, each with every kind of caller: whoever may not is told so, 401 without a key and 403 with one, and
+// nobody else is.
 func TestPermissions(t *testing.T) {
 	t.Attr("proves", "A25 A26 A50")
 	t.Parallel()
@@ -83,7 +92,8 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	for at := range whoMay {
-		if method, path, _ := strings.Cut(at, " "); !slices.ContainsFunc(Routes(), func(r Route) bool { return r.Method == method && r.Path == path }) {
+		if method, path, _ := strings.Cut(at, " "); !slices.ContainsFunc(Routes(),
+			func(r Route) bool { return r.Method == method && r.Path == path }) {
 			t.Errorf("%s is not served", at)
 		}
 	}
@@ -144,17 +154,23 @@ func TestPermissions_NoWayAround(t *testing.T) {
 		r.store = func(p job.Plan, _ int64) (job.Plan, error) { r.tb.Error("stored a plan"); return p, nil }
 		r.audit = func(bool) (Audit, error) { r.tb.Error("audited"); return Audit{}, nil }
 	}
-	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "X-Original-Method", "X-Forwarded-Path"}
+	overrides := []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL",
+		"X-Rewrite-URL", "X-Original-Method", "X-Forwarded-Path"}
 	spellings := func(path string) []string {
 		return []string{
-			path, path + "/", "/" + path, path + "//", path + "/.", path + "%2f", path + "%20", path + "%00", path + ";a=b", path + ".json", path + "?x",
-			strings.ToUpper(path), strings.Replace(path, "/a", "/A", 1), strings.Replace(path, "a", "%61", 1), "/." + path, "/jobs/.." + path,
-			"/livez/.." + path, "/livez%2f.." + path, "/livez/..%2f" + path[1:], "/" + strings.Replace(path[1:], "/", "%2f", 1), "/" + strings.Replace(path[1:], "/", "\\", 1),
+			path, path + "/", "/" + path, path + "//", path + "/.", path + "%2f", path + "%20", path + "%00", path + ";a=b",
+			path + ".json", path + "?x",
+			strings.ToUpper(path), strings.Replace(path, "/a", "/A", 1), strings.Replace(path, "a", "%61", 1), "/." + path,
+			"/jobs/.." + path,
+			"/livez/.." + path, "/livez%2f.." + path, "/livez/..%2f" + path[1:], "/" + strings.Replace(path[1:], "/", "%2f", 1),
+			"/" + strings.Replace(path[1:], "/", "\\", 1),
 		}
 	}
-	for _, path := range []string{"/admin/jobs", "/admin/tiers/PAID", "/admin/consistency", "/api/stats", "/admin/jobs/" + string(knownID)} {
+	for _, path := range []string{"/admin/jobs", "/admin/tiers/PAID", "/admin/consistency", "/api/stats",
+		"/admin/jobs/" + string(knownID)} {
 		for _, spelling := range spellings(path) {
-			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "get", "ADMIN"} {
+			for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "get",
+				"ADMIN"} {
 				r := newRooms(t)
 				never(r)
 				r.behind(callers["submit"])

@@ -65,11 +65,13 @@ var (
 )
 
 var planShape = shape[planAsked]{members: map[string]member[planAsked]{
-	"priority":            planNumber("priority", func(p *planAsked, n int) { p.Priority = n }),
-	"maxRetries":          planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
-	"heartbeatTimeoutMs":  planNumber("heartbeatTimeoutMs", func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
-	"maxProcessingTimeMs": planNumber("maxProcessingTimeMs", func(p *planAsked, n int) { p.MaxProcessingTime = milliseconds(n) }),
-	"share":               planNumber("share", func(p *planAsked, n int) { p.Share = n }),
+	"priority":   planNumber("priority", func(p *planAsked, n int) { p.Priority = n }),
+	"maxRetries": planNumber("maxRetries", func(p *planAsked, n int) { p.MaxRetries = n }),
+	"heartbeatTimeoutMs": planNumber("heartbeatTimeoutMs",
+		func(p *planAsked, n int) { p.HeartbeatTimeout = milliseconds(n) }),
+	"maxProcessingTimeMs": planNumber("maxProcessingTimeMs",
+		func(p *planAsked, n int) { p.MaxProcessingTime = milliseconds(n) }),
+	"share": planNumber("share", func(p *planAsked, n int) { p.Share = n }),
 	"backoff": func(p *planAsked, v jsontext.Value) (err error) {
 		p.seen = append(p.seen, "backoff")
 		p.Backoff, err = decodeBackoff(v)

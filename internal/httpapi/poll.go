@@ -42,7 +42,8 @@ type polled struct {
 }
 
 // lenient lets stored text through as it is: what was accepted once is shown, not judged again.
-var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), json.Deterministic(true))
+var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
+	json.Deterministic(true))
 
 var revalidate = []string{"private, no-cache"}
 
@@ -126,8 +127,8 @@ func (a *api) view(ctx context.Context, j *job.Job) polled {
 	return p
 }
 
-// place is where a waiting job stands and in how many seconds it will be done at the present rate; null for what is not known. A poll is not
-// refused for it.
+// place is where a waiting job stands and in how many seconds it will be done at the present rate; null for what is not
+// known. A poll is not refused for it.
 func (a *api) place(ctx context.Context, j *job.Job) (position, eta *int64) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

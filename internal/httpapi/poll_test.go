@@ -28,20 +28,24 @@ func keep(t *testing.T, j job.Job) *rooms {
 
 func done() job.Job {
 	return job.Job{
-		ID: knownID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-7", TraceID: "trace-1", Payload: []byte(`{"secret":1}`),
-		Status: job.Completed, Attempt: 2, RetryCount: 1, MaxRetries: 5,
-		ArrivedAt: aMoment, FirstTriedAt: aMoment.Add(time.Millisecond), StartedAt: aMoment.Add(time.Second), EndedAt: aMoment.Add(2 * time.Second),
-		Result: []byte(`{"stepsRun":1,"a":"<b>","a":2}`), Cause: job.HandlerError, LastError: "boom",
+		ID: knownID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Owner: "key-7", TraceID: "trace-1",
+		Payload: []byte(`{"secret":1}`),
+		Status:  job.Completed, Attempt: 2, RetryCount: 1, MaxRetries: 5,
+		ArrivedAt: aMoment, FirstTriedAt: aMoment.Add(time.Millisecond), StartedAt: aMoment.Add(time.Second),
+		EndedAt: aMoment.Add(2 * time.Second),
+		Result:  []byte(`{"stepsRun":1,"a":"<b>","a":2}`), Cause: job.HandlerError, LastError: "boom",
 	}
 }
 
 func TestPoll(t *testing.T) {
 	t.Attr("proves", "S2-E6")
-	pending := job.Job{ID: knownID, Generation: 1, Tier: job.Public, Type: "PAIR", Status: job.Pending, MaxRetries: 1, ArrivedAt: aMoment}
+	pending := job.Job{ID: knownID, Generation: 1, Tier: job.Public, Type: "PAIR", Status: job.Pending, MaxRetries: 1,
+		ArrivedAt: aMoment}
 	scheduled := pending
 	scheduled.Status, scheduled.RetryCount, scheduled.RunAt = job.Scheduled, 1, aMoment.Add(time.Hour)
 	discarded := done()
-	discarded.Status, discarded.Result, discarded.Cause, discarded.LastError = job.NeedDiscard, nil, job.HeartbeatStopped, ""
+	discarded.Status, discarded.Result, discarded.Cause, discarded.LastError = job.NeedDiscard, nil, job.HeartbeatStopped,
+		""
 	for name, c := range map[string]struct {
 		job  job.Job
 		want string
@@ -52,12 +56,14 @@ func TestPoll(t *testing.T) {
 		"pending": {pending, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING","jobTier":"PUBLIC","type":"PAIR","retryCount":0,"maxRetries":1,` +
 			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":null,"position":null,"etaSeconds":null,` +
 			`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
-		"scheduled says when it is due": {scheduled, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"SCHEDULED","jobTier":"PUBLIC","type":"PAIR","retryCount":1,"maxRetries":1,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":"2026-05-01T12:31:57.961931Z","position":null,"etaSeconds":null,` +
-			`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
-		"discarded is shown as failed": {discarded, `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"FAILED","jobTier":"PAID","type":"SIMULATION","retryCount":1,"maxRetries":5,` +
-			`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
-			`"result":null,"failureCause":"HEARTBEAT_STOPPED","lastError":null,"traceId":"trace-1"},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
+		"scheduled says when it is due": {scheduled,
+			`{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"SCHEDULED","jobTier":"PUBLIC","type":"PAIR","retryCount":1,"maxRetries":1,` +
+				`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":null,"completedAt":null,"runAt":"2026-05-01T12:31:57.961931Z","position":null,"etaSeconds":null,` +
+				`"result":null,"failureCause":null,"lastError":null,"traceId":null},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
+		"discarded is shown as failed": {discarded,
+			`{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"FAILED","jobTier":"PAID","type":"SIMULATION","retryCount":1,"maxRetries":5,` +
+				`"arrivedAt":"2026-05-01T11:31:57.961931Z","firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","runAt":null,"position":null,"etaSeconds":null,` +
+				`"result":null,"failureCause":"HEARTBEAT_STOPPED","lastError":null,"traceId":"trace-1"},"timestamp":"2026-05-01T11:31:57.961931Z"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := keep(t, c.job)
@@ -73,7 +79,8 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token, not while it has them either.
+// A poll shows what the contract lists and nothing of the inside: no owner, payload, worker or token, not while it has
+// them either.
 func TestPoll_ShowsNoMore(t *testing.T) {
 	t.Attr("proves", "A11")
 	running := done()
@@ -112,7 +119,8 @@ func TestPoll_ETag(t *testing.T) {
 		t.Fatalf("ETag %q", tag)
 	}
 	for header, want := range map[string]int{
-		tag: 304, strings.TrimPrefix(tag, "W/"): 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200, tag[:len(tag)-1]: 200,
+		tag: 304, strings.TrimPrefix(tag, "W/"): 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, "": 200,
+		tag[:len(tag)-1]: 200,
 	} {
 		rec := keep(t, base).do("GET", "/result/poll?jobId="+string(knownID), "", "If-None-Match", header)
 		if rec.Code != want || (want == 304) != (rec.Body.Len() == 0) {
@@ -143,8 +151,10 @@ func TestPoll_ETag(t *testing.T) {
 func TestPoll_BadInput(t *testing.T) {
 	t.Attr("proves", "A58")
 	for query, field := range map[string]string{
-		"": "jobId", "?": "jobId", "?jobId=": "jobId", "?jobId=x": "jobId", "?jobId=" + string(knownID) + "x": "jobId", "?jobId={tierq:0}:*": "jobId",
-		"?jobId=019de340-01fe-7a58-be69-567cd7d6b7d%00": "jobId", "?jobId=019de34001fe7a58be69567cd7d6b7d4": "jobId", "?jobId=" + strings.Repeat("a", 5000): "jobId",
+		"": "jobId", "?": "jobId", "?jobId=": "jobId", "?jobId=x": "jobId", "?jobId=" + string(knownID) + "x": "jobId",
+		"?jobId={tierq:0}:*":                            "jobId",
+		"?jobId=019de340-01fe-7a58-be69-567cd7d6b7d%00": "jobId", "?jobId=019de34001fe7a58be69567cd7d6b7d4": "jobId",
+		"?jobId=" + strings.Repeat("a", 5000):                     "jobId",
 		"?jobId=019de340-01fe-7a58-be69-567cd7d6b%0d%0a":          "jobId",
 		"?jobId=" + string(knownID) + "&jobId=" + string(knownID): "jobId",
 		"?jobId=" + string(knownID) + "&wait=61s":                 "wait",
@@ -181,7 +191,8 @@ func TestPoll_WhatCannotBeFound(t *testing.T) {
 			r.find = func(job.ID) (job.Job, error) { return job.Job{}, c.err }
 			rec := r.do("GET", "/result/poll?jobId="+string(knownID), "")
 			body := wantProblem(t, rec, c.status, c.code)
-			if (c.status == 404) != (body["jobId"] == string(knownID)) || (c.status == 503) != (rec.Header().Get("Retry-After") == "1") {
+			if (c.status == 404) != (body["jobId"] == string(knownID)) ||
+				(c.status == 503) != (rec.Header().Get("Retry-After") == "1") {
 				t.Errorf("%v %s", rec.Header(), rec.Body)
 			}
 		})
@@ -195,11 +206,13 @@ func TestPoll_WhatCannotBeFound(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	r := newRooms(t)
-	r.ready = Report{Ready: true, Status: "DEGRADED", Checks: []Check{{"sql", "DOWN", "dial: refused"}, {"redis", "UP", ""}}}
+	r.ready = Report{Ready: true, Status: "DEGRADED",
+		Checks: []Check{{"sql", "DOWN", "dial: refused"}, {"redis", "UP", ""}}}
 	if rec := r.do("GET", "/livez", ""); rec.Code != 200 || rec.Body.String() != `{"status":"UP"}` {
 		t.Errorf("livez: %d %s", rec.Code, rec.Body)
 	}
-	if rec := r.do("GET", "/readyz", ""); rec.Code != 200 || rec.Body.String() != `{"status":"DEGRADED","timestamp":"2026-05-01T11:31:57.961931Z"}` {
+	if rec := r.do("GET", "/readyz", ""); rec.Code != 200 ||
+		rec.Body.String() != `{"status":"DEGRADED","timestamp":"2026-05-01T11:31:57.961931Z"}` {
 		t.Errorf("readyz: %d %s", rec.Code, rec.Body)
 	}
 	want := `{"status":"DEGRADED","timestamp":"2026-05-01T11:31:57.961931Z","checks":[{"name":"sql","status":"DOWN","detail":"dial: refused"},{"name":"redis","status":"UP"}]}`

@@ -66,7 +66,8 @@ func (a *api) fail(c *gin.Context, err error) {
 	}
 	body := problemBody{
 		Type: "about:blank", Title: http.StatusText(p.kind.status), Status: p.kind.status, Detail: p.detail,
-		ErrorCode: p.kind.code, Message: p.kind.message, Timestamp: stamp(a.Now()), TraceID: traceOf(c), JobID: p.jobID, Errors: p.fields,
+		ErrorCode: p.kind.code, Message: p.kind.message, Timestamp: stamp(a.Now()), TraceID: traceOf(c), JobID: p.jobID,
+		Errors: p.fields,
 	}
 	if body.Detail == "" {
 		body.Detail = body.Message

@@ -14,7 +14,8 @@ import (
 // params are the parameters an address takes; each sets one, and its error is a reason.
 type params[T any] map[string]func(into *T, value string) error
 
-// read reads a query strictly: known names, each once. What is unknown is refused, not ignored: a later version gives it a meaning.
+// read reads a query strictly: known names, each once. What is unknown is refused, not ignored: a later version gives
+// it a meaning.
 func (p params[T]) read(query string, into *T) error {
 	if query == "" {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// spend takes n requests from the rate of the request's caller, and says in the answer's headers how that stands; its error is the 429. It is
-// asked before a body is read: a refusal costs next to nothing.
+// spend takes n requests from the rate of the request's caller, and says in the answer's headers how that stands; its
+// error is the 429. It is asked before a body is read: a refusal costs next to nothing.
 func (a *api) spend(c *gin.Context, n int) error {
 	left := a.spent(c, n, Doors.Spend)
 	if left.RetryIn <= 0 {
@@ -24,7 +24,8 @@ func (a *api) spend(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: "you may make " + pace(left), retry: left.RetryIn}
 }
 
-// spendBatch takes what a batch of n entries costs more than the request that brought it. A batch that no wait would let pass is too large.
+// spendBatch takes what a batch of n entries costs more than the request that brought it. A batch that no wait would
+// let pass is too large.
 func (a *api) spendBatch(c *gin.Context, n int) error {
 	if n <= 1 {
 		return nil
@@ -34,10 +35,13 @@ func (a *api) spendBatch(c *gin.Context, n int) error {
 	case left.RetryIn <= 0:
 		return nil
 	case n > left.Burst:
-		return &problem{kind: payloadTooLarge, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left))}
+		return &problem{kind: payloadTooLarge,
+			detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left))}
 	}
 	// Who comes again pays for the request again.
-	return &problem{kind: rateLimited, detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)), retry: left.RetryIn + period(left)}
+	return &problem{kind: rateLimited,
+		detail: fmt.Sprintf("%d entries count as %d requests, and you may make %s", n, n, pace(left)),
+		retry:  left.RetryIn + period(left)}
 }
 
 // listCost is what a page of a list counts as: it may look at a thousand living jobs, which takes as much of Redis'
@@ -75,9 +79,10 @@ func (a *api) spendIdempotency(c *gin.Context, n int) error {
 	return &problem{kind: rateLimited, detail: detail, retry: left.RetryIn}
 }
 
-// Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would otherwise have the machine busy
-// with refusing him. The more of them wait, the longer, so that about a thousand refusals leave in a second; one more than holdMost does not wait.
-// Callers who were refused together do not hear of it together: they would come back together, and whoever else asks just then would wait for them.
+// Who is refused for his rate hears of it a moment later: a caller who takes no notice and asks at once again would
+// otherwise have the machine busy with refusing him. The more of them wait, the longer, so that about a thousand
+// refusals leave in a second; one more than holdMost does not wait. Callers who were refused together do not hear of it
+// together: they would come back together, and whoever else asks just then would wait for them.
 const (
 	holdLeast = 100 * time.Millisecond
 	holdLong  = time.Second
@@ -100,7 +105,8 @@ func (a *api) hold(ctx context.Context) {
 	}
 }
 
-func (a *api) spent(c *gin.Context, n int, spend func(Doors, context.Context, *job.Caller, int) job.Allowance) job.Allowance {
+func (a *api) spent(c *gin.Context, n int,
+	spend func(Doors, context.Context, *job.Caller, int) job.Allowance) job.Allowance {
 	if a.Doors == nil {
 		return job.Allowance{}
 	}
@@ -112,7 +118,8 @@ func (a *api) spent(c *gin.Context, n int, spend func(Doors, context.Context, *j
 }
 
 func pace(left job.Allowance) string {
-	return strconv.FormatFloat(left.Rate, 'g', 6, 64) + " requests a second, " + strconv.Itoa(left.Burst) + " of them at once"
+	return strconv.FormatFloat(left.Rate, 'g', 6, 64) + " requests a second, " + strconv.Itoa(left.Burst) +
+		" of them at once"
 }
 
 // maxWindow bounds what a header says, in seconds: 31 years.
@@ -123,8 +130,8 @@ func period(left job.Allowance) time.Duration {
 	return time.Duration(min(1/left.Rate, maxWindow) * float64(time.Second))
 }
 
-// sayRate writes the fields of draft-ietf-httpapi-ratelimit-headers-10: q requests at once, which are there again after w seconds; r of them are
-// left, and t seconds from now there is one more.
+// sayRate writes the fields of draft-ietf-httpapi-ratelimit-headers-10: q requests at once, which are there again after
+// w seconds; r of them are left, and t seconds from now there is one more.
 func sayRate(h http.Header, left *job.Allowance) {
 	window := int64(max(math.Ceil(min(float64(left.Burst)/left.Rate, maxWindow)), 1))
 	more := left.Reset - time.Duration(min(float64(left.Burst-left.Remaining-1)/left.Rate, maxWindow)*float64(time.Second))

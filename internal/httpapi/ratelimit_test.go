@@ -52,7 +52,8 @@ func (d *turnstile) Open() bool { return false }
 
 func atTurnstile(t *testing.T, left job.Allowance) (*rooms, *turnstile) {
 	t.Helper()
-	d := &turnstile{caller: job.Caller{Key: job.Key{ID: "abcdefghijklmnop", Role: job.RoleAdmin}}, left: func(int) job.Allowance { return left }}
+	d := &turnstile{caller: job.Caller{Key: job.Key{ID: "abcdefghijklmnop", Role: job.RoleAdmin}},
+		left: func(int) job.Allowance { return left }}
 	r := newRooms(t)
 	r.deps.Doors = d
 	r.Handler = NewHandler(r.deps)
@@ -66,13 +67,19 @@ func TestRateHeaders(t *testing.T) {
 		left           job.Allowance
 		policy, limits string
 	}{
-		"whole":               {job.Allowance{Limited: true, Rate: 10, Burst: 20, Remaining: 20}, `"requests";q=20;w=2`, `"requests";r=20;t=0`},
-		"one taken":           {job.Allowance{Limited: true, Rate: 10, Burst: 20, Remaining: 19, Reset: 100 * time.Millisecond}, `"requests";q=20;w=2`, `"requests";r=19;t=1`},
-		"half a token back":   {job.Allowance{Limited: true, Rate: 0.1, Burst: 5, Remaining: 2, Reset: 25 * time.Second}, `"requests";q=5;w=50`, `"requests";r=2;t=5`},
-		"the last one taken":  {job.Allowance{Limited: true, Rate: 0.1, Burst: 5, Reset: 50 * time.Second}, `"requests";q=5;w=50`, `"requests";r=0;t=10`},
-		"fast":                {job.Allowance{Limited: true, Rate: 1e6, Burst: 1e6, Remaining: 999_999, Reset: time.Microsecond}, `"requests";q=1000000;w=1`, `"requests";r=999999;t=1`},
-		"slower than anybody": {job.Allowance{Limited: true, Rate: 1e-300, Burst: 3, Remaining: 2, Reset: job.Never}, `"requests";q=3;w=1000000000`, `"requests";r=2;t=9223372037`},
-		"unlimited":           {job.Allowance{}, "", ""},
+		"whole": {job.Allowance{Limited: true, Rate: 10, Burst: 20, Remaining: 20}, `"requests";q=20;w=2`,
+			`"requests";r=20;t=0`},
+		"one taken": {job.Allowance{Limited: true, Rate: 10, Burst: 20, Remaining: 19,
+			Reset: 100 * time.Millisecond}, `"requests";q=20;w=2`, `"requests";r=19;t=1`},
+		"half a token back": {job.Allowance{Limited: true, Rate: 0.1, Burst: 5, Remaining: 2, Reset: 25 * time.Second},
+			`"requests";q=5;w=50`, `"requests";r=2;t=5`},
+		"the last one taken": {job.Allowance{Limited: true, Rate: 0.1, Burst: 5, Reset: 50 * time.Second},
+			`"requests";q=5;w=50`, `"requests";r=0;t=10`},
+		"fast": {job.Allowance{Limited: true, Rate: 1e6, Burst: 1e6, Remaining: 999_999,
+			Reset: time.Microsecond}, `"requests";q=1000000;w=1`, `"requests";r=999999;t=1`},
+		"slower than anybody": {job.Allowance{Limited: true, Rate: 1e-300, Burst: 3, Remaining: 2, Reset: job.Never},
+			`"requests";q=3;w=1000000000`, `"requests";r=2;t=9223372037`},
+		"unlimited": {job.Allowance{}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,14 +103,16 @@ func (u neverRead) Read([]byte) (int, error) {
 func TestRateRefusesBeforeTheBody(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
-	r, d := atTurnstile(t, job.Allowance{Limited: true, Rate: 0.5, Burst: 3, Reset: 5500 * time.Millisecond, RetryIn: 1500 * time.Millisecond})
+	r, d := atTurnstile(t, job.Allowance{Limited: true, Rate: 0.5, Burst: 3, Reset: 5500 * time.Millisecond,
+		RetryIn: 1500 * time.Millisecond})
 	for _, target := range []string{"/public/submit", "/public/submit/batch", "/jobs", "/api/jobs"} {
 		req := httptest.NewRequest("POST", target, neverRead{t})
 		req.Header.Set("Content-Type", "application/json")
 		rec := httptest.NewRecorder()
 		r.ServeHTTP(rec, req)
 		body := wantProblem(t, rec, 429, "RATE_LIMITED")
-		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("RateLimit") != `"requests";r=0;t=2` || h.Get("RateLimit-Policy") != `"requests";q=3;w=6` {
+		if h := rec.Header(); h.Get("Retry-After") != "2" || h.Get("RateLimit") != `"requests";r=0;t=2` ||
+			h.Get("RateLimit-Policy") != `"requests";q=3;w=6` {
 			t.Errorf("headers %v", h)
 		}
 		if got := body["detail"]; got != "you may make 0.5 requests a second, 3 of them at once" {

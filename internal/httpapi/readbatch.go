@@ -20,8 +20,8 @@ const (
 	batchArrival  = time.Minute // for its body: 16 MiB take longer than the 15 s of a small one
 )
 
-// readBatch reads the body of a batch into its entries, of which each may yet prove wrong. It takes memory as bytes come, not as a header
-// promises, and only while all batches together have not too much of it. done gives it back.
+// readBatch reads the body of a batch into its entries, of which each may yet prove wrong. It takes memory as bytes
+// come, not as a header promises, and only while all batches together have not too much of it. done gives it back.
 func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err error) {
 	held := int64(0)
 	done = func() { a.batches.Add(-held) }
@@ -36,13 +36,16 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 	if err != nil && r.ContentLength != 0 {
 		return nil, done, err
 	}
-	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival)) // where it cannot be set, the server's own holds
+	// where it cannot be set, the server's own holds
+	_ = http.NewResponseController(c.Writer).SetReadDeadline(time.Now().Add(batchArrival))
 	var body []byte
-	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength, 0); err != nil {
+	if body, held, err = a.batchMemory().gather(http.MaxBytesReader(c.Writer, r.Body, maxBatchBytes), r.ContentLength,
+		0); err != nil {
 		return nil, done, unread(r, err)
 	}
 	if blank(body) {
-		return nil, done, &problem{kind: invalidRequest, detail: "a batch needs a body: a JSON array, or a JSON object per line"}
+		return nil, done, &problem{kind: invalidRequest,
+			detail: "a batch needs a body: a JSON array, or a JSON object per line"}
 	}
 	entries, err = split(body)
 	if err == nil && len(entries) > maxEntries {
@@ -51,7 +54,8 @@ func (a *api) readBatch(c *gin.Context) (entries [][]byte, done func(), err erro
 	return entries, done, err
 }
 
-// splitter is how a batch of this media type is cut into its entries: an array into its items, JSON by the line into its lines.
+// splitter is how a batch of this media type is cut into its entries: an array into its items, JSON by the line into
+// its lines.
 func splitter(contentType []string) (func([]byte) ([][]byte, error), error) {
 	if len(contentType) == 1 {
 		if media, _, err := mime.ParseMediaType(contentType[0]); err == nil && media == "application/x-ndjson" {

@@ -16,7 +16,8 @@ func TestChangesMaySayWhy(t *testing.T) {
 	t.Attr("proves", "S3-I16")
 	most := strings.Repeat("\u20ac", job.MaxReason)
 	for _, c := range []struct{ method, path string }{
-		{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"}, {"POST", jobKnown + "/retry"},
+		{"DELETE", "/admin" + jobKnown}, {"DELETE", "/api" + jobKnown}, {"POST", "/api" + jobKnown + "/cancel"},
+		{"POST", jobKnown + "/retry"},
 		{"POST", "/admin" + jobKnown + "/resubmit"}, {"POST", "/admin/dead/requeue"},
 	} {
 		r := newRooms(t)
@@ -29,7 +30,8 @@ func TestChangesMaySayWhy(t *testing.T) {
 			}
 			return `{"reason":` + reason + `}`
 		}
-		for reason, want := range map[string]string{`"ordered twice"`: "ordered twice", `" a\"b<i> "`: `a"b<i>`, `""`: "", `null`: "", `"` + most + `"`: most} {
+		for reason, want := range map[string]string{`"ordered twice"`: "ordered twice", `" a\"b<i> "`: `a"b<i>`, `""`: "",
+			`null`: "", `"` + most + `"`: most} {
 			r.said = nil
 			if rec := r.json(c.method, c.path, body(reason)); rec.Code/100 != 2 ||
 				!slices.Equal(r.said, []string{want}) {

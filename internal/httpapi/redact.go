@@ -38,8 +38,8 @@ func (a *api) veilFor(c *gin.Context, typ string) []string {
 // address everybody sees the host, see veilURLs.
 var ofCallbacks = []string{"event"}
 
-// veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback the submitter's, and both
-// may say anything: they go with everything else, but not with some members.
+// veil takes out of a job what its caller may not see. An error's text is the handler's, and an address of a callback
+// the submitter's, and both may say anything: they go with everything else, but not with some members.
 func (a *api) veil(c *gin.Context, j *job.Job) {
 	if callerOf(c).Key.Role == job.RoleReadOnly {
 		veilURLs(j)
@@ -78,7 +78,8 @@ func (a *api) veilAttempts(c *gin.Context, typ string, attempts []job.Attempt) [
 	return attempts
 }
 
-// fileVeiled refuses a caller the file of a job of which he may not see everything: it cannot be told what in it comes from where.
+// fileVeiled refuses a caller the file of a job of which he may not see everything: it cannot be told what in it comes
+// from where.
 func (a *api) fileVeiled(c *gin.Context, id job.ID) error {
 	if len(a.Redact) == 0 || callerOf(c).Key.Role != job.RoleReadOnly {
 		return nil
@@ -87,11 +88,12 @@ func (a *api) fileVeiled(c *gin.Context, id job.ID) error {
 	if err != nil || a.veilFor(c, j.Type) == nil {
 		return err
 	}
-	return &problem{kind: forbidden, detail: "a read-only key does not see the files of " + j.Type + " jobs: TIERQ_REDACT hides what they are made of"}
+	return &problem{kind: forbidden,
+		detail: "a read-only key does not see the files of " + j.Type + " jobs: TIERQ_REDACT hides what they are made of"}
 }
 
-// redact replaces the members of these names by "***", at whatever depth and in either case; everything else stays byte for byte as it was. A
-// text that is not JSON is replaced whole, as all is by "*".
+// redact replaces the members of these names by "***", at whatever depth and in either case; everything else stays byte
+// for byte as it was. A text that is not JSON is replaced whole, as all is by "*".
 func redact(text []byte, names []string) []byte {
 	if len(text) == 0 || len(names) == 0 {
 		return text

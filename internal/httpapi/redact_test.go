@@ -113,7 +113,8 @@ func below(name string, v any) any {
 // secretly fills rooms with one job of a type whose payload, result and errors hold secrets.
 func (r *rooms) secretly(typ string) {
 	j := job.Job{
-		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs, ArrivedAt: aMoment, EndedAt: aMoment,
+		ID: knownID, Type: typ, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, Owner: theirs,
+		ArrivedAt: aMoment, EndedAt: aMoment,
 		Options: job.Options{CallbackURL: "https://x.example/e3rror"},
 		Payload: []byte(`{"to":"s3cret","kind":"plain"}`), Result: []byte(`{"sent":[{"to":"s3cret"}],"kind":"plain"}`),
 		Cause: job.HandlerError, LastError: "no such mailbox: e3rror", Note: "refused by e3rror",
@@ -140,13 +141,14 @@ func (r *rooms) secretly(typ string) {
 }
 
 var lookedAt = []string{
-	"/jobs/" + string(knownID), "/api/jobs/" + string(knownID), pollKnown, pollKnown + "&wait=1s", "/api/jobs/" + string(knownID) + "/events",
+	"/jobs/" + string(knownID), "/api/jobs/" + string(knownID), pollKnown, pollKnown + "&wait=1s",
+	"/api/jobs/" + string(knownID) + "/events",
 	"/api/jobs/" + string(knownID) + "/why", "/jobs/" + string(knownID) + "/artifact",
 	"/admin/jobs", "/api/jobs", "/jobs/dead", "/admin/dead", "/admin/dead/export",
 }
 
-// A read-only key sees what there is, but nothing of what is redacted, wherever a payload, a result or an error is shown. Others see all of it.
-// A callback's payload has what its job's has, whose type may be hidden.
+// A read-only key sees what there is, but nothing of what is redacted, wherever a payload, a result or an error is
+// shown. Others see all of it. A callback's payload has what its job's has, whose type may be hidden.
 func TestRedact_OfCallbacks(t *testing.T) {
 	t.Attr("proves", "A11")
 	for hidden, want := range map[string]map[string]bool{
@@ -158,8 +160,10 @@ func TestRedact_OfCallbacks(t *testing.T) {
 			r.deps.Redact = map[string][]string{hidden: {"to"}}
 		}
 		r.behind(callers["read-only"])
-		j := job.Job{ID: knownID, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, ArrivedAt: aMoment, EndedAt: aMoment}
-		j.Type, j.Payload = "CALLBACK", []byte(`{"id":"x_1","url":"https://example.com/t0ken","event":{"data":{"type":"MAIL","result":{"accepted":["s3cret"]},"lastError":"s3cret"}}}`)
+		j := job.Job{ID: knownID, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, ArrivedAt: aMoment,
+			EndedAt: aMoment}
+		j.Type, j.Payload = "CALLBACK",
+			[]byte(`{"id":"x_1","url":"https://example.com/t0ken","event":{"data":{"type":"MAIL","result":{"accepted":["s3cret"]},"lastError":"s3cret"}}}`)
 		r.find = func(job.ID) (job.Job, error) { return j, nil }
 		body := r.do("GET", "/jobs/"+string(knownID), "").Body.String()
 		for what, want := range want {
@@ -216,8 +220,10 @@ func TestMarkupIsText(t *testing.T) {
 	t.Attr("proves", "A46")
 	const markup = `<script>alert(1)</script>`
 	j := job.Job{
-		ID: knownID, Type: "SIMULATION", Tier: job.Paid, Status: job.Failed, Attempt: 1, Generation: 1, ArrivedAt: aMoment, EndedAt: aMoment.Add(time.Second),
-		Payload: []byte(`{"a":"` + markup + `"}`), Result: []byte(`{"b":"` + markup + `"}`), Cause: job.HandlerError, LastError: markup, TraceID: "t",
+		ID: knownID, Type: "SIMULATION", Tier: job.Paid, Status: job.Failed, Attempt: 1, Generation: 1, ArrivedAt: aMoment,
+		EndedAt: aMoment.Add(time.Second),
+		Payload: []byte(`{"a":"` + markup + `"}`), Result: []byte(`{"b":"` + markup + `"}`), Cause: job.HandlerError,
+		LastError: markup, TraceID: "t",
 	}
 	r := newRooms(t)
 	r.secretly("SIMULATION")
@@ -245,7 +251,8 @@ func TestMarkupIsText(t *testing.T) {
 		case kind != "application/json" && kind != "text/event-stream" && kind != "application/x-ndjson":
 			t.Errorf("%s: %q", path, kind)
 		}
-		if h.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Frame-Options") != "DENY" {
+		if h.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Frame-Options") != "DENY" {
 			t.Errorf("%s: %v", path, h)
 		}
 		if kind != "application/json" || strings.HasSuffix(path, "why") {

@@ -88,8 +88,8 @@ func wholeNumber(v jsontext.Value, least, most int) (int, error) {
 	return whole(string(v), least, most)
 }
 
-// requeueDead is POST /admin/dead/requeue. It may take a minute: the jobs come back at a bounded rate. If it cannot go on half-way, the
-// answer says how far it came.
+// requeueDead is POST /admin/dead/requeue. It may take a minute: the jobs come back at a bounded rate. If it cannot go
+// on half-way, the answer says how far it came.
 func (a *api) requeueDead(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

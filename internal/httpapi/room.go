@@ -33,9 +33,9 @@ func (a *api) bodyMemory() shared {
 	return shared{&a.bodies, bodyMemory, "too many bodies are being read; send it again"}
 }
 
-// gather reads a body of so many bytes, or if that is negative one of unknown length, to its end. It takes memory as bytes come, not as a header
-// promises: ten thousand callers who send slowly hold no more of it than a thousand. Free bytes of it are not shared memory. What is held is for
-// the caller to give back, after an error too.
+// gather reads a body of so many bytes, or if that is negative one of unknown length, to its end. It takes memory as
+// bytes come, not as a header promises: ten thousand callers who send slowly hold no more of it than a thousand. Free
+// bytes of it are not shared memory. What is held is for the caller to give back, after an error too.
 func (s shared) gather(r io.Reader, length, free int64) (body []byte, held int64, err error) {
 	for length < 0 || int64(len(body)) < length {
 		if len(body) == cap(body) {
@@ -64,7 +64,8 @@ func (s shared) gather(r io.Reader, length, free int64) (body []byte, held int64
 	return body, held, nil
 }
 
-// crowd refuses what is more than may be under way: one HTTP/2 connection brings a hundred requests at once, and each has memory of its own.
+// crowd refuses what is more than may be under way: one HTTP/2 connection brings a hundred requests at once, and each
+// has memory of its own.
 func (a *api) crowd(c *gin.Context) {
 	if a.Requests <= 0 {
 		return

@@ -37,7 +37,8 @@ func TestRoom_BodiesShareTheirMemory(t *testing.T) {
 	}
 }
 
-// A submit that waits for its answer keeps its body, and with it its share of the memory: what comes beyond that is refused early.
+// A submit that waits for its answer keeps its body, and with it its share of the memory: what comes beyond that is
+// refused early.
 func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
 	r := newRooms(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -51,7 +52,8 @@ func TestRoom_BodiesAreHeldUntilTheAnswer(t *testing.T) {
 	const size = 40_000
 	answered := make(chan int, 1)
 	go func() {
-		answered <- r.do("POST", "/paid/submit", `{"payload":{"A":1,"B":2}`+strings.Repeat(" ", size)+`}`, "Content-Type", "application/json").Code
+		answered <- r.do("POST", "/paid/submit", `{"payload":{"A":1,"B":2}`+strings.Repeat(" ", size)+`}`, "Content-Type",
+			"application/json").Code
 	}()
 	<-entered
 	if held := a.bodies.Load(); held < size-firstPiece {
@@ -94,7 +96,8 @@ func TestRoom_Gather(t *testing.T) {
 		text := strings.Repeat("x", size)
 		for _, length := range []int64{-1, int64(size)} {
 			for name, r := range map[string]io.Reader{
-				"at once": strings.NewReader(text), "with the end": iotest.DataErrReader(strings.NewReader(text)), "in halves": iotest.HalfReader(strings.NewReader(text)),
+				"at once": strings.NewReader(text), "with the end": iotest.DataErrReader(strings.NewReader(text)),
+				"in halves": iotest.HalfReader(strings.NewReader(text)),
 			} {
 				got, held, err := memory.gather(r, length, 0)
 				if a.bodies.Add(-held); err != nil || string(got) != text {
@@ -106,7 +109,8 @@ func TestRoom_Gather(t *testing.T) {
 		if a.bodies.Add(-held); !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%d bytes, one too few: %v", size, err)
 		}
-		_, held, err = memory.gather(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrClosedPipe)), -1, firstPiece)
+		_, held, err = memory.gather(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrClosedPipe)), -1,
+			firstPiece)
 		if a.bodies.Add(-held); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("%d bytes and an error: %v", size, err)
 		}

@@ -12,8 +12,8 @@ import (
 
 // Charts is how it went of late, over all processes.
 type Charts interface {
-	// Series gives the last 5 minutes, hour or 24 hours in buckets of one length, oldest first and without gaps; the last is still being
-	// counted.
+	// Series gives the last 5 minutes, hour or 24 hours in buckets of one length, oldest first and without gaps; the last
+	// is still being counted.
 	Series(ctx context.Context, window time.Duration) ([]SeriesPoint, error)
 }
 
@@ -31,7 +31,8 @@ type TierPoint struct {
 	WaitSeconds, RunSeconds Percentiles
 }
 
-// charted are the windows that there are. Whoever asks again within keep gets the same answer: reading a day is a thousand buckets.
+// charted are the windows that there are. Whoever asks again within keep gets the same answer: reading a day is a
+// thousand buckets.
 var charted = map[string]struct{ window, keep time.Duration }{
 	"5m":  {5 * time.Minute, 2 * time.Second},
 	"1h":  {time.Hour, 10 * time.Second},
@@ -73,7 +74,8 @@ type chart struct {
 	made  time.Time
 }
 
-// seriesRoute is GET /api/stats/series?window=, an hour unless said otherwise. now is the host's clock: it says how old an answer is.
+// seriesRoute is GET /api/stats/series?window=, an hour unless said otherwise. now is the host's clock: it says how old
+// an answer is.
 func seriesRoute(charts Charts, plans Plans, now func() time.Time) func(*gin.Context) error {
 	kept := map[string]*chart{}
 	for name := range charted {

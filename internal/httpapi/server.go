@@ -70,8 +70,8 @@ func NewServer(setting, addr string, h http.Handler, l Limits, log *slog.Logger)
 	return s
 }
 
-// frames bounds what one HTTP/2 connection may take: what clients send before a handler reads it, and how long it may stand still. Headers,
-// control frames and streams that are opened to be reset have net/http's own bounds.
+// frames bounds what one HTTP/2 connection may take: what clients send before a handler reads it, and how long it may
+// stand still. Headers, control frames and streams that are opened to be reset have net/http's own bounds.
 var frames = http.HTTP2Config{
 	MaxConcurrentStreams:          100,
 	MaxReadFrameSize:              16 << 10,
@@ -82,8 +82,8 @@ var frames = http.HTTP2Config{
 	WriteByteTimeout:              30 * time.Second,
 }
 
-// Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is taken, or none,
-// is an error that names the setting.
+// Bind takes the address, so that a process learns that it is taken before it does anything else. An address that is
+// taken, or none, is an error that names the setting.
 func (s *Server) Bind(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,8 @@ func (s *Server) bind(ctx context.Context) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.addr)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s %s is taken by another program: stop that one, or set %s to a free address: %w", s.setting, s.addr, s.setting, err)
+		return fmt.Errorf("%s %s is taken by another program: stop that one, or set %s to a free address: %w", s.setting,
+			s.addr, s.setting, err)
 	case err != nil:
 		return fmt.Errorf("%s %s: %w", s.setting, s.addr, err)
 	}
@@ -143,11 +144,12 @@ func (s *Server) Addr() string {
 // Failed gets an error if the server stops by itself.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// OnDrain sets what is called, once, when a drain begins: it must let those go who wait, or they hold the drain up. To be called before
-// Start.
+// OnDrain sets what is called, once, when a drain begins: it must let those go who wait, or they hold the drain up. To
+// be called before Start.
 func (s *Server) OnDrain(f func()) { s.onDrain = f }
 
-// Drain takes no more connections and waits for the requests under way, until ctx ends. It is safe twice and before Start.
+// Drain takes no more connections and waits for the requests under way, until ctx ends. It is safe twice and before
+// Start.
 func (s *Server) Drain(ctx context.Context) error {
 	s.drained.Do(func() {
 		if s.onDrain != nil {

@@ -62,12 +62,14 @@ func TestServer_RawRequests(t *testing.T) {
 		request string
 		status  int
 	}{
-		"A10 dots":             {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A10 NUL":              {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A12 endless chunks":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
-		"A12 too long, said":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
-		"A19 large headers":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n", 431},
-		"A20 two lengths":      {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}", 400},
+		"A10 dots":           {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A10 NUL":            {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A12 endless chunks": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
+		"A12 too long, said": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
+		"A19 large headers": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n",
+			431},
+		"A20 two lengths": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
+			400},
 		"A20 no host":          {"POST /paid/submit HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 400},
 		"A20 two lengths, one": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5, 6\r\n\r\n{}", 400},
 		"A20 signed length":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: +2\r\n\r\n{}", 400},
@@ -82,10 +84,11 @@ func TestServer_RawRequests(t *testing.T) {
 		"A20 NUL in a header":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\x00b\r\n\r\n", 400},
 		"A20 version":          {"POST /paid/submit HTTP/3.7\r\nHost: x\r\n\r\n", 505},
 		"A20 a space more":     {"POST  /paid/submit HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-		"A19 many headers":     {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 6000) + "\r\n", 431},
-		"A27 CONNECT":          {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", 404},
-		"A27 OPTIONS *":        {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404},
-		"A20 bad host":         {"POST /paid/submit HTTP/1.1\r\nHost: a/b\r\nContent-Length: 0\r\n\r\n", 400},
+		"A19 many headers": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 6000) + "\r\n",
+			431},
+		"A27 CONNECT":   {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", 404},
+		"A27 OPTIONS *": {"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", 404},
+		"A20 bad host":  {"POST /paid/submit HTTP/1.1\r\nHost: a/b\r\nContent-Length: 0\r\n\r\n", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, body := raw(t, s, c.request)
@@ -121,7 +124,8 @@ func TestServer_RawRequestsThatAreFine(t *testing.T) {
 func TestServer_LimitsAreSet(t *testing.T) {
 	t.Attr("proves", "A14 A15 A16")
 	s := NewServer("TIERQ_ADDR", "", nil, Limits{}, nil).server
-	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second || s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
+	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 15*time.Second || s.WriteTimeout != 30*time.Second ||
+		s.IdleTimeout != time.Minute || s.MaxHeaderBytes != 16<<10 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -129,10 +133,12 @@ func TestServer_LimitsAreSet(t *testing.T) {
 func TestServer_AnAddressThatIsTaken(t *testing.T) {
 	first := serve(t, newRooms(t))
 	second := NewServer("TIERQ_ADDR", first.Addr(), nil, Limits{}, nil)
-	if err := second.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR "+first.Addr()+" is taken") {
+	if err := second.Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "TIERQ_ADDR "+first.Addr()+" is taken") {
 		t.Errorf("start: %v", err)
 	}
-	if err := NewServer("TIERQ_ADDR", "nonsense", nil, Limits{}, nil).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
+	if err := NewServer("TIERQ_ADDR", "nonsense", nil, Limits{}, nil).Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "TIERQ_ADDR nonsense") {
 		t.Errorf("start: %v", err)
 	}
 	if err := second.Stop(t.Context()); err != nil {
@@ -201,17 +207,20 @@ func TestServer_ASlowBody(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(conn, "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{}"); err != nil {
+	if _, err := io.WriteString(conn,
+		"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{}"); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") || !strings.Contains(string(answer), `"the body did not arrive in time"`) {
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 ") ||
+		!strings.Contains(string(answer), `"the body did not arrive in time"`) {
 		t.Errorf("%v: %s", err, answer)
 	}
 }
 
-// Requests that come one behind the other are answered in their order, and what stands behind a body is the next request and nothing else. A
-// request with a length and a coding has the coding: a proxy in front that reads it otherwise is not one for us.
+// Requests that come one behind the other are answered in their order, and what stands behind a body is the next
+// request and nothing else. A request with a length and a coding has the coding: a proxy in front that reads it
+// otherwise is not one for us.
 func TestServer_Pipelined(t *testing.T) {
 	t.Attr("proves", "A20")
 	r := newRooms(t)

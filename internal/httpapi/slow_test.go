@@ -56,11 +56,12 @@ func TestSlow_HeadersAndBodies(t *testing.T) {
 		text string
 		want time.Duration
 	}{
-		"not a byte":        {"", 5 * time.Second},
-		"headers":           {head + "X-A: ", 5 * time.Second},
-		"a body":            {head + "Content-Length: 900\r\n\r\n{", 15 * time.Second},
-		"a body in chunks":  {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", 15 * time.Second},
-		"a batch":           {strings.Replace(head, "submit", "submit/batch", 1) + "Content-Length: 900\r\n\r\n[", time.Minute},
+		"not a byte":       {"", 5 * time.Second},
+		"headers":          {head + "X-A: ", 5 * time.Second},
+		"a body":           {head + "Content-Length: 900\r\n\r\n{", 15 * time.Second},
+		"a body in chunks": {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", 15 * time.Second},
+		"a batch": {strings.Replace(head, "submit", "submit/batch", 1) + "Content-Length: 900\r\n\r\n[",
+			time.Minute},
 		"after one request": {"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +88,8 @@ func TestSlow_HeadersAndBodies(t *testing.T) {
 	}
 }
 
-// A reader of an export may be slow, for as long as something gets through: its deadline moves with what it takes, and with nothing else.
+// A reader of an export may be slow, for as long as something gets through: its deadline moves with what it takes, and
+// with nothing else.
 func TestSlow_AReaderOfAnExport(t *testing.T) {
 	t.Attr("proves", "A16")
 	synctest.Test(t, func(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 
 // The times of a stream.
 const (
-	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead; and a look at whether the caller may still listen
+	// a comment, so that nobody between takes the line for dead; and a look at whether the caller may still listen
+	pingEvery  = 15 * time.Second
 	writeLimit = 10 * time.Second // what one piece may take to get through
 )
 
-// stream writes Server-Sent Events. Its headers go out with the first of them, so that an error before that is an ordinary answer.
+// stream writes Server-Sent Events. Its headers go out with the first of them, so that an error before that is an
+// ordinary answer.
 type stream struct {
 	c       *gin.Context
 	control *http.ResponseController
@@ -29,11 +31,13 @@ type stream struct {
 	group sync.WaitGroup
 }
 
-// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves, and when his key opens nothing any more.
+// openStream prepares a stream and keeps it alive until close. Its context ends when the client leaves, and when his
+// key opens nothing any more.
 func (a *api) openStream(c *gin.Context) (*stream, context.Context) {
 	ctx, cancel := context.WithCancel(c.Request.Context())
 	r, caller := c.Request.WithContext(ctx), *callerOf(c)
-	s := &stream{c: c, control: http.NewResponseController(c.Writer), stop: cancel, may: func() bool { return a.still(r, &caller) }}
+	s := &stream{c: c, control: http.NewResponseController(c.Writer), stop: cancel,
+		may: func() bool { return a.still(r, &caller) }}
 	s.group.Go(func() { s.ping(ctx) })
 	return s, ctx
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Stats is what GET /api/stats shows of the whole, over all processes. Counts, rates and times are those of the last hour.
+// Stats is what GET /api/stats shows of the whole, over all processes. Counts, rates and times are those of the last
+// hour.
 type Stats struct {
 	Tiers          []TierStats      `json:"tiers"` // best first
 	Capacity       Capacity         `json:"capacity"`

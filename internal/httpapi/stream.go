@@ -19,8 +19,8 @@ func lastEvent(h http.Header) string {
 	return ""
 }
 
-// jobEvents is GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended. The events' ids are the
-// texts of the poll's tags.
+// jobEvents is GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended. The
+// events' ids are the texts of the poll's tags.
 func (a *api) jobEvents(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
@@ -57,8 +57,8 @@ func (a *api) jobEvents(c *gin.Context) error {
 	return a.endStream(c, s, err)
 }
 
-// endStream says goodbye to a client that is still there. An error before the first event is an answer like any other; a later one can only
-// break the stream off: the client comes again.
+// endStream says goodbye to a client that is still there. An error before the first event is an answer like any other;
+// a later one can only break the stream off: the client comes again.
 func (a *api) endStream(c *gin.Context, s *stream, err error) error {
 	if err != nil && !s.begun {
 		return err
@@ -83,7 +83,8 @@ type eventBody struct {
 	At      string     `json:"at"`
 }
 
-// allEvents is GET /api/events: every change of every job, for operators. What was lost on the way is said with a resync.
+// allEvents is GET /api/events: every change of every job, for operators. What was lost on the way is said with a
+// resync.
 func (a *api) allEvents(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

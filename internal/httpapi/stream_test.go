@@ -51,10 +51,14 @@ func TestJobEvents(t *testing.T) {
 		headers []string
 		want    []string
 	}{
-		"from the start":     {nil, []string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
-		"seen already":       {[]string{"Last-Event-ID", "PENDING-0-0-1"}, []string{"2000", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
-		"seen something old": {[]string{"Last-Event-ID", "PROCESSING-7-0-1"}, []string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
-		"A54":                {[]string{"Last-Event-ID", "a\r\nb"}, []string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
+		"from the start": {nil, []string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1",
+			"status COMPLETED-1-0-1", "bye"}},
+		"seen already": {[]string{"Last-Event-ID", "PENDING-0-0-1"},
+			[]string{"2000", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
+		"seen something old": {[]string{"Last-Event-ID", "PROCESSING-7-0-1"},
+			[]string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
+		"A54": {[]string{"Last-Event-ID", "a\r\nb"},
+			[]string{"2000", "status PENDING-0-0-1", "status PROCESSING-1-0-1", "status COMPLETED-1-0-1", "bye"}},
 	} {
 		r := newRooms(t)
 		r.follow = telling(life...)
@@ -66,8 +70,11 @@ func TestJobEvents(t *testing.T) {
 		wantHeader(t, rec, "Content-Type", "text/event-stream")
 		wantHeader(t, rec, "Cache-Control", "no-cache")
 		wantHeader(t, rec, "X-Accel-Buffering", "no")
-		if name == "from the start" && !strings.Contains(rec.Body.String(), `data: {"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING",`) ||
-			!strings.Contains(rec.Body.String(), `"result":{"a":1}`) || name == "from the start" && !strings.Contains(rec.Body.String(), `"position":3,"etaSeconds":2`) {
+		if name == "from the start" &&
+			!strings.Contains(rec.Body.String(),
+				`data: {"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING",`) ||
+			!strings.Contains(rec.Body.String(), `"result":{"a":1}`) ||
+			name == "from the start" && !strings.Contains(rec.Body.String(), `"position":3,"etaSeconds":2`) {
 			t.Errorf("%s: %s", name, rec.Body)
 		}
 	}
@@ -108,7 +115,8 @@ func TestJobEvents_Ping(t *testing.T) {
 			return nil
 		}
 		rec := r.do("GET", eventsOfKnown, "")
-		if want := []string{"2000", "status PROCESSING-1-0-1", "ping", "ping", "ping", "bye"}; !slices.Equal(said(rec.Body.String()), want) {
+		if want := []string{"2000", "status PROCESSING-1-0-1", "ping", "ping", "ping",
+			"bye"}; !slices.Equal(said(rec.Body.String()), want) {
 			t.Errorf("%q, want %q", said(rec.Body.String()), want)
 		}
 	})
@@ -117,7 +125,9 @@ func TestJobEvents_Ping(t *testing.T) {
 func TestAllEvents(t *testing.T) {
 	r := newRooms(t)
 	r.messages = make(chan job.Message, 10)
-	r.messages <- job.Message{ID: "n-1", Event: job.Event{ID: knownID, Tier: job.Paid, Status: job.NeedDiscard, Attempt: 2, Cause: job.HandlerError, At: aMoment}}
+	r.messages <- job.Message{ID: "n-1",
+		Event: job.Event{ID: knownID, Tier: job.Paid, Status: job.NeedDiscard, Attempt: 2, Cause: job.HandlerError,
+			At: aMoment}}
 	r.messages <- job.Message{ID: "n-5", Resync: true}
 	r.messages <- job.Message{ID: "n-6", Event: job.Event{ID: knownID, Tier: job.Paid, Status: job.Pending, At: aMoment}}
 	r.messages <- job.Message{Bye: true}
@@ -139,7 +149,8 @@ func TestAllEvents(t *testing.T) {
 	}
 }
 
-// A stream outlives the server's own limits, gets through piece by piece, ends when its client leaves, and gives its place back.
+// A stream outlives the server's own limits, gets through piece by piece, ends when its client leaves, and gives its
+// place back.
 func TestServer_Streams(t *testing.T) {
 	t.Attr("proves", "A16 A24")
 	r := newRooms(t)

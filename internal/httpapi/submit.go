@@ -33,7 +33,8 @@ func (a *api) noTier(fields ...fieldError) *problem {
 	for _, p := range a.Plans.All() {
 		names = append(names, strings.ToLower(string(p.Tier)))
 	}
-	return &problem{kind: unknownTier, detail: "known tiers, as a path has them: " + strings.Join(names, ", "), fields: fields}
+	return &problem{kind: unknownTier, detail: "known tiers, as a path has them: " + strings.Join(names, ", "),
+		fields: fields}
 }
 
 // submit is POST /:tier/submit.
@@ -103,7 +104,8 @@ func (a *api) submission(caller *job.Caller, asked *asked, plan job.Plan, trace 
 		return s, err
 	}
 	s = job.Submission{
-		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: min(asked.maxRetries, plan.MaxRetries), TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
+		Tier: plan.Tier, Type: asked.typ, Payload: asked.payload, MaxRetries: min(asked.maxRetries, plan.MaxRetries),
+		TraceID: trace, Owner: caller.Owner(), Quota: caller.Key.InFlight,
 	}
 	s.From = caller.From
 	s.CallbackURL, s.Everybody = asked.callback, asked.typ == reportType && caller.Operator()
@@ -154,8 +156,9 @@ func (a *api) check(asked *asked, plan job.Plan) error {
 // receipt is what there is to say of an accepted submit.
 type receipt struct {
 	job.Accepted
-	status  job.Status
-	retries int // the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
+	status job.Status
+	// the most the job may have, -1 = the plan's. This one, trace and created are the first submit's in a replay
+	retries int
 	trace   string
 	created time.Time
 	in      time.Duration // when it makes sense to poll
@@ -219,7 +222,8 @@ func (a *api) asItIs(ctx context.Context, id job.ID) job.Job {
 	return j
 }
 
-// accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing needs escaping.
+// accepted writes the 202 in the seed's exact shape. An id is hexadecimal, a status a word and a stamp digits: nothing
+// needs escaping.
 func (a *api) accepted(c *gin.Context, r receipt) {
 	receiptHeaders(c, r, pollPath)
 	v := visitOf(c)

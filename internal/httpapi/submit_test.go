@@ -16,7 +16,8 @@ const golden = `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d
 
 func TestSubmit(t *testing.T) {
 	t.Attr("proves", "S2-E1 S2-E2 S2-E3")
-	for path, tier := range map[string]job.Tier{"/paid/submit": job.Paid, "/unpaid/submit": job.Unpaid, "/public/submit": job.Public} {
+	for path, tier := range map[string]job.Tier{"/paid/submit": job.Paid, "/unpaid/submit": job.Unpaid,
+		"/public/submit": job.Public} {
 		t.Run(string(tier), func(t *testing.T) {
 			r := newRooms(t)
 			rec := r.do("POST", path, "")
@@ -29,7 +30,8 @@ func TestSubmit(t *testing.T) {
 			if len(r.submitted) != 1 {
 				t.Fatalf("%d submits", len(r.submitted))
 			}
-			if s := r.submitted[0]; s.Tier != tier || s.Type != "SIMULATION" || s.Payload != nil || s.MaxRetries != -1 || s.ID != "" || s.TraceID != rec.Header().Get("X-Trace-Id") {
+			if s := r.submitted[0]; s.Tier != tier || s.Type != "SIMULATION" || s.Payload != nil || s.MaxRetries != -1 ||
+				s.ID != "" || s.TraceID != rec.Header().Get("X-Trace-Id") {
 				t.Errorf("submitted %+v", s)
 			}
 		})
@@ -40,7 +42,8 @@ func TestSubmit_ATimestampAlwaysHasSixDigits(t *testing.T) {
 	r := newRooms(t)
 	r.deps.Now = func() time.Time { return time.Date(2026, 5, 1, 13, 0, 0, 0, time.FixedZone("", 7200)) }
 	r.Handler = NewHandler(r.deps)
-	if rec := r.do("POST", "/paid/submit", ""); !strings.Contains(rec.Body.String(), `"timestamp":"2026-05-01T11:00:00.000000Z"`) {
+	if rec := r.do("POST", "/paid/submit", ""); !strings.Contains(rec.Body.String(),
+		`"timestamp":"2026-05-01T11:00:00.000000Z"`) {
 		t.Error(rec.Body)
 	}
 }
@@ -60,7 +63,8 @@ func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
 		`{"type":null,"maxRetries":null}`:                {Type: "SIMULATION", MaxRetries: -1},
 		`{"payload":` + odd + ` }`:                       {Type: "SIMULATION", MaxRetries: -1, Payload: []byte(odd)},
 		`{"payload" : "x" , "type":"SIMULATION"}` + "\n": {Type: "SIMULATION", MaxRetries: -1, Payload: []byte(`"x"`)},
-		`{"payload":"` + strings.Repeat("x", 998) + `"}`: {Type: "SIMULATION", MaxRetries: -1, Payload: []byte(`"` + strings.Repeat("x", 998) + `"`)},
+		`{"payload":"` + strings.Repeat("x", 998) +
+			`"}`: {Type: "SIMULATION", MaxRetries: -1, Payload: []byte(`"` + strings.Repeat("x", 998) + `"`)},
 	} {
 		r := newRooms(t)
 		if rec := r.post(body); rec.Code != 202 {
@@ -68,7 +72,8 @@ func TestSubmit_TakesWhatTheBodySays(t *testing.T) {
 			continue
 		}
 		got := r.submitted[0]
-		if got.Type != want.Type || got.MaxRetries != want.MaxRetries || string(got.Payload) != string(want.Payload) || (got.Payload == nil) != (want.Payload == nil) {
+		if got.Type != want.Type || got.MaxRetries != want.MaxRetries || string(got.Payload) != string(want.Payload) ||
+			(got.Payload == nil) != (want.Payload == nil) {
 			t.Errorf("%s: submitted %+v", body, got)
 		}
 	}
@@ -91,7 +96,8 @@ func refusing(t *testing.T, err error) *rooms {
 
 func TestUnhealthy(t *testing.T) {
 	t.Attr("proves", "S2-E4")
-	for in, want := range map[time.Duration]string{0: "1", 100 * time.Millisecond: "1", 1001 * time.Millisecond: "2", 4 * time.Second: "4"} {
+	for in, want := range map[time.Duration]string{0: "1", 100 * time.Millisecond: "1", 1001 * time.Millisecond: "2",
+		4 * time.Second: "4"} {
 		rec := refusing(t, waits{fmt.Errorf("submit: %w", job.ErrUnhealthy), in}).do("POST", "/public/submit", "")
 		body := wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
 		if body["message"] != "System is currently unavailable due to high load. Please try again later." {
@@ -127,7 +133,8 @@ func TestSubmit_InternalCausesStayInside(t *testing.T) {
 	r := refusing(t, errors.New("dial tcp 10.0.0.7:6379: password hunter2"))
 	rec := r.post(`{}`)
 	wantProblem(t, rec, 500, "INTERNAL")
-	if strings.Contains(rec.Body.String(), "hunter2") || !strings.Contains(r.log.String(), "hunter2") || !strings.Contains(r.log.String(), rec.Header().Get("X-Trace-Id")) {
+	if strings.Contains(rec.Body.String(), "hunter2") || !strings.Contains(r.log.String(), "hunter2") ||
+		!strings.Contains(r.log.String(), rec.Header().Get("X-Trace-Id")) {
 		t.Errorf("answer %s, log %s", rec.Body, &r.log)
 	}
 }
@@ -230,7 +237,10 @@ func TestSubmit_Trace(t *testing.T) {
 	r := newRooms(t)
 	var heard []string
 	r.deps.Trace = func(_ context.Context, tier job.Tier, trace, parent string) (string, func(job.ID, error)) {
-		return "00f067aa0ba902b8", func(id job.ID, err error) { heard = append(heard, fmt.Sprint(tier, trace, parent, id, err)) }
+		return "00f067aa0ba902b8", func(id job.ID,
+			err error) {
+			heard = append(heard, fmt.Sprint(tier, trace, parent, id, err))
+		}
 	}
 	r.Handler = NewHandler(r.deps)
 	const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -238,7 +248,8 @@ func TestSubmit_Trace(t *testing.T) {
 	r.submit = func(context.Context, job.Submission) (job.Accepted, error) { return job.Accepted{}, job.ErrQueueFull }
 	r.do("POST", "/public/submit", "", "X-Trace-Id", "mine")
 	r.json("POST", "/paid/submit/batch", `[{},{}]`, "X-Trace-Id", "all")
-	want := []string{"PAID" + trace + parent + string(knownID) + "<nil>", "PUBLICmine" + fmt.Sprint("", job.ErrQueueFull), "PAIDall<nil>"}
+	want := []string{"PAID" + trace + parent + string(knownID) + "<nil>", "PUBLICmine" + fmt.Sprint("", job.ErrQueueFull),
+		"PAIDall<nil>"}
 	if strings.Join(heard, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q, want %q", heard, want)
 	}

@@ -45,8 +45,8 @@ func (a *api) getTier(c *gin.Context) error {
 	return write(c, http.StatusOK, planOf(plan))
 }
 
-// putTier is PUT /admin/tiers/{TIER}: the whole plan. With If-Match it replaces that version only, with If-None-Match: * it must be new.
-// Every process serves the new plan within a second or so; jobs that wait keep the place they have.
+// putTier is PUT /admin/tiers/{TIER}: the whole plan. With If-Match it replaces that version only, with If-None-Match:
+// * it must be new. Every process serves the new plan within a second or so; jobs that wait keep the place they have.
 func (a *api) putTier(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

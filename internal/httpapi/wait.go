@@ -28,8 +28,8 @@ func waitAsked(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// waitPreferred reads wait out of Prefer (RFC 7240): the first one counts, what cannot be read is passed over, more than the most is the
-// most.
+// waitPreferred reads wait out of Prefer (RFC 7240): the first one counts, what cannot be read is passed over, more
+// than the most is the most.
 func waitPreferred(headers []string) time.Duration {
 	for _, h := range headers {
 		for one := range strings.SplitSeq(h, ",") {
@@ -48,8 +48,8 @@ func waitPreferred(headers []string) time.Duration {
 	return 0
 }
 
-// await holds a poll until the job has ended or, with tags the client knows, until it has another one. When the time is over, and when the
-// process drains, it answers with what there is. Somebody else's job is not waited for.
+// await holds a poll until the job has ended or, with tags the client knows, until it has another one. When the time is
+// over, and when the process drains, it answers with what there is. Somebody else's job is not waited for.
 func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error) {
 	if err := a.known(c, q.id); err != nil {
 		return job.Job{}, err
@@ -68,8 +68,8 @@ func (a *api) await(c *gin.Context, q pollQuery, known []string) (job.Job, error
 	return a.Wait.Await(ctx, q.id, func(j *job.Job) bool { return j.Status.Ended() || !matches(known, etag(j)) })
 }
 
-// maxStreams bounds the streams of everything: each may have a thousand events before it that its reader has not taken. They are operators', and
-// have room of their own: whoever waits for jobs shuts none of them out.
+// maxStreams bounds the streams of everything: each may have a thousand events before it that its reader has not taken.
+// They are operators', and have room of their own: whoever waits for jobs shuts none of them out.
 const maxStreams = 256
 
 // enterStream counts one stream of everything.
@@ -81,8 +81,9 @@ func (a *api) enterStream() (leave func(), err error) {
 	return func() { a.streams.Add(-1) }, nil
 }
 
-// enter counts one who waits, long, for as long as it does. There is room for so many; and a caller gets one place more only while there are more
-// left than he has, so that he may have half of an empty room and whoever comes after him always finds a place.
+// enter counts one who waits, long, for as long as it does. There is room for so many; and a caller gets one place more
+// only while there are more left than he has, so that he may have half of an empty room and whoever comes after him
+// always finds a place.
 func (a *api) enter(c *gin.Context) (leave func(), err error) {
 	who := waiterOf(callerOf(c))
 	free := int64(a.Waiting) - a.waiting.Add(1) + 1
@@ -99,13 +100,14 @@ func (a *api) enter(c *gin.Context) (leave func(), err error) {
 		return nil, &problem{kind: systemUnhealthy, detail: "too many requests wait here already; poll without waiting"}
 	case !entered:
 		leave()
-		return nil, &problem{kind: systemUnhealthy, detail: "too many requests of yours wait here already, " + strconv.FormatInt(own, 10) + "; poll without waiting"}
+		return nil, &problem{kind: systemUnhealthy,
+			detail: "too many requests of yours wait here already, " + strconv.FormatInt(own, 10) + "; poll without waiting"}
 	}
 	return leave, nil
 }
 
-// waiterOf is who has a share of the room to wait in: a key, or the address of whoever shows none. "" is nobody: an open server's own machine may
-// have it all.
+// waiterOf is who has a share of the room to wait in: a key, or the address of whoever shows none. "" is nobody: an
+// open server's own machine may have it all.
 func waiterOf(caller *job.Caller) string {
 	switch owner := caller.Owner(); {
 	case owner != "":

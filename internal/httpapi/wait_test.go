@@ -20,7 +20,8 @@ import (
 
 const pollKnown = "/result/poll?jobId=" + string(knownID)
 
-// states answers a wait from a list of states, one second each, as the room that knows does: the last one when the time is over.
+// states answers a wait from a list of states, one second each, as the room that knows does: the last one when the time
+// is over.
 func states(all ...job.Job) func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) {
 	return func(ctx context.Context, _ job.ID, done func(*job.Job) bool) (job.Job, error) {
 		if done == nil {
@@ -42,7 +43,8 @@ func states(all ...job.Job) func(context.Context, job.ID, func(*job.Job) bool) (
 }
 
 func at(status job.Status, attempt int) job.Job {
-	return job.Job{ID: knownID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: status, Attempt: attempt, MaxRetries: 5, ArrivedAt: aMoment}
+	return job.Job{ID: knownID, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Status: status, Attempt: attempt,
+		MaxRetries: 5, ArrivedAt: aMoment}
 }
 
 func TestPoll_Waits(t *testing.T) {
@@ -56,19 +58,22 @@ func TestPoll_Waits(t *testing.T) {
 		applied string
 		took    time.Duration
 	}{
-		"until it ends":                 {"&wait=20s", nil, 200, done, "", 3 * time.Second},
-		"a number is seconds":           {"&wait=20", nil, 200, done, "", 3 * time.Second},
-		"until the time is over":        {"&wait=1500ms", nil, 200, running, "", 1500 * time.Millisecond},
-		"the most":                      {"&wait=1m", nil, 200, done, "", 3 * time.Second},
-		"preferred":                     {"", []string{"Prefer", "wait=20"}, 200, done, "wait=20", 3 * time.Second},
-		"preferred among others":        {"", []string{"Prefer", `respond-async, Wait="2" ; x=y`}, 200, running, "wait=2", 2 * time.Second},
-		"preferred too much":            {"", []string{"Prefer", "wait=3600"}, 200, done, "wait=60", 3 * time.Second},
-		"asked goes before preferred":   {"&wait=1s", []string{"Prefer", "wait=20"}, 200, running, "", time.Second},
-		"until the tag changes":         {"&wait=20s", []string{"If-None-Match", pending}, 200, running, "", time.Second},
-		"another tag is a change":       {"&wait=20s", []string{"If-None-Match", `"x"`}, 200, pending, "", 0},
-		"no change before it is over":   {"&wait=500ms", []string{"If-None-Match", pending}, 304, pending, "", 500 * time.Millisecond},
-		"an ended job changes no more":  {"&wait=20s", []string{"If-None-Match", running}, 200, done, "", 0},
-		"preferred, and tag unchanging": {"", []string{"Prefer", "wait=1", "If-None-Match", "*"}, 304, running, "wait=1", time.Second},
+		"until it ends":          {"&wait=20s", nil, 200, done, "", 3 * time.Second},
+		"a number is seconds":    {"&wait=20", nil, 200, done, "", 3 * time.Second},
+		"until the time is over": {"&wait=1500ms", nil, 200, running, "", 1500 * time.Millisecond},
+		"the most":               {"&wait=1m", nil, 200, done, "", 3 * time.Second},
+		"preferred":              {"", []string{"Prefer", "wait=20"}, 200, done, "wait=20", 3 * time.Second},
+		"preferred among others": {"", []string{"Prefer", `respond-async, Wait="2" ; x=y`}, 200, running, "wait=2",
+			2 * time.Second},
+		"preferred too much":          {"", []string{"Prefer", "wait=3600"}, 200, done, "wait=60", 3 * time.Second},
+		"asked goes before preferred": {"&wait=1s", []string{"Prefer", "wait=20"}, 200, running, "", time.Second},
+		"until the tag changes":       {"&wait=20s", []string{"If-None-Match", pending}, 200, running, "", time.Second},
+		"another tag is a change":     {"&wait=20s", []string{"If-None-Match", `"x"`}, 200, pending, "", 0},
+		"no change before it is over": {"&wait=500ms", []string{"If-None-Match", pending}, 304, pending, "",
+			500 * time.Millisecond},
+		"an ended job changes no more": {"&wait=20s", []string{"If-None-Match", running}, 200, done, "", 0},
+		"preferred, and tag unchanging": {"", []string{"Prefer", "wait=1", "If-None-Match", "*"}, 304, running, "wait=1",
+			time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -104,7 +109,8 @@ func TestPoll_WhatCannotBePreferredIsPassedOver(t *testing.T) {
 func TestPoll_WaitingForAJobThatIsNotThere(t *testing.T) {
 	r := newRooms(t)
 	r.await = func(context.Context, job.ID, func(*job.Job) bool) (job.Job, error) { return job.Job{}, job.ErrNotFound }
-	if body := wantProblem(t, r.do("GET", pollKnown+"&wait=20s", ""), 404, "JOB_NOT_FOUND"); body["jobId"] != string(knownID) {
+	if body := wantProblem(t, r.do("GET", pollKnown+"&wait=20s", ""), 404,
+		"JOB_NOT_FOUND"); body["jobId"] != string(knownID) {
 		t.Errorf("%v", body)
 	}
 }
@@ -157,14 +163,15 @@ func (r *rooms) from(address, path string) *httptest.ResponseRecorder {
 // addressed are doors whose caller comes from somewhere.
 type addressed struct{ *doors }
 
-func (d addressed) Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller, error) {
+func (d addressed) Enter(ctx context.Context, authorization []string, session string, from netip.Addr) (job.Caller,
+	error) {
 	caller, err := d.doors.Enter(ctx, authorization, session, from)
 	caller.Address = from
 	return caller, err
 }
 
-// One caller gets half of an empty room to wait in, and leaves a place to the next: a key, wherever it comes from, or the address of whoever shows none; IPv6 counts by its /64.
-// An open server's own machine may have it all.
+// One caller gets half of an empty room to wait in, and leaves a place to the next: a key, wherever it comes from, or
+// the address of whoever shows none; IPv6 counts by its /64. An open server's own machine may have it all.
 func TestPoll_NobodyFillsTheRoom(t *testing.T) {
 	t.Attr("proves", "A24")
 	submitter := job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit}}
@@ -174,12 +181,13 @@ func TestPoll_NobodyFillsTheRoom(t *testing.T) {
 		other  string     // this is another, "" = there is none
 		all    bool       // it may have all the room
 	}{
-		"a key":                            {submitter, []string{"192.0.2.1", "198.51.100.7"}, "", false},
-		"a key of this machine":            {submitter, []string{"127.0.0.1"}, "", false},
-		"a stranger":                       {callers["anonymous"], []string{"192.0.2.1"}, "192.0.2.2", false},
-		"a stranger on this machine":       {callers["anonymous"], []string{"127.0.0.1"}, "192.0.2.2", false},
-		"an address of an open server":     {callers["open"], []string{"192.0.2.1", "::ffff:192.0.2.1"}, "192.0.2.2", false},
-		"IPv6":                             {callers["open"], []string{"2001:db8::1", "2001:db8::2:3"}, "2001:db8:0:1::1", false},
+		"a key":                        {submitter, []string{"192.0.2.1", "198.51.100.7"}, "", false},
+		"a key of this machine":        {submitter, []string{"127.0.0.1"}, "", false},
+		"a stranger":                   {callers["anonymous"], []string{"192.0.2.1"}, "192.0.2.2", false},
+		"a stranger on this machine":   {callers["anonymous"], []string{"127.0.0.1"}, "192.0.2.2", false},
+		"an address of an open server": {callers["open"], []string{"192.0.2.1", "::ffff:192.0.2.1"}, "192.0.2.2", false},
+		"IPv6": {callers["open"], []string{"2001:db8::1", "2001:db8::2:3"}, "2001:db8:0:1::1",
+			false},
 		"this machine, on an open server":  {callers["open"], []string{"127.0.0.1", "::1"}, "", true},
 		"this machine's other own address": {callers["open"], []string{"127.9.9.9"}, "", true},
 	} {
@@ -217,7 +225,8 @@ func TestPoll_NobodyFillsTheRoom(t *testing.T) {
 			rec := r.from(address, pollKnown+"&wait=1s")
 			body := wantProblem(t, rec, 503, "SYSTEM_UNHEALTHY")
 			wantHeader(t, rec, "Retry-After", "1")
-			if own := strings.Contains(fmt.Sprint(body["detail"]), "too many requests of yours wait here already, 4;"); own == c.all {
+			if own := strings.Contains(fmt.Sprint(body["detail"]),
+				"too many requests of yours wait here already, 4;"); own == c.all {
 				t.Errorf("%s: %v", name, body["detail"])
 			}
 		}

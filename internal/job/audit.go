@@ -18,9 +18,10 @@ type Recorded struct {
 // Scanned is one part of the audit's walk over Redis.
 type Scanned struct {
 	Suspects []Suspected // to be looked at
-	Ask      []ID        // what SQL is asked about: of jobs that wait it should have no outcome, of those that are gone one
-	Found    []Finding   // what needed no look
-	Next     string      // where the walk goes on; "" = it is done
+	// what SQL is asked about: of jobs that wait it should have no outcome, of those that are gone one
+	Ask   []ID
+	Found []Finding // what needed no look
+	Next  string    // where the walk goes on; "" = it is done
 }
 
 // Finding is one thing that an audit found wrong.
@@ -35,7 +36,8 @@ type Finding struct {
 // FindingKinds are the kinds of findings that each result comes with; docs/operations/TROUBLESHOOTING.md explains them.
 var FindingKinds = map[Word][]string{
 	Repaired: {
-		"counter", "doorbell", "history", "lease", "lost", "misplaced", "missing", "overtaken", "payload", "retries", "score", "times", "ttl", "type",
+		"counter", "doorbell", "history", "lease", "lost", "misplaced", "missing", "overtaken", "payload", "retries", "score",
+		"times", "ttl", "type",
 	},
 	Reported:    {"counter", "payload_lost", "unknown_key"},
 	Quarantined: {"head", "no_job", "no_payload", "state", "type"},

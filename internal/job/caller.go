@@ -11,10 +11,13 @@ type Role string
 
 // The roles.
 const (
-	RoleSubmit   Role = "submit"    // submits jobs of its tiers and types; sees, cancels and retries its own, and nobody else's
-	RoleReadOnly Role = "read-only" // sees every job, with its payload and result redacted, and all figures; changes nothing
-	RoleAdmin    Role = "admin"     // everything
-	RoleWorker   Role = "worker"    // reserved for workers that fetch their jobs over HTTP; it opens nothing in this version
+	// submits jobs of its tiers and types; sees, cancels and retries its own, and nobody else's
+	RoleSubmit Role = "submit"
+	// sees every job, with its payload and result redacted, and all figures; changes nothing
+	RoleReadOnly Role = "read-only"
+	RoleAdmin    Role = "admin" // everything
+	// reserved for workers that fetch their jobs over HTTP; it opens nothing in this version
+	RoleWorker Role = "worker"
 )
 
 // Roles are all there are, in the order of the docs.
@@ -44,7 +47,8 @@ func (k *Key) Dead(now time.Time) bool {
 	return !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)
 }
 
-// StoredKey is a key as SQL keeps it: with the SHA-256 of its secret, and of the one before it while a rotation is under way.
+// StoredKey is a key as SQL keeps it: with the SHA-256 of its secret, and of the one before it while a rotation is
+// under way.
 type StoredKey struct {
 	Key
 	Hash     [32]byte
@@ -52,7 +56,8 @@ type StoredKey struct {
 	OldUntil time.Time
 }
 
-// Caller is who makes a request. The zero value is a stranger: somebody without a key, whom a server with keys lets do nothing.
+// Caller is who makes a request. The zero value is a stranger: somebody without a key, whom a server with keys lets do
+// nothing.
 type Caller struct {
 	Key     Key        // of a stranger and of an open server's caller: the zero Key, but for what a stranger may do
 	Address netip.Addr // where he calls from, behind trusted proxies
@@ -109,7 +114,8 @@ type Change struct {
 	Actor   string // the id of the key; "" = an open server's caller, or the command line
 	Name    string // of the key, as it was
 	Address string // where he called from; "" = the command line
-	Action  string // key.create, key.rotate, key.revoke, tier.put, job.cancel, job.requeue, dead.requeue, consistency.repair
+	// key.create, key.rotate, key.revoke, tier.put, job.cancel, job.requeue, dead.requeue, consistency.repair
+	Action  string
 	Target  string // what was changed: an id, a tier, a filter
 	Before  []byte // JSON; nil = there was nothing
 	After   []byte // JSON; nil = there is nothing

@@ -42,7 +42,8 @@ var (
 	// ErrDenied: the store refuses our user, password or database. It comes with ErrUnavailable; waiting does not help.
 	ErrDenied = errors.New("the server refuses this user, password or database")
 
-	// ErrUntrusted: the store does not speak TLS, or not with a certificate that is trusted. It comes with ErrUnavailable; waiting does not help.
+	// ErrUntrusted: the store does not speak TLS, or not with a certificate that is trusted. It comes with ErrUnavailable;
+	// waiting does not help.
 	ErrUntrusted = errors.New("no TLS, or not with a certificate that is trusted (TIERQ_CA_FILE names authorities of your own)")
 	// ErrAmbiguous: the call was sent and its answer never came; it may have been executed.
 	ErrAmbiguous = errors.New("call sent, answer lost")

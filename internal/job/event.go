@@ -2,7 +2,8 @@ package job
 
 import "time"
 
-// Event says that a job came into a status. Events are hints for those who wait and watch: they may be lost, the job itself is the truth.
+// Event says that a job came into a status. Events are hints for those who wait and watch: they may be lost, the job
+// itself is the truth.
 type Event struct {
 	ID      ID
 	Tier    Tier

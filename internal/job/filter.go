@@ -19,13 +19,15 @@ type Filter struct {
 
 // Takes says whether a job passes everything but From and To.
 func (f Filter) Takes(j *Job) bool {
-	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) && (f.Tier == "" || f.Tier == j.Tier) &&
+	return (f.Status == "" || f.Status == j.Status.Shown()) && (!f.Retrying || j.RetryCount > 0) &&
+		(f.Tier == "" || f.Tier == j.Tier) &&
 		(f.Type == "" || f.Type == j.Type) && (f.Cause == "" || f.Cause == j.Cause) &&
 		(f.TraceID == "" || f.TraceID == j.TraceID) &&
 		(f.Owner == nil || *f.Owner == j.Owner)
 }
 
-// DeadLetter is a job that failed for good, as SQL keeps it: Payload and Options are there, so that it can be given a new life.
+// DeadLetter is a job that failed for good, as SQL keeps it: Payload and Options are there, so that it can be given a
+// new life.
 type DeadLetter struct {
 	Job
 	RequestedAt time.Time // a requeue was promised

@@ -20,7 +20,8 @@ func FuzzParseID(f *testing.F) {
 			return
 		}
 		again, err := ParseID(string(id))
-		if err != nil || again != id || string(id) != strings.ToLower(s) || strings.Trim(string(id), "0123456789abcdef-") != "" {
+		if err != nil || again != id || string(id) != strings.ToLower(s) ||
+			strings.Trim(string(id), "0123456789abcdef-") != "" {
 			t.Errorf("read as %q, which is read as %q, %v", id, again, err)
 		}
 		if p := id.Partition(); p < 0 || p > 255 {

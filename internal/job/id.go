@@ -5,8 +5,8 @@ import "encoding/hex"
 // ID names a job: a UUIDv7 in its canonical lower-case text form. Its last byte is the job's partition.
 type ID string
 
-// ParseID reads an id as users send it (either case). It returns ErrBadID for anything but 36 characters of a UUID; whether
-// the job exists is another question.
+// ParseID reads an id as users send it (either case). It returns ErrBadID for anything but 36 characters of a UUID;
+// whether the job exists is another question.
 func ParseID(s string) (ID, error) {
 	if len(s) != 36 {
 		return "", ErrBadID

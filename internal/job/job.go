@@ -64,8 +64,8 @@ type Submission struct {
 // Delayed says whether the job waits in SCHEDULED first.
 func (s *Submission) Delayed() bool { return s.Delay > 0 || !s.RunAt.IsZero() }
 
-// Job is a job as it stands: the submission and what has happened to it since. Times are Redis' clock, in milliseconds, UTC;
-// the zero time means "not yet".
+// Job is a job as it stands: the submission and what has happened to it since. Times are Redis' clock, in milliseconds,
+// UTC; the zero time means "not yet".
 type Job struct {
 	ID         ID
 	Generation int // 1 at submit; each requeue adds one
@@ -126,5 +126,6 @@ type Ack struct {
 	Generation int
 	Attempt    int
 	Status     Status // COMPLETED, FAILED or CANCELLED
-	Known      bool   // SQL had an outcome of this life before, which stands: what Redis has of the result may be another's
+	// SQL had an outcome of this life before, which stands: what Redis has of the result may be another's
+	Known bool
 }

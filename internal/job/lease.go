@@ -7,24 +7,27 @@ type Word string
 
 // The words. An unknown word is an error that names the script.
 const (
-	OK           Word = "OK"
-	Full         Word = "FULL"        // submit: the tier's share of the capacity, of the scheduled or of the living jobs is taken
-	Quota        Word = "QUOTA"       // submit: the owner has as many jobs under way as it may
-	Late         Word = "LATE"        // submit, requeue, restore: the call arrived after its not-after and did nothing
-	Lost         Word = "LOST"        // the lease is not the stored one; nothing changed
-	Duplicate    Word = "DUPLICATE"   // submit, requeue, restore: it is there already
-	Busy         Word = "BUSY"        // restore: an earlier generation lives, or its end is not in SQL yet
-	Replay       Word = "REPLAY"      // submit: the Idempotency-Key is known; the first submit's job stands
-	Mismatch     Word = "MISMATCH"    // submit: the Idempotency-Key is known with another body
-	Empty        Word = "EMPTY"       // claim: an old number; cancel, acknowledge: nothing there to act on
-	Cancel       Word = "CANCEL"      // heartbeat: the user asked to cancel; cancel: the running job has been asked
-	Discarded    Word = "FAILED"      // fail, release, reclaim: retries spent or permanent; the dead letter is in the outbox
-	WasCancelled Word = "CANCELLED"   // an ending of a job whose cancel was requested; cancel: done at once
-	Ended        Word = "ENDED"       // cancel: the job ended before
-	Suspect      Word = "SUSPECT"     // reclaim: expired at this look; taken back at a later one
-	Quarantined  Word = "QUARANTINED" // reclaim, promote: a set names a job that is not there or not in that state; audit: nobody can explain it
-	Repaired     Word = "REPAIRED"    // audit, recount: something was wrong and was put right
-	Reported     Word = "REPORTED"    // audit, recount: something is wrong that no script may put right
+	OK Word = "OK"
+	// submit: the tier's share of the capacity, of the scheduled or of the living jobs is taken
+	Full      Word = "FULL"
+	Quota     Word = "QUOTA"     // submit: the owner has as many jobs under way as it may
+	Late      Word = "LATE"      // submit, requeue, restore: the call arrived after its not-after and did nothing
+	Lost      Word = "LOST"      // the lease is not the stored one; nothing changed
+	Duplicate Word = "DUPLICATE" // submit, requeue, restore: it is there already
+	Busy      Word = "BUSY"      // restore: an earlier generation lives, or its end is not in SQL yet
+	Replay    Word = "REPLAY"    // submit: the Idempotency-Key is known; the first submit's job stands
+	Mismatch  Word = "MISMATCH"  // submit: the Idempotency-Key is known with another body
+	Empty     Word = "EMPTY"     // claim: an old number; cancel, acknowledge: nothing there to act on
+	Cancel    Word = "CANCEL"    // heartbeat: the user asked to cancel; cancel: the running job has been asked
+	// fail, release, reclaim: retries spent or permanent; the dead letter is in the outbox
+	Discarded    Word = "FAILED"
+	WasCancelled Word = "CANCELLED" // an ending of a job whose cancel was requested; cancel: done at once
+	Ended        Word = "ENDED"     // cancel: the job ended before
+	Suspect      Word = "SUSPECT"   // reclaim: expired at this look; taken back at a later one
+	// reclaim, promote: a set names a job that is not there or not in that state; audit: nobody can explain it
+	Quarantined Word = "QUARANTINED"
+	Repaired    Word = "REPAIRED" // audit, recount: something was wrong and was put right
+	Reported    Word = "REPORTED" // audit, recount: something is wrong that no script may put right
 )
 
 // LeaseRef is the proof a worker shows with every write: the script acts only if attempt and token are the stored ones.
@@ -43,8 +46,8 @@ type Lease struct {
 // Ref is the lease's proof.
 func (l *Lease) Ref() LeaseRef { return LeaseRef{ID: l.ID, Attempt: l.Attempt, Token: l.Token} }
 
-// ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process; the same Number again
-// answers the same leases, a lower one answers none.
+// ClaimRequest asks a partition for up to Max jobs. Number must grow with each new claim of a process; the same Number
+// again answers the same leases, a lower one answers none.
 type ClaimRequest struct {
 	Number int64
 	Max    int     // at most 100
@@ -57,8 +60,9 @@ type ClaimReply struct {
 	Next   float64
 }
 
-// SubmitReply answers one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL or LATE. First is the job of the first submit, for a REPLAY.
-// ArrivedAt is the arrival of the job that is there, for OK and DUPLICATE; zero if that job has ended and was forgotten.
+// SubmitReply answers one submission: OK, DUPLICATE, REPLAY, MISMATCH, FULL or LATE. First is the job of the first
+// submit, for a REPLAY. ArrivedAt is the arrival of the job that is there, for OK and DUPLICATE; zero if that job has
+// ended and was forgotten.
 type SubmitReply struct {
 	Word      Word
 	First     ID
@@ -66,8 +70,8 @@ type SubmitReply struct {
 	Living    bool // of a FULL: the tier's share of the living jobs is taken, or of their bytes
 }
 
-// Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job, unless one of this lease
-// with the same or a higher Save is there: a copy that was late on its way changes nothing.
+// Beat extends a lease's crash deadline to Redis' now + Timeout. With Save > 0 the Checkpoint is stored with the job,
+// unless one of this lease with the same or a higher Save is there: a copy that was late on its way changes nothing.
 type Beat struct {
 	LeaseRef
 	Timeout    time.Duration
@@ -87,7 +91,8 @@ type Cancellation struct {
 	Generation int
 }
 
-// Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead letter.
+// Failure reports that an attempt failed. It costs a retry; if none is left, or Final is set, the job becomes a dead
+// letter.
 type Failure struct {
 	LeaseRef
 	Cause Cause
@@ -105,8 +110,8 @@ type Release struct {
 	Reason string // why a Delay was asked for: valid UTF-8, at most 512 bytes
 }
 
-// EndReply answers one completion, failure or give-back: OK, FAILED, CANCELLED or LOST. At is Redis' time of the ending as it was
-// first made: a repeat of the same ending gets the same word and time.
+// EndReply answers one completion, failure or give-back: OK, FAILED, CANCELLED or LOST. At is Redis' time of the ending
+// as it was first made: a repeat of the same ending gets the same word and time.
 type EndReply struct {
 	Word Word
 	At   time.Time
@@ -143,8 +148,8 @@ const (
 	MaxBatchBytes = 1 << 20
 )
 
-// Batches cuts items into script calls: each holds items of one partition, at most MaxBatch of them and about MaxBatchBytes, in
-// their order. It calls yield with each and stops when yield says so.
+// Batches cuts items into script calls: each holds items of one partition, at most MaxBatch of them and about
+// MaxBatchBytes, in their order. It calls yield with each and stops when yield says so.
 func Batches[T any](items []T, id func(*T) ID, bytes func(*T) int) func(yield func(partition int, batch []T) bool) {
 	return func(yield func(int, []T) bool) {
 		byPartition := map[int][]T{}

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Options is what a submit may ask for, or carry, beyond its payload. It stays with the job for its whole life, over requeues too.
+// Options is what a submit may ask for, or carry, beyond its payload. It stays with the job for its whole life, over
+// requeues too.
 type Options struct {
 	CallbackURL string `json:"callbackUrl,omitempty"` // hears of COMPLETED and FAILED; "" = nobody
 	SpanID      string `json:"spanId,omitempty"`      // the span that submitted the job: 16 hexadecimal digits; "" = none
@@ -15,7 +16,8 @@ type Options struct {
 	Everybody bool   `json:"everybody,omitempty"` // its submitter sees everybody's jobs: a REPORT may count them all
 }
 
-// Text is the options in one line of JSON without spaces; "" if there are none. CallbackURL must be a URL: it has no spaces.
+// Text is the options in one line of JSON without spaces; "" if there are none. CallbackURL must be a URL: it has no
+// spaces.
 func (o Options) Text() string {
 	if o == (Options{}) {
 		return ""

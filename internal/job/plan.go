@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Tier names a class of service: PAID, UNPAID, PUBLIC, or a plan an operator added. In paths it is written in lower case.
+// Tier names a class of service: PAID, UNPAID, PUBLIC, or a plan an operator added. In paths it is written in lower
+// case.
 type Tier string
 
 // The seed's tiers.
@@ -41,8 +42,8 @@ func (p Plan) BackoffOf(typ string) Backoff {
 	return p.Backoff
 }
 
-// Backoff is the wait before a failed attempt is repeated: Base * Factor^n, at most Cap, spread by +-Jitter (a fraction).
-// Base 0 means none: the job goes back to its place at once.
+// Backoff is the wait before a failed attempt is repeated: Base * Factor^n, at most Cap, spread by +-Jitter (a
+// fraction). Base 0 means none: the job goes back to its place at once.
 type Backoff struct {
 	Base   time.Duration
 	Factor float64
@@ -55,7 +56,8 @@ func DefaultBackoff() Backoff {
 	return Backoff{Base: 2 * time.Second, Factor: 2, Cap: 300 * time.Second, Jitter: 0.2}
 }
 
-// Delay is the wait before retry number n (0 for the first). random is uniform in [0,1). The cap holds after the jitter.
+// Delay is the wait before retry number n (0 for the first). random is uniform in [0,1). The cap holds after the
+// jitter.
 func (b Backoff) Delay(n int, random float64) time.Duration {
 	if b.Base <= 0 {
 		return 0
@@ -68,9 +70,12 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 // DefaultPlans are the seed's three tiers.
 func DefaultPlans() []Plan {
 	return []Plan{
-		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second, Share: 100, Backoff: DefaultBackoff(), Version: 1},
-		{Tier: Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second, Share: 85, Backoff: DefaultBackoff(), Version: 1},
-		{Tier: Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second, Share: 60, Backoff: DefaultBackoff(), Version: 1},
+		{Tier: Paid, Priority: 1, MaxRetries: 5, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second,
+			Share: 100, Backoff: DefaultBackoff(), Version: 1},
+		{Tier: Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 6 * time.Second, MaxProcessingTime: 20 * time.Second,
+			Share: 85, Backoff: DefaultBackoff(), Version: 1},
+		{Tier: Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second,
+			Share: 60, Backoff: DefaultBackoff(), Version: 1},
 	}
 }
 
@@ -81,8 +86,10 @@ var (
 
 // reserved are the first path segments that other routes own.
 var reserved = map[Tier]bool{
-	"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true, "METRICS": true, "LIVEZ": true, "READYZ": true,
-	"ACTUATOR": true, "OPENAPI": true, "SUBMIT": true, "POLL": true, "DEMO": true, "ABOUT": true, "STATIC": true, "DEAD": true, "WORKERS": true, "DEBUG": true,
+	"JOBS": true, "API": true, "ADMIN": true, "RESULT": true, "DOCS": true, "DASHBOARD": true, "METRICS": true,
+	"LIVEZ": true, "READYZ": true,
+	"ACTUATOR": true, "OPENAPI": true, "SUBMIT": true, "POLL": true, "DEMO": true, "ABOUT": true, "STATIC": true,
+	"DEAD": true, "WORKERS": true, "DEBUG": true,
 	"LOGIN": true, "LOGOUT": true,
 }
 
@@ -120,7 +127,8 @@ func (p Plan) Check() error {
 }
 
 func (b Backoff) served() bool {
-	return b.Base == 0 || b.Base > 0 && b.Factor >= 1 && b.Factor <= 100 && b.Cap >= b.Base && b.Cap <= 30*24*time.Hour && b.Jitter >= 0 && b.Jitter <= 1
+	return b.Base == 0 || b.Base > 0 && b.Factor >= 1 && b.Factor <= 100 && b.Cap >= b.Base && b.Cap <= 30*24*time.Hour &&
+		b.Jitter >= 0 && b.Jitter <= 1
 }
 
 // PlanBook is the plans as this process last read them. The zero book is empty; it is safe for concurrent use.

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// Tally says how the jobs of one tier and type that were accepted in some window ended. A job that was given a new life counts once, as
-// its latest life ended. A mean or maximum is 0 where no job has it.
+// Tally says how the jobs of one tier and type that were accepted in some window ended. A job that was given a new life
+// counts once, as its latest life ended. A mean or maximum is 0 where no job has it.
 type Tally struct {
 	Tier      Tier
 	Type      string

@@ -64,7 +64,8 @@ func TestBatches(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	for s, ended := range map[Status]bool{Scheduled: false, Pending: false, Processing: false, Completed: true, Failed: true, Cancelled: true, NeedDiscard: true} {
+	for s, ended := range map[Status]bool{Scheduled: false, Pending: false, Processing: false, Completed: true,
+		Failed: true, Cancelled: true, NeedDiscard: true} {
 		if s.Ended() != ended {
 			t.Errorf("%s ended: %v", s, s.Ended())
 		}

@@ -18,10 +18,11 @@ const bulkSlack = 30 * time.Second
 
 var errEnough = errors.New("enough")
 
-// RequeueDead promises new lives to at most limit (1 to MaxBulk) of the dead letters that a filter takes, the newest first, no faster than
-// Options.Rate. matched is how many the filter takes at the beginning, counted to a bound; with dryRun that is all it does. requeued counts promises: what Redis
-// cannot take now comes later. What stops it half-way (ctx, a store) is an error only if nothing is known to be requeued; a partial
-// result is an answer. After job.ErrAmbiguous some may have been promised.
+// RequeueDead promises new lives to at most limit (1 to MaxBulk) of the dead letters that a filter takes, the newest
+// first, no faster than Options.Rate. matched is how many the filter takes at the beginning, counted to a bound; with
+// dryRun that is all it does. requeued counts promises: what Redis cannot take now comes later. What stops it half-way
+// (ctx, a store) is an error only if nothing is known to be requeued; a partial result is an answer. After
+// job.ErrAmbiguous some may have been promised.
 func (l *Ledger) RequeueDead(
 	ctx context.Context,
 	f job.Filter,
@@ -41,7 +42,8 @@ func (l *Ledger) RequeueDead(
 		return int(count), 0, err
 	}
 	// Twice what the rate asks for, and a while for the stores: a hanging one does not hold it for ever.
-	ctx, cancel := context.WithTimeout(ctx, bulkSlack+2*time.Duration(min(limit, int(count)))*time.Second/time.Duration(l.Rate))
+	ctx, cancel := context.WithTimeout(ctx,
+		bulkSlack+2*time.Duration(min(limit, int(count)))*time.Second/time.Duration(l.Rate))
 	defer cancel()
 	b := bulk{
 		ledger:  l,
@@ -87,7 +89,8 @@ func (b *bulk) add(ctx context.Context, d job.DeadLetter) error {
 	return b.flush(ctx)
 }
 
-// flush promises what was gathered, and gives it its new life. That Redis does not answer ends the whole: nothing more is promised then.
+// flush promises what was gathered, and gives it its new life. That Redis does not answer ends the whole: nothing more
+// is promised then.
 func (b *bulk) flush(ctx context.Context) error {
 	if len(b.batch) == 0 {
 		return nil

@@ -55,7 +55,8 @@ func TestRequeueDead(t *testing.T) {
 				l, r, _ := given(nil, dead(250))
 				matched, requeued, err := l.RequeueDead(t.Context(), tc.filter, tc.limit, tc.dry, "")
 				if matched != tc.wantMatched || requeued != tc.wantRequeued || err != nil || alive(r) != tc.wantRequeued {
-					t.Errorf("matched %d, requeued %d, %v; %d live; want %d, %d", matched, requeued, err, alive(r), tc.wantMatched, tc.wantRequeued)
+					t.Errorf("matched %d, requeued %d, %v; %d live; want %d, %d", matched, requeued, err, alive(r), tc.wantMatched,
+						tc.wantRequeued)
 				}
 				if _, ok := r.jobs[testID(249)]; ok != tc.wantNewest {
 					t.Errorf("the newest lives: %v", ok)
@@ -116,7 +117,8 @@ func TestRequeueDead_Rate(t *testing.T) {
 	})
 }
 
-// What stops half-way is an answer, not an error, if something was done; and nothing is promised to a Redis that is down.
+// What stops half-way is an answer, not an error, if something was done; and nothing is promised to a Redis that is
+// down.
 func TestRequeueDead_Partial(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -134,7 +136,8 @@ func TestRequeueDead_Partial(t *testing.T) {
 			}
 		}, 200, 100, nil},
 		{"Redis is down", func(r *fakeRedis, _ *fakeSQL, _ context.CancelFunc) { r.down = job.ErrUnavailable }, 100, 0, nil},
-		{"SQL is down", func(_ *fakeRedis, s *fakeSQL, _ context.CancelFunc) { s.down = job.ErrUnavailable }, 0, 0, job.ErrUnavailable},
+		{"SQL is down", func(_ *fakeRedis, s *fakeSQL, _ context.CancelFunc) { s.down = job.ErrUnavailable }, 0, 0,
+			job.ErrUnavailable},
 		{"SQL goes down", func(r *fakeRedis, s *fakeSQL, _ context.CancelFunc) {
 			s.after = func(string) error {
 				if alive(r) == 100 {
@@ -146,7 +149,8 @@ func TestRequeueDead_Partial(t *testing.T) {
 		{"the caller hangs up", func(_ *fakeRedis, s *fakeSQL, cancel context.CancelFunc) {
 			s.after = func(string) error { cancel(); return nil }
 		}, 100, 100, nil},
-		{"the caller hung up before", func(_ *fakeRedis, _ *fakeSQL, cancel context.CancelFunc) { cancel() }, 0, 0, context.Canceled},
+		{"the caller hung up before", func(_ *fakeRedis, _ *fakeSQL, cancel context.CancelFunc) { cancel() }, 0, 0,
+			context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -155,7 +159,8 @@ func TestRequeueDead_Partial(t *testing.T) {
 				defer cancel()
 				tc.breaks(r, s, cancel)
 				_, requeued, err := l.RequeueDead(ctx, job.Filter{}, 1000, false, "")
-				if requeued != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) || alive(r) != tc.wantAlive {
+				if requeued != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) ||
+					alive(r) != tc.wantAlive {
 					t.Errorf("requeued %d, %v, %d live; want %d, %v, %d", requeued, err, alive(r), tc.want, tc.wantErr, tc.wantAlive)
 				}
 			})

@@ -38,7 +38,8 @@ func TestCancel(t *testing.T) {
 		{"forgotten, SQL down", nil, nil, nil, job.ErrUnavailable, "", job.ErrUnavailable},
 		{"unknown", nil, nil, nil, nil, "", job.ErrNotFound},
 		{"Redis down", nil, job.ErrUnavailable, archived(job.Completed, 1), nil, "", job.ErrUnavailable},
-		{"SQL down does not matter to the living", living(job.Pending, 1), nil, nil, job.ErrUnavailable, job.WasCancelled, nil},
+		{"SQL down does not matter to the living", living(job.Pending, 1), nil, nil, job.ErrUnavailable, job.WasCancelled,
+			nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l, r, s := given(tc.redis, tc.sql)
@@ -86,7 +87,8 @@ func TestCancel_LostAnswer(t *testing.T) {
 	}
 }
 
-// A job that Redis lost and the journal has is not nobody's: its cancel is noted, and done if Redis has it again by then.
+// A job that Redis lost and the journal has is not nobody's: its cancel is noted, and done if Redis has it again by
+// then.
 func TestCancel_LostByRedis(t *testing.T) {
 	for name, c := range map[string]struct {
 		hurt  func(r *restorer, j *fakeJournal)

@@ -23,7 +23,8 @@ func answering(call string, errs ...error) (after func(string) error, tries *int
 	}, tries
 }
 
-// doubts are the ways in which two tries can end, and what the caller is told: in doubt if one of them was lost and none was answered.
+// doubts are the ways in which two tries can end, and what the caller is told: in doubt if one of them was lost and
+// none was answered.
 var doubts = []struct {
 	name  string
 	errs  []error
@@ -39,7 +40,8 @@ var doubts = []struct {
 // told holds an error to what was wanted: it is never both, lost and refused.
 func told(t *testing.T, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) || (err == nil) != (want == nil) || errors.Is(err, job.ErrAmbiguous) && errors.Is(err, job.ErrUnavailable) {
+	if !errors.Is(err, want) || (err == nil) != (want == nil) ||
+		errors.Is(err, job.ErrAmbiguous) && errors.Is(err, job.ErrUnavailable) {
 		t.Errorf("%v, want %v", err, want)
 	}
 }

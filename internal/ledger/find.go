@@ -10,9 +10,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended for good, if SQL has
-// their outcome; any other may have moved, which is the store's error. With Options.Outbox it waits for an end's row in
-// SQL, a second at most, and shows a job without one as it was before its end.
+// Find returns the job as users may see it, or job.ErrNotFound. While Redis is down it answers for jobs that have ended
+// for good, if SQL has their outcome; any other may have moved, which is the store's error. With Options.Outbox it
+// waits for an end's row in SQL, a second at most, and shows a job without one as it was before its end.
 func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	j, err := l.live(ctx, id)
 	switch {
@@ -48,9 +48,9 @@ func (l *Ledger) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	return j, nil
 }
 
-// Whole adds to a job that Find found what only its detail shows: the payload and the options of a dead letter, which Redis lets go once SQL has
-// them. kept is false for a job that keeps neither any more: one that is COMPLETED or CANCELLED, also while Redis still has them, and one
-// whose dead letter is gone, or has moved on meanwhile.
+// Whole adds to a job that Find found what only its detail shows: the payload and the options of a dead letter, which
+// Redis lets go once SQL has them. kept is false for a job that keeps neither any more: one that is COMPLETED or
+// CANCELLED, also while Redis still has them, and one whose dead letter is gone, or has moved on meanwhile.
 func (l *Ledger) Whole(ctx context.Context, j job.Job) (whole job.Job, kept bool, err error) {
 	switch j.Status {
 	case job.Completed, job.Cancelled:
@@ -81,11 +81,12 @@ func (l *Ledger) archived(ctx context.Context, id job.ID) (job.Job, error) {
 }
 
 func (l *Ledger) letter(ctx context.Context, id job.ID) (job.DeadLetter, error) {
-	return within(ctx, actPatience, func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, id) })
+	return within(ctx, actPatience,
+		func(ctx context.Context) (job.DeadLetter, error) { return l.Promises.DeadLetter(ctx, id) })
 }
 
-// later is the job's later generation if SQL has one: a Redis that went back in time may still show an old FAILED. Without SQL, what
-// Redis says stands.
+// later is the job's later generation if SQL has one: a Redis that went back in time may still show an old FAILED.
+// Without SQL, what Redis says stands.
 func (l *Ledger) later(ctx context.Context, j job.Job) job.Job {
 	if archived, err := l.archived(ctx, j.ID); err == nil && archived.Generation > j.Generation {
 		return archived
@@ -115,8 +116,8 @@ func (l *Ledger) row(ctx context.Context, id job.ID) (job.Job, error) {
 	return within(ctx, archivePatience, func(ctx context.Context) (job.Job, error) { return l.Rows.Journaled(ctx, id) })
 }
 
-// final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or cancelled one, or a dead
-// letter that nobody asked to requeue. Of any other only Redis knows, so its error stands.
+// final is what SQL has of a job that nothing can move any more, although Redis does not answer: a completed or
+// cancelled one, or a dead letter that nobody asked to requeue. Of any other only Redis knows, so its error stands.
 func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, error) {
 	j, err := l.archived(ctx, id)
 	if err != nil {
@@ -131,15 +132,17 @@ func (l *Ledger) final(ctx context.Context, id job.ID, down error) (job.Job, err
 	return j, nil
 }
 
-// Attempts are the job's attempts that did not end well, over all generations, the oldest first. It is all of them or an error: what a store
-// that is down may have is not passed over in silence. A job that does not exist has none.
+// Attempts are the job's attempts that did not end well, over all generations, the oldest first. It is all of them or
+// an error: what a store that is down may have is not passed over in silence. A job that does not exist has none.
 func (l *Ledger) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	// Redis first: what it drops at an acknowledge is in SQL by then.
-	recent, liveErr := within(ctx, livePatience, func(ctx context.Context) ([]job.Attempt, error) { return l.Live.Attempts(ctx, id) })
+	recent, liveErr := within(ctx, livePatience,
+		func(ctx context.Context) ([]job.Attempt, error) { return l.Live.Attempts(ctx, id) })
 	if errors.Is(liveErr, job.ErrNotFound) {
 		liveErr = nil
 	}
-	kept, sqlErr := within(ctx, actPatience, func(ctx context.Context) ([]job.Attempt, error) { return l.Archive.Attempts(ctx, id) })
+	kept, sqlErr := within(ctx, actPatience,
+		func(ctx context.Context) ([]job.Attempt, error) { return l.Archive.Attempts(ctx, id) })
 	switch {
 	case liveErr == nil && sqlErr == nil:
 		return union(kept, recent), nil

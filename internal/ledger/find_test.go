@@ -59,7 +59,8 @@ func TestFind(t *testing.T) {
 		{"Redis down, completed", nil, job.ErrUnavailable, archived(job.Completed, 1), nil, job.Completed, 1, nil},
 		{"Redis down, cancelled", nil, job.ErrAmbiguous, archived(job.Cancelled, 1), nil, job.Cancelled, 1, nil},
 		{"Redis down, failed for good", nil, job.ErrUnavailable, archived(job.Failed, 1), nil, job.Failed, 1, nil},
-		{"Redis down, failed, but a requeue was promised", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil, "", 0, job.ErrUnavailable},
+		{"Redis down, failed, but a requeue was promised", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil,
+			"", 0, job.ErrUnavailable},
 		{"Redis down, unknown to SQL", nil, job.ErrAmbiguous, nil, nil, "", 0, job.ErrAmbiguous},
 		{"both down", nil, job.ErrAmbiguous, nil, job.ErrUnavailable, "", 0, job.ErrAmbiguous},
 		{"our own fault", nil, broken, archived(job.Failed, 1), nil, "", 0, broken},
@@ -68,7 +69,8 @@ func TestFind(t *testing.T) {
 			l, r, s := given(tc.redis, tc.sql)
 			r.down, s.down = tc.redisErr, tc.sqlErr
 			j, err := l.Find(t.Context(), someID)
-			if j.Status != tc.want || j.Generation != tc.wantGen || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+			if j.Status != tc.want || j.Generation != tc.wantGen || !errors.Is(err, tc.wantErr) ||
+				(err == nil) != (tc.wantErr == nil) {
 				t.Errorf("%s in generation %d, %v; want %s in %d, %v", j.Status, j.Generation, err, tc.want, tc.wantGen, tc.wantErr)
 			}
 		})
@@ -109,8 +111,8 @@ func TestFind_HalfAnAnswer(t *testing.T) {
 	}
 }
 
-// What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept, also not from what Redis
-// has not let go yet.
+// What was submitted is kept while a job lives, and with a dead letter; nothing is told of it where it is not kept,
+// also not from what Redis has not let go yet.
 func TestWhole(t *testing.T) {
 	letter := func(generation int) map[job.ID]job.DeadLetter {
 		all := archived(job.Failed, generation)
@@ -151,7 +153,8 @@ func TestWhole(t *testing.T) {
 			if !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) || kept != tc.kept {
 				t.Fatalf("kept: %t, %v; want %t, %v", kept, err, tc.kept, tc.wantErr)
 			}
-			if err == nil && (string(whole.Payload) != tc.payload || (whole.CallbackURL == "") == kept || whole.Status != tc.status) {
+			if err == nil && (string(whole.Payload) != tc.payload || (whole.CallbackURL == "") == kept ||
+				whole.Status != tc.status) {
 				t.Errorf("%s, %s, %s; want %s", whole.Status, whole.Payload, whole.CallbackURL, tc.payload)
 			}
 		})
@@ -204,15 +207,20 @@ func TestAttempts(t *testing.T) {
 		want       []int
 		wantErr    error
 	}{
-		{"in both", attempts(5, 6), attempts(1, 2, 4), living(job.Processing, 2), archived(job.Failed, 1), nil, nil, []int{1, 2, 4, 5, 6}, nil},
+		{"in both", attempts(5, 6), attempts(1, 2, 4), living(job.Processing, 2), archived(job.Failed, 1), nil, nil,
+			[]int{1, 2, 4, 5, 6}, nil},
 		{"one twice", attempts(2, 3), attempts(3, 1, 2), nil, nil, nil, nil, []int{1, 2, 3}, nil},
 		{"none", nil, nil, nil, nil, nil, nil, nil, nil},
 		{"Redis down, ended", nil, attempts(1, 2), nil, archived(job.Failed, 1), job.ErrUnavailable, nil, []int{1, 2}, nil},
-		{"Redis down, living perhaps", nil, attempts(1), nil, promised(archived(job.Failed, 1)), job.ErrUnavailable, nil, nil, job.ErrUnavailable},
+		{"Redis down, living perhaps", nil, attempts(1), nil, promised(archived(job.Failed, 1)), job.ErrUnavailable, nil, nil,
+			job.ErrUnavailable},
 		{"Redis never knew it", nil, attempts(1), nil, archived(job.Failed, 1), job.ErrNotFound, nil, []int{1}, nil},
-		{"SQL down, first life", attempts(1, 2), nil, living(job.Scheduled, 1), nil, nil, job.ErrUnavailable, []int{1, 2}, nil},
-		{"SQL down, on the way there", attempts(1, 2), nil, living(job.NeedDiscard, 1), nil, nil, job.ErrUnavailable, []int{1, 2}, nil},
-		{"SQL down, second life", attempts(4), nil, living(job.Pending, 2), nil, nil, job.ErrUnavailable, nil, job.ErrUnavailable},
+		{"SQL down, first life", attempts(1, 2), nil, living(job.Scheduled, 1), nil, nil, job.ErrUnavailable, []int{1, 2},
+			nil},
+		{"SQL down, on the way there", attempts(1, 2), nil, living(job.NeedDiscard, 1), nil, nil, job.ErrUnavailable,
+			[]int{1, 2}, nil},
+		{"SQL down, second life", attempts(4), nil, living(job.Pending, 2), nil, nil, job.ErrUnavailable, nil,
+			job.ErrUnavailable},
 		{"SQL down, acknowledged", nil, nil, living(job.Failed, 1), nil, nil, job.ErrUnavailable, nil, job.ErrUnavailable},
 		{"both down", nil, nil, nil, nil, job.ErrAmbiguous, job.ErrUnavailable, nil, job.ErrUnavailable},
 	} {

@@ -23,5 +23,6 @@ func FuzzCursor(f *testing.F) {
 		case cursor != "" && cursorOf(source, place) != cursor:
 			t.Errorf("read as %q, which is written %q", source+place, cursorOf(source, place))
 		}
-	}, "", "MWw6Mg", "MWE6", "MWE6MDE5ZGUzNDAtMDFmZS03YTU4LWJlNjktNTY3Y2Q3ZDZiN2Q0", "MWw6Mg==", "MWw6Mh", "2", "MWw6\n", "%00")
+	}, "", "MWw6Mg", "MWE6", "MWE6MDE5ZGUzNDAtMDFmZS03YTU4LWJlNjktNTY3Y2Q3ZDZiN2Q0", "MWw6Mg==", "MWw6Mh", "2", "MWw6\n",
+		"%00")
 }

@@ -31,7 +31,8 @@ func (l *Ledger) present(rows []job.JournalRow, runs []string) []job.JournalRow 
 	return ours
 }
 
-// unknown are those rows' jobs that Redis does not know, and what it has of an earlier life is not known. The others are noted as found.
+// unknown are those rows' jobs that Redis does not know, and what it has of an earlier life is not known. The others
+// are noted as found.
 func (l *Ledger) unknown(
 	ctx context.Context,
 	rows []job.JournalRow,
@@ -63,7 +64,8 @@ func (l *Ledger) look(
 	for i := range batch {
 		ids[i] = batch[i].ID
 	}
-	missing, err = within(ctx, livePatience, func(ctx context.Context) ([]job.ID, error) { return l.Restorer.Missing(ctx, ids) })
+	missing, err = within(ctx, livePatience,
+		func(ctx context.Context) ([]job.ID, error) { return l.Restorer.Missing(ctx, ids) })
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for jobs: %w", err)
 	}
@@ -89,8 +91,8 @@ func (l *Ledger) look(
 	return there, missing, nil
 }
 
-// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does. A cancel that was noted while they
-// were looked for is told to Redis first: nobody looks at a noted row again.
+// found notes that a life of a partition has jobs, if it may be noted by now; otherwise a later look does. A cancel
+// that was noted while they were looked for is told to Redis first: nobody looks at a noted row again.
 func (l *Ledger) found(ctx context.Context, partition int, there []job.JournalRow, run string) error {
 	if len(there) == 0 {
 		return nil
@@ -226,7 +228,8 @@ func (l *Ledger) cancelAgain(ctx context.Context, partition int, batch []job.Can
 	if len(batch) == 0 {
 		return nil
 	}
-	if _, err := twice(ctx, livePatience, func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, batch) }); err != nil {
+	if _, err := twice(ctx, livePatience,
+		func(ctx context.Context) ([]job.Word, error) { return l.Mover.Cancel(ctx, partition, batch) }); err != nil {
 		return fmt.Errorf("cancel again: %w", err)
 	}
 	return nil

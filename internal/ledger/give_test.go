@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A job that ends while the journal is read, and leaves nothing in Redis, is not given back, whichever look it ends before.
+// A job that ends while the journal is read, and leaves nothing in Redis, is not given back, whichever look it ends
+// before.
 func TestReconcile_EndsMeanwhile(t *testing.T) {
 	for name, when := range map[string]func(r *restorer, ends func()){
 		"before Redis is asked": func(r *restorer, ends func()) { r.before = ends },

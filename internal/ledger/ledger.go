@@ -1,5 +1,6 @@
-// Package ledger is what is known of a job over both stores, and what operators do to it: Redis has the living, SQL has what ended. Between
-// the end of a job and its row in SQL only Redis knows, so Redis is asked first; what it has forgotten or shed, SQL answers.
+// Package ledger is what is known of a job over both stores, and what operators do to it: Redis has the living, SQL has
+// what ended. Between the end of a job and its row in SQL only Redis knows, so Redis is asked first; what it has
+// forgotten or shed, SQL answers.
 package ledger
 
 import (
@@ -12,8 +13,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Store is one of the two places that know jobs. Find answers job.ErrNotFound for what is not there; Attempts are those that did not end
-// well, none for an unknown job; List pages through what is there ("" begins and ends), job.ErrBadCursor for a cursor that is not its own.
+// Store is one of the two places that know jobs. Find answers job.ErrNotFound for what is not there; Attempts are those
+// that did not end well, none for an unknown job; List pages through what is there ("" begins and ends),
+// job.ErrBadCursor for a cursor that is not its own.
 type Store interface {
 	Find(ctx context.Context, id job.ID) (job.Job, error)
 	Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error)
@@ -174,8 +176,8 @@ func within[T any](ctx context.Context, patience time.Duration, call func(ctx co
 	return call(ctx)
 }
 
-// twice sends a call once more if its answer was lost. It is for calls that may be sent twice. Without an answer to the second one either, the
-// error stays job.ErrAmbiguous.
+// twice sends a call once more if its answer was lost. It is for calls that may be sent twice. Without an answer to the
+// second one either, the error stays job.ErrAmbiguous.
 func twice[T any](ctx context.Context, patience time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
 	v, lost := within(ctx, patience, call)
 	if !errors.Is(lost, job.ErrAmbiguous) || ctx.Err() != nil {

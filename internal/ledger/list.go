@@ -8,7 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cursor names the source that comes next and where in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in base64url. 1 is the version.
+// A cursor names the source that comes next and where in it: "1l:<Redis' cursor>" or "1a:<SQL's cursor>" in base64url.
+// 1 is the version.
 const (
 	inLive    = "1l:"
 	inArchive = "1a:"
@@ -40,10 +41,11 @@ func readCursor(cursor string) (source, place string, err error) {
 	return "", "", job.ErrBadCursor
 }
 
-// List reads the jobs that a filter takes, without payloads and results: the living first, with those that ended and are not in SQL yet, then
-// the archived ones. A page may be shorter than limit and still have a next; "" is the end. A job that ends while the list is read may be
-// seen twice. A cursor that is not of this list is job.ErrBadCursor.
-func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+// List reads the jobs that a filter takes, without payloads and results: the living first, with those that ended and
+// are not in SQL yet, then the archived ones. A page may be shorter than limit and still have a next; "" is the end. A
+// job that ends while the list is read may be seen twice. A cursor that is not of this list is job.ErrBadCursor.
+func (l *Ledger) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
+	err error) {
 	source, place, err := readCursor(cursor)
 	if err != nil {
 		return nil, "", err
@@ -97,7 +99,8 @@ func (l *Ledger) DeadPage(ctx context.Context, f job.Filter, page, size int) ([]
 	return l.DeadLetters.DeadPage(ctx, f, page, size)
 }
 
-// EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and each let it.
+// EachDead calls each with every open dead letter that a filter takes, payload included. It takes as long as ctx and
+// each let it.
 func (l *Ledger) EachDead(ctx context.Context, f job.Filter, each func(job.DeadLetter) error) error {
 	return l.DeadLetters.EachDead(ctx, f, each)
 }

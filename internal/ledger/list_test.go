@@ -99,14 +99,16 @@ func TestList_StrictCursor(t *testing.T) {
 	for _, cursor := range []string{
 		"x", "2", good + "=", good[:len(good)-1], good + "\n", "\n" + good, " " + good, good + good, strings.ToUpper(good),
 		b64("1l:"), b64("2l:2"), b64("1x:2"),
-		b64("1l"), b64("1l:99"), b64("1l:x"), b64("1a:x"), b64("1a:99"), b64("1l:" + strings.Repeat("1", 600)), "\x00", "%00", "MWw6Mh",
+		b64("1l"), b64("1l:99"), b64("1l:x"), b64("1a:x"), b64("1a:99"), b64("1l:" + strings.Repeat("1", 600)), "\x00", "%00",
+		"MWw6Mh",
 	} {
 		if items, _, err := l.List(t.Context(), job.Filter{}, cursor, 2); !errors.Is(err, job.ErrBadCursor) || items != nil {
 			t.Errorf("%q: %v, %v", cursor, items, err)
 		}
 	}
 	r.calls, s.calls = nil, nil
-	if items, _, err := l.List(t.Context(), job.Filter{}, good, 2); err != nil || len(items) != 2 || items[0].ID != testID(3) {
+	if items, _, err := l.List(t.Context(), job.Filter{}, good, 2); err != nil || len(items) != 2 ||
+		items[0].ID != testID(3) {
 		t.Errorf("%v, %v", items, err)
 	}
 }
@@ -122,11 +124,13 @@ func TestDead_PassesThrough(t *testing.T) {
 		t.Errorf("%d of %d, %v", len(letters), total, err)
 	}
 	nobodys := "k234567k234567ab"
-	if letters, total, err := l.DeadPage(t.Context(), job.Filter{Owner: &nobodys}, 0, 2); len(letters) != 0 || total != 0 || err != nil {
+	if letters, total, err := l.DeadPage(t.Context(), job.Filter{Owner: &nobodys}, 0, 2); len(letters) != 0 ||
+		total != 0 || err != nil {
 		t.Errorf("of somebody else: %d of %d, %v", len(letters), total, err)
 	}
 	n := 0
-	if err := l.EachDead(t.Context(), job.Filter{Tier: job.Public}, func(job.DeadLetter) error { n++; return nil }); n != 2 || err != nil {
+	if err := l.EachDead(t.Context(), job.Filter{Tier: job.Public},
+		func(job.DeadLetter) error { n++; return nil }); n != 2 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

@@ -51,7 +51,8 @@ func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 }
 
 func (l *Ledger) mine(ctx context.Context) (bool, error) {
-	return within(ctx, livePatience, func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
+	return within(ctx, livePatience,
+		func(ctx context.Context) (bool, error) { return l.Restorer.Lease(ctx, "reconcile", reconcileLease) })
 }
 
 // restoreLost looks for the rows that no Redis is known to have, and for those of each life that is over. One process
@@ -129,7 +130,8 @@ func (l *Ledger) restoreIncarnation(ctx context.Context, lost string, runs []str
 
 // owed reads the rows of jobs that Redis did not know, and a time before that. A row that is still without an outcome
 // now is of a job that has not ended. One that its submit could take back is no submit's any more.
-func (l *Ledger) owed(ctx context.Context, run string, missing []job.ID) (rows []job.JournalRow, read time.Time, err error) {
+func (l *Ledger) owed(ctx context.Context, run string, missing []job.ID) (rows []job.JournalRow, read time.Time,
+	err error) {
 	if run == "" {
 		_, err := within(ctx, listPatience, func(ctx context.Context) (struct{}, error) {
 			return struct{}{}, l.Rows.Owe(ctx, missing)

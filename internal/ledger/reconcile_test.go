@@ -16,7 +16,8 @@ func reconcile(t *testing.T, l *Ledger, want int) {
 	}
 }
 
-// Everything that Redis forgot comes back once; what is there stays, what has ended stays away, and the rows learn of the new run.
+// Everything that Redis forgot comes back once; what is there stays, what has ended stays away, and the rows learn of
+// the new run.
 func TestReconcile(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	l, r, j := journaled(2*reconcilePage + 3)

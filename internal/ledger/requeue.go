@@ -23,8 +23,9 @@ func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) er
 	return l.requeue(ctx, id, request, nil)
 }
 
-// RequeueOwn is Requeue for the job's owner, who is held to what holds for his submits: job.ErrQueueFull where the tier's share is taken,
-// job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the same time may go a little beyond it.
+// RequeueOwn is Requeue for the job's owner, who is held to what holds for his submits: job.ErrQueueFull where the
+// tier's share is taken, job.ErrQuota where as many jobs of his as quota live (0 = any number). What is asked at the
+// same time may go a little beyond it.
 func (l *Ledger) RequeueOwn(ctx context.Context, id job.ID, request job.Request, quota int) error {
 	return l.requeue(ctx, id, request, func(d *job.DeadLetter) error {
 		_, err := within(ctx, livePatience, func(ctx context.Context) (any, error) {
@@ -108,7 +109,8 @@ func (l *Ledger) lost(ctx context.Context, id job.ID, unknown error) error {
 }
 
 func (l *Ledger) requested(ctx context.Context, id job.ID, request string) (bool, error) {
-	return within(ctx, archivePatience, func(ctx context.Context) (bool, error) { return l.Promises.Requested(ctx, id, request) })
+	return within(ctx, archivePatience,
+		func(ctx context.Context) (bool, error) { return l.Promises.Requested(ctx, id, request) })
 }
 
 // promise makes it, once and for one request.
@@ -132,14 +134,16 @@ func (l *Ledger) promiseAll(
 var (
 	errTaken    = &job.StateError{Status: job.Failed, Reason: "somebody else has asked to requeue it"}
 	errGone     = &job.StateError{Status: job.Failed, Reason: "its dead letter is not in the archive any more"}
-	errUnstored = &job.StateError{Status: job.Failed, Reason: "its failure is not in the archive yet, try again in a moment"}
+	errUnstored = &job.StateError{Status: job.Failed,
+		Reason: "its failure is not in the archive yet, try again in a moment"}
 )
 
 func notFailed(s job.Status) error {
 	return &job.StateError{Status: s.Shown(), Reason: "only a FAILED job can be requeued"}
 }
 
-// judge decides whether a job may be requeued, from what both stores said. promised: this very request has the promise already.
+// judge decides whether a job may be requeued, from what both stores said. promised: this very request has the promise
+// already.
 func judge(live *job.Job, liveErr error, d *job.DeadLetter, sqlErr error, request string) (promised bool, err error) {
 	known := liveErr == nil
 	switch {

@@ -29,12 +29,17 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 		{"dead, Redis went back in time", living(job.Failed, 1), nil, archived(job.Failed, 2), nil, nil, ""},
 		{"pending", living(job.Pending, 1), nil, nil, nil, job.ErrWrongState, "the job is PENDING"},
 		{"scheduled", living(job.Scheduled, 1), nil, nil, nil, job.ErrWrongState, "the job is SCHEDULED"},
-		{"running in its second life", living(job.Processing, 2), nil, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "the job is PROCESSING"},
-		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.ErrWrongState, "the job is FAILED: its failure is not in the archive yet"},
-		{"failed, in SQL, not yet acknowledged", living(job.NeedDiscard, 1), nil, archived(job.Failed, 1), nil, job.ErrWrongState, "not in the archive yet"},
+		{"running in its second life", living(job.Processing, 2), nil, promised(archived(job.Failed, 1)), nil,
+			job.ErrWrongState, "the job is PROCESSING"},
+		{"failed, not yet in SQL", living(job.NeedDiscard, 1), nil, nil, nil, job.ErrWrongState,
+			"the job is FAILED: its failure is not in the archive yet"},
+		{"failed, in SQL, not yet acknowledged", living(job.NeedDiscard, 1), nil, archived(job.Failed, 1), nil,
+			job.ErrWrongState, "not in the archive yet"},
 		{"promised to somebody else", nil, nil, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "somebody else"},
-		{"promised to somebody else, Redis down", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil, job.ErrWrongState, "somebody else"},
-		{"completed, in Redis", living(job.Completed, 1), nil, archived(job.Completed, 1), nil, job.ErrWrongState, "the job is COMPLETED"},
+		{"promised to somebody else, Redis down", nil, job.ErrUnavailable, promised(archived(job.Failed, 1)), nil,
+			job.ErrWrongState, "somebody else"},
+		{"completed, in Redis", living(job.Completed, 1), nil, archived(job.Completed, 1), nil, job.ErrWrongState,
+			"the job is COMPLETED"},
 		{"completed, in SQL", nil, nil, archived(job.Completed, 1), nil, job.ErrWrongState, "only a FAILED job"},
 		{"cancelled", nil, nil, archived(job.Cancelled, 1), nil, job.ErrWrongState, "only a FAILED job"},
 		{"its row is gone", living(job.Failed, 1), nil, nil, nil, job.ErrWrongState, "not in the archive any more"},
@@ -48,7 +53,8 @@ func TestRequeue_WhatMayBe(t *testing.T) {
 			r.down, s.down = tc.redisErr, tc.sqlErr
 			old := s.rows[someID]
 			err := l.Requeue(t.Context(), someID, job.Request{ID: "mine"})
-			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || err != nil && !strings.Contains(err.Error(), tc.says) {
+			if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) ||
+				err != nil && !strings.Contains(err.Error(), tc.says) {
 				t.Fatalf("%v, want %v saying %q", err, tc.want, tc.says)
 			}
 			if err != nil && (slices.Contains(r.calls, "restore") || s.rows[someID].RequestID != old.RequestID) {
@@ -78,7 +84,8 @@ func TestRequeue_GivesANewLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := r.jobs[someID]
-	if j.Status != job.Pending || j.Generation != 2 || j.Attempt != 7 || j.MaxRetries != 4 || j.Type != d.Type || j.Owner != "k1" ||
+	if j.Status != job.Pending || j.Generation != 2 || j.Attempt != 7 || j.MaxRetries != 4 || j.Type != d.Type ||
+		j.Owner != "k1" ||
 		string(j.Payload) != `{}` || j.Options != d.Options || j.Tier != job.Paid {
 		t.Errorf("%+v", j)
 	}
@@ -287,7 +294,8 @@ func TestGive_EachOnItsOwn(t *testing.T) {
 	}
 }
 
-// A client that repeats its request after a lost answer gets the same promise, also when the new life has ended by then, however it did.
+// A client that repeats its request after a lost answer gets the same promise, also when the new life has ended by
+// then, however it did.
 func TestRequeue_TheSameRequestAfterTheNextLife(t *testing.T) {
 	for _, ended := range []job.Status{job.Failed, job.Completed} {
 		l, r, s := given(living(job.Failed, 1), archived(job.Failed, 1))
@@ -321,7 +329,8 @@ func (f full) Room(_ context.Context, id job.ID, tier job.Tier, owner string, qu
 	return f.why
 }
 
-// An owner's requeue is refused where his submit would be, before anything is promised; a promise that was made is kept whatever the room.
+// An owner's requeue is refused where his submit would be, before anything is promised; a promise that was made is kept
+// whatever the room.
 func TestRequeueOwn_NeedsRoom(t *testing.T) {
 	t.Attr("proves", "A29")
 	for _, why := range []error{job.ErrQueueFull, job.ErrQuota, job.ErrUnavailable, job.ErrAmbiguous, nil} {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and before it starts.
+// Loop runs runOnce, waits as long as that says or until it is woken, and starts over. It may be stopped twice, and
+// before it starts.
 type Loop struct {
 	runOnce func(ctx context.Context) (wait time.Duration)
 	wake    Signal

@@ -16,8 +16,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// compose makes the message as RFC 5322 has it, in UTF-8, and its Message-ID without the brackets. It checks once more what could break
-// out of a header or a command; an error is permanent.
+// compose makes the message as RFC 5322 has it, in UTF-8, and its Message-ID without the brackets. It checks once more
+// what could break out of a header or a command; an error is permanent.
 func compose(m Message, from *netmail.Address) (text []byte, messageID string, err error) {
 	if err := check(m); err != nil {
 		return nil, "", handler.Permanent(fmt.Errorf("compose mail: %w", err))
@@ -71,8 +71,8 @@ func check(m Message) error {
 	return nil
 }
 
-// literal keeps a text from being read as what it looks like: =?utf-8?q?=0d=0aBcc:?= in a subject is an encoded line break to whoever reads
-// the mail. Encoded as a whole it is shown as it was written.
+// literal keeps a text from being read as what it looks like: =?utf-8?q?=0d=0aBcc:?= in a subject is an encoded line
+// break to whoever reads the mail. Encoded as a whole it is shown as it was written.
 func literal(subject string) string {
 	if !strings.Contains(subject, "=?") {
 		return subject

@@ -47,7 +47,8 @@ func TestFolder(t *testing.T) {
 		l.head.Get("From") != `"tierq" <tierq@localhost>` || !strings.Contains(l.plain, "zwei Zeilen.") {
 		t.Errorf("%+v", l)
 	}
-	if got := s.Describe(); !strings.Contains(got, filepath.Join(dir, "mail")) || !strings.Contains(got, "TIERQ_SMTP_URL") {
+	if got := s.Describe(); !strings.Contains(got, filepath.Join(dir, "mail")) ||
+		!strings.Contains(got, "TIERQ_SMTP_URL") {
 		t.Error(got)
 	}
 }

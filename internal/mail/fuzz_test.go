@@ -13,11 +13,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Whatever stands in a message, it comes out as one message to the same people: with the headers that every message has, and no other.
+// Whatever stands in a message, it comes out as one message to the same people: with the headers that every message
+// has, and no other.
 func FuzzCompose(f *testing.F) {
 	f.Attr("proves", "A55 A56")
 	const id = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
-	headers := []string{"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id", "Mime-Version", "Subject", "To"}
+	headers := []string{"Auto-Submitted", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id",
+		"Mime-Version", "Subject", "To"}
 	fuzz.Text(f, func(t *testing.T, text string) {
 		to, rest, _ := strings.Cut(text, "\x1f")
 		subject, body, _ := strings.Cut(rest, "\x1f")
@@ -47,12 +49,15 @@ func FuzzCompose(f *testing.F) {
 				t.Errorf("it goes to %v, not to %q", p, m.To[i])
 			}
 		}
-		if said, err := new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")); err != nil || strings.ContainsAny(said, "\r\n") {
+		if said, err := new(mime.WordDecoder).DecodeHeader(read.Header.Get("Subject")); err != nil ||
+			strings.ContainsAny(said, "\r\n") {
 			t.Errorf("the subject is %q, %v", said, err)
 		}
-	}, "a@b\x1fhello\x1ftext", "a@b|c@d\x1füñ 漢字\x1f\r\n.\r\nQUIT\r\n", "a@b\x1fx\r\nBcc: c@d\x1f", "a@b\r\nBcc: c@d\x1fx\x1fy",
+	}, "a@b\x1fhello\x1ftext", "a@b|c@d\x1füñ 漢字\x1f\r\n.\r\nQUIT\r\n", "a@b\x1fx\r\nBcc: c@d\x1f",
+		"a@b\r\nBcc: c@d\x1fx\x1fy",
 		`"x> RCPT TO:<y"@z`+"\x1fx\x1fy",
-		"a@b\x1f=?utf-8?q?=0d=0aBcc:_c@d?=\x1fy", "a@b\x1f"+strings.Repeat("x", 300)+"\x1f"+strings.Repeat("y", 2000), "a@b\x1f \x1f\x00")
+		"a@b\x1f=?utf-8?q?=0d=0aBcc:_c@d?=\x1fy", "a@b\x1f"+strings.Repeat("x", 300)+"\x1f"+strings.Repeat("y", 2000),
+		"a@b\x1f \x1f\x00")
 }
 
 // The URL of a mail server: what is taken sends from one good address, to one host, and not a password in the clear.
@@ -75,7 +80,8 @@ func FuzzURL(f *testing.F) {
 			t.Error("it would send a password to whoever answers")
 		}
 	}, "smtp://user:hunter2@host:587?from=tierq@example.com", "smtp://u:hunter2/@h?from=a@b", "smtp://hunter2@h?from=a@b",
-		"smtp://u:%zzhunter2@h", "smtps://host?from=a@b", "smtp://host?from=a@b&tls=none", "smtp://u:hunter2@host?from=a@b&tls=none",
+		"smtp://u:%zzhunter2@h", "smtps://host?from=a@b", "smtp://host?from=a@b&tls=none",
+		"smtp://u:hunter2@host?from=a@b&tls=none",
 		"smtp://h?from=A%20%3Ca@b%3E",
 		"http://host?from=a@b", "smtp://?from=a@b", "smtp://u:p%0d%0aQUIT@host?from=a@b", "smtp://host?from=a@b&from=c@d",
 		"smtp://[::1]:25?from=a@b&tls=none")

@@ -121,7 +121,8 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// A password is not given to a server that says it does TLS and then talks on in the clear, with what was sent along before it.
+// A password is not given to a server that says it does TLS and then talks on in the clear, with what was sent along
+// before it.
 func TestInjectedBeforeTLS(t *testing.T) {
 	t.Attr("proves", "A48")
 	heard := make(chan string, 100)

@@ -19,7 +19,8 @@ type Message struct {
 	Last    bool   // nobody will try again: who can be reached now, should be
 }
 
-// Delivery is what became of a message: who will get it. Those of To who are missing were refused for good (or, at the last try, for now).
+// Delivery is what became of a message: who will get it. Those of To who are missing were refused for good (or, at the
+// last try, for now).
 type Delivery struct {
 	MessageID string
 	Accepted  []string
@@ -34,8 +35,9 @@ type Sender interface {
 	Describe() string
 }
 
-// Open reads TIERQ_SMTP_URL, see parse. Without a URL messages become .eml files in the folder mail below dir. It does not call the server.
-// roots are the authorities that may sign the server's certificate where the URL has no ca; nil = the system's.
+// Open reads TIERQ_SMTP_URL, see parse. Without a URL messages become .eml files in the folder mail below dir. It does
+// not call the server. roots are the authorities that may sign the server's certificate where the URL has no ca; nil =
+// the system's.
 func Open(url, dir string, roots *x509.CertPool) (Sender, error) {
 	if url == "" {
 		return &folder{dir: filepath.Join(dir, "mail")}, nil

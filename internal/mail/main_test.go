@@ -78,7 +78,10 @@ func (o *office) start(t *testing.T, implicit bool) {
 		t.Fatal(err)
 	}
 	o.addr = l.Addr().String()
-	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &session{office: o, conn: c}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session,
+		error) {
+		return &session{office: o, conn: c}, nil
+	}))
 	server.Domain = "localhost"
 	server.AllowInsecureAuth = true // a careless server: the client must be the careful one
 	server.ErrorLog = log.New(io.Discard, "", 0)
@@ -244,7 +247,8 @@ func authority(t *testing.T, host string, until time.Time) (caFile string, serve
 	}
 	caKey, hostKey := key(), key()
 	ca = sign(ca, ca, caKey, caKey)
-	cert := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotAfter: until}, ca, hostKey, caKey)
+	cert := sign(&x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: []string{host}, NotAfter: until}, ca, hostKey,
+		caKey)
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,8 @@ type letter struct {
 // readMail parses a message with the standard library, and holds it to what every message promises.
 func readMail(t *testing.T, text string) letter {
 	t.Helper()
-	if strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\n") || strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\r") {
+	if strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\n") ||
+		strings.Contains(strings.ReplaceAll(text, "\r\n", ""), "\r") {
 		t.Errorf("a line does not end in CRLF: %q", text)
 	}
 	for line := range strings.SplitSeq(text, "\r\n") {

@@ -49,8 +49,8 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// said says what failed: with the server's answer, if that was the reason. Of either at most 200 characters are kept, and only those that
-// can be printed: they may be the server's own.
+// said says what failed: with the server's answer, if that was the reason. Of either at most 200 characters are kept,
+// and only those that can be printed: they may be the server's own.
 func said(what string, err error) error {
 	text := err.Error()
 	if reply := (*textproto.Error)(nil); errors.As(err, &reply) {

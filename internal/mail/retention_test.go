@@ -27,7 +27,8 @@ func TestDeleteOldMail(t *testing.T) {
 	mailed := func(n int) job.ID { return job.ID(fmt.Sprintf("019a0000-0000-7000-8000-%012x", n<<8)) }
 	folder := filepath.Join(dir, "mail")
 	for n := range 3 {
-		if _, err := sender.Send(t.Context(), Message{ID: mailed(n), To: []string{"ada@example.com"}, Subject: "s", Text: "t"}); err != nil {
+		if _, err := sender.Send(t.Context(),
+			Message{ID: mailed(n), To: []string{"ada@example.com"}, Subject: "s", Text: "t"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -38,8 +38,8 @@ func (s *server) Describe() string {
 	return fmt.Sprintf("sent through %s (%s) from %s", s.addr, how, s.from.Address)
 }
 
-// Send sends the message to those whom the server takes. One recipient refused for now means that nobody gets it yet, so that the next
-// try can reach all of them and nobody twice; at the last try it goes to those who can be reached.
+// Send sends the message to those whom the server takes. One recipient refused for now means that nobody gets it yet,
+// so that the next try can reach all of them and nobody twice; at the last try it goes to those who can be reached.
 func (s *server) Send(ctx context.Context, m Message) (Delivery, error) {
 	text, id, err := compose(m, s.from)
 	if err != nil {

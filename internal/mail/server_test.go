@@ -17,8 +17,10 @@ import (
 )
 
 var greeting = Message{
-	ID: jobID, To: []string{"ann@example.org", "o'neil@example.org"}, Subject: "Überweisung № 7: " + strings.Repeat("sehr ", 20) + "lang",
-	Text: "Grüße,\nzwei Zeilen.\r\n.\n..\nFrom here on: =3D\rund Schluss. " + strings.Repeat("lang ", 300), HTML: "<p>Grüße 漢字 😀</p>\n",
+	ID: jobID, To: []string{"ann@example.org", "o'neil@example.org"},
+	Subject: "Überweisung № 7: " + strings.Repeat("sehr ", 20) + "lang",
+	Text:    "Grüße,\nzwei Zeilen.\r\n.\n..\nFrom here on: =3D\rund Schluss. " + strings.Repeat("lang ", 300),
+	HTML:    "<p>Grüße 漢字 😀</p>\n",
 }
 
 func TestSendReadBack(t *testing.T) {
@@ -45,12 +47,14 @@ func TestSendReadBack(t *testing.T) {
 				}
 			}
 			mails := o.taken()
-			if len(mails) != 2 || mails[0].from != "tierq@example.org" || !slices.Equal(mails[0].to, greeting.To) || !mails[0].tls {
+			if len(mails) != 2 || mails[0].from != "tierq@example.org" || !slices.Equal(mails[0].to, greeting.To) ||
+				!mails[0].tls {
 				t.Fatalf("%+v", mails)
 			}
 			for _, m := range mails {
 				l := readMail(t, m.text)
-				if l.subject != greeting.Subject || l.head.Get("From") != `"Tierq" <tierq@example.org>` || !slices.Equal(l.recipients, greeting.To) ||
+				if l.subject != greeting.Subject || l.head.Get("From") != `"Tierq" <tierq@example.org>` ||
+					!slices.Equal(l.recipients, greeting.To) ||
 					l.head.Get("Message-Id") != "<"+string(jobID)+"@example.org>" || l.head.Get("Auto-Submitted") != "auto-generated" {
 					t.Errorf("%+v", l)
 				}
@@ -149,15 +153,20 @@ func TestRefusals(t *testing.T) {
 		{"the message, for good", &office{data: no(554)}, false, nil, true, "554"},
 		{"the message, for now", &office{data: no(451)}, false, nil, false, "451"},
 		{"the sender", &office{sender: no(550)}, false, nil, false, "the sender"},
-		{"all recipients, for good", &office{rcpt: map[string]*smtp.SMTPError{"a@h": no(550), "b@h": no(553), "c@h": no(550)}}, false, nil, true, "all recipients"},
-		{"all recipients, for now", &office{rcpt: map[string]*smtp.SMTPError{"a@h": no(450), "b@h": no(450), "c@h": no(450)}}, true, nil, false, "3 of 3"},
+		{"all recipients, for good", &office{rcpt: map[string]*smtp.SMTPError{"a@h": no(550), "b@h": no(553),
+			"c@h": no(550)}}, false, nil, true, "all recipients"},
+		{"all recipients, for now", &office{rcpt: map[string]*smtp.SMTPError{"a@h": no(450), "b@h": no(450), "c@h": no(450)}},
+			true, nil, false, "3 of 3"},
 		{"one for good", &office{rcpt: map[string]*smtp.SMTPError{"b@h": no(550)}}, false, []string{"a@h", "c@h"}, false, ""},
-		{"one for now", &office{rcpt: map[string]*smtp.SMTPError{"b@h": no(450), "c@h": no(550)}}, false, nil, false, "1 of 3 recipients refused for now"},
-		{"one for now, at the last try", &office{rcpt: map[string]*smtp.SMTPError{"b@h": no(450), "c@h": no(550)}}, true, []string{"a@h"}, false, ""},
+		{"one for now", &office{rcpt: map[string]*smtp.SMTPError{"b@h": no(450), "c@h": no(550)}}, false, nil, false,
+			"1 of 3 recipients refused for now"},
+		{"one for now, at the last try", &office{rcpt: map[string]*smtp.SMTPError{"b@h": no(450), "c@h": no(550)}}, true,
+			[]string{"a@h"}, false, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.office.start(t, false)
-			got, err := tc.office.to("smtp", "me").Send(t.Context(), Message{ID: jobID, To: to, Subject: "s", Text: "b", Last: tc.last})
+			got, err := tc.office.to("smtp", "me").Send(t.Context(),
+				Message{ID: jobID, To: to, Subject: "s", Text: "b", Last: tc.last})
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) ||
 				handler.Judge(err).Permanent != tc.permanent {
 				t.Errorf("%v, permanent %v, want %q", err, handler.Judge(err).Permanent, tc.want)
@@ -235,7 +244,8 @@ func TestSubjectThatLooksEncoded(t *testing.T) {
 	for _, subject := range []string{
 		"=?utf-8?q?=0d=0aBcc:_c@d?=", "Re: =?utf-8?b?DQpCY2M6IGNAZA==?= " + strings.Repeat("漢字 and more, ", 12), "a =? b",
 	} {
-		if _, err := o.to("smtp", "me").Send(t.Context(), Message{ID: jobID, To: []string{"a@h"}, Subject: subject, Text: "t"}); err != nil {
+		if _, err := o.to("smtp", "me").Send(t.Context(),
+			Message{ID: jobID, To: []string{"a@h"}, Subject: subject, Text: "t"}); err != nil {
 			t.Fatal(err)
 		}
 		mails := o.taken()

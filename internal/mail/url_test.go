@@ -20,7 +20,8 @@ func TestOpenURL(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, s, err)
 		}
 	}
-	if s, err := parse("smtps://me:se%40cret@h?from=Me+%3Ca@b%3E", nil); err != nil || s.user != "me" || s.password != "se@cret" || s.from.Name != "Me" {
+	if s, err := parse("smtps://me:se%40cret@h?from=Me+%3Ca@b%3E", nil); err != nil || s.user != "me" ||
+		s.password != "se@cret" || s.from.Name != "Me" {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -92,13 +92,16 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that answers a byte now and then, in its headers or its body, is left when the call's time is over: each byte is no new chance.
+// A receiver that answers a byte now and then, in its headers or its body, is left when the call's time is over: each
+// byte is no new chance.
 func TestSlowAnswers(t *testing.T) {
 	t.Attr("proves", "A52")
 	t.Parallel()
 	for name, opening := range map[string]string{
-		"status line": "HTTP/1.1 200 ", "headers": "HTTP/1.1 200 OK\r\nX-Slow: ", "body": "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
-		"chunk": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n", "early hints": "HTTP/1.1 103 Early Hints\r\nX-Slow: ",
+		"status line": "HTTP/1.1 200 ", "headers": "HTTP/1.1 200 OK\r\nX-Slow: ",
+		"body":        "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n",
+		"chunk":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n",
+		"early hints": "HTTP/1.1 103 Early Hints\r\nX-Slow: ",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,8 +128,10 @@ func TestSlowAnswers(t *testing.T) {
 			defer cancel()
 			begun := time.Now()
 			var failed *CallError
-			_, err = client(t, Options{Allow: loopback}).Do(bound, Request{Method: "GET", URL: "http://" + l.Addr().String(), Timeout: time.Second})
-			if took := time.Since(begun); !errors.As(err, &failed) || failed.Reason != "no whole answer in time" || took > 10*time.Second {
+			_, err = client(t, Options{Allow: loopback}).Do(bound,
+				Request{Method: "GET", URL: "http://" + l.Addr().String(), Timeout: time.Second})
+			if took := time.Since(begun); !errors.As(err, &failed) || failed.Reason != "no whole answer in time" ||
+				took > 10*time.Second {
 				t.Errorf("%v after %v", err, took)
 			}
 			<-left // the connection was closed
@@ -198,13 +203,15 @@ func TestHeaders(t *testing.T) {
 		}
 		return got
 	}
-	h := send(Options{UserAgent: "tierq/1"}, Request{Method: "POST", Body: []byte(`{"a":1}`), TraceID: trace, MessageID: "m",
-		Timeout: time.Minute, Header: http.Header{
-			"User-Agent": {"mine"}, "X-Mine": {"kept"}, "Traceparent": {"00-bad"}, "X-Trace-Id": {"bad"}, "Webhook-Id": {"bad"},
-			"Webhook-Signature": {"bad"},
-		}})
+	h := send(Options{UserAgent: "tierq/1"},
+		Request{Method: "POST", Body: []byte(`{"a":1}`), TraceID: trace, MessageID: "m",
+			Timeout: time.Minute, Header: http.Header{
+				"User-Agent": {"mine"}, "X-Mine": {"kept"}, "Traceparent": {"00-bad"}, "X-Trace-Id": {"bad"}, "Webhook-Id": {"bad"},
+				"Webhook-Signature": {"bad"},
+			}})
 	first := h.Get("Traceparent")
-	if string(body) != `{"a":1}` || h.Get("User-Agent") != "tierq/1" || h.Get("X-Mine") != "kept" || h.Get("X-Trace-Id") != trace ||
+	if string(body) != `{"a":1}` || h.Get("User-Agent") != "tierq/1" || h.Get("X-Mine") != "kept" ||
+		h.Get("X-Trace-Id") != trace ||
 		h.Get("Webhook-Id") != "m" ||
 		h.Values("Webhook-Signature") != nil || len(h.Get("Webhook-Timestamp")) != 10 || h.Get("Accept-Encoding") != "" {
 		t.Errorf("headers %v, body %s", h, body)
@@ -212,7 +219,8 @@ func TestHeaders(t *testing.T) {
 	if len(first) != 55 || !strings.HasPrefix(first, "00-"+trace+"-") || !strings.HasSuffix(first, "-01") {
 		t.Errorf("traceparent = %q", first)
 	}
-	if h = send(Options{}, Request{Method: "GET", TraceID: trace}); h.Get("Traceparent") == first || h.Get("Webhook-Id") != "" ||
+	if h = send(Options{}, Request{Method: "GET", TraceID: trace}); h.Get("Traceparent") == first ||
+		h.Get("Webhook-Id") != "" ||
 		h.Get("User-Agent") != "tierq" {
 		t.Errorf("another call: %v", h)
 	}
@@ -221,7 +229,8 @@ func TestHeaders(t *testing.T) {
 		p[3:35] == traceOf("other") {
 		t.Errorf("a trace id that is no W3C id: %v", h)
 	}
-	if h = send(Options{}, Request{Method: "GET", TraceID: "bad\r\nX-Evil: 1"}); h.Get("X-Trace-Id") != "" || h.Get("X-Evil") != "" {
+	if h = send(Options{}, Request{Method: "GET", TraceID: "bad\r\nX-Evil: 1"}); h.Get("X-Trace-Id") != "" ||
+		h.Get("X-Evil") != "" {
 		t.Errorf("a bad trace id: %v", h)
 	}
 	span := func(context.Context) (string, string, bool) { return trace, "00f067aa0ba902b7", true }
@@ -229,10 +238,12 @@ func TestHeaders(t *testing.T) {
 		TraceID: "mine"}); h.Get("Traceparent") != "00-"+trace+"-00f067aa0ba902b7-01" || h.Get("X-Trace-Id") != "mine" {
 		t.Errorf("within a span: %v", h)
 	}
-	if h = send(Options{}, Request{Method: "GET"}); h.Get("Traceparent")[3:35] == send(Options{}, Request{Method: "GET"}).Get("Traceparent")[3:35] {
+	if h = send(Options{}, Request{Method: "GET"}); h.Get("Traceparent")[3:35] == send(Options{},
+		Request{Method: "GET"}).Get("Traceparent")[3:35] {
 		t.Errorf("two calls without a trace share one: %v", h)
 	}
-	if zero := strings.Repeat("0", 32); traceOf(zero) == zero || traceOf("") == "" || traceOf(strings.ToUpper(trace)) == strings.ToUpper(trace) {
+	if zero := strings.Repeat("0", 32); traceOf(zero) == zero || traceOf("") == "" ||
+		traceOf(strings.ToUpper(trace)) == strings.ToUpper(trace) {
 		t.Error("what is no trace id was taken for one")
 	}
 }

@@ -23,8 +23,8 @@ func (e *RefusedError) Error() string {
 	return "the call to " + e.Host + " is refused: " + e.Reason
 }
 
-// CallError is a call without an answer, or without a whole one. The host may have received the call. The text leaves out what a network
-// error would tell: the URL with its query, and addresses.
+// CallError is a call without an answer, or without a whole one. The host may have received the call. The text leaves
+// out what a network error would tell: the URL with its query, and addresses.
 type CallError struct {
 	Host, Reason string
 	err          error
@@ -90,7 +90,8 @@ func reason(err error) string {
 		return "its certificate is not trusted"
 	case errors.As(err, &notTLS), errors.Is(err, http.ErrSchemeMismatch):
 		return "it does not speak TLS"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF):
 		return "the connection broke"
 	}
 	return "the call failed"

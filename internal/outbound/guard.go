@@ -15,8 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/handler"
 )
 
-// denied are the addresses that no call reaches unless an operator allows them. Of IPv6 only global unicast (2000::/3) is called at all:
-// loopback, link-local, unique local (fd00:ec2::254 is a metadata service), multicast, v4-mapped and NAT64 addresses lie outside it.
+// denied are the addresses that no call reaches unless an operator allows them. Of IPv6 only global unicast (2000::/3)
+// is called at all: loopback, link-local, unique local (fd00:ec2::254 is a metadata service), multicast, v4-mapped and
+// NAT64 addresses lie outside it.
 var denied = prefixes(
 	"0.0.0.0/8",         // this host
 	"10.0.0.0/8",        // private
@@ -75,11 +76,12 @@ var (
 	errName    = errors.New("has a host name that is kept for a machine itself, or for a network's own")
 )
 
-// ownName says whether a name never leads anywhere public: RFC 6761 keeps localhost for that, ICANN internal, which clouds use for their
-// metadata services.
+// ownName says whether a name never leads anywhere public: RFC 6761 keeps localhost for that, ICANN internal, which
+// clouds use for their metadata services.
 func ownName(host string) bool {
 	host = strings.ToLower(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "internal" || strings.HasSuffix(host, ".internal")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "internal" ||
+		strings.HasSuffix(host, ".internal")
 }
 
 // allowed says whether the operator opened an address.
@@ -139,9 +141,10 @@ func (g guard) isOwn(addr netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as they are in it, open
-// to calls. The error continues a sentence whose subject is the URL. Names are judged by their address, when they are called; only such as
-// never lead anywhere public are refused here already, unless something is allowed that they may lead to.
+// CheckURL says, without any lookup, whether a URL could be called: well formed, and its address and port, as far as
+// they are in it, open to calls. The error continues a sentence whose subject is the URL. Names are judged by their
+// address, when they are called; only such as never lead anywhere public are refused here already, unless something is
+// allowed that they may lead to.
 func (c *Client) CheckURL(s string) error {
 	_, err := c.read(s)
 	return err

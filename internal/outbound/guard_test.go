@@ -41,7 +41,8 @@ func TestGuardAddresses(t *testing.T) {
 			if open := what == "open"; (err == nil) != open || err != nil && !errors.Is(err, errAddress) {
 				t.Errorf("%s, %s: %v", a, what, err)
 			}
-			if what == "open" && (g.check(addr, 80) != nil || !errors.Is(g.check(addr, 6379), errPort) || !errors.Is(g.check(addr, 0), errPort)) {
+			if what == "open" && (g.check(addr, 80) != nil || !errors.Is(g.check(addr, 6379), errPort) ||
+				!errors.Is(g.check(addr, 0), errPort)) {
 				t.Errorf("%s: its ports", a)
 			}
 			everything := newGuard([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
@@ -55,7 +56,8 @@ func TestGuardAddresses(t *testing.T) {
 func TestGuardAllow(t *testing.T) {
 	g := newGuard([]netip.Prefix{netip.MustParsePrefix("10.1.2.3/16"), netip.MustParsePrefix("::ffff:192.168.7.0/120")})
 	for at, want := range map[string]error{
-		"10.1.255.255:9000": nil, "10.2.0.0:80": errAddress, "192.168.7.9:1": nil, "192.168.8.9:80": errAddress, "1.1.1.1:80": nil,
+		"10.1.255.255:9000": nil, "10.2.0.0:80": errAddress, "192.168.7.9:1": nil, "192.168.8.9:80": errAddress,
+		"1.1.1.1:80":             nil,
 		"1.1.1.1:81":             errPort,
 		"[::ffff:10.1.0.1]:9000": nil,
 	} {
@@ -73,9 +75,11 @@ func TestCheckURL(t *testing.T) {
 		for _, u := range []string{
 			"http://127.0.0.1", "http://127.0.0.1:80/", "https://[::1]/", "http://2130706433/", "http://0177.1", "http://0x7f.1",
 			"http://127.1", "http://[::ffff:127.0.0.1]/",
-			"http://[64:ff9b::7f00:1]/", "http://[fe80::1%25lo]/", "http://169.254.169.254/latest/meta-data/", "http://1.1.1.1:6379/",
+			"http://[64:ff9b::7f00:1]/", "http://[fe80::1%25lo]/", "http://169.254.169.254/latest/meta-data/",
+			"http://1.1.1.1:6379/",
 			"gopher://1.1.1.1:80/", "file:///etc/passwd",
-			"http://good@1.1.1.1/", "http://evil.example#@1.1.1.1", "http://1.1.1.1\t/", "http://1.1.1.1/\r\nX: y", "http://localho\u017Ft/", "",
+			"http://good@1.1.1.1/", "http://evil.example#@1.1.1.1", "http://1.1.1.1\t/", "http://1.1.1.1/\r\nX: y",
+			"http://localho\u017Ft/", "",
 		} {
 			if err := c.CheckURL(u); err == nil {
 				t.Errorf("%q was taken", u)
@@ -93,7 +97,8 @@ func TestCheckURL(t *testing.T) {
 		}
 		opened := len(opt.Allow) > 0
 		for _, u := range []string{ // a name may lead to what is allowed
-			"http://10.0.0.1:9000/", "http://hooks.example:9000/", "http://localhost/", "http://LocalHost/", "http://a.localhost/",
+			"http://10.0.0.1:9000/", "http://hooks.example:9000/", "http://localhost/", "http://LocalHost/",
+			"http://a.localhost/",
 			"http://metadata.google.internal/", "http://Billing.Internal/", "http://internal/",
 		} {
 			if err := c.CheckURL(u); (err == nil) != opened {
@@ -153,7 +158,8 @@ func (c *Client) watchDials() func() []string {
 	}
 }
 
-// With a proxy in the environment (see TestMain) the guard would see the proxy's address only, which is an allowed one here.
+// With a proxy in the environment (see TestMain) the guard would see the proxy's address only, which is an allowed one
+// here.
 func TestNoProxy(t *testing.T) {
 	t.Attr("proves", "A41")
 	dns := &names{answers: map[string][]string{"private.example": {"10.0.0.7"}}}

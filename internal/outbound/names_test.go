@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// names is a DNS server: each lookup of a name's A records answers its next list of addresses, the last one again and again. A list may begin
-// with another name: >other.example makes it an alias, whose addresses follow.
+// names is a DNS server: each lookup of a name's A records answers its next list of addresses, the last one again and
+// again. A list may begin with another name: >other.example makes it an alias, whose addresses follow.
 type names struct {
 	mu      sync.Mutex
 	answers map[string][]string // by name: lists of addresses, separated by spaces

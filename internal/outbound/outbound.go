@@ -1,9 +1,10 @@
-// Package outbound is the one HTTP client that calls what users name: webhooks, callbacks, the endpoints of forwarded documents.
+// Package outbound is the one HTTP client that calls what users name: webhooks, callbacks, the endpoints of forwarded
+// documents.
 //
-// A user's URL must not make this server speak to its own network. So only ports 80 and 443 of public addresses are called; the check is
-// made on the resolved address, immediately before connecting, so a name that changes its address between two lookups gains nothing.
-// No proxy is used, no redirect is followed, and answers are bounded in time, headers and body. Options.Allow opens what an operator
-// wants opened. Messages are signed as Standard Webhooks say.
+// A user's URL must not make this server speak to its own network. So only ports 80 and 443 of public addresses are
+// called; the check is made on the resolved address, immediately before connecting, so a name that changes its address
+// between two lookups gains nothing. No proxy is used, no redirect is followed, and answers are bounded in time,
+// headers and body. Options.Allow opens what an operator wants opened. Messages are signed as Standard Webhooks say.
 package outbound
 
 import (
@@ -37,7 +38,8 @@ type Options struct {
 
 	// Interfaces lists this machine's addresses, which are not called unless Allow has them; nil = the system's list.
 	Interfaces func() ([]net.Addr, error)
-	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its own.
+	// Span is the span a call belongs to, as hexadecimal digits; nil = the calls are not traced, each has a span of its
+	// own.
 	Span func(context.Context) (traceID, spanID string, ok bool)
 }
 

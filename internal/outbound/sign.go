@@ -24,7 +24,8 @@ func ParseSecrets(text string) ([][]byte, error) {
 	return all, nil
 }
 
-// ParseSecret reads a secret in the form of Standard Webhooks: whsec_ and the base64 of 24 to 64 random bytes. The error does not repeat it.
+// ParseSecret reads a secret in the form of Standard Webhooks: whsec_ and the base64 of 24 to 64 random bytes. The
+// error does not repeat it.
 func ParseSecret(s string) ([]byte, error) {
 	text, prefixed := strings.CutPrefix(s, "whsec_")
 	secret, err := base64.StdEncoding.DecodeString(text)
@@ -34,8 +35,8 @@ func ParseSecret(s string) ([]byte, error) {
 	return secret, nil
 }
 
-// Sign is a message's signature: v1 and the base64 of HMAC-SHA256 over id, time in Unix seconds and body, joined by full stops. The id
-// must have none in it.
+// Sign is a message's signature: v1 and the base64 of HMAC-SHA256 over id, time in Unix seconds and body, joined by
+// full stops. The id must have none in it.
 func Sign(secret []byte, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(signed(id, at, body))

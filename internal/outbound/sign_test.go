@@ -35,7 +35,8 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := client(t, Options{Allow: loopback, Signer: Signer{Shared: secrets}})
-	if _, err := c.Do(t.Context(), Request{Method: "POST", URL: r.URL, Body: []byte(`{"ä": "<\n>"}`), MessageID: "the-job"}); err != nil {
+	if _, err := c.Do(t.Context(),
+		Request{Method: "POST", URL: r.URL, Body: []byte(`{"ä": "<\n>"}`), MessageID: "the-job"}); err != nil {
 		t.Fatal(err)
 	}
 	verify := func(secret string, m message) error {
@@ -66,8 +67,8 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-// Somebody recorded a message and sends it again later: the time is part of what was signed, so it can neither be kept, for receivers take
-// no old ones, nor set anew.
+// Somebody recorded a message and sends it again later: the time is part of what was signed, so it can neither be kept,
+// for receivers take no old ones, nor set anew.
 func TestReplayedMessage(t *testing.T) {
 	t.Attr("proves", "A60")
 	t.Parallel()
@@ -81,7 +82,8 @@ func TestReplayedMessage(t *testing.T) {
 	}
 	signer := Signer{Shared: [][]byte{secret}}
 	body, header := []byte(`{"type":"job.completed"}`), http.Header{}
-	for age, taken := range map[time.Duration]bool{0: true, 4 * time.Minute: true, 6 * time.Minute: false, 24 * time.Hour: false, -6 * time.Minute: false} {
+	for age, taken := range map[time.Duration]bool{0: true, 4 * time.Minute: true, 6 * time.Minute: false,
+		24 * time.Hour: false, -6 * time.Minute: false} {
 		signer.sign(header, "", "the-job_1", time.Now().Add(-age), body)
 		if err := hook.Verify(body, header); (err == nil) != taken {
 			t.Errorf("%v old: %v", age, err)
@@ -108,7 +110,8 @@ func TestSign(t *testing.T) {
 
 func TestParseSecrets(t *testing.T) {
 	for _, wrong := range []string{
-		"whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS", "whsec_!fKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"whsec_", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS",
+		"whsec_!fKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		"WHSEC_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		secretText(23), secretText(65), secretText(24) + ",", secretText(24) + " secret",
 	} {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// inwards are URLs that lead into the house, by whichever way. PORT is that of a listener which all addresses of this machine have.
+// inwards are URLs that lead into the house, by whichever way. PORT is that of a listener which all addresses of this
+// machine have.
 var inwards = []struct{ id, what, url string }{
 	{"A32", "loopback", "http://127.0.0.1:PORT/"},
 	{"A32", "another loopback", "http://127.255.255.254:PORT/"},
@@ -70,8 +71,9 @@ var inwards = []struct{ id, what, url string }{
 	{"A40", "MySQL's port, anywhere", "http://[2606:4700::1111]:3306/"},
 }
 
-// Each way into the house is refused: by the resolver's answer, before a connection is made, and by what is written, at submit. Behind the
-// URLs are a real DNS server and a real listener on all addresses of this machine; a proxy is in the environment. Nobody is called.
+// Each way into the house is refused: by the resolver's answer, before a connection is made, and by what is written, at
+// submit. Behind the URLs are a real DNS server and a real listener on all addresses of this machine; a proxy is in the
+// environment. Nobody is called.
 func TestNothingLeadsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A32 A33 A34 A35 A36 A38 A39 A40 A41")
 	house := listen(t)
@@ -80,7 +82,8 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 		"metadata.google.internal": {"169.254.169.254"}, "meta.example": {"169.254.169.254"}, "private.example": {"10.0.0.7"},
 		"localhost": {"127.0.0.1 ::1"}, "any.localhost": {"127.0.0.1"},
 		"loop.example": {"127.0.0.1"}, "loop6.example": {"::1"}, "mapped.example": {"::ffff:127.0.0.1"},
-		"all.example": {"127.0.0.1 10.0.0.7 0.0.0.0 ::1 fd00::1"}, "own.example": {own}, "alias.example": {">db.private.example 127.0.0.1"},
+		"all.example": {"127.0.0.1 10.0.0.7 0.0.0.0 ::1 fd00::1"}, "own.example": {own},
+		"alias.example": {">db.private.example 127.0.0.1"},
 	}}
 	strict, loose := client(t, Options{}), client(t, Options{Allow: elsewhere})
 	dns.serve(t, strict)
@@ -113,7 +116,8 @@ func TestNothingLeadsIntoTheHouse(t *testing.T) {
 	t.Log(table + strconv.Itoa(len(inwards)) + " ways, 0 connections to the house or the proxy")
 }
 
-// A name that answers with a public address at first, and with others later or beside it: the public one is all that is ever called.
+// A name that answers with a public address at first, and with others later or beside it: the public one is all that is
+// ever called.
 func TestRebinding(t *testing.T) {
 	t.Attr("proves", "A36")
 	house := listen(t)
@@ -129,7 +133,8 @@ func TestRebinding(t *testing.T) {
 		url, before := "http://"+name+":80/", len(reached())
 		_, err := get(t, c, url)
 		var failed *CallError
-		if got := reached()[before:]; len(got) != 1 || got[0] != "93.184.216.34:80" || !errors.As(err, &failed) && name != "beside.example" {
+		if got := reached()[before:]; len(got) != 1 || got[0] != "93.184.216.34:80" ||
+			!errors.As(err, &failed) && name != "beside.example" {
 			t.Errorf("%s, first call: %v, reached %v, want the public address", name, err, got)
 		}
 		if name == "beside.example" {
@@ -148,7 +153,8 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// An address that may be called redirects into the house: nobody goes there, whatever the status and the way it is written.
+// An address that may be called redirects into the house: nobody goes there, whatever the status and the way it is
+// written.
 func TestRedirectsIntoTheHouse(t *testing.T) {
 	t.Attr("proves", "A37")
 	house := listen(t)
@@ -161,11 +167,13 @@ func TestRedirectsIntoTheHouse(t *testing.T) {
 	c := client(t, Options{Allow: loopback})
 	calls := int32(0)
 	for _, to = range []string{
-		"http://127.0.0.1:" + house.port + "/", "http://[::1]:" + house.port + "/", "//127.0.0.2:" + house.port, "http://localhost:" + house.port, "/loop",
+		"http://127.0.0.1:" + house.port + "/", "http://[::1]:" + house.port + "/", "//127.0.0.2:" + house.port,
+		"http://localhost:" + house.port, "/loop",
 	} {
 		for _, status = range []int{301, 302, 303, 307, 308, 300} {
 			calls++
-			answer, err := c.Do(t.Context(), Request{Method: "POST", URL: outside.URL, Body: []byte("{}"), Header: http.Header{"Authorization": {"Bearer x"}}})
+			answer, err := c.Do(t.Context(),
+				Request{Method: "POST", URL: outside.URL, Body: []byte("{}"), Header: http.Header{"Authorization": {"Bearer x"}}})
 			if err != nil || answer.Status != status || outside.hits.Load() != calls {
 				t.Errorf("%d to %s: %+v, %v, %d calls, want %d", status, to, answer, err, outside.hits.Load(), calls)
 			}

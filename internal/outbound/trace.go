@@ -19,8 +19,8 @@ func (c *Client) traceparent(ctx context.Context, id string) string {
 	return "00-" + traceOf(id) + "-" + newSpan() + "-01"
 }
 
-// traceOf is a job's trace id as 32 hexadecimal digits: itself if it is that already, else the first half of its hash, so that all calls of
-// one trace share it; a new one if there is none.
+// traceOf is a job's trace id as 32 hexadecimal digits: itself if it is that already, else the first half of its hash,
+// so that all calls of one trace share it; a new one if there is none.
 func traceOf(id string) string {
 	if id == "" {
 		return newSpan() + newSpan()

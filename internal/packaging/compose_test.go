@@ -1,4 +1,5 @@
-// Package packaging holds docker-compose.yml and the Dockerfile to what the docs say of them. It is read by its tests only.
+// Package packaging holds docker-compose.yml and the Dockerfile to what the docs say of them. It is read by its tests
+// only.
 package packaging
 
 import (
@@ -27,7 +28,8 @@ const root = "../.."
 
 func loadCompose(t *testing.T, environ ...string) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{root + "/docker-compose.yml"}, cli.WithEnv(environ), cli.WithWorkingDirectory(t.TempDir()))
+	options, err := cli.NewProjectOptions([]string{root + "/docker-compose.yml"}, cli.WithEnv(environ),
+		cli.WithWorkingDirectory(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +111,8 @@ func TestComposeServerSettings(t *testing.T) {
 	s := compose(t).Services["server"]
 	var environ []string
 	for name, text := range s.Environment {
-		known := slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return s.Name == name || s.Secret && s.Name+"_FILE" == name })
+		known := slices.ContainsFunc(config.Settings(),
+			func(s config.Setting) bool { return s.Name == name || s.Secret && s.Name+"_FILE" == name })
 		if !known {
 			t.Errorf("%s is no setting", name)
 		}
@@ -127,7 +130,8 @@ func TestComposeServerSettings(t *testing.T) {
 	if want := "tierq:p@ss/word:1@tcp(mysql:3306)/traffic_control_service_db"; c.MySQLDSN != want {
 		t.Errorf("MYSQL_DSN=%s, want %s", c.MySQLDSN, want)
 	}
-	if c.Embedded() || c.RedisURL != "redis://:a1b2c3@redis:6379/0" || c.Insecure || c.AdminKey == "" || !strings.HasPrefix(c.Addr, "0.0.0.0:") {
+	if c.Embedded() || c.RedisURL != "redis://:a1b2c3@redis:6379/0" || c.Insecure || c.AdminKey == "" ||
+		!strings.HasPrefix(c.Addr, "0.0.0.0:") {
 		t.Errorf("settings\n%v", c)
 	}
 	if s.StopGracePeriod == nil || time.Duration(*s.StopGracePeriod) <= c.DrainTimeout {
@@ -158,7 +162,8 @@ func adminKey(t *testing.T, path string) *string {
 		t.Errorf("%s is none of the secrets %+v, %+v", path, mounted, p.Secrets)
 	}
 	file := filepath.Join(t.TempDir(), "admin.key")
-	if err := os.WriteFile(file, []byte("tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("tq_abcdefghijklmn27_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA_A\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return &file
@@ -186,7 +191,8 @@ func TestComposeRefusesToStartWithoutPassword(t *testing.T) {
 		name, _, _ := strings.Cut(missing, "=")
 		kept := slices.DeleteFunc(slices.Clone(dotenv), func(s string) bool { return s == missing })
 		for _, environ := range [][]string{kept, append(kept, name+"=")} {
-			if _, err := loadCompose(t, environ...); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), ".env") {
+			if _, err := loadCompose(t, environ...); err == nil || !strings.Contains(err.Error(), name) ||
+				!strings.Contains(err.Error(), ".env") {
 				t.Errorf("without %s: %v", name, err)
 			}
 		}

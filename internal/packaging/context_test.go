@@ -20,7 +20,8 @@ func TestBuildContextIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles", "./cmd/tierq")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,EmbedFiles",
+		"./cmd/tierq")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -63,7 +64,8 @@ func TestBuildContextIsWhole(t *testing.T) {
 	if files < 100 {
 		t.Errorf("only %d files were looked at", files)
 	}
-	for name, want := range map[string]bool{".git/config": true, "docs/API.md": true, "docs/openapi.yaml": false, ".env": true, "data/x/y": true, "lua/claim.lua": false} {
+	for name, want := range map[string]bool{".git/config": true, "docs/API.md": true, "docs/openapi.yaml": false,
+		".env": true, "data/x/y": true, "lua/claim.lua": false} {
 		if got := ignored(string(rules), name); got != want {
 			t.Errorf("%s is left out: %v", name, got)
 		}

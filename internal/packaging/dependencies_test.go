@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Whatever go.mod asks for by itself has its reason on docs/DEPENDENCIES.md, and nothing is there that go.mod does not know.
+// Whatever go.mod asks for by itself has its reason on docs/DEPENDENCIES.md, and nothing is there that go.mod does not
+// know.
 func TestDependenciesPage(t *testing.T) {
 	page, err := os.ReadFile(root + "/docs/DEPENDENCIES.md")
 	if err != nil {

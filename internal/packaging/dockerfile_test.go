@@ -90,7 +90,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// The image by itself would open to its network, which the server refuses as long as there is no key; one setting lets it.
+// The image by itself would open to its network, which the server refuses as long as there is no key; one setting lets
+// it.
 func TestImageSettings(t *testing.T) {
 	stages := dockerfile(t)
 	environ := strings.Fields(find(t, stages[len(stages)-1], "ENV", "TIERQ_"))
@@ -150,7 +151,8 @@ func TestImageBinaryIsStatic(t *testing.T) {
 	}
 }
 
-// What make builds and .env hold stays out of the image's context; a registry's or a private image name has no place here.
+// What make builds and .env hold stays out of the image's context; a registry's or a private image name has no place
+// here.
 func TestImageContext(t *testing.T) {
 	ignored, err := os.ReadFile(root + "/.dockerignore")
 	if err != nil {

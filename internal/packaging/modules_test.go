@@ -56,7 +56,8 @@ func TestClientRaisesNothing(t *testing.T) {
 	}
 	main := "package main\n\nimport (\n\t\"github.com/tierq/tierq/client\"\n"
 	mod := "module example.com/shop\n\ngo 1.26.0\n\nrequire (\n"
-	for _, old := range [][2]string{{"github.com/gin-gonic/gin", "v1.6.0"}, {sdk, untagged}, {"go.opentelemetry.io/otel", "v1.0.0"}, {"google.golang.org/grpc", "v1.20.0"}} {
+	for _, old := range [][2]string{{"github.com/gin-gonic/gin", "v1.6.0"}, {sdk, untagged},
+		{"go.opentelemetry.io/otel", "v1.0.0"}, {"google.golang.org/grpc", "v1.20.0"}} {
 		mod += "\t" + old[0] + " " + old[1] + "\n"
 		if old[0] == sdk {
 			continue

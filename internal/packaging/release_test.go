@@ -70,7 +70,8 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if list.BomFormat != "CycloneDX" || list.Metadata.Component.Name != server || list.Metadata.Component.Version != "v1.98.7" ||
+	if list.BomFormat != "CycloneDX" || list.Metadata.Component.Name != server ||
+		list.Metadata.Component.Version != "v1.98.7" ||
 		parts["std"] != strings.TrimPrefix(runtime.Version(), "go") ||
 		parts[sdk] == "" ||
 		parts["go.uber.org/goleak"] != "" {

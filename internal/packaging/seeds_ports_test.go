@@ -14,13 +14,15 @@ func TestPorts(t *testing.T) {
 	for port, roles := range map[int]string{8080: "api", 8081: "recovery", 8082: "worker", 8083: "api,worker,recovery"} {
 		addr := "127.0.0.1:" + strconv.Itoa(port)
 		c, err := config.Load([]string{
-			"TIERQ_ADDR=" + addr, "TIERQ_ROLES=" + roles, "REDIS_URL=redis://127.0.0.1:6380/0", "MYSQL_DSN=tierq:secret@tcp(127.0.0.1:5436)/tierq",
+			"TIERQ_ADDR=" + addr, "TIERQ_ROLES=" + roles, "REDIS_URL=redis://127.0.0.1:6380/0",
+			"MYSQL_DSN=tierq:secret@tcp(127.0.0.1:5436)/tierq",
 		}, "", nil)
 		if err != nil {
 			t.Errorf("%d: %v", port, err)
 			continue
 		}
-		if c.Addr != addr || c.Roles.String() != roles || !strings.Contains(c.MySQLDSN, ":5436)") || !strings.Contains(c.RedisURL, ":6380/") {
+		if c.Addr != addr || c.Roles.String() != roles || !strings.Contains(c.MySQLDSN, ":5436)") ||
+			!strings.Contains(c.RedisURL, ":6380/") {
 			t.Errorf("%d: %v", port, c)
 		}
 	}
@@ -30,12 +32,14 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// One command starts the server with its stores, and each is asked whether it is well; without Docker nothing but the binary is needed.
+// One command starts the server with its stores, and each is asked whether it is well; without Docker nothing but the
+// binary is needed.
 func TestOneCommand(t *testing.T) {
 	t.Attr("proves", "S0-P10 S1-P8 S4-D1 S4-O3")
 	p := compose(t)
 	for name, s := range p.Services {
-		if s.HealthCheck == nil || s.HealthCheck.Disable || len(s.HealthCheck.Test) < 2 || s.HealthCheck.Interval == nil || s.HealthCheck.Timeout == nil {
+		if s.HealthCheck == nil || s.HealthCheck.Disable || len(s.HealthCheck.Test) < 2 || s.HealthCheck.Interval == nil ||
+			s.HealthCheck.Timeout == nil {
 			t.Errorf("%s is never asked whether it is well", name)
 		}
 		if len(s.Profiles) > 0 || s.Scale != nil && *s.Scale == 0 {

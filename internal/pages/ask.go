@@ -19,9 +19,11 @@ import (
 // mostAnswer bounds one answer of the API, as the client does.
 const mostAnswer = 16 << 20
 
-// carried are the headers that make what a page asks its caller's request: who he is, where he comes from, and whose page sent him.
+// carried are the headers that make what a page asks its caller's request: who he is, where he comes from, and whose
+// page sent him.
 var carried = []string{
-	"Authorization", "Cookie", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Traceparent", "X-Forwarded-For", "X-Forwarded-Proto",
+	"Authorization", "Cookie", "Origin", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Traceparent", "X-Forwarded-For",
+	"X-Forwarded-Proto",
 }
 
 // apiError is a refusal by the API: everything in it may be shown.
@@ -59,9 +61,9 @@ type answer struct {
 	body   []byte
 }
 
-// ask asks the API as the browser that sent r would, in this process. path has its query with it. body is sent as JSON; nil = none, and
-// []byte and json.RawMessage are JSON already. into gets what a good answer says; nil = nobody wants to know. The error is a *apiError where
-// the API refused, or whatever went wrong on the way.
+// ask asks the API as the browser that sent r would, in this process. path has its query with it. body is sent as JSON;
+// nil = none, and []byte and json.RawMessage are JSON already. into gets what a good answer says; nil = nobody wants to
+// know. The error is a *apiError where the API refused, or whatever went wrong on the way.
 func (p *Pages) ask(r *http.Request, method, path string, body any, into any) error {
 	a, err := p.call(r, method, path, body)
 	if err != nil {
@@ -182,7 +184,8 @@ var (
 	errBrokeOff = errors.New("the answer broke off")
 )
 
-// serve lets the API answer. One that breaks its answer off, which on a connection ends the connection, ends this ask and not the page.
+// serve lets the API answer. One that breaks its answer off, which on a connection ends the connection, ends this ask
+// and not the page.
 func (p *Pages) serve(w *recorder, q *http.Request) (err error) {
 	defer func() {
 		switch value := recover(); value {

@@ -24,11 +24,14 @@ func fromBrowser(header ...string) *http.Request {
 	return r
 }
 
-// What a page asks is its caller's own request: his key, his address, his trace; and nothing else that the browser sent.
+// What a page asks is its caller's own request: his key, his address, his trace; and nothing else that the browser
+// sent.
 func TestAsk_AsItsCaller(t *testing.T) {
 	f := newFace(t, annMe)
-	s := f.get("/", "Cookie", shownTo, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "If-None-Match", "*",
-		"X-Forwarded-For", "198.51.100.4", "X-Forwarded-Proto", "https", "Origin", "https://tierq.example", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate",
+	s := f.get("/", "Cookie", shownTo, "Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"If-None-Match", "*",
+		"X-Forwarded-For", "198.51.100.4", "X-Forwarded-Proto", "https", "Origin", "https://tierq.example", "Sec-Fetch-Site",
+		"same-origin", "Sec-Fetch-Mode", "navigate",
 		"Content-Length", "7", "Idempotency-Key", "x", "Prefer", "wait=60", "Accept-Encoding", "gzip").status(200)
 	s.shows(s.one("header", "class", "top"), "ann", "Log out")
 	if len(f.api.heard) < 4 {
@@ -36,14 +39,17 @@ func TestAsk_AsItsCaller(t *testing.T) {
 	}
 	for _, r := range f.api.heard {
 		h := r.Header.Clone()
-		for name, want := range map[string]string{"Cookie": shownTo, "Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", traceHeader: "trace-of-page",
-			"X-Forwarded-For": "198.51.100.4", "X-Forwarded-Proto": "https", "Origin": "https://tierq.example", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"} {
+		for name, want := range map[string]string{"Cookie": shownTo,
+			"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", traceHeader: "trace-of-page",
+			"X-Forwarded-For": "198.51.100.4", "X-Forwarded-Proto": "https", "Origin": "https://tierq.example",
+			"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"} {
 			if got := h.Values(name); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %s: %q", r.URL, name, got)
 			}
 			h.Del(name)
 		}
-		if len(h) > 0 || r.Host != "tierq.example:8080" || r.RemoteAddr != "192.0.2.7:4711" || r.RequestURI != r.URL.RequestURI() || r.Body == nil {
+		if len(h) > 0 || r.Host != "tierq.example:8080" || r.RemoteAddr != "192.0.2.7:4711" ||
+			r.RequestURI != r.URL.RequestURI() || r.Body == nil {
 			t.Errorf("%s: %v, host %s, from %s, %s", r.URL, h, r.Host, r.RemoteAddr, r.RequestURI)
 		}
 	}
@@ -60,7 +66,8 @@ func TestAsk_Bodies(t *testing.T) {
 		body any
 		want string
 	}{
-		"none": {nil, ""}, "a value": {map[string]int{"a": 1}, `{"a":1}`}, "bytes": {[]byte(`{ "a" : "<" }`), `{ "a" : "<" }`}, "raw": {json.RawMessage(`[1.0]`), `[1.0]`},
+		"none": {nil, ""}, "a value": {map[string]int{"a": 1}, `{"a":1}`},
+		"bytes": {[]byte(`{ "a" : "<" }`), `{ "a" : "<" }`}, "raw": {json.RawMessage(`[1.0]`), `[1.0]`},
 	} {
 		var into struct{ N int }
 		if err := f.pages.ask(fromBrowser(), "POST", "/x?a=%2F", c.body, &into); err != nil || into.N != 7 {
@@ -68,7 +75,8 @@ func TestAsk_Bodies(t *testing.T) {
 		}
 		asked, bodies := f.api.asked("POST", "/x")
 		last := asked[len(asked)-1]
-		if got := bodies[len(bodies)-1]; got != c.want || last.ContentLength != int64(len(c.want)) || last.URL.RawQuery != "a=%2F" {
+		if got := bodies[len(bodies)-1]; got != c.want || last.ContentLength != int64(len(c.want)) ||
+			last.URL.RawQuery != "a=%2F" {
 			t.Errorf("%s: %q, %d bytes, %s", name, got, last.ContentLength, last.URL)
 		}
 		if got := last.Header.Get("Content-Type"); (got == "application/json") != (c.body != nil) {
@@ -102,17 +110,22 @@ func TestAsk_Refusals(t *testing.T) {
 	f.say("GET /x", p)
 	err := f.pages.ask(fromBrowser(), "GET", "/x", nil, nil)
 	e, _ := errors.AsType[*apiError](err)
-	if e == nil || e.Status != 429 || e.Code != "RATE_LIMITED" || e.Title != "Too Many Requests" || e.Detail != "Too many requests." || e.RetryAfter != 7*time.Second ||
-		e.TraceID != "trace-of-api" || e.JobID != jobID || len(e.Fields) != 1 || e.Fields[0].Field != "payload.x" || e.Fields[0].Reason != "is wrong" {
+	if e == nil || e.Status != 429 || e.Code != "RATE_LIMITED" || e.Title != "Too Many Requests" ||
+		e.Detail != "Too many requests." || e.RetryAfter != 7*time.Second ||
+		e.TraceID != "trace-of-api" || e.JobID != jobID || len(e.Fields) != 1 || e.Fields[0].Field != "payload.x" ||
+		e.Fields[0].Reason != "is wrong" {
 		t.Errorf("%+v", e)
 	}
 	for name, r := range map[string]reply{
-		"no JSON": {502, "<html>", nil}, "another shape": {502, `{"detail":7}`, nil}, "nothing": {502, "", nil}, "not modified": {304, "", nil},
-		"an odd wait": {502, "", map[string]string{"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}}, "a long wait": {502, "", map[string]string{"Retry-After": "7200"}},
+		"no JSON": {502, "<html>", nil}, "another shape": {502, `{"detail":7}`, nil}, "nothing": {502, "", nil},
+		"not modified": {304, "", nil},
+		"an odd wait":  {502, "", map[string]string{"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}},
+		"a long wait":  {502, "", map[string]string{"Retry-After": "7200"}},
 	} {
 		f.say("GET /x", r)
 		err := f.pages.ask(fromBrowser(), "GET", "/x", nil, nil)
-		if e, _ := errors.AsType[*apiError](err); e == nil || e.Status != r.status || e.Detail != http.StatusText(r.status) || e.RetryAfter != 0 {
+		if e, _ := errors.AsType[*apiError](err); e == nil || e.Status != r.status || e.Detail != http.StatusText(r.status) ||
+			e.RetryAfter != 0 {
 			t.Errorf("%s: %+v", name, e)
 		}
 	}
@@ -193,7 +206,10 @@ func TestAsk_MoreTime(t *testing.T) {
 		}
 	})
 	w := &patient{ResponseRecorder: httptest.NewRecorder()}
-	f.pages.handle(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _ = f.pages.ask(r, "GET", "/x", nil, nil) })).ServeHTTP(w, fromBrowser())
+	f.pages.handle(http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		_ = f.pages.ask(r, "GET", "/x", nil, nil)
+	})).ServeHTTP(w, fromBrowser())
 	if !w.until.Equal(noon) {
 		t.Error(w.until)
 	}
@@ -224,10 +240,12 @@ func TestWho_ASessionThatIsNoneAnyMore(t *testing.T) {
 
 func TestFrame(t *testing.T) {
 	for name, c := range map[string]struct{ me, want string }{
-		"open": {openMe, "open"}, "stranger": {strangerMe, "Log in"}, "ann": {annMe, "ann Log out"}, "nobody says": {`[]`, "Log in"},
+		"open": {openMe, "open"}, "stranger": {strangerMe, "Log in"}, "ann": {annMe, "ann Log out"},
+		"nobody says": {`[]`, "Log in"},
 	} {
 		s := newFace(t, c.me).get("/about")
-		if got := textOf(s.one("header", "class", "top")); !strings.HasSuffix(got, "? "+c.want) || !strings.Contains(got, "EMBEDDED") {
+		if got := textOf(s.one("header", "class", "top")); !strings.HasSuffix(got, "? "+c.want) ||
+			!strings.Contains(got, "EMBEDDED") {
 			t.Errorf("%s: %q", name, got)
 		}
 		if live, _ := attribute(s.one("body", "", ""), "data-live"); live != "" {
@@ -235,7 +253,8 @@ func TestFrame(t *testing.T) {
 		}
 	}
 	hub := NewHub(HubOptions{})
-	for me, want := range map[string]string{openMe: "/dashboard/stream", readerMe: "/dashboard/stream", submitMe: "", strangerMe: ""} {
+	for me, want := range map[string]string{openMe: "/dashboard/stream", readerMe: "/dashboard/stream", submitMe: "",
+		strangerMe: ""} {
 		f := newFace(t, me)
 		f.pages.o.Hub = hub
 		if got := f.pages.frame(fromBrowser()).Live; got != want {
@@ -286,7 +305,8 @@ func TestShow_WhatCannotBeWritten(t *testing.T) {
 		"anything": {func(w http.ResponseWriter, r *http.Request) { f.pages.fail(w, r, errors.New("hunter2")) }, 500},
 	} {
 		f.at["GET /x"] = f.pages.handle(c.serve)
-		if s := f.get("/x").status(c.status); strings.Contains(s.Body.String(), "half") || strings.Contains(s.Body.String(), "hunter2") {
+		if s := f.get("/x").status(c.status); strings.Contains(s.Body.String(), "half") ||
+			strings.Contains(s.Body.String(), "hunter2") {
 			t.Errorf("%s: %s", name, s.Body)
 		}
 	}

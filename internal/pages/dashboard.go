@@ -99,5 +99,6 @@ func (p *Pages) tellRequeue(r *http.Request, id, what string) {
 	if who == "" {
 		who = "somebody"
 	}
-	p.o.Hub.Tell(feedEvent, web.FeedItem{At: p.o.Now().Truncate(time.Millisecond), Kind: "requeue", JobID: id, Text: who + " " + what})
+	p.o.Hub.Tell(feedEvent, web.FeedItem{At: p.o.Now().Truncate(time.Millisecond), Kind: "requeue", JobID: id,
+		Text: who + " " + what})
 }

@@ -19,8 +19,9 @@ import (
 // ops is the API as the dashboard's pages ask it, in the test's hand: what it does not know is 404.
 type ops struct {
 	replies map[string]func(r *http.Request, body string) (int, any) // by method and path
-	asked   []string                                                 // method, address and body of each, but for those that every page asks
-	hub     *Hub
+	// method, address and body of each, but for those that every page asks
+	asked []string
+	hub   *Hub
 }
 
 var opsNow = time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
@@ -43,9 +44,11 @@ func newOps() *ops {
 
 func opsPlan(version int) string {
 	text, _ := json.Marshal(map[string]any{
-		"tier": "PAID", "priority": 1, "maxRetries": 5, "heartbeatTimeoutMs": 15000, "maxProcessingTimeMs": 50000, "share": 100, "version": version,
-		"backoff":     map[string]any{"baseMs": 2000, "factor": 2, "capMs": 300000, "jitter": 0.2},
-		"typeBackoff": map[string]any{"SEND_EMAIL": map[string]any{"baseMs": 60000, "factor": 1, "capMs": 60000, "jitter": 0.1}},
+		"tier": "PAID", "priority": 1, "maxRetries": 5, "heartbeatTimeoutMs": 15000, "maxProcessingTimeMs": 50000,
+		"share": 100, "version": version,
+		"backoff": map[string]any{"baseMs": 2000, "factor": 2, "capMs": 300000, "jitter": 0.2},
+		"typeBackoff": map[string]any{"SEND_EMAIL": map[string]any{"baseMs": 60000, "factor": 1, "capMs": 60000,
+			"jitter": 0.1}},
 	})
 	return string(text)
 }
@@ -56,7 +59,8 @@ func (o *ops) says(address string, status int, body string) {
 
 // refuses is an error as the API writes it.
 func (o *ops) refuses(address string, status int, code, detail string) {
-	body, _ := json.Marshal(map[string]any{"status": status, "title": http.StatusText(status), "errorCode": code, "detail": detail, "traceId": "t1"})
+	body, _ := json.Marshal(map[string]any{"status": status, "title": http.StatusText(status), "errorCode": code,
+		"detail": detail, "traceId": "t1"})
 	o.says(address, status, string(body))
 }
 
@@ -85,7 +89,8 @@ func (o *ops) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (o *ops) open(t *testing.T, address string, form url.Values) *httptest.ResponseRecorder {
 	t.Helper()
 	o.asked = nil
-	p := New(Options{Sessions: &logins{}, API: o, Set: theSet(), Hub: o.hub, Version: "0.7.0", Now: func() time.Time { return opsNow }})
+	p := New(Options{Sessions: &logins{}, API: o, Set: theSet(), Hub: o.hub, Version: "0.7.0",
+		Now: func() time.Time { return opsNow }})
 	r := httptest.NewRequest("GET", address, nil)
 	if form != nil {
 		r = httptest.NewRequest("POST", address, strings.NewReader(form.Encode()))
@@ -163,8 +168,10 @@ const opsStats = `{"tiers":[{"tier":"PAID","depth":1204,"scheduled":2,"oldestAge
 
 func opsSnapshot() *web.Snapshot {
 	return &web.Snapshot{
-		At: opsNow, Gate: web.Gate{Open: true}, Capacity: web.Capacity{Used: 3, Limit: 10}, Tiers: []web.Lane{{Tier: "PAID", Depth: 4321}}, InFlight: 1,
-		Leases: []web.Lease{{JobID: opsID, Tier: "PAID", Type: "SIMULATION", Worker: evilText, Attempt: 2, StartedAt: opsNow, HeartbeatBy: opsNow, EndBy: opsNow}},
+		At: opsNow, Gate: web.Gate{Open: true}, Capacity: web.Capacity{Used: 3, Limit: 10},
+		Tiers: []web.Lane{{Tier: "PAID", Depth: 4321}}, InFlight: 1,
+		Leases: []web.Lease{{JobID: opsID, Tier: "PAID", Type: "SIMULATION", Worker: evilText, Attempt: 2, StartedAt: opsNow,
+			HeartbeatBy: opsNow, EndBy: opsNow}},
 	}
 }
 
@@ -176,13 +183,15 @@ func TestDashboard_IsDrawnFromWhatTheStreamShows(t *testing.T) {
 	o.hub.Tell(feedEvent, web.FeedItem{At: opsNow, Kind: "dead", JobID: opsOther, Text: "failed for good: " + evilText})
 	items, after := o.hub.Recent(1)
 	w := o.open(t, "/dashboard", nil)
-	holds(t, w, 200, "4,321", opsID, opsOther, "failed for good: ", `data-key="`+items[0].ID+`"`, `data-live="/dashboard/stream?after=`+after+`"`)
+	holds(t, w, 200, "4,321", opsID, opsOther, "failed for good: ", `data-key="`+items[0].ID+`"`,
+		`data-live="/dashboard/stream?after=`+after+`"`)
 	lacks(t, w, "<script>alert", "<img src=x", "data-heal")
 	o.did(t, "GET /api/stats")
 
 	err = errors.New("hunter2") // the figures are there: they are shown without the leases
 	w = o.open(t, "/dashboard", nil)
-	holds(t, w, 200, "1,204", "5 retries", `data-b="inFlight" data-as="count">7<`, `data-b="slots.total" data-as="count">16<`, `data-b="ended" data-as="count">120<`)
+	holds(t, w, 200, "1,204", "5 retries", `data-b="inFlight" data-as="count">7<`,
+		`data-b="slots.total" data-as="count">16<`, `data-b="ended" data-as="count">120<`)
 	lacks(t, w, "hunter2", opsID)
 }
 
@@ -190,7 +199,8 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 	o := newOps()
 	o.hub = NewHub(HubOptions{Snapshot: func(context.Context) (any, error) { return nil, job.ErrUnavailable }})
 	o.refuses("GET /api/stats", 503, "SYSTEM_UNHEALTHY", "A store that this needs does not answer.")
-	holds(t, o.open(t, "/dashboard", nil), 200, "data-heal", "A store that this needs does not answer.", "No numbers now", "data-live=\"/dashboard/stream?after=")
+	holds(t, o.open(t, "/dashboard", nil), 200, "data-heal", "A store that this needs does not answer.", "No numbers now",
+		"data-live=\"/dashboard/stream?after=")
 
 	o.refuses("GET /api/stats", 500, "INTERNAL", "Something went wrong inside.")
 	w := o.open(t, "/dashboard", nil)
@@ -205,7 +215,8 @@ func TestDashboard_ComesWhoeverLooksAndWhateverIsDown(t *testing.T) {
 
 	o.says("GET /api/me", 200, `{"open":false,"name":null,"role":null}`)
 	o.refuses("GET /api/stats", 401, "UNAUTHORIZED", "This needs an API key")
-	for _, path := range []string{"/dashboard", "/dashboard/jobs?tier=PAID", "/dashboard/dead", "/dashboard/tiers", "/dashboard/tiers/PAID"} {
+	for _, path := range []string{"/dashboard", "/dashboard/jobs?tier=PAID", "/dashboard/dead", "/dashboard/tiers",
+		"/dashboard/tiers/PAID"} {
 		for _, address := range []string{"GET /api/jobs", "GET /admin/dead", "GET /admin/tiers", "GET /admin/tiers/PAID"} {
 			o.refuses(address, 401, "UNAUTHORIZED", "This needs an API key")
 		}

@@ -14,7 +14,8 @@ func TestDead_AreListed(t *testing.T) {
 	o.says("GET /admin/dead", 200, opsJobs("", evilText, "second"))
 	w := o.open(t, "/dashboard/dead", nil)
 	o.did(t, "GET /admin/dead?limit=100")
-	holds(t, w, 200, "<b>2</b> dead letters", `name="one" value="`+opsID+`"`, "Requeue all 2", `href="/admin/dead/export"`, `name="tier" value=""`)
+	holds(t, w, 200, "<b>2</b> dead letters", `name="one" value="`+opsID+`"`, "Requeue all 2", `href="/admin/dead/export"`,
+		`name="tier" value=""`)
 	lacks(t, w, "<script>alert", "Older")
 
 	o.says("GET /admin/dead", 200, opsJobs("", "alone"))
@@ -28,9 +29,12 @@ func TestDead_AreListed(t *testing.T) {
 	w = o.open(t, "/dashboard/dead?tier=PAID&cause=HANDLER_ERROR&to=2026-05-02T00:00:00Z&cursor=c0", nil)
 	o.did(t, "GET /admin/dead?cause=HANDLER_ERROR&cursor=c0&limit=100&tier=PAID&to=2026-05-02T00%3A00%3A00Z",
 		`POST /admin/dead/requeue {"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID"}`)
-	holds(t, w, 200, "<b>45</b> dead letters", `href="/admin/dead/export?cause=HANDLER_ERROR&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z"`, `name="tier" value="PAID"`)
+	holds(t, w, 200, "<b>45</b> dead letters",
+		`href="/admin/dead/export?cause=HANDLER_ERROR&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z"`,
+		`name="tier" value="PAID"`)
 	w = o.open(t, "/dashboard/dead?from=2026-05-02T00:00:00Z", nil)
-	o.did(t, "GET /admin/dead?from=2026-05-02T00%3A00%3A00Z&limit=100", `POST /admin/dead/requeue {"after":"2026-05-02T00:00:00Z","dryRun":true,"limit":10000}`)
+	o.did(t, "GET /admin/dead?from=2026-05-02T00%3A00%3A00Z&limit=100",
+		`POST /admin/dead/requeue {"after":"2026-05-02T00:00:00Z","dryRun":true,"limit":10000}`)
 	holds(t, w, 200, "<b>45</b>", `name="from" value="2026-05-02T00:00:00Z"`)
 	o.refuses("POST /admin/dead/requeue", 503, "SYSTEM_UNHEALTHY", "away")
 	holds(t, o.open(t, "/dashboard/dead?tier=PAID", nil), 200, opsID) // the list stands without its count
@@ -41,7 +45,8 @@ func TestDead_AreListed(t *testing.T) {
 	o.did(t, "GET /admin/dead?limit=100&tier=PAID")
 	lacks(t, w, `name="one"`, `name="scope"`, `type="checkbox" name="id"`)
 
-	o.says("GET /admin/dead", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no","errors":[{"field":"from","reason":"must be a time"}]}`)
+	o.says("GET /admin/dead", 400,
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no","errors":[{"field":"from","reason":"must be a time"}]}`)
 	holds(t, o.open(t, "/dashboard/dead?from=yesterday", nil), 400, "from: must be a time", `value="yesterday"`)
 	o.refuses("GET /admin/dead", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
 	w = o.open(t, "/dashboard/dead", nil)
@@ -82,12 +87,17 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 		o.says("POST /jobs/"+id+"/retry", 202, `{"jobId":"`+id+`","status":"PENDING","traceId":"t"}`)
 	}
 	// One wins over a scope: it is the button that was pressed.
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"one": {opsID}, "scope": {"all"}, "id": {opsOther}, "tier": {"PAID"}}), "/dashboard/dead", "done", "It gets a new life.")
+	goes(t, o.open(t, "/dashboard/dead/requeue",
+		url.Values{"one": {opsID}, "scope": {"all"}, "id": {opsOther}, "tier": {"PAID"}}), "/dashboard/dead", "done",
+		"It gets a new life.")
 	o.did(t, "POST /jobs/"+opsID+"/retry")
-	if items, _ := o.hub.Recent(9); len(items) != 1 || !strings.Contains(string(items[0].Data), "ann gave it a new life") || !strings.Contains(string(items[0].Data), `"kind":"requeue"`) {
+	if items, _ := o.hub.Recent(9); len(items) != 1 ||
+		!strings.Contains(string(items[0].Data), "ann gave it a new life") ||
+		!strings.Contains(string(items[0].Data), `"kind":"requeue"`) {
 		t.Errorf("the feed: %+v", items)
 	}
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsOther, opsID, opsOther}}), "/dashboard/dead", "done", "Requeued 2 dead letters.")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsOther, opsID, opsOther}}),
+		"/dashboard/dead", "done", "Requeued 2 dead letters.")
 	o.did(t, "POST /jobs/"+opsID+"/retry", "POST /jobs/"+opsOther+"/retry")
 
 	// What is wrong with one does not keep the others.
@@ -110,7 +120,8 @@ func TestRequeue_OneAndTheSelected(t *testing.T) {
 	// A key that was revoked meanwhile.
 	o.says("POST /jobs/"+opsID+"/retry", 202, `{}`)
 	o.refuses("POST /jobs/"+opsOther+"/retry", 401, "UNAUTHORIZED", "This needs an API key")
-	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}), "/dashboard/dead", "trouble", "Requeued 1 of 3.")
+	goes(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"selected"}, "id": {opsID, opsOther, opsThird}}),
+		"/dashboard/dead", "trouble", "Requeued 1 of 3.")
 
 	many := url.Values{"scope": {"selected"}}
 	for i := range 101 {
@@ -131,17 +142,22 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 		return 200, json.RawMessage(`{"matched":1300,"requeued":1204}`)
 	}
 	filter := url.Values{
-		"scope": {"all"}, "tier": {"PAID"}, "type": {"SEND_EMAIL"}, "cause": {"HANDLER_ERROR"}, "from": {"2026-05-01T00:00:00Z"}, "to": {"2026-05-02T00:00:00Z"},
+		"scope": {"all"}, "tier": {"PAID"}, "type": {"SEND_EMAIL"}, "cause": {"HANDLER_ERROR"},
+		"from": {"2026-05-01T00:00:00Z"}, "to": {"2026-05-02T00:00:00Z"},
 	}
 	const asking = `{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID","type":"SEND_EMAIL"}`
 	w := o.open(t, "/dashboard/dead/requeue", filter)
 	o.did(t, "POST /admin/dead/requeue "+asking)
-	holds(t, w, 200, "Requeue 1,204 dead letters?", ">Requeue 1,204</button>", `name="confirmed" value="yes"`, `name="scope" value="all"`, `name="expected" value="1204"`,
-		`name="tier" value="PAID"`, `name="type" value="SEND_EMAIL"`, `name="cause" value="HANDLER_ERROR"`, `name="to" value="2026-05-02T00:00:00Z"`,
-		`name="from" value="2026-05-01T00:00:00Z"`, `action="/dashboard/dead/requeue"`, `href="/dashboard/dead?cause=HANDLER_ERROR&amp;from=2026-05-01T00%3A00%3A00Z&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z&amp;type=SEND_EMAIL"`)
+	holds(t, w, 200, "Requeue 1,204 dead letters?", ">Requeue 1,204</button>", `name="confirmed" value="yes"`,
+		`name="scope" value="all"`, `name="expected" value="1204"`,
+		`name="tier" value="PAID"`, `name="type" value="SEND_EMAIL"`, `name="cause" value="HANDLER_ERROR"`,
+		`name="to" value="2026-05-02T00:00:00Z"`,
+		`name="from" value="2026-05-01T00:00:00Z"`, `action="/dashboard/dead/requeue"`,
+		`href="/dashboard/dead?cause=HANDLER_ERROR&amp;from=2026-05-01T00%3A00%3A00Z&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z&amp;type=SEND_EMAIL"`)
 
 	for _, bad := range []url.Values{
-		{"confirmed": {"yes"}}, {"expected": {"5"}}, {"confirmed": {"no"}, "expected": {"5"}}, {"confirmed": {"yes"}, "expected": {"0"}},
+		{"confirmed": {"yes"}}, {"expected": {"5"}}, {"confirmed": {"no"}, "expected": {"5"}},
+		{"confirmed": {"yes"}, "expected": {"0"}},
 		{"confirmed": {"yes"}, "expected": {"10001"}}, {"confirmed": {"yes"}, "expected": {"all"}},
 	} {
 		for name := range filter {
@@ -154,10 +170,12 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	filter.Set("confirmed", "yes")
 	filter.Set("expected", "1204")
 	w = o.open(t, "/dashboard/dead/requeue", filter)
-	o.did(t, "POST /admin/dead/requeue "+`{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":false,"limit":1204,"tier":"PAID","type":"SEND_EMAIL"}`)
+	o.did(t, "POST /admin/dead/requeue "+
+		`{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":false,"limit":1204,"tier":"PAID","type":"SEND_EMAIL"}`)
 	goes(t, w, "/dashboard/dead", "done", "Requeued 1,204 dead letters.")
 	goes(t, w, "/dashboard/dead", "tier", "PAID")
-	if items, _ := o.hub.Recent(9); len(items) != 1 || !strings.Contains(string(items[0].Data), "ann requeued 1,204 dead letters") {
+	if items, _ := o.hub.Recent(9); len(items) != 1 ||
+		!strings.Contains(string(items[0].Data), "ann requeued 1,204 dead letters") {
 		t.Errorf("the feed: %+v", items)
 	}
 
@@ -173,11 +191,15 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	o.says("POST /admin/dead/requeue", 200, `{"matched":0,"requeued":0}`)
 	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "nothing was requeued")
 	o.says("POST /admin/dead/requeue", 200, `{"matched":10000,"requeued":0}`)
-	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}}), 200, "Requeue 10,000 dead letters?", "There may be more")
+	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}}), 200, "Requeue 10,000 dead letters?",
+		"There may be more")
 	o.says("POST /admin/dead/requeue", 200, `{"matched":1,"requeued":0}`)
-	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), 200, "Requeue 1 dead letter?", "&lt;script&gt;")
+	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), 200,
+		"Requeue 1 dead letter?", "&lt;script&gt;")
 	lacks(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), "<script>alert")
 	// A moment that is none is refused as the API refuses it.
-	o.says("POST /admin/dead/requeue", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"after: is not a time","errors":[{"field":"after","reason":"is not a time"}]}`)
-	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "from": {"yesterday"}}), 400, "after: is not a time")
+	o.says("POST /admin/dead/requeue", 400,
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"after: is not a time","errors":[{"field":"after","reason":"is not a time"}]}`)
+	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "from": {"yesterday"}}), 400,
+		"after: is not a time")
 }

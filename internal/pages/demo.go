@@ -15,9 +15,11 @@ import (
 
 // Walkthrough plays scenarios for /demo, each session's on a queue of its own.
 type Walkthrough interface {
-	// Play begins a scenario in place of the session's last one. The errors are ErrNoScenario, ErrTooSoon, ErrNoRoom, or another.
+	// Play begins a scenario in place of the session's last one. The errors are ErrNoScenario, ErrTooSoon, ErrNoRoom, or
+	// another.
 	Play(ctx context.Context, session, scenario string) error
-	// Events are those behind an id, and a channel that closes when there is more. closed: nothing comes any more until the session plays.
+	// Events are those behind an id, and a channel that closes when there is more. closed: nothing comes any more until
+	// the session plays.
 	Events(session string, after int64) (events []Told, more <-chan struct{}, closed bool)
 	// Scenarios are those that there are.
 	Scenarios() []web.Scenario
@@ -102,7 +104,8 @@ func (p *Pages) postPlay(w http.ResponseWriter, r *http.Request) {
 	}
 	name := session(r)
 	if name == "" {
-		p.refuse(w, r, &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Detail: "The demo keeps its session in a cookie, which did not come."})
+		p.refuse(w, r, &apiError{Status: http.StatusBadRequest, Code: "INVALID_REQUEST",
+			Detail: "The demo keeps its session in a cookie, which did not come."})
 		return
 	}
 	switch err := p.o.Demo.Play(r.Context(), name, values.Get("scenario")); {
@@ -112,16 +115,18 @@ func (p *Pages) postPlay(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrNoScenario):
 		p.refuse(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "There is no such scenario."})
 	case errors.Is(err, ErrTooSoon):
-		p.refuse(w, r, &apiError{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", Detail: "One scenario a second.", RetryAfter: time.Second})
+		p.refuse(w, r, &apiError{Status: http.StatusTooManyRequests, Code: "RATE_LIMITED", Detail: "One scenario a second.",
+			RetryAfter: time.Second})
 	case errors.Is(err, ErrNoRoom):
-		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "All sandboxes are taken.", RetryAfter: 5 * time.Second})
+		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY",
+			Detail: "All sandboxes are taken.", RetryAfter: 5 * time.Second})
 	default:
 		p.refuse(w, r, err)
 	}
 }
 
-// getPlayed streams the events of the session's scenarios as Server-Sent Events, behind Last-Event-ID, else behind the parameter after. 204, which
-// ends a browser's EventSource, says that the session has not played yet, or too long ago.
+// getPlayed streams the events of the session's scenarios as Server-Sent Events, behind Last-Event-ID, else behind the
+// parameter after. 204, which ends a browser's EventSource, says that the session has not played yet, or too long ago.
 func (p *Pages) getPlayed(w http.ResponseWriter, r *http.Request) {
 	if err := p.plays(r); err != nil {
 		p.refuse(w, r, err)
@@ -129,7 +134,8 @@ func (p *Pages) getPlayed(w http.ResponseWriter, r *http.Request) {
 	}
 	if p.listening.Add(1) > demoStreams {
 		p.listening.Add(-1)
-		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "Too many watch the demo.", RetryAfter: 5 * time.Second})
+		p.refuse(w, r, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY",
+			Detail: "Too many watch the demo.", RetryAfter: 5 * time.Second})
 		return
 	}
 	defer p.listening.Add(-1)

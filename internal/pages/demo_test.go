@@ -78,7 +78,8 @@ func TestDemo_Page(t *testing.T) {
 	f := newFace(t, `{"open":true}`)
 	page := f.do("GET", "/demo", nil)
 	cookie := page.Header().Get("Set-Cookie")
-	if page.Code != 200 || !strings.HasPrefix(cookie, "tierq_demo=") || !strings.Contains(cookie, "Path=/demo; HttpOnly; SameSite=Strict") {
+	if page.Code != 200 || !strings.HasPrefix(cookie, "tierq_demo=") ||
+		!strings.Contains(cookie, "Path=/demo; HttpOnly; SameSite=Strict") {
 		t.Errorf("%d, cookie %q", page.Code, cookie)
 	}
 	if !strings.Contains(page.Body.String(), "The &lt;happy&gt; path") {
@@ -87,7 +88,8 @@ func TestDemo_Page(t *testing.T) {
 	if again := f.do("GET", "/demo", nil, "Cookie", "tierq_demo="+demoSession); again.Header().Get("Set-Cookie") != "" {
 		t.Errorf("a session is replaced: %v", again.Header())
 	}
-	if forged := f.do("GET", "/demo", nil, "Cookie", "tierq_demo=../../"+demoSession[6:]); forged.Header().Get("Set-Cookie") == "" {
+	if forged := f.do("GET", "/demo", nil, "Cookie",
+		"tierq_demo=../../"+demoSession[6:]); forged.Header().Get("Set-Cookie") == "" {
 		t.Error("a session that is none of ours stays")
 	}
 }
@@ -154,16 +156,19 @@ func TestDemo_Play(t *testing.T) {
 			f := newFace(t, c.me)
 			f.played.refuse = c.refuse
 			got := f.do("POST", "/demo/play", form, "Cookie", "tierq_demo="+c.cookie)
-			if got.Code != c.status || !strings.Contains(got.Body.String(), c.code) || got.Header().Get("Retry-After") != c.retry || strings.Contains(got.Body.String(), "hunter2") {
+			if got.Code != c.status || !strings.Contains(got.Body.String(), c.code) ||
+				got.Header().Get("Retry-After") != c.retry || strings.Contains(got.Body.String(), "hunter2") {
 				t.Errorf("%d %v\n%s", got.Code, got.Header(), got.Body.String())
 			}
-			if played := len(f.played.plays) > 0; played != (c.status == 204 || c.refuse != nil) || played && f.played.plays[0] != demoSession+" happy" {
+			if played := len(f.played.plays) > 0; played != (c.status == 204 || c.refuse != nil) ||
+				played && f.played.plays[0] != demoSession+" happy" {
 				t.Errorf("played %q", f.played.plays)
 			}
 		})
 	}
 	f := newFace(t, `{"open":true}`)
-	if got := f.do("POST", "/demo/play", form, "Cookie", "tierq_demo="+demoSession, "Sec-Fetch-Site", "cross-site"); got.Code != 403 || len(f.played.plays) > 0 {
+	if got := f.do("POST", "/demo/play", form, "Cookie", "tierq_demo="+demoSession, "Sec-Fetch-Site",
+		"cross-site"); got.Code != 403 || len(f.played.plays) > 0 {
 		t.Errorf("another site's page plays: %d", got.Code)
 	}
 }

@@ -126,7 +126,8 @@ func problem(status int, code, detail string, fields ...string) reply {
 		errors = append(errors, field{fields[i], fields[i+1]})
 	}
 	body, _ := json.Marshal(map[string]any{
-		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail, "errorCode": code, "message": code, "timestamp": aTime,
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": detail, "errorCode": code,
+		"message": code, "timestamp": aTime,
 		"traceId": "trace-of-api", "jobId": jobID, "errors": errors,
 	})
 	return reply{status, string(body), map[string]string{"Content-Type": "application/problem+json"}}
@@ -147,10 +148,12 @@ type face struct {
 func newFace(t *testing.T, me string) *face {
 	t.Helper()
 	f := &face{t: t, at: map[string]http.Handler{}, api: &stub{says: map[string]reply{
-		"GET /api/me": ok(me), "GET /readyz": ok(readyUp), "GET /actuator/health": ok(allUp), "GET /admin/tiers": ok(threeTier), "GET /api/stats": ok(someStats),
+		"GET /api/me": ok(me), "GET /readyz": ok(readyUp), "GET /actuator/health": ok(allUp),
+		"GET /admin/tiers": ok(threeTier), "GET /api/stats": ok(someStats),
 	}}}
 	f.logins = &logins{}
-	f.pages = New(Options{API: f.api, Sessions: f.logins, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0", Demo: &f.played, Now: func() time.Time { return noon }})
+	f.pages = New(Options{API: f.api, Sessions: f.logins, Set: theSet(), Mode: "EMBEDDED", Version: "0.7.0",
+		Demo: &f.played, Now: func() time.Time { return noon }})
 	for _, page := range f.pages.All() {
 		f.at[page.Method+" "+page.Path] = page.Handler
 	}
@@ -366,14 +369,16 @@ func (s *sheet) harmless() {
 	}
 }
 
-// Every page answers with the policy that forbids all but this server's files, is kept by nobody, and asks nobody's leave to be read by HEAD.
+// Every page answers with the policy that forbids all but this server's files, is kept by nobody, and asks nobody's
+// leave to be read by HEAD.
 func TestEveryPage(t *testing.T) {
 	t.Attr("proves", "A44")
 	f := newFace(t, openMe)
 	f.say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", "")))
 	for _, path := range []string{"/", "/submit", "/poll", "/poll?jobId=" + jobID, "/poll?jobId=7", "/about"} {
 		s := f.get(path)
-		want := map[string]string{"Content-Security-Policy": web.Policy, "Cache-Control": "private, no-store", "Content-Type": "text/html; charset=utf-8", "Referrer-Policy": "same-origin"}
+		want := map[string]string{"Content-Security-Policy": web.Policy, "Cache-Control": "private, no-store",
+			"Content-Type": "text/html; charset=utf-8", "Referrer-Policy": "same-origin"}
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			if got := s.Header().Get(name); got != want[name] {
 				t.Errorf("%s: %s: %q", path, name, got)
@@ -381,7 +386,8 @@ func TestEveryPage(t *testing.T) {
 		}
 		s.harmless()
 		s.shows(s.one("footer", "", ""), "tierq 0.7.0")
-		if head := f.do("HEAD", path, nil); head.Code != s.Code || head.Body.Len() != 0 || !maps.EqualFunc(head.Header(), s.Header(), slices.Equal) {
+		if head := f.do("HEAD", path, nil); head.Code != s.Code || head.Body.Len() != 0 ||
+			!maps.EqualFunc(head.Header(), s.Header(), slices.Equal) {
 			t.Errorf("HEAD %s: %d %v %d bytes", path, head.Code, head.Header(), head.Body.Len())
 		}
 	}
@@ -410,7 +416,8 @@ func TestAll(t *testing.T) {
 		}
 		seen[address] = true
 	}
-	for _, want := range []string{"GET /", "GET /submit", "POST /submit", "GET /poll", "POST /poll/cancel", "POST /poll/requeue", "GET /about", "GET /login", "POST /login", "POST /logout"} {
+	for _, want := range []string{"GET /", "GET /submit", "POST /submit", "GET /poll", "POST /poll/cancel",
+		"POST /poll/requeue", "GET /about", "GET /login", "POST /login", "POST /logout"} {
 		if !seen[want] {
 			t.Errorf("%s is missing", want)
 		}

@@ -31,14 +31,16 @@ type Subscription interface {
 // FeedOptions are what a Feed needs.
 type FeedOptions struct {
 	Hub *Hub
-	// Alarms begins to hear, in all processes, of jobs that died and of jobs that were taken back; whatever else it brings is passed over. It is
-	// heard only while somebody listens to the hub. Optional: without it the feed has what this process' own watches did.
+	// Alarms begins to hear, in all processes, of jobs that died and of jobs that were taken back; whatever else it brings
+	// is passed over. It is heard only while somebody listens to the hub. Optional: without it the feed has what this
+	// process' own watches did.
 	Alarms func() Subscription
 	Plan   func(job.Tier) (job.Plan, bool)
 	Now    func() time.Time // Redis' clock
 }
 
-// Feed tells a hub what operators want to hear of: jobs that were taken back, jobs that died, and the gate. It is safe for concurrent use.
+// Feed tells a hub what operators want to hear of: jobs that were taken back, jobs that died, and the gate. It is safe
+// for concurrent use.
 type Feed struct {
 	FeedOptions
 	group sync.WaitGroup
@@ -75,7 +77,8 @@ func (f *Feed) Look(g web.Gate) {
 	}
 	f.look++
 	for _, kind := range slices.Sorted(maps.Keys(f.more)) {
-		f.Hub.Tell(feedEvent, web.FeedItem{At: f.Now(), Kind: kind, Text: fmt.Sprintf("and %d more within a second", f.more[kind])})
+		f.Hub.Tell(feedEvent, web.FeedItem{At: f.Now(), Kind: kind,
+			Text: fmt.Sprintf("and %d more within a second", f.more[kind])})
 	}
 	clear(f.more)
 	f.told = 0

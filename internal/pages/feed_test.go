@@ -90,9 +90,11 @@ func TestFeed_TellsWhatTheWatchesTookBack(t *testing.T) {
 	f.Took(job.Crashed, job.Reclaimed{ID: opsOther, Word: job.Discarded, Tier: job.Paid})
 	f.Took(job.Crashed, job.Reclaimed{ID: opsThird, Word: job.WasCancelled, Tier: job.Paid})
 	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.Quarantined, Tier: job.Paid})
-	same(t, toldBy(t, h), "crashed 0 its worker stopped: taken back to its place", "stuck 1 it ran for longer than 10 s: taken back to its place",
+	same(t, toldBy(t, h), "crashed 0 its worker stopped: taken back to its place",
+		"stuck 1 it ran for longer than 10 s: taken back to its place",
 		"stuck 2 it ran for too long: taken back to its place", "dead 1 failed for good: HEARTBEAT_STOPPED",
-		"crashed 2 its worker stopped: cancelled, as was asked for", "crashed 0 its worker stopped, and what is kept of it is broken: put aside")
+		"crashed 2 its worker stopped: cancelled, as was asked for",
+		"crashed 0 its worker stopped, and what is kept of it is broken: put aside")
 	// The same again within moments came on another way; later it is another crash.
 	f.Took(job.Crashed, job.Reclaimed{ID: opsID, Word: job.OK, Tier: job.Paid})
 	if n := len(toldBy(t, h)); n != 6 {
@@ -128,7 +130,8 @@ func TestFeed_HearsEventsWhileSomebodyListens(t *testing.T) {
 			t.Fatalf("%d subscriptions", len(wires))
 		}
 		e := func(id job.ID, s job.Status, attempt int, c job.Cause) {
-			wires[len(wires)-1].c <- job.Message{Event: job.Event{ID: id, Tier: job.Public, Status: s, Attempt: attempt, Cause: c, At: opsNow}}
+			wires[len(wires)-1].c <- job.Message{Event: job.Event{ID: id, Tier: job.Public, Status: s, Attempt: attempt,
+				Cause: c, At: opsNow}}
 			synctest.Wait()
 		}
 		wires[0].c <- job.Message{Resync: true}
@@ -205,7 +208,8 @@ func TestFeed_CountsWhatIsTooMuch(t *testing.T) {
 		t.Fatalf("%d: %q", len(list), list)
 	}
 	both := strings.Join(list[20:22], ", ")
-	if !strings.Contains(both, "crashed and 80 more within a second") || !strings.Contains(both, "stuck and 20 more within a second") {
+	if !strings.Contains(both, "crashed and 80 more within a second") ||
+		!strings.Contains(both, "stuck and 20 more within a second") {
 		t.Error(both)
 	}
 	f.Look(web.Gate{})

@@ -21,21 +21,25 @@ const (
 // form reads what a form sent, which is small.
 func (p *Pages) form(r *http.Request) (url.Values, error) { return p.formOf(r, smallForm) }
 
-// formOf reads a form of so many bytes at most. It takes memory as bytes come, and of what is beyond a small form no more than there is, with all
-// others: nobody who sends large ones slowly keeps the small ones out. The error is a *apiError.
+// formOf reads a form of so many bytes at most. It takes memory as bytes come, and of what is beyond a small form no
+// more than there is, with all others: nobody who sends large ones slowly keeps the small ones out. The error is a
+// *apiError.
 func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 	refuse := func(status int, code, detail string) error {
 		return &apiError{Status: status, Code: code, Detail: detail}
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
-		return nil, refuse(http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "A form is sent as application/x-www-form-urlencoded.")
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+		media != "application/x-www-form-urlencoded" {
+		return nil, refuse(http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
+			"A form is sent as application/x-www-form-urlencoded.")
 	}
 	v := visitOf(r)
 	if v == nil {
 		v = &visit{}
 		defer func() { p.forms.Add(-v.held) }()
 	}
-	tooLarge := refuse(http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", "The form is larger than "+strconv.Itoa(most>>10)+" KiB.")
+	tooLarge := refuse(http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE",
+		"The form is larger than "+strconv.Itoa(most>>10)+" KiB.")
 	if r.ContentLength > int64(most) {
 		return nil, tooLarge
 	}
@@ -47,7 +51,8 @@ func (p *Pages) formOf(r *http.Request, most int) (url.Values, error) {
 				more := held - v.held
 				v.held = held
 				if p.forms.Add(more) > formMemory { // before it is taken
-					return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY", "Too many forms are being read; send it again.")
+					return nil, refuse(http.StatusServiceUnavailable, "SYSTEM_UNHEALTHY",
+						"Too many forms are being read; send it again.")
 				}
 			}
 			text = append(make([]byte, 0, size), text...)

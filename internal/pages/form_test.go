@@ -36,7 +36,8 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// All forms together take no more memory than there is for them, and give it back when they are answered. Small ones take none of it.
+// All forms together take no more memory than there is for them, and give it back when they are answered. Small ones
+// take none of it.
 func TestForm_Memory(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, openMe).say("POST /paid/submit", problem(400, "INVALID_PAYLOAD", "no"))
@@ -61,7 +62,8 @@ func TestForm_Memory(t *testing.T) {
 // Every form but the one that submits is small, to the byte, whatever length it says it has.
 func TestForm_Small(t *testing.T) {
 	t.Attr("proves", "A24")
-	for _, path := range []string{"/login", "/poll/cancel", "/poll/requeue", "/dashboard/dead/requeue", "/dashboard/tiers/PAID", "/demo/play"} {
+	for _, path := range []string{"/login", "/poll/cancel", "/poll/requeue", "/dashboard/dead/requeue",
+		"/dashboard/tiers/PAID", "/demo/play"} {
 		f := newFace(t, openMe)
 		h := f.at["POST "+path]
 		if strings.HasPrefix(path, "/dashboard/tiers/") {
@@ -126,14 +128,17 @@ func TestForm_LargeOnesKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A stranger on a server with keys keeps what he typed where that is small; where it is not, and before dead letters are chosen, he is asked who he is.
+// A stranger on a server with keys keeps what he typed where that is small; where it is not, and before dead letters
+// are chosen, he is asked who he is.
 func TestForm_OfAStranger(t *testing.T) {
 	t.Attr("proves", "A24")
 	f := newFace(t, strangerMe).say("POST /paid/submit", problem(401, "UNAUTHORIZED", "no"))
 	f.do("POST", "/submit", url.Values{"tier": {"PAID"}, "payload": {"1"}}).status(401)
-	f.do("POST", "/submit", url.Values{"tier": {"PAID"}, "payload": {strings.Repeat("1", smallForm)}}).leads("/login?next=%2Fsubmit")
+	f.do("POST", "/submit", url.Values{"tier": {"PAID"},
+		"payload": {strings.Repeat("1", smallForm)}}).leads("/login?next=%2Fsubmit")
 	r := fromForm("")
-	r.Method, r.URL.Path, r.Body = "POST", "/dashboard/dead/requeue", io.NopCloser(iotest.ErrReader(errors.New("it was read")))
+	r.Method, r.URL.Path, r.Body = "POST", "/dashboard/dead/requeue",
+		io.NopCloser(iotest.ErrReader(errors.New("it was read")))
 	rec := httptest.NewRecorder()
 	f.at["POST /dashboard/dead/requeue"].ServeHTTP(rec, r)
 	if rec.Code != 303 || rec.Header().Get("Location") != "/login?next=%2Fdashboard%2Fdead" {

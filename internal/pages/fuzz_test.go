@@ -19,7 +19,8 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// local says whether a browser that is led there stays on this server: it takes a backslash for a slash, and passes over control characters.
+// local says whether a browser that is led there stays on this server: it takes a backslash for a slash, and passes
+// over control characters.
 func local(path string) bool {
 	for i := range len(path) {
 		if path[i] <= ' ' || path[i] > '~' {
@@ -43,18 +44,22 @@ func local(path string) bool {
 func FuzzOwnPath(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, next string) {
 		got := ownPath(next)
-		if got != next && got != "/" || !local(got) || len(got) > 2000 || strings.Contains(got, "#") && !strings.Contains(got, "?") {
+		if got != next && got != "/" || !local(got) || len(got) > 2000 ||
+			strings.Contains(got, "#") && !strings.Contains(got, "?") {
 			t.Errorf("it leads to %q", got)
 		}
 		if again := ownPath(got); again != got {
 			t.Errorf("it leads to %q, and that to %q", got, again)
 		}
-	}, "/", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId="+jobID, "//evil.example", `/\evil.example`, "https://evil.example/", "javascript:alert(1)",
-		"/\t/evil.example", "/x\r\nSet-Cookie: a=b", "/.//evil.example", "/x/..//evil.example", "/%2e%2e//evil.example", "/%5cevil.example", "/#//evil.example",
+	}, "/", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId="+jobID, "//evil.example", `/\evil.example`,
+		"https://evil.example/", "javascript:alert(1)",
+		"/\t/evil.example", "/x\r\nSet-Cookie: a=b", "/.//evil.example", "/x/..//evil.example", "/%2e%2e//evil.example",
+		"/%5cevil.example", "/#//evil.example",
 		`/?\\evil.example`, "/login?next=/login", "/;//x", "/:80", "/@evil.example", "/%zz", "?x", "")
 }
 
-// answering is an API that says yes to whatever a page may ask, and holds what it asks to what the API's own addresses are like.
+// answering is an API that says yes to whatever a page may ask, and holds what it asks to what the API's own addresses
+// are like.
 type answering struct{ t *testing.T }
 
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
@@ -92,11 +97,13 @@ func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answersOfForms are the statuses that a form may be answered with.
 var answersOfForms = []int{200, 204, 303, 400, 401, 404, 412}
 
-// Every form, whatever was sent in it: the API is asked what it knows, the browser stays here, and what was typed is only text.
+// Every form, whatever was sent in it: the API is asked what it knows, the browser stays here, and what was typed is
+// only text.
 func FuzzForms(f *testing.F) {
 	f.Attr("proves", "A46")
 	api := &answering{}
-	pages := New(Options{API: api, Sessions: &logins{}, Set: theSet(), Mode: "EMBEDDED", Demo: &walkthrough{}, Now: func() time.Time { return noon }})
+	pages := New(Options{API: api, Sessions: &logins{}, Set: theSet(), Mode: "EMBEDDED", Demo: &walkthrough{},
+		Now: func() time.Time { return noon }})
 	var forms []Page
 	for _, page := range pages.All() {
 		if page.Method == http.MethodPost {
@@ -139,17 +146,22 @@ func FuzzForms(f *testing.F) {
 		}
 	}, "key="+aKey+"&next=/dashboard", "key=tq_x%0d%0a&next=//evil.example", "next=%5c%5cevil.example&key="+aKey,
 		"tier=PAID&type=SIMULATION&payload=%7B%22a%22%3A1%7D&maxRetries=3&delaySeconds=1.5&callbackUrl=https%3A%2F%2Fx.example&idempotencyKey=k",
-		"tier=PAID&payload=%7B%7D%2C%22tier%22%3A1&delaySeconds=1e999&maxRetries=-1", "tier=../x&type="+url.QueryEscape(hostileText),
+		"tier=PAID&payload=%7B%7D%2C%22tier%22%3A1&delaySeconds=1e999&maxRetries=-1",
+		"tier=../x&type="+url.QueryEscape(hostileText),
 		"payload="+url.QueryEscape(hostileText)+"&tier=paid&callbackUrl="+url.QueryEscape(hostileText),
-		"jobId="+jobID+"&confirmed=yes", "jobId="+url.QueryEscape(hostileText), "one="+jobID, "scope=selected&id="+jobID+"&id=x", "scope=all&tier=PAID&from=2026-04-01T00%3A00%3A00Z",
-		"scope=all&confirmed=yes&expected=3&cause="+url.QueryEscape(hostileText), plan3().Encode(), plan3("share", "50", "confirmed", "yes").Encode(),
-		plan3("priority", "NaN", "backoffJitter", "1e309", "version", hostileText).Encode(), "scenario=happy", "%zz", "a;b", "")
+		"jobId="+jobID+"&confirmed=yes", "jobId="+url.QueryEscape(hostileText), "one="+jobID,
+		"scope=selected&id="+jobID+"&id=x", "scope=all&tier=PAID&from=2026-04-01T00%3A00%3A00Z",
+		"scope=all&confirmed=yes&expected=3&cause="+url.QueryEscape(hostileText), plan3().Encode(),
+		plan3("share", "50", "confirmed", "yes").Encode(),
+		plan3("priority", "NaN", "backoffJitter", "1e309", "version", hostileText).Encode(), "scenario=happy", "%zz", "a;b",
+		"")
 }
 
 // The cookie of /demo names a session that was given out, to the letter, or none.
 func FuzzDemoSession(f *testing.F) {
 	plays := &walkthrough{}
-	pages := New(Options{API: &answering{}, Sessions: &logins{}, Set: theSet(), Demo: plays, Now: func() time.Time { return noon }})
+	pages := New(Options{API: &answering{}, Sessions: &logins{}, Set: theSet(), Demo: plays,
+		Now: func() time.Time { return noon }})
 	ours := regexp.MustCompile(`^[A-Z2-7]{26}$`)
 	fuzz.Text(f, func(t *testing.T, cookie string) {
 		pages.o.API.(*answering).t = t
@@ -163,11 +175,14 @@ func FuzzDemoSession(f *testing.F) {
 		plays.plays = nil
 		w := httptest.NewRecorder()
 		pages.handle(http.HandlerFunc(pages.postPlay)).ServeHTTP(w, r)
-		if (w.Code == http.StatusNoContent) != (name != "") || name != "" && !slices.Equal(plays.plays, []string{name + " happy"}) || name == "" && plays.plays != nil {
+		if (w.Code == http.StatusNoContent) != (name != "") ||
+			name != "" && !slices.Equal(plays.plays, []string{name + " happy"}) || name == "" && plays.plays != nil {
 			t.Errorf("%d, played %q", w.Code, plays.plays)
 		}
-	}, demoCookie+"="+demoSession, demoCookie+"="+strings.ToLower(demoSession), demoCookie+"="+demoSession+"A", demoCookie+"=A; "+demoCookie+"="+demoSession,
-		demoCookie+`="`+demoSession+`"`, ourCookie+"="+demoSession, "a=b; "+demoCookie+"="+demoSession, demoCookie+"=", "", "=", demoCookie)
+	}, demoCookie+"="+demoSession, demoCookie+"="+strings.ToLower(demoSession), demoCookie+"="+demoSession+"A",
+		demoCookie+"=A; "+demoCookie+"="+demoSession,
+		demoCookie+`="`+demoSession+`"`, ourCookie+"="+demoSession, "a=b; "+demoCookie+"="+demoSession, demoCookie+"=", "",
+		"=", demoCookie)
 }
 
 // A stream of /demo goes on behind a number that was sent, or begins at the beginning.
@@ -185,7 +200,8 @@ func FuzzLastSeen(f *testing.F) {
 				t.Errorf("behind %d", n)
 			}
 		}
-	}, "7\n", "\nafter=7", "7\nafter=9", "-1\nafter=9", "9223372036854775808\nafter=1", "0\nafter=0", "+5\n", "\nafter=%2b5", "1e3\n", "\nafter=7&after=8", "\nafter=7;x", "\n%zz")
+	}, "7\n", "\nafter=7", "7\nafter=9", "-1\nafter=9", "9223372036854775808\nafter=1", "0\nafter=0", "+5\n",
+		"\nafter=%2b5", "1e3\n", "\nafter=7&after=8", "\nafter=7;x", "\n%zz")
 }
 
 // The dashboard's stream goes on behind the id that it was given, or says that it cannot know what was missed.
@@ -217,6 +233,7 @@ func FuzzHubPosition(f *testing.F) {
 		if more, _ := h.next(l); len(more) > 0 {
 			t.Errorf("and then %q", more)
 		}
-	}, "", "abcdefgh-1", "abcdefgh-10", "abcdefgh-"+strconv.Itoa(ringSize+10), "abcdefgh-"+strconv.Itoa(ringSize+11), "abcdefgh-18446744073709551615", "abcdefgh-18446744073709551616",
+	}, "", "abcdefgh-1", "abcdefgh-10", "abcdefgh-"+strconv.Itoa(ringSize+10), "abcdefgh-"+strconv.Itoa(ringSize+11),
+		"abcdefgh-18446744073709551615", "abcdefgh-18446744073709551616",
 		"abcdefgh--1", "abcdefgh-+5", "other-5", "abcdefgh-", "abcdefgh-7\n", "-7", "505")
 }

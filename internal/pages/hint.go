@@ -48,7 +48,8 @@ func jobsWait(n int64) string {
 func refusing(s *web.Snapshot) string {
 	for i := range s.Tiers {
 		if p := s.Tiers[i].Plan; p != nil && s.Capacity.Limit > 0 && 100*s.Capacity.Used >= int64(p.Share)*s.Capacity.Limit {
-			return fmt.Sprintf("%s is refused: %d %% of the capacity is used, and its share ends at %d %%.", s.Tiers[i].Tier, s.Capacity.Percent(), p.Share)
+			return fmt.Sprintf("%s is refused: %d %% of the capacity is used, and its share ends at %d %%.", s.Tiers[i].Tier,
+				s.Capacity.Percent(), p.Share)
 		}
 	}
 	return ""
@@ -66,7 +67,8 @@ func overtaken(s *web.Snapshot) string {
 		if better != nil && l.OldestAgeSeconds >= longest {
 			longest = l.OldestAgeSeconds
 			waited := time.Duration(longest) * time.Second
-			text = fmt.Sprintf("%s has waited for %s while %s arrives at %s / s: tiers are strict.", l.Tier, minutes(waited), better.Tier, perSecond(better.SubmittedPerSecond))
+			text = fmt.Sprintf("%s has waited for %s while %s arrives at %s / s: tiers are strict.", l.Tier, minutes(waited),
+				better.Tier, perSecond(better.SubmittedPerSecond))
 		}
 		if l.SubmittedPerSecond > 0 && (better == nil || l.SubmittedPerSecond > better.SubmittedPerSecond) {
 			better = l

@@ -20,8 +20,8 @@ const (
 	mostAsks = 5   // pages of the API for one of ours
 )
 
-// getJobs lists the jobs that the caller may see, those that live first. The API knows no search in errors: they are looked through here, a
-// bounded number at a time.
+// getJobs lists the jobs that the caller may see, those that live first. The API knows no search in errors: they are
+// looked through here, a bounded number at a time.
 func (p *Pages) getJobs(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	v := web.JobsView{Frame: p.frame(r), Base: p.base(r), Query: asked(q)}
@@ -51,7 +51,8 @@ func asked(q url.Values) web.Query {
 	return web.Query{
 		ID: get(
 			"id",
-		), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Trace: get("trace"), Text: get("text"),
+		), Status: get("status"), Tier: get("tier"), Type: get("type"), Cause: get("cause"), Trace: get("trace"),
+		Text: get("text"),
 		From: get("from"), To: get("to"),
 	}
 }
@@ -88,7 +89,8 @@ func more(path string, query url.Values, cursor string) string {
 }
 
 // findJobs is a page of the jobs that pass a search. looked is how many were read for it.
-func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []web.JobRow, next string, looked int, err error) {
+func (p *Pages) findJobs(r *http.Request, q *web.Query, cursor string) (rows []web.JobRow, next string, looked int,
+	err error) {
 	if q.ID != "" {
 		rows, err = p.findJob(r, q)
 		return rows, "", len(rows), err
@@ -146,7 +148,8 @@ func (p *Pages) findJob(r *http.Request, q *web.Query) ([]web.JobRow, error) {
 	if q.Status == string(client.Retrying) && j.Status == client.Scheduled && j.RetryCount > 0 {
 		status = q.Status
 	}
-	for _, one := range [][2]string{{q.Status, status}, {q.Tier, string(j.Tier)}, {q.Type, j.Type}, {q.Cause, j.FailureCause}, {q.Trace, j.TraceID}} {
+	for _, one := range [][2]string{{q.Status, status}, {q.Tier, string(j.Tier)}, {q.Type, j.Type},
+		{q.Cause, j.FailureCause}, {q.Trace, j.TraceID}} {
 		if one[0] != "" && one[0] != one[1] {
 			return nil, nil
 		}
@@ -162,7 +165,8 @@ const exampleID = "019de340-01fe-7a58-be69-567cd7d61000"
 // badRequest is a refusal of our own, in the shape of the API's.
 func badRequest(field, reason string) *apiError {
 	return &apiError{
-		Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Detail: field + ": " + reason, Fields: []web.FieldError{{Field: field, Reason: reason}},
+		Status: http.StatusBadRequest, Code: "INVALID_REQUEST", Detail: field + ": " + reason,
+		Fields: []web.FieldError{{Field: field, Reason: reason}},
 	}
 }
 
@@ -193,12 +197,15 @@ func searched(looked, found int, further bool) string {
 
 func rowOf(j *client.Job) web.JobRow {
 	return web.JobRow{
-		ID: j.JobID, Tier: string(j.Tier), Type: j.Type, Status: string(j.Status), Attempt: j.Attempts, ArrivedAt: j.CreatedAt,
-		EndedAt: j.CompletedAt, RunAt: j.RunAt, Cause: j.FailureCause, Error: j.LastError, Note: j.Note, Requeued: !j.RequeueRequestedAt.IsZero(),
+		ID: j.JobID, Tier: string(j.Tier), Type: j.Type, Status: string(j.Status), Attempt: j.Attempts,
+		ArrivedAt: j.CreatedAt,
+		EndedAt:   j.CompletedAt, RunAt: j.RunAt, Cause: j.FailureCause, Error: j.LastError, Note: j.Note,
+		Requeued: !j.RequeueRequestedAt.IsZero(),
 	}
 }
 
-// tiersAndTypes are what a list's form offers: the tiers that are served, the built-in types, and whatever else is on the page.
+// tiersAndTypes are what a list's form offers: the tiers that are served, the built-in types, and whatever else is on
+// the page.
 func (p *Pages) tiersAndTypes(r *http.Request, q *web.Query, rows []web.JobRow) (tiers, types []string) {
 	for _, plan := range p.plans(r) { // whoever may not see them is offered what is on the page
 		tiers = append(tiers, plan.Tier)

@@ -14,8 +14,10 @@ func opsJobs(next string, errors ...string) string {
 	items := []map[string]any{}
 	for i, text := range errors {
 		items = append(items, map[string]any{
-			"jobId": fmt.Sprintf("%s%03d", opsID[:33], i), "tier": "PAID", "type": "MY_OWN", "status": "FAILED", "attempts": 3, "lastError": text, "failureCause": "HANDLER_ERROR",
-			"createdAt": "2026-11-22T19:59:00.000000Z", "completedAt": "2026-11-22T19:59:30.000000Z", "runAt": nil, "requeueRequestedAt": nil,
+			"jobId": fmt.Sprintf("%s%03d", opsID[:33], i), "tier": "PAID", "type": "MY_OWN", "status": "FAILED", "attempts": 3,
+			"lastError": text, "failureCause": "HANDLER_ERROR",
+			"createdAt": "2026-11-22T19:59:00.000000Z", "completedAt": "2026-11-22T19:59:30.000000Z", "runAt": nil,
+			"requeueRequestedAt": nil,
 		})
 	}
 	body := map[string]any{"items": items, "next": nil}
@@ -31,7 +33,8 @@ func TestJobs_AreFiltered(t *testing.T) {
 	o.says("GET /api/jobs", 200, opsJobs("c2", evilText))
 	w := o.open(t, "/dashboard/jobs?status=FAILED&tier=PAID&type=MY_OWN&cause=HANDLER_ERROR&cursor=c1", nil)
 	o.did(t, "GET /api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=50&status=FAILED&tier=PAID&type=MY_OWN")
-	holds(t, w, 200, `href="/poll?jobId=`+opsID+`"`, "<option selected>FAILED</option>", "<option selected>MY_OWN</option>", "30.0 s",
+	holds(t, w, 200, `href="/poll?jobId=`+opsID+`"`, "<option selected>FAILED</option>",
+		"<option selected>MY_OWN</option>", "30.0 s",
 		`href="/dashboard/jobs?cause=HANDLER_ERROR&amp;cursor=c2&amp;status=FAILED&amp;tier=PAID&amp;type=MY_OWN"`)
 	lacks(t, w, "<script>alert", "<img src=x")
 
@@ -77,7 +80,8 @@ func TestJobs_AreSearchedByTheirErrors(t *testing.T) {
 		return 200, json.RawMessage(opsJobs(fmt.Sprint("c", asked), "connection refused", "Gone away"))
 	}
 	w := o.open(t, "/dashboard/jobs?text=gone+AWAY", nil)
-	holds(t, w, 200, "Gone away", "The errors of 10 jobs were looked through, 5 match. There are older ones.", `cursor=c5&amp;text=gone&#43;AWAY`)
+	holds(t, w, 200, "Gone away", "The errors of 10 jobs were looked through, 5 match. There are older ones.",
+		`cursor=c5&amp;text=gone&#43;AWAY`)
 	lacks(t, w, "connection refused")
 	if len(o.asked) != 5 || o.asked[0] != "GET /api/jobs?limit=100" || o.asked[4] != "GET /api/jobs?cursor=c4&limit=100" {
 		t.Errorf("asked %q", o.asked)
@@ -104,11 +108,13 @@ func TestJobs_AreSearchedByTheirErrors(t *testing.T) {
 
 func TestJobs_AreFoundByTheirID(t *testing.T) {
 	o := newOps()
-	o.says("GET /api/jobs/"+opsID, 200, strings.TrimSuffix(strings.TrimPrefix(opsJobs("", "no"), `{"items":[`), `],"next":null}`))
+	o.says("GET /api/jobs/"+opsID, 200,
+		strings.TrimSuffix(strings.TrimPrefix(opsJobs("", "no"), `{"items":[`), `],"next":null}`))
 	w := o.open(t, "/dashboard/jobs?id=+"+opsID+"+&tier=PAID", nil)
 	o.did(t, "GET /api/jobs/"+opsID)
 	holds(t, w, 200, `href="/poll?jobId=`+opsID+`"`)
-	for _, other := range []string{"trace=t2", "status=RETRYING", "tier=PUBLIC", "status=COMPLETED", "type=X", "cause=PERMANENT_ERROR", "text=yes"} {
+	for _, other := range []string{"trace=t2", "status=RETRYING", "tier=PUBLIC", "status=COMPLETED", "type=X",
+		"cause=PERMANENT_ERROR", "text=yes"} {
 		w := o.open(t, "/dashboard/jobs?id="+opsID+"&"+other, nil)
 		holds(t, w, 200, "No job matches")
 		lacks(t, w, "/poll?jobId=")

@@ -67,8 +67,9 @@ func dropKey(w http.ResponseWriter, r *http.Request, secure bool) {
 	}
 }
 
-// getLogin is /login: the form. Where nobody needs a key, there is nothing to do. Who followed another site's link comes without the cookie he
-// may well have: the page is loaded once more, by itself and so with the cookie, and leads on to where he wished to go.
+// getLogin is /login: the form. Where nobody needs a key, there is nothing to do. Who followed another site's link
+// comes without the cookie he may well have: the page is loaded once more, by itself and so with the cookie, and leads
+// on to where he wished to go.
 func (p *Pages) getLogin(w http.ResponseWriter, r *http.Request) {
 	next, me := ownPath(r.URL.Query().Get("next")), p.who(r)
 	if me.Open || me.Name != "" && next != "/" {
@@ -177,11 +178,12 @@ func fitsCookie(key string) bool {
 	return len(key) <= mostKey
 }
 
-// ownPath is a path of this server to go to, with its query, "/" for whatever might lead elsewhere: browsers take a backslash for a slash, and
-// pass over tabs and line ends.
+// ownPath is a path of this server to go to, with its query, "/" for whatever might lead elsewhere: browsers take a
+// backslash for a slash, and pass over tabs and line ends.
 func ownPath(next string) string {
 	path, _, _ := strings.Cut(next, "?")
-	if len(next) > 2000 || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.ContainsAny(path, `\#`) {
+	if len(next) > 2000 || !strings.HasPrefix(path, "/") || strings.Contains(path, "//") ||
+		strings.ContainsAny(path, `\#`) {
 		return "/"
 	}
 	for i := range len(next) {

@@ -127,7 +127,8 @@ func TestLogin_Refused(t *testing.T) {
 func TestLogin_AnOpenServer(t *testing.T) {
 	f := newFace(t, openMe)
 	f.get("/login?next=/dashboard").leads("/dashboard")
-	for name, api := range map[string]reply{"it takes any": ok(openMe), "it takes none": problem(401, "UNAUTHORIZED", "x")} {
+	for name, api := range map[string]reply{"it takes any": ok(openMe),
+		"it takes none": problem(401, "UNAUTHORIZED", "x")} {
 		s := newFace(t, openMe).say("with a key", api).do("POST", "/login", key(aKey, "/dashboard")).leads("/dashboard")
 		if got := s.Header()["Set-Cookie"]; len(got) > 0 {
 			t.Errorf("%s: %q", name, got)
@@ -160,14 +161,19 @@ func TestLogin_Already(t *testing.T) {
 	}
 }
 
-// The link to the login leads back to the very page that it stands on, with all that was asked of it; not to what a form did before.
+// The link to the login leads back to the very page that it stands on, with all that was asked of it; not to what a
+// form did before.
 func TestLogin_LeadsBack(t *testing.T) {
-	const job, search = "/poll?jobId=" + jobID, "/dashboard/jobs?text=a+b%26c%3D%22d%22&tier=PAID&status=FAILED&next=//evil.example/%5C"
-	f := newFace(t, strings.Replace(strangerMe, `"operator":false`, `"operator":true`, 1)).say("with a key", ok(annMe)).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", ""))).
+	const job, search = "/poll?jobId=" + jobID,
+		"/dashboard/jobs?text=a+b%26c%3D%22d%22&tier=PAID&status=FAILED&next=//evil.example/%5C"
+	f := newFace(t, strings.Replace(strangerMe, `"operator":false`, `"operator":true`, 1)).say("with a key",
+		ok(annMe)).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", ""))).
 		say("GET /api/jobs", ok(`{"items":[],"next":null}`)).say("GET /admin/dead", problem(503, "SYSTEM_UNHEALTHY", "away"))
 	for at, back := range map[string]string{
-		"/": "/", "/submit?tier=PAID&type=SEND_EMAIL": "/submit?tier=PAID&type=SEND_EMAIL", job: job, search: search, "/about": "/about",
-		job + "&done=The+job+is+cancelled.&trouble=x": job, "/submit?trouble=x": "/submit", "/login?next=" + url.QueryEscape(search): search,
+		"/": "/", "/submit?tier=PAID&type=SEND_EMAIL": "/submit?tier=PAID&type=SEND_EMAIL", job: job, search: search,
+		"/about": "/about",
+		job + "&done=The+job+is+cancelled.&trouble=x": job, "/submit?trouble=x": "/submit",
+		"/login?next=" + url.QueryEscape(search):              search,
 		"/dashboard/dead?tier=PAID&from=2026-05-01T00:00:00Z": "/dashboard/dead?tier=PAID&from=2026-05-01T00:00:00Z",
 	} {
 		link, _ := attribute(f.get(at).link("Log in"), "href")
@@ -217,36 +223,44 @@ func TestLogout(t *testing.T) {
 
 // The login leads to this server's pages and nowhere else.
 func TestOwnPath(t *testing.T) {
-	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID, "/dashboard/tiers/PAID", "/a:b", "/%2F",
+	for _, next := range []string{"/", "/dashboard", "/dashboard/jobs?status=FAILED&tier=PAID", "/poll?jobId=" + jobID,
+		"/dashboard/tiers/PAID", "/a:b", "/%2F",
 		"/dashboard/jobs?text=http://x", `/dashboard/jobs?text=\a?//b`, "/?//evil.example", "/submit?type=/../.."} {
 		if got := ownPath(next); got != next {
 			t.Errorf("%q leads to %q", next, got)
 		}
 	}
 	for _, next := range []string{
-		"", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example", "/\\/evil.example", "https://evil.example/", "javascript:alert(1)", "evil.example", " /x", "/\t/evil.example",
-		"/\n/evil.example", "/x\r\nSet-Cookie: a=b", "/./\n/evil.example", "/.//evil.example", "/x/..//evil.example", "/\x00", "/\u2028x", "/ü", "/\x7f", "/%zz", "?x", "#x", "@evil.example", "/login?next=/login",
-		"/logout", "/#//evil.example", "//evil.example?/", "/\\evil.example?x=/", "?//evil.example", "/x//?a", "/?a=\n//evil.example", "/login?x=//", "/" + strings.Repeat("a", 2000),
+		"", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example", "/\\/evil.example",
+		"https://evil.example/", "javascript:alert(1)", "evil.example", " /x", "/\t/evil.example",
+		"/\n/evil.example", "/x\r\nSet-Cookie: a=b", "/./\n/evil.example", "/.//evil.example", "/x/..//evil.example", "/\x00",
+		"/\u2028x", "/ü", "/\x7f", "/%zz", "?x", "#x", "@evil.example", "/login?next=/login",
+		"/logout", "/#//evil.example", "//evil.example?/", "/\\evil.example?x=/", "?//evil.example", "/x//?a",
+		"/?a=\n//evil.example", "/login?x=//", "/" + strings.Repeat("a", 2000),
 	} {
 		if got := ownPath(next); got != "/" {
 			t.Errorf("%q leads to %q", next, got)
 		}
 		f := newFace(t, strangerMe).say("with a key", ok(annMe))
-		if got, _ := attribute(f.get("/login?next="+url.QueryEscape(next)).status(200).one("input", "name", "next"), "value"); got != "/" {
+		if got, _ := attribute(f.get("/login?next="+url.QueryEscape(next)).status(200).one("input", "name", "next"),
+			"value"); got != "/" {
 			t.Errorf("%q stands in the form as %q", next, got)
 		}
 		f.do("POST", "/login", key(aKey, next)).leads("/")
 	}
 }
 
-// Whoever is turned away comes back to where he wished to go; one who has a key already is told that it does not open it.
+// Whoever is turned away comes back to where he wished to go; one who has a key already is told that it does not open
+// it.
 func TestFail_ToTheLogin(t *testing.T) {
 	f := newFace(t, strangerMe)
 	for at, want := range map[string]string{
-		"GET /dashboard/jobs?tier=PAID": "/dashboard/jobs?tier=PAID", "HEAD /dashboard": "/dashboard", "POST /dashboard/dead/requeue": "/dashboard/dead", "POST /submit": "/",
+		"GET /dashboard/jobs?tier=PAID": "/dashboard/jobs?tier=PAID", "HEAD /dashboard": "/dashboard",
+		"POST /dashboard/dead/requeue": "/dashboard/dead", "POST /submit": "/",
 	} {
 		method, target, _ := strings.Cut(at, " ")
-		f.at[method+" "+strings.Split(target, "?")[0]] = f.pages.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.at[method+" "+strings.Split(target,
+			"?")[0]] = f.pages.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			f.pages.fail(w, r, &apiError{Status: http.StatusUnauthorized})
 		}))
 		f.do(method, target, nil).leads("/login?next=" + url.QueryEscape(want))

@@ -47,7 +47,8 @@ func (p *Pages) plans(r *http.Request) []web.Plan {
 	return list
 }
 
-// stats are the counts along the diagram. The views' words are those of /api/stats; what is not in them is summed up here.
+// stats are the counts along the diagram. The views' words are those of /api/stats; what is not in them is summed up
+// here.
 func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 	var text json.RawMessage
 	if err := p.ask(r, http.MethodGet, "/api/stats", nil, &text); err != nil {
@@ -127,7 +128,8 @@ func (p *Pages) health(r *http.Request) (parts []web.Part, dead int64, away stri
 		busy = strconv.Itoa(d.ActiveThreads) + " of " + strconv.Itoa(d.PoolSize) + " slots of this process are busy"
 	}
 	return []web.Part{
-		{Name: "Redis", Status: c.Redis.Status, Detail: c.Redis.Detail}, {Name: "SQL", Status: c.DB.Status, Detail: c.DB.Detail},
+		{Name: "Redis", Status: c.Redis.Status, Detail: c.Redis.Detail},
+		{Name: "SQL", Status: c.DB.Status, Detail: c.DB.Detail},
 		{Name: "gate", Status: c.Gate.Status, Detail: c.Gate.Detail}, {Name: "workers", Status: c.Job.Status, Detail: busy},
 	}, c.Job.Details.DeadJobs, away
 }

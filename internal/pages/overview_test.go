@@ -10,13 +10,16 @@ import (
 
 func TestOverview(t *testing.T) {
 	s := newFace(t, openMe).get("/").status(200)
-	s.shows(s.one("div", "id", "flow"), "Capacity 1,199 of 10,000", "PAID 1,204", "Workers 3 of 16 slots", "Results 5,067 ended in an hour", "Dead letters 1,204")
+	s.shows(s.one("div", "id", "flow"), "Capacity 1,199 of 10,000", "PAID 1,204", "Workers 3 of 16 slots",
+		"Results 5,067 ended in an hour", "Dead letters 1,204")
 	s.shows(s.main(), "Redis UP", "SQL UP", "gate UP", "workers 2 of 16 slots of this process are busy UP",
-		"PAID 1. 5 15 s 50 s 100 % full /paid/submit", "EXPRESS 2. 1 3 s 10 s 60 % full /express/submit", "curl -X POST http://tierq.example:8080/paid/submit")
+		"PAID 1. 5 15 s 50 s 100 % full /paid/submit", "EXPRESS 2. 1 3 s 10 s 60 % full /express/submit",
+		"curl -X POST http://tierq.example:8080/paid/submit")
 	if len(s.all("", "data-heal", "")) > 0 {
 		t.Error("all is well, and the page tries again")
 	}
-	if me := strings.Replace(openMe, `"secure":false`, `"secure":true`, 1); !strings.Contains(newFace(t, me).get("/").Body.String(), "https://tierq.example:8080/") {
+	if me := strings.Replace(openMe, `"secure":false`, `"secure":true`,
+		1); !strings.Contains(newFace(t, me).get("/").Body.String(), "https://tierq.example:8080/") {
 		t.Error("the lines to copy do not say https")
 	}
 }
@@ -40,7 +43,8 @@ func TestOverview_ForStrangers(t *testing.T) {
 
 // The page comes whatever is down, says so, and tries again by itself.
 func TestOverview_SomethingIsDown(t *testing.T) {
-	redisDown := strings.NewReplacer(`"redis":{"status":"UP"}`, `"redis":{"status":"DOWN","detail":"it does not answer"}`, `{"status":"UP","components"`, `{"status":"DOWN","components"`).Replace(allUp)
+	redisDown := strings.NewReplacer(`"redis":{"status":"UP"}`, `"redis":{"status":"DOWN","detail":"it does not answer"}`,
+		`{"status":"UP","components"`, `{"status":"DOWN","components"`).Replace(allUp)
 	sqlDown := strings.Replace(allUp, `"db":{"status":"UP"}`, `"db":{"status":"DOWN","detail":"outcomes wait"}`, 1)
 	away := problem(503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
 	for name, c := range map[string]struct {
@@ -48,12 +52,17 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 		health, stats reply
 		says          []string
 	}{
-		"redis":               {openMe, reply{503, redisDown, nil}, away, []string{"Redis does not answer.", "Redis it does not answer DOWN", "one script of Redis for every arrow"}},
-		"sql":                 {openMe, ok(sqlDown), ok(someStats), []string{"SQL does not answer.", "SQL outcomes wait DOWN", "PAID 1,204"}},
-		"redis, for all":      {strangerMe, reply{503, `{"status":"DOWN"}`, nil}, away, []string{"A store that this needs does not answer.", "tierq DOWN"}},
-		"the figures alone":   {openMe, ok(allUp), away, []string{"a store that this needs does not answer", "Redis UP"}},
-		"too many":            {openMe, problem(503, "SYSTEM_UNHEALTHY", "x"), away, []string{"A store that this needs does not answer.", "Nothing is known now."}},
-		"asks too much":       {openMe, ok(allUp), problem(429, "RATE_LIMITED", "Too many requests."), []string{"Too many requests."}},
+		"redis": {openMe, reply{503, redisDown, nil}, away,
+			[]string{"Redis does not answer.", "Redis it does not answer DOWN", "one script of Redis for every arrow"}},
+		"sql": {openMe, ok(sqlDown), ok(someStats),
+			[]string{"SQL does not answer.", "SQL outcomes wait DOWN", "PAID 1,204"}},
+		"redis, for all": {strangerMe, reply{503, `{"status":"DOWN"}`, nil}, away,
+			[]string{"A store that this needs does not answer.", "tierq DOWN"}},
+		"the figures alone": {openMe, ok(allUp), away, []string{"a store that this needs does not answer", "Redis UP"}},
+		"too many": {openMe, problem(503, "SYSTEM_UNHEALTHY", "x"), away,
+			[]string{"A store that this needs does not answer.", "Nothing is known now."}},
+		"asks too much": {openMe, ok(allUp), problem(429, "RATE_LIMITED", "Too many requests."),
+			[]string{"Too many requests."}},
 		"figures of no sense": {openMe, ok(allUp), ok(`{"tiers":7}`), []string{"Its cause is in the server's log"}},
 	} {
 		s := newFace(t, c.me).say("GET /actuator/health", c.health).say("GET /api/stats", c.stats).get("/").status(200)
@@ -69,7 +78,8 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 func TestBase(t *testing.T) {
 	f := newFace(t, openMe)
 	for host, want := range map[string]string{
-		"tierq.example": "http://tierq.example", "[::1]:8080": "http://[::1]:8080", "x;rm -rf ~": "http://localhost", "$(id)": "http://localhost", "": "http://localhost",
+		"tierq.example": "http://tierq.example", "[::1]:8080": "http://[::1]:8080", "x;rm -rf ~": "http://localhost",
+		"$(id)": "http://localhost", "": "http://localhost",
 	} {
 		r := fromBrowser()
 		r.Host = host
@@ -81,7 +91,8 @@ func TestBase(t *testing.T) {
 
 func TestAbout(t *testing.T) {
 	s := newFace(t, strangerMe).get("/about").status(200)
-	s.shows(s.main(), "Redis decides, SQL remembers", "0.7.0", "EMBEDDED", "uPlot 1.6.32 MIT", "Swagger UI 5.35.0 Apache 2.0")
+	s.shows(s.main(), "Redis decides, SQL remembers", "0.7.0", "EMBEDDED", "uPlot 1.6.32 MIT",
+		"Swagger UI 5.35.0 Apache 2.0")
 	vendored, err := os.ReadFile("../../web/VENDOR.md")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +101,8 @@ func TestAbout(t *testing.T) {
 		name := strings.ReplaceAll(strings.ToLower(l.Name), " ", "-")
 		found := false
 		for line := range strings.Lines(string(vendored)) {
-			found = found || strings.Contains(line, name) && strings.Contains(line, " "+l.Version+" ") && strings.Contains(line, " "+l.Licence+" ")
+			found = found || strings.Contains(line, name) && strings.Contains(line, " "+l.Version+" ") &&
+				strings.Contains(line, " "+l.Licence+" ")
 		}
 		if !found {
 			t.Errorf("web/VENDOR.md has no %s %s, %s", name, l.Version, l.Licence)
@@ -114,7 +126,8 @@ func TestAbout(t *testing.T) {
 
 func TestRevision(t *testing.T) {
 	for want, settings := range map[string][]debug.BuildSetting{
-		"": {{Key: "vcs.modified", Value: "true"}}, "abc": {{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "false"}},
+		"":             {{Key: "vcs.modified", Value: "true"}},
+		"abc":          {{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "false"}},
 		"abc, changed": {{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
 	} {
 		if got := revisionOf(settings); got != want {
@@ -127,7 +140,8 @@ func TestLost(t *testing.T) {
 	f := newFace(t, `{"open":true}`)
 	w := httptest.NewRecorder()
 	f.pages.Lost().ServeHTTP(w, httptest.NewRequest("GET", "/nowhere/<b>", nil))
-	if w.Code != 404 || !strings.Contains(w.Body.String(), "There is nothing here") || strings.Contains(w.Body.String(), "/<b>") || w.Header().Get("Content-Security-Policy") == "" {
+	if w.Code != 404 || !strings.Contains(w.Body.String(), "There is nothing here") ||
+		strings.Contains(w.Body.String(), "/<b>") || w.Header().Get("Content-Security-Policy") == "" {
 		t.Errorf("%d %v\n%s", w.Code, w.Header(), w.Body)
 	}
 }

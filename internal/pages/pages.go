@@ -1,5 +1,5 @@
-// Package pages makes what browsers see. A page reads the API, as its caller and in this process, and fills one of web's views: who may see
-// and do what, how often, and in which words it is refused, is decided there and nowhere else.
+// Package pages makes what browsers see. A page reads the API, as its caller and in this process, and fills one of
+// web's views: who may see and do what, how often, and in which words it is refused, is decided there and nowhere else.
 package pages
 
 import (
@@ -85,11 +85,13 @@ func (p *Pages) All() []Page {
 // Lost is the page of an address that there is not.
 func (p *Pages) Lost() http.Handler {
 	return p.handle(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.fail(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "No page has this address.", TraceID: visitOf(r).trace})
+		p.fail(w, r, &apiError{Status: http.StatusNotFound, Code: "NOT_FOUND", Detail: "No page has this address.",
+			TraceID: visitOf(r).trace})
 	}))
 }
 
-// crossOrigin refuses forms that another site's page sends. The API does so too; a page asks it only when something was decided already.
+// crossOrigin refuses forms that another site's page sends. The API does so too; a page asks it only when something was
+// decided already.
 var crossOrigin http.CrossOriginProtection
 
 // handle stands around every page.
@@ -99,7 +101,8 @@ func (p *Pages) handle(next http.Handler) http.Handler {
 		defer func() { p.forms.Add(-v.held) }()
 		r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
 		if crossOrigin.Check(r) != nil {
-			p.fail(w, r, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN", Detail: "a page of another site may not do this", TraceID: v.trace})
+			p.fail(w, r, &apiError{Status: http.StatusForbidden, Code: "FORBIDDEN",
+				Detail: "a page of another site may not do this", TraceID: v.trace})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -240,7 +243,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, status int, write f
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", web.Policy)
 	h.Set("Cache-Control", private)
-	// With no-referrer a browser calls the origin of our own forms null; without TLS it says nothing else to tell them from another site's.
+	// With no-referrer a browser calls the origin of our own forms null; without TLS it says nothing else to tell them
+	// from another site's.
 	h.Set("Referrer-Policy", "same-origin")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {

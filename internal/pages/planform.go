@@ -27,11 +27,13 @@ const nextWait = "waits that have begun stay as they are"
 var planFields = []planField{
 	{
 		name: "priority", title: "Priority", effect: "jobs that wait keep the place they have",
-		value: func(v *web.PlanValues) *string { return &v.Priority }, whole: func(p *client.Plan) *int { return &p.Priority },
+		value: func(v *web.PlanValues) *string { return &v.Priority },
+		whole: func(p *client.Plan) *int { return &p.Priority },
 	},
 	{
 		name: "maxRetries", title: "Retries", effect: "jobs that are here already keep theirs",
-		value: func(v *web.PlanValues) *string { return &v.MaxRetries }, whole: func(p *client.Plan) *int { return &p.MaxRetries },
+		value: func(v *web.PlanValues) *string { return &v.MaxRetries },
+		whole: func(p *client.Plan) *int { return &p.MaxRetries },
 	},
 	{
 		name: "heartbeatTimeout", title: "Heartbeat timeout", effect: "holds from a running job's next heartbeat on",
@@ -54,7 +56,8 @@ var planFields = []planField{
 	},
 	{
 		name: "backoffFactor", title: "Backoff, factor", effect: nextWait,
-		value: func(v *web.PlanValues) *string { return &v.BackoffFactor }, part: func(p *client.Plan) *float64 { return &p.Backoff.Factor },
+		value: func(v *web.PlanValues) *string { return &v.BackoffFactor },
+		part:  func(p *client.Plan) *float64 { return &p.Backoff.Factor },
 	},
 	{
 		name: "backoffCap", title: "Backoff, longest wait", effect: nextWait,
@@ -63,15 +66,18 @@ var planFields = []planField{
 	},
 	{
 		name: "backoffJitter", title: "Backoff, jitter", effect: nextWait,
-		value: func(v *web.PlanValues) *string { return &v.BackoffJitter }, part: func(p *client.Plan) *float64 { return &p.Backoff.Jitter },
+		value: func(v *web.PlanValues) *string { return &v.BackoffJitter },
+		part:  func(p *client.Plan) *float64 { return &p.Backoff.Jitter },
 	},
 }
 
 func planOf(c *client.Plan) web.Plan {
 	return web.Plan{
-		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout, MaxProcessingTime: c.MaxProcessingTime,
-		Share: c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap, BackoffJitter: c.Backoff.Jitter,
-		TypeBackoffs: len(c.TypeBackoff), Version: c.Version,
+		Tier: string(c.Tier), Priority: c.Priority, MaxRetries: c.MaxRetries, HeartbeatTimeout: c.HeartbeatTimeout,
+		MaxProcessingTime: c.MaxProcessingTime,
+		Share:             c.Share, BackoffBase: c.Backoff.Base, BackoffFactor: c.Backoff.Factor, BackoffCap: c.Backoff.Cap,
+		BackoffJitter: c.Backoff.Jitter,
+		TypeBackoffs:  len(c.TypeBackoff), Version: c.Version,
 	}
 }
 
@@ -137,7 +143,8 @@ func (f *planField) read(text string, c *client.Plan) (reason string) {
 	return ""
 }
 
-// compare writes into a view what its values would make of the plan as it is now, and gives it. What the form does not have stays as it is.
+// compare writes into a view what its values would make of the plan as it is now, and gives it. What the form does not
+// have stays as it is.
 func compare(v *web.TierView, now *client.Plan) client.Plan {
 	wanted := *now
 	v.Plan, v.Errors, v.Changes = planOf(now), nil, []web.Change{}
@@ -181,7 +188,8 @@ func planErrors(e *apiError) []web.FieldError {
 	return list
 }
 
-// planError finds the field that a text is about: it names it first, behind the tier. Of a backoff, the first field stands for all.
+// planError finds the field that a text is about: it names it first, behind the tier. Of a backoff, the first field
+// stands for all.
 func planError(text string) web.FieldError {
 	_, reason, found := strings.Cut(text, `": `)
 	if !found {

@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// getPoll is /poll: the form that asks for a job, and the job that was asked for. Somebody else's is not there, in the words of one that nobody
-// has.
+// getPoll is /poll: the form that asks for a job, and the job that was asked for. Somebody else's is not there, in the
+// words of one that nobody has.
 func (p *Pages) getPoll(w http.ResponseWriter, r *http.Request) {
 	v := web.PollView{Frame: p.frame(r), Asked: strings.TrimSpace(r.URL.Query().Get("jobId")), Base: p.base(r)}
 	status := http.StatusOK
@@ -57,7 +57,8 @@ func (p *Pages) job(r *http.Request, asked string) (*web.Job, error) {
 	return j, nil
 }
 
-// why adds why a job has not ended. Where nobody says so, or it has moved on meanwhile, nothing is added: at its next event the page is read again.
+// why adds why a job has not ended. Where nobody says so, or it has moved on meanwhile, nothing is added: at its next
+// event the page is read again.
 func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 	var why client.Why
 	if p.ask(r, http.MethodGet, path+"/why", nil, &why) != nil || string(why.Status) != j.Status {
@@ -74,16 +75,20 @@ func (p *Pages) why(r *http.Request, path string, j *web.Job) {
 
 func jobOf(is *client.Job) *web.Job {
 	j := &web.Job{
-		ID: is.JobID, Generation: is.Generation, Tier: string(is.Tier), Type: is.Type, Status: string(is.Status), Attempt: is.Attempts,
-		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner, TraceID: is.TraceID,
-		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt, RunAt: is.RunAt,
+		ID: is.JobID, Generation: is.Generation, Tier: string(is.Tier), Type: is.Type, Status: string(is.Status),
+		Attempt:    is.Attempts,
+		RetryCount: is.RetryCount, MaxRetries: is.MaxRetries, CancelRequested: is.CancelRequested, Owner: is.Owner,
+		TraceID:     is.TraceID,
+		CallbackURL: is.CallbackURL, ArrivedAt: is.CreatedAt, FirstTriedAt: is.FirstTriedAt, EndedAt: is.CompletedAt,
+		RunAt: is.RunAt,
 		Cause: is.FailureCause, LastError: is.LastError, Payload: present(is.Payload), PayloadKept: is.PayloadKept,
 		Result: present(is.Result), Note: is.Note, Position: -1,
 	}
 	j.Attempts = make([]web.Attempt, len(is.History))
 	for i, a := range is.History {
 		j.Attempts[i] = web.Attempt{
-			Number: a.Attempt, Worker: a.Worker, StartedAt: a.StartedAt, FinishedAt: a.FinishedAt, Outcome: a.Outcome, Cause: a.Cause, Error: a.Error,
+			Number: a.Attempt, Worker: a.Worker, StartedAt: a.StartedAt, FinishedAt: a.FinishedAt, Outcome: a.Outcome,
+			Cause: a.Cause, Error: a.Error,
 			Generation: a.Generation, Reason: a.Reason, Until: a.Until,
 		}
 		j.Worker, j.StartedAt = a.Worker, a.StartedAt

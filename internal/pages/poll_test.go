@@ -16,7 +16,8 @@ func aJob(status, more string) string {
 		more += `,"history":[{"attempt":1,"worker":"node-1","startedAt":"2026-11-22T11:59:01.000000Z","finishedAt":"2026-11-22T11:59:03.500000Z","outcome":"FAILURE","cause":"HANDLER_ERROR",` +
 			`"error":"connection refused"}]`
 	}
-	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status + `","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
+	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status +
+		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
 		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
 }
 
@@ -32,9 +33,11 @@ func TestPoll_TheForm(t *testing.T) {
 }
 
 func TestPoll_AJobThatHasEnded(t *testing.T) {
-	f := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", `,"completedAt":"2026-11-22T11:59:30.000000Z","result":{"sent":12345678901234567890},"payload":{"to":"ann"},"callbackUrl":"https://shop.example/"`)))
+	f := newFace(t, openMe).say("GET /api/jobs/"+jobID,
+		ok(aJob("COMPLETED", `,"completedAt":"2026-11-22T11:59:30.000000Z","result":{"sent":12345678901234567890},"payload":{"to":"ann"},"callbackUrl":"https://shop.example/"`)))
 	page := f.get(pollJob).status(200)
-	page.shows(page.main(), "PAID SEND_EMAIL", jobID, "COMPLETED ended 30 s ago", "2 attempts · 1 of 5 retries spent", "Attempt 1 FAILURE HANDLER_ERROR ran 2.50 s", "connection refused", "node-1",
+	page.shows(page.main(), "PAID SEND_EMAIL", jobID, "COMPLETED ended 30 s ago", "2 attempts · 1 of 5 retries spent",
+		"Attempt 1 FAILURE HANDLER_ERROR ran 2.50 s", "connection refused", "node-1",
 		"Result 29 B", "sent 12345678901234567890", "to ann", "https://shop.example/", "a-trace")
 	if follow, _ := attribute(page.one("div", "id", "job"), "data-follow"); follow != "" {
 		t.Errorf("it is followed at %q", follow)
@@ -52,15 +55,18 @@ func TestPoll_AJobThatHasEnded(t *testing.T) {
 // What is not shown of a payload has a reason, and it is the true one.
 func TestPoll_Payload(t *testing.T) {
 	for name, c := range map[string]struct{ status, more, shows string }{
-		"there":          {"FAILED", `,"payload":{"to":"ann"},"payloadKept":true`, "Payload 12 B"},
-		"redacted":       {"FAILED", `,"payload":"***","payloadKept":true`, "***"},
-		"none":           {"FAILED", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
-		"none, living":   {"PENDING", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
-		"completed":      {"COMPLETED", `,"payload":null,"payloadKept":false`, "Not kept: a job that is completed or cancelled lets its payload go."},
-		"cancelled":      {"CANCELLED", `,"payload":null,"payloadKept":false`, "Not kept: a job that is completed or cancelled lets its payload go."},
+		"there":        {"FAILED", `,"payload":{"to":"ann"},"payloadKept":true`, "Payload 12 B"},
+		"redacted":     {"FAILED", `,"payload":"***","payloadKept":true`, "***"},
+		"none":         {"FAILED", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
+		"none, living": {"PENDING", `,"payload":null,"payloadKept":true`, "None: it was submitted without one."},
+		"completed": {"COMPLETED", `,"payload":null,"payloadKept":false`,
+			"Not kept: a job that is completed or cancelled lets its payload go."},
+		"cancelled": {"CANCELLED", `,"payload":null,"payloadKept":false`,
+			"Not kept: a job that is completed or cancelled lets its payload go."},
 		"letter is gone": {"FAILED", `,"payload":null,"payloadKept":false`, "Not kept any more: its dead letter is gone."},
 	} {
-		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob(c.status, c.more+`,"owner":"k7aaaaaaaaaaaaaa"`))).get(pollJob).status(200)
+		s := newFace(t, openMe).say("GET /api/jobs/"+jobID,
+			ok(aJob(c.status, c.more+`,"owner":"k7aaaaaaaaaaaaaa"`))).get(pollJob).status(200)
 		t.Log(name)
 		s.shows(s.main(), c.shows, "Owner k7aaaaaaaaaaaaaa")
 	}
@@ -75,15 +81,22 @@ func TestPoll_AJobThatLives(t *testing.T) {
 	}{
 		"waits": {"PENDING", "", ok(`{"jobId":"x","status":"PENDING","position":3,"etaSeconds":42,"reasons":["3 PAID jobs are ahead","every slot is busy"]}`),
 			[]string{"PENDING", "3 ahead of it. 3 PAID jobs are ahead. every slot is busy. About 42.0 s to go."}, 1},
-		"is next": {"PENDING", "", ok(`{"status":"PENDING","position":0,"etaSeconds":null,"reasons":[]}`), []string{"It is next."}, 1},
+		"is next": {"PENDING", "", ok(`{"status":"PENDING","position":0,"etaSeconds":null,"reasons":[]}`),
+			[]string{"It is next."}, 1},
 		"runs": {"PROCESSING", `,"history":[{"attempt":2,"worker":"node-2","startedAt":"2026-11-22T11:59:58.000000Z","finishedAt":null,"outcome":"RUNNING","cause":null,"error":null}]`,
-			ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`), []string{"PROCESSING", "Attempt 2 RUNNING running for 2.00 s", "it is running: attempt 2."}, 1},
-		"is told to stop": {"PROCESSING", `,"cancelRequested":true`, ok(`{"status":"PROCESSING","reasons":["it is running, and was asked to stop"]}`), []string{"asked to stop"}, 0},
-		"is due later":    {"SCHEDULED", `,"runAt":"2026-11-22T12:00:50.000000Z"`, ok(`{"status":"SCHEDULED","reasons":["it is not due before"]}`), []string{"SCHEDULED due in 50 s"}, 1},
-		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"}, 1},
-		"has moved on":    {"PENDING", "", ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`), []string{"PENDING"}, 1},
+			ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`),
+			[]string{"PROCESSING", "Attempt 2 RUNNING running for 2.00 s", "it is running: attempt 2."}, 1},
+		"is told to stop": {"PROCESSING", `,"cancelRequested":true`,
+			ok(`{"status":"PROCESSING","reasons":["it is running, and was asked to stop"]}`), []string{"asked to stop"}, 0},
+		"is due later": {"SCHEDULED", `,"runAt":"2026-11-22T12:00:50.000000Z"`,
+			ok(`{"status":"SCHEDULED","reasons":["it is not due before"]}`), []string{"SCHEDULED due in 50 s"}, 1},
+		"nobody says why": {"PENDING", "", problem(503, "SYSTEM_UNHEALTHY", "away"), []string{"PENDING arrived 1 min ago"},
+			1},
+		"has moved on": {"PENDING", "",
+			ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`), []string{"PENDING"}, 1},
 	} {
-		f := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob(c.status, c.more))).say("GET /api/jobs/"+jobID+"/why", c.why)
+		f := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob(c.status, c.more))).say("GET /api/jobs/"+jobID+"/why",
+			c.why)
 		s := f.get(pollJob).status(200)
 		s.shows(s.main(), c.shows...)
 		if follow, _ := attribute(s.one("div", "id", "job"), "data-follow"); follow != "/api/jobs/"+jobID+"/events" {
@@ -103,7 +116,8 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 	dead := aJob("FAILED", `,"completedAt":"2026-11-22T11:59:30.000000Z","failureCause":"HANDLER_ERROR","lastError":"connection refused"`)
 	for me, want := range map[string]int{openMe: 1, annMe: 1, submitMe: 1, readerMe: 0} {
 		s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(dead)).get(pollJob).status(200)
-		if got := len(s.all("form", "action", "/poll/requeue")); got != want || len(s.all("form", "action", "/poll/cancel")) > 0 {
+		if got := len(s.all("form", "action", "/poll/requeue")); got != want ||
+			len(s.all("form", "action", "/poll/cancel")) > 0 {
 			t.Errorf("%s: %d", me, got)
 		}
 		living := newFace(t, me).say("GET /api/jobs/"+jobID, ok(aJob("PENDING", ""))).get(pollJob)
@@ -116,9 +130,11 @@ func TestPoll_WhatMayBeDone(t *testing.T) {
 // Only the job's own file is offered, whatever a result says.
 func TestPoll_TheFile(t *testing.T) {
 	for url, want := range map[string]int{
-		"/jobs/" + jobID + "/artifact": 1, "/jobs/019de340-01fe-7a58-be69-567cd7d6ffff/artifact": 0, "javascript:alert(1)": 0, "https://evil.example/": 0, "": 0,
+		"/jobs/" + jobID + "/artifact": 1, "/jobs/019de340-01fe-7a58-be69-567cd7d6ffff/artifact": 0, "javascript:alert(1)": 0,
+		"https://evil.example/": 0, "": 0,
 	} {
-		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, ok(aJob("COMPLETED", `,"result":{"artifact":{"name":"x.pdf","url":"`+url+`"}}`))).get(pollJob).status(200)
+		s := newFace(t, openMe).say("GET /api/jobs/"+jobID,
+			ok(aJob("COMPLETED", `,"result":{"artifact":{"name":"x.pdf","url":"`+url+`"}}`))).get(pollJob).status(200)
 		if got := strings.Count(textOf(s.main()), "Get the file"); got != want {
 			t.Errorf("%q: %d", url, got)
 		}
@@ -134,10 +150,12 @@ func TestPoll_Refused(t *testing.T) {
 		shows  string
 		heals  bool
 	}{
-		"400":      {problem(400, "INVALID_REQUEST", "id: is odd"), 400, "id: is odd", false},
-		"403":      {problem(403, "FORBIDDEN", "a key with the role worker does not open this"), 403, "a key with the role worker does not open this", false},
-		"404":      {notThere, 404, "There is no such job", false},
-		"429":      {problem(429, "RATE_LIMITED", "Too many requests."), 429, "429 Too many requests Too many requests.", false},
+		"400": {problem(400, "INVALID_REQUEST", "id: is odd"), 400, "id: is odd", false},
+		"403": {problem(403, "FORBIDDEN", "a key with the role worker does not open this"), 403,
+			"a key with the role worker does not open this", false},
+		"404": {notThere, 404, "There is no such job", false},
+		"429": {problem(429, "RATE_LIMITED", "Too many requests."), 429, "429 Too many requests Too many requests.",
+			false},
 		"500":      {problem(500, "INTERNAL", "Its cause is in the log."), 500, "Trace trace-of-api", false},
 		"503":      {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "It cannot be looked up now", true},
 		"504":      {problem(504, "OUTCOME_UNKNOWN", "who knows"), 504, "who knows", false},
@@ -150,7 +168,8 @@ func TestPoll_Refused(t *testing.T) {
 		}
 		s.harmless()
 	}
-	newFace(t, strangerMe).say("GET /api/jobs/"+jobID, problem(401, "UNAUTHORIZED", "no")).get(pollJob).leads("/login?next=" + url.QueryEscape(pollJob))
+	newFace(t, strangerMe).say("GET /api/jobs/"+jobID,
+		problem(401, "UNAUTHORIZED", "no")).get(pollJob).leads("/login?next=" + url.QueryEscape(pollJob))
 }
 
 // An id that nobody has, another's and one that is none are answered in the same words.
@@ -184,8 +203,10 @@ func TestPoll_NobodysJob(t *testing.T) {
 func TestPoll_Hostile(t *testing.T) {
 	t.Attr("proves", "A46")
 	j := client.Job{
-		JobID: jobID, Status: client.Failed, Tier: hostileText, Type: hostileText, TraceID: hostileText, CallbackURL: hostileText, LastError: hostileText, FailureCause: hostileText,
-		History: []client.Attempt{{Attempt: 1, Worker: hostileText, Outcome: hostileText, Cause: hostileText, Error: hostileText, StartedAt: noon, FinishedAt: noon}}, CreatedAt: noon, CompletedAt: noon,
+		JobID: jobID, Status: client.Failed, Tier: hostileText, Type: hostileText, TraceID: hostileText,
+		CallbackURL: hostileText, LastError: hostileText, FailureCause: hostileText,
+		History: []client.Attempt{{Attempt: 1, Worker: hostileText, Outcome: hostileText, Cause: hostileText,
+			Error: hostileText, StartedAt: noon, FinishedAt: noon}}, CreatedAt: noon, CompletedAt: noon,
 	}
 	quoted, _ := json.Marshal(map[string]string{hostileText: hostileText})
 	j.Payload, j.Result = quoted, quoted
@@ -272,8 +293,10 @@ func TestChange(t *testing.T) {
 
 // The form of a change may say why; what is empty is not said.
 func TestChange_SaysWhy(t *testing.T) {
-	for path, address := range map[string]string{"/poll/cancel": "/api/jobs/" + jobID + "/cancel", "/poll/requeue": "/jobs/" + jobID + "/retry"} {
-		for typed, want := range map[string]string{` the "bank" <is> back `: `{"reason":"the \"bank\" \u003cis\u003e back"}`, "  ": "", "": ""} {
+	for path, address := range map[string]string{"/poll/cancel": "/api/jobs/" + jobID + "/cancel",
+		"/poll/requeue": "/jobs/" + jobID + "/retry"} {
+		for typed, want := range map[string]string{` the "bank" <is> back `: `{"reason":"the \"bank\" \u003cis\u003e back"}`,
+			"  ": "", "": ""} {
 			f := newFace(t, openMe).say("POST "+address, ok(`{}`))
 			f.do("POST", path, url.Values{"jobId": {jobID}, "reason": {typed}}, "Sec-Fetch-Site", "same-origin").status(303)
 			if _, bodies := f.api.asked("POST", address); len(bodies) != 1 || strings.TrimSpace(bodies[0]) != want {
@@ -289,7 +312,8 @@ func TestChange_IsTold(t *testing.T) {
 	f.pages.o.Hub = NewHub(HubOptions{})
 	f.do("POST", "/poll/requeue", url.Values{"jobId": {jobID}}).status(303)
 	items, _ := f.pages.o.Hub.Recent(10)
-	if len(items) != 1 || !strings.Contains(string(items[0].Data), jobID) || !strings.Contains(string(items[0].Data), "ann") {
+	if len(items) != 1 || !strings.Contains(string(items[0].Data), jobID) ||
+		!strings.Contains(string(items[0].Data), "ann") {
 		t.Errorf("%v", items)
 	}
 }
@@ -298,7 +322,9 @@ func TestChange_IsTold(t *testing.T) {
 func TestForms_OfOtherSites(t *testing.T) {
 	t.Attr("proves", "A45")
 	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout"} {
-		for name, header := range map[string][2]string{"cross-site": {"Sec-Fetch-Site", "cross-site"}, "same-site": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "https://evil.example"}, "null": {"Origin", "null"}} {
+		for name, header := range map[string][2]string{"cross-site": {"Sec-Fetch-Site", "cross-site"},
+			"same-site": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "https://evil.example"},
+			"null": {"Origin", "null"}} {
 			f := newFace(t, annMe)
 			s := f.do(
 				"POST", path, url.Values{"jobId": {jobID}, "tier": {"paid"}, "key": {aKey}}, header[0], header[1],

@@ -29,8 +29,8 @@ var titles = map[int]string{
 	http.StatusGatewayTimeout:        "It may or may not have been done",
 }
 
-// fail answers with the page of an error. Whoever has shown no key is sent to the login, and comes back from there; what may come right by itself
-// is tried again by the browser.
+// fail answers with the page of an error. Whoever has shown no key is sent to the login, and comes back from there;
+// what may come right by itself is tried again by the browser.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil && errors.Is(err, r.Context().Err()) {
 		return // he has left
@@ -44,8 +44,9 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(e.RetryAfter/time.Second)))
 	}
 	v := web.ErrorView{
-		Frame: p.frame(r), Status: e.Status, Title: cmp.Or(titles[e.Status], http.StatusText(e.Status)), Detail: e.Detail, TraceID: e.TraceID,
-		Heals: e.Status == http.StatusServiceUnavailable && reads(r),
+		Frame: p.frame(r), Status: e.Status, Title: cmp.Or(titles[e.Status], http.StatusText(e.Status)), Detail: e.Detail,
+		TraceID: e.TraceID,
+		Heals:   e.Status == http.StatusServiceUnavailable && reads(r),
 	}
 	v.Problem = "" // the page is about nothing else
 	p.show(w, r, e.Status, func(w io.Writer) error { return p.o.Set.Error(w, v) })
@@ -63,9 +64,11 @@ func (p *Pages) refusalIn(r *http.Request, err error) *apiError {
 	if e, ok := errors.AsType[*apiError](err); ok {
 		return e
 	}
-	e := &apiError{Status: http.StatusInternalServerError, Code: "INTERNAL", Detail: "Its cause is in the server's log under this trace id."}
+	e := &apiError{Status: http.StatusInternalServerError, Code: "INTERNAL",
+		Detail: "Its cause is in the server's log under this trace id."}
 	if errors.Is(err, context.DeadlineExceeded) {
-		e = &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "The server did not answer itself in time."}
+		e = &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY",
+			Detail: "The server did not answer itself in time."}
 	}
 	if v := visitOf(r); v != nil {
 		e.TraceID = v.trace

@@ -21,7 +21,8 @@ type requeued struct {
 
 func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool) (done requeued, err error) {
 	body := map[string]any{"limit": limit, "dryRun": dryRun}
-	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause, "after": q.From, "before": q.To} {
+	for name, value := range map[string]string{"tier": q.Tier, "type": q.Type, "cause": q.Cause, "after": q.From,
+		"before": q.To} {
 		if value != "" {
 			body[name] = value
 		}
@@ -29,8 +30,8 @@ func (p *Pages) requeueAll(r *http.Request, q *web.Query, limit int, dryRun bool
 	return done, p.ask(r, http.MethodPost, requeuePath, body, &done)
 }
 
-// postDeadRequeue gives one dead letter, those that were selected, or all that a filter takes a new life. A form that says none of these does
-// nothing.
+// postDeadRequeue gives one dead letter, those that were selected, or all that a filter takes a new life. A form that
+// says none of these does nothing.
 func (p *Pages) postDeadRequeue(w http.ResponseWriter, r *http.Request) {
 	if me := p.who(r); !me.Open && me.Name == "" {
 		p.toLogin(w, r, whence(r))
@@ -75,7 +76,8 @@ func confirmed(form url.Values) (expected int, yes bool) {
 	return n, form.Get("confirmed") == "yes" && err == nil && n >= 1 && n <= mostRequeue
 }
 
-// confirmAll asks before all that a filter takes are requeued, and names how many. false = there is nothing to ask; nothing was written then.
+// confirmAll asks before all that a filter takes are requeued, and names how many. false = there is nothing to ask;
+// nothing was written then.
 func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query) bool {
 	counted, err := p.requeueAll(r, q, mostRequeue, true)
 	if err != nil {
@@ -87,7 +89,8 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 	}
 	n := min(counted.Matched, mostRequeue)
 	v := web.ConfirmView{
-		Frame: p.frame(r), Title: "Requeue " + letterCount(n) + "?", Button: "Requeue " + thousands(n), Action: deadPath + "/requeue", Back: deadPath,
+		Frame: p.frame(r), Title: "Requeue " + letterCount(n) + "?", Button: "Requeue " + thousands(n),
+		Action: deadPath + "/requeue", Back: deadPath,
 		Detail: "Each gets a new life: the same id, fresh retries, a new arrival. They come back at a bounded rate, which may take a minute.",
 		Fields: []web.Field{{Name: "scope", Value: "all"}, {Name: "expected", Value: strconv.FormatInt(n, 10)}},
 	}
@@ -127,7 +130,8 @@ func (p *Pages) requeueConfirmed(r *http.Request, q *web.Query, expected int) (d
 	return done, "", nil
 }
 
-// requeueChosen requeues dead letters one by one. What is wrong with one does not keep the others; what is wrong with the server ends it.
+// requeueChosen requeues dead letters one by one. What is wrong with one does not keep the others; what is wrong with
+// the server ends it.
 func (p *Pages) requeueChosen(r *http.Request, ids []string) (done, trouble string, err error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)

@@ -31,8 +31,8 @@ type HubOptions struct {
 	Log   *slog.Logger // optional
 }
 
-// Hub is the dashboard's stream: one snapshot a second, made once for all who listen and not at all while nobody does, and the feed, items
-// that each listener gets once. It is safe for concurrent use.
+// Hub is the dashboard's stream: one snapshot a second, made once for all who listen and not at all while nobody does,
+// and the feed, items that each listener gets once. It is safe for concurrent use.
 type Hub struct {
 	HubOptions
 	nonce string
@@ -92,7 +92,8 @@ func (h *Hub) Tell(kind string, item any) {
 	h.wake()
 }
 
-// Recent is the end of the feed, newest first, for a page that is opened; and the id to listen after, so that nothing is missed between.
+// Recent is the end of the feed, newest first, for a page that is opened; and the id to listen after, so that nothing
+// is missed between.
 func (h *Hub) Recent(most int) (items []Item, after string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,8 +140,8 @@ func ended(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// run makes snapshots as long as somebody listens. Whoever leaves and comes back within a second finds it running: nobody can have more than
-// one a second made.
+// run makes snapshots as long as somebody listens. Whoever leaves and comes back within a second finds it running:
+// nobody can have more than one a second made.
 func (h *Hub) run() {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

@@ -10,20 +10,22 @@ import (
 	"github.com/tierq/tierq/web"
 )
 
-// Readers are what the dashboard's snapshots are made of. Maps are by tier, and belong to the reader: nobody changes them. Several may be
-// called at once.
+// Readers are what the dashboard's snapshots are made of. Maps are by tier, and belong to the reader: nobody changes
+// them. Several may be called at once.
 type Readers struct {
-	// Gauges is the whole as it stands, from memory: the time by Redis, gate, capacity, watches, workers, outbox, journal, how many jobs end per
-	// second, and the tiers, best first, with plan, Depth, Scheduled, InFlight and OldestAgeSeconds. What is not known now is an error, such as
-	// job.ErrUnavailable, and no zero.
+	// Gauges is the whole as it stands, from memory: the time by Redis, gate, capacity, watches, workers, outbox, journal,
+	// how many jobs end per second, and the tiers, best first, with plan, Depth, Scheduled, InFlight and OldestAgeSeconds.
+	// What is not known now is an error, such as job.ErrUnavailable, and no zero.
 	Gauges func() (web.Snapshot, error)
 	// Counted is what all processes counted within the last window: an hour, or a minute.
 	Counted func(ctx context.Context, window time.Duration) (map[job.Tier]Counted, error)
 	// EndedPerMinute is how many jobs ended in each minute of the last hour, oldest first.
 	EndedPerMinute func(ctx context.Context) (map[job.Tier][]int64, error)
-	// Leases are at most so many running jobs, those whose heartbeat is due first. HeartbeatSeconds and MaxSeconds need not be there.
+	// Leases are at most so many running jobs, those whose heartbeat is due first. HeartbeatSeconds and MaxSeconds need
+	// not be there.
 	Leases func(ctx context.Context, most int) ([]web.Lease, error)
-	// Dead counts the dead letters that nobody has requeued. While it fails, the last count stands, and the snapshot says so.
+	// Dead counts the dead letters that nobody has requeued. While it fails, the last count stands, and the snapshot says
+	// so.
 	Dead func(ctx context.Context) (int64, error)
 	// Now is the host's clock: it says how old an answer is.
 	Now func() time.Time
@@ -62,10 +64,12 @@ type letters struct {
 	old   bool
 }
 
-// Snapshots makes the dashboard's snapshots, *web.Snapshot, for a Hub. An error of any reader but Dead is the snapshot's.
+// Snapshots makes the dashboard's snapshots, *web.Snapshot, for a Hub. An error of any reader but Dead is the
+// snapshot's.
 func Snapshots(r Readers) func(context.Context) (any, error) {
 	s := &snapshots{
-		r, keep[[]web.Lease](r.Now, keepLeases), keep[map[job.Tier]Counted](r.Now, keepRates), keep[map[job.Tier]Counted](r.Now, keepHour),
+		r, keep[[]web.Lease](r.Now, keepLeases), keep[map[job.Tier]Counted](r.Now, keepRates),
+		keep[map[job.Tier]Counted](r.Now, keepHour),
 		keep[map[job.Tier][]int64](r.Now, keepHour), keep[letters](r.Now, keepDead),
 	}
 	return func(ctx context.Context) (any, error) {
@@ -100,7 +104,8 @@ func (s *snapshots) make(ctx context.Context) (*web.Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("series: %w", err)
 	}
-	leases, err := s.leases.get(ctx, func(ctx context.Context, _ []web.Lease) ([]web.Lease, error) { return s.Leases(ctx, shownLeases) })
+	leases, err := s.leases.get(ctx,
+		func(ctx context.Context, _ []web.Lease) ([]web.Lease, error) { return s.Leases(ctx, shownLeases) })
 	if err != nil {
 		return nil, fmt.Errorf("leases: %w", err)
 	}

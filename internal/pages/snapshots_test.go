@@ -32,16 +32,21 @@ func newGauge() *gauge {
 		now: web.Snapshot{
 			At: opsNow, Gate: web.Gate{Open: true}, Capacity: web.Capacity{Used: 12, Limit: 1000}, PerSecond: 31,
 			Tiers: []web.Lane{
-				{Tier: "PAID", Depth: 4, InFlight: 22, Plan: &web.Plan{Tier: "PAID", Share: 100, HeartbeatTimeout: 15 * time.Second, MaxProcessingTime: 50 * time.Second}},
-				{Tier: "PUBLIC", Depth: 8, InFlight: 5, Plan: &web.Plan{Tier: "PUBLIC", Share: 60, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 10 * time.Second}},
+				{Tier: "PAID", Depth: 4, InFlight: 22,
+					Plan: &web.Plan{Tier: "PAID", Share: 100, HeartbeatTimeout: 15 * time.Second,
+						MaxProcessingTime: 50 * time.Second}},
+				{Tier: "PUBLIC", Depth: 8, InFlight: 5,
+					Plan: &web.Plan{Tier: "PUBLIC", Share: 60, HeartbeatTimeout: 3 * time.Second,
+						MaxProcessingTime: 10 * time.Second}},
 			},
 			Workers: []web.Worker{{Name: "a", Slots: 16, Running: 12}, {Name: "b", Slots: 16, Running: 15}},
 		},
 		counts: map[time.Duration]map[job.Tier]Counted{
 			time.Minute: {job.Paid: {SubmittedPerSecond: 30, FinishedPerSecond: 29}},
 			time.Hour: {
-				job.Paid: {SubmittedPerSecond: 1, Refused: 1, Completed: 100, Failed: 17, Cancelled: 3, Retried: 5, WaitSeconds: web.Percentiles{P95: 2}},
-				"GONE":   {Completed: 1},
+				job.Paid: {SubmittedPerSecond: 1, Refused: 1, Completed: 100, Failed: 17, Cancelled: 3, Retried: 5,
+					WaitSeconds: web.Percentiles{P95: 2}},
+				"GONE": {Completed: 1},
 			},
 		},
 		dead: 7, fails: map[string]error{}, asked: map[string]int{},
@@ -87,19 +92,24 @@ func snapshotFrom(t *testing.T, read func(context.Context) (any, error)) *web.Sn
 func TestSnapshots_HaveAllThatTheDashboardShows(t *testing.T) {
 	g := newGauge()
 	for i := range 25 {
-		g.leases = append(g.leases, web.Lease{JobID: fmt.Sprint(i), Tier: []string{"PAID", "PUBLIC", "GONE"}[i%3], HeartbeatBy: opsNow.Add(time.Duration(100-i) * time.Second)})
+		g.leases = append(g.leases, web.Lease{JobID: fmt.Sprint(i), Tier: []string{"PAID", "PUBLIC", "GONE"}[i%3],
+			HeartbeatBy: opsNow.Add(time.Duration(100-i) * time.Second)})
 	}
 	g.leases[24].MaxSeconds = 7
 	s := snapshotFrom(t, Snapshots(g.readers()))
 	paid, public := s.Tiers[0], s.Tiers[1]
-	if paid.SubmittedPerSecond != 30 || paid.FinishedPerSecond != 29 || paid.Completed != 100 || paid.Failed != 17 || paid.Retried != 5 || paid.Refused != 1 ||
-		paid.WaitSeconds.P95 != 2 || fmt.Sprint(paid.Spark) != "[1 2 3]" || paid.Depth != 4 || public.Completed != 0 || public.Spark != nil {
+	if paid.SubmittedPerSecond != 30 || paid.FinishedPerSecond != 29 || paid.Completed != 100 || paid.Failed != 17 ||
+		paid.Retried != 5 || paid.Refused != 1 ||
+		paid.WaitSeconds.P95 != 2 || fmt.Sprint(paid.Spark) != "[1 2 3]" || paid.Depth != 4 || public.Completed != 0 ||
+		public.Spark != nil {
 		t.Errorf("the lanes: %+v", s.Tiers)
 	}
-	if s.InFlight != 27 || s.Ended != 121 || s.Dead != 7 || s.Slots != (web.Slots{Running: 27, Total: 32}) || s.PerSecond != 31 || s.Hint != "" {
+	if s.InFlight != 27 || s.Ended != 121 || s.Dead != 7 || s.Slots != (web.Slots{Running: 27, Total: 32}) ||
+		s.PerSecond != 31 || s.Hint != "" {
 		t.Errorf("the whole: %+v", s)
 	}
-	if len(s.Leases) != 20 || s.Leases[0].JobID != "24" || s.Leases[19].JobID != "5" || s.Leases[0].HeartbeatSeconds != 15 || s.Leases[0].MaxSeconds != 7 ||
+	if len(s.Leases) != 20 || s.Leases[0].JobID != "24" || s.Leases[19].JobID != "5" ||
+		s.Leases[0].HeartbeatSeconds != 15 || s.Leases[0].MaxSeconds != 7 ||
 		s.Leases[1].HeartbeatSeconds != 0 || s.Leases[2].MaxSeconds != 10 {
 		t.Errorf("the leases: %+v", s.Leases)
 	}
@@ -123,7 +133,8 @@ func TestSnapshots_ReadSeldomWhatIsCostly(t *testing.T) {
 			}
 			pass(time.Second)
 		}
-		for name, want := range map[string]int{"gauges": 180, "leases": 60, "1m0s": 30, "1h0m0s": 6, "series": 6, "dead": 12} {
+		for name, want := range map[string]int{"gauges": 180, "leases": 60, "1m0s": 30, "1h0m0s": 6, "series": 6,
+			"dead": 12} {
 			if g.asked[name] != want {
 				t.Errorf("%s was read %d times in a minute, want %d", name, g.asked[name], want)
 			}
@@ -213,24 +224,31 @@ func TestHint(t *testing.T) {
 		old    bool
 		want   string
 	}{
-		"all is well":   {func(*web.Snapshot) {}, false, ""},
-		"no workers":    {func(s *web.Snapshot) { s.Workers = nil }, true, "12 jobs wait, and no process runs jobs."},
-		"one job":       {func(s *web.Snapshot) { s.Workers, s.Tiers[0].Depth, s.Tiers[1].Depth = nil, 1, 0 }, false, "1 job waits, and no process runs jobs."},
+		"all is well": {func(*web.Snapshot) {}, false, ""},
+		"no workers":  {func(s *web.Snapshot) { s.Workers = nil }, true, "12 jobs wait, and no process runs jobs."},
+		"one job": {func(s *web.Snapshot) { s.Workers, s.Tiers[0].Depth, s.Tiers[1].Depth = nil, 1, 0 }, false,
+			"1 job waits, and no process runs jobs."},
 		"nothing to do": {func(s *web.Snapshot) { s.Workers, s.Tiers[0].Depth, s.Tiers[1].Depth = nil, 0, 0 }, false, ""},
-		"no SQL":        {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, true, "SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is an old one."},
-		"stuck":         {func(s *web.Snapshot) { s.Workers[0].Stuck, s.Workers[1].Stuck = 1, 2 }, false, "3 slots are held by handlers that do not return."},
-		"one stuck":     {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, false, "1 slot is held by a handler that does not return."},
-		"full for one":  {func(s *web.Snapshot) { s.Capacity.Used = 600 }, false, "PUBLIC is refused: 60 % of the capacity is used, and its share ends at 60 %."},
-		"nearly":        {func(s *web.Snapshot) { s.Capacity.Used = 599 }, false, ""},
-		"full":          {func(s *web.Snapshot) { s.Capacity.Used = 1000 }, false, "PAID is refused: 100 % of the capacity is used, and its share ends at 100 %."},
-		"no capacity":   {func(s *web.Snapshot) { s.Capacity = web.Capacity{} }, false, ""},
+		"no SQL": {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, true,
+			"SQL does not answer: jobs that end wait in the outbox, and the count of dead letters is an old one."},
+		"stuck": {func(s *web.Snapshot) { s.Workers[0].Stuck, s.Workers[1].Stuck = 1, 2 }, false,
+			"3 slots are held by handlers that do not return."},
+		"one stuck": {func(s *web.Snapshot) { s.Workers[0].Stuck = 1 }, false,
+			"1 slot is held by a handler that does not return."},
+		"full for one": {func(s *web.Snapshot) { s.Capacity.Used = 600 }, false,
+			"PUBLIC is refused: 60 % of the capacity is used, and its share ends at 60 %."},
+		"nearly": {func(s *web.Snapshot) { s.Capacity.Used = 599 }, false, ""},
+		"full": {func(s *web.Snapshot) { s.Capacity.Used = 1000 }, false,
+			"PAID is refused: 100 % of the capacity is used, and its share ends at 100 %."},
+		"no capacity": {func(s *web.Snapshot) { s.Capacity = web.Capacity{} }, false, ""},
 		"overtaken": {func(s *web.Snapshot) {
 			s.Slots.Running, s.Tiers[0].SubmittedPerSecond, s.Tiers[1].OldestAgeSeconds = 32, 30.4, 252.7
 		}, false, "PUBLIC has waited for 4 min 12 s while PAID arrives at 30 / s: tiers are strict."},
 		"overtaken for long": {func(s *web.Snapshot) {
 			s.Slots.Running, s.Tiers[0].SubmittedPerSecond, s.Tiers[1].OldestAgeSeconds = 32, 0.25, 11100
 		}, false, "PUBLIC has waited for 3 h 5 min while PAID arrives at 0.2 / s: tiers are strict."},
-		"slots are free": {func(s *web.Snapshot) { s.Tiers[0].SubmittedPerSecond, s.Tiers[1].OldestAgeSeconds = 30, 252 }, false, ""},
+		"slots are free": {func(s *web.Snapshot) { s.Tiers[0].SubmittedPerSecond, s.Tiers[1].OldestAgeSeconds = 30, 252 },
+			false, ""},
 		"not for long": {func(s *web.Snapshot) {
 			s.Slots.Running, s.Tiers[0].SubmittedPerSecond, s.Tiers[1].OldestAgeSeconds = 32, 30, 59
 		}, false, ""},

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	pingEvery  = 15 * time.Second // a comment, so that nobody between takes the line for dead; and a look at whether the listener still may
+	// a comment, so that nobody between takes the line for dead; and a look at whether the listener still may
+	pingEvery  = 15 * time.Second
 	writeLimit = 10 * time.Second // what one piece may take to get through
 )
 
@@ -63,8 +64,10 @@ var messages = map[string]string{
 // writeProblem answers a script in the shape of the API's errors.
 func writeProblem(w http.ResponseWriter, e *apiError) {
 	said := map[string]any{ // strings and a number cannot fail
-		"type": "about:blank", "title": http.StatusText(e.Status), "status": e.Status, "detail": e.Detail, "errorCode": e.Code,
-		"message": cmp.Or(messages[e.Code], e.Detail), "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"), "traceId": w.Header().Get(traceHeader),
+		"type": "about:blank", "title": http.StatusText(e.Status), "status": e.Status, "detail": e.Detail,
+		"errorCode": e.Code,
+		"message":   cmp.Or(messages[e.Code], e.Detail), "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"),
+		"traceId": w.Header().Get(traceHeader),
 	}
 	text, _ := json.Marshal(said)
 	h := w.Header()

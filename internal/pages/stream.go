@@ -11,7 +11,8 @@ import (
 
 const comeAgain = 5 * time.Second // when all places are taken
 
-// listener is how far one browser has read. Nothing is kept for it: who is slow finds the latest snapshot, and the feed from where it was.
+// listener is how far one browser has read. Nothing is kept for it: who is slow finds the latest snapshot, and the feed
+// from where it was.
 type listener struct {
 	wake     loop.Signal // holds at most one: there is something new
 	snapshot uint64
@@ -94,9 +95,10 @@ func (h *Hub) next(l *listener) (text []byte, bye bool) {
 // position names the last item of the feed. The lock is held.
 func (h *Hub) position() string { return h.nonce + "-" + strconv.FormatUint(h.told, 10) }
 
-// ServeHTTP is the stream, as Server-Sent Events: "snapshot", the kinds of the feed, "stale" with a reason when there is no new snapshot,
-// "resync", and then all that is known, when the listener was too slow for all of it or has been away for too long, and "bye" when the process
-// ends. It goes on behind the header Last-Event-ID, else the parameter after. When all places are taken it is 503, and says when to come again.
+// ServeHTTP is the stream, as Server-Sent Events: "snapshot", the kinds of the feed, "stale" with a reason when there
+// is no new snapshot, "resync", and then all that is known, when the listener was too slow for all of it or has been
+// away for too long, and "bye" when the process ends. It goes on behind the header Last-Event-ID, else the parameter
+// after. When all places are taken it is 503, and says when to come again.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	lastID := r.Header.Get("Last-Event-ID")
 	if lastID == "" {
@@ -104,7 +106,8 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l := h.join(lastID)
 	if l == nil {
-		writeProblem(w, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY", Detail: "too many dashboards are open", RetryAfter: comeAgain})
+		writeProblem(w, &apiError{Status: http.StatusServiceUnavailable, Code: "SYSTEM_UNHEALTHY",
+			Detail: "too many dashboards are open", RetryAfter: comeAgain})
 		return
 	}
 	defer h.leave(l)

@@ -42,7 +42,8 @@ func TestHub_MakesOneSnapshotASecondForAllWhileSomebodyListens(t *testing.T) {
 		}
 		c := listen(h, "")
 		expect(t, "a minute later, no old one", c.got(), "retry: 2000, s4")
-		for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"} {
+		for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-cache",
+			"X-Accel-Buffering": "no"} {
 			expect(t, name, c.header.Get(name), want)
 		}
 		pass(500 * time.Millisecond)
@@ -73,16 +74,19 @@ func TestHub_TheFeedIsResumed(t *testing.T) {
 		if want := "event: recovery\nid: " + h.nonce + "-3\ndata: {\"n\":3}\n\n"; !strings.HasPrefix(whole, want) {
 			t.Errorf("%q, want %q", whole, want)
 		}
-		expect(t, "resumed", listen(h, "", "Last-Event-ID", h.nonce+"-3").got(), "retry: 2000, recovery 4, recovery 5, "+stale)
+		expect(t, "resumed", listen(h, "", "Last-Event-ID", h.nonce+"-3").got(),
+			"retry: 2000, recovery 4, recovery 5, "+stale)
 		expect(t, "resumed at the end", listen(h, "", "Last-Event-ID", h.nonce+"-5").got(), "retry: 2000, "+stale)
 		expect(t, "opened with a page", listen(h, "?after="+h.nonce+"-4").got(), "retry: 2000, recovery 5, "+stale)
-		expect(t, "the header wins", listen(h, "?after="+h.nonce+"-1", "Last-Event-ID", h.nonce+"-4").got(), "retry: 2000, recovery 5, "+stale)
+		expect(t, "the header wins", listen(h, "?after="+h.nonce+"-1", "Last-Event-ID", h.nonce+"-4").got(),
+			"retry: 2000, recovery 5, "+stale)
 		for _, id := range []string{"other-3", h.nonce + "-6", h.nonce + "-", h.nonce + "--1", "\x00"} {
 			b := listen(h, "", "Last-Event-ID", id)
 			if text := b.text.String(); !strings.HasPrefix(text, "retry: 2000\n\nevent: resync\nid: "+h.nonce+"-5\n") {
 				t.Errorf("%q begins with %q", id, text)
 			}
-			expect(t, "of another life: "+id, b.got(), "retry: 2000, resync, recovery 1, recovery 2, recovery 3, recovery 4, recovery 5, "+stale)
+			expect(t, "of another life: "+id, b.got(),
+				"retry: 2000, resync, recovery 1, recovery 2, recovery 3, recovery 4, recovery 5, "+stale)
 		}
 		items, after := h.Recent(2)
 		if len(items) != 2 || string(items[0].Data) != `{"n":5}` || items[1].Kind != "recovery" || after != items[0].ID {
@@ -119,9 +123,11 @@ func TestHub_ASlowListenerHoldsUpNobody(t *testing.T) {
 			pass(time.Second)
 			h.Tell("gate", map[string]int{"n": n + 2})
 		}
-		expect(t, "the quick one", quick.got(), "s2, gate 2, s3, gate 3, s4, gate 4, s5, gate 5, s6, gate 6, s7, gate 7, s8, gate 8, s9, gate 9")
+		expect(t, "the quick one", quick.got(),
+			"s2, gate 2, s3, gate 3, s4, gate 4, s5, gate 5, s6, gate 6, s7, gate 7, s8, gate 8, s9, gate 9")
 		slow.thaw()
-		expect(t, "the slow one: the latest, and all of the feed", slow.got(), "s2, gate 2, gate 3, gate 4, gate 5, gate 6, gate 7, gate 8, gate 9, s9")
+		expect(t, "the slow one: the latest, and all of the feed", slow.got(),
+			"s2, gate 2, gate 3, gate 4, gate 5, gate 6, gate 7, gate 8, gate 9, s9")
 		slow.freeze()
 		pass(9 * time.Second)
 		slow.thaw()
@@ -130,7 +136,8 @@ func TestHub_ASlowListenerHoldsUpNobody(t *testing.T) {
 		pass(10 * time.Second)
 		slow.thaw()
 		expect(t, "nine", slow.got(), "s19, resync, s28")
-		expect(t, "meanwhile", quick.got(), "s10, s11, s12, s13, s14, s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28")
+		expect(t, "meanwhile", quick.got(),
+			"s10, s11, s12, s13, s14, s15, s16, s17, s18, s19, s20, s21, s22, s23, s24, s25, s26, s27, s28")
 		slow.freeze()
 		pass(12 * time.Second)
 		if !slow.ended() || quick.ended() {
@@ -147,7 +154,8 @@ func TestHub_SaysThatItIsStaleAndHeals(t *testing.T) {
 		s.set(func(s *source) { s.err = fmt.Errorf("redis at hunter2: %w", job.ErrUnavailable) })
 		pass(5 * time.Second)
 		expect(t, "said once", a.got(), "stale a store that this needs does not answer")
-		expect(t, "to who comes now as well", listen(h, "").got(), "retry: 2000, s1, stale a store that this needs does not answer")
+		expect(t, "to who comes now as well", listen(h, "").got(),
+			"retry: 2000, s1, stale a store that this needs does not answer")
 		s.set(func(s *source) { s.hang = true })
 		pass(10 * time.Second)
 		expect(t, "another reason", a.got(), "stale a store that this needs did not answer in time")
@@ -173,20 +181,21 @@ func TestHub_SaysThatItIsStaleAndHeals(t *testing.T) {
 
 func TestHub_PingsAndLooksWhoMay(t *testing.T) {
 	var out atomic.Bool
-	inBubble(t, HubOptions{Still: func(r *http.Request) bool { return !out.Load() && r.URL.Path == "/dashboard/stream" }}, func(t *testing.T, h *Hub, s *source) {
-		s.set(func(s *source) { s.err = job.ErrUnavailable })
-		a := listen(h, "")
-		a.got()
-		pass(46 * time.Second)
-		if got := a.got(); got != "" || a.pings != 3 {
-			t.Errorf("in silence: %q, %d pings", got, a.pings)
-		}
-		out.Store(true)
-		pass(15 * time.Second)
-		if !a.ended() {
-			t.Error("it goes on for who may not listen any more")
-		}
-	})
+	inBubble(t, HubOptions{Still: func(r *http.Request) bool { return !out.Load() && r.URL.Path == "/dashboard/stream" }},
+		func(t *testing.T, h *Hub, s *source) {
+			s.set(func(s *source) { s.err = job.ErrUnavailable })
+			a := listen(h, "")
+			a.got()
+			pass(46 * time.Second)
+			if got := a.got(); got != "" || a.pings != 3 {
+				t.Errorf("in silence: %q, %d pings", got, a.pings)
+			}
+			out.Store(true)
+			pass(15 * time.Second)
+			if !a.ended() {
+				t.Error("it goes on for who may not listen any more")
+			}
+		})
 }
 
 func TestHub_HasPlacesForSoMany(t *testing.T) {
@@ -202,7 +211,8 @@ func TestHub_HasPlacesForSoMany(t *testing.T) {
 			Status    int
 			ErrorCode string
 		}
-		if err := json.Unmarshal(one.text.Bytes(), &body); err != nil || one.status != 503 || body.Status != 503 || body.ErrorCode != "SYSTEM_UNHEALTHY" ||
+		if err := json.Unmarshal(one.text.Bytes(), &body); err != nil || one.status != 503 || body.Status != 503 ||
+			body.ErrorCode != "SYSTEM_UNHEALTHY" ||
 			one.header.Get("Retry-After") != "5" || one.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("one too many: %d %v %s, %v", one.status, one.header, &one.text, err)
 		}
@@ -244,7 +254,8 @@ func TestHub_SaysGoodbye(t *testing.T) {
 	})
 }
 
-// Over a real connection: what is told gets through piece by piece, and the end of the listener is the end of its stream.
+// Over a real connection: what is told gets through piece by piece, and the end of the listener is the end of its
+// stream.
 func TestHub_OverTheNetwork(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := &source{}

@@ -29,7 +29,8 @@ func (p *Pages) getSubmit(w http.ResponseWriter, r *http.Request) {
 
 func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v web.SubmitView) {
 	v.Plans, v.Base, v.Types = p.openTiers(r), p.base(r), p.openTypes(r)
-	if t := v.Values.Type; t != "" && !slices.ContainsFunc(v.Types, func(known web.JobType) bool { return known.Name == t }) {
+	if t := v.Values.Type; t != "" &&
+		!slices.ContainsFunc(v.Types, func(known web.JobType) bool { return known.Name == t }) {
 		v.Types = append(v.Types, web.JobType{Name: t}) // what is wrong with it, the API says
 	}
 	if !reads(r) {
@@ -38,7 +39,8 @@ func (p *Pages) showSubmit(w http.ResponseWriter, r *http.Request, status int, v
 	p.show(w, r, status, func(w io.Writer) error { return p.o.Set.Submit(w, v) })
 }
 
-// openTiers are the tiers that the caller may submit to, with what he may know of them. Who does not submit sees those that he may see.
+// openTiers are the tiers that the caller may submit to, with what he may know of them. Who does not submit sees those
+// that he may see.
 func (p *Pages) openTiers(r *http.Request) (list []web.Plan) {
 	for _, t := range p.who(r).Tiers {
 		list = append(list, web.Plan{
@@ -51,8 +53,8 @@ func (p *Pages) openTiers(r *http.Request) (list []web.Plan) {
 	return list
 }
 
-// openTypes are the job types that the caller may submit: those that the form knows, and those that only this server has. Who does not submit
-// sees what there is.
+// openTypes are the job types that the caller may submit: those that the form knows, and those that only this server
+// has. Who does not submit sees what there is.
 func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 	known, open := p.o.Set.Types(), p.who(r).Types
 	if len(open) == 0 {
@@ -73,7 +75,8 @@ func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 
 // postSubmit submits, and shows the job; or the form once more, with all that was typed and what is wrong with it.
 //
-// What a stranger typed on a server with keys is read as long as it is small, so that he does not lose it; for more he is asked who he is first.
+// What a stranger typed on a server with keys is read as long as it is small, so that he does not lose it; for more he
+// is asked who he is first.
 func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
 	most, me := mostForm, p.who(r)
 	stranger := !me.Open && me.Name == ""
@@ -90,7 +93,8 @@ func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := web.SubmitView{Values: web.SubmitValues{
-		Tier: f.Get("tier"), Type: f.Get("type"), Payload: f.Get("payload"), MaxRetries: strings.TrimSpace(f.Get("maxRetries")),
+		Tier: f.Get("tier"), Type: f.Get("type"), Payload: f.Get("payload"),
+		MaxRetries:   strings.TrimSpace(f.Get("maxRetries")),
 		DelaySeconds: strings.TrimSpace(f.Get("delaySeconds")), CallbackURL: strings.TrimSpace(f.Get("callbackUrl")),
 		IdempotencyKey: f.Get("idempotencyKey"),
 	}}
@@ -141,7 +145,8 @@ func submission(v *web.SubmitValues) (body []byte, wrong []web.FieldError) {
 	text("type", v.Type)
 	if strings.Trim(v.Payload, " \t\r\n") != "" {
 		var whole json.RawMessage
-		if err := json.Unmarshal([]byte(v.Payload), &whole); err != nil { // one value and nothing behind it: no member of its own can hide in it
+		// one value and nothing behind it: no member of its own can hide in it
+		if err := json.Unmarshal([]byte(v.Payload), &whole); err != nil {
 			refuse("payload", "is not JSON: "+err.Error())
 		}
 		member("payload", []byte(v.Payload))
@@ -178,8 +183,8 @@ func submitPath(tier string) (string, bool) {
 // fieldOf are the form's own names for what the API calls otherwise.
 var fieldOf = map[string]string{"Idempotency-Key": "idempotencyKey", "jobType": "type"}
 
-// refuseSubmit shows the form once more. What concerns a field stands beside it, and the rest above them all. Nobody is sent away from what he
-// typed, not even to the login.
+// refuseSubmit shows the form once more. What concerns a field stands beside it, and the rest above them all. Nobody is
+// sent away from what he typed, not even to the login.
 func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.SubmitView, err error) {
 	if r.Context().Err() != nil {
 		return
@@ -193,7 +198,8 @@ func (p *Pages) refuseSubmit(w http.ResponseWriter, r *http.Request, v web.Submi
 		v.Errors = append(v.Errors, f)
 	}
 	beside := false
-	for _, field := range []string{"tier", "type", "payload", "maxRetries", "delaySeconds", "callbackUrl", "idempotencyKey"} {
+	for _, field := range []string{"tier", "type", "payload", "maxRetries", "delaySeconds", "callbackUrl",
+		"idempotencyKey"} {
 		beside = beside || len(v.Of(field)) > 0
 	}
 	switch {

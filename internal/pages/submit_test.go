@@ -15,7 +15,8 @@ import (
 // filled is a form with everything in it.
 func filled() url.Values {
 	return url.Values{
-		"tier": {"EXPRESS"}, "type": {"SEND_EMAIL"}, "payload": {"{\"to\" : \"a@example.org\",\r\n \"n\":1.50}"}, "maxRetries": {" 1 "}, "delaySeconds": {"2.5"},
+		"tier": {"EXPRESS"}, "type": {"SEND_EMAIL"}, "payload": {"{\"to\" : \"a@example.org\",\r\n \"n\":1.50}"},
+		"maxRetries": {" 1 "}, "delaySeconds": {"2.5"},
 		"callbackUrl": {"https://shop.example/hook?a=1&b=2"}, "idempotencyKey": {"order-7"},
 	}
 }
@@ -69,7 +70,8 @@ func TestSubmit_TheForm(t *testing.T) {
 		t.Error(types)
 	}
 	// A link may choose the tier and the type, also one of this server's own.
-	if got := f.get("/submit?tier=EXPRESS&type=RESIZE").typedIn(); got.Get("tier") != "EXPRESS" || got.Get("type") != "RESIZE" {
+	if got := f.get("/submit?tier=EXPRESS&type=RESIZE").typedIn(); got.Get("tier") != "EXPRESS" ||
+		got.Get("type") != "RESIZE" {
 		t.Error(got)
 	}
 	// Whoever is not told the tiers can still name one.
@@ -82,8 +84,10 @@ func TestSubmit_TheForm(t *testing.T) {
 	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
 		t.Error("what would be refused was asked")
 	}
-	// A key that submits is told what it may: its tiers, as cards, its types, and those that only this server has; no name twice.
-	f = newFace(t, strings.TrimSuffix(submitMe, "}")+`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,"maxProcessingTimeMs":3000}],`+
+	// A key that submits is told what it may: its tiers, as cards, its types, and those that only this server has; no name
+	// twice.
+	f = newFace(t, strings.TrimSuffix(submitMe, "}")+
+		`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,"maxProcessingTimeMs":3000}],`+
 		`"types":["EMAIL","RESIZE","SEND_EMAIL"]}`)
 	s = f.get("/submit").status(200)
 	s.shows(s.main(), "EXPRESS", "1 retry · 10 s at most", "PUBLIC", "0 retries · 3 s at most")
@@ -100,7 +104,8 @@ func TestSubmit_TheForm(t *testing.T) {
 	if asked, _ := f.api.asked("GET", "/admin/tiers"); len(asked) > 0 {
 		t.Error("what would be refused was asked")
 	}
-	for me, want := range map[string]string{strangerMe: "Submitting takes an API key: log in first.", readerMe: "The key that is logged in does not submit jobs."} {
+	for me, want := range map[string]string{strangerMe: "Submitting takes an API key: log in first.",
+		readerMe: "The key that is logged in does not submit jobs."} {
 		if got := newFace(t, me).get("/submit").alert(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -109,19 +114,22 @@ func TestSubmit_TheForm(t *testing.T) {
 
 // A submit leads to its job, and the payload reaches the API byte for byte.
 func TestSubmit(t *testing.T) {
-	f := newFace(t, openMe).say("POST /express/submit", reply{202, `{"apiResponseData":{"jobId":"` + jobID + `","currentJobStatus":"PENDING"}}`, nil})
+	f := newFace(t, openMe).say("POST /express/submit",
+		reply{202, `{"apiResponseData":{"jobId":"` + jobID + `","currentJobStatus":"PENDING"}}`, nil})
 	f.do("POST", "/submit", filled()).leads("/poll?jobId=" + jobID)
 	asked, bodies := f.api.asked("POST", "/express/submit")
 	if len(asked) != 1 || asked[0].Header.Get("Idempotency-Key") != "order-7" {
 		t.Fatal(asked)
 	}
-	want := `{"type":"SEND_EMAIL","payload":` + filled().Get("payload") + `,"maxRetries":1,"delaySeconds":2.5,"callbackUrl":"https://shop.example/hook?a=1\u0026b=2"}`
+	want := `{"type":"SEND_EMAIL","payload":` + filled().Get("payload") +
+		`,"maxRetries":1,"delaySeconds":2.5,"callbackUrl":"https://shop.example/hook?a=1\u0026b=2"}`
 	if bodies[0] != want {
 		t.Errorf("%s\nwant\n%s", bodies[0], want)
 	}
 	// Nothing typed is nothing said.
 	f.do("POST", "/submit", url.Values{"tier": {"express"}, "payload": {" \r\n"}}).leads("/poll?jobId=" + jobID)
-	if asked, bodies := f.api.asked("POST", "/express/submit"); bodies[1] != "{}" || len(asked[1].Header["Idempotency-Key"]) > 0 {
+	if asked, bodies := f.api.asked("POST", "/express/submit"); bodies[1] != "{}" ||
+		len(asked[1].Header["Idempotency-Key"]) > 0 {
 		t.Error(bodies[1], asked[1].Header)
 	}
 }
@@ -129,12 +137,14 @@ func TestSubmit(t *testing.T) {
 // What is no number, no JSON and no tier is said beside its field, and the API is not asked.
 func TestSubmit_WhatCannotBeSent(t *testing.T) {
 	for name, c := range map[string]struct{ field, value, want string }{
-		"no tier":              {"tier", "", "tier: there is no such tier"},
-		"a path":               {"tier", "../admin", "tier: there is no such tier"},
-		"a long tier":          {"tier", strings.Repeat("A", 32), "tier: there is no such tier"},
-		"no JSON":              {"payload", "{", "payload: is not JSON: unexpected end of JSON input"},
-		"more than a value":    {"payload", `1,"type":"REPORT"`, "payload: is not JSON: invalid character ',' after top-level value"},
-		"a value and a brace":  {"payload", `1}{"type":"REPORT"`, "payload: is not JSON: invalid character '}' after top-level value"},
+		"no tier":     {"tier", "", "tier: there is no such tier"},
+		"a path":      {"tier", "../admin", "tier: there is no such tier"},
+		"a long tier": {"tier", strings.Repeat("A", 32), "tier: there is no such tier"},
+		"no JSON":     {"payload", "{", "payload: is not JSON: unexpected end of JSON input"},
+		"more than a value": {"payload", `1,"type":"REPORT"`,
+			"payload: is not JSON: invalid character ',' after top-level value"},
+		"a value and a brace": {"payload", `1}{"type":"REPORT"`,
+			"payload: is not JSON: invalid character '}' after top-level value"},
 		"half a retry":         {"maxRetries", "1.5", "maxRetries: must be a whole number, 0 or more"},
 		"members for a number": {"maxRetries", `1,"type":"REPORT"`, "maxRetries: must be a whole number, 0 or more"},
 		"fewer than none":      {"maxRetries", "-1", "maxRetries: must be a whole number, 0 or more"},
@@ -158,7 +168,8 @@ func TestSubmit_WhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// Whatever the API answers, the form comes back with all that was typed; what concerns a field stands beside it, the rest above.
+// Whatever the API answers, the form comes back with all that was typed; what concerns a field stands beside it, the
+// rest above.
 func TestSubmit_Refused(t *testing.T) {
 	late := problem(503, "QUEUE_FULL", "Request cannot be accepted at the moment.")
 	late.header["Retry-After"] = "9"
@@ -168,22 +179,34 @@ func TestSubmit_Refused(t *testing.T) {
 		wrong  []string
 		alert  string
 	}{
-		"400":          {problem(400, "INVALID_REQUEST", "x", "maxRetries", "may lower the tier's 1, not raise it", "Idempotency-Key", "is bad"), 400, []string{"maxRetries: may lower the tier's 1, not raise it", "idempotencyKey: is bad"}, ""},
-		"400, all":     {problem(400, "INVALID_REQUEST", "the JSON is nested deeper than 32 levels"), 400, nil, "the JSON is nested deeper than 32 levels"},
+		"400": {problem(400, "INVALID_REQUEST", "x", "maxRetries", "may lower the tier's 1, not raise it",
+			"Idempotency-Key", "is bad"), 400,
+			[]string{"maxRetries: may lower the tier's 1, not raise it", "idempotencyKey: is bad"}, ""},
+		"400, all": {problem(400, "INVALID_REQUEST", "the JSON is nested deeper than 32 levels"), 400, nil,
+			"the JSON is nested deeper than 32 levels"},
 		"400, another": {problem(400, "INVALID_REQUEST", "runAt: is odd", "runAt", "is odd"), 400, nil, "runAt: is odd"},
-		"401":          {problem(401, "UNAUTHORIZED", "no"), 401, nil, "This takes an API key. What you typed stays here: log in in another tab, and submit again."},
-		"403":          {problem(403, "FORBIDDEN", "the key does not open the tier"), 403, nil, "the key does not open the tier"},
-		"404":          {problem(404, "UNKNOWN_TIER", "known tiers: paid"), 404, []string{"tier: there is no such tier; known tiers: paid"}, ""},
-		"404, no path": {problem(404, "NOT_FOUND", "There is nothing at this address."), 404, []string{"tier: there is no such tier"}, ""},
-		"409":          {problem(409, "INVALID_STATE_TRANSITION", "not now"), 409, nil, "not now"},
-		"413":          {problem(413, "PAYLOAD_TOO_LARGE", "the payload has 70000 bytes"), 413, nil, "the payload has 70000 bytes"},
-		"422":          {problem(422, "INVALID_PAYLOAD", "x", "payload.steps[0].type", "is no step", "payload.to", "is missing"), 422, []string{"payload.steps[0].type: is no step", "payload.to: is missing"}, ""},
-		"422, type":    {problem(422, "UNKNOWN_JOB_TYPE", "x", "type", "known types: ECHO"), 422, []string{"type: known types: ECHO"}, ""},
-		"422, key":     {problem(422, "IDEMPOTENCY_MISMATCH", "x"), 422, []string{"idempotencyKey: was used with another job"}, ""},
-		"429":          {problem(429, "RATE_LIMITED", "Too many requests."), 429, nil, "Too many requests."},
-		"503":          {late, 503, nil, "Request cannot be accepted at the moment. It makes sense again in 9 s."},
-		"504":          {problem(504, "OUTCOME_UNKNOWN", "x"), 504, nil, "The job may or may not have been accepted. Poll " + jobID + " before you submit it again."},
-		"no sense":     {reply{202, "7", nil}, 500, nil, "Its cause is in the server's log under this trace id."},
+		"401": {problem(401, "UNAUTHORIZED", "no"), 401, nil,
+			"This takes an API key. What you typed stays here: log in in another tab, and submit again."},
+		"403": {problem(403, "FORBIDDEN", "the key does not open the tier"), 403, nil,
+			"the key does not open the tier"},
+		"404": {problem(404, "UNKNOWN_TIER", "known tiers: paid"), 404,
+			[]string{"tier: there is no such tier; known tiers: paid"}, ""},
+		"404, no path": {problem(404, "NOT_FOUND", "There is nothing at this address."), 404,
+			[]string{"tier: there is no such tier"}, ""},
+		"409": {problem(409, "INVALID_STATE_TRANSITION", "not now"), 409, nil, "not now"},
+		"413": {problem(413, "PAYLOAD_TOO_LARGE", "the payload has 70000 bytes"), 413, nil,
+			"the payload has 70000 bytes"},
+		"422": {problem(422, "INVALID_PAYLOAD", "x", "payload.steps[0].type", "is no step", "payload.to",
+			"is missing"), 422, []string{"payload.steps[0].type: is no step", "payload.to: is missing"}, ""},
+		"422, type": {problem(422, "UNKNOWN_JOB_TYPE", "x", "type", "known types: ECHO"), 422,
+			[]string{"type: known types: ECHO"}, ""},
+		"422, key": {problem(422, "IDEMPOTENCY_MISMATCH", "x"), 422,
+			[]string{"idempotencyKey: was used with another job"}, ""},
+		"429": {problem(429, "RATE_LIMITED", "Too many requests."), 429, nil, "Too many requests."},
+		"503": {late, 503, nil, "Request cannot be accepted at the moment. It makes sense again in 9 s."},
+		"504": {problem(504, "OUTCOME_UNKNOWN", "x"), 504, nil,
+			"The job may or may not have been accepted. Poll " + jobID + " before you submit it again."},
+		"no sense": {reply{202, "7", nil}, 500, nil, "Its cause is in the server's log under this trace id."},
 	} {
 		f := newFace(t, openMe).say("POST /express/submit", c.api)
 		s := f.do("POST", "/submit", filled()).status(c.status)
@@ -214,14 +237,16 @@ func TestSubmit_Hostile(t *testing.T) {
 
 	typed = filled()
 	typed.Set("payload", `"`+strings.ReplaceAll(hostileText, `"`, `\"`)+`"`)
-	f := newFace(t, openMe).say("POST /express/submit", problem(422, "INVALID_PAYLOAD", hostileText, "payload."+hostileText, hostileText))
+	f := newFace(t, openMe).say("POST /express/submit",
+		problem(422, "INVALID_PAYLOAD", hostileText, "payload."+hostileText, hostileText))
 	s = f.do("POST", "/submit", typed).status(422)
 	s.harmless()
 	s.keeps(typed)
 	if got := s.wrongs(); len(got) != 1 || !strings.Contains(got[0], hostileText) {
 		t.Errorf("%q", got)
 	}
-	if n := s.one("textarea", "name", "payload"); n.FirstChild == nil || n.FirstChild.Type != html.TextNode || n.FirstChild.NextSibling != nil {
+	if n := s.one("textarea", "name", "payload"); n.FirstChild == nil || n.FirstChild.Type != html.TextNode ||
+		n.FirstChild.NextSibling != nil {
 		t.Error("the payload is more than text")
 	}
 }
@@ -229,7 +254,8 @@ func TestSubmit_Hostile(t *testing.T) {
 // What is sent is always one JSON object with the members that were typed.
 func TestSubmission(t *testing.T) {
 	for _, v := range []web.SubmitValues{
-		{}, {Type: hostileText}, {Payload: hostileText, CallbackURL: "\x00\u2028"}, {Type: "A", Payload: " null ", MaxRetries: "007", DelaySeconds: "1e3"}, {DelaySeconds: "-1", MaxRetries: "x"},
+		{}, {Type: hostileText}, {Payload: hostileText, CallbackURL: "\x00\u2028"},
+		{Type: "A", Payload: " null ", MaxRetries: "007", DelaySeconds: "1e3"}, {DelaySeconds: "-1", MaxRetries: "x"},
 		{MaxRetries: "99999999999999999999", DelaySeconds: "1e400"},
 	} {
 		body, wrong := submission(&v)

@@ -59,8 +59,8 @@ func (p *Pages) plan(r *http.Request) (now client.Plan, err error) {
 	return now, p.ask(r, http.MethodGet, "/admin/tiers/"+tier, nil, &now)
 }
 
-// postTier shows what would change, and when that is confirmed, stores it in place of the version that it was shown against. Where somebody else
-// stored another version meanwhile, what was typed is shown against that one.
+// postTier shows what would change, and when that is confirmed, stores it in place of the version that it was shown
+// against. Where somebody else stored another version meanwhile, what was typed is shown against that one.
 func (p *Pages) postTier(w http.ResponseWriter, r *http.Request) {
 	form, err := p.form(r)
 	if err != nil {
@@ -89,7 +89,8 @@ func (p *Pages) postTier(w http.ResponseWriter, r *http.Request) {
 }
 
 // storePlan stores a plan in place of the version before it. Whatever is wrong, what was typed is not lost.
-func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierView, before *client.Plan, wanted client.Plan) {
+func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierView, before *client.Plan,
+	wanted client.Plan) {
 	wanted.Tier, wanted.Version = "", 0 // the address and the tag say them
 	var stored client.Plan
 	err := p.ask(with(r, "If-Match", before.ETag()), http.MethodPut, "/admin/tiers/"+string(before.Tier), wanted, &stored)

@@ -11,7 +11,8 @@ import (
 // plan3 is what the form sends of version 3 as it is stored, with changes.
 func plan3(changes ...string) url.Values {
 	form := url.Values{
-		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"}, "share": {"100"},
+		"version": {"3"}, "priority": {"1"}, "maxRetries": {"5"}, "heartbeatTimeout": {"15"}, "maxProcessingTime": {"50"},
+		"share":       {"100"},
 		"backoffBase": {"2"}, "backoffFactor": {"2"}, "backoffCap": {"300"}, "backoffJitter": {"0.2"},
 	}
 	for i := 0; i+1 < len(changes); i += 2 {
@@ -28,8 +29,10 @@ func newTiers() *ops {
 
 func TestTiers_AreShown(t *testing.T) {
 	o := newTiers()
-	holds(t, o.open(t, "/dashboard/tiers", nil), 200, "<h2>PAID</h2>", "version 3", "2 s × 2", "/dashboard/tiers/PAID", "Of single types")
-	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 200, `name="heartbeatTimeout" value="15"`, `name="backoffJitter" value="0.2"`, `name="version" value="3"`)
+	holds(t, o.open(t, "/dashboard/tiers", nil), 200, "<h2>PAID</h2>", "version 3", "2 s × 2", "/dashboard/tiers/PAID",
+		"Of single types")
+	holds(t, o.open(t, "/dashboard/tiers/PAID", nil), 200, `name="heartbeatTimeout" value="15"`,
+		`name="backoffJitter" value="0.2"`, `name="version" value="3"`)
 	o.did(t, "GET /admin/tiers/PAID")
 	for _, tier := range []string{"NONE", "..%2Fkeys", "a.b", "%3Cb%3E", strings.Repeat("A", 32)} {
 		holds(t, o.open(t, "/dashboard/tiers/"+tier, nil), 404)
@@ -48,7 +51,8 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	form := plan3("maxRetries", " 7 ", "heartbeatTimeout", "1.5", "share", "90")
 	w := o.open(t, "/dashboard/tiers/PAID", form)
 	o.did(t, "GET /admin/tiers/PAID")
-	holds(t, w, 200, "<del>5</del>", "<ins>7</ins>", "<del>15 s</del>", "<ins>1.5 s</ins>", "<del>100 %</del>", "<ins>90 %</ins>", "keep theirs", `name="confirmed" value="yes"`,
+	holds(t, w, 200, "<del>5</del>", "<ins>7</ins>", "<del>15 s</del>", "<ins>1.5 s</ins>", "<del>100 %</del>",
+		"<ins>90 %</ins>", "keep theirs", `name="confirmed" value="yes"`,
 		`type="hidden" name="maxRetries" value="7"`, `type="hidden" name="version" value="3"`)
 	if n := strings.Count(w.Body.String(), "<del>"); n != 3 {
 		t.Errorf("%d differences", n)
@@ -64,8 +68,9 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	form.Set("confirmed", "yes")
 	w = o.open(t, "/dashboard/tiers/PAID", form)
 	goes(t, w, "/dashboard/tiers", "done", "The plan is stored as version 4.")
-	o.did(t, "GET /admin/tiers/PAID", `PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,"share":90,`+
-		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,"factor":1,"capMs":60000,"jitter":0.1}}}`)
+	o.did(t, "GET /admin/tiers/PAID",
+		`PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,"share":90,`+
+			`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }
 
 // Who was overtaken sees what is there now beside what he typed, and has stored nothing.
@@ -122,15 +127,21 @@ func TestTier_WhatIsWrongStandsBesideItsField(t *testing.T) {
 		`something else`:                       ">something else<",
 	} {
 		o.refuses("PUT /admin/tiers/PAID", 400, "INVALID_REQUEST", detail)
-		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("priority", "5", "confirmed", "yes")), 400, want, `name="priority" value="5"`)
+		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("priority", "5", "confirmed", "yes")), 400, want,
+			`name="priority" value="5"`)
 	}
-	o.says("PUT /admin/tiers/PAID", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"x","errors":[{"field":"heartbeatTimeoutMs","reason":"must be more"}]}`)
-	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("heartbeatTimeout", "5", "confirmed", "yes")), 400, "heartbeatTimeout: must be more")
-	for status, detail := range map[int]string{403: "the role read-only may not do this", 503: "a store is away", 504: "The plan may or may not have been stored"} {
+	o.says("PUT /admin/tiers/PAID", 400,
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"x","errors":[{"field":"heartbeatTimeoutMs","reason":"must be more"}]}`)
+	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("heartbeatTimeout", "5", "confirmed", "yes")), 400,
+		"heartbeatTimeout: must be more")
+	for status, detail := range map[int]string{403: "the role read-only may not do this", 503: "a store is away",
+		504: "The plan may or may not have been stored"} {
 		o.refuses("PUT /admin/tiers/PAID", status, "X", detail)
-		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), status, detail, "<ins>7</ins>", `name="maxRetries" value="7"`)
+		holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), status, detail,
+			"<ins>7</ins>", `name="maxRetries" value="7"`)
 	}
 	o.refuses("PUT /admin/tiers/PAID", 401, "UNAUTHORIZED", "This needs an API key")
 	o.says("GET /api/me", 200, `{"open":false,"name":null}`)
-	goes(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), "/login", "next", "/dashboard/tiers")
+	goes(t, o.open(t, "/dashboard/tiers/PAID", plan3("maxRetries", "7", "confirmed", "yes")), "/login", "next",
+		"/dashboard/tiers")
 }

@@ -26,7 +26,8 @@ func TestAcknowledgeTTL(t *testing.T) {
 	t.Attr("proves", "S2-N11 S2-P12 T-8")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		done, dead, cancelled, running := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid)
+		done, dead, cancelled, running := e.Start(t, job.Paid), e.Start(t, job.Paid), e.Start(t, job.Paid),
+			e.Start(t, job.Paid)
 		e.Finish(t, done)
 		e.Kill(t, dead)
 		e.Cancels(t, cancelled.ID)
@@ -60,8 +61,8 @@ func TestAcknowledgeTTL(t *testing.T) {
 	})
 }
 
-// A job that ran twice (Redis had forgotten that it had ended) may have ended alike and with another result: SQL's first one stands, and Redis
-// does not go on telling its own.
+// A job that ran twice (Redis had forgotten that it had ended) may have ended alike and with another result: SQL's
+// first one stands, and Redis does not go on telling its own.
 func TestAcknowledgeDropsAnotherRunsResult(t *testing.T) {
 	t.Attr("proves", "F17")
 	t.Parallel()
@@ -100,15 +101,16 @@ func TestAcknowledgePace(t *testing.T) {
 
 func TestAcknowledgeForgets(t *testing.T) {
 	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Retention, o.FailedRetention = 0, 0 }, func(t *testing.T, e *queuetest.Env) {
-		done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
-		e.Finish(t, done)
-		e.Kill(t, dead)
-		e.Drain(t)
-		snap := e.Snapshot(t)
-		same(t, "jobs", len(snap.Jobs), 0)
-		same(t, "histories", len(snap.Histories), 0)
-	})
+	queuetest.EachWith(t, func(o *queue.Options) { o.Retention, o.FailedRetention = 0, 0 },
+		func(t *testing.T, e *queuetest.Env) {
+			done, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
+			e.Finish(t, done)
+			e.Kill(t, dead)
+			e.Drain(t)
+			snap := e.Snapshot(t)
+			same(t, "jobs", len(snap.Jobs), 0)
+			same(t, "histories", len(snap.Histories), 0)
+		})
 }
 
 func TestAcknowledgeSheds(t *testing.T) {
@@ -116,7 +118,8 @@ func TestAcknowledgeSheds(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		small, big := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		got, err := e.Complete(t.Context(), 0, []job.Completion{
-			{LeaseRef: small.Ref(), Result: bytes.Repeat([]byte("1"), 1024)}, {LeaseRef: big.Ref(), Result: bytes.Repeat([]byte("1"), 1025)}})
+			{LeaseRef: small.Ref(), Result: bytes.Repeat([]byte("1"), 1024)},
+			{LeaseRef: big.Ref(), Result: bytes.Repeat([]byte("1"), 1025)}})
 		ends(t, got, err, job.OK, job.OK)
 		same(t, "outbox bytes", e.Snapshot(t).Counters["outbox_bytes"], 2049)
 		e.Drain(t)
@@ -143,7 +146,8 @@ func TestAcknowledgeOnlyWhatItMeans(t *testing.T) {
 		generation, attempt := good, good
 		generation.Generation, attempt.Attempt = 2, 2
 		got, err := e.Acknowledge(t.Context(), 0, []job.Ack{
-			generation, attempt, ack(running, job.Completed), {ID: waiting, Generation: 1, Status: job.Completed}, {ID: queuetest.NewID(0), Generation: 1, Status: job.Failed}})
+			generation, attempt, ack(running, job.Completed), {ID: waiting, Generation: 1, Status: job.Completed},
+			{ID: queuetest.NewID(0), Generation: 1, Status: job.Failed}})
 		words(t, got, err, repeat(job.Empty, 5)...)
 		e.Unchanged(t, before)
 		got, err = e.Acknowledge(t.Context(), 0, []job.Ack{good, good})

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is approximate. A job that
-// does not wait any more is job.ErrNotFound.
+// Position is how many ready jobs stand before a PENDING one, over all partitions: 0 = next. Beyond one partition it is
+// approximate. A job that does not wait any more is job.ErrNotFound.
 func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 	id := j.ID
 	own := id.Partition()
@@ -51,7 +51,8 @@ func (v *View) Position(ctx context.Context, j *job.Job) (int64, error) {
 // strictBase is the smallest priority base with which tiers cannot overlap in this millennium.
 const strictBase = 10_000_000_000_000
 
-// Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is job.ErrNotFound.
+// Ahead is what stands before a PENDING job, by tier where tiers do not overlap. A job that does not wait any more is
+// job.ErrNotFound.
 func (v *View) Ahead(ctx context.Context, j *job.Job) (job.Ahead, error) {
 	position, err := v.Position(ctx, j)
 	if err != nil {
@@ -142,7 +143,8 @@ func (v *View) Oldest(ctx context.Context) (map[job.Tier]time.Time, error) {
 	return oldest, nil
 }
 
-func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]band, ok bool, keep func(job.Tier, time.Time)) error {
+func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]band, ok bool,
+	keep func(job.Tier, time.Time)) error {
 	ctx, cancel := v.briefly(ctx)
 	defer cancel()
 	if !ok {
@@ -156,7 +158,8 @@ func (v *View) oldestOf(ctx context.Context, partition int, bands map[job.Tier]b
 	return nil
 }
 
-// oldestIn looks for who has waited the longest in a band, up to the first job that was never delayed: whoever is behind that one has waited for less.
+// oldestIn looks for who has waited the longest in a band, up to the first job that was never delayed: whoever is
+// behind that one has waited for less.
 func (v *View) oldestIn(ctx context.Context, partition int, b band, keep func(since time.Time)) error {
 	for from, step := int64(0), int64(1); from < oldestLook; from, step = from+step, lookStep {
 		found, err := v.redis.Read.ZRangeByScoreWithScores(ctx, Key(partition, "queue"), &redis.ZRangeBy{

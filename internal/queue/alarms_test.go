@@ -13,8 +13,10 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// listens collects what one way of listening hears, from when it is up. In a cluster, what an earlier test did may come late.
-func listens(t *testing.T, q *queue.Queue, listen func(context.Context, func([]job.Event), func()) error) <-chan job.Event {
+// listens collects what one way of listening hears, from when it is up. In a cluster, what an earlier test did may come
+// late.
+func listens(t *testing.T, q *queue.Queue,
+	listen func(context.Context, func([]job.Event), func()) error) <-chan job.Event {
 	t.Helper()
 	began, err := q.ReadClock(t.Context())
 	if err != nil {
@@ -63,7 +65,8 @@ func TestAlarms(t *testing.T) {
 		heard := listens(t, e.Queue, e.ListenAlarms)
 		fail := func(l job.Lease, cause job.Cause, delay time.Duration, final bool) {
 			t.Helper()
-			if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: cause, Delay: delay, Final: final}}); err != nil {
+			if _, err := e.Fail(t.Context(), 0,
+				[]job.Failure{{LeaseRef: l.Ref(), Cause: cause, Delay: delay, Final: final}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,7 +128,8 @@ func TestAlarms_AndEventsAreTwoSwitches(t *testing.T) {
 				}
 				e.Finish(t, e.Start(t, job.Paid))
 				l := e.Start(t, job.Paid)
-				if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Final: true}}); err != nil {
+				if _, err := e.Fail(t.Context(), 0,
+					[]job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Final: true}}); err != nil {
 					t.Fatal(err)
 				}
 				e.Start(t, job.Public)

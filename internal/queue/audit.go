@@ -18,7 +18,8 @@ import (
 // recountLimit is how many jobs a recount counts in one step of Redis: some 3 ms.
 const recountLimit = 1000
 
-// AuditJobs holds jobs, of any partitions, to the places that their states give them, see lua/audit.lua. What was right has no finding.
+// AuditJobs holds jobs, of any partitions, to the places that their states give them, see lua/audit.lua. What was right
+// has no finding.
 func (q *Queue) AuditJobs(ctx context.Context, suspects []job.Suspected) ([]job.Finding, error) {
 	byPartition := make([][]job.Suspected, q.opts.Partitions)
 	for _, s := range suspects {

@@ -27,7 +27,8 @@ func everyState(t *testing.T, e *queuetest.Env) lives {
 	delayed := later(job.Unpaid, time.Hour)
 	delayed.Owner = "ann"
 	e.PutAll(t, delayed)
-	l := lives{waiting: e.Put(t, job.Public), delayed: delayed.ID, running: running.ID, done: done.ID, dead: dead.ID, acknowledged: acknowledged.ID}
+	l := lives{waiting: e.Put(t, job.Public), delayed: delayed.ID, running: running.ID, done: done.ID, dead: dead.ID,
+		acknowledged: acknowledged.ID}
 	if wrong := e.Audit(t); len(wrong) > 0 {
 		t.Fatalf("before anything was broken: %q", wrong)
 	}
@@ -78,23 +79,25 @@ func corruptions() map[string]corruption {
 	dead := func(l lives) job.ID { return l.dead }
 	acknowledged := func(l lives) job.ID { return l.acknowledged }
 	return map[string]corruption{
-		"in two sets":                      {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
-		"running and waiting":              {add("queue", running, 1), "is in [queue heartbeat_deadlines run_deadlines]"},
-		"in no set":                        {remove("queue", waiting), "is in [], not in [queue]"},
-		"missing from run_deadlines":       {remove("run_deadlines", running), "is in [heartbeat_deadlines], not in [heartbeat_deadlines run_deadlines]"},
-		"missing from heartbeat_deadlines": {remove("heartbeat_deadlines", running), "is in [run_deadlines], not in [heartbeat_deadlines run_deadlines]"},
-		"ended, not in the outbox":         {remove("outbox", done), "is in [], not in [outbox]"},
-		"acknowledged, in the outbox":      {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
-		"wrong score":                      {add("queue", waiting, 5), "score 5 in the queue"},
-		"quarantined":                      {add("quarantine", waiting, 1), "1 in quarantine"},
-		"counter off by one":               {count("fresh"), "counter fresh is 2, counted 1"},
-		"tier's counter off by one":        {count("PAID:running"), "counter PAID:running is 2, counted 1"},
-		"counter of nothing":               {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
-		"an owner of too many":             {owner("ann", 2), "counter of owner ann is 2, counted 1"},
-		"an owner of nothing":              {owner("eve", 1), "counter of owner eve is 1, counted 0"},
-		"an owner at nought":               {owner("eve", 0), "counter of owner eve is 0, counted 0"},
-		"an owner below nought":            {owner("eve", -1), "counter of owner eve is -1, counted 0"},
-		"an owner of words":                {owner("eve", "x"), "counter of owner eve is 0, counted 0"},
+		"in two sets":         {add("scheduled", waiting, 1), "is in [queue scheduled], not in [queue]"},
+		"running and waiting": {add("queue", running, 1), "is in [queue heartbeat_deadlines run_deadlines]"},
+		"in no set":           {remove("queue", waiting), "is in [], not in [queue]"},
+		"missing from run_deadlines": {remove("run_deadlines", running),
+			"is in [heartbeat_deadlines], not in [heartbeat_deadlines run_deadlines]"},
+		"missing from heartbeat_deadlines": {remove("heartbeat_deadlines", running),
+			"is in [run_deadlines], not in [heartbeat_deadlines run_deadlines]"},
+		"ended, not in the outbox":    {remove("outbox", done), "is in [], not in [outbox]"},
+		"acknowledged, in the outbox": {add("outbox", acknowledged, 1), "is in [outbox], not in []"},
+		"wrong score":                 {add("queue", waiting, 5), "score 5 in the queue"},
+		"quarantined":                 {add("quarantine", waiting, 1), "1 in quarantine"},
+		"counter off by one":          {count("fresh"), "counter fresh is 2, counted 1"},
+		"tier's counter off by one":   {count("PAID:running"), "counter PAID:running is 2, counted 1"},
+		"counter of nothing":          {count("GOLD:ready"), "counter GOLD:ready is 1, counted 0"},
+		"an owner of too many":        {owner("ann", 2), "counter of owner ann is 2, counted 1"},
+		"an owner of nothing":         {owner("eve", 1), "counter of owner eve is 1, counted 0"},
+		"an owner at nought":          {owner("eve", 0), "counter of owner eve is 0, counted 0"},
+		"an owner below nought":       {owner("eve", -1), "counter of owner eve is -1, counted 0"},
+		"an owner of words":           {owner("eve", "x"), "counter of owner eve is 0, counted 0"},
 		"an owner forgotten": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.Del(ctx, queue.Key(0, "owners"))
 		}), "counter of owner ann is not there, counted 1"},
@@ -110,11 +113,12 @@ func corruptions() map[string]corruption {
 		"none on the acknowledged": {do(func(ctx context.Context, c redis.UniversalClient, l lives) {
 			c.Persist(ctx, queue.JobKey(l.acknowledged))
 		}), "is in [], not in [outbox]"},
-		"payload dropped early":   {drop(dead, "payload"), "payload kept: false"},
-		"payload kept for ever":   {set(acknowledged, "payload", "x"), "payload kept: true"},
-		"no head":                 {set(waiting, "head", "x"), "head \"x\""},
-		"no token":                {drop(running, "token"), "running without first, token or attempt"},
-		"half a head":             {set(waiting, "head", "PAID 1 5 1 10000000000001 SIMULATION"), "head \"PAID 1 5 1 10000000000001 SIMULATION\""},
+		"payload dropped early": {drop(dead, "payload"), "payload kept: false"},
+		"payload kept for ever": {set(acknowledged, "payload", "x"), "payload kept: true"},
+		"no head":               {set(waiting, "head", "x"), "head \"x\""},
+		"no token":              {drop(running, "token"), "running without first, token or attempt"},
+		"half a head": {set(waiting, "head", "PAID 1 5 1 10000000000001 SIMULATION"),
+			"head \"PAID 1 5 1 10000000000001 SIMULATION\""},
 		"a state nobody knows":    {set(running, "state", "DREAMING"), "state \"DREAMING\""},
 		"too many retries":        {set(running, "retries", "6"), "6 retries of 5"},
 		"ended before it started": {set(done, "ended", "7"), "ended 7"},
@@ -134,7 +138,10 @@ func corruptions() map[string]corruption {
 		"two tokens": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.RPush(ctx, queue.Key(0, "doorbell"), "1", "1")
 		}), "tokens on the doorbell"},
-		"a key nobody knows": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) { c.Set(ctx, "{tierq:0}:main:que", "1", 0) }), "key main:que is a string"},
+		"a key nobody knows": {do(func(ctx context.Context, c redis.UniversalClient,
+			_ lives) {
+			c.Set(ctx, "{tierq:0}:main:que", "1", 0)
+		}), "key main:que is a string"},
 		"a key of another type": {do(func(ctx context.Context, c redis.UniversalClient, _ lives) {
 			c.HSet(ctx, "{tierq:0}:suspects:crashed", "1", 0)
 		}), "suspects:crashed is a hash"},

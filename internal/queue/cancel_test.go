@@ -34,7 +34,8 @@ func TestCancelWaiting(t *testing.T) {
 		e.PutAll(t, ready, delayed)
 
 		before := e.Now(t)
-		batch := []job.Cancellation{{ID: ready.ID}, {ID: delayed.ID}, {ID: retried.ID}, {ID: ready.ID}, {ID: queuetest.NewID(0)}}
+		batch := []job.Cancellation{{ID: ready.ID}, {ID: delayed.ID}, {ID: retried.ID}, {ID: ready.ID},
+			{ID: queuetest.NewID(0)}}
 		got, err := e.Cancel(t.Context(), 0, batch)
 		words(t, got, err, job.WasCancelled, job.WasCancelled, job.WasCancelled, job.WasCancelled, job.Empty)
 		snap := e.Snapshot(t)

@@ -74,8 +74,8 @@ func TestSubmitRequeueBypassesCapacity(t *testing.T) {
 	})
 }
 
-// What a tier has beyond its share, however it came by it, keeps nobody else out: neither jobs that came due, nor requeues, nor a flood of
-// jobs for later.
+// What a tier has beyond its share, however it came by it, keeps nobody else out: neither jobs that came due, nor
+// requeues, nor a flood of jobs for later.
 func TestCapacity_BeyondItsShareATierShutsNobodyOut(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -130,26 +130,27 @@ func TestCapacity_BeyondItsShareATierShutsNobodyOut(t *testing.T) {
 
 func TestSubmitDelayed(t *testing.T) {
 	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 2, 5 }, func(t *testing.T, e *queuetest.Env) {
-		batch := make([]job.Submission, 4)
-		for i := range batch {
-			batch[i] = queuetest.Job(job.Public)
-			batch[i].Delay = time.Minute
-		}
-		got, err := e.Words(t.Context(), 0, batch)
-		words(t, got, err, job.OK, job.OK, job.OK, job.Full) // 60 % of 5; the capacity of 2 is another limit
-		snap := e.Snapshot(t)
-		same(t, "delayed", snap.Counters["delayed"], 3)
-		same(t, "scheduled", snap.Counters["PUBLIC:scheduled"], 3)
-		same(t, "fresh", snap.Counters["fresh"], 0)
-		same(t, "doorbell", snap.Doorbell, 0)
-		j, err := e.Find(t.Context(), batch[0].ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "status", j.Status, job.Scheduled)
-		same(t, "due after arrival", j.RunAt.Sub(j.ArrivedAt), time.Minute)
-	})
+	queuetest.EachWith(t, func(o *queue.Options) { o.Capacity, o.ScheduledLimit = 2, 5 },
+		func(t *testing.T, e *queuetest.Env) {
+			batch := make([]job.Submission, 4)
+			for i := range batch {
+				batch[i] = queuetest.Job(job.Public)
+				batch[i].Delay = time.Minute
+			}
+			got, err := e.Words(t.Context(), 0, batch)
+			words(t, got, err, job.OK, job.OK, job.OK, job.Full) // 60 % of 5; the capacity of 2 is another limit
+			snap := e.Snapshot(t)
+			same(t, "delayed", snap.Counters["delayed"], 3)
+			same(t, "scheduled", snap.Counters["PUBLIC:scheduled"], 3)
+			same(t, "fresh", snap.Counters["fresh"], 0)
+			same(t, "doorbell", snap.Doorbell, 0)
+			j, err := e.Find(t.Context(), batch[0].ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "status", j.Status, job.Scheduled)
+			same(t, "due after arrival", j.RunAt.Sub(j.ArrivedAt), time.Minute)
+		})
 }
 
 // Room answers what a submit would.
@@ -160,7 +161,8 @@ func TestRoom_AsASubmit(t *testing.T) {
 		room := func(tier job.Tier, owner string, quota int, want error) {
 			t.Helper()
 			before := e.Snapshot(t)
-			if err := e.Room(t.Context(), queuetest.NewID(0), tier, owner, quota); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			if err := e.Room(t.Context(), queuetest.NewID(0), tier, owner, quota); !errors.Is(err, want) ||
+				(err == nil) != (want == nil) {
 				t.Errorf("%s of %q within %d: %v, want %v", tier, owner, quota, err, want)
 			}
 			e.Unchanged(t, before)

@@ -13,12 +13,13 @@ import (
 // leaseFields is how many texts the claim script answers per lease.
 const leaseFields = 5
 
-// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got again by asking
-// with the same number. A number lower than the last one claimed with answers no leases.
+// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got
+// again by asking with the same number. A number lower than the last one claimed with answers no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
 	args := make([]any, 0, 5+3*(len(plans)+1))
-	args = append(args, q.opts.Nonce, strconv.FormatInt(r.Number, 10), min(r.Max, job.MaxBatch), scoreText(r.Bound), job.MaxBatchBytes)
+	args = append(args, q.opts.Nonce, strconv.FormatInt(r.Number, 10), min(r.Max, job.MaxBatch), scoreText(r.Bound),
+		job.MaxBatchBytes)
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
 	}
@@ -61,7 +62,8 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	return reply, nil
 }
 
-// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started", and when it was due if it was delayed.
+// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started", and when it
+// was due if it was delayed.
 func readCounts(text string, j *job.Job) error {
 	f := strings.Split(text, " ")
 	if len(f) != 4 && len(f) != 5 {

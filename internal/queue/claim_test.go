@@ -57,8 +57,10 @@ func TestClaimDeadlines(t *testing.T) {
 		} {
 			l := e.Start(t, c.tier)
 			snap, started := e.Snapshot(t), float64(l.StartedAt.UnixMilli())
-			same(t, string(c.tier)+" beat deadline", snap.Sets["heartbeat_deadlines"][string(l.ID)]-started, float64(c.beat.Milliseconds()))
-			same(t, string(c.tier)+" max time deadline", snap.Sets["run_deadlines"][string(l.ID)]-started, float64(c.processed.Milliseconds()))
+			same(t, string(c.tier)+" beat deadline", snap.Sets["heartbeat_deadlines"][string(l.ID)]-started,
+				float64(c.beat.Milliseconds()))
+			same(t, string(c.tier)+" max time deadline", snap.Sets["run_deadlines"][string(l.ID)]-started,
+				float64(c.processed.Milliseconds()))
 		}
 
 		// A process that has not read a plan yet gives its jobs the seed's most patient one.
@@ -73,7 +75,8 @@ func TestClaimDeadlines(t *testing.T) {
 		id := e.Put(t, "GOLD")
 		e.Plans.Set(job.DefaultPlans())
 		l := e.Take(t, 1)[0]
-		same(t, "unknown tier's beat deadline", e.Snapshot(t).Sets["heartbeat_deadlines"][string(id)]-float64(l.StartedAt.UnixMilli()), 15_000.0)
+		same(t, "unknown tier's beat deadline",
+			e.Snapshot(t).Sets["heartbeat_deadlines"][string(id)]-float64(l.StartedAt.UnixMilli()), 15_000.0)
 	})
 }
 

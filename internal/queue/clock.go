@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): readings and when they were taken.
-// Everything that decides reads TIME inside a script. The servers of a cluster have a clock each: a stamp for a script is made by the clock
-// that it will be held to.
+// clock is what this process knows of Redis' time, for what may be a little off (not-after stamps, runAt): readings and
+// when they were taken. Everything that decides reads TIME inside a script. The servers of a cluster have a clock each:
+// a stamp for a script is made by the clock that it will be held to.
 type clock struct{ of []atomic.Pointer[reading] } // by partition
 
 type reading struct {
@@ -55,8 +55,8 @@ func (c *clock) within(partition int, at time.Time, long time.Duration) string {
 	return strconv.FormatInt(r.redis.Add(at.Sub(r.at)+long).UnixMilli(), 10)
 }
 
-// ReadClock reads Redis' TIME and keeps it for View.Now and not-after stamps. Of a cluster it reads every server's; the error is that of all of
-// them, for one that answers is enough to go on.
+// ReadClock reads Redis' TIME and keeps it for View.Now and not-after stamps. Of a cluster it reads every server's; the
+// error is that of all of them, for one that answers is enough to go on.
 func (q *Queue) ReadClock(ctx context.Context) (time.Time, error) {
 	order, servers, err := q.inOrder(ctx)
 	if len(order) > 1 { // one that hangs is not waited for

@@ -41,8 +41,8 @@ func submitTo(t *testing.T, q *queue.Queue, partition int) (job.ID, error) {
 	return s.ID, err
 }
 
-// A call whose answer never comes is sent once, and its fate is said to be unknown: also by a cluster's client, which would send it again, and
-// would tell the fate of the second copy.
+// A call whose answer never comes is sent once, and its fate is said to be unknown: also by a cluster's client, which
+// would send it again, and would tell the fate of the second copy.
 func TestClusterSendsOnce(t *testing.T) {
 	t.Attr("proves", "F27")
 	t.Parallel()
@@ -58,7 +58,8 @@ func TestClusterSendsOnce(t *testing.T) {
 		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, network, proxies[addr].Addr())
 		}
-		e := queuetest.Open(t, queue.ConnectWith(redis.UniversalOptions{Addrs: addresses, IsClusterMode: true, Dialer: dial}), six)
+		e := queuetest.Open(t, queue.ConnectWith(redis.UniversalOptions{Addrs: addresses, IsClusterMode: true, Dialer: dial}),
+			six)
 		master := c.Master(queue.Key(0, "queue"))
 		proxy := proxies[master.Addr()]
 		if _, err := submitTo(t, e.Queue, 0); err != nil {
@@ -80,7 +81,8 @@ func TestClusterSendsOnce(t *testing.T) {
 	})
 }
 
-// While a slot is on its way to another server, its partition does nothing and says so; whatever comes of it, each job is in one place.
+// While a slot is on its way to another server, its partition does nothing and says so; whatever comes of it, each job
+// is in one place.
 func TestClusterSlotOnItsWay(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -402,7 +404,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// A server that is away silences its own partitions and nobody else's; when it is back, whoever listens is told that something may be missing.
+// A server that is away silences its own partitions and nobody else's; when it is back, whoever listens is told that
+// something may be missing.
 func TestClusterListen(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {
@@ -413,7 +416,8 @@ func TestClusterListen(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := &lines{}
-		e := queuetest.Open(t, clients, func(o *queue.Options) { o.Partitions, o.Log = 6, slog.New(slog.NewTextHandler(log, nil)) })
+		e := queuetest.Open(t, clients,
+			func(o *queue.Options) { o.Partitions, o.Log = 6, slog.New(slog.NewTextHandler(log, nil)) })
 		ctx, cancel := context.WithCancel(t.Context())
 		heard, ups, done := make(chan job.ID, 1000), make(chan struct{}, 1000), make(chan struct{})
 		go func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// OutboxLead is how long the process that completed a first attempt has to write the outcome to SQL from memory, before the outbox
-// offers it to every drainer; also how long a drainer has for what it took.
+// OutboxLead is how long the process that completed a first attempt has to write the outcome to SQL from memory, before
+// the outbox offers it to every drainer; also how long a drainer has for what it took.
 const OutboxLead = 10 * time.Second
 
 // Complete ends jobs as COMPLETED and puts them into the outbox.

@@ -26,12 +26,13 @@ type Clients struct {
 	Rate   redis.UniversalClient // rates: however many requests are counted, no submit waits for it
 }
 
-// Connect opens the clients for a REDIS_URL: redis:// or rediss:// names one server; with ?master_name= the hosts are sentinels, and with
-// more hosts in ?addr= they are a cluster's. Nothing is dialled yet.
+// Connect opens the clients for a REDIS_URL: redis:// or rediss:// names one server; with ?master_name= the hosts are
+// sentinels, and with more hosts in ?addr= they are a cluster's. Nothing is dialled yet.
 func Connect(rawURL string) (Clients, error) { return ConnectTrusting(rawURL, nil) }
 
-// ConnectTrusting is Connect with the authorities that may sign a server's certificate; nil means the system's. With rediss:// the
-// certificate must be valid for the host of the URL, and that of a sentinel's master or a cluster's node for the host that they announce.
+// ConnectTrusting is Connect with the authorities that may sign a server's certificate; nil means the system's. With
+// rediss:// the certificate must be valid for the host of the URL, and that of a sentinel's master or a cluster's node
+// for the host that they announce.
 func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 	o, err := readURL(rawURL)
 	if err != nil {
@@ -49,7 +50,8 @@ func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 	return ConnectWith(o), nil
 }
 
-// errURL is all that is said of a URL that cannot be read: the parsers' errors quote it, and where a / or a ? stands in its password, that.
+// errURL is all that is said of a URL that cannot be read: the parsers' errors quote it, and where a / or a ? stands in
+// its password, that.
 var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:password@host:6379/0, with go-redis' own parameters only; " +
 	"in a password, write special characters as %XX")
 
@@ -78,13 +80,15 @@ func readURL(rawURL string) (o redis.UniversalOptions, err error) {
 		case err != nil:
 			return o, errURL
 		}
-		o = redis.UniversalOptions{Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLSConfig, IsClusterMode: true}
+		o = redis.UniversalOptions{Addrs: c.Addrs, Username: c.Username, Password: c.Password, TLSConfig: c.TLSConfig,
+			IsClusterMode: true}
 	default:
 		s, err := redis.ParseURL(rawURL)
 		if err != nil {
 			return o, errURL
 		}
-		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB, TLSConfig: s.TLSConfig}
+		o = redis.UniversalOptions{Addrs: []string{s.Addr}, Username: s.Username, Password: s.Password, DB: s.DB,
+			TLSConfig: s.TLSConfig}
 	}
 	for _, addr := range o.Addrs {
 		if strings.Contains(addr, "@") { // a failed dial names the address
@@ -142,7 +146,8 @@ func (c Clients) Close() error {
 	return errors.Join(c.Main.Close(), c.Read.Close(), c.Worker.Close(), c.Bell.Close(), c.Beat.Close(), c.Rate.Close())
 }
 
-// LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call log it anyway.
+// LogTo sends what go-redis says by itself (a failed dial, say) to a log, at debug level: the callers of a failed call
+// log it anyway.
 func LogTo(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
 
 type redisLog struct{ log *slog.Logger }

@@ -94,10 +94,14 @@ func TestConnectOptions(t *testing.T) {
 func TestConnectBadURL(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{
-		"redis://user:hunter2@host:port", "http://user:hunter2@host", "redis://:hunter2@host:6379/db", "redis://:hunter2@ho st", ":hunter2@host:6379",
-		"redis://:hunter2@host?nonsense=1", "redis://:hunter2@s1?master_name=m&db=x", "redis://:hunter2@n1?addr=n2&read_timeout=x", "redis://:hun%ter2@host",
-		"redis://u:/hunter2@host:6379/0", "redis://u:12/hunter2@host:6379/0", "redis://u:12?hunter2@host", "redis://u:12?hunter2=x@host", "redis://h?addr=u:hunter2@h:1",
-		"redis://u:12/hunter2@s1?master_name=m", "redis://s1?master_name=m&addr=hunter2", "redis://n1?addr=hunter2", "redis://h?db=hunter2", "redis://h?pool_size=hunter2",
+		"redis://user:hunter2@host:port", "http://user:hunter2@host", "redis://:hunter2@host:6379/db",
+		"redis://:hunter2@ho st", ":hunter2@host:6379",
+		"redis://:hunter2@host?nonsense=1", "redis://:hunter2@s1?master_name=m&db=x",
+		"redis://:hunter2@n1?addr=n2&read_timeout=x", "redis://:hun%ter2@host",
+		"redis://u:/hunter2@host:6379/0", "redis://u:12/hunter2@host:6379/0", "redis://u:12?hunter2@host",
+		"redis://u:12?hunter2=x@host", "redis://h?addr=u:hunter2@h:1",
+		"redis://u:12/hunter2@s1?master_name=m", "redis://s1?master_name=m&addr=hunter2", "redis://n1?addr=hunter2",
+		"redis://h?db=hunter2", "redis://h?pool_size=hunter2",
 		"redis://h?dial_timeout=hunter2", "redis://h?pool_fifo=hunter2", "unix://:12/hunter2@/run/redis.sock",
 	} {
 		c, err := queue.Connect(url)
@@ -106,7 +110,8 @@ func TestConnectBadURL(t *testing.T) {
 			t.Errorf("%s was taken", url)
 			continue
 		}
-		if !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "hun%ter2") {
+		if !strings.Contains(err.Error(), "REDIS_URL") || strings.Contains(err.Error(), "hunter2") ||
+			strings.Contains(err.Error(), "hun%ter2") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -117,9 +122,11 @@ func TestConnectTLS(t *testing.T) {
 	t.Attr("proves", "A48")
 	t.Parallel()
 	for _, url := range []string{
-		"rediss://:hunter2@host?skip_verify=true", "rediss://:hunter2@s1?master_name=m&skip_verify=1", "rediss://:hunter2@n1?addr=n2:6379&skip_verify=true",
+		"rediss://:hunter2@host?skip_verify=true", "rediss://:hunter2@s1?master_name=m&skip_verify=1",
+		"rediss://:hunter2@n1?addr=n2:6379&skip_verify=true",
 	} {
-		if _, err := queue.Connect(url); err == nil || !strings.Contains(err.Error(), "REDIS_URL: ") || !strings.Contains(err.Error(), "skip_verify") ||
+		if _, err := queue.Connect(url); err == nil || !strings.Contains(err.Error(), "REDIS_URL: ") ||
+			!strings.Contains(err.Error(), "skip_verify") ||
 			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
 		}
@@ -129,14 +136,16 @@ func TestConnectTLS(t *testing.T) {
 		cert, key := ca.Sign(t, t.TempDir(), until, host)
 		port = strconv.Itoa(testkit.FreePort(t))
 		return testkit.NewRedis(t, append([]string{
-			"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File, "--tls-auth-clients", "no", "--appendonly", "no",
+			"--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca.File,
+			"--tls-auth-clients", "no", "--appendonly", "no",
 		}, args...)...), port
 	}
 	plain, good := tlsRedis(until, "localhost")
 	_, numbered := tlsRedis(until, "127.0.0.1")
 	_, over := tlsRedis(time.Now().Add(-time.Minute), "localhost")
 	node, cluster := tlsRedis(until, "localhost", "--cluster-enabled", "yes", "--tls-cluster", "yes",
-		"--cluster-port", strconv.Itoa(testkit.FreePort(t)), // by default 10000 above the port, among those of outgoing connections
+		// by default 10000 above the port, among those of outgoing connections
+		"--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 		"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", "hostname")
 	c := redis.NewClient(&redis.Options{Addr: node.Addr()})
 	defer c.Close()
@@ -156,7 +165,8 @@ func TestConnectTLS(t *testing.T) {
 		{"another host's", "rediss://localhost:" + numbered, ca.Pool(), job.ErrUntrusted},
 		{"another host's, by address", "rediss://127.0.0.1:" + good, ca.Pool(), job.ErrUntrusted},
 		{"over", "rediss://localhost:" + over, ca.Pool(), job.ErrUntrusted},
-		{"a cluster of another authority", "rediss://localhost:" + cluster + "?addr=localhost:" + cluster, testkit.NewAuthority(t).Pool(), job.ErrUntrusted},
+		{"a cluster of another authority", "rediss://localhost:" + cluster + "?addr=localhost:" + cluster,
+			testkit.NewAuthority(t).Pool(), job.ErrUntrusted},
 		{"no TLS", "rediss://" + plain.Addr(), ca.Pool(), job.ErrUnavailable}, // it does not answer: it could be slow
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -165,7 +175,8 @@ func TestConnectTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer clients.Close()
-			q := queue.New(clients, &job.PlanBook{}, queue.Options{Partitions: 1, Nonce: "n", Log: slog.New(slog.DiscardHandler)})
+			q := queue.New(clients, &job.PlanBook{},
+				queue.Options{Partitions: 1, Nonce: "n", Log: slog.New(slog.DiscardHandler)})
 			said := fmt.Sprint("it says ", tc.want) // a busy machine may be too slow for the handshake at first
 			testkit.Eventually(t, 20*time.Second, said, func() (bool, string) {
 				_, err := q.View().ReadDurability(t.Context())

@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not ours.
+// refusals are the replies by which a server says that it did not execute a call and that this is its own trouble, not
+// ours.
 var refusals = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MOVED ", "ASK ", "UNBLOCKED",
 	noMemory, "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM",
@@ -26,14 +27,16 @@ const noMemory = "OOM"
 // denials are those of the refusals that waiting does not mend.
 var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
 
-// classify says what an error means for a call that is safe to send twice: job.ErrUnavailable, it was certainly not executed;
-// job.ErrAmbiguous, it was sent and its answer never came. A cancelled context and a script's own error are neither.
+// classify says what an error means for a call that is safe to send twice: job.ErrUnavailable, it was certainly not
+// executed; job.ErrAmbiguous, it was sent and its answer never came. A cancelled context and a script's own error are
+// neither.
 func classify(what string, err error) error {
 	var reply redis.Error
 	var dial *net.OpError
 	err = bare(err)
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous): // it is classified already
+	// it is classified already
+	case errors.Is(err, context.Canceled), errors.Is(err, job.ErrUnavailable) && !errors.Is(err, job.ErrAmbiguous):
 		return fmt.Errorf("%s: %w", what, err)
 	case untrusted(err):
 		return fmt.Errorf("%s: %w: %w: %w", what, job.ErrUnavailable, job.ErrUntrusted, err)

@@ -140,7 +140,10 @@ func TestErrorsOfARealServer(t *testing.T) {
 		must(r.Thaw())
 
 		must(direct.Main.Close())
-		is("closed client", func() error { _, err := queue.New(direct, e.Plans, e.Options).Promote(t.Context(), 0); return err }(), job.ErrUnavailable)
+		is("closed client", func() error {
+			_, err := queue.New(direct, e.Plans, e.Options).Promote(t.Context(), 0)
+			return err
+		}(), job.ErrUnavailable)
 		must(r.Kill())
 		gone, err := queue.Connect(r.URL())
 		must(err)

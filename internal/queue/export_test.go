@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// SetClock makes the queue believe that Redis' time is t: the reading of a process that was stopped, or whose reading is old.
+// SetClock makes the queue believe that Redis' time is t: the reading of a process that was stopped, or whose reading
+// is old.
 func (q *Queue) SetClock(t time.Time) {
 	for p := range q.clock.of {
 		q.clock.of[p].Store(&reading{redis: t, at: time.Now()})

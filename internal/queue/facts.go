@@ -19,8 +19,9 @@ type Facts struct {
 	ClockOffset time.Duration // Redis' clock less this host's
 }
 
-// ReadFacts asks the server what it is. Latency is the middle one of five round trips. Of a cluster it is the worst of each: the longest way, the
-// clock that is furthest off, the memory of the server that is fullest, the role of one that is no master.
+// ReadFacts asks the server what it is. Latency is the middle one of five round trips. Of a cluster it is the worst of
+// each: the longest way, the clock that is furthest off, the memory of the server that is fullest, the role of one that
+// is no master.
 func (v *View) ReadFacts(ctx context.Context) (f Facts, err error) {
 	order, _, err := v.inOrder(ctx)
 	if err != nil {

@@ -105,7 +105,8 @@ func TestFencing(t *testing.T) {
 	}
 }
 
-// An ending is remembered with its token: the same again is the same answer, another one is LOST; the next claim clears it.
+// An ending is remembered with its token: the same again is the same answer, another one is LOST; the next claim clears
+// it.
 func TestEndingTwice(t *testing.T) {
 	t.Attr("proves", "S2-G2")
 	t.Parallel()

@@ -11,7 +11,8 @@ import (
 
 // findFields are what readFound reads, in its order; the last two are left out where nobody asks for them.
 var findFields = []string{
-	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload", "result",
+	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload",
+	"result",
 }
 
 // Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
@@ -47,8 +48,9 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 		return job.Job{}, job.ErrNotFound
 	}
 	j := job.Job{
-		ID: id, Status: job.Status(f[1]), Attempt: number(f[2]), RetryCount: number(f[3]), FirstTriedAt: msTime(f[4]), StartedAt: msTime(f[5]),
-		EndedAt: msTime(f[6]), Cause: job.Cause(f[7]), LastError: f[8], CancelRequested: f[9] == "1", Worker: holder(f[10]),
+		ID: id, Status: job.Status(f[1]), Attempt: number(f[2]), RetryCount: number(f[3]), FirstTriedAt: msTime(f[4]),
+		StartedAt: msTime(f[5]),
+		EndedAt:   msTime(f[6]), Cause: job.Cause(f[7]), LastError: f[8], CancelRequested: f[9] == "1", Worker: holder(f[10]),
 		Payload: payload(f[11]), Result: payload(f[12]),
 	}
 	if j.Status == "" {
@@ -58,8 +60,8 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 	return j, readHead(f[0], &j)
 }
 
-// Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did not end well, oldest
-// first, at most 50.
+// Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did
+// not end well, oldest first, at most 50.
 func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil

@@ -74,7 +74,8 @@ func TestFullRedisStillDrains(t *testing.T) {
 		out := take(t, e.Queue, 100)
 		same(t, "outcomes", len(out), 4)
 		for _, o := range out {
-			words, err := e.Acknowledge(ctx, 0, []job.Ack{{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}})
+			words, err := e.Acknowledge(ctx, 0,
+				[]job.Ack{{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}})
 			if err != nil || words[0] != job.OK {
 				t.Fatal("acknowledge:", words, err)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// What the audit's scripts answer is read whole or is an error: no finding without a word of ours and a kind, and what was lost is never called
-// repaired.
+// What the audit's scripts answer is read whole or is an error: no finding without a word of ours and a kind, and what
+// was lost is never called repaired.
 func FuzzAudited(f *testing.F) {
 	q := &Queue{audit: bound{script: &script{name: "audit"}}, recount: bound{script: &script{name: "recount"}}}
 	fuzz.Text(f, func(t *testing.T, text string) {
@@ -47,11 +47,13 @@ func FuzzAudited(f *testing.F) {
 			t.Errorf("%d of %d, %v", len(counted), len(texts), err)
 		}
 		for i, one := range counted {
-			if again := strings.TrimRight(string(one.Result)+" "+one.Kind+" "+one.Detail, " "); one.Partition != 1 || again != strings.TrimRight(texts[i], " ") {
+			if again := strings.TrimRight(string(one.Result)+" "+one.Kind+" "+one.Detail, " "); one.Partition != 1 ||
+				again != strings.TrimRight(texts[i], " ") {
 				t.Errorf("%q was read as %+v", texts[i], one)
 			}
 		}
-	}, "OK", "REPAIRED queue beats", "REPAIRED payload_lost\x1fOK", "QUARANTINED fields", "REPORTED unknown_key", "SUSPECT", "REPAIRED counter fresh 3 2", "ok",
+	}, "OK", "REPAIRED queue beats", "REPAIRED payload_lost\x1fOK", "QUARANTINED fields", "REPORTED unknown_key",
+		"SUSPECT", "REPAIRED counter fresh 3 2", "ok",
 		"REPAIRED  ", "OK\x1f\x1fOK", "", " queue")
 }
 
@@ -74,24 +76,28 @@ func FuzzReadStep(f *testing.F) {
 		if from.keys {
 			written = keysCursor(from.cursor, from.address)
 		}
-		if from.set < 0 || from.set >= len(walked) || from.partition < 0 || from.partition >= 4 || from.keys && from.set+from.partition != 0 {
+		if from.set < 0 || from.set >= len(walked) || from.partition < 0 || from.partition >= 4 ||
+			from.keys && from.set+from.partition != 0 {
 			t.Errorf("read as %+v", from)
 		}
 		if again, err := q.readStep(written); err != nil || again != from {
 			t.Errorf("read as %+v, which is written %q and read as %+v, %v", from, written, again, err)
 		}
-	}, "", "keys 0", "keys 17 127.0.0.1:6379", "keys x", "keys 18446744073709551615 a", "set 0 0 0", "set 5 3 99", "set 6 0 0", "set 0 4 0", "set -1 0 0", "set 0 0",
+	}, "", "keys 0", "keys 17 127.0.0.1:6379", "keys x", "keys 18446744073709551615 a", "set 0 0 0", "set 5 3 99",
+		"set 6 0 0", "set 0 4 0", "set -1 0 0", "set 0 0",
 		"set 0 0 0 0", "set 0 0 18446744073709551616", "set", "keys ")
 }
 
-// Counts are added up as they stand there: what is no number counts nothing, and a name that nobody knows changes no other count.
+// Counts are added up as they stand there: what is no number counts nothing, and a name that nobody knows changes no
+// other count.
 func FuzzCounts(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, text string) {
 		field, value, _ := strings.Cut(text, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		var b StatsBucket
 		b.add(map[string]string{field: value})
-		if len(b.Counts) != 1 || err == nil && b.Counts[field] != n || errors.Is(err, strconv.ErrSyntax) && b.Counts[field] != 0 {
+		if len(b.Counts) != 1 || err == nil && b.Counts[field] != n ||
+			errors.Is(err, strconv.ErrSyntax) && b.Counts[field] != 0 {
 			t.Errorf("counted %v", b.Counts)
 		}
 		b.add(map[string]string{field: "1"})
@@ -109,9 +115,11 @@ func FuzzCounts(f *testing.F) {
 		switch {
 		case sum != 0 && sum != 3 || len(l.Tiers) > 1 || there != of || !of && level != (TierLevel{}):
 			t.Errorf("%q counts as %+v", field, l)
-		case of && (sum == 3) != (what == "ready" || what == "fresh" || what == "scheduled" || what == "delayed" || what == "running"):
+		case of && (sum == 3) != (what == "ready" || what == "fresh" || what == "scheduled" || what == "delayed" ||
+			what == "running"):
 			t.Errorf("%q counts as %+v", field, l)
 		}
-	}, "fresh=3", "PAID:ready=1", "PAID:fresh=-1", "X:Y:running=2", ":scheduled=1", "outbox_bytes=9223372036854775807", "acknowledged=1e3", "delayed=", "=", "PAID:delayed=0x1",
+	}, "fresh=3", "PAID:ready=1", "PAID:fresh=-1", "X:Y:running=2", ":scheduled=1", "outbox_bytes=9223372036854775807",
+		"acknowledged=1e3", "delayed=", "=", "PAID:delayed=0x1",
 		"submitted=9223372036854775808", "fresh")
 }

@@ -15,39 +15,47 @@ import (
 
 const fuzzedID = job.ID("019de340-01fe-7a58-be69-567cd7d6b7d4")
 
-// A password is in no error about its URL, and in no address that a failed dial would name, wherever the rest of the URL is broken.
+// A password is in no error about its URL, and in no address that a failed dial would name, wherever the rest of the
+// URL is broken.
 func FuzzReadURL(f *testing.F) {
 	f.Attr("proves", "A47")
 	const secret = "hunter2hunter2hunter2"
 	fuzz.Text(f, func(t *testing.T, text string) {
 		before, after, _ := strings.Cut(text, "\n")
 		o, err := readURL(before + ":" + secret + "@" + after)
-		if err != nil && strings.Contains(err.Error(), secret) || err == nil && strings.Contains(strings.Join(o.Addrs, " "), secret) {
+		if err != nil && strings.Contains(err.Error(), secret) ||
+			err == nil && strings.Contains(strings.Join(o.Addrs, " "), secret) {
 			t.Errorf("dials %q, %v", o.Addrs, err)
 		}
-	}, "redis://user\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://tierq:/\nhost:6379/0", "redis://user:12?\nhost", "redis://user:12#\nhost",
-		"redis://user:12/\nh?master_name=m", "redis://h?master_name=m&addr=x\nh:1", "redis://h?addr=x\nh:1", "rediss://\nh?addr=n2:1&read_timeout=1",
+	}, "redis://user\nhost:6379/0", "redis://user:12/\nhost:6379/0", "redis://tierq:/\nhost:6379/0",
+		"redis://user:12?\nhost", "redis://user:12#\nhost",
+		"redis://user:12/\nh?master_name=m", "redis://h?master_name=m&addr=x\nh:1", "redis://h?addr=x\nh:1",
+		"rediss://\nh?addr=n2:1&read_timeout=1",
 		"unix://\n/run/redis.sock", "unix:///run/x\ny", "redis://h?db=\n", "redis://h?dial_timeout=\n")
 }
 
-// A head that was read says the same when what it says of a job is written again, and nothing of it spills into another part.
+// A head that was read says the same when what it says of a job is written again, and nothing of it spills into another
+// part.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, head string) {
 		j := job.Job{ID: fuzzedID}
 		if err := readHead(head, &j); err != nil {
 			return
 		}
-		if strings.ContainsRune(string(j.Tier)+j.Type+j.Owner+j.TraceID, ' ') || j.ID != fuzzedID || j.Owner == "-" || j.TraceID == "-" {
+		if strings.ContainsRune(string(j.Tier)+j.Type+j.Owner+j.TraceID, ' ') || j.ID != fuzzedID || j.Owner == "-" ||
+			j.TraceID == "-" {
 			t.Errorf("read as %+v", j)
 		}
 		var again job.Job
 		parts := strings.SplitN(head, " ", 6)
 		err := readHead(strings.Join(parts[:5], " ")+" "+about(j.Type, j.Owner, j.TraceID, j.Options), &again)
-		if err != nil || again.Type != j.Type || again.Owner != j.Owner || again.TraceID != j.TraceID || again.Options != j.Options {
+		if err != nil || again.Type != j.Type || again.Owner != j.Owner || again.TraceID != j.TraceID ||
+			again.Options != j.Options {
 			t.Errorf("read as %+v, written, read as %+v, %v", j, again, err)
 		}
 	}, "PAID 1 5 1777635117961 -94853.5 SIMULATION - 4bf92f3577b34da6a3ce929d0e0e4736",
-		`PUBLIC 2 0 1777635117961 1e15 SEND_WEBHOOK abcdefghijklmnop - {"callbackUrl":"https://example.org/a"}`, "PAID 1 5 0 0 X - -",
+		`PUBLIC 2 0 1777635117961 1e15 SEND_WEBHOOK abcdefghijklmnop - {"callbackUrl":"https://example.org/a"}`,
+		"PAID 1 5 0 0 X - -",
 		"PAID x 5 0 0 X - -",
 		`PAID 1 5 0 0 X - - {"everybody":true} `, "", "-", "        ")
 }
@@ -82,7 +90,8 @@ func FuzzReadEvents(f *testing.F) {
 			t.Errorf("%d events of %d lines, %v", len(events), lines, err)
 		}
 		for _, e := range events {
-			if e.At.IsZero() || strings.ContainsAny(string(e.ID)+string(e.Tier)+string(e.Status)+string(e.Cause), " \n") || e.Cause == "-" {
+			if e.At.IsZero() || strings.ContainsAny(string(e.ID)+string(e.Tier)+string(e.Status)+string(e.Cause), " \n") ||
+				e.Cause == "-" {
 				t.Errorf("read %+v", e)
 			}
 		}
@@ -103,13 +112,15 @@ func FuzzReadPlace(f *testing.F) {
 			}
 			return
 		}
-		if p.source < 0 || p.source >= len(sources) || p.partition < 0 || p.partition >= 4 || math.IsNaN(p.score) || len(p.member) > 36 {
+		if p.source < 0 || p.source >= len(sources) || p.partition < 0 || p.partition >= 4 || math.IsNaN(p.score) ||
+			len(p.member) > 36 {
 			t.Errorf("read as %+v", p)
 		}
 		if again, err := v.readPlace(p.String()); cursor != "" && (err != nil || again != p) {
 			t.Errorf("read as %+v, which is written %q and read as %+v, %v", p, p, again, err)
 		}
-	}, "", "1.0.-94853.", "0.3.1777635117961.019de340-01fe-7a58-be69-567cd7d6b7d4", "3.0.+Inf.", "4.0.1.", "0.4.1.", "1.1.NaN.", "1.1.1e400.",
+	}, "", "1.0.-94853.", "0.3.1777635117961.019de340-01fe-7a58-be69-567cd7d6b7d4", "3.0.+Inf.", "4.0.1.", "0.4.1.",
+		"1.1.NaN.", "1.1.1e400.",
 		"1.1.0x1p-2.", "+1.0.1.")
 }
 
@@ -143,7 +154,8 @@ func FuzzReadPlan(f *testing.F) {
 		}
 	}, "priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\nbackoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\ntypeBackoff=",
 		"priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\nbackoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\n"+
-			`typeBackoff={"SEND_EMAIL":{"Base":1000000000,"Factor":2,"Cap":60000000000,"Jitter":0}}`, "priority=NaN\nbackoffFactor=Inf", "")
+			`typeBackoff={"SEND_EMAIL":{"Base":1000000000,"Factor":2,"Cap":60000000000,"Jitter":0}}`,
+		"priority=NaN\nbackoffFactor=Inf", "")
 }
 
 // What take_outbox answers becomes one outcome or one error, whatever its parts are.
@@ -167,9 +179,11 @@ func FuzzReadOutcome(f *testing.F) {
 		}
 	}, strings.Join(slices.Concat([]string{string(fuzzedID), "PAID 1 5 1777635117961 -94853.5 SIMULATION - t"},
 		slices.Repeat([]string{"1"}, 11)), "\x1f"),
-		strings.Join(slices.Concat([]string{string(fuzzedID), "PAID 1 5 1777635117961 -94853.5 SIMULATION - t", "FAILED", "3", "2", "1", "2",
+		strings.Join(slices.Concat([]string{string(fuzzedID), "PAID 1 5 1777635117961 -94853.5 SIMULATION - t", "FAILED", "3",
+			"2", "1", "2",
 			"3", "HANDLER_ERROR", "boom", "",
-			"w1:7", `{"a":1}`}, []string{"1 2 3 HANDLER_ERROR w1 boom", "2 3 4 CRASHED w1 -"}), "\x1f"), "nil", "", strings.Repeat("\x1f", 13))
+			"w1:7", `{"a":1}`}, []string{"1 2 3 HANDLER_ERROR w1 boom", "2 3 4 CRASHED w1 -"}), "\x1f"), "nil", "",
+		strings.Repeat("\x1f", 13))
 }
 
 // A script's word is one of ours or an error; nothing is passed on unread.
@@ -199,7 +213,8 @@ func FuzzSplitKey(f *testing.F) {
 		if p >= 0 && kind == "job" && !strings.HasSuffix(key, string(id)) {
 			t.Errorf("kind %q, id %q", kind, id)
 		}
-	}, "{tierq:0}:main:queue", "{tierq:3}:job:metadata:019de340-01fe-7a58-be69-567cd7d6b7d4", "{tierq:4}:outbox", "{tierq:-1}:outbox",
+	}, "{tierq:0}:main:queue", "{tierq:3}:job:metadata:019de340-01fe-7a58-be69-567cd7d6b7d4", "{tierq:4}:outbox",
+		"{tierq:-1}:outbox",
 		"{tierq:+1}:x", "{tierq:0}:claims:a:b", "")
 }
 
@@ -212,6 +227,7 @@ func FuzzRateAnswer(f *testing.F) {
 		if err == nil && (a.OK != (word == "OK") || !a.OK && (word != "FULL" || a.RetryIn <= 0)) {
 			t.Errorf("read as %+v", a)
 		}
-	}, "OK 9 1000", "FULL 0 1000 500", "FULL 0 1000 -1", "FULL 0 1000", "OK", "OK 1 2 3", "FULL 0 0 0", "FULL 0 1 9223372036854775807", "",
+	}, "OK 9 1000", "FULL 0 1000 500", "FULL 0 1000 -1", "FULL 0 1000", "OK", "OK 1 2 3", "FULL 0 0 0",
+		"FULL 0 1 9223372036854775807", "",
 		"LATE 1 2", "OK x y")
 }

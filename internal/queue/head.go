@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// about is the part of a job's head that scripts do not read: type, owner, trace and, if there are any, options. None of the first three
-// has a space.
+// about is the part of a job's head that scripts do not read: type, owner, trace and, if there are any, options. None
+// of the first three has a space.
 func about(typ, owner, trace string, o job.Options) string {
 	text := typ + " " + dash(owner) + " " + dash(trace)
 	if o != (job.Options{}) {
@@ -78,7 +78,8 @@ func readAttempt(line string, generation int) (job.Attempt, error) {
 		return job.Attempt{}, fmt.Errorf("attempt: %w", err)
 	}
 	a := job.Attempt{
-		Number: n, Generation: generation, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4], Error: f[5],
+		Number: n, Generation: generation, StartedAt: msTime(f[1]), FinishedAt: msTime(f[2]), Outcome: f[3], Worker: f[4],
+		Error: f[5],
 	}
 	if a.Outcome == "LATER" {
 		var until string

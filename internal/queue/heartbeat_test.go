@@ -28,8 +28,10 @@ func TestHeartbeat(t *testing.T) {
 		if deadline < before+3000 || deadline > after+3000 {
 			t.Errorf("deadline %d after a beat between %d and %d", deadline, before, after)
 		}
-		same(t, "bystander's deadline", snap.Sets["heartbeat_deadlines"][string(bystander.ID)], still.Sets["heartbeat_deadlines"][string(bystander.ID)])
-		same(t, "max time", snap.Sets["run_deadlines"][string(l.ID)], still.Sets["run_deadlines"][string(l.ID)]) // beats do not buy time
+		same(t, "bystander's deadline", snap.Sets["heartbeat_deadlines"][string(bystander.ID)],
+			still.Sets["heartbeat_deadlines"][string(bystander.ID)])
+		// beats do not buy time
+		same(t, "max time", snap.Sets["run_deadlines"][string(l.ID)], still.Sets["run_deadlines"][string(l.ID)])
 	})
 }
 

@@ -16,7 +16,8 @@ func keyed(key, body string) job.Submission {
 	return s
 }
 
-// A repeat of the key answers the first submit's job, whatever became of it, and another body is refused; nothing runs twice.
+// A repeat of the key answers the first submit's job, whatever became of it, and another body is refused; nothing runs
+// twice.
 func TestIdempotency(t *testing.T) {
 	t.Attr("proves", "S4-P1 S4-P2 T-9")
 	t.Parallel()
@@ -35,7 +36,8 @@ func TestIdempotency(t *testing.T) {
 			t.Errorf("arrived %d ms ago", age)
 		}
 		arrived := got[0].ArrivedAt
-		for i, want := range []job.SubmitReply{{Word: job.OK, ArrivedAt: arrived}, {Word: job.Replay, First: first.ID}, {Word: job.Mismatch}, {Word: job.OK, ArrivedAt: arrived}} {
+		for i, want := range []job.SubmitReply{{Word: job.OK, ArrivedAt: arrived}, {Word: job.Replay, First: first.ID},
+			{Word: job.Mismatch}, {Word: job.OK, ArrivedAt: arrived}} {
 			same(t, "reply", got[i], want)
 		}
 		ttl := e.Redis.PTTL(t.Context(), queue.Key(0, "idempotency")+first.Idempotency.Key).Val()
@@ -111,10 +113,13 @@ func TestOptionsAndCheckpoint(t *testing.T) {
 		same(t, "nothing saved", len(l.Checkpoint), 0)
 		stale := l.Ref()
 		stale.Token = "other:1"
-		got, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: stale, Timeout: time.Minute, Save: 9, Checkpoint: []byte("stolen")},
-			{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 2, Checkpoint: []byte("half way\n")}, {LeaseRef: l.Ref(), Timeout: time.Minute}})
+		got, err := e.Heartbeat(t.Context(), 0,
+			[]job.Beat{{LeaseRef: stale, Timeout: time.Minute, Save: 9, Checkpoint: []byte("stolen")},
+				{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 2, Checkpoint: []byte("half way\n")},
+				{LeaseRef: l.Ref(), Timeout: time.Minute}})
 		words(t, got, err, job.Lost, job.OK, job.OK)
-		late, err := e.Heartbeat(t.Context(), 0, []job.Beat{{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 1, Checkpoint: []byte("began")}})
+		late, err := e.Heartbeat(t.Context(), 0,
+			[]job.Beat{{LeaseRef: l.Ref(), Timeout: time.Minute, Save: 1, Checkpoint: []byte("began")}})
 		words(t, late, err, job.OK) // a copy that was late on its way
 		if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError}}); err != nil {
 			t.Fatal(err)

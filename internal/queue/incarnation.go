@@ -14,8 +14,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// settling is for how long a row is still written under a partition's earlier life after another server was found to have it: the one that
-// had it may not know yet, and may answer whoever does not know either. A single server has no successor.
+// settling is for how long a row is still written under a partition's earlier life after another server was found to
+// have it: the one that had it may not know yet, and may answer whoever does not know either. A single server has no
+// successor.
 const settling = 30 * time.Second
 
 // life is the life of a partition's data, as it was last read.
@@ -90,7 +91,8 @@ func (q *Queue) noteIncarnation(partition int, id string) {
 	q.runs[partition].Store(&life{id: id, before: q.KnownIncarnation(partition), since: time.Now()})
 }
 
-// lives reads what a server says of itself and of its partitions' data, in one go: it is one server that says all of it.
+// lives reads what a server says of itself and of its partitions' data, in one go: it is one server that says all of
+// it.
 func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partitions []int) ([]string, error) {
 	pipe := server.Pipeline()
 	about, place := pipe.InfoMap(ctx, "server"), pipe.InfoMap(ctx, "replication")
@@ -159,15 +161,16 @@ func succeeds(c redis.UniversalClient) bool {
 	return true
 }
 
-// replied says that the server answered, if only that this user may not ask: INFO and CONFIG may be forbidden, and the in-memory
-// server has no such section.
+// replied says that the server answered, if only that this user may not ask: INFO and CONFIG may be forbidden, and the
+// in-memory server has no such section.
 func replied(err error) bool {
 	var answer redis.Error
-	return errors.As(err, &answer) && (strings.HasPrefix(answer.Error(), "NOPERM") || strings.HasPrefix(answer.Error(), "section"))
+	return errors.As(err, &answer) &&
+		(strings.HasPrefix(answer.Error(), "NOPERM") || strings.HasPrefix(answer.Error(), "section"))
 }
 
-// Lease asks to be the one process that does something for the next ttl. It saves work and decides nothing: two that believe they have
-// it do harm to nobody.
+// Lease asks to be the one process that does something for the next ttl. It saves work and decides nothing: two that
+// believe they have it do harm to nobody.
 func (q *Queue) Lease(ctx context.Context, name string, ttl time.Duration) (bool, error) {
 	key := leasePrefix + name
 	got, err := q.redis.Main.SetNX(ctx, key, q.opts.Nonce, ttl).Result()

@@ -43,7 +43,8 @@ func runsOf(t *testing.T, e *queuetest.Env) (runs []string) {
 	return runs
 }
 
-// The run changes with a restart and with a FLUSHALL, and with nothing else; a server that says no run is known by its data.
+// The run changes with a restart and with a FLUSHALL, and with nothing else; a server that says no run is known by its
+// data.
 func TestRunID(t *testing.T) {
 	t.Attr("proves", "F17 F19")
 	t.Parallel()
@@ -114,7 +115,8 @@ func TestRunIDOfAMasterTwice(t *testing.T) {
 	}
 }
 
-// Where another server may take the place of one, what is sent may still reach the one before: for a while its run is what is noted.
+// Where another server may take the place of one, what is sent may still reach the one before: for a while its run is
+// what is noted.
 func TestKnownRunSettles(t *testing.T) {
 	t.Parallel()
 	e := queuetest.Embedded(t, func(*queue.Options) {})
@@ -136,8 +138,8 @@ func TestKnownRunSettles(t *testing.T) {
 	same(t, "after it", e.KnownIncarnation(0), third)
 }
 
-// In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away, changes its own
-// partitions only.
+// In a cluster each partition has the run of the server that serves its slot. One that is flushed alone, or is away,
+// changes its own partitions only.
 func TestRunIDsOfACluster(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// InFlight reads at most so many running jobs, those whose heartbeat is due first. What moves meanwhile is left out. Of several partitions, one
-// that does not answer is left out; it is an error only if none answers.
+// InFlight reads at most so many running jobs, those whose heartbeat is due first. What moves meanwhile is left out. Of
+// several partitions, one that does not answer is left out; it is an error only if none answers.
 func (v *View) InFlight(ctx context.Context, most int) ([]job.InFlight, error) {
 	var all []job.InFlight
 	var problems []error

@@ -36,7 +36,8 @@ func TestInFlight(t *testing.T) {
 				t.Errorf("%d is out of order", i)
 			}
 			plan := job.DefaultPlans()[map[job.Tier]int{job.Paid: 0, job.Unpaid: 1, job.Public: 2}[r.Tier]]
-			if r.HeartbeatBy.Sub(r.StartedAt) != plan.HeartbeatTimeout || r.EndBy.Sub(r.StartedAt) != plan.MaxProcessingTime || r.Attempt != 1 || r.Worker == "" || r.Type == "" {
+			if r.HeartbeatBy.Sub(r.StartedAt) != plan.HeartbeatTimeout || r.EndBy.Sub(r.StartedAt) != plan.MaxProcessingTime ||
+				r.Attempt != 1 || r.Worker == "" || r.Type == "" {
 				t.Errorf("%+v: %v", r, time.Now())
 			}
 		}

@@ -13,9 +13,9 @@ import (
 // All keys of a partition share one hash tag, so that a partition lives in one cluster slot.
 func prefix(partition int) string { return "{tierq:" + strconv.Itoa(partition) + "}:" }
 
-// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, idempotency and rate are prefixes: an id, or a
-// hash, follows. claims,
-// suspects, watched, other, events and alarms depend on the caller, see claimsSuffix, watchSuffixes and channelSuffix.
+// suffixes gives the names in the scripts' KEYS headers their keys. job, attempts, idempotency and rate are prefixes:
+// an id, or a hash, follows. claims, suspects, watched, other, events and alarms depend on the caller, see
+// claimsSuffix, watchSuffixes and channelSuffix.
 var suffixes = map[string]string{
 	"queue":               "main:queue",
 	"scheduled":           "scheduled",
@@ -42,8 +42,8 @@ const (
 	alarmsChannel = "alarms"
 )
 
-// channelSuffix names a channel, and the key that says whether anybody listens to it. Unlike keys, channels are shared by all databases of a
-// server, so it carries the database.
+// channelSuffix names a channel, and the key that says whether anybody listens to it. Unlike keys, channels are shared
+// by all databases of a server, so it carries the database.
 func channelSuffix(channel string, c redis.UniversalClient) string {
 	if single, ok := c.(*redis.Client); ok && single.Options().DB != 0 {
 		return channel + ":" + strconv.Itoa(single.Options().DB)

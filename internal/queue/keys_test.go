@@ -74,7 +74,8 @@ func TestKeys(t *testing.T) {
 		same(t, "state", h["state"], "SCHEDULED")
 		same(t, "retries", h["retries"], "1")
 		same(t, "first", h["first"], strconv.FormatInt(retried.FirstTriedAt.UnixMilli(), 10))
-		same(t, "tier and arrival", strings.HasPrefix(h["head"], fmt.Sprintf("PAID 1 5 %d ", retried.ArrivedAt.UnixMilli())), true)
+		same(t, "tier and arrival", strings.HasPrefix(h["head"], fmt.Sprintf("PAID 1 5 %d ", retried.ArrivedAt.UnixMilli())),
+			true)
 		// S2-K5: thresholds as the seed has them.
 		plan := e.Redis.HGetAll(t.Context(), "{tierq}:system:config:tier:PUBLIC").Val()
 		same(t, "heartbeat timeout", plan["heartbeatTimeoutMs"], "3000")
@@ -89,32 +90,33 @@ func TestKeys(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	t.Attr("proves", "S4-M2")
 	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.Capacity = 3, 30 }, func(t *testing.T, e *queuetest.Env) {
-		for p := range 3 {
-			var batch []job.Submission
-			for range 11 {
-				s := queuetest.Job(job.Paid)
-				s.ID = queuetest.NewID(p)
-				batch = append(batch, s)
+	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.Capacity = 3, 30 },
+		func(t *testing.T, e *queuetest.Env) {
+			for p := range 3 {
+				var batch []job.Submission
+				for range 11 {
+					s := queuetest.Job(job.Paid)
+					s.ID = queuetest.NewID(p)
+					batch = append(batch, s)
+				}
+				got, err := e.Words(t.Context(), p, batch)
+				words(t, got, err, append(repeat(job.OK, 10), job.Full)...) // each has its part of the capacity
+				j, err := e.Find(t.Context(), batch[0].ID)
+				if err != nil || j.ID != batch[0].ID {
+					t.Fatal(j, err)
+				}
 			}
-			got, err := e.Words(t.Context(), p, batch)
-			words(t, got, err, append(repeat(job.OK, 10), job.Full)...) // each has its part of the capacity
-			j, err := e.Find(t.Context(), batch[0].ID)
-			if err != nil || j.ID != batch[0].ID {
-				t.Fatal(j, err)
+			for p := range 3 {
+				reply, err := e.Claim(t.Context(), p, e.NextClaim(100))
+				if err != nil || len(reply.Leases) != 10 {
+					t.Fatal(len(reply.Leases), err)
+				}
+				same(t, "partition", reply.Leases[0].ID.Partition(), p)
 			}
-		}
-		for p := range 3 {
-			reply, err := e.Claim(t.Context(), p, e.NextClaim(100))
-			if err != nil || len(reply.Leases) != 10 {
-				t.Fatal(len(reply.Leases), err)
+			l, err := e.Levels(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
-			same(t, "partition", reply.Leases[0].ID.Partition(), p)
-		}
-		l, err := e.Levels(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "running", l.Tiers[job.Paid].Running, 30)
-	})
+			same(t, "running", l.Tiers[job.Paid].Running, 30)
+		})
 }

@@ -21,7 +21,8 @@ type Levels struct {
 	Acknowledged int64 // ended jobs in SQL, ever
 }
 
-// levelBound is how long one partition of several is waited for: one that hangs must not keep the others' counts from everybody.
+// levelBound is how long one partition of several is waited for: one that hangs must not keep the others' counts from
+// everybody.
 const levelBound = 500 * time.Millisecond
 
 func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -40,8 +41,9 @@ type counts struct {
 	outbox int64
 }
 
-// Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long Redis keeps them. A partition
-// that does not answer stands with what it last said; it is an error only if none answers.
+// Levels reads the counts. Read once a second it also measures how many jobs end per second, which bounds how long
+// Redis keeps them. A partition that does not answer stands with what it last said; it is an error only if none
+// answers.
 func (v *View) Levels(ctx context.Context) (Levels, error) {
 	var problems []error
 	l := Levels{Tiers: map[job.Tier]TierLevel{}}

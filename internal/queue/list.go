@@ -13,8 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A list reads the sets that hold living jobs one after the other, each in its own order: what runs, what waits, what is scheduled, what has
-// ended and is not in SQL yet. It looks at no more than maxLook jobs per page.
+// A list reads the sets that hold living jobs one after the other, each in its own order: what runs, what waits, what
+// is scheduled, what has ended and is not in SQL yet. It looks at no more than maxLook jobs per page.
 const (
 	maxLook  = 1000
 	lookStep = 100
@@ -53,7 +53,8 @@ func (v *View) readPlace(cursor string) (place, error) {
 	source, err1 := strconv.Atoi(f[0])
 	partition, err2 := strconv.Atoi(f[1])
 	score, err3 := strconv.ParseFloat(f[2], 64)
-	if err1 != nil || err2 != nil || err3 != nil || math.IsNaN(score) || source < 0 || source >= len(sources) || partition < 0 || partition >= v.opts.Partitions {
+	if err1 != nil || err2 != nil || err3 != nil || math.IsNaN(score) || source < 0 || source >= len(sources) ||
+		partition < 0 || partition >= v.opts.Partitions {
 		return start, job.ErrBadCursor
 	}
 	if _, err := job.ParseID(f[3]); f[3] != "" && err != nil {
@@ -66,10 +67,11 @@ func (v *View) readPlace(cursor string) (place, error) {
 	return p, nil
 }
 
-// List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be shorter than limit, even
-// empty, and still have a next; "" is the end. A job that moves while a list is read may be seen twice or not at all. An unknown cursor is
-// job.ErrBadCursor.
-func (v *View) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+// List reads living jobs, and ended ones that SQL does not have yet, without payloads and results. A page may be
+// shorter than limit, even empty, and still have a next; "" is the end. A job that moves while a list is read may be
+// seen twice or not at all. An unknown cursor is job.ErrBadCursor.
+func (v *View) List(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
+	err error) {
 	if f.Owner == nil {
 		return v.list(ctx, f, cursor, limit)
 	}
@@ -86,7 +88,8 @@ func (v *View) List(ctx context.Context, f job.Filter, cursor string, limit int)
 	return items, next, err
 }
 
-func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string, err error) {
+func (v *View) list(ctx context.Context, f job.Filter, cursor string, limit int) (items []job.Job, next string,
+	err error) {
 	at, err := v.readPlace(cursor)
 	if err != nil {
 		return nil, "", err
@@ -170,9 +173,11 @@ func (v *View) look(ctx context.Context, f job.Filter, at *place) ([]listed, err
 	return found, nil
 }
 
-// entries are the next members of a set after a place, nil at its end. Entries of one score are in the order of their members.
+// entries are the next members of a set after a place, nil at its end. Entries of one score are in the order of their
+// members.
 func (v *View) entries(ctx context.Context, key string, at *place) ([]redis.Z, error) {
-	page, err := v.redis.Read.ZRangeByScoreWithScores(ctx, key, &redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
+	page, err := v.redis.Read.ZRangeByScoreWithScores(ctx, key,
+		&redis.ZRangeBy{Min: scoreText(at.score), Max: "+inf", Count: lookStep}).Result()
 	if err != nil {
 		return nil, classify("list", err)
 	}
@@ -190,8 +195,9 @@ func (p *place) before(z redis.Z) bool {
 	return z.Score > p.score || z.Score == p.score && string(member(z)) > p.member
 }
 
-// crowded is entries where so many have the place's very score that it is found by its rank: a million jobs may be due in one millisecond. What moves
-// meanwhile shifts the ranks, so a page counts only if its first entry is not after the place: then nothing was passed over.
+// crowded is entries where so many have the place's very score that it is found by its rank: a million jobs may be due
+// in one millisecond. What moves meanwhile shifts the ranks, so a page counts only if its first entry is not after the
+// place: then nothing was passed over.
 func (v *View) crowded(ctx context.Context, key string, at *place) ([]redis.Z, error) {
 	for try := range crowdedTries {
 		rank, err := v.redis.Read.ZRank(ctx, key, at.member).Result()

@@ -97,7 +97,9 @@ func TestList(t *testing.T) {
 				t.Errorf("%s is of %q", j.ID, j.Owner)
 			}
 		}
-		for _, f := range []job.Filter{{Owner: &own}, {Owner: &none, Type: "A"}, {Owner: &own, Status: job.Processing}, {Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {TraceID: "trace-3"}, {TraceID: "trace-3", Owner: &own}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
+		for _, f := range []job.Filter{{Owner: &own}, {Owner: &none, Type: "A"}, {Owner: &own, Status: job.Processing},
+			{Status: job.Pending}, {Status: job.Processing, Tier: job.Paid}, {Type: "B"}, {TraceID: "trace-3"},
+			{TraceID: "trace-3", Owner: &own}, {Tier: job.Paid, Status: job.Scheduled}, {Status: job.Completed}} {
 			want := 0
 			for _, j := range all(t, e, job.Filter{}, 100) {
 				if f.Takes(&j) {
@@ -117,7 +119,8 @@ func TestListBadCursor(t *testing.T) {
 	t.Parallel()
 	queuetest.EachWith(t, func(*queue.Options) {}, func(t *testing.T, e *queuetest.Env) {
 		id := string(e.Put(t, job.Paid))
-		for _, cursor := range []string{"x", "0.0.1", "9.0.1." + id, "-1.0.1." + id, "0.1.1." + id, "0.0.NaN." + id, "0.0.1.*", "0.0.1." + id + ".", "0.0.1e999." + id} {
+		for _, cursor := range []string{"x", "0.0.1", "9.0.1." + id, "-1.0.1." + id, "0.1.1." + id, "0.0.NaN." + id,
+			"0.0.1.*", "0.0.1." + id + ".", "0.0.1e999." + id} {
 			if _, _, err := e.List(t.Context(), job.Filter{}, cursor, 10); !errors.Is(err, job.ErrBadCursor) {
 				t.Errorf("%q: %v", cursor, err)
 			}
@@ -125,7 +128,8 @@ func TestListBadCursor(t *testing.T) {
 	})
 }
 
-// A page of an owner's list may end at somebody else's job: its cursor tells nothing of that one, and serves nobody else.
+// A page of an owner's list may end at somebody else's job: its cursor tells nothing of that one, and serves nobody
+// else.
 func TestListOfAnOwnerTellsNoIDs(t *testing.T) {
 	t.Attr("proves", "A01 A60")
 	t.Parallel()
@@ -157,7 +161,8 @@ func TestListOfAnOwnerTellsNoIDs(t *testing.T) {
 			}
 		}
 		text[len(text)-1] ^= 1
-		if _, _, err := e.List(t.Context(), job.Filter{Owner: &ann}, base64.RawURLEncoding.EncodeToString(text), 10); !errors.Is(err, job.ErrBadCursor) {
+		if _, _, err := e.List(t.Context(), job.Filter{Owner: &ann}, base64.RawURLEncoding.EncodeToString(text),
+			10); !errors.Is(err, job.ErrBadCursor) {
 			t.Errorf("changed in one bit: %v", err)
 		}
 		another := e.Process("another")
@@ -241,8 +246,8 @@ func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// Thousands of jobs of one score, as when they are all due at midnight: every page is found by its rank, however deep it is, and none is missed or seen
-// twice, also where the job that the last page ended with has gone.
+// Thousands of jobs of one score, as when they are all due at midnight: every page is found by its rank, however deep
+// it is, and none is missed or seen twice, also where the job that the last page ended with has gone.
 func TestListOfOneScore(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

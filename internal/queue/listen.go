@@ -21,26 +21,28 @@ const (
 	listenPipe     = 32 // commands
 )
 
-// Listen hears every event of every partition over one connection, until ctx ends or the connection fails, whose error it returns. up is called
-// when the subscription stands and the scripts know of it: what happens from then on is heard. Events of one script call come together and in
-// order. A listener that does not return in time makes the server drop it.
+// Listen hears every event of every partition over one connection, until ctx ends or the connection fails, whose error
+// it returns. up is called when the subscription stands and the scripts know of it: what happens from then on is heard.
+// Events of one script call come together and in order. A listener that does not return in time makes the server drop
+// it.
 //
-// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does. In a cluster each partition's is on
-// its own server, and one server that is away silences its own partitions only: up is called again when they are back.
+// While nobody listens the scripts tell nothing. A key, which the listeners renew, says that somebody does. In a
+// cluster each partition's is on its own server, and one server that is away silences its own partitions only: up is
+// called again when they are back.
 func (q *Queue) Listen(ctx context.Context, heard func([]job.Event), up func()) error {
 	return q.listen(ctx, q.channels[eventsChannel], heard, up)
 }
 
-// ListenAlarms is Listen for the few that operators hear of: jobs that died, and jobs that were taken back. Listening to these makes no script tell
-// the others.
+// ListenAlarms is Listen for the few that operators hear of: jobs that died, and jobs that were taken back. Listening
+// to these makes no script tell the others.
 func (q *Queue) ListenAlarms(ctx context.Context, heard func([]job.Event), up func()) error {
 	return q.listen(ctx, q.channels[alarmsChannel], heard, up)
 }
 
 func (q *Queue) listen(ctx context.Context, channel string, heard func([]job.Event), up func()) error {
 	channels := make([]string, q.opts.Partitions)
-	// The cluster's server of the first channel is the one that is listened to, whatever it has: every server tells all of them. Another time
-	// another one: this one may be away for long.
+	// The cluster's server of the first channel is the one that is listened to, whatever it has: every server tells all of
+	// them. Another time another one: this one may be away for long.
 	for p, first := 0, rand.IntN(len(channels)); p < len(channels); p++ {
 		channels[p] = prefix((first+p)%len(channels)) + channel
 	}
@@ -100,7 +102,8 @@ func (q *Queue) listen(ctx context.Context, channel string, heard func([]job.Eve
 	}
 }
 
-// unheard is classify for a connection that go-redis makes past everything that would notice: the cluster's map may be old.
+// unheard is classify for a connection that go-redis makes past everything that would notice: the cluster's map may be
+// old.
 func (q *Queue) unheard(what string, err error) error {
 	if cluster, ok := q.redis.Read.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background())
@@ -108,7 +111,8 @@ func (q *Queue) unheard(what string, err error) error {
 	return classify(what, err)
 }
 
-// listening tells the scripts of every partition that somebody listens, and says which of them know. It is an error that none does.
+// listening tells the scripts of every partition that somebody listens, and says which of them know. It is an error
+// that none does.
 func (q *Queue) listening(ctx context.Context, keys []string) (known map[string]bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listenBound)
 	defer cancel()
@@ -152,13 +156,15 @@ func readEvents(message string) ([]job.Event, error) {
 			return events, fmt.Errorf("event of %d parts: %q", strings.Count(line, " ")+1, line)
 		}
 		events = append(events, job.Event{
-			ID: job.ID(f[0]), Tier: job.Tier(f[1]), Status: job.Status(f[2]), Attempt: number(f[3]), Cause: job.Cause(undash(f[4])), At: at,
+			ID: job.ID(f[0]), Tier: job.Tier(f[1]), Status: job.Status(f[2]), Attempt: number(f[3]),
+			Cause: job.Cause(undash(f[4])), At: at,
 		})
 	}
 	return events, nil
 }
 
-// fields are the parts of an event's line; whole says that it has as many as it should. There may be tens of thousands a second.
+// fields are the parts of an event's line; whole says that it has as many as it should. There may be tens of thousands
+// a second.
 func fields(line string) (f [5]string, whole bool) {
 	for i := range f {
 		var more bool

@@ -23,7 +23,8 @@ func hears(t *testing.T, heard <-chan job.Event, id job.ID, status job.Status, a
 	t.Helper()
 	select {
 	case e := <-heard:
-		if e.ID != id || e.Status != status || e.Attempt != attempt || e.Cause != cause || e.Tier == "" || time.Since(e.At).Abs() > time.Minute {
+		if e.ID != id || e.Status != status || e.Attempt != attempt || e.Cause != cause || e.Tier == "" ||
+			time.Since(e.At).Abs() > time.Minute {
 			t.Errorf("heard %+v, want %s %s, attempt %d, cause %q", e, id, status, attempt, cause)
 		}
 	case <-time.After(5 * time.Second):
@@ -39,7 +40,8 @@ func TestEvents(t *testing.T) {
 		heard := ear(t, e.Queue)
 		fail := func(l job.Lease, delay time.Duration, final bool) {
 			t.Helper()
-			if _, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError, Delay: delay, Final: final}}); err != nil {
+			if _, err := e.Fail(t.Context(), 0,
+				[]job.Failure{{LeaseRef: l.Ref(), Cause: job.HandlerError, Delay: delay, Final: final}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,7 +111,8 @@ func TestEvents(t *testing.T) {
 func TestListenEndsWithItsConnection(t *testing.T) {
 	t.Attr("proves", "F21")
 	t.Parallel()
-	clients, err := queue.Connect(testkit.NewRedis(t).URL()) // a server of its own: the kill must not reach other tests' listeners
+	// a server of its own: the kill must not reach other tests' listeners
+	clients, err := queue.Connect(testkit.NewRedis(t).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,8 @@ func TestEventsForbidden(t *testing.T) {
 	url := testkit.SharedRedisDB(t)
 	e := queuetest.Open(t, realClients(t), func(*queue.Options) {})
 	user := "mute-" + e.Options.Nonce
-	if err := e.Redis.Do(t.Context(), "ACL", "SETUSER", user, "on", ">secret", "~*", "resetchannels", "+@all").Err(); err != nil {
+	if err := e.Redis.Do(t.Context(), "ACL", "SETUSER", user, "on", ">secret", "~*", "resetchannels",
+		"+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Redis.Do(context.Background(), "ACL", "DELUSER", user) })

@@ -115,11 +115,12 @@ func TestLiving_Bytes(t *testing.T) {
 // Each partition has its part of the limits.
 func TestLiving_OfAPartition(t *testing.T) {
 	t.Parallel()
-	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.LivingLimit = 2, 20 }, func(t *testing.T, e *queuetest.Env) {
-		if n, _ := submits(t, e, queuetest.Job(job.Paid), 20); n != 10 {
-			t.Errorf("%d jobs live in one of two partitions, want 10", n)
-		}
-	})
+	queuetest.EachWith(t, func(o *queue.Options) { o.Partitions, o.LivingLimit = 2, 20 },
+		func(t *testing.T, e *queuetest.Env) {
+			if n, _ := submits(t, e, queuetest.Job(job.Paid), 20); n != 10 {
+				t.Errorf("%d jobs live in one of two partitions, want 10", n)
+			}
+		})
 }
 
 // again runs the one job, gives it back for later, and lets that time come.

@@ -18,14 +18,15 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// lostReply is a story that ends in one call. Told twice, once with the answer lost on the way and the call sent again, it must leave the
-// same behind, and the second answer must be the one that was lost.
+// lostReply is a story that ends in one call. Told twice, once with the answer lost on the way and the call sent again,
+// it must leave the same behind, and the second answer must be the one that was lost.
 type lostReply struct {
 	script string
 	set    func(t *testing.T, e *queuetest.Env, s *story)                              // before the call
 	call   func(ctx context.Context, q *queue.Queue, s *story) (answer any, err error) // always the same arguments
-	again  func(first string) string                                                   // the answer to a repeat, if it is another word
-	after  func(t *testing.T, e *queuetest.Env, ids []job.ID)                          // more to hold
+	// the answer to a repeat, if it is another word
+	again func(first string) string
+	after func(t *testing.T, e *queuetest.Env, ids []job.ID) // more to hold
 }
 
 // story is what a call needs to know.
@@ -82,7 +83,8 @@ func tell(t *testing.T, c lostReply, ids []job.ID, lose bool) (answer string, sh
 		if len(dropped) != 1 || !dropped[0].Executed || strings.HasPrefix(dropped[0].Line(), "-") {
 			t.Fatalf("the fault did not land: %+v", dropped)
 		}
-		t.Logf("evidence: %s of %s executed, its reply (%d bytes, %q ...) dropped", dropped[0].Args[0], dropped[0].Args[1], len(dropped[0].Reply), dropped[0].Line())
+		t.Logf("evidence: %s of %s executed, its reply (%d bytes, %q ...) dropped", dropped[0].Args[0], dropped[0].Args[1],
+			len(dropped[0].Reply), dropped[0].Line())
 	}
 	reply, err := c.call(t.Context(), e.Queue, s)
 	if err != nil {
@@ -138,7 +140,8 @@ func lostReplies() map[string]lostReply {
 	return map[string]lostReply{
 		"submit": {script: "submit", set: func(*testing.T, *queuetest.Env, *story) {},
 			call: func(ctx context.Context, q *queue.Queue, s *story) (any, error) {
-				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"}, {ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
+				return q.Submit(ctx, 0, []job.Submission{{ID: s.ids[0], Tier: job.Paid, Type: "X"},
+					{ID: s.ids[1], Tier: job.Public, Type: "X", Delay: time.Hour}})
 			},
 			again: func(first string) string { return strings.ReplaceAll(first, "Word:OK", "Word:DUPLICATE") }},
 		"claim": {script: "claim", set: func(t *testing.T, e *queuetest.Env, s *story) { put(t, e, s, 3) },

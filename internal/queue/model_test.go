@@ -19,8 +19,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each step, and the audit
-// must have nothing to say. -rapid.checks sets how many stories are told.
+// TestModel does random things to a queue and to the model; words, leases, order and every job must agree after each
+// step, and the audit must have nothing to say. -rapid.checks sets how many stories are told.
 func TestModel(t *testing.T) {
 	t.Attr("proves", "S2-P13")
 	t.Parallel()
@@ -39,7 +39,8 @@ func TestModel(t *testing.T) {
 				e.Redis.Del(t.Context(), keys...)
 			}
 			w := &walk{T: r, t: t, e: e, processes: processes, plans: plans, clock: e.Now(t) + 3_600_000,
-				model: &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2}, numbers: map[string]int64{}, sql: map[job.ID][]job.Recorded{}}
+				model: &queuetest.Model{Capacity: 10, Delayed: 3, Limit: 14, Bytes: 60, Later: 2}, numbers: map[string]int64{},
+				sql: map[job.ID][]job.Recorded{}}
 			for range 40 {
 				w.step()
 				w.compare()
@@ -64,7 +65,8 @@ type walk struct {
 }
 
 var steps = []string{
-	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail", "release", "later", "expire", "ripen", "look", "look",
+	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail",
+	"release", "later", "expire", "ripen", "look", "look",
 	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
@@ -146,14 +148,17 @@ func (w *walk) claim() {
 	}
 	w.numbers[process] = max(number, w.numbers[process])
 	most := rapid.IntRange(1, 3).Draw(w.T, "most")
-	reply, err := w.processes[process].Claim(w.t.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
+	reply, err := w.processes[process].Claim(w.t.Context(), 0,
+		job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
 	want := w.model.Claim(process, number, fmt.Sprintf("%s:%d", process, number), most)
 	var got, expected []string
 	for _, l := range reply.Leases {
-		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries, l.Token))
+		got = append(got, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.ID, l.Attempt, l.RetryCount, l.MaxRetries,
+			l.Token))
 	}
 	for _, l := range want {
-		expected = append(expected, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.Job.ID, l.Attempt, l.Retries, l.Job.Max, l.Token))
+		expected = append(expected, fmt.Sprintf("%s attempt %d retries %d of %d by %s", l.Job.ID, l.Attempt, l.Retries,
+			l.Job.Max, l.Token))
 	}
 	w.equal(err, got, expected)
 	w.leases = append(w.leases, want...)
@@ -229,7 +234,8 @@ func (w *walk) operate() {
 		return
 	}
 	if w.did == "cancel" {
-		c := job.Cancellation{ID: j.ID, Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation")}
+		c := job.Cancellation{ID: j.ID,
+			Generation: rapid.SampledFrom([]int{0, 0, j.Generation, j.Generation + 1}).Draw(w.T, "generation")}
 		got, err := w.e.Cancel(w.t.Context(), 0, []job.Cancellation{c, c})
 		w.equal(err, got, []job.Word{w.model.CancelJob(j, c.Generation), w.model.CancelJob(j, c.Generation)})
 		return
@@ -244,11 +250,13 @@ func (w *walk) operate() {
 	w.equal(err, got, []job.Word{w.model.Requeue(j, generation, w.clock), w.model.Requeue(j, generation, w.clock)})
 }
 
-// restore gives back a job that waited, was delayed or ran: one that is not there, or one that is, in this life or the next.
+// restore gives back a job that waited, was delayed or ran: one that is not there, or one that is, in this life or the
+// next.
 func (w *walk) restore() {
 	p := rapid.SampledFrom(w.plans).Draw(w.T, "tier")
 	l := job.JournalRow{Priority: p.Priority, Job: job.Job{
-		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"), MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
+		ID: queuetest.NewID(0), Generation: 1, Tier: p.Tier, Owner: w.owner(), Type: "SIMULATION", Payload: []byte("{}"),
+		MaxRetries: 2, ArrivedAt: time.UnixMilli(w.clock),
 	}}
 	if j := w.anyJob(); j != nil && rapid.Bool().Draw(w.T, "known") {
 		l.ID, l.Generation, l.Attempt = j.ID, j.Generation+rapid.IntRange(0, 1).Draw(w.T, "generation"), j.Attempt
@@ -256,7 +264,8 @@ func (w *walk) restore() {
 	now := time.UnixMilli(w.e.Now(w.t))
 	switch kind := rapid.SampledFrom([]string{"new", "tried", "ran", "delayed"}).Draw(w.T, "kind"); kind {
 	case "tried", "ran":
-		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"), now.Add(-time.Minute)
+		l.Attempt, l.RetryCount, l.FirstTriedAt = l.Attempt+2, rapid.IntRange(0, 2).Draw(w.T, "retries"),
+			now.Add(-time.Minute)
 		if kind == "ran" {
 			l.StartedAt, l.Worker = now.Add(-time.Second), "dead"
 		}
@@ -300,7 +309,8 @@ func (w *walk) drain() {
 		a := job.Ack{ID: o.ID, Generation: o.Generation, Attempt: o.Attempt, Status: o.Status}
 		w.sql[o.ID] = append(w.sql[o.ID], job.Recorded{Generation: o.Generation, Status: o.Status})
 		got, err := w.e.Acknowledge(w.t.Context(), 0, []job.Ack{a, a})
-		w.equal(err, got, []job.Word{w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt), w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt)})
+		w.equal(err, got, []job.Word{w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt),
+			w.model.Acknowledge(w.model.Jobs[i], a.Generation, a.Attempt)})
 	}
 }
 
@@ -340,8 +350,10 @@ func (w *walk) compare() {
 	}
 	for _, j := range w.model.Jobs {
 		h := snap.Jobs[string(j.ID)]
-		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, strings.Fields(h["head"])[1], snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
-			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries, j.Cancel, j.Tried))
+		w.equal(nil, fmt.Sprintf("%s/%s %s attempt %d retries %d cancel %v tried %v", j.ID, strings.Fields(h["head"])[1],
+			snap.State(j.ID), count(h["attempt"]), count(h["retries"]), h["cancel"] != "", h["first"] != ""),
+			fmt.Sprintf("%s/%d %s attempt %d retries %d cancel %v tried %v", j.ID, j.Generation, j.State, j.Attempt, j.Retries,
+				j.Cancel, j.Tried))
 	}
 	for _, owner := range []string{"ann", "bob"} {
 		w.equal(nil, snap.Owners[owner], w.model.Living(owner))

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// mutations are faults that someone may put into a script one day. A story told with each of them must not read as without it.
+// mutations are faults that someone may put into a script one day. A story told with each of them must not read as
+// without it.
 var mutations = []struct {
 	name, script, old, changed string
 	audit                      bool // the audit alone must see it, whatever was answered
@@ -32,7 +33,8 @@ var mutations = []struct {
 		"      redis.call('EXPIRE', job .. id, 60) add_to_fill('fresh', tier, 1)", true,
 	},
 	{"submit's score is the arrival", "submit", "priority * base + arrived", "arrived", false},
-	{"submit asks nobody whether it is there", "submit", "local any_known = any_exists(job_keys)", "local any_known = false", false},
+	{"submit asks nobody whether it is there", "submit", "local any_known = any_exists(job_keys)",
+		"local any_known = false", false},
 	{
 		"submit forgets what the call took in", "submit",
 		"word, accepted[id] = 'OK ' .. at, true",
@@ -67,11 +69,15 @@ var mutations = []struct {
 	{"heartbeat asks no attempt", "heartbeat", "and stored_attempt == attempt", "", false},
 	{"heartbeat hides the cancel", "heartbeat", "cancel and 'CANCEL' or 'OK'", "'OK'", false},
 	{"heartbeat forgets the checkpoint", "heartbeat", "if tonumber(checkpoint_number) > 0 and", "if false and", false},
-	{"heartbeat takes an old checkpoint", "heartbeat", "tonumber(saved_number) < tonumber(checkpoint_number)", "true", false},
-	{"claim hides the checkpoint", "claim", "retries, first_claim, started, checkpoint, due)", "retries, first_claim, started)", false},
+	{"heartbeat takes an old checkpoint", "heartbeat", "tonumber(saved_number) < tonumber(checkpoint_number)", "true",
+		false},
+	{"claim hides the checkpoint", "claim", "retries, first_claim, started, checkpoint, due)",
+		"retries, first_claim, started)", false},
 	{"heartbeat does not extend", "heartbeat", "bulk('ZADD', heartbeat_deadlines, deadline_entries)", "", true},
-	{"complete asks no token", "complete", "stored_attempt == attempt and stored_token == token", "stored_attempt == attempt", false},
-	{"complete asks no attempt", "complete", "stored_attempt == attempt and stored_token == token", "stored_token == token", false},
+	{"complete asks no token", "complete", "stored_attempt == attempt and stored_token == token",
+		"stored_attempt == attempt", false},
+	{"complete asks no attempt", "complete", "stored_attempt == attempt and stored_token == token",
+		"stored_token == token", false},
 	{"complete leaves the heartbeat deadline", "complete", "bulk('ZREM', heartbeat_deadlines, ended_ids)", "", true},
 	{"complete twice in a call", "complete", "elseif answers[id] then", "elseif false then", true},
 	{"complete leaves the run deadline", "complete", "bulk('ZREM', run_deadlines, ended_ids)", "", true},
@@ -87,7 +93,8 @@ var mutations = []struct {
 		"    redis.call('HDEL', job .. id, 'payload') add_outbox_bytes(#result)", true,
 	},
 	{"any ending after any", "complete", "string.match(ending, '^complete (.+)$') or 'LOST'", "'OK ' .. ended", false},
-	{"fail asks no token", "fail", "stored_attempt == attempt and stored_token == token", "stored_attempt == attempt", false},
+	{"fail asks no token", "fail", "stored_attempt == attempt and stored_token == token", "stored_attempt == attempt",
+		false},
 	{"fail loses its place", "fail", "redis.call('ZADD', queue, score, id)", "redis.call('ZADD', queue, at, id)", true},
 	{"fail spends no retry", "fail", "text(retries + 1)", "text(retries)", false},
 	{"fail never ends", "fail", "spends_retry and (final == '1' or retries >= tonumber(max_retries))", "false", true},
@@ -97,7 +104,8 @@ var mutations = []struct {
 		"change_counter(tier, 'ready', 1) change_counter(tier, 'fresh', 1)", true,
 	},
 	{"fail leaves the run deadline", "fail", "redis.call('ZREM', run_deadlines, id)", "", true},
-	{"fail asks no attempt", "fail", "stored_attempt == attempt and stored_token == token", "stored_token == token", false},
+	{"fail asks no attempt", "fail", "stored_attempt == attempt and stored_token == token", "stored_token == token",
+		false},
 	{"fail ignores the cancel", "fail", "if cancel then\n        word", "if false then\n        word", false},
 	{"fail counts no end", "fail", "change_counter(tier, 'running', -1)", "", true},
 	{"release costs a retry", "fail", "(report == 'fail' or exceeded)", "true", false},
@@ -275,7 +283,8 @@ func TestMutationsAreCaught(t *testing.T) {
 			if len(diff) == 0 {
 				t.Error("nobody noticed")
 			}
-			if audited := slices.ContainsFunc(wrong, func(l string) bool { return strings.HasPrefix(l, "audit") }); m.audit && !audited {
+			if audited := slices.ContainsFunc(wrong, func(l string) bool { return strings.HasPrefix(l, "audit") }); m.audit &&
+				!audited {
 				t.Errorf("the audit did not notice, others did: %q", diff)
 			}
 		})

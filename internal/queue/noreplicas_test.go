@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A master that is told to have a replica (min-replicas-to-write) and has none takes nothing, and that is certain: what it refused is not there
-// when a replica is.
+// A master that is told to have a replica (min-replicas-to-write) and has none takes nothing, and that is certain: what
+// it refused is not there when a replica is.
 func TestNoReplicas(t *testing.T) {
 	t.Attr("proves", "F24")
 	t.Parallel()
@@ -25,7 +25,8 @@ func TestNoReplicas(t *testing.T) {
 	}
 	must(e.Redis.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
 	for _, s := range []job.Submission{queuetest.Job(job.Paid), keyed("a", "1")} {
-		if _, err := e.Submit(t.Context(), 0, []job.Submission{s}); !errors.Is(err, job.ErrUnavailable) || errors.Is(err, job.ErrAmbiguous) {
+		if _, err := e.Submit(t.Context(), 0, []job.Submission{s}); !errors.Is(err, job.ErrUnavailable) ||
+			errors.Is(err, job.ErrAmbiguous) {
 			t.Errorf("a submit: %v", err)
 		}
 	}

@@ -36,7 +36,8 @@ func TestClaimBoundedWaiting(t *testing.T) {
 	t.Attr("proves", "S2-G6")
 	t.Parallel()
 	queuetest.EachWith(t, func(o *queue.Options) { o.PriorityBase = 300_000 }, func(t *testing.T, e *queuetest.Env) {
-		arriveAt := func(ms int64) { e.Redis.Set(t.Context(), queue.Key(0, "clock"), ms, 0) } // later arrivals, without waiting
+		// later arrivals, without waiting
+		arriveAt := func(ms int64) { e.Redis.Set(t.Context(), queue.Key(0, "clock"), ms, 0) }
 		start := e.Now(t) + 1000
 		arriveAt(start)
 		public := e.Put(t, job.Public)

@@ -12,10 +12,11 @@ import (
 // outcomeFields is how many texts take_outbox answers per job before its attempts.
 const outcomeFields = 13
 
-// TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes, and keeps them from
-// other takers for OutboxLead.
+// TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes,
+// and keeps them from other takers for OutboxLead.
 func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error) {
-	reply, err := q.call(ctx, q.redis.Main, q.takeOutbox, partition, []any{min(limit, job.MaxBatch), ms(OutboxLead), job.MaxBatchBytes})
+	reply, err := q.call(ctx, q.redis.Main, q.takeOutbox, partition,
+		[]any{min(limit, job.MaxBatch), ms(OutboxLead), job.MaxBatchBytes})
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +38,8 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	return outcomes, nil
 }
 
-// errPartly says that an outcome was read but for what nobody needs to end it: its options, lines of its history. Somebody edited them by hand.
+// errPartly says that an outcome was read but for what nobody needs to end it: its options, lines of its history.
+// Somebody edited them by hand.
 var errPartly = errors.New("not all of it can be read")
 
 func readOutcome(item any) (o job.Outcome, err error) {
@@ -52,8 +54,10 @@ func readOutcome(item any) (o job.Outcome, err error) {
 		}
 	}
 	o.Job = job.Job{
-		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]), FirstTriedAt: msTime(f[5]),
-		StartedAt: msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]), Worker: holder(f[11]), Payload: payload(f[12]),
+		ID: job.ID(f[0]), Status: job.Status(f[2]).Shown(), Attempt: number(f[3]), RetryCount: number(f[4]),
+		FirstTriedAt: msTime(f[5]),
+		StartedAt:    msTime(f[6]), EndedAt: msTime(f[7]), Cause: job.Cause(f[8]), LastError: f[9], Result: payload(f[10]),
+		Worker: holder(f[11]), Payload: payload(f[12]),
 	}
 	if err = readHead(f[1], &o.Job); err != nil && !errors.Is(err, errOptions) {
 		return o, err
@@ -80,7 +84,8 @@ func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack)
 		if a.Known && a.Status == job.Failed {
 			ttl = 0 // its error and attempts may be another run's too: SQL tells all of it
 		}
-		args = append(args, string(a.ID), fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, ttl.Milliseconds(), a.Known))
+		args = append(args, string(a.ID),
+			fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, ttl.Milliseconds(), a.Known))
 	}
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }

@@ -33,8 +33,9 @@ func (p *pace) rate() float64 {
 	return p.perSecond
 }
 
-// timeToLive is how long Redis keeps an ended job: its retention, but no longer than keep jobs take to end at the measured rate, and
-// never below a minute: longer than a submit sent twice may be under way, so that its second copy finds the job. Retention 0 forgets at once.
+// timeToLive is how long Redis keeps an ended job: its retention, but no longer than keep jobs take to end at the
+// measured rate, and never below a minute: longer than a submit sent twice may be under way, so that its second copy
+// finds the job. Retention 0 forgets at once.
 func timeToLive(retention time.Duration, keep int, perSecond float64) time.Duration {
 	if retention <= 0 {
 		return 0

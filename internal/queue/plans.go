@@ -107,8 +107,8 @@ func newest(plans, others []job.Plan) []job.Plan {
 // AnyVersion lets StorePlan replace whatever is there; a version of 0 wants that no plan is there.
 const AnyVersion = -1
 
-// StorePlan writes a plan for every process to read, and returns it with its new version. It is job.ErrBadPlan for one that cannot be served,
-// and job.ErrChanged if the plan in Redis is not of the version that the caller saw.
+// StorePlan writes a plan for every process to read, and returns it with its new version. It is job.ErrBadPlan for one
+// that cannot be served, and job.ErrChanged if the plan in Redis is not of the version that the caller saw.
 func (q *Queue) StorePlan(ctx context.Context, p job.Plan, seen int64) (job.Plan, error) {
 	if err := p.Check(); err != nil {
 		return p, err
@@ -197,7 +197,8 @@ func planFields(p job.Plan) map[string]any {
 		"typeBackoff": typeBackoffText(p.TypeBackoff),
 		"priority":    p.Priority, "maxRetries": p.MaxRetries, "heartbeatTimeoutMs": ms(p.HeartbeatTimeout),
 		"maxProcessingTimeMs": ms(p.MaxProcessingTime), "share": p.Share, "version": p.Version,
-		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap), "backoffJitter": p.Backoff.Jitter,
+		"backoffBaseMs": ms(p.Backoff.Base), "backoffFactor": p.Backoff.Factor, "backoffCapMs": ms(p.Backoff.Cap),
+		"backoffJitter": p.Backoff.Jitter,
 	}
 }
 
@@ -227,9 +228,11 @@ func readPlan(t job.Tier, f map[string]string) (job.Plan, error) {
 		}
 		return x
 	}
-	p.Priority, p.MaxRetries, p.Share, p.Version = int(number("priority")), int(number("maxRetries")), int(number("share")), number("version")
+	p.Priority, p.MaxRetries, p.Share, p.Version = int(number("priority")), int(number("maxRetries")),
+		int(number("share")), number("version")
 	p.HeartbeatTimeout, p.MaxProcessingTime = fromMs(number("heartbeatTimeoutMs")), fromMs(number("maxProcessingTimeMs"))
-	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"), Cap: fromMs(number("backoffCapMs")), Jitter: fraction("backoffJitter")}
+	p.Backoff = job.Backoff{Base: fromMs(number("backoffBaseMs")), Factor: fraction("backoffFactor"),
+		Cap: fromMs(number("backoffCapMs")), Jitter: fraction("backoffJitter")}
 	if text := f["typeBackoff"]; text != "" {
 		if err := json.Unmarshal([]byte(text), &p.TypeBackoff); err != nil {
 			problems = append(problems, "typeBackoff")

@@ -34,7 +34,8 @@ func TestPlansAreTheSeeds(t *testing.T) {
 			retries         int
 			beat, processed time.Duration
 			share           int
-		}{{"PAID", 5, 15 * time.Second, 50 * time.Second, 100}, {"UNPAID", 2, 6 * time.Second, 20 * time.Second, 85}, {"PUBLIC", 1, 3 * time.Second, 10 * time.Second, 60}} {
+		}{{"PAID", 5, 15 * time.Second, 50 * time.Second, 100}, {"UNPAID", 2, 6 * time.Second, 20 * time.Second, 85},
+			{"PUBLIC", 1, 3 * time.Second, 10 * time.Second, 60}} {
 			p := book.All()[i]
 			same(t, "tier", p.Tier, want.tier)
 			same(t, "priority", p.Priority, i+1)
@@ -61,7 +62,8 @@ func TestPlansDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := e.Plans.All()
-		for _, keys := range [][]string{{planKeys + "PUBLIC"}, {planKeys + "PAID", planKeys + "UNPAID"}, {"{tierq}:system:config"},
+		for _, keys := range [][]string{{planKeys + "PUBLIC"}, {planKeys + "PAID", planKeys + "UNPAID"},
+			{"{tierq}:system:config"},
 			{"{tierq}:system:config", planKeys + "PAID", planKeys + "UNPAID", planKeys + "PUBLIC"}} {
 			e.Redis.Del(t.Context(), keys...)
 			if err := e.LoadPlans(t.Context()); err != nil {
@@ -86,7 +88,8 @@ func TestPlansBad(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		before := e.Plans.All()
-		for field, value := range map[string]string{"priority": "900", "maxRetries": "many", "heartbeatTimeoutMs": "", "share": "101", "backoffFactor": "x"} {
+		for field, value := range map[string]string{"priority": "900", "maxRetries": "many", "heartbeatTimeoutMs": "",
+			"share": "101", "backoffFactor": "x"} {
 			key := planKeys + "PAID"
 			old := e.Redis.HGet(t.Context(), key, field).Val()
 			e.Redis.HSet(t.Context(), key, field, value)
@@ -238,7 +241,8 @@ func TestPlansRemembered(t *testing.T) {
 	})
 }
 
-// A Redis that lost everything while the plans were being read: the name of a plan that had been read already is gone too.
+// A Redis that lost everything while the plans were being read: the name of a plan that had been read already is gone
+// too.
 func TestPlansWhoseNamesAreLost(t *testing.T) {
 	t.Attr("proves", "F19")
 	t.Parallel()

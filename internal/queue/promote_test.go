@@ -70,8 +70,8 @@ func TestPromoteToItsPlace(t *testing.T) {
 	})
 }
 
-// A job that was delayed waits from when it is due: its first lease says so, and so does the age of the oldest. Who did not wait on purpose may wait
-// for longer, behind it.
+// A job that was delayed waits from when it is due: its first lease says so, and so does the age of the oldest. Who did
+// not wait on purpose may wait for longer, behind it.
 func TestPromoteSaysWhenItWasDue(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

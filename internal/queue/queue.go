@@ -1,6 +1,6 @@
 // Package queue is the Redis side of tierq. A Queue has one method per script of the state machine, the plans, and what
-// else a process needs to run jobs; a View has the readings for polls, pages and metrics. A call of a script touches one
-// partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
+// else a process needs to run jobs; a View has the readings for polls, pages and metrics. A call of a script touches
+// one partition, holds at most job.MaxBatch entries and about job.MaxBatchBytes, and may be sent twice. Errors are
 // job.ErrUnavailable or job.ErrAmbiguous where Redis is to blame.
 package queue
 
@@ -71,7 +71,8 @@ type shared struct {
 	livingBytes atomic.Int64 // Options.LivingBytes, or what FitMemory found
 }
 
-// New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken from.
+// New makes a queue over open clients. plans is the book that LoadPlans fills and the scripts' arguments are taken
+// from.
 func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	if o.Observe == nil {
 		o.Observe = func(string, int, time.Duration, error) {}
@@ -124,7 +125,8 @@ func New(c Clients, plans *job.PlanBook, o Options) *Queue {
 	return q
 }
 
-// Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a partition.
+// Probe makes one tiny write, so that a read-only or full server does not pass for a healthy one. It does not touch a
+// partition.
 func (q *Queue) Probe(ctx context.Context) error {
 	if err := q.redis.Main.Set(ctx, probeKey, q.opts.Nonce, time.Minute).Err(); err != nil {
 		return classify("probe", err)

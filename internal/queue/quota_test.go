@@ -54,22 +54,24 @@ func TestQuotaCountsTheLiving(t *testing.T) {
 		first, then func(*testing.T, *queuetest.Env, job.Lease)
 		left        int64
 	}{
-		"running":                     {never, say("heartbeat"), 1},
-		"completed":                   {never, say("complete"), 0},
-		"completed, cancelled":        {cancelled, say("complete"), 0},
-		"failed, retried":             {never, say("fail"), 1},
-		"failed, retries spent":       {spent, say("fail"), 0},
-		"failed, cancelled":           {cancelled, say("fail"), 0},
-		"released":                    {never, say("release"), 1},
-		"released, cancelled":         {cancelled, say("release"), 0},
-		"later":                       {never, say("later"), 1},
-		"crashed, retried":            {never, reap(job.Crashed), 1},
-		"crashed, retries spent":      {spent, reap(job.Crashed), 0},
-		"crashed, cancelled":          {cancelled, reap(job.Crashed), 0},
-		"stuck, retried":              {never, reap(job.Stuck), 1},
-		"stuck, retries spent":        {spent, reap(job.Stuck), 0},
-		"released, then cancelled":    {say("release"), func(t *testing.T, e *queuetest.Env, l job.Lease) { e.Cancels(t, l.ID); e.Cancels(t, l.ID) }, 0},
-		"later, then due":             {say("later"), func(t *testing.T, e *queuetest.Env, _ job.Lease) { promote(t, e, 1) }, 1},
+		"running":                {never, say("heartbeat"), 1},
+		"completed":              {never, say("complete"), 0},
+		"completed, cancelled":   {cancelled, say("complete"), 0},
+		"failed, retried":        {never, say("fail"), 1},
+		"failed, retries spent":  {spent, say("fail"), 0},
+		"failed, cancelled":      {cancelled, say("fail"), 0},
+		"released":               {never, say("release"), 1},
+		"released, cancelled":    {cancelled, say("release"), 0},
+		"later":                  {never, say("later"), 1},
+		"crashed, retried":       {never, reap(job.Crashed), 1},
+		"crashed, retries spent": {spent, reap(job.Crashed), 0},
+		"crashed, cancelled":     {cancelled, reap(job.Crashed), 0},
+		"stuck, retried":         {never, reap(job.Stuck), 1},
+		"stuck, retries spent":   {spent, reap(job.Stuck), 0},
+		"released, then cancelled": {say("release"),
+			func(t *testing.T, e *queuetest.Env, l job.Lease) { e.Cancels(t, l.ID); e.Cancels(t, l.ID) }, 0},
+		"later, then due": {say("later"), func(t *testing.T, e *queuetest.Env, _ job.Lease) { promote(t, e, 1) },
+			1},
 		"asked to cancel and waiting": {never, cancelled, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +127,8 @@ func TestQuotaRefuses(t *testing.T) {
 		before := e.Snapshot(t)
 		again := owned("ann", 3)
 		again.Idempotency = keyed.Idempotency
-		submit("what is known is known", []job.Word{job.Duplicate, job.Replay, job.Quota, job.Quota}, one, again, over, owned("ann", 1))
+		submit("what is known is known", []job.Word{job.Duplicate, job.Replay, job.Quota, job.Quota}, one, again, over,
+			owned("ann", 1))
 		e.Unchanged(t, before)
 		submit("nobody's, another's, of no quota, of a higher one", []job.Word{job.OK, job.OK, job.OK, job.OK},
 			owned("", 1), owned("bob", 1), owned("ann", 0), owned("ann", 5))
@@ -145,7 +148,8 @@ func TestQuotaRefuses(t *testing.T) {
 			e.Finish(t, l)
 		}
 		owners(t, e, "all have ended", map[string]int64{})
-		submit("room again", []job.Word{job.OK, job.OK, job.OK, job.Quota}, owned("ann", 3), owned("ann", 3), over, owned("ann", 3))
+		submit("room again", []job.Word{job.OK, job.OK, job.OK, job.Quota}, owned("ann", 3), owned("ann", 3), over,
+			owned("ann", 3))
 	})
 }
 
@@ -167,7 +171,8 @@ func TestQuotaOfAPartition(t *testing.T) {
 	})
 }
 
-// A flood from one key takes the room that its quota allows, and no more: others of its tier and of better ones still get in.
+// A flood from one key takes the room that its quota allows, and no more: others of its tier and of better ones still
+// get in.
 func TestQuotaKeepsAFloodOut(t *testing.T) {
 	t.Attr("proves", "A29")
 	t.Parallel()
@@ -201,7 +206,8 @@ func TestQuotaCountsSecondLives(t *testing.T) {
 		bobs := func(l *job.JournalRow) { l.Owner = "bob" }
 		anns := func(l *job.JournalRow) { l.Owner = "ann" }
 		all := []job.JournalRow{
-			living(queuetest.NewID(0), bobs), living(queuetest.NewID(0), bobs, tried), living(queuetest.NewID(0), anns, ran), living(queuetest.NewID(0), bobs, due),
+			living(queuetest.NewID(0), bobs), living(queuetest.NewID(0), bobs, tried), living(queuetest.NewID(0), anns, ran),
+			living(queuetest.NewID(0), bobs, due),
 			living(queuetest.NewID(0)),
 		}
 		restore(t, e, all, repeat(job.OK, 5)...)
@@ -212,8 +218,8 @@ func TestQuotaCountsSecondLives(t *testing.T) {
 	})
 }
 
-// Jobs that nobody counted (an older build took them in, or somebody deleted the key) end like all others: no count goes below nought, and
-// the audit counts those that still live.
+// Jobs that nobody counted (an older build took them in, or somebody deleted the key) end like all others: no count
+// goes below nought, and the audit counts those that still live.
 func TestQuotaOfTheUncounted(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {

@@ -15,8 +15,9 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Three watches look again and again at one expired job, around the moment at which it may be taken back, and its worker's heartbeat comes within
-// 10 ms of that moment: the job is either kept or taken back once. Over the rounds both happen.
+// Three watches look again and again at one expired job, around the moment at which it may be taken back, and its
+// worker's heartbeat comes within 10 ms of that moment: the job is either kept or taken back once. Over the rounds both
+// happen.
 func TestReclaimRacesHeartbeat(t *testing.T) {
 	t.Attr("proves", "F26")
 	t.Parallel()

@@ -19,8 +19,9 @@ func (q *Queue) RatePartition(bucket string) int {
 	return int(sum[0]) % q.opts.Partitions
 }
 
-// Rates takes requests from buckets of one partition, see RatePartition, one ask after the other; at most job.MaxBatch. It has connections of its own; a
-// request waits for it, so ctx should leave it little time. It is never to be sent again: job.ErrAmbiguous means that the requests may have been taken.
+// Rates takes requests from buckets of one partition, see RatePartition, one ask after the other; at most job.MaxBatch.
+// It has connections of its own; a request waits for it, so ctx should leave it little time. It is never to be sent
+// again: job.ErrAmbiguous means that the requests may have been taken.
 func (q *Queue) Rates(ctx context.Context, partition int, asks []job.RateAsk) ([]job.RateAnswer, error) {
 	args := make([]any, 0, 4*len(asks))
 	for i := range asks {
@@ -56,7 +57,8 @@ func rateName(bucket string) string {
 // maxRoom keeps a full bucket's time, in us, below 2^53: 126 years from now.
 const maxRoom = 4e15
 
-// ratePeriod is what one request costs, in us: a whole number up to 1000 requests a second, so that nothing is ever rounded.
+// ratePeriod is what one request costs, in us: a whole number up to 1000 requests a second, so that nothing is ever
+// rounded.
 func ratePeriod(a *job.RateAsk) (string, error) {
 	if !(a.Rate > 0) || a.Burst < 1 || a.N < 0 {
 		return "", fmt.Errorf("rate: %d of %g a second, %d at once", a.N, a.Rate, a.Burst)

@@ -73,7 +73,8 @@ func TestRate(t *testing.T) {
 		same(t, "keys of what was never asked for", len(rateKeys(t, e)), 0)
 
 		got := rates(t, e, one, two, one, other, four, none) // one after the other
-		for i, want := range []job.RateAnswer{{OK: true, Remaining: 2}, {OK: true}, {}, {OK: true, Remaining: 2}, {RetryIn: job.Never}, {OK: true}} {
+		for i, want := range []job.RateAnswer{{OK: true, Remaining: 2}, {OK: true}, {}, {OK: true, Remaining: 2},
+			{RetryIn: job.Never}, {OK: true}} {
 			same(t, fmt.Sprintf("answer %d", i), got[i].OK, want.OK)
 			same(t, fmt.Sprintf("remaining %d", i), got[i].Remaining, want.Remaining)
 			same(t, fmt.Sprintf("never %d", i), got[i].RetryIn == job.Never, want.RetryIn == job.Never)
@@ -158,7 +159,8 @@ func TestRateIsALeakyBucket(t *testing.T) {
 				for i, got := range rates(t, e, asks...) {
 					want := model.ask(asks[i])
 					off := max(want.Reset-got.Reset, want.RetryIn-got.RetryIn)
-					if got.OK != want.OK || got.Remaining != want.Remaining || (got.RetryIn == 0) != (want.RetryIn == 0) || off < 0 || off > 100*time.Second {
+					if got.OK != want.OK || got.Remaining != want.Remaining || (got.RetryIn == 0) != (want.RetryIn == 0) || off < 0 ||
+						off > 100*time.Second {
 						rt.Fatalf("%d of %+v: %+v, want %+v", i, asks[i], got, want)
 					}
 				}
@@ -167,7 +169,8 @@ func TestRateIsALeakyBucket(t *testing.T) {
 	})
 }
 
-// What a clock that stepped back leaves, or a bucket that was larger, is a full bucket and no more; what nobody can read is an empty one.
+// What a clock that stepped back leaves, or a bucket that was larger, is a full bucket and no more; what nobody can
+// read is an empty one.
 func TestRateAfterStrangeValues(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
@@ -212,8 +215,10 @@ func TestRateExtremes(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		for i, a := range []job.RateAsk{
-			{Rate: 1e6, Burst: 1_000_000, N: 1_000_000}, {Rate: 1e6, Burst: 1, N: 1}, {Rate: 777_777, Burst: 3, N: 3}, {Rate: 3, Burst: 1000, N: 1000},
-			{Rate: 1e-300, Burst: 1_000_000, N: 1_000_000}, {Rate: 1.0 / (7 * 24 * 3600), Burst: 1, N: 1}, {Rate: math.Inf(1), Burst: 1, N: 1},
+			{Rate: 1e6, Burst: 1_000_000, N: 1_000_000}, {Rate: 1e6, Burst: 1, N: 1}, {Rate: 777_777, Burst: 3, N: 3},
+			{Rate: 3, Burst: 1000, N: 1000},
+			{Rate: 1e-300, Burst: 1_000_000, N: 1_000_000}, {Rate: 1.0 / (7 * 24 * 3600), Burst: 1, N: 1},
+			{Rate: math.Inf(1), Burst: 1, N: 1},
 		} {
 			a.Bucket = fmt.Sprint(i)
 			got := rates(t, e, a)[0]
@@ -221,7 +226,8 @@ func TestRateExtremes(t *testing.T) {
 				t.Errorf("%+v: %+v", a, got)
 			}
 		}
-		for _, a := range []job.RateAsk{{Rate: 0, Burst: 1}, {Rate: -1, Burst: 1}, {Rate: math.NaN(), Burst: 1}, {Rate: 1, Burst: 0}, {Rate: 1, Burst: 1, N: -1}} {
+		for _, a := range []job.RateAsk{{Rate: 0, Burst: 1}, {Rate: -1, Burst: 1}, {Rate: math.NaN(), Burst: 1},
+			{Rate: 1, Burst: 0}, {Rate: 1, Burst: 1, N: -1}} {
 			if got, err := e.Rates(t.Context(), 0, []job.RateAsk{a}); err == nil {
 				t.Errorf("%+v: %+v", a, got)
 			}

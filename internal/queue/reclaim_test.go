@@ -263,7 +263,8 @@ func TestReclaimQuarantines(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
-		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID
+		gone, noAttempt, pending, good := e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID, e.Start(t, job.Paid).ID,
+			e.Start(t, job.Paid).ID
 		e.Redis.Del(t.Context(), queue.JobKey(gone))
 		e.Redis.HDel(t.Context(), queue.JobKey(noAttempt), "attempt")
 		e.Redis.HSet(t.Context(), queue.JobKey(pending), "state", "PENDING")

@@ -102,10 +102,12 @@ func busy(t *testing.T, q *queue.Queue, sql *records, done <-chan struct{}) {
 	}
 }
 
-// A healthy queue at work has nothing to put right, at whatever moment the audit looks: every script leaves it whole, and every look is one step.
+// A healthy queue at work has nothing to put right, at whatever moment the audit looks: every script leaves it whole,
+// and every look is one step.
 func TestAuditOfABusyQueueFindsNothing(t *testing.T) {
 	t.Parallel()
-	fast := func(o *queue.Options) { o.Retention, o.FailedRetention = 0, time.Minute } // jobs also vanish while the walk is on its way
+	// jobs also vanish while the walk is on its way
+	fast := func(o *queue.Options) { o.Retention, o.FailedRetention = 0, time.Minute }
 	queuetest.EachWith(t, fast, func(t *testing.T, e *queuetest.Env) {
 		sql := &records{jobs: map[job.ID][]job.Recorded{}}
 		done := make(chan struct{})
@@ -115,7 +117,8 @@ func TestAuditOfABusyQueueFindsNothing(t *testing.T) {
 			group.Go(func() { busy(t, q, sql, done) })
 		}
 		passes := 0
-		for began := time.Now(); (passes < 5 || sql.count() < 150) && time.Since(began) < 30*time.Second && !t.Failed(); passes++ {
+		for began := time.Now(); (passes < 5 || sql.count() < 150) && time.Since(began) < 30*time.Second &&
+			!t.Failed(); passes++ {
 			if found := pass(t, e.Queue, sql.of); found != nil {
 				t.Errorf("pass %d: %v", passes, found)
 			}

@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// pass is what one pass of the audit's loop does with a queue; sql says what SQL has recorded of a job. It returns what it found.
+// pass is what one pass of the audit's loop does with a queue; sql says what SQL has recorded of a job. It returns what
+// it found.
 func pass(t testing.TB, q *queue.Queue, sql func(job.ID) []job.Recorded) (found []job.Finding) {
 	t.Helper()
 	add := func(some []job.Finding, err error) {
@@ -115,7 +116,8 @@ var repairs = map[string]string{
 	"a time to live on a whole set":           "REPAIRED ttl",
 }
 
-// Each hand edit is put right or set aside, and told once: a second pass has nothing to add, but for what only a person can remove.
+// Each hand edit is put right or set aside, and told once: a second pass has nothing to add, but for what only a person
+// can remove.
 func TestAuditRepairsCorruption(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -153,12 +155,14 @@ func TestAuditRepairsCorruption(t *testing.T) {
 	}
 }
 
-// aside says whether a line of the audit is about what was set aside. A job in no state counts as one that has ended there.
+// aside says whether a line of the audit is about what was set aside. A job in no state counts as one that has ended
+// there.
 func aside(want, line string, l lives) bool {
 	if !strings.Contains(want, "QUARANTINED") {
 		return false
 	}
-	return strings.Contains(line, "quarantine") || strings.Contains(line, string(l.waiting)) || strings.Contains(line, string(l.running)) ||
+	return strings.Contains(line, "quarantine") || strings.Contains(line, string(l.waiting)) ||
+		strings.Contains(line, string(l.running)) ||
 		strings.HasPrefix(want, "QUARANTINED state") && strings.Contains(line, "outbox_bytes")
 }
 
@@ -199,7 +203,8 @@ func TestAuditRepairsMore(t *testing.T) {
 				t.Error("afterwards: " + wrong)
 			}
 		}
-		hurt("the whole queue is a text", "REPAIRED missing, REPAIRED type", func(lives) { e.Redis.Set(ctx, key("queue"), "x", 0) }, clean)
+		hurt("the whole queue is a text", "REPAIRED missing, REPAIRED type",
+			func(lives) { e.Redis.Set(ctx, key("queue"), "x", 0) }, clean)
 		hurt("every set is gone", "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing",
 			func(lives) {
 				for _, set := range sets {
@@ -215,8 +220,10 @@ func TestAuditRepairsMore(t *testing.T) {
 		}, clean)
 		each := strings.TrimSuffix(strings.Repeat("REPAIRED counter, ", 14), ", ")
 		hurt("the counters are gone", each, func(lives) { e.Redis.Del(ctx, key("counters")) }, clean)
-		hurt("the owners are a text", "REPAIRED counter, REPAIRED type", func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
-		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter", func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
+		hurt("the owners are a text", "REPAIRED counter, REPAIRED type",
+			func(lives) { e.Redis.Set(ctx, key("owners"), "x", 0) }, clean)
+		hurt("a counter is a word", "REPAIRED counter, REPAIRED counter",
+			func(lives) { e.Redis.HSet(ctx, key("counters"), "fresh", "many") }, clean)
 		hurt("a job is a text", "QUARANTINED type, REPAIRED counter, REPAIRED counter, "+
 			"REPAIRED counter, REPAIRED counter, REPAIRED counter", func(l lives) {
 			e.Redis.Set(ctx, queue.JobKey(l.waiting), "x", 0)
@@ -231,15 +238,17 @@ func TestAuditRepairsMore(t *testing.T) {
 			clean(l)
 			same(t, "taken back", e.Reap(t, job.Crashed, l.running)[l.running], job.OK)
 		})
-		hurt("a due job in no set", "REPAIRED missing", func(l lives) { e.Redis.ZRem(ctx, key("scheduled"), string(l.delayed)) }, func(lives) {
-			if n, err := e.Promote(ctx, 0); n != 1 || err != nil {
-				t.Errorf("promoted %d, %v", n, err)
-			}
-		})
+		hurt("a due job in no set", "REPAIRED missing",
+			func(l lives) { e.Redis.ZRem(ctx, key("scheduled"), string(l.delayed)) }, func(lives) {
+				if n, err := e.Promote(ctx, 0); n != 1 || err != nil {
+					t.Errorf("promoted %d, %v", n, err)
+				}
+			})
 	})
 }
 
-// What a claim, a watch or the promoter set aside by mistake of somebody else goes back to its place once it explains itself.
+// What a claim, a watch or the promoter set aside by mistake of somebody else goes back to its place once it explains
+// itself.
 func TestAuditReturnsFromQuarantine(t *testing.T) {
 	t.Attr("proves", "F53")
 	t.Parallel()
@@ -266,7 +275,8 @@ func TestAuditGivesRunningJobsToTheWatch(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		alive, dead := e.Start(t, job.Paid), e.Start(t, job.Paid)
 		e.Redis.Del(t.Context(), queue.Key(0, "heartbeat_deadlines"), queue.Key(0, "run_deadlines"))
-		if got := kinds(pass(t, e.Queue, unasked)); got != "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing" {
+		if got := kinds(pass(t, e.Queue,
+			unasked)); got != "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing" {
 			t.Errorf("found %q", got)
 		}
 		same(t, "stuck at once", len(e.Look(t, job.Stuck)), 0)

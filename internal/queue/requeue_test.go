@@ -38,7 +38,8 @@ func TestRequeue(t *testing.T) {
 		bystander := e.Put(t, job.Unpaid)
 		j.Owner = "key-9"
 		before := e.Now(t) + 1000
-		e.Redis.Set(t.Context(), queue.Key(0, "clock"), before, 0) // the requeue arrives later than the bystander, not in its millisecond
+		// the requeue arrives later than the bystander, not in its millisecond
+		e.Redis.Set(t.Context(), queue.Key(0, "clock"), before, 0)
 		got, err := e.Requeue(t.Context(), 0, []job.Job{j, j})
 		words(t, got, err, job.OK, job.Duplicate)
 		snap := e.Snapshot(t)
@@ -145,7 +146,8 @@ func TestRequeueBatch(t *testing.T) {
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		batch := make([]job.Job, 100)
 		for i := range batch {
-			batch[i] = job.Job{ID: queuetest.NewID(0), Generation: 3, Attempt: i, Tier: job.Public, Type: "SIMULATION", Payload: bytes.Repeat([]byte("p"), 10_000)}
+			batch[i] = job.Job{ID: queuetest.NewID(0), Generation: 3, Attempt: i, Tier: job.Public, Type: "SIMULATION",
+				Payload: bytes.Repeat([]byte("p"), 10_000)}
 		}
 		got, err := e.Requeue(t.Context(), 0, batch)
 		words(t, got, err, repeat(job.OK, 100)...)

@@ -9,12 +9,13 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Restore gives living jobs back to a Redis that lost them, with their arrival, generation, attempts and retries, bypassing the capacity but
-// counted. OK: it is in its place; one that was running is in the hands of its dead holder until the crashed watch takes it back. DUPLICATE: that
-// generation is there; BUSY: an earlier one is; LATE: as with Submit, try again. One that is to be cancelled comes back CANCELLED, in the outbox, or with
-// the request if it was running. A checkpoint and the history of attempts are not restored. read is a time before the
-// rows were read, or written, on this process' clock: 5 s after it the call does nothing, for a life that a row told of
-// may be over by then, and forgotten.
+// Restore gives living jobs back to a Redis that lost them, with their arrival, generation, attempts and retries,
+// bypassing the capacity but counted. OK: it is in its place; one that was running is in the hands of its dead holder
+// until the crashed watch takes it back. DUPLICATE: that generation is there; BUSY: an earlier one is; LATE: as with
+// Submit, try again. One that is to be cancelled comes back CANCELLED, in the outbox, or with the request if it was
+// running. A checkpoint and the history of attempts are not restored. read is a time before the rows were read, or
+// written, on this process' clock: 5 s after it the call does nothing, for a life that a row told of may be over by
+// then, and forgotten.
 func (q *Queue) Restore(
 	ctx context.Context,
 	partition int,
@@ -41,7 +42,8 @@ func (q *Queue) Restore(
 			cancelled = string(job.Cancelled)
 		}
 		args = append(args, string(l.ID), max(l.Generation, 1), string(l.Tier), l.Priority, l.MaxRetries, stamp(arrived),
-			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt), stamp(l.RunAt),
+			about(l.Type, l.Owner, l.TraceID, l.Options), l.Payload, l.Attempt, l.RetryCount, stamp(l.FirstTriedAt),
+			stamp(l.RunAt),
 			holder, stamp(started), cancelled)
 	}
 	words, err := q.words(ctx, q.redis.Main, q.restore, partition, len(batch), args)

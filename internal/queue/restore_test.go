@@ -15,7 +15,8 @@ var arrival = time.Date(2026, 5, 1, 10, 0, 0, 123e6, time.UTC)
 // living is a job as a journal may have it.
 func living(id job.ID, with ...func(*job.JournalRow)) job.JournalRow {
 	l := job.JournalRow{Priority: 1, Job: job.Job{
-		ID: id, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: 5, ArrivedAt: arrival,
+		ID: id, Generation: 1, Tier: job.Paid, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: 5,
+		ArrivedAt: arrival,
 	}}
 	for _, f := range with {
 		f(&l)
@@ -120,7 +121,8 @@ func TestRestoreArrivalOfTheOwed(t *testing.T) {
 	})
 }
 
-// The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are spent ends.
+// The crashed watch takes back what was running, by its two looks, and the retry is spent; a job whose retries are
+// spent ends.
 func TestRestoredRunIsTakenBack(t *testing.T) {
 	t.Attr("proves", "F46")
 	t.Parallel()
@@ -128,8 +130,7 @@ func TestRestoredRunIsTakenBack(t *testing.T) {
 		once, spent := queuetest.NewID(0), queuetest.NewID(0)
 		restore(
 			t,
-			e,
-			[]job.JournalRow{living(once, ran), living(spent, ran, func(l *job.JournalRow) { l.MaxRetries = 1 })},
+			e, []job.JournalRow{living(once, ran), living(spent, ran, func(l *job.JournalRow) { l.MaxRetries = 1 })},
 			job.OK,
 			job.OK,
 		)

@@ -7,9 +7,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Room says whether a job of this tier and owner would be taken in at this moment, in the partition of id: nil, job.ErrQueueFull where its
-// tier's share is taken, job.ErrQuota where its owner has as many living jobs as he may (quota 0 = any number). It counts as submit does, and
-// holds no place: whoever asks at the same time is told the same.
+// Room says whether a job of this tier and owner would be taken in at this moment, in the partition of id: nil,
+// job.ErrQueueFull where its tier's share is taken, job.ErrQuota where its owner has as many living jobs as he may
+// (quota 0 = any number). It counts as submit does, and holds no place: whoever asks at the same time is told the same.
 func (v *View) Room(ctx context.Context, id job.ID, tier job.Tier, owner string, quota int) error {
 	plan, ok := v.plans.Plan(tier)
 	if !ok {

@@ -14,9 +14,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The audit's walk. First every key of every partition, in the server's own order: the jobs and their histories are looked at one by one, what
-// ages is held to a time to live, what nobody knows is reported. Then the members of the sets: a job of theirs that is not there was not met
-// before. What moves meanwhile may be met twice, or not at all: the next walk meets it.
+// The audit's walk. First every key of every partition, in the server's own order: the jobs and their histories are
+// looked at one by one, what ages is held to a time to live, what nobody knows is reported. Then the members of the
+// sets: a job of theirs that is not there was not met before. What moves meanwhile may be met twice, or not at all: the
+// next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
 var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
@@ -80,8 +81,9 @@ func keysCursor(cursor uint64, address string) string {
 	return strings.TrimSuffix("keys "+strconv.FormatUint(cursor, 10)+" "+address, " ")
 }
 
-// scanKeys is the only place that walks over keys: over those of one server after the other, by their addresses. A server that is not there
-// any more is left for the next one, so is one that came in before it: the next walk meets its keys.
+// scanKeys is the only place that walks over keys: over those of one server after the other, by their addresses. A
+// server that is not there any more is left for the next one, so is one that came in before it: the next walk meets its
+// keys.
 func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (job.Scanned, error) {
 	servers, err := masters(ctx, q.redis.Main, q.opts.Partitions)
 	if err != nil {
@@ -141,9 +143,11 @@ func (q *Queue) splitKey(key string) (partition int, suffix string) {
 }
 
 // ageing are the beginnings of keys that must have a time to live, and which.
-var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown, suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
+var ageing = map[string]time.Duration{"claims:": time.Minute, eventsChannel: listenKnown, alarmsChannel: listenKnown,
+	suffixes["rate"]: 24 * time.Hour, suffixes["probe"]: time.Minute}
 
-// kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" = unknown.
+// kindOf says what a key of a partition is: of a job (and of which), one that ages, one of the fixed ones; "" =
+// unknown.
 func kindOf(suffix string) (kind string, id job.ID) {
 	for _, prefix := range []string{suffixes["job"], suffixes["attempts"]} {
 		if id, ok := strings.CutPrefix(suffix, prefix); ok {
@@ -203,7 +207,8 @@ func (q *Queue) holdAges(ctx context.Context, keys []string) (found []job.Findin
 }
 
 // scanSet hands out those members of a set that have no hash. SQL is asked about them, and about those that wait.
-func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64, err error) {
+func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor uint64) (s job.Scanned, next uint64,
+	err error) {
 	count := int64(scanMembers)
 	if q.opts.Embedded {
 		count = scanMemory

@@ -32,9 +32,9 @@ var scripts = func() map[string]*script {
 	return all
 }()
 
-// bound is a script with its keys spelled out for every partition: two at least, of which one ("job", a beginning of names) never is a key of
-// Redis. So a server of a cluster whose slot is on its way to another executes no script (TRYAGAIN): half of what a script looks for could be with
-// the other one.
+// bound is a script with its keys spelled out for every partition: two at least, of which one ("job", a beginning of
+// names) never is a key of Redis. So a server of a cluster whose slot is on its way to another executes no script
+// (TRYAGAIN): half of what a script looks for could be with the other one.
 type bound struct {
 	*script
 	keys [][]string
@@ -73,7 +73,8 @@ func (q *Queue) call(ctx context.Context, c redis.Scripter, b bound, partition i
 }
 
 // words runs a script whose reply has one word per entry.
-func (q *Queue) words(ctx context.Context, c redis.Scripter, b bound, partition, entries int, args []any) ([]job.Word, error) {
+func (q *Queue) words(ctx context.Context, c redis.Scripter, b bound, partition, entries int, args []any) ([]job.Word,
+	error) {
 	texts, err := q.texts(ctx, c, b, partition, args)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,8 @@ func (q *Queue) texts(ctx context.Context, c redis.Scripter, b bound, partition 
 // word is the one switch that turns a script's texts into words.
 func (s *script) word(text string) (job.Word, error) {
 	switch w := job.Word(text); w {
-	case job.OK, job.Full, job.Quota, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled,
+	case job.OK, job.Full, job.Quota, job.Late, job.Lost, job.Duplicate, job.Replay, job.Mismatch, job.Busy, job.Empty,
+		job.Cancel, job.Discarded, job.WasCancelled,
 		job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported:
 		return w, nil
 	}

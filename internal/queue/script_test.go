@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// A server that has forgotten the scripts (a restart, a failover, SCRIPT FLUSH) is told them again; nobody sees an error.
+// A server that has forgotten the scripts (a restart, a failover, SCRIPT FLUSH) is told them again; nobody sees an
+// error.
 func TestScriptFlush(t *testing.T) {
 	t.Attr("proves", "F20")
 	t.Parallel()
@@ -55,7 +56,8 @@ func TestScriptFlush(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	t.Parallel()
-	for _, w := range []job.Word{job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel, job.Discarded, job.WasCancelled, job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported} {
+	for _, w := range []job.Word{job.OK, job.Full, job.Late, job.Lost, job.Duplicate, job.Busy, job.Empty, job.Cancel,
+		job.Discarded, job.WasCancelled, job.Ended, job.Suspect, job.Quarantined, job.Repaired, job.Reported} {
 		if err := queue.Word(string(w)); err != nil {
 			t.Error(err)
 		}

@@ -11,9 +11,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The list of one owner ends its pages wherever it stopped looking, and that may be at somebody else's job: its cursor would tell an id that is
-// kept secret, and its arrival. So cursors of such lists are sealed, for that owner, with a key that all processes find in Redis. A Redis that
-// lost the key ends the lists that are being read: their cursors are none any more.
+// The list of one owner ends its pages wherever it stopped looking, and that may be at somebody else's job: its cursor
+// would tell an id that is kept secret, and its arrival. So cursors of such lists are sealed, for that owner, with a
+// key that all processes find in Redis. A Redis that lost the key ends the lists that are being read: their cursors are
+// none any more.
 
 const (
 	sealField = "cursorKey" // of system:config

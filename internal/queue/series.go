@@ -23,8 +23,8 @@ var steps = map[time.Duration]time.Duration{
 	24 * time.Hour:  10 * time.Minute,
 }
 
-// ReadSeries gives the last 5 minutes, hour or 24 hours in buckets of 10 s, a minute or 10 minutes, oldest first and without gaps. The last
-// bucket is the present one: it is still being counted.
+// ReadSeries gives the last 5 minutes, hour or 24 hours in buckets of 10 s, a minute or 10 minutes, oldest first and
+// without gaps. The last bucket is the present one: it is still being counted.
 func (v *View) ReadSeries(ctx context.Context, window time.Duration) ([]StatsBucket, error) {
 	step, known := steps[window]
 	if !known {

@@ -7,13 +7,15 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// What was counted stands in the bucket of its time and in no other, whatever the window; what nobody counted is there, and empty.
+// What was counted stands in the bucket of its time and in no other, whatever the window; what nobody counted is there,
+// and empty.
 func TestSeries(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		now := time.Date(2026, 11, 21, 10, 34, 56, 0, time.UTC)
 		ages := []time.Duration{ // of what was counted, each in a minute of its own
-			0, 15 * time.Second, 4*time.Minute + 50*time.Second, 6 * time.Minute, 59 * time.Minute, 61 * time.Minute, 23*time.Hour + 54*time.Minute, 24*time.Hour + 10*time.Minute,
+			0, 15 * time.Second, 4*time.Minute + 50*time.Second, 6 * time.Minute, 59 * time.Minute, 61 * time.Minute,
+			23*time.Hour + 54*time.Minute, 24*time.Hour + 10*time.Minute,
 		}
 		e.SetClock(now)
 		for i, age := range ages {
@@ -30,9 +32,12 @@ func TestSeries(t *testing.T) {
 			from   time.Time
 			counts map[string]int64 // by the start of the bucket
 		}{
-			{5 * time.Minute, 30, 10 * time.Second, time.Date(2026, 11, 21, 10, 30, 0, 0, time.UTC), map[string]int64{"10:34:50": 1, "10:34:40": 2, "10:30:00": 4}},
-			{time.Hour, 60, time.Minute, time.Date(2026, 11, 21, 9, 35, 0, 0, time.UTC), map[string]int64{"10:34:00": 1 + 2, "10:30:00": 4, "10:28:00": 8, "09:35:00": 16}},
-			{24 * time.Hour, 144, 10 * time.Minute, time.Date(2026, 11, 20, 10, 40, 0, 0, time.UTC), map[string]int64{"10:30:00": 1 + 2 + 4, "10:20:00": 8, "09:30:00": 16 + 32, "10:40:00": 64}},
+			{5 * time.Minute, 30, 10 * time.Second, time.Date(2026, 11, 21, 10, 30, 0, 0, time.UTC),
+				map[string]int64{"10:34:50": 1, "10:34:40": 2, "10:30:00": 4}},
+			{time.Hour, 60, time.Minute, time.Date(2026, 11, 21, 9, 35, 0, 0, time.UTC),
+				map[string]int64{"10:34:00": 1 + 2, "10:30:00": 4, "10:28:00": 8, "09:35:00": 16}},
+			{24 * time.Hour, 144, 10 * time.Minute, time.Date(2026, 11, 20, 10, 40, 0, 0, time.UTC),
+				map[string]int64{"10:30:00": 1 + 2 + 4, "10:20:00": 8, "09:30:00": 16 + 32, "10:40:00": 64}},
 		} {
 			window := want.window
 			series, err := e.ReadSeries(t.Context(), window)

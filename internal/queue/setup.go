@@ -18,8 +18,8 @@ import (
 // schemaVersion is the layout of keys and job hashes; a process that writes another one must not join.
 const schemaVersion = 1
 
-// CheckSetup stores what every process of the cluster must agree on, if nobody has yet, and returns job.ErrWrongSetup, naming each difference,
-// if this process disagrees.
+// CheckSetup stores what every process of the cluster must agree on, if nobody has yet, and returns job.ErrWrongSetup,
+// naming each difference, if this process disagrees.
 func (q *Queue) CheckSetup(ctx context.Context) error {
 	ours := []setUp{
 		{"schemaVersion", "this build's schema version", strconv.Itoa(schemaVersion)},
@@ -50,7 +50,8 @@ func (q *Queue) CheckSetup(ctx context.Context) error {
 		}
 	}
 	if len(differences) > 0 {
-		return fmt.Errorf("%w: %s (to change it: stop every process, HDEL %s the field, start again)", job.ErrWrongSetup, strings.Join(differences, "; "), configKey)
+		return fmt.Errorf("%w: %s (to change it: stop every process, HDEL %s the field, start again)", job.ErrWrongSetup,
+			strings.Join(differences, "; "), configKey)
 	}
 	return nil
 }
@@ -76,9 +77,11 @@ func (q *Queue) storeSetup(ctx context.Context, ours []setUp) (map[string]string
 	return stored.Val(), nil
 }
 
-// Durability is what the server keeps through a crash, as far as it tells; of a cluster, what the weakest of its servers does.
+// Durability is what the server keeps through a crash, as far as it tells; of a cluster, what the weakest of its
+// servers does.
 type Durability struct {
-	Known    bool // false: CONFIG is forbidden (managed services, least rights), and what INFO says is all: not Fsync, not Save
+	// false: CONFIG is forbidden (managed services, least rights), and what INFO says is all: not Fsync, not Save
+	Known    bool
 	AOF      bool
 	Fsync    string // always, everysec, no
 	Save     bool   // snapshots
@@ -88,8 +91,8 @@ type Durability struct {
 	Listpack int    // hash-max-listpack-value in bytes; 0 = the server does not say
 }
 
-// ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a failover. One that would evict
-// is told even if others do not answer.
+// ReadDurability asks every server for its persistence and eviction settings, replicas too: they are masters after a
+// failover. One that would evict is told even if others do not answer.
 func (v *View) ReadDurability(ctx context.Context) (Durability, error) {
 	order, _, err := v.inOrder(ctx)
 	problems := []error{err}
@@ -171,7 +174,8 @@ func durabilityOf(ctx context.Context, server redis.UniversalClient) (Durability
 	}
 	d.Known = true
 	d.Listpack, _ = strconv.Atoi(cmp.Or(settings[listpack], settings[ziplist]))
-	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "", settings["maxmemory-policy"]
+	d.AOF, d.Fsync, d.Save, d.Eviction = settings["appendonly"] == "yes", settings["appendfsync"], settings["save"] != "",
+		settings["maxmemory-policy"]
 	if info, err := server.Info(ctx, "server").Result(); err == nil {
 		for line := range strings.Lines(info) {
 			if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {

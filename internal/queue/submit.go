@@ -12,9 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another submit with the same
-// Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA and LATE not accepted. On LATE the process'
-// idea of Redis' time was off: it has been read anew, try again.
+// Submit accepts a batch into one partition; every id carries it. OK and DUPLICATE mean accepted; REPLAY that another
+// submit with the same Idempotency-Key was, MISMATCH that its body was another one; FULL, QUOTA and LATE not accepted.
+// On LATE the process' idea of Redis' time was off: it has been read anew, try again.
 func (q *Queue) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
 	args, err := q.submitArgs(partition, batch)
 	if err != nil {
@@ -78,8 +78,8 @@ type likeness struct {
 	quota      int
 }
 
-// delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis' time each time the job
-// is sent, so that a repeat does not move it.
+// delay is how long from now the job is due, 0 for at once. RunAt is held against what this process knows of Redis'
+// time each time the job is sent, so that a repeat does not move it.
 func (q *Queue) delay(s *job.Submission) time.Duration {
 	if s.RunAt.IsZero() {
 		return s.Delay
@@ -87,7 +87,8 @@ func (q *Queue) delay(s *job.Submission) time.Duration {
 	return max(s.RunAt.Sub(q.now()), 0)
 }
 
-// kind is what the jobs of a call mostly have in common; the script reads each once: "tier priority limit delay_ms max_retries quota".
+// kind is what the jobs of a call mostly have in common; the script reads each once: "tier priority limit delay_ms
+// max_retries quota".
 func (q *Queue) kind(s *job.Submission, plan job.Plan, delay time.Duration) string {
 	b := make([]byte, 0, 64)
 	b = append(b, s.Tier...)

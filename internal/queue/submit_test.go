@@ -125,7 +125,8 @@ func TestSubmitScoreIsExact(t *testing.T) {
 			l := e.Take(t, 1)[0]
 			got, err := e.Release(t.Context(), 0, []job.Release{{LeaseRef: l.Ref()}})
 			ends(t, got, err, job.OK)
-			same(t, "score after a release", fmt.Sprint(e.Redis.Do(t.Context(), "ZSCORE", queue.Key(0, "queue"), string(id)).Val()), want)
+			same(t, "score after a release",
+				fmt.Sprint(e.Redis.Do(t.Context(), "ZSCORE", queue.Key(0, "queue"), string(id)).Val()), want)
 			e.Cancels(t, id)
 		}
 	})
@@ -213,7 +214,8 @@ func TestSubmitUnknownTier(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		before := e.Snapshot(t)
-		if _, err := e.Words(t.Context(), 0, []job.Submission{queuetest.Job(job.Paid), queuetest.Job("GOLD")}); !errors.Is(err, job.ErrUnknownTier) {
+		if _, err := e.Words(t.Context(), 0,
+			[]job.Submission{queuetest.Job(job.Paid), queuetest.Job("GOLD")}); !errors.Is(err, job.ErrUnknownTier) {
 			t.Errorf("error %v", err)
 		}
 		if _, err := e.Words(t.Context(), e.Options.Partitions, []job.Submission{queuetest.Job(job.Paid)}); err == nil {

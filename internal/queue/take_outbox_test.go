@@ -153,7 +153,8 @@ func TestUnreadableJobIsPassedOver(t *testing.T) {
 	})
 }
 
-// What somebody broke of an ended job by hand does not keep it from SQL for ever, as long as one can read what became of it.
+// What somebody broke of an ended job by hand does not keep it from SQL for ever, as long as one can read what became
+// of it.
 func TestTakeOutboxPassesOverWhatIsUnreadable(t *testing.T) {
 	t.Attr("proves", "F51")
 	t.Parallel()

@@ -64,7 +64,9 @@ func (s *telling) say(what string, reply any, err error) {
 }
 
 func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
-	words, err := s.Env.Words(s.Context(), 0, []job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2, Delay: delay}})
+	words, err := s.Env.Words(s.Context(), 0,
+		[]job.Submission{{ID: s.ids[n], Tier: tier, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2,
+			Delay: delay}})
 	s.say(fmt.Sprintf("submit %d", n), words, err)
 }
 
@@ -72,7 +74,8 @@ func (s *telling) submit(n int, tier job.Tier, delay time.Duration) {
 func (s *telling) quota(n int, numbers ...int) {
 	var batch []job.Submission
 	for _, i := range numbers {
-		batch = append(batch, job.Submission{ID: s.ids[i], Tier: job.Paid, Type: "X", Owner: "bob", Quota: n, Payload: []byte("{}"), MaxRetries: 2, Delay: 1000 * time.Hour})
+		batch = append(batch, job.Submission{ID: s.ids[i], Tier: job.Paid, Type: "X", Owner: "bob", Quota: n,
+			Payload: []byte("{}"), MaxRetries: 2, Delay: 1000 * time.Hour})
 	}
 	words, err := s.Env.Words(s.Context(), 0, batch)
 	s.say(fmt.Sprintf("submit %v of %d", numbers, n), words, err)
@@ -80,8 +83,10 @@ func (s *telling) quota(n int, numbers ...int) {
 
 // twice submits two jobs of two kinds in one call, and the first one again in it.
 func (s *telling) twice(n, other int) {
-	one := job.Submission{ID: s.ids[n], Tier: job.Public, Type: "X", Payload: []byte("{}"), MaxRetries: 2, Delay: 1000 * time.Hour}
-	two := job.Submission{ID: s.ids[other], Tier: job.Unpaid, Type: "X", Payload: []byte("{}"), MaxRetries: 1, Delay: 2000 * time.Hour}
+	one := job.Submission{ID: s.ids[n], Tier: job.Public, Type: "X", Payload: []byte("{}"), MaxRetries: 2,
+		Delay: 1000 * time.Hour}
+	two := job.Submission{ID: s.ids[other], Tier: job.Unpaid, Type: "X", Payload: []byte("{}"), MaxRetries: 1,
+		Delay: 2000 * time.Hour}
 	words, err := s.Env.Words(s.Context(), 0, []job.Submission{one, two, one})
 	s.say(fmt.Sprintf("submit %d, %d and %d", n, other, n), words, err)
 }
@@ -90,14 +95,16 @@ func (s *telling) twice(n, other int) {
 func (s *telling) once(n int, body string) {
 	key := strings.Repeat("a", 32)
 	replies, err := s.Env.Submit(s.Context(), 0, []job.Submission{{
-		ID: s.ids[n], Tier: job.Paid, Type: "X", MaxRetries: 2, Delay: 1000 * time.Hour, Idempotency: job.Idempotency{Key: key, Body: strings.Repeat(body, 32)},
+		ID: s.ids[n], Tier: job.Paid, Type: "X", MaxRetries: 2, Delay: 1000 * time.Hour,
+		Idempotency: job.Idempotency{Key: key, Body: strings.Repeat(body, 32)},
 	}})
 	s.say(fmt.Sprintf("submit %d once", n), replies, err)
 }
 
 // save stores a checkpoint.
 func (s *telling) save(n, number int, text string) {
-	words, err := s.Env.Heartbeat(s.Context(), 0, []job.Beat{{LeaseRef: s.leases[n], Timeout: time.Minute, Save: number, Checkpoint: []byte(text)}})
+	words, err := s.Env.Heartbeat(s.Context(), 0,
+		[]job.Beat{{LeaseRef: s.leases[n], Timeout: time.Minute, Save: number, Checkpoint: []byte(text)}})
 	s.say(fmt.Sprintf("save %d", n), words, err)
 }
 
@@ -105,7 +112,8 @@ func (s *telling) claim(number int64, most int) {
 	reply, err := s.Env.Claim(s.Context(), 0, job.ClaimRequest{Number: number, Max: most, Bound: math.Inf(1)})
 	var got []string
 	for _, l := range reply.Leases {
-		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s saved %q", l.ID, l.Generation, l.Attempt, l.RetryCount, l.Payload, l.Checkpoint))
+		got = append(got, fmt.Sprintf("%s/%d attempt %d retries %d %s saved %q", l.ID, l.Generation, l.Attempt, l.RetryCount,
+			l.Payload, l.Checkpoint))
 		s.leases[slices.Index(s.ids, l.ID)] = l.Ref()
 	}
 	s.number = max(s.number, number)
@@ -131,7 +139,9 @@ func (s *telling) cancel(n, generation int) {
 }
 
 func (s *telling) requeue(n, generation int) {
-	words, err := s.Env.Requeue(s.Context(), 0, []job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Owner: "ann", Payload: []byte("{}"), MaxRetries: 2}})
+	words, err := s.Env.Requeue(s.Context(), 0,
+		[]job.Job{{ID: s.ids[n], Generation: generation, Tier: job.Paid, Type: "X", Owner: "ann", Payload: []byte("{}"),
+			MaxRetries: 2}})
 	s.say(fmt.Sprintf("requeue %d", n), words, err)
 }
 
@@ -156,7 +166,8 @@ func (s *telling) drain(acknowledge bool) {
 		out, err := s.Env.TakeOutbox(s.Context(), 0, 100)
 		var got []string
 		for _, o := range out {
-			got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, len(o.Attempts)))
+			got = append(got, fmt.Sprintf("%s/%d %s attempt %d retries %d history %d", o.ID, o.Generation, o.Status, o.Attempt,
+				o.RetryCount, len(o.Attempts)))
 		}
 		slices.Sort(got)
 		s.say("take", got, err)

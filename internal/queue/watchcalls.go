@@ -16,8 +16,8 @@ type ScriptCall struct {
 	Err    error    // nil once Redis has answered
 }
 
-// WatchCalls tells f of every script call over these clients from now on, on the goroutine that made it, with its context and once it is
-// answered. It is for those who show what happens; nothing that decides may hang on it.
+// WatchCalls tells f of every script call over these clients from now on, on the goroutine that made it, with its
+// context and once it is answered. It is for those who show what happens; nothing that decides may hang on it.
 func (c Clients) WatchCalls(f func(ctx context.Context, call ScriptCall)) {
 	for _, client := range []redis.UniversalClient{c.Main, c.Read, c.Worker, c.Bell, c.Beat, c.Rate} {
 		client.AddHook(watchHook(f))

@@ -15,8 +15,8 @@ import (
 
 type markKey struct{}
 
-// Each script call is seen once, also the first that a server hears, by its file's name, with its keys and the caller's context; other
-// commands are not.
+// Each script call is seen once, also the first that a server hears, by its file's name, with its keys and the caller's
+// context; other commands are not.
 func TestWatchCalls(t *testing.T) {
 	t.Parallel()
 	life := func(t *testing.T, e *queuetest.Env) {

@@ -37,7 +37,8 @@ func (q *Queue) Unregister(ctx context.Context, name string) error {
 	return nil
 }
 
-// Workers are the processes that registered within the last seconds, by name. Those that have been silent for long are forgotten.
+// Workers are the processes that registered within the last seconds, by name. Those that have been silent for long are
+// forgotten.
 func (v *View) Workers(ctx context.Context) ([]job.WorkerInfo, error) {
 	all, err := v.redis.Read.HGetAll(ctx, workerKey).Result()
 	if err != nil {

@@ -26,7 +26,8 @@ func TestWorkers(t *testing.T) {
 		age("silent", 20*time.Second)
 		age("gone", 2*time.Minute)
 		got, err := e.Workers(t.Context())
-		if err != nil || len(got) != 2 || got[0].Name != "a" || got[1].Slots != 3 || time.Since(got[0].SeenAt).Abs() > time.Minute {
+		if err != nil || len(got) != 2 || got[0].Name != "a" || got[1].Slots != 3 ||
+			time.Since(got[0].SeenAt).Abs() > time.Minute {
 			t.Errorf("%+v, %v", got, err)
 		}
 		if left := e.Redis.HKeys(t.Context(), "{tierq}:workers").Val(); len(left) != 3 {
@@ -63,7 +64,8 @@ func TestStatsBuckets(t *testing.T) {
 				t.Fatalf("%d left, %v", len(counts), err)
 			}
 		}
-		for window, want := range map[time.Duration]int64{10 * time.Second: 1, 2 * time.Minute: 2, 15 * time.Minute: 3, time.Hour: 3, 25 * time.Hour: 4, 1000 * time.Hour: 4} {
+		for window, want := range map[time.Duration]int64{10 * time.Second: 1, 2 * time.Minute: 2, 15 * time.Minute: 3,
+			time.Hour: 3, 25 * time.Hour: 4, 1000 * time.Hour: 4} {
 			e.SetClock(now)
 			got, err := e.ReadStats(t.Context(), window)
 			if err != nil || got["PAID:wait:100"] != 100*want || got["PAID:wait:119"] != 119*want {
@@ -83,7 +85,8 @@ func TestStorePlanVersions(t *testing.T) {
 	t.Parallel()
 	queuetest.Each(t, func(t *testing.T, e *queuetest.Env) {
 		p, _ := e.Plans.Plan(job.Paid)
-		p.TypeBackoff = map[string]job.Backoff{"SEND_EMAIL": {Base: time.Second, Factor: 3, Cap: time.Minute, Jitter: 0.1}, "NONE": {}}
+		p.TypeBackoff = map[string]job.Backoff{"SEND_EMAIL": {Base: time.Second, Factor: 3, Cap: time.Minute, Jitter: 0.1},
+			"NONE": {}}
 		stored, err := e.StorePlan(t.Context(), p, p.Version)
 		if err != nil || stored.Version != p.Version+1 {
 			t.Fatalf("%+v, %v", stored, err)
@@ -103,7 +106,8 @@ func TestStorePlanVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, _ := e.Plans.Plan(job.Paid)
-		if fmt.Sprint(got) != fmt.Sprint(stored) || got.BackoffOf("SEND_EMAIL").Base != time.Second || got.BackoffOf("NONE").Delay(3, 0.5) != 0 || got.BackoffOf("OTHER") != got.Backoff {
+		if fmt.Sprint(got) != fmt.Sprint(stored) || got.BackoffOf("SEND_EMAIL").Base != time.Second ||
+			got.BackoffOf("NONE").Delay(3, 0.5) != 0 || got.BackoffOf("OTHER") != got.Backoff {
 			t.Errorf("read back %+v, stored %+v", got, stored)
 		}
 		if _, ok := e.Plans.Plan("GOLD"); !ok {

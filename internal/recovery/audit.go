@@ -12,7 +12,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Audited is a queue that can be held to its own rules, step by step. A step puts right what is safe, and is not bothered by jobs that move.
+// Audited is a queue that can be held to its own rules, step by step. A step puts right what is safe, and is not
+// bothered by jobs that move.
 type Audited interface {
 	// Scan makes the step of a walk over everything that begins at a cursor, "" at first.
 	Scan(ctx context.Context, at string) (job.Scanned, error)
@@ -83,7 +84,8 @@ const (
 	auditLease = 3 * time.Minute  // a pass renews it
 )
 
-// Audit compares what Redis holds with itself and with SQL, slowly, over and over: one process of the cluster at a time.
+// Audit compares what Redis holds with itself and with SQL, slowly, over and over: one process of the cluster at a
+// time.
 type Audit struct {
 	*loop.Loop
 	o     AuditOptions
@@ -115,7 +117,8 @@ func (a *Audit) runOnce(ctx context.Context) time.Duration {
 	if err == nil && due {
 		err = a.slowly(ctx)
 	}
-	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil { // cancelled: somebody asked for a pass at once
+	// cancelled: somebody asked for a pass at once
+	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		a.o.Log.Warn("audit failed", "err", err, "next_in", auditLook)
 	}
 	return auditLook
@@ -139,7 +142,8 @@ func (a *Audit) due(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, job.ErrNotFound) {
 		return false, err
 	}
-	if age := a.o.Now().Sub(last.StartedAt); err == nil && age >= 0 && (age < auditLook/2 || last.Whole && age < auditEvery) {
+	if age := a.o.Now().Sub(last.StartedAt); err == nil && age >= 0 &&
+		(age < auditLook/2 || last.Whole && age < auditEvery) {
 		return false, nil
 	}
 	return a.o.Desk.Lease(ctx, "audit", auditLease)
@@ -156,7 +160,8 @@ func (a *Audit) slowly(ctx context.Context) error {
 	return err
 }
 
-// Run makes a pass at once and answers its report. What ctx does not leave time for is left out, and the report says so.
+// Run makes a pass at once and answers its report. What ctx does not leave time for is left out, and the report says
+// so.
 func (a *Audit) Run(ctx context.Context) (job.AuditReport, error) {
 	a.mu.Lock()
 	if a.yields != nil {
@@ -166,7 +171,8 @@ func (a *Audit) Run(ctx context.Context) (job.AuditReport, error) {
 	return a.take(ctx, 1)
 }
 
-// take makes a pass when no other one of this process is on its way. rest is how many times as long as Redis worked it then rests.
+// take makes a pass when no other one of this process is on its way. rest is how many times as long as Redis worked it
+// then rests.
 func (a *Audit) take(ctx context.Context, rest int) (job.AuditReport, error) {
 	select {
 	case a.turn <- struct{}{}:

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxRest is the longest rest between two steps: one that took long because Redis stood still says nothing about its cost.
+	// maxRest is the longest rest between two steps: one that took long because Redis stood still says nothing about its
+	// cost.
 	maxRest = time.Second
 	// maxLogged is how many findings of a pass are logged, a line each.
 	maxLogged = 20
@@ -37,8 +38,9 @@ func (a *Audit) begin(rest int) *pass {
 	}
 }
 
-// walk goes first over the keys' types, for a key of another type fails whatever uses it; then over the journal, so that nobody is set aside who
-// can be given back; then over the jobs and the sets; and counts at last, when everything is at its place.
+// walk goes first over the keys' types, for a key of another type fails whatever uses it; then over the journal, so
+// that nobody is set aside who can be given back; then over the jobs and the sets; and counts at last, when everything
+// is at its place.
 func (p *pass) walk(ctx context.Context) error {
 	if err := p.recount(ctx, false); err != nil {
 		return err
@@ -61,7 +63,10 @@ func (p *pass) walk(ctx context.Context) error {
 
 func (p *pass) recount(ctx context.Context, count bool) error {
 	for partition := range p.o.Partitions {
-		err := p.step(ctx, func(ctx context.Context) ([]job.Finding, error) { return p.o.Queue.Recount(ctx, partition, count) })
+		err := p.step(ctx, func(ctx context.Context) ([]job.Finding,
+			error) {
+			return p.o.Queue.Recount(ctx, partition, count)
+		})
 		if err != nil {
 			return err
 		}
@@ -77,8 +82,8 @@ func (p *pass) scan(ctx context.Context, at string) (s job.Scanned, err error) {
 	return s, err
 }
 
-// look looks at what a step of the walk handed out, a call of Redis at a time. SQL is asked first: an outcome that it had before the look is no
-// younger than what the look finds.
+// look looks at what a step of the walk handed out, a call of Redis at a time. SQL is asked first: an outcome that it
+// had before the look is no younger than what the look finds.
 func (p *pass) look(ctx context.Context, s job.Scanned) error {
 	recorded, err := p.outcomes(ctx, s.Ask)
 	if err != nil {
@@ -123,8 +128,8 @@ func (p *pass) outcomes(ctx context.Context, ids []job.ID) (map[job.ID][]job.Rec
 	return all, nil
 }
 
-// journal gives back what was accepted, has no outcome, and is unknown to Redis. In this order: a job that SQL has no outcome of after Redis did not
-// know it has not ended.
+// journal gives back what was accepted, has no outcome, and is unknown to Redis. In this order: a job that SQL has no
+// outcome of after Redis did not know it has not ended.
 func (p *pass) journal(ctx context.Context) error {
 	if p.o.Journal == nil || p.o.Restorer == nil {
 		return nil
@@ -165,7 +170,8 @@ func (p *pass) restore(ctx context.Context, missing []job.ID) error {
 	defer cancel()
 	n, err := p.o.Restorer.Give(call, missing)
 	if n > 0 {
-		p.find(job.Finding{Partition: missing[0].Partition(), Result: job.Repaired, Kind: "lost", Detail: "given back from the journal"}, int64(n))
+		p.find(job.Finding{Partition: missing[0].Partition(), Result: job.Repaired, Kind: "lost",
+			Detail: "given back from the journal"}, int64(n))
 	}
 	return err
 }
@@ -208,7 +214,8 @@ func (p *pass) find(f job.Finding, n int64) {
 	}
 	p.o.Observe.AuditFound(f, n)
 	if p.logged++; p.logged <= maxLogged {
-		p.o.Log.Warn("the audit found something wrong", "job_id", f.ID, "partition", f.Partition, "result", f.Result, "kind", f.Kind, "detail", f.Detail)
+		p.o.Log.Warn("the audit found something wrong", "job_id", f.ID, "partition", f.Partition, "result", f.Result, "kind",
+			f.Kind, "detail", f.Detail)
 	}
 }
 

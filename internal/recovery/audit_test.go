@@ -132,17 +132,20 @@ func (a *audited) audit() *Audit {
 	})
 }
 
-// A pass looks at everything, asks SQL about what waits before it looks, gives back what only the journal knows, and counts at last.
+// A pass looks at everything, asks SQL about what waits before it looks, gives back what only the journal knows, and
+// counts at last.
 func TestAudit_APass(t *testing.T) {
 	t.Attr("proves", "F53 F19")
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
 		f.steps = map[string]job.Scanned{
-			"":     {Suspects: []job.Suspected{{ID: "a"}}, Found: []job.Finding{{Result: job.Reported, Kind: "unknown_key"}}, Next: "more"},
+			"": {Suspects: []job.Suspected{{ID: "a"}}, Found: []job.Finding{{Result: job.Reported, Kind: "unknown_key"}},
+				Next: "more"},
 			"more": {Suspects: []job.Suspected{{ID: "gone"}}, Ask: []job.ID{"gone", "b", "c"}},
 		}
 		f.sql = func([]job.ID) (map[job.ID][]job.Recorded, error) {
-			return map[job.ID][]job.Recorded{"b": {{Generation: 2, Status: job.Failed}}, "gone": {{Generation: 1, Status: job.Completed}}}, nil
+			return map[job.ID][]job.Recorded{"b": {{Generation: 2, Status: job.Failed}},
+				"gone": {{Generation: 1, Status: job.Completed}}}, nil
 		}
 		f.found = []job.Finding{{ID: "x", Result: job.Repaired, Kind: "missing"}}
 		f.rows, f.missing = []job.ID{"j1", "j2"}, []job.ID{"j2"}
@@ -151,16 +154,19 @@ func TestAudit_APass(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		want := []string{
-			"recount 0 false", "recount 1 false", "journal 1m0s", "missing [j1 j2]", "restore [j2]", `scan ""`, "look [{a 0 []}]", `scan "more"`,
+			"recount 0 false", "recount 1 false", "journal 1m0s", "missing [j1 j2]", "restore [j2]", `scan ""`,
+			"look [{a 0 []}]", `scan "more"`,
 			"sql [gone b c]", "look [{gone 0 [{1 COMPLETED}]} {b -1 [{2 FAILED}]}]", "recount 0 true", "recount 1 true",
 		}
 		if !slices.Equal(f.asked, want) {
 			t.Errorf("asked %q, want %q", f.asked, want)
 		}
-		if got := fmt.Sprint(r.Totals); got != "[{REPAIRED lost 1} {REPAIRED missing 2} {REPORTED unknown_key 1}]" || len(r.Findings) != 4 {
+		if got := fmt.Sprint(r.Totals); got != "[{REPAIRED lost 1} {REPAIRED missing 2} {REPORTED unknown_key 1}]" ||
+			len(r.Findings) != 4 {
 			t.Errorf("totals %s, findings %v", got, r.Findings)
 		}
-		if want := []string{"REPAIRED lost 1", "REPORTED unknown_key 1", "REPAIRED missing 1", "REPAIRED missing 1", "quarantined 4", "ended true"}; !slices.Equal(f.observed, want) {
+		if want := []string{"REPAIRED lost 1", "REPORTED unknown_key 1", "REPAIRED missing 1", "REPAIRED missing 1",
+			"quarantined 4", "ended true"}; !slices.Equal(f.observed, want) {
 			t.Errorf("observed %q", f.observed)
 		}
 		if len(f.kept) != 1 {
@@ -174,20 +180,23 @@ func TestAudit_WithoutSQL(t *testing.T) {
 	t.Attr("proves", "F14")
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()
-		f.steps = map[string]job.Scanned{"": {Ask: []job.ID{"a"}, Next: "b"}, "b": {Ask: []job.ID{"b"}, Suspects: []job.Suspected{{ID: "s"}}}}
+		f.steps = map[string]job.Scanned{"": {Ask: []job.ID{"a"}, Next: "b"},
+			"b": {Ask: []job.ID{"b"}, Suspects: []job.Suspected{{ID: "s"}}}}
 		f.sql = func([]job.ID) (map[job.ID][]job.Recorded, error) { return nil, job.ErrUnavailable }
 		r, err := f.audit().Run(t.Context())
 		if err != nil || r.Whole || r.Problem == "" || len(r.Totals) != 0 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		want := []string{"recount 0 false", "recount 1 false", "journal 1m0s", `scan ""`, "sql [a]", `scan "b"`, "look [{s 0 []}]", "recount 0 true", "recount 1 true"}
+		want := []string{"recount 0 false", "recount 1 false", "journal 1m0s", `scan ""`, "sql [a]", `scan "b"`,
+			"look [{s 0 []}]", "recount 0 true", "recount 1 true"}
 		if !slices.Equal(f.asked, want) {
 			t.Errorf("asked %q, want %q", f.asked, want)
 		}
 	})
 }
 
-// Redis is left alone for 99 times as long as a step took it, and a stall of Redis does not hold the pass up for minutes.
+// Redis is left alone for 99 times as long as a step took it, and a stall of Redis does not hold the pass up for
+// minutes.
 func TestAudit_IsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newAudited()

@@ -15,23 +15,25 @@ type Outbox interface {
 	TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error)
 }
 
-// Recorder writes outcomes to SQL and acknowledges them to Redis. A nil error means that every one that SQL would take is there.
+// Recorder writes outcomes to SQL and acknowledges them to Redis. A nil error means that every one that SQL would take
+// is there.
 type Recorder interface {
 	Record(ctx context.Context, outcomes []job.Outcome) error
 }
 
-// drainPace: an outcome that did not take the short way is in SQL within about half a second; while SQL is down a take is tried every
-// five seconds at most, so that few outcomes sit out the lease of a take in vain.
+// drainPace: an outcome that did not take the short way is in SQL within about half a second; while SQL is down a take
+// is tried every five seconds at most, so that few outcomes sit out the lease of a take in vain.
 var drainPace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 5 * time.Second}
 
-// mostTakes is how many takes share one transaction of SQL's while it serves: where a statement takes long, what counts is how many outcomes each
-// carries. After a failure it is one take, so that few outcomes sit out a lease in vain.
+// mostTakes is how many takes share one transaction of SQL's while it serves: where a statement takes long, what counts
+// is how many outcomes each carries. After a failure it is one take, so that few outcomes sit out a lease in vain.
 const mostTakes = 5
 
 // recordTimeout bounds one batch's way to SQL; the outbox keeps what was taken from others for longer than that.
 const recordTimeout = 8 * time.Second
 
-// Drainer takes what nobody acknowledged out of the outbox to SQL: dead letters, cancellations, retried jobs, and what a crash left.
+// Drainer takes what nobody acknowledged out of the outbox to SQL: dead letters, cancellations, retried jobs, and what
+// a crash left.
 type Drainer struct {
 	*loop.Loop
 	outbox     Outbox
@@ -49,8 +51,8 @@ func NewDrainer(o Outbox, r Recorder, partitions int, log *slog.Logger) *Drainer
 	return d
 }
 
-// Stop ends the loop and drains once more, so that what a stopping pool left in the outbox is in SQL before the process goes. What ctx does
-// not leave time for stays in the outbox.
+// Stop ends the loop and drains once more, so that what a stopping pool left in the outbox is in SQL before the process
+// goes. What ctx does not leave time for stays in the outbox.
 func (d *Drainer) Stop(ctx context.Context) error {
 	running := d.Running()
 	if err := d.Loop.Stop(ctx); err != nil || !running {
@@ -59,8 +61,8 @@ func (d *Drainer) Stop(ctx context.Context) error {
 	return d.drain(ctx, ctx)
 }
 
-// runOnce begins nothing more once the loop stops, but what is under way goes to its end: what was taken and given up would sit out the
-// lease of its take, and the last drain would not find it.
+// runOnce begins nothing more once the loop stops, but what is under way goes to its end: what was taken and given up
+// would sit out the lease of its take, and the last drain would not find it.
 func (d *Drainer) runOnce(ctx context.Context) time.Duration {
 	err := d.drain(ctx, context.WithoutCancel(ctx))
 	d.wait = drainPace.Next(d.wait, err != nil)
@@ -90,7 +92,8 @@ func (d *Drainer) drain(ctx, calls context.Context) error {
 	return errors.Join(problems...)
 }
 
-// batch brings a few takes to SQL as one, and says whether there may be more. What was taken goes there also if a later take fails.
+// batch brings a few takes to SQL as one, and says whether there may be more. What was taken goes there also if a later
+// take fails.
 func (d *Drainer) batch(ctx context.Context, partition int) (more bool, err error) {
 	var outcomes []job.Outcome
 	takes := d.takes

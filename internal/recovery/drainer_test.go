@@ -43,8 +43,8 @@ func TestDrainer_TakesUntilEmpty(t *testing.T) {
 	}
 }
 
-// Where SQL serves, several takes share a transaction; after a failure it is one again, and what was taken before a take that failed still goes
-// to SQL.
+// Where SQL serves, several takes share a transaction; after a failure it is one again, and what was taken before a
+// take that failed still goes to SQL.
 func TestDrainer_SharesTransactions(t *testing.T) {
 	left, broken, down := 12, false, false
 	var recorded []int
@@ -85,7 +85,8 @@ func TestDrainer_SharesTransactions(t *testing.T) {
 	}
 }
 
-// While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease each time.
+// While SQL is down the drainer stops after one batch and comes again later and later: what it took sits out a lease
+// each time.
 func TestDrainer_BacksOffWhileSQLIsDown(t *testing.T) {
 	t.Attr("proves", "F14")
 	takes := 0
@@ -138,7 +139,8 @@ func TestPromoter_WakesThePoolForEveryPartition(t *testing.T) {
 }
 
 func TestPromoter_BacksOff(t *testing.T) {
-	p := NewPromoter(promoting(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") }, quiet)
+	p := NewPromoter(promoting(func(int) (int, error) { return 0, errIO }), 1, func() { t.Error("woken for nothing") },
+		quiet)
 	for _, want := range []time.Duration{500e6, 1e9, 2e9, 4e9, 5e9} {
 		if got := p.runOnce(t.Context()); got != want {
 			t.Fatalf("next in %s, want %s", got, want)
@@ -146,8 +148,8 @@ func TestPromoter_BacksOff(t *testing.T) {
 	}
 }
 
-// A drainer that stops drains once more: what the stopping pool left in the outbox must not wait for the next process, which in embedded
-// mode would find nothing.
+// A drainer that stops drains once more: what the stopping pool left in the outbox must not wait for the next process,
+// which in embedded mode would find nothing.
 func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
 	t.Attr("proves", "F09")
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +178,8 @@ func TestDrainer_DrainsOnceMoreWhenItStops(t *testing.T) {
 	})
 }
 
-// What is on its way to SQL when the loop stops gets there: given up, it would sit out the lease of its take, unseen by the last drain.
+// What is on its way to SQL when the loop stops gets there: given up, it would sit out the lease of its take, unseen by
+// the last drain.
 func TestDrainer_AStopLosesNoTake(t *testing.T) {
 	t.Attr("proves", "F09")
 	synctest.Test(t, func(t *testing.T) {

@@ -157,8 +157,10 @@ func aging(n int, k job.Kind) (*Retention, *oldRows, *knowing, *tallied) {
 	}
 	redis, seen := &knowing{jobs: map[job.ID]bool{}}, &tallied{deleted: map[string]int64{}}
 	r := NewRetention(RetentionOptions{
-		Rows: rows, ChangeLog: rows, Redis: redis, Partitions: 1, Age: func(job.Kind) time.Duration { return 24 * time.Hour }, Changes: 48 * time.Hour,
-		Callback: tellsOf, MakesFile: func(jobType string) bool { return jobType == "REPORT" }, DeleteFile: func(context.Context, job.ID) error { return nil }, Observe: seen, Log: quiet,
+		Rows: rows, ChangeLog: rows, Redis: redis, Partitions: 1, Age: func(job.Kind) time.Duration { return 24 * time.Hour },
+		Changes:  48 * time.Hour,
+		Callback: tellsOf, MakesFile: func(jobType string) bool { return jobType == "REPORT" },
+		DeleteFile: func(context.Context, job.ID) error { return nil }, Observe: seen, Log: quiet,
 	})
 	r.begun = true
 	return r, rows, redis, seen

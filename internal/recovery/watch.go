@@ -15,24 +15,29 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Reclaimer is one look of a watch over a partition's expired jobs, skipping the first skip of them, at most job.MaxBatch.
+// Reclaimer is one look of a watch over a partition's expired jobs, skipping the first skip of them, at most
+// job.MaxBatch.
 type Reclaimer interface {
 	Reclaim(ctx context.Context, partition int, w job.Watch, skip int) ([]job.Reclaimed, error)
 }
 
-// The seed's paces. A dead PUBLIC worker is thus found within its 3 s of heartbeat, 3 s to the next look, and the 2 s between the two looks.
+// The seed's paces. A dead PUBLIC worker is thus found within its 3 s of heartbeat, 3 s to the next look, and the 2 s
+// between the two looks.
 var (
 	CrashedPace = loop.Pace{Floor: 3 * time.Second, Ceiling: 60 * time.Second}
 	StuckPace   = loop.Pace{Floor: 5 * time.Second, Ceiling: 120 * time.Second}
 )
 
-// secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's patience.
+// secondLook is when a look that found newly expired jobs is followed by the next: a little more than the script's
+// patience.
 const secondLook = 2*time.Second + 50*time.Millisecond
 
-// maxPages bounds one run to so many script calls of job.MaxBatch each, per partition: none keeps the others waiting for ever.
+// maxPages bounds one run to so many script calls of job.MaxBatch each, per partition: none keeps the others waiting
+// for ever.
 const maxPages = 100
 
-// Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the gate.
+// Watch takes back the jobs of workers that crashed, or that hang. Its health is its own: it shares no counter with the
+// gate.
 type Watch struct {
 	*loop.Loop
 	kind       job.Watch

@@ -36,9 +36,12 @@ func TestPace(t *testing.T) {
 		failed []bool
 		want   []int // seconds
 	}{
-		{"crashed doubles to its ceiling", CrashedPace, []bool{true, true, true, true, true, true}, []int{6, 12, 24, 48, 60, 60}},
-		{"crashed halves to its floor", CrashedPace, []bool{true, true, true, false, false, false, false}, []int{6, 12, 24, 12, 6, 3, 3}},
-		{"stuck doubles to its ceiling", StuckPace, []bool{true, true, true, true, true, true}, []int{10, 20, 40, 80, 120, 120}},
+		{"crashed doubles to its ceiling", CrashedPace, []bool{true, true, true, true, true, true},
+			[]int{6, 12, 24, 48, 60, 60}},
+		{"crashed halves to its floor", CrashedPace, []bool{true, true, true, false, false, false, false},
+			[]int{6, 12, 24, 12, 6, 3, 3}},
+		{"stuck doubles to its ceiling", StuckPace, []bool{true, true, true, true, true, true},
+			[]int{10, 20, 40, 80, 120, 120}},
 		{"stuck halves to its floor", StuckPace, []bool{true, false, false}, []int{10, 5, 5}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -80,7 +83,8 @@ func TestWatch_LooksAgainAfterNewSuspects(t *testing.T) {
 	}
 }
 
-// One look goes through all expired jobs, 100 a call, skipping those that stayed: a full first page of suspects starves nobody.
+// One look goes through all expired jobs, 100 a call, skipping those that stayed: a full first page of suspects starves
+// nobody.
 func TestWatch_PagesPastSuspects(t *testing.T) {
 	t.Attr("proves", "F57")
 	var skips []int
@@ -106,7 +110,8 @@ func TestWatch_PagesPastSuspects(t *testing.T) {
 	}
 }
 
-// Each watch has a delay of its own, and heals by itself: no failure of one slows the other, and a wake makes the next look come at once.
+// Each watch has a delay of its own, and heals by itself: no failure of one slows the other, and a wake makes the next
+// look come at once.
 func TestWatch_SelfHeals(t *testing.T) {
 	t.Attr("proves", "S2-P10 S2-P19")
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +174,8 @@ func TestLoop_StopBeforeStart(t *testing.T) {
 	}
 }
 
-// A backlog longer than one run holds is gone through without the pauses between looks, as soon as some of it could be taken back.
+// A backlog longer than one run holds is gone through without the pauses between looks, as soon as some of it could be
+// taken back.
 func TestWatch_GoesOnThroughABacklog(t *testing.T) {
 	t.Attr("proves", "F57")
 	left := 2*maxPages*job.MaxBatch + 50

@@ -10,8 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// archive stands in for SQL: it keeps outcomes, the first of each generation, and acknowledges them to Redis afterwards. The drainer brings
-// what is in the outbox; a completed first attempt takes the short way.
+// archive stands in for SQL: it keeps outcomes, the first of each generation, and acknowledges them to Redis
+// afterwards. The drainer brings what is in the outbox; a completed first attempt takes the short way.
 type archive struct {
 	*loop.Loop  // of the short way
 	acknowledge func(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error)

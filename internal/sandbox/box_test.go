@@ -37,7 +37,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// A box stops at any moment of any scenario, and nothing of it is left: the bubble ends only if no goroutine does anything any more.
+// A box stops at any moment of any scenario, and nothing of it is left: the bubble ends only if no goroutine does
+// anything any more.
 func TestStopsAtAnyTime(t *testing.T) {
 	t.Parallel()
 	for _, scenario := range Scenarios() {
@@ -110,7 +111,8 @@ func TestSecondScenario(t *testing.T) {
 	})
 }
 
-// A scenario that does not come to its end says why, and that is the last that is told: not how what it left behind is put away.
+// A scenario that does not come to its end says why, and that is the last that is told: not how what it left behind is
+// put away.
 func TestBrokenOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +181,8 @@ func TestReplay(t *testing.T) {
 		r.add(Event{Kind: Caption})
 	}
 	<-more
-	for after, want := range map[int64][2]int64{0: {501, 1000}, 400: {501, 1000}, 500: {501, 1000}, 501: {502, 999}, 1499: {1500, 1}, 1500: {0, 0}, 9999: {501, 1000}, -1: {501, 1000}} {
+	for after, want := range map[int64][2]int64{0: {501, 1000}, 400: {501, 1000}, 500: {501, 1000}, 501: {502, 999},
+		1499: {1500, 1}, 1500: {0, 0}, 9999: {501, 1000}, -1: {501, 1000}} {
 		events, _, closed := r.after(after)
 		if closed || int64(len(events)) != want[1] || want[1] > 0 && events[0].ID != want[0] {
 			t.Errorf("behind %d: %d events, want %d", after, len(events), want[1])
@@ -219,7 +222,8 @@ func TestSnapshotIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	states := s.look([]string{key, "hash", "gone", "list", "text"})
-	if len(states) != 4 || len(states[0].Entries) != mostEntries || states[0].More != 30 || states[0].Entries[1] != (Entry{"01", "1"}) {
+	if len(states) != 4 || len(states[0].Entries) != mostEntries || states[0].More != 30 ||
+		states[0].Entries[1] != (Entry{"01", "1"}) {
 		t.Fatalf("%+v", states)
 	}
 	for _, e := range states[1].Entries {

@@ -10,19 +10,21 @@ import (
 // Kind is what an event is about.
 type Kind string
 
-// The kinds. All but Began, Caption and Done are told right after the call that made them happen, in the order of the calls.
+// The kinds. All but Began, Caption and Done are told right after the call that made them happen, in the order of the
+// calls.
 const (
-	Began           Kind = "began"            // a scenario begins on an empty queue
-	Caption         Kind = "caption"          // what to look at now, and the file that has the rule
-	JobAccepted     Kind = "job.accepted"     // the submit is in Redis
-	JobRefused      Kind = "job.refused"      // it is not, and never will be
-	JobScheduled    Kind = "job.scheduled"    // it waits for its time: a delay, or the backoff of a failure
-	QueuePushed     Kind = "queue.pushed"     // it is ready, at its place
-	JobClaimed      Kind = "job.claimed"      // a worker has the lease
-	LeaseBeat       Kind = "lease.beat"       // a heartbeat moved the deadline
-	LeaseExpired    Kind = "lease.expired"    // a watch saw the deadline passed; it looks again before it acts
-	LeaseLost       Kind = "lease.lost"       // a worker showed a lease that is not the stored one: nothing changed
-	JobRequeued     Kind = "job.requeued"     // taken back, failed with retries left, released, or given a new life: it is ready again
+	Began        Kind = "began"         // a scenario begins on an empty queue
+	Caption      Kind = "caption"       // what to look at now, and the file that has the rule
+	JobAccepted  Kind = "job.accepted"  // the submit is in Redis
+	JobRefused   Kind = "job.refused"   // it is not, and never will be
+	JobScheduled Kind = "job.scheduled" // it waits for its time: a delay, or the backoff of a failure
+	QueuePushed  Kind = "queue.pushed"  // it is ready, at its place
+	JobClaimed   Kind = "job.claimed"   // a worker has the lease
+	LeaseBeat    Kind = "lease.beat"    // a heartbeat moved the deadline
+	LeaseExpired Kind = "lease.expired" // a watch saw the deadline passed; it looks again before it acts
+	LeaseLost    Kind = "lease.lost"    // a worker showed a lease that is not the stored one: nothing changed
+	// taken back, failed with retries left, released, or given a new life: it is ready again
+	JobRequeued     Kind = "job.requeued"
 	JobCompleted    Kind = "job.completed"    // its result is in the outbox
 	JobDead         Kind = "job.dead"         // no retry is left: the dead letter is in the outbox
 	JobCancelled    Kind = "job.cancelled"    // cancelled
@@ -77,7 +79,8 @@ type Gate struct {
 	Reason    string `json:"reason,omitempty"`
 }
 
-// Capacity is how full the queue is. Used are the ready jobs that nobody ever claimed, which is what Limit is for; Waiting are all ready ones.
+// Capacity is how full the queue is. Used are the ready jobs that nobody ever claimed, which is what Limit is for;
+// Waiting are all ready ones.
 type Capacity struct {
 	Used    int `json:"used"`
 	Limit   int `json:"limit"`
@@ -141,7 +144,8 @@ func (r *ring) close() {
 	}
 }
 
-// after is what is kept of the events behind an id, and a channel that closes when there is more. closed: there never will be.
+// after is what is kept of the events behind an id, and a channel that closes when there is more. closed: there never
+// will be.
 func (r *ring) after(id int64) (events []Event, more <-chan struct{}, closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,8 @@ func NewManager(o ManagerOptions) *Manager {
 	return m
 }
 
-// Play begins a scenario in the session's box, which is made if it has none. The errors are ErrUnknown, ErrTooSoon, ErrFull and ErrStopped.
+// Play begins a scenario in the session's box, which is made if it has none. The errors are ErrUnknown, ErrTooSoon,
+// ErrFull and ErrStopped.
 func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 	if _, ok := find(scenario); !ok {
 		return fmt.Errorf("%w: %q", ErrUnknown, scenario)
@@ -89,7 +90,8 @@ func (m *Manager) Play(ctx context.Context, session, scenario string) error {
 	return k.box.Play(ctx, scenario)
 }
 
-// free gives up the box that was used longest ago, of those in which nothing plays; false if there is none. The lock is held.
+// free gives up the box that was used longest ago, of those in which nothing plays; false if there is none. The lock is
+// held.
 func (m *Manager) free() bool {
 	var oldest string
 	for session, k := range m.boxes {
@@ -112,7 +114,8 @@ func (m *Manager) forget(session string) {
 	delete(m.boxes, session)
 }
 
-// Events are those of the session's box behind an id, see Box.Events. A session without a box has none, and closed is true.
+// Events are those of the session's box behind an id, see Box.Events. A session without a box has none, and closed is
+// true.
 func (m *Manager) Events(session string, after int64) (events []Event, more <-chan struct{}, closed bool) {
 	m.mu.Lock()
 	k := m.boxes[session]

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// inManager runs a test with a started manager in virtual time. When it is stopped nothing of its boxes is left, or the bubble says so.
+// inManager runs a test with a started manager in virtual time. When it is stopped nothing of its boxes is left, or the
+// bubble says so.
 func inManager(t *testing.T, test func(t *testing.T, m *Manager)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +121,8 @@ func TestOnePlayASecond(t *testing.T) {
 			after             time.Duration
 			want              error
 		}{
-			{"a", "nonsense", 0, ErrUnknown}, {"a", "happy", 0, nil}, {"a", "crash", 999 * time.Millisecond, ErrTooSoon}, {"b", "crash", 0, nil},
+			{"a", "nonsense", 0, ErrUnknown}, {"a", "happy", 0, nil}, {"a", "crash", 999 * time.Millisecond, ErrTooSoon},
+			{"b", "crash", 0, nil},
 			{"a", "crash", time.Millisecond, nil}, {"a", "hang", 0, ErrTooSoon}, {"a", "hang", time.Second, nil},
 		} {
 			<-time.After(step.after)

@@ -9,7 +9,8 @@ import (
 	pool "github.com/tierq/tierq/internal/worker"
 )
 
-// worker is a process that runs jobs, with connections of its own: those for heartbeats can be cut apart from the others.
+// worker is a process that runs jobs, with connections of its own: those for heartbeats can be cut apart from the
+// others.
 type worker struct {
 	calls, beats *link
 	clients      []queue.Clients
@@ -25,7 +26,8 @@ func (w *world) hire(ctx context.Context, name string, slots int) error {
 	k.clients = []queue.Clients{clients, beat}
 	q := &told{Queue: queue.New(clients, w.book, w.options(name)), world: w, who: name}
 	k.pool = pool.New(pool.Config{
-		Slots: slots, Partitions: 1, PriorityBase: w.options(name).PriorityBase, HeartbeatInterval: w.options(name).HeartbeatInterval, ResultLimit: 64 << 10,
+		Slots: slots, Partitions: 1, PriorityBase: w.options(name).PriorityBase,
+		HeartbeatInterval: w.options(name).HeartbeatInterval, ResultLimit: 64 << 10,
 		DrainTimeout: 50 * time.Millisecond, Registry: registry(w.over), Plans: w.book, Log: w.log, Nonce: name,
 	}, q, q, q, w.archive)
 	w.mu.Lock()

@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/queue"
 )
 
-// store is the box's Redis: in memory, reached without a port. It is told of no time that passes: no key of a scenario outlives its TTL.
+// store is the box's Redis: in memory, reached without a port. It is told of no time that passes: no key of a scenario
+// outlives its TTL.
 type store struct{ server *miniredis.Miniredis }
 
 func newStore() store { return store{miniredis.NewMiniRedis()} }
@@ -77,7 +78,10 @@ func (s store) members(key string) []member {
 	for name, score := range set {
 		members = append(members, member{name, score})
 	}
-	slices.SortFunc(members, func(a, b member) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(members, func(a,
+		b member) int {
+		return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.name, b.name))
+	})
 	return members
 }
 

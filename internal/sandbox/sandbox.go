@@ -1,9 +1,10 @@
-// Package sandbox is the queue in a box behind /demo: a real tierq with a Redis of its own in memory, plans in a hurry and workers that can be cut
-// off, on which scenarios are played. Whatever a viewer sees is an event of something that happened: told.go turns the calls of scripts into
-// events, with the keys they touched. Only the archive is not the real one: it is a map.
+// Package sandbox is the queue in a box behind /demo: a real tierq with a Redis of its own in memory, plans in a hurry
+// and workers that can be cut off, on which scenarios are played. Whatever a viewer sees is an event of something that
+// happened: told.go turns the calls of scripts into events, with the keys they touched. Only the archive is not the
+// real one: it is a map.
 //
-// A Box plays one scenario at a time, each on an empty queue (world.go), which is gone when the scenario is over: what is left are its events.
-// A Manager keeps a box per browser session.
+// A Box plays one scenario at a time, each on an empty queue (world.go), which is gone when the scenario is over: what
+// is left are its events. A Manager keeps a box per browser session.
 package sandbox
 
 import (
@@ -26,9 +27,12 @@ const playBound = time.Minute
 
 // Options are a box's. The zero value is fine.
 type Options struct {
-	Speed float64      // of the narrator, who waits after each caption: 2 = half as long; not positive = 1. The queue's own times are what they are
-	After int64        // ids begin behind it
-	Log   *slog.Logger // of what goes wrong with the box itself; what its workers and watches log is nobody's concern. nil = none
+	// of the narrator, who waits after each caption: 2 = half as long; not positive = 1. The queue's own times are what
+	// they are
+	Speed float64
+	After int64 // ids begin behind it
+	// of what goes wrong with the box itself; what its workers and watches log is nobody's concern. nil = none
+	Log *slog.Logger
 }
 
 // Box plays scenarios. It is safe for concurrent use.
@@ -62,8 +66,8 @@ func New(o Options) *Box {
 	return &Box{options: o, ring: newRing(o.After)}
 }
 
-// Play begins a scenario and returns: its events tell how it goes, from Began to Done. One that is under way is broken off and its events are
-// forgotten. The scenario goes on when ctx ends. The errors are ErrUnknown and ErrStopped.
+// Play begins a scenario and returns: its events tell how it goes, from Began to Done. One that is under way is broken
+// off and its events are forgotten. The scenario goes on when ctx ends. The errors are ErrUnknown and ErrStopped.
 func (b *Box) Play(ctx context.Context, scenario string) error {
 	s, ok := find(scenario)
 	if !ok {
@@ -94,8 +98,8 @@ func (b *Box) Play(ctx context.Context, scenario string) error {
 	return nil
 }
 
-// Events is what is kept of the events behind an id, at most 1000, and a channel that closes when there is more. An id that the box never gave
-// gets all of them. closed says that the box is stopped: nothing comes any more.
+// Events is what is kept of the events behind an id, at most 1000, and a channel that closes when there is more. An id
+// that the box never gave gets all of them. closed says that the box is stopped: nothing comes any more.
 func (b *Box) Events(after int64) (events []Event, more <-chan struct{}, closed bool) {
 	return b.ring.after(after)
 }

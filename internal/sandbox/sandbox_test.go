@@ -82,7 +82,8 @@ func played(t *testing.T, scenario string) (events story) {
 				t.Errorf("caption %q: %v", e.Note, err)
 			}
 		}
-		if e.Job != "" && e.Kind != JobRefused && (e.Script == "" || len(e.Keys) == 0 || len(e.Snapshot) == 0 || e.Tier == "") {
+		if e.Job != "" && e.Kind != JobRefused &&
+			(e.Script == "" || len(e.Keys) == 0 || len(e.Snapshot) == 0 || e.Tier == "") {
 			t.Errorf("%s does not say what made it happen: %+v", e.Kind, e)
 		}
 	}
@@ -145,7 +146,8 @@ func TestHappy(t *testing.T) {
 		for _, step := range []struct {
 			kind   Kind
 			script string
-		}{{JobAccepted, "submit"}, {QueuePushed, "submit"}, {JobClaimed, "claim"}, {JobCompleted, "complete"}, {JobArchived, "acknowledge"}} {
+		}{{JobAccepted, "submit"}, {QueuePushed, "submit"}, {JobClaimed, "claim"}, {JobCompleted, "complete"},
+			{JobArchived, "acknowledge"}} {
 			at = s.of(t, at, step.kind, id)
 			if s[at].Script != step.script {
 				t.Errorf("%s by %q", step.kind, s[at].Script)
@@ -201,8 +203,10 @@ func TestCrash(t *testing.T) {
 	if before, after := s[pushed].score(victim), s[requeued].score(victim); before == "" || before != after {
 		t.Errorf("score %q before and %q after", before, after)
 	}
-	if s[claimed].Worker != "worker-a" || s[completed].Worker != "worker-b" || s[completed].Attempt != 2 || s[lost].Worker != "worker-a" || s[lost].Attempt != 1 {
-		t.Errorf("claimed by %s, completed by %s as attempt %d, lost by %s", s[claimed].Worker, s[completed].Worker, s[completed].Attempt, s[lost].Worker)
+	if s[claimed].Worker != "worker-a" || s[completed].Worker != "worker-b" || s[completed].Attempt != 2 ||
+		s[lost].Worker != "worker-a" || s[lost].Attempt != 1 {
+		t.Errorf("claimed by %s, completed by %s as attempt %d, lost by %s", s[claimed].Worker, s[completed].Worker,
+			s[completed].Attempt, s[lost].Worker)
 	}
 	if s[requeued].At.Sub(s[expired].At) < queue.Patience {
 		t.Error("one look was enough")
@@ -215,7 +219,10 @@ func TestCrash(t *testing.T) {
 		if s.of(t, 0, JobClaimed, id) > again {
 			waited++
 		}
-		if at := slices.IndexFunc(s, func(e Event) bool { return e.Job == id && (e.Kind == LeaseExpired || e.Kind == JobRequeued) }); at >= 0 {
+		if at := slices.IndexFunc(s, func(e Event) bool {
+			return e.Job == id &&
+				(e.Kind == LeaseExpired || e.Kind == JobRequeued)
+		}); at >= 0 {
 			t.Errorf("the bystander %s had a %s", id, s[at].Kind)
 		}
 	}
@@ -228,7 +235,8 @@ func TestHang(t *testing.T) {
 	t.Parallel()
 	s := played(t, "hang")
 	unheard, heard := s.jobs(job.Public)[0], s.jobs(job.Public)[1]
-	if at := s.of(t, 0, JobRequeued, heard); s[at].Script != "fail" || s[at].Worker != "worker-b" || !strings.Contains(s[at].Note, string(job.MaxTimeExceeded)) {
+	if at := s.of(t, 0, JobRequeued, heard); s[at].Script != "fail" || s[at].Worker != "worker-b" ||
+		!strings.Contains(s[at].Note, string(job.MaxTimeExceeded)) {
 		t.Errorf("%+v", s[at])
 	}
 	at := s.of(t, 0, LeaseExpired, unheard)
@@ -236,7 +244,8 @@ func TestHang(t *testing.T) {
 	if s[at].Script != "reclaim" || beat > at {
 		t.Errorf("expired at %d, the first beat was at %d", at, beat)
 	}
-	if at = s.of(t, at, JobRequeued, unheard); s[at].Script != "reclaim" || !strings.Contains(s[at].Note, string(job.MaxTimeExceeded)) {
+	if at = s.of(t, at, JobRequeued, unheard); s[at].Script != "reclaim" ||
+		!strings.Contains(s[at].Note, string(job.MaxTimeExceeded)) {
 		t.Errorf("%+v", s[at])
 	}
 	for _, id := range []job.ID{heard, unheard} {

@@ -20,7 +20,8 @@ var scenarios = []Scenario{
 	{"overtake", "A flood, overtaken", "PUBLIC floods the queue. One PAID job comes last and is next.", overtake},
 	{"crash", "A worker dies", "Its heartbeats stop. The watch takes its job back to its old place, another worker finishes it, and the dead one's late answer changes nothing.", crash},
 	{"hang", "A job hangs", "The maximum processing time ends an attempt: the worker reports it, and where the worker cannot, a second watch does.", hang},
-	{"dead", "Retries spent", "An attempt fails, its retry fails too: a dead letter. An operator gives it a new life.", dead},
+	{"dead", "Retries spent", "An attempt fails, its retry fails too: a dead letter. An operator gives it a new life.",
+		dead},
 	{"full", "The queue is full", "PUBLIC has its share of the capacity and is refused. PAID still enters, and so does a retry.", full},
 	{"outage", "Redis fails", "The gate closes after three errors, probes, and opens by itself. What was accepted before is still there.", outage},
 }
@@ -39,7 +40,8 @@ func find(id string) (Scenario, bool) {
 
 func happy(s *stage) {
 	s.crew()
-	s.say("internal/admission/admission.go", "Three clients submit, one per tier. A submit goes through the gate, and the script decides whether there is room.")
+	s.say("internal/admission/admission.go",
+		"Three clients submit, one per tier. A submit goes through the gate, and the script decides whether there is room.")
 	paid := s.submit(job.Paid, work(1200*time.Millisecond))
 	unpaid := s.submit(job.Unpaid, work(900*time.Millisecond))
 	public := s.submit(job.Public, work(600*time.Millisecond))
@@ -90,7 +92,8 @@ func crash(s *stage) {
 		dying.kill()
 	}
 	s.hire("worker-b", 2)
-	s.say("internal/worker/beat.go", "worker-a is cut off: no heartbeat, no answer. Nobody knows yet. worker-b starts, and younger jobs arrive.")
+	s.say("internal/worker/beat.go",
+		"worker-a is cut off: no heartbeat, no answer. Nobody knows yet. worker-b starts, and younger jobs arrive.")
 	var younger []job.ID
 	for range 8 {
 		younger = append(younger, s.submit(job.Public, work(1400*time.Millisecond)))
@@ -119,8 +122,10 @@ func hang(s *stage) {
 	s.hire("worker-b", 2)
 	heard := s.submit(job.Public, demo{WorkMs: 300, HangFirst: 1}.job())
 	s.until(JobClaimed, heard)
-	s.say("internal/worker/watch.go", "Two jobs hang, and their heartbeats go on: no process has died. What runs out is the maximum processing time, 3 s for PUBLIC here.")
-	s.say("internal/worker/watch.go", "worker-b can end its job's context and report. worker-a cannot: of its connections only the heartbeats' still work.")
+	s.say("internal/worker/watch.go",
+		"Two jobs hang, and their heartbeats go on: no process has died. What runs out is the maximum processing time, 3 s for PUBLIC here.")
+	s.say("internal/worker/watch.go",
+		"worker-b can end its job's context and report. worker-a cannot: of its connections only the heartbeats' still work.")
 	s.until(JobRequeued, heard)
 	s.say("lua/fail.lua", "worker-b reports MAX_TIME_EXCEEDED. A retry is spent, and the job is back at its place at once.")
 	s.until(JobCompleted, heard)
@@ -140,14 +145,16 @@ func dead(s *stage) {
 	s.until(JobDead, id)
 	s.say("lua/fail.lua", "The retry failed too. No retry is left: the dead letter enters the outbox, in the same script.")
 	s.until(JobArchived, id)
-	s.say("internal/recovery/drainer.go", "The drainer took it to failed_jobs, with its payload and its attempts, and Redis knows: FAILED. An operator requeues it.")
+	s.say("internal/recovery/drainer.go",
+		"The drainer took it to failed_jobs, with its payload and its attempts, and Redis knows: FAILED. An operator requeues it.")
 	s.requeue(id)
 	s.say(
 		"lua/restore.lua",
 		"The same job, generation 2: a new arrival and a fresh budget of retries. Attempts go on counting.",
 	)
 	s.until(JobCompleted, id)
-	s.await("the second life in the archive", func(e *Event) bool { return e.Kind == JobArchived && e.Job == id && e.Attempt == 3 })
+	s.await("the second life in the archive",
+		func(e *Event) bool { return e.Kind == JobArchived && e.Job == id && e.Attempt == 3 })
 	s.say("lua/acknowledge.lua", "Attempt 3 did it. The archive has both lives: the dead letter and the result.")
 }
 

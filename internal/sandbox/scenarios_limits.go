@@ -24,12 +24,16 @@ func full(s *stage) {
 	paid := s.submit(job.Paid, work(300*time.Millisecond))
 	s.say("lua/submit.lua", "PAID has all of the capacity: a flood of PUBLIC leaves room at the door.")
 	s.until(QueuePushed, retry)
-	s.await("the retry's return", func(e *Event) bool { return e.Kind == QueuePushed && e.Job == retry && e.Script == "promote" })
+	s.await("the retry's return", func(e *Event) bool {
+		return e.Kind == QueuePushed && e.Job == retry &&
+			e.Script == "promote"
+	})
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrQueueFull)
 	s.say("lua/promote.lua", "The retry is due and enters, though PUBLIC is still full: what was accepted is never refused later. It has its old place.")
 	s.until(JobCompleted, retry, paid)
 	s.until(JobCompleted, waiting...)
-	s.say("internal/admission/gate.go", "The queue has drained. Gate and capacity are two things: one refuses for health, the other for room.")
+	s.say("internal/admission/gate.go",
+		"The queue has drained. Gate and capacity are two things: one refuses for health, the other for room.")
 }
 
 func outage(s *stage) {
@@ -41,13 +45,16 @@ func outage(s *stage) {
 	s.say("lua/submit.lua", "One job ran, another is accepted and waits for its time. Now Redis stops answering.")
 	s.redis(false)
 	s.untilGate("the gate to close", func(e *Event) bool { return !e.Gate.Open })
-	s.say("internal/admission/gate.go", "Three errors in a row: the gate is closed. Whoever submits now hears 503 at once, and nothing piles up.")
+	s.say("internal/admission/gate.go",
+		"Three errors in a row: the gate is closed. Whoever submits now hears 503 at once, and nothing piles up.")
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrUnhealthy)
 	s.untilGate("a probe to fail", func(e *Event) bool { return !e.Gate.Open && strings.Contains(e.Note, "probe") })
-	s.say("internal/recovery/watch.go", "One tiny write every 2 s probes. The watches back off on their own: %s and %s between looks by now, from %s.",
+	s.say("internal/recovery/watch.go",
+		"One tiny write every 2 s probes. The watches back off on their own: %s and %s between looks by now, from %s.",
 		s.crashed.Delay(), s.stuck.Delay(), pace.Floor)
 	s.redis(true)
-	s.say("internal/admission/probe.go", "Redis answers again. The next probe that succeeds opens the gate, and the watches look at once.")
+	s.say("internal/admission/probe.go",
+		"Redis answers again. The next probe that succeeds opens the gate, and the watches look at once.")
 	closed := s.await("the gate to close", func(e *Event) bool { return e.Kind == GateChanged && !e.Gate.Open })
 	s.untilGate("the gate to open", func(e *Event) bool { return e.Gate.Open && e.ID > closed.ID })
 	after := s.submit(job.Paid, work(300*time.Millisecond))

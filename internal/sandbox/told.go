@@ -29,7 +29,8 @@ func watch(ctx context.Context, seen queue.ScriptCall) {
 	}
 }
 
-// keys are the call's KEYS as far as a job is concerned. What begins the keys of jobs comes with its id; what begins others is left out.
+// keys are the call's KEYS as far as a job is concerned. What begins the keys of jobs comes with its id; what begins
+// others is left out.
 func (c *call) keys(id job.ID) []string {
 	keys := make([]string, 0, len(c.Keys))
 	for _, key := range c.Keys {
@@ -43,9 +44,10 @@ func (c *call) keys(id job.ID) []string {
 	return keys
 }
 
-// step makes one call and tells what came of it, before anybody else's: so the events have the order in which things happened, and their
-// snapshots are those moments.
-func step[T any](ctx context.Context, t *told, do func(ctx context.Context) (T, error), tell func(c *call, reply T)) (reply T, err error) {
+// step makes one call and tells what came of it, before anybody else's: so the events have the order in which things
+// happened, and their snapshots are those moments.
+func step[T any](ctx context.Context, t *told, do func(ctx context.Context) (T, error),
+	tell func(c *call, reply T)) (reply T, err error) {
 	w := t.world
 	select {
 	case w.turn <- struct{}{}:
@@ -72,7 +74,10 @@ func (t *told) emit(c *call, kind Kind, id job.ID, attempt int, note string) {
 
 // Submit tells what was accepted and what was refused for room.
 func (t *told) Submit(ctx context.Context, partition int, batch []job.Submission) ([]job.SubmitReply, error) {
-	return step(ctx, t, func(ctx context.Context) ([]job.SubmitReply, error) { return t.Queue.Submit(ctx, partition, batch) },
+	return step(ctx, t, func(ctx context.Context) ([]job.SubmitReply,
+		error) {
+		return t.Queue.Submit(ctx, partition, batch)
+	},
 		func(c *call, replies []job.SubmitReply) {
 			for i, r := range replies {
 				s := &batch[i]
@@ -119,7 +124,10 @@ func (t *told) Heartbeat(ctx context.Context, partition int, batch []job.Beat) (
 
 // Complete tells of endings.
 func (t *told) Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error) {
-	return step(ctx, t, func(ctx context.Context) ([]job.EndReply, error) { return t.Queue.Complete(ctx, partition, batch) },
+	return step(ctx, t, func(ctx context.Context) ([]job.EndReply,
+		error) {
+		return t.Queue.Complete(ctx, partition, batch)
+	},
 		func(c *call, replies []job.EndReply) {
 			for i, r := range replies {
 				t.ended(c, batch[i].LeaseRef, r.Word, JobCompleted, "complete")
@@ -147,7 +155,10 @@ func (t *told) Fail(ctx context.Context, partition int, batch []job.Failure) ([]
 
 // Release tells of jobs that were given back unharmed.
 func (t *told) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
-	return step(ctx, t, func(ctx context.Context) ([]job.EndReply, error) { return t.Queue.Release(ctx, partition, batch) },
+	return step(ctx, t, func(ctx context.Context) ([]job.EndReply,
+		error) {
+		return t.Queue.Release(ctx, partition, batch)
+	},
 		func(c *call, replies []job.EndReply) {
 			for i, r := range replies {
 				t.ended(c, batch[i].LeaseRef, r.Word, JobRequeued, "given back; no retry is spent")
@@ -179,7 +190,8 @@ func (t *told) Reclaim(ctx context.Context, partition int, watch job.Watch, skip
 				switch r.Word {
 				case job.Suspect:
 					if t.world.suspect(watch, r.ID) {
-						t.emit(c, LeaseExpired, r.ID, 0, "watch "+string(watch)+": its deadline has passed; it is noted, and looked at again")
+						t.emit(c, LeaseExpired, r.ID, 0,
+							"watch "+string(watch)+": its deadline has passed; it is noted, and looked at again")
 					}
 				case job.OK:
 					t.emit(c, JobRequeued, r.ID, 0, string(watch.Cause())+": taken back, to its place")
@@ -232,7 +244,10 @@ func (t *told) Restore(ctx context.Context, partition int, batch []job.JournalRo
 
 // Acknowledge tells of outcomes that are in the archive.
 func (t *told) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
-	return step(ctx, t, func(ctx context.Context) ([]job.Word, error) { return t.Queue.Acknowledge(ctx, partition, batch) },
+	return step(ctx, t, func(ctx context.Context) ([]job.Word,
+		error) {
+		return t.Queue.Acknowledge(ctx, partition, batch)
+	},
 		func(c *call, words []job.Word) {
 			for i, word := range words {
 				if a := &batch[i]; word == job.OK {
@@ -243,4 +258,5 @@ func (t *told) Acknowledge(ctx context.Context, partition int, batch []job.Ack) 
 }
 
 // tables are where the archive of a server has the outcomes.
-var tables = map[job.Status]string{job.Completed: "job_results", job.Failed: "failed_jobs", job.Cancelled: "job_outcomes"}
+var tables = map[job.Status]string{job.Completed: "job_results", job.Failed: "failed_jobs",
+	job.Cancelled: "job_outcomes"}

@@ -18,7 +18,8 @@ import (
 // pace of the box's watches: a tenth of what a server's do.
 var pace = loop.Pace{Floor: 500 * time.Millisecond, Ceiling: 8 * time.Second}
 
-// world is what a scenario plays in: a Redis, a server and its workers, wired as internal/app wires them. It lives as long as the scenario.
+// world is what a scenario plays in: a Redis, a server and its workers, wired as internal/app wires them. It lives as
+// long as the scenario.
 type world struct {
 	emit  func(Event)
 	log   *slog.Logger
@@ -54,16 +55,20 @@ type service interface {
 // options are the same for all processes of a box.
 func (w *world) options(nonce string) queue.Options {
 	return queue.Options{
-		Nonce: nonce, Partitions: 1, PriorityBase: 1e13, Capacity: Limit, ScheduledLimit: Limit, HeartbeatInterval: 500 * time.Millisecond,
-		Retention: time.Hour, FailedRetention: time.Hour, KeepEnded: 1000, Embedded: true, Log: w.log,
+		Nonce: nonce, Partitions: 1, PriorityBase: 1e13, Capacity: Limit, ScheduledLimit: Limit,
+		HeartbeatInterval: 500 * time.Millisecond,
+		Retention:         time.Hour, FailedRetention: time.Hour, KeepEnded: 1000, Embedded: true, Log: w.log,
 	}
 }
 
 func newWorld(emit func(Event)) *world {
-	log := slog.New(slog.DiscardHandler) // what its workers and watches meet is the story, and no concern of the server that it plays in
+	// what its workers and watches meet is the story, and no concern of the server that it plays in
+	log := slog.New(slog.DiscardHandler)
 	w := &world{
-		emit: emit, log: log, store: newStore(), book: &job.PlanBook{}, turn: make(chan struct{}, 1), over: make(chan struct{}),
-		workers: map[string]*worker{}, tiers: map[job.ID]job.Tier{}, suspects: map[string]bool{}, room: Capacity{Limit: Limit},
+		emit: emit, log: log, store: newStore(), book: &job.PlanBook{}, turn: make(chan struct{}, 1),
+		over:    make(chan struct{}),
+		workers: map[string]*worker{}, tiers: map[job.ID]job.Tier{}, suspects: map[string]bool{},
+		room: Capacity{Limit: Limit},
 	}
 	w.book.Set(plans())
 	w.link = newLink(w.store.server.Dial)
@@ -88,7 +93,8 @@ func newWorld(emit func(Event)) *world {
 	for _, loop := range []interface{ Wake() }{w.crashed, w.stuck, drainer} {
 		w.gate.OnOpen(loop.Wake)
 	}
-	w.door = admission.New(admission.Options{Queue: w.server, Plans: w.book, Gate: w.gate, Partitions: 1, Rate: q.View().Rate, Log: log})
+	w.door = admission.New(admission.Options{Queue: w.server, Plans: w.book, Gate: w.gate, Partitions: 1,
+		Rate: q.View().Rate, Log: log})
 	w.parts = []service{w.gate, w.archive, w.crashed, w.stuck, promoter, drainer, w.door}
 	return w
 }
@@ -167,7 +173,8 @@ func (w *world) suspect(watch job.Watch, id job.ID) bool {
 func (w *world) lookAtCapacity() {
 	if now := w.store.capacity(); now != w.room {
 		w.room = now
-		w.emit(Event{Kind: CapacityChanged, Capacity: &now, Note: fmt.Sprintf("%d of %d taken, %d ready", now.Used, now.Limit, now.Waiting)})
+		w.emit(Event{Kind: CapacityChanged, Capacity: &now,
+			Note: fmt.Sprintf("%d of %d taken, %d ready", now.Used, now.Limit, now.Waiting)})
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// audit is a pass of the audit, as recovery makes it: SQL first, then the looks, the counters at last. Redis never went back in time here, so
-// there is nothing to find.
+// audit is a pass of the audit, as recovery makes it: SQL first, then the looks, the counters at last. Redis never went
+// back in time here, so there is nothing to find.
 func (c *client) audit(p *process) {
 	var suspects []job.Suspected
 	c.step("outcomes", func() { suspects = c.world.suspects() })

@@ -64,7 +64,8 @@ func (w *World) direct() *redis.Client {
 	})
 }
 
-// check looks at everything: the store by the audit, and each job by what it must be; at the end also whether every promise was kept.
+// check looks at everything: the store by the audit, and each job by what it must be; at the end also whether every
+// promise was kept.
 func (w *World) check(end bool) {
 	client := w.direct()
 	defer func() { _ = client.Close() }()
@@ -93,7 +94,8 @@ func (w *World) check(end bool) {
 			if k.forgotten {
 				w.fail("S12", "%s: it was forgotten, and the store has it", k)
 			}
-			if state := s.State(k.id); state != k.status || number(h["attempt"]) != int64(k.attempt) || number(h["retries"]) != int64(k.retries) {
+			if state := s.State(k.id); state != k.status || number(h["attempt"]) != int64(k.attempt) ||
+				number(h["retries"]) != int64(k.retries) {
 				w.fail("S12", "%s: in the store it is %s, attempt %q, %q retries", k, state, h["attempt"], h["retries"])
 			}
 		}

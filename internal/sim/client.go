@@ -75,7 +75,8 @@ func (c *client) run() {
 // step is something that the client does at the gate, like everybody.
 func (c *client) step(name string, do func()) {
 	_, _ = c.world.gate.pass(context.Background(), &call{
-		proc: c.world.outside, kind: inside, name: name, args: []string{c.what, string(c.id), strconv.Itoa(c.number)}, do: func() (any, error) { do(); return nil, nil },
+		proc: c.world.outside, kind: inside, name: name, args: []string{c.what, string(c.id), strconv.Itoa(c.number)},
+		do: func() (any, error) { do(); return nil, nil },
 	})
 }
 
@@ -92,7 +93,8 @@ func told(err error) fate {
 // submission is what an order's submit sends.
 func (o *order) submission() job.Submission {
 	text, _ := json.Marshal(payload{o.id})
-	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner, Quota: o.quota, Idempotency: o.once}
+	s := job.Submission{ID: o.id, Tier: o.tier, Type: jobType, Payload: text, Delay: o.delay, Owner: o.owner,
+		Quota: o.quota, Idempotency: o.once}
 	for _, p := range append(tiers(), added) {
 		if p.Tier == o.tier {
 			s.MaxRetries = p.MaxRetries

@@ -68,7 +68,8 @@ func (w *World) record(batch []job.Outcome) {
 		l := life{o.ID, o.Generation}
 		if held, there := w.sql.outcomes[l]; there {
 			if (held.Status != o.Status || held.Attempt != o.Attempt) && w.shadow.lost[o.ID] == nil {
-				w.fail("S12", "%s generation %d: SQL has %s of attempt %d and is told %s of %d", o.ID, o.Generation, held.Status, held.Attempt, o.Status, o.Attempt)
+				w.fail("S12", "%s generation %d: SQL has %s of attempt %d and is told %s of %d", o.ID, o.Generation, held.Status,
+					held.Attempt, o.Status, o.Attempt)
 			}
 			continue
 		}

@@ -19,7 +19,8 @@
 //	client.go     who submits, cancels and requeues; poll.go: who asks; audit.go: who audits
 //	handler.go    the job type that the seed decides about
 //	writer.go     what stands for the archive's writer
-//	shadow.go     the state machine once more, in Go: every answer of the store is held to it; moves.go, endings.go: script by script
+//	shadow.go     the state machine once more, in Go: every answer of the store is held to it; moves.go, endings.go:
+//	              script by script
 //	punctual.go   what must happen in time, and what excuses whoever is late
 //	check.go      what must hold in between and at the end
 //	trace.go      what happened, call by call

@@ -20,7 +20,8 @@ func ends(script string, argv []string) (about []string, each int) {
 	return argv, 6 // heartbeat
 }
 
-// endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same answer.
+// endings: an ending is accepted from the lease that is stored, and from nobody else; the same one again gets the same
+// answer.
 func (s *shadow) endings(kind string, argv, texts []string) {
 	argv, step := ends(kind, argv)
 	for i := 0; i < len(argv); i += step {
@@ -233,13 +234,15 @@ func (s *shadow) requeue(partition int, argv, texts []string) {
 
 func (s *shadow) acknowledge(argv, texts []string) {
 	for i := 0; i < len(argv); i += 2 {
-		k, word, said := s.jobs[job.ID(argv[i])], job.Word(texts[i/2]), strings.Fields(argv[i+1]) // generation attempt outcome ttl_ms
+		// generation attempt outcome ttl_ms
+		k, word, said := s.jobs[job.ID(argv[i])], job.Word(texts[i/2]), strings.Fields(argv[i+1])
 		if k == nil && s.lost[job.ID(argv[i])] == nil {
 			s.wrong("S3", "%s: acknowledged, and nobody submitted it", argv[i])
 			continue
 		}
 		want := job.Empty
-		if k != nil && !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == said[0] && fmt.Sprint(k.attempt) == said[1] {
+		if k != nil && !k.acked && k.status.Ended() && fmt.Sprint(k.generation) == said[0] &&
+			fmt.Sprint(k.attempt) == said[1] {
 			want = job.OK
 		}
 		if word != want {
@@ -287,8 +290,10 @@ func (s *shadow) recorded(o *job.Outcome) {
 	if s.lost[o.ID] != nil {
 		return // it may be the end that Redis lost
 	}
-	if k == nil || k.generation != o.Generation || k.attempt != o.Attempt || !k.status.Ended() || k.status.Shown() != o.Status || k.retries != o.RetryCount {
-		s.wrong("S19", "SQL is told that %s generation %d ended %s with attempt %d and %d retries; it is %s", o.ID, o.Generation, o.Status, o.Attempt, o.RetryCount, k)
+	if k == nil || k.generation != o.Generation || k.attempt != o.Attempt || !k.status.Ended() ||
+		k.status.Shown() != o.Status || k.retries != o.RetryCount {
+		s.wrong("S19", "SQL is told that %s generation %d ended %s with attempt %d and %d retries; it is %s", o.ID,
+			o.Generation, o.Status, o.Attempt, o.RetryCount, k)
 		return
 	}
 	var r result

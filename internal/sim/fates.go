@@ -87,7 +87,8 @@ func (w *World) decide(c *call) {
 		w.say(c, nil, nil, what)
 		c.answer <- answer{err: refusal("NOSCRIPT No matching script.")}
 	case "refused":
-		words := []refusal{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica.",
+		words := []refusal{"LOADING Redis is loading the dataset in memory",
+			"READONLY You can't write against a read only replica.",
 			outOfMemory, "MISCONF Redis is configured to save RDB snapshots"}
 		w.answer(c, nil, words[w.rng.IntN(len(words))], what)
 	case "unreachable", "SQL refused":
@@ -126,7 +127,8 @@ func (w *World) decide(c *call) {
 	}
 }
 
-// linger makes a ghost of a call, at the latest so many ticks from now. Half of those that show a lease lie in wait until another has the job.
+// linger makes a ghost of a call, at the latest so many ticks from now. Half of those that show a lease lie in wait
+// until another has the job.
 func (w *World) linger(c *call, from, to int) {
 	g := &ghost{call: c}
 	switch c.name {
@@ -151,10 +153,11 @@ func (s *shadow) fenced(c *call) bool {
 	return false
 }
 
-// again carries out a script once more that went through, up to 13 s later: each says in its header what that does. Only of a submit that was
-// refused it says nothing: nobody sends that again.
+// again carries out a script once more that went through, up to 13 s later: each says in its header what that does.
+// Only of a submit that was refused it says nothing: nobody sends that again.
 func (w *World) again(c *call, reply any, err error) {
-	if w.plan.calm || w.healed() || err != nil || !c.script() || c.name == "submit" && !strings.HasPrefix(strs(reply)[0], "OK") {
+	if w.plan.calm || w.healed() || err != nil || !c.script() ||
+		c.name == "submit" && !strings.HasPrefix(strs(reply)[0], "OK") {
 		return
 	}
 	if w.rng.IntN(30) == 0 {

@@ -17,7 +17,8 @@ const (
 	inside // a handler that begins or returns, a process that has stopped: no store hears of it
 )
 
-// call is something a goroutine of a process wants to do. It waits at the gate until the scheduler answers it, or its context ends.
+// call is something a goroutine of a process wants to do. It waits at the gate until the scheduler answers it, or its
+// context ends.
 type call struct {
 	proc   *process
 	kind   kind
@@ -79,7 +80,8 @@ func (g *gate) take(c *call) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *call) bool { return w == c })
 }
 
-// sorted are the calls that wait, in an order that does not depend on who came first. It is called while everybody waits.
+// sorted are the calls that wait, in an order that does not depend on who came first. It is called while everybody
+// waits.
 func (g *gate) sorted() []*call {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,8 +14,10 @@ var poolBugs = []struct {
 	between func(Leases) Leases
 }{
 	{"a claim asked again gets a new number", func(q Leases) Leases { return &renumbers{Leases: q} }},
-	{"an ending sent again is not carried out", func(q Leases) Leases { return &assumes{Leases: q, sent: map[job.LeaseRef]bool{}} }},
-	{"a heartbeat that failed is the last of a lease", func(q Leases) Leases { return &skips{Leases: q, off: map[job.LeaseRef]bool{}} }},
+	{"an ending sent again is not carried out",
+		func(q Leases) Leases { return &assumes{Leases: q, sent: map[job.LeaseRef]bool{}} }},
+	{"a heartbeat that failed is the last of a lease",
+		func(q Leases) Leases { return &skips{Leases: q, off: map[job.LeaseRef]bool{}} }},
 }
 
 func TestPoolMutations(t *testing.T) {
@@ -51,11 +53,13 @@ type assumes struct {
 }
 
 func (b *assumes) Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error) {
-	return assume(b, batch, func(c *job.Completion) job.LeaseRef { return c.LeaseRef }, func() ([]job.EndReply, error) { return b.Leases.Complete(ctx, partition, batch) })
+	return assume(b, batch, func(c *job.Completion) job.LeaseRef { return c.LeaseRef },
+		func() ([]job.EndReply, error) { return b.Leases.Complete(ctx, partition, batch) })
 }
 
 func (b *assumes) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
-	return assume(b, batch, func(f *job.Failure) job.LeaseRef { return f.LeaseRef }, func() ([]job.EndReply, error) { return b.Leases.Fail(ctx, partition, batch) })
+	return assume(b, batch, func(f *job.Failure) job.LeaseRef { return f.LeaseRef },
+		func() ([]job.EndReply, error) { return b.Leases.Fail(ctx, partition, batch) })
 }
 
 func (b *assumes) Release(ctx context.Context, partition int, batch []job.Release) ([]job.EndReply, error) {
@@ -67,7 +71,8 @@ func (b *assumes) Release(ctx context.Context, partition int, batch []job.Releas
 	)
 }
 
-func assume[T any](b *assumes, batch []T, ref func(*T) job.LeaseRef, call func() ([]job.EndReply, error)) ([]job.EndReply, error) {
+func assume[T any](b *assumes, batch []T, ref func(*T) job.LeaseRef,
+	call func() ([]job.EndReply, error)) ([]job.EndReply, error) {
 	b.mu.Lock()
 	known := b.sent[ref(&batch[0])]
 	for i := range batch {

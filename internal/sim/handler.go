@@ -27,8 +27,8 @@ type result struct {
 	Attempt int    `json:"attempt"`
 }
 
-// registry has the one job type. What an attempt does depends on the seed, the job and the attempt alone. It begins and returns through the
-// gate, so that no two handlers do it at once.
+// registry has the one job type. What an attempt does depends on the seed, the job and the attempt alone. It begins and
+// returns through the gate, so that no two handlers do it at once.
 func (w *World) registry(p *process) *handler.Registry {
 	r := handler.NewRegistry()
 	handler.Register(r, jobType, func(ctx context.Context, in payload) (result, error) {

@@ -29,8 +29,10 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"submit has no quota", "submit", "quota_spent(descriptor, class.quota)", "false"},
 	{"complete counts no owner", "complete", "count_living(tier, head, -1, living_bytes(job .. id, saved))", ""},
 	{"complete counts no bytes", "complete", "living_bytes(job .. id, saved)", "0"},
-	{"finish forgets the checkpoint's bytes", "prelude", "-1, living_bytes(key, has_checkpoint))", "-1, payload_bytes(key))"},
-	{"finish counts a dead letter as living", "prelude", "count_living(tier, head, -1, living_bytes(key, has_checkpoint))", ""},
+	{"finish forgets the checkpoint's bytes", "prelude", "-1, living_bytes(key, has_checkpoint))",
+		"-1, payload_bytes(key))"},
+	{"finish counts a dead letter as living", "prelude", "count_living(tier, head, -1, living_bytes(key, has_checkpoint))",
+		""},
 	{"submit has no limit of the living", "submit", "if fill and is_full(limit, fill.share) then return limit end", ""},
 	{"heartbeat counts no checkpoint", "heartbeat", "write_counters(counters)", ""},
 	{"later is free for ever", "fail", "'laters', text(laters + 1)", "'laters', text(laters)"},
@@ -82,7 +84,8 @@ var bugs = []struct{ name, script, old, changed string }{
 	{"acknowledge for ever", "acknowledge", "redis.call('PEXPIRE', key, ttl)", ""},
 }
 
-// TestMutations hunts each bug, seed after seed: most are caught by the tenth, the rarest by the hundredth or so. A bug that 500 do not show is a hole in here.
+// TestMutations hunts each bug, seed after seed: most are caught by the tenth, the rarest by the hundredth or so. A bug
+// that 500 do not show is a hole in here.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	for i, b := range bugs {
@@ -124,7 +127,8 @@ func hunt(t *testing.T, o Options) {
 			continue
 		}
 		if r := play(t, seed, o); r.Violation != "" {
-			t.Logf("caught by seed %d, call %d, after %s: %.220s", seed, r.Calls, time.Since(began).Round(time.Millisecond), r.Violation)
+			t.Logf("caught by seed %d, call %d, after %s: %.220s", seed, r.Calls, time.Since(began).Round(time.Millisecond),
+				r.Violation)
 			return
 		}
 	}

@@ -24,9 +24,12 @@ const (
 func tiers() []job.Plan {
 	backoff := job.Backoff{Base: 400 * time.Millisecond, Factor: 2, Cap: 2 * time.Second}
 	return []job.Plan{
-		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second, Share: 100, Backoff: backoff, Version: 1},
-		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second, Share: 85, Backoff: backoff, Version: 1},
-		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second, Share: 60, Version: 1},
+		{Tier: job.Paid, Priority: 1, MaxRetries: 3, HeartbeatTimeout: 3 * time.Second, MaxProcessingTime: 6 * time.Second,
+			Share: 100, Backoff: backoff, Version: 1},
+		{Tier: job.Unpaid, Priority: 2, MaxRetries: 2, HeartbeatTimeout: 2 * time.Second, MaxProcessingTime: 4 * time.Second,
+			Share: 85, Backoff: backoff, Version: 1},
+		{Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second,
+			Share: 60, Version: 1},
 	}
 }
 
@@ -90,7 +93,8 @@ var fates = []struct {
 	name string
 	rate float64
 }{
-	{"reply lost", 0.05}, {"refused", 0.05}, {"unreachable", 0.04}, {"executed late", 0.03}, {"held", 0.05}, {"script forgotten", 0.03},
+	{"reply lost", 0.05}, {"refused", 0.05}, {"unreachable", 0.04}, {"executed late", 0.03}, {"held", 0.05},
+	{"script forgotten", 0.03},
 	{"crash before", 0.004}, {"crash after", 0.006}, {"SQL refused", 0.06}, {"SQL reply lost", 0.08}, {"SQL slow", 0.06},
 }
 
@@ -102,7 +106,8 @@ var allFates = append(slices.Clone(fates), struct {
 
 var stormKinds = []string{"crash", "crash", "drain", "partition", "partition", "stall", "SQL outage"}
 
-// newPlan draws a plan. Most seeds have some kinds of fault and not the others: many faults at once hide what few would show.
+// newPlan draws a plan. Most seeds have some kinds of fault and not the others: many faults at once hide what few would
+// show.
 func newPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
 	p := plan{
@@ -137,7 +142,8 @@ func newPlan(seed uint64) plan {
 	}
 	for range r.IntN(4) {
 		p.storms = append(p.storms, storm{
-			at: ticks(r, 10, 100), length: ticks(r, 20, 90), what: stormKinds[r.IntN(len(stormKinds))], process: r.IntN(len(p.slots)),
+			at: ticks(r, 10, 100), length: ticks(r, 20, 90), what: stormKinds[r.IntN(len(stormKinds))],
+			process: r.IntN(len(p.slots)),
 		})
 	}
 	slices.SortStableFunc(p.storms, func(a, b storm) int { return int(a.at - b.at) })
@@ -149,8 +155,9 @@ func (p *plan) jobs(r *rand.Rand) {
 	n, last := 3+r.IntN(10), []int{10, 60}[r.IntN(2)] // all at once, or one by one
 	for i := range n {
 		o := order{
-			at: ticks(r, 1, last), what: "submit", process: r.IntN(len(p.slots)), tier: []job.Tier{job.Paid, job.Unpaid, job.Public}[r.IntN(3)],
-			id: job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", i+1, i+1, r.IntN(p.partitions))),
+			at: ticks(r, 1, last), what: "submit", process: r.IntN(len(p.slots)),
+			tier: []job.Tier{job.Paid, job.Unpaid, job.Public}[r.IntN(3)],
+			id:   job.ID(fmt.Sprintf("%08x-0000-7000-8000-%010x%02x", i+1, i+1, r.IntN(p.partitions))),
 		}
 		o.tries = []int{1, 3}[r.IntN(2)]
 		if r.IntN(6) == 0 {
@@ -163,7 +170,8 @@ func (p *plan) jobs(r *rand.Rand) {
 	}
 	for range r.IntN(6) {
 		of := p.orders[r.IntN(n)]
-		p.orders = append(p.orders, order{at: of.at + ticks(r, 0, 25), what: "cancel", process: r.IntN(len(p.slots)), id: of.id})
+		p.orders = append(p.orders, order{at: of.at + ticks(r, 0, 25), what: "cancel", process: r.IntN(len(p.slots)),
+			id: of.id})
 	}
 	for i := range r.IntN(8) {
 		of := p.orders[r.IntN(n)]
@@ -197,7 +205,8 @@ func (p *plan) others(r *rand.Rand) {
 	jobs := slices.DeleteFunc(slices.Clone(p.orders), func(o order) bool { return o.what != "submit" })
 	for range r.IntN(4) {
 		of := jobs[r.IntN(len(jobs))]
-		p.orders = append(p.orders, order{at: of.at + ticks(r, 2, 60), what: "cancel", running: true, process: r.IntN(len(p.slots)), id: of.id})
+		p.orders = append(p.orders, order{at: of.at + ticks(r, 2, 60), what: "cancel", running: true,
+			process: r.IntN(len(p.slots)), id: of.id})
 	}
 	for range r.IntN(4) {
 		p.orders = append(p.orders, order{at: ticks(r, 5, 150), what: "audit", process: r.IntN(len(p.slots))})
@@ -205,7 +214,8 @@ func (p *plan) others(r *rand.Rand) {
 	for range r.IntN(4) {
 		of := jobs[r.IntN(len(jobs))]
 		p.orders = append(p.orders, order{
-			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9), pause: ticks(r, 2, 12),
+			at: of.at + ticks(r, 0, 40), what: "poll", process: r.IntN(len(p.slots)), id: of.id, tries: 2 + r.IntN(9),
+			pause: ticks(r, 2, 12),
 		})
 	}
 }

@@ -29,8 +29,8 @@ func (c *client) poll() {
 	}
 }
 
-// polled: a job that is there is found, its generation never falls, an end stays an end, and is none before it has come.
-// A generation that Redis has not made yet is shown as PENDING, from its promise on.
+// polled: a job that is there is found, its generation never falls, an end stays an end, and is none before it has
+// come. A generation that Redis has not made yet is shown as PENDING, from its promise on.
 func (s *shadow) polled(before *known, id job.ID, j *job.Job, err error, sql *database) {
 	k := s.of(id)
 	switch {

@@ -28,7 +28,8 @@ type Leases interface {
 	worker.Heartbeater
 }
 
-// process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one there has another name.
+// process is one process of tierq, from its start until it dies. The place it has in the cluster is slot; the next one
+// there has another name.
 type process struct {
 	world *World
 	slot  int
@@ -62,7 +63,8 @@ type process struct {
 func newProcess(w *World, slot int) *process {
 	w.lives++
 	p := &process{
-		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}), gone: make(chan struct{}),
+		world: w, slot: slot, nonce: fmt.Sprintf("p%d-%02d", slot, w.lives), died: make(chan struct{}),
+		gone:  make(chan struct{}),
 		began: time.Now(), disturbed: map[string]time.Time{}, failures: map[string]int{},
 	}
 	p.client = newClient(p.redis)
@@ -71,9 +73,11 @@ func newProcess(w *World, slot int) *process {
 	plans.Set(w.tiers)
 	p.plans = plans
 	partitions := w.plan.partitions
-	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client, Rate: p.client}, plans, queue.Options{
-		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity, ScheduledLimit: w.plan.capacity,
-		LivingLimit: w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
+	p.queue = queue.New(queue.Clients{Main: p.client, Read: p.client, Worker: p.client, Bell: p.client, Beat: p.client,
+		Rate: p.client}, plans, queue.Options{
+		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity,
+		ScheduledLimit: w.plan.capacity,
+		LivingLimit:    w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
 		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Journal: w.plan.journal, Log: log,
 	})
@@ -84,8 +88,9 @@ func newProcess(w *World, slot int) *process {
 		journal = sql
 	}
 	p.ledger = ledger.New(ledger.Options{
-		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue, Journal: journal,
-		Plans: plans, Partitions: partitions, Log: log,
+		Live: p.queue.View(), Mover: p.queue, Archive: sql, DeadLetters: sql, Promises: sql, Rows: sql, Restorer: p.queue,
+		Journal: journal,
+		Plans:   plans, Partitions: partitions, Log: log,
 	})
 	p.drainer = recovery.NewDrainer(p.queue, p.writer, partitions, log)
 	var between Leases = p.queue
@@ -108,7 +113,8 @@ func newProcess(w *World, slot int) *process {
 		_ = s.Start(context.Background()) // none was started before
 	}
 	p.parts = append(p.parts, p.pool)
-	w.others.Go(func() { _, _ = p.queue.ReadClock(context.Background()) }) // without it a late submit is not known to be late
+	// without it a late submit is not known to be late
+	w.others.Go(func() { _, _ = p.queue.ReadClock(context.Background()) })
 	w.others.Go(func() {
 		<-time.After(offBeat)
 		_ = p.pool.Start(context.Background())
@@ -133,7 +139,8 @@ func (p *process) stop() {
 			_ = p.parts[i].Stop(context.Background())
 			p.silent.Store(true) // the pool is the first
 		}
-		_, _ = p.world.gate.pass(context.Background(), &call{proc: p, kind: inside, name: "stopped", do: func() (any, error) { p.world.retire(p); return nil, nil }})
+		_, _ = p.world.gate.pass(context.Background(),
+			&call{proc: p, kind: inside, name: "stopped", do: func() (any, error) { p.world.retire(p); return nil, nil }})
 		close(p.gone)
 	}()
 }

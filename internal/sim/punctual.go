@@ -8,8 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/recovery"
 )
 
-// What the design promises in seconds, and what excuses a process that misses it: calls of its own that failed or had to wait, no longer ago than
-// it takes to make up for them. Virtual time makes the bounds exact, but for the little that delay holds a call back.
+// What the design promises in seconds, and what excuses a process that misses it: calls of its own that failed or had
+// to wait, no longer ago than it takes to make up for them. Virtual time makes the bounds exact, but for the little
+// that delay holds a call back.
 const (
 	recovers   = 2 * time.Second        // after the last disturbance everybody has been heard again
 	waits      = 400 * time.Millisecond // at the gate is more than delay can have held it
@@ -53,7 +54,8 @@ func (w *World) punctual() {
 // watched is since when there is a process whose watches look at their pace; zero if there is none.
 func (w *World) watched() (since time.Time) {
 	for _, p := range w.processes {
-		if _, ever := p.disturbed["reclaim"]; w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever && (since.IsZero() || p.began.Before(since)) {
+		if _, ever := p.disturbed["reclaim"]; w.plan.recovers[p.slot] && p.alive() && !p.draining && !ever &&
+			(since.IsZero() || p.began.Before(since)) {
 			since = p.began
 		}
 	}
@@ -65,7 +67,8 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 	past := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
 	if p.alive() && !p.draining {
 		if past(k.lease.beaten) > recovers && p.quiet(recovers, alive...) {
-			s.wrong("S14", "%s: %s holds it, had no trouble, and lets it have no heartbeat for %s", k, p.nonce, past(k.lease.beaten))
+			s.wrong("S14", "%s: %s holds it, had no trouble, and lets it have no heartbeat for %s", k, p.nonce,
+				past(k.lease.beaten))
 		}
 		if past(k.lease.maxEnd) > overdue+slack && p.quiet(recovers, ending...) {
 			s.wrong("L3", "%s: %s had no trouble, and lets it run %s longer than it may", k, p.nonce, past(k.lease.maxEnd))
@@ -78,15 +81,16 @@ func (w *World) inTime(k *known, now, watched time.Time) {
 		return min(past(ms), now.Sub(watched)) > pace.Floor+secondLook+slack
 	}
 	if late(k.lease.beatEnd, recovery.CrashedPace) {
-		s.wrong("L2", "%s: nobody has taken it back from %s, %s after its heartbeats stopped", k, p.nonce, past(k.lease.beatEnd))
+		s.wrong("L2", "%s: nobody has taken it back from %s, %s after its heartbeats stopped", k, p.nonce,
+			past(k.lease.beatEnd))
 	}
 	if late(k.lease.maxEnd, recovery.StuckPace) {
 		s.wrong("L3", "%s: nobody has taken it back from %s, %s after its maximum", k, p.nonce, past(k.lease.maxEnd))
 	}
 }
 
-// explained: nobody loses a lease without a fault that kept its holder from saying that it lives, or how the job ended; and a holder that lives has
-// told its handler to stop before anybody else may have the job.
+// explained: nobody loses a lease without a fault that kept its holder from saying that it lives, or how the job ended;
+// and a holder that lives has told its handler to stop before anybody else may have the job.
 func (s *shadow) explained(k *known, cause job.Cause) {
 	p, lines := k.lease.holder, alive
 	if cause == job.MaxTimeExceeded {

@@ -92,8 +92,8 @@ func (w *World) may(c *call, now time.Time) bool {
 	return true
 }
 
-// patience is how long go-redis waits for an answer. A caller that spreads its pauses has only two of them in a row: a third one would depend
-// on chance that is not ours.
+// patience is how long go-redis waits for an answer. A caller that spreads its pauses has only two of them in a row: a
+// third one would depend on chance that is not ours.
 func (c *call) patience() time.Duration {
 	switch {
 	case c.line == "heartbeat" || c.line == "checkpoint":

@@ -57,8 +57,8 @@ func (k *known) String() string {
 	return fmt.Sprintf("%s generation %d, %s, attempt %d, %d retries", k.id, k.generation, k.status, k.attempt, k.retries)
 }
 
-// shadow is the state machine once more. It hears of each call that was executed, and what was answered; what it would not have answered
-// itself is a violation.
+// shadow is the state machine once more. It hears of each call that was executed, and what was answered; what it would
+// not have answered itself is a violation.
 type shadow struct {
 	w      *World
 	jobs   map[job.ID]*known
@@ -84,7 +84,8 @@ func (s *shadow) wrong(check, format string, args ...any) { s.w.fail(check, form
 // heard is told of an executed script.
 func (s *shadow) heard(c *call, reply any) {
 	keys, argv := c.args[:c.keys], c.args[c.keys:]
-	partition, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(keys[0][:strings.IndexByte(keys[0], '}')], "{tierq:"), "}"))
+	partition, _ := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(keys[0][:strings.IndexByte(keys[0], '}')],
+		"{tierq:"), "}"))
 	texts := strs(reply)
 	switch c.name {
 	case "submit":

@@ -15,8 +15,9 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// store is the embedded server without a connection. Its scripts run on its own Lua engine, but in one state for all calls: the server makes
-// a new one for each, which costs ten times what the script does. own turns that off; TestEngines holds the one to the other.
+// store is the embedded server without a connection. Its scripts run on its own Lua engine, but in one state for all
+// calls: the server makes a new one for each, which costs ten times what the script does. own turns that off;
+// TestEngines holds the one to the other.
 type store struct {
 	mini *miniredis.Miniredis
 	lua  *lua.LState
@@ -40,7 +41,8 @@ func newStore(own bool) (*store, error) {
 	s.peer = server.NewPeer(s.out)
 	s.lua = lua.NewState(lua.Options{SkipOpenLibs: true})
 	for name, open := range map[string]lua.LGFunction{
-		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString, lua.MathLibName: lua.OpenMath,
+		lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable, lua.StringLibName: lua.OpenString,
+		lua.MathLibName: lua.OpenMath,
 	} {
 		s.lua.Push(s.lua.NewFunction(open))
 		s.lua.Push(lua.LString(name))

@@ -6,7 +6,8 @@ func (w *World) fault(name string) { w.report.Faults[name]++ }
 
 func (w *World) healed() bool { return time.Since(w.began) >= w.plan.heal }
 
-// weather lets the storms begin whose time has come, and dead processes come back. It says whether anybody is awake now.
+// weather lets the storms begin whose time has come, and dead processes come back. It says whether anybody is awake
+// now.
 func (w *World) weather() (stirred bool) {
 	now := time.Now()
 	for len(w.storms) > 0 && now.Sub(w.began) >= w.storms[0].at {

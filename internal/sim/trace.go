@@ -9,7 +9,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// The trace is a line per call and fault. Its hash is what two runs of a seed have in common; the text is made only where somebody reads it.
+// The trace is a line per call and fault. Its hash is what two runs of a seed have in common; the text is made only
+// where somebody reads it.
 
 // say adds a call that was let through, and what became of it.
 func (w *World) say(c *call, reply any, err error, how string) {

@@ -74,7 +74,8 @@ type World struct {
 // Run plays one seed. It must be called in a synctest bubble, and leaves no goroutine behind.
 func Run(seed uint64, o Options) Report {
 	w := &World{
-		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), restarts: map[int]time.Time{},
+		Options: o, seed: seed, plan: newPlan(seed), rng: rand.New(rand.NewPCG(seed, 2)), began: time.Now(),
+		restarts: map[int]time.Time{},
 		sql: &database{
 			outcomes: map[life]job.Outcome{}, letters: map[life]*job.DeadLetter{}, rows: map[job.ID]*row{},
 			keys: map[string]*keyHeld{}, written: map[job.ID]time.Time{}, seen: map[sight]bool{}, outliving: map[job.ID]bool{},
@@ -96,7 +97,8 @@ func Run(seed uint64, o Options) Report {
 	for p := range w.plan.partitions {
 		w.nameData(p, "first")
 	}
-	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, disturbed: map[string]time.Time{}, died: make(chan struct{})}
+	w.outside = &process{world: w, nonce: "clients", failures: map[string]int{}, disturbed: map[string]time.Time{},
+		died: make(chan struct{})}
 	for slot := range w.plan.slots {
 		w.processes = append(w.processes, newProcess(w, slot))
 	}
@@ -119,7 +121,8 @@ func (w *World) nameData(partition int, name string) {
 // fail notes the first violation; the run ends with it.
 func (w *World) fail(check, format string, args ...any) {
 	if w.report.Violation == "" {
-		w.report.Violation = fmt.Sprintf("%s at %.1f s: %s", check, time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+		w.report.Violation = fmt.Sprintf("%s at %.1f s: %s", check, time.Since(w.began).Seconds(),
+			fmt.Sprintf(format, args...))
 		w.note("VIOLATION", w.report.Violation)
 	}
 }

@@ -18,9 +18,11 @@ type audit struct {
 }
 
 var (
-	quarantined = describe("tierq_quarantined", "Entries of Redis that nobody could explain, set aside for a person."+sameEverywhere)
-	auditAt     = describe("tierq_audit_last_pass_timestamp_seconds", "When this instance's last pass of the audit began, by Redis' clock.")
-	auditTook   = describe("tierq_audit_pass_seconds", "Seconds that this instance's last pass of the audit took.")
+	quarantined = describe("tierq_quarantined",
+		"Entries of Redis that nobody could explain, set aside for a person."+sameEverywhere)
+	auditAt = describe("tierq_audit_last_pass_timestamp_seconds",
+		"When this instance's last pass of the audit began, by Redis' clock.")
+	auditTook = describe("tierq_audit_pass_seconds", "Seconds that this instance's last pass of the audit took.")
 )
 
 func (a *audit) register(r *prometheus.Registry) {

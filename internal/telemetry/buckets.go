@@ -12,8 +12,8 @@ import (
 //	bucket 0       below 1 ms
 //	bucket b > 0   from 2^((b-1)/4) ms up to, not including, 2^(b/4) ms; the last one has no end
 //
-// A duration is read back as its bucket's geometric middle, 2^((b-0.5)/4) ms. So between 1 ms and 2 h a percentile is off by at most
-// 2^(1/8) - 1 = 9.1 %; below 1 ms, where it is read as 0.5 ms, by at most 0.5 ms.
+// A duration is read back as its bucket's geometric middle, 2^((b-0.5)/4) ms. So between 1 ms and 2 h a percentile is
+// off by at most 2^(1/8) - 1 = 9.1 %; below 1 ms, where it is read as 0.5 ms, by at most 0.5 ms.
 const (
 	perDouble = 4
 	longest   = 2 * time.Hour

@@ -27,9 +27,11 @@ func busy() *Metrics {
 			Tiers: map[job.Tier]Level{
 				job.Paid: {Depth: 5, InFlight: 3, OldestAge: 42 * time.Second}, job.Unpaid: {}, job.Public: {Scheduled: 1},
 			},
-			CapacityUsed: 7, CapacityLimit: 10_000, Outbox: 4, OutboxBytes: 4096, Workers: []job.WorkerInfo{{Slots: 16, Running: 3}},
+			CapacityUsed: 7, CapacityLimit: 10_000, Outbox: 4, OutboxBytes: 4096,
+			Workers: []job.WorkerInfo{{Slots: 16, Running: 3}},
 		},
-		GateOpen: true, SQLUp: true, Schedulers: map[string]time.Duration{"crashed": 3 * time.Second, "stuck": 5 * time.Second},
+		GateOpen: true, SQLUp: true, Schedulers: map[string]time.Duration{"crashed": 3 * time.Second,
+			"stuck": 5 * time.Second},
 	})
 	work(m)
 	return m

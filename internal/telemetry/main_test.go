@@ -25,7 +25,8 @@ func measured() *Metrics {
 
 // first is a lease of a job's first attempt.
 func first(t job.Tier) *job.Lease {
-	return &job.Lease{Job: job.Job{ID: "019de340-01fe-7a58-be69-567cd7d6b7d4", Generation: 1, Tier: t, Type: "SIMULATION", Attempt: 1}}
+	return &job.Lease{Job: job.Job{ID: "019de340-01fe-7a58-be69-567cd7d6b7d4", Generation: 1, Tier: t, Type: "SIMULATION",
+		Attempt: 1}}
 }
 
 // values are all samples of a metric by their label values, joined; of a histogram the count, and under "sum" the sum.

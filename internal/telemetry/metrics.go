@@ -5,10 +5,12 @@
 //	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
 //	retention.go  how many rows SQL has, and what was deleted for its age
-//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and percentiles of them
+//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and
+//	              percentiles of them
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
 //
-// Labels carry the API's own words and are bounded: tiers that have a plan, the known causes and outcomes; never a job type or an id.
+// Labels carry the API's own words and are bounded: tiers that have a plan, the known causes and outcomes; never a job
+// type or an id.
 package telemetry
 
 import (
@@ -25,7 +27,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Metrics counts and measures. Make it with NewMetrics; its methods are safe for concurrent use, and on a nil *Metrics they do nothing.
+// Metrics counts and measures. Make it with NewMetrics; its methods are safe for concurrent use, and on a nil *Metrics
+// they do nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	plans    *job.PlanBook
@@ -74,27 +77,37 @@ func NewMetrics(version string, plans *job.PlanBook) *Metrics {
 		return v
 	}
 	m.families = families{
-		submitted: counter("tierq_jobs_submitted_total", "Submits this instance answered, by tier and outcome.", "tier", "outcome"),
-		finished:  counter("tierq_jobs_finished_total", "Jobs this instance saw end for good, by tier and outcome.", "tier", "outcome"),
-		dead:      counter("tierq_dead_letters_total", "Jobs this instance saw become dead letters, by tier and cause.", "tier", "cause"),
-		wait:      histogram("tierq_job_wait_seconds", "Seconds from a job's arrival, or from when it was due if it was delayed, to its first claim, by tier.", waitBounds, "tier"),
-		run: histogram("tierq_job_run_seconds", "Seconds an attempt's handler ran, by tier and how the attempt ended.", runBounds,
+		submitted: counter("tierq_jobs_submitted_total", "Submits this instance answered, by tier and outcome.", "tier",
+			"outcome"),
+		finished: counter("tierq_jobs_finished_total", "Jobs this instance saw end for good, by tier and outcome.", "tier",
+			"outcome"),
+		dead: counter("tierq_dead_letters_total", "Jobs this instance saw become dead letters, by tier and cause.",
+			"tier", "cause"),
+		wait: histogram("tierq_job_wait_seconds",
+			"Seconds from a job's arrival, or from when it was due if it was delayed, to its first claim, by tier.", waitBounds,
+			"tier"),
+		run: histogram("tierq_job_run_seconds", "Seconds an attempt's handler ran, by tier and how the attempt ended.",
+			runBounds,
 			"tier", "outcome"),
 		redis: histogram("tierq_redis_op_seconds", "Seconds a call to Redis took, by operation.", redisBounds, "op"),
-		missing: counter("tierq_redis_missing_jobs_total", "Jobs that had no outcome in SQL yet and that Redis did not have any more when it began anew; "+
-			"with the journal on they come back. Every instance sees them: use max().").WithLabelValues(),
+		missing: counter("tierq_redis_missing_jobs_total",
+			"Jobs that had no outcome in SQL yet and that Redis did not have any more when it began anew; "+
+				"with the journal on they come back. Every instance sees them: use max().").WithLabelValues(),
 	}
-	recoveries := counter("tierq_recoveries_total", "Running jobs this instance's watches took back, by cause and what became of them.",
+	recoveries := counter("tierq_recoveries_total",
+		"Running jobs this instance's watches took back, by cause and what became of them.",
 		"cause", "action")
 	for i, w := range watches {
 		for _, a := range actions {
 			m.recoveries[i] = append(m.recoveries[i], recoveries.WithLabelValues(string(w.Cause()), a.label))
 		}
 	}
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tierq_build_info", Help: "Always 1; the build is in the labels."},
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tierq_build_info",
+		Help: "Always 1; the build is in the labels."},
 		[]string{"version", "go_version"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(build, gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(build, gauges{m}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.audit.register(m.registry)
 	m.retention.register(m.registry)
 	m.tiers.Store(&map[job.Tier]*series{})

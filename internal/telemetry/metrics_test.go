@@ -53,12 +53,15 @@ func TestMetricsCountWhatHappens(t *testing.T) {
 		"tierq_dead_letters_total": {"PERMANENT_ERROR PAID": 2, "OTHER PUBLIC": 1, "MAX_TIME_EXCEEDED PUBLIC": 1},
 		"tierq_job_wait_seconds":   {"PAID": 1, "sum PAID": 0.3},
 		"tierq_job_run_seconds": {
-			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "RETRIED PAID": 1, "RELEASED PAID": 1, "LOST PAID": 1, "FAILED PUBLIC": 1,
-			"sum COMPLETED PAID": 2, "sum FAILED PAID": 4, "sum CANCELLED PAID": 2, "sum RETRIED PAID": 2, "sum RELEASED PAID": 2,
-			"sum LOST PAID": 2, "sum FAILED PUBLIC": 1,
+			"COMPLETED PAID": 1, "FAILED PAID": 2, "CANCELLED PAID": 1, "RETRIED PAID": 1, "RELEASED PAID": 1, "LOST PAID": 1,
+			"FAILED PUBLIC":      1,
+			"sum COMPLETED PAID": 2, "sum FAILED PAID": 4, "sum CANCELLED PAID": 2, "sum RETRIED PAID": 2,
+			"sum RELEASED PAID": 2,
+			"sum LOST PAID":     2, "sum FAILED PUBLIC": 1,
 		},
 		"tierq_recoveries_total": {
-			"RETURNED HEARTBEAT_STOPPED": 1, "FAILED MAX_TIME_EXCEEDED": 1, "CANCELLED MAX_TIME_EXCEEDED": 1, "QUARANTINED MAX_TIME_EXCEEDED": 1,
+			"RETURNED HEARTBEAT_STOPPED": 1, "FAILED MAX_TIME_EXCEEDED": 1, "CANCELLED MAX_TIME_EXCEEDED": 1,
+			"QUARANTINED MAX_TIME_EXCEEDED": 1,
 		},
 		"tierq_redis_op_seconds":         {"claim": 1, "sum claim": 0.003},
 		"tierq_redis_missing_jobs_total": {"": 7},
@@ -80,7 +83,8 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 		Cluster: &Cluster{
 			Tiers: map[job.Tier]Level{
 				job.Paid: {Depth: 5, Scheduled: 2, InFlight: 3, OldestAge: 90 * time.Second}, job.Public: {},
-				"GONE": {Depth: 1, OldestAge: time.Second}, "LOST": {Depth: 2, OldestAge: time.Minute}, "PAST": {OldestAge: time.Second},
+				"GONE": {Depth: 1, OldestAge: time.Second}, "LOST": {Depth: 2, OldestAge: time.Minute},
+				"PAST": {OldestAge: time.Second},
 			},
 			CapacityUsed: 7, CapacityLimit: 10_000, Outbox: 4, OutboxBytes: 4096,
 			Workers: []job.WorkerInfo{{Slots: 16, Running: 4, Stuck: 1}, {Slots: 2, Running: 2, Stuck: 3}},
@@ -97,11 +101,12 @@ func TestGaugesAreTheLatestSnapshot(t *testing.T) {
 		"tierq_capacity_limit":           {"": 10_000},
 		"tierq_outbox_jobs":              {"": 4},
 		"tierq_outbox_bytes":             {"": 4096},
-		"tierq_workers":                  {"process alive": 2, "slot running": 5, "slot stuck": 4, "slot wedged": 1, "slot free": 12},
-		"tierq_gate_open":                {"": 0},
-		"tierq_gate_failures":            {"": 2},
-		"tierq_sql_up":                   {"": 1},
-		"tierq_scheduler_delay_seconds":  {"crashed": 6, "stuck": 120},
+		"tierq_workers": {"process alive": 2, "slot running": 5, "slot stuck": 4, "slot wedged": 1,
+			"slot free": 12},
+		"tierq_gate_open":               {"": 0},
+		"tierq_gate_failures":           {"": 2},
+		"tierq_sql_up":                  {"": 1},
+		"tierq_scheduler_delay_seconds": {"crashed": 6, "stuck": 120},
 	} {
 		if diff := cmp.Diff(want, values(t, m, name)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

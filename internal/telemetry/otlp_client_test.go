@@ -134,7 +134,8 @@ func TestCollectorsPauses(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Error("an exporter that was stopped waits on")
 	}
-	for text, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "Fri, 31 Dec 1999 23:59:59 GMT": 0, "99999999999": 0} {
+	for text, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0,
+		"Fri, 31 Dec 1999 23:59:59 GMT": 0, "99999999999": 0} {
 		if got := retryAfter(text); got != want {
 			t.Errorf("%q: %s", text, got)
 		}
@@ -202,7 +203,8 @@ func TestCollectorsCertificate(t *testing.T) {
 		t.Error("a stranger's certificate is good")
 	}
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", file)
@@ -215,7 +217,8 @@ func TestCollectorsCertificate(t *testing.T) {
 func TestCollectorSettingsUnreadable(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "secret")
 	for name, value := range map[string]string{
-		"TIMEOUT": "secret", "HEADERS": "good=1,secret,b a d=secret,c=%zzsecret,d=secret%0d%0ax: y", "CERTIFICATE": none, "CLIENT_CERTIFICATE": none,
+		"TIMEOUT": "secret", "HEADERS": "good=1,secret,b a d=secret,c=%zzsecret,d=secret%0d%0ax: y", "CERTIFICATE": none,
+		"CLIENT_CERTIFICATE": none,
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_"+name, value)
 	}
@@ -243,11 +246,12 @@ func TestPartialSuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for contentType, c := range map[string]struct{ body, want string }{
-		"application/x-protobuf":          {string(inProto), "it rejects 300 spans: too old"},
-		"application/json; charset=utf-8": {`{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too large"}}`, "it rejects 2 spans: too large"},
-		"application/json":                {`{"partialSuccess":{"rejectedSpans":2}}`, "it rejects 2 spans: "},
-		"text/plain":                      {string(inProto), ""},
-		"application/x-protobuf;":         {"", ""},
+		"application/x-protobuf": {string(inProto), "it rejects 300 spans: too old"},
+		"application/json; charset=utf-8": {`{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too large"}}`,
+			"it rejects 2 spans: too large"},
+		"application/json":        {`{"partialSuccess":{"rejectedSpans":2}}`, "it rejects 2 spans: "},
+		"text/plain":              {string(inProto), ""},
+		"application/x-protobuf;": {"", ""},
 	} {
 		s := newScripted(t, text(contentType, c.body))
 		err := clientOf(t, s.URL).ExportSpans(t.Context(), everything())
@@ -265,7 +269,8 @@ func FuzzCollectorAnswers(f *testing.F) {
 				t.Errorf("%d bytes of %d", len(err.Error()), len(answer))
 			}
 		}
-	}, "\x0a\x0c\x08\xac\x02\x12\x07too old", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a", "\x0d\x01", "\xff", `{"partialSuccess":{"rejectedSpans":"2"}}`, "{}")
+	}, "\x0a\x0c\x08\xac\x02\x12\x07too old", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x0a", "\x0d\x01", "\xff",
+		`{"partialSuccess":{"rejectedSpans":"2"}}`, "{}")
 }
 
 // A collector that hangs, and a queue of spans that is full, hold no job.

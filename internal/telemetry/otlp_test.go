@@ -112,7 +112,8 @@ func TestOTLPForms(t *testing.T) {
 	one, two, three := spanOf(1, false), spanOf(2, true), spanOf(3, true)
 	ids := func(c trace.SpanContext) ([]byte, []byte) { tr, sp := c.TraceID(), c.SpanID(); return tr[:], sp[:] }
 	want := &otlp.Span{
-		Name: "process paid", Kind: otlp.Span_SPAN_KIND_CONSUMER, StartTimeUnixNano: 1_800_000_000_123_456_789, EndTimeUnixNano: 1_800_000_001_123_456_789,
+		Name: "process paid", Kind: otlp.Span_SPAN_KIND_CONSUMER, StartTimeUnixNano: 1_800_000_000_123_456_789,
+		EndTimeUnixNano: 1_800_000_001_123_456_789,
 		Attributes: []*common.KeyValue{
 			{
 				Key:   "text",

@@ -63,7 +63,8 @@ func (m *Metrics) Submitted(t job.Tier, how Submit) {
 	}
 }
 
-// Started measures how long a job waited from its arrival, or from when it was due, to its first claim; a negative wait is a later claim's, and does not count.
+// Started measures how long a job waited from its arrival, or from when it was due, to its first claim; a negative wait
+// is a later claim's, and does not count.
 func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
 	if m == nil || waited < 0 {
 		return
@@ -73,8 +74,8 @@ func (m *Metrics) Started(l *job.Lease, waited time.Duration) {
 	s.counts.wait[bucketOf(waited)].Add(1)
 }
 
-// Ended counts a claim whose ending the store has answered, and measures how long its handler ran; 0 says that it never began. cause is read
-// with FAILED only.
+// Ended counts a claim whose ending the store has answered, and measures how long its handler ran; 0 says that it never
+// began. cause is read with FAILED only.
 func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.Duration) {
 	if m == nil {
 		return
@@ -88,7 +89,8 @@ func (m *Metrics) Ended(l *job.Lease, how job.Ending, cause job.Cause, ran time.
 		s.ran[i].Observe(ran.Seconds())
 	}
 	switch how {
-	case job.EndReleased, job.EndLost: // the run was cut short, or is somebody else's: its length says nothing about the job
+	// the run was cut short, or is somebody else's: its length says nothing about the job
+	case job.EndReleased, job.EndLost:
 		return
 	case job.EndRetried:
 		s.counts.add(retried)
@@ -109,7 +111,8 @@ func (m *Metrics) Cancelled(t job.Tier) {
 	}
 }
 
-// Recovered counts what a watch did with one expired job; a SUSPECT is not yet anything. A tier that the caller does not know is "".
+// Recovered counts what a watch did with one expired job; a SUSPECT is not yet anything. A tier that the caller does
+// not know is "".
 func (m *Metrics) Recovered(t job.Tier, w job.Watch, word job.Word) {
 	if m == nil {
 		return

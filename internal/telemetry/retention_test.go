@@ -28,7 +28,8 @@ func TestRetentionMetrics(t *testing.T) {
 	m.FilesDeleted("mail", 2)
 	text := page()
 	for _, want := range []string{
-		`tierq_sql_rows{table="job_outcomes"} 12`, `tierq_sql_rows{table="changes"} 0`, `tierq_sql_rows_deleted_total{table="job_results"} 7`,
+		`tierq_sql_rows{table="job_outcomes"} 12`, `tierq_sql_rows{table="changes"} 0`,
+		`tierq_sql_rows_deleted_total{table="job_results"} 7`,
 		`tierq_files_deleted_total{kind="mail"} 2`,
 	} {
 		if !strings.Contains(text, want+"\n") {

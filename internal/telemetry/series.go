@@ -19,11 +19,14 @@ const (
 
 // The words of the labels. An index into one of these is an index into the series' arrays.
 var (
-	submits  = []Submit{Accepted, Replayed, QueueFull, RateLimited, SystemUnhealthy, OutcomeUnknown, IdempotencyMismatch, SubmitError}
-	attempts = []job.Ending{job.EndCompleted, job.EndFailed, job.EndCancelled, job.EndRetried, job.EndReleased, job.EndLost}
-	endings  = attempts[:3] // the ones that end the job too
-	causes   = []job.Cause{
-		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge, job.UnknownJobType,
+	submits = []Submit{Accepted, Replayed, QueueFull, RateLimited, SystemUnhealthy, OutcomeUnknown, IdempotencyMismatch,
+		SubmitError}
+	attempts = []job.Ending{job.EndCompleted, job.EndFailed, job.EndCancelled, job.EndRetried, job.EndReleased,
+		job.EndLost}
+	endings = attempts[:3] // the ones that end the job too
+	causes  = []job.Cause{
+		job.HeartbeatStopped, job.MaxTimeExceeded, job.HandlerError, job.PermanentError, job.ResultTooLarge,
+		job.UnknownJobType,
 		job.LaterLimit,
 		otherCause,
 	}

@@ -48,7 +48,8 @@ type taken struct {
 	at time.Time
 }
 
-// SetSnapshot sets the gauges. Call it about once a second, also while the stores are down; the snapshot must not change afterwards.
+// SetSnapshot sets the gauges. Call it about once a second, also while the stores are down; the snapshot must not
+// change afterwards.
 func (m *Metrics) SetSnapshot(s Snapshot) {
 	if m == nil {
 		return
@@ -64,20 +65,26 @@ func (m *Metrics) SetSnapshot(s Snapshot) {
 const sameEverywhere = " From Redis: same on every instance; use max()."
 
 var (
-	depth     = describe("tierq_queue_depth", "Jobs that are ready and wait for a worker, by tier."+sameEverywhere, "tier")
-	oldest    = describe("tierq_queue_oldest_age_seconds", "Age of the oldest ready job in seconds, by tier."+sameEverywhere, "tier")
+	depth  = describe("tierq_queue_depth", "Jobs that are ready and wait for a worker, by tier."+sameEverywhere, "tier")
+	oldest = describe("tierq_queue_oldest_age_seconds",
+		"Age of the oldest ready job in seconds, by tier."+sameEverywhere, "tier")
 	inFlight  = describe("tierq_jobs_inflight", "Jobs that are running, by tier."+sameEverywhere, "tier")
 	scheduled = describe("tierq_jobs_scheduled", "Jobs that are not yet due, by tier."+sameEverywhere, "tier")
-	used      = describe("tierq_capacity_used", "Ready jobs never claimed, of each tier no more than its share of the capacity."+sameEverywhere)
-	limit     = describe("tierq_capacity_limit", "Ready jobs never claimed at which submits are refused, TIERQ_CAPACITY."+sameEverywhere)
-	outbox    = describe("tierq_outbox_jobs", "Ended jobs that are not yet in SQL."+sameEverywhere)
-	weight    = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)
-	workers   = describe("tierq_workers", "Worker processes (kind process) and their slots, by state."+sameEverywhere, "kind", "state")
-	gateOpen  = describe("tierq_gate_open", "1 while this instance accepts jobs, 0 while its gate is closed.")
-	gateAt    = describe("tierq_gate_partition_open", "1 while this instance accepts jobs for a partition, 0 while the gate of its server is closed; only with several partitions.", "partition")
-	failures  = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
-	delay     = describe("tierq_scheduler_delay_seconds", "Seconds between two runs of this instance's loops; failures double it.", "scheduler")
-	sqlUp     = describe("tierq_sql_up", "1 if SQL answered this instance's latest question, 0 if not.")
+	used      = describe("tierq_capacity_used",
+		"Ready jobs never claimed, of each tier no more than its share of the capacity."+sameEverywhere)
+	limit = describe("tierq_capacity_limit",
+		"Ready jobs never claimed at which submits are refused, TIERQ_CAPACITY."+sameEverywhere)
+	outbox  = describe("tierq_outbox_jobs", "Ended jobs that are not yet in SQL."+sameEverywhere)
+	weight  = describe("tierq_outbox_bytes", "Bytes of the results and payloads that wait for SQL."+sameEverywhere)
+	workers = describe("tierq_workers", "Worker processes (kind process) and their slots, by state."+sameEverywhere,
+		"kind", "state")
+	gateOpen = describe("tierq_gate_open", "1 while this instance accepts jobs, 0 while its gate is closed.")
+	gateAt   = describe("tierq_gate_partition_open",
+		"1 while this instance accepts jobs for a partition, 0 while the gate of its server is closed; only with several partitions.", "partition")
+	failures = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
+	delay    = describe("tierq_scheduler_delay_seconds",
+		"Seconds between two runs of this instance's loops; failures double it.", "scheduler")
+	sqlUp = describe("tierq_sql_up", "1 if SQL answered this instance's latest question, 0 if not.")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {

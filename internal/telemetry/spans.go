@@ -19,15 +19,18 @@ import (
 func noSubmit(job.ID, error) {}
 func noProcess(error)        {}
 
-// Submit begins the span of a submit: "send paid", in the trace that traceID names, below the caller's own span if parentSpanID is one. The
-// job keeps spanID, so that whoever runs it can link to it. end is called with the answer, once; it is never nil.
-func (t *Tracing) Submit(ctx context.Context, tier job.Tier, traceID, parentSpanID string) (spanID string, end func(id job.ID, err error)) {
+// Submit begins the span of a submit: "send paid", in the trace that traceID names, below the caller's own span if
+// parentSpanID is one. The job keeps spanID, so that whoever runs it can link to it. end is called with the answer,
+// once; it is never nil.
+func (t *Tracing) Submit(ctx context.Context, tier job.Tier, traceID, parentSpanID string) (spanID string,
+	end func(id job.ID, err error)) {
 	tracer := t.running()
 	if tracer == nil {
 		return "", noSubmit
 	}
 	of := traceOf(traceID)
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(about("send", tier)...)}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer),
+		trace.WithAttributes(about("send", tier)...)}
 	if parent, err := trace.SpanIDFromHex(parentSpanID); err == nil {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, remote(of, parent))
 	} else {
@@ -45,9 +48,10 @@ func (t *Tracing) Submit(ctx context.Context, tier job.Tier, traceID, parentSpan
 	}
 }
 
-// Process begins the span of one attempt: "process paid", a root in the job's own trace with a link to the submit's span, because a job may
-// run long after its submit, and more than once. The context carries the span to the handler's calls. end is called with the handler's
-// error, of which only the kind is told: its text may hold users' data. It is never nil.
+// Process begins the span of one attempt: "process paid", a root in the job's own trace with a link to the submit's
+// span, because a job may run long after its submit, and more than once. The context carries the span to the handler's
+// calls. end is called with the handler's error, of which only the kind is told: its text may hold users' data. It is
+// never nil.
 func (t *Tracing) Process(ctx context.Context, l *job.Lease) (context.Context, func(err error)) {
 	tracer := t.running()
 	if tracer == nil {
@@ -66,7 +70,8 @@ func (t *Tracing) Process(ctx context.Context, l *job.Lease) (context.Context, f
 	if submitter, err := trace.SpanIDFromHex(l.SpanID); err == nil {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: remote(of, submitter)}))
 	}
-	ctx, span := tracer.Start(context.WithValue(ctx, traceKey{}, of), "process "+strings.ToLower(string(l.Tier)), options...)
+	ctx, span := tracer.Start(context.WithValue(ctx, traceKey{}, of), "process "+strings.ToLower(string(l.Tier)),
+		options...)
 	return ctx, func(err error) {
 		if word, failed := ran(ctx, err); failed {
 			fail(span, word)
@@ -77,8 +82,8 @@ func (t *Tracing) Process(ctx context.Context, l *job.Lease) (context.Context, f
 	}
 }
 
-// SpanContext is the current span's trace id (32 hexadecimal digits) and span id (16), for the traceparent of an outgoing call. ok is false
-// where no span runs.
+// SpanContext is the current span's trace id (32 hexadecimal digits) and span id (16), for the traceparent of an
+// outgoing call. ok is false where no span runs.
 func SpanContext(ctx context.Context) (traceID, spanID string, ok bool) {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {
@@ -137,7 +142,8 @@ func ran(ctx context.Context, err error) (word string, failed bool) {
 	return string(job.HandlerError), true
 }
 
-// traceOf is the W3C trace id of a job's trace id: itself if it is one, else (a caller may choose any word) the first half of its SHA-256.
+// traceOf is the W3C trace id of a job's trace id: itself if it is one, else (a caller may choose any word) the first
+// half of its SHA-256.
 func traceOf(text string) trace.TraceID {
 	if id, err := trace.TraceIDFromHex(text); err == nil {
 		return id
@@ -146,9 +152,11 @@ func traceOf(text string) trace.TraceID {
 	return trace.TraceID(sum[:16])
 }
 
-// remote is a span of another process. Whether that one was sampled is not known; ours are, if the sampler follows the parent.
+// remote is a span of another process. Whether that one was sampled is not known; ours are, if the sampler follows the
+// parent.
 func remote(t trace.TraceID, s trace.SpanID) trace.SpanContext {
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: t, SpanID: s, TraceFlags: trace.FlagsSampled, Remote: true})
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: t, SpanID: s, TraceFlags: trace.FlagsSampled,
+		Remote: true})
 }
 
 type traceKey struct{}

@@ -142,7 +142,8 @@ func TestSpansArriveLinked(t *testing.T) {
 				},
 				process: {
 					"messaging.system": "tierq", "messaging.destination.name": "paid", "messaging.operation.type": "process",
-					"messaging.message.id": string(l.ID), "tierq.job.type": "SIMULATION", "tierq.job.attempt": "1", "error.type": "HANDLER_ERROR",
+					"messaging.message.id": string(l.ID), "tierq.job.type": "SIMULATION", "tierq.job.attempt": "1",
+					"error.type": "HANDLER_ERROR",
 				},
 			} {
 				has := attributes(span)
@@ -209,7 +210,8 @@ func TestRootSpansAndRefusals(t *testing.T) {
 	}
 	got := <-batches
 	send, process := got.spans["send gold"], got.spans["process public"]
-	if hex.EncodeToString(send.TraceId) != someTrace || len(send.ParentSpanId) != 0 || send.Status.Message != "QUEUE_FULL" {
+	if hex.EncodeToString(send.TraceId) != someTrace || len(send.ParentSpanId) != 0 ||
+		send.Status.Message != "QUEUE_FULL" {
 		t.Errorf("send: %v", send)
 	}
 	if hex.EncodeToString(process.TraceId) != someTrace || len(process.Links)+len(process.ParentSpanId) != 0 ||

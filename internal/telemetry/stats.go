@@ -18,8 +18,8 @@ type Store interface {
 	AddStats(ctx context.Context, fields map[string]int64) error
 }
 
-// Stats brings what Metrics counted to the store once a second, and reads back what all processes counted together. The fields are
-// "<TIER>:<event>" and, for durations, "<TIER>:wait:<bucket>" and "<TIER>:run:<bucket>".
+// Stats brings what Metrics counted to the store once a second, and reads back what all processes counted together. The
+// fields are "<TIER>:<event>" and, for durations, "<TIER>:wait:<bucket>" and "<TIER>:run:<bucket>".
 type Stats struct {
 	metrics *Metrics
 	store   Store
@@ -66,8 +66,9 @@ func (s *Stats) runOnce(ctx context.Context) time.Duration {
 	return flushEvery
 }
 
-// flush sends what was counted. A flush that was certainly not executed keeps its counts for the next; one whose answer was lost does not:
-// counted once too little is wrong by one second, counted again with each try would be wrong without bound.
+// flush sends what was counted. A flush that was certainly not executed keeps its counts for the next; one whose answer
+// was lost does not: counted once too little is wrong by one second, counted again with each try would be wrong without
+// bound.
 func (s *Stats) flush(ctx context.Context) error {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()

@@ -29,7 +29,8 @@ type TierStats struct {
 // Percentiles of a duration. They are zero where nothing was measured; buckets.go says how exact they are.
 type Percentiles struct{ P50, P95, P99 time.Duration }
 
-// Summary makes figures of a window's counts. A field that is not understood is passed over: another version may have written it.
+// Summary makes figures of a window's counts. A field that is not understood is passed over: another version may have
+// written it.
 func Summary(fields map[string]int64, window time.Duration) map[job.Tier]TierStats {
 	type spread struct{ wait, run [buckets]int64 }
 	all := map[job.Tier]TierStats{}

@@ -21,7 +21,8 @@ func TestBuckets(t *testing.T) {
 		d    time.Duration
 		want int
 	}{
-		{-time.Second, 0}, {0, 0}, {time.Millisecond - 1, 0}, {time.Millisecond, 1}, {2*time.Millisecond - 1, 4}, {2 * time.Millisecond, 5},
+		{-time.Second, 0}, {0, 0}, {time.Millisecond - 1, 0}, {time.Millisecond, 1}, {2*time.Millisecond - 1, 4},
+		{2 * time.Millisecond, 5},
 		{4 * time.Millisecond, 9}, {1024 * time.Millisecond, 41}, {2 * time.Hour, 92}, {1000 * time.Hour, 92},
 	} {
 		if got := bucketOf(tc.d); got != tc.want {
@@ -39,12 +40,14 @@ func TestBuckets(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	got := Summary(map[string]int64{
-		"PAID:submitted": 120, "PAID:refused": 1, "PAID:completed": 50, "PAID:failed": 6, "PAID:cancelled": 4, "PAID:retried": 7,
+		"PAID:submitted": 120, "PAID:refused": 1, "PAID:completed": 50, "PAID:failed": 6, "PAID:cancelled": 4,
+		"PAID:retried":   7,
 		"PAID:recovered": 8,
 		"PAID:wait:1":    50, "PAID:wait:41": 45, "PAID:wait:92": 5, "PAID:run:0": 1,
 		"PUBLIC:run:5":      1,
-		"PUBLIC:submitted ": 1, "PUBLIC:wait:93": 1, "PUBLIC:wait:-1": 1, "PUBLIC:wait:x": 1, "PUBLIC:walk:1": 1, "PUBLIC:failed": -3,
-		"": 1, "x": 2, "::": 3,
+		"PUBLIC:submitted ": 1, "PUBLIC:wait:93": 1, "PUBLIC:wait:-1": 1, "PUBLIC:wait:x": 1, "PUBLIC:walk:1": 1,
+		"PUBLIC:failed": -3,
+		"":              1, "x": 2, "::": 3,
 	}, time.Minute)
 	ms := func(b float64) time.Duration { return time.Duration(math.Exp2((b-0.5)/4) * float64(time.Millisecond)) }
 	want := map[job.Tier]TierStats{

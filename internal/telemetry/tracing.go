@@ -18,8 +18,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracing sends spans to a collector over OTLP/HTTP. It obeys the standard OTEL_* variables of the environment: headers, timeouts, sampler,
-// service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
+// Tracing sends spans to a collector over OTLP/HTTP. It obeys the standard OTEL_* variables of the environment:
+// headers, timeouts, sampler, service name, resource attributes, batch sizes. A nil *Tracing is valid and does nothing.
 type Tracing struct {
 	endpoint string // of the traces
 	hidden   *strings.Replacer
@@ -43,21 +43,25 @@ const (
 	tracesName   = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 )
 
-// NewTracing makes a tracing that does nothing until Start; nil without an endpoint, the value of OTEL_EXPORTER_OTLP_ENDPOINT, or if
-// OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It fails for an endpoint or a protocol that it cannot serve.
+// NewTracing makes a tracing that does nothing until Start; nil without an endpoint, the value of
+// OTEL_EXPORTER_OTLP_ENDPOINT, or if OTEL_SDK_DISABLED or OTEL_TRACES_EXPORTER=none says so. It fails for an endpoint
+// or a protocol that it cannot serve.
 func NewTracing(endpoint, version string, log *slog.Logger) (*Tracing, error) {
-	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if endpoint == "" || strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") ||
+		os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
 	general, traces := os.Getenv(endpointName), os.Getenv(tracesName)
-	for _, e := range []struct{ name, url string }{{endpointName, endpoint}, {endpointName, general}, {tracesName, traces}} {
+	for _, e := range []struct{ name, url string }{{endpointName, endpoint}, {endpointName, general},
+		{tracesName, traces}} {
 		u, err := url.Parse(e.url)
 		switch {
 		case e.url == "":
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 			return nil, fmt.Errorf("%s is not an http:// or https:// URL", e.name)
 		case u.User != nil:
-			return nil, fmt.Errorf("%s has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS", e.name)
+			return nil, fmt.Errorf("%s has a user or a password, which nobody would get: put it into OTEL_EXPORTER_OTLP_HEADERS",
+				e.name)
 		}
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {

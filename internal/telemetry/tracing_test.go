@@ -64,15 +64,19 @@ func TestNewTracingReadsTheEnvironment(t *testing.T) {
 		{"ftp://user:secret@collector", "X", "", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
 		{"https://user:secret@collector", "X", "", false, "OTEL_EXPORTER_OTLP_HEADERS"},
 		{"https://collector/secret", "X", "", true, ""},
-		{"http://collector:4318", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:%zzsecret@collector", false, "OTEL_EXPORTER_OTLP_ENDPOINT"},
-		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:%zzsecret@collector", false, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
-		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:secret@collector", false, "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:%zzsecret@collector", false,
+			"OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:%zzsecret@collector", false,
+			"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://u:secret@collector", false,
+			"OTEL_EXPORTER_OTLP_HEADERS"},
 		{"http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector/secret", true, ""},
 	} {
 		t.Run(tc.name+" "+tc.value, func(t *testing.T) {
 			t.Setenv(tc.name, tc.value)
 			got, err := NewTracing(tc.endpoint, "v", quiet)
-			if (got != nil) != tc.works || (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
+			if (got != nil) != tc.works || (err != nil) != (tc.fails != "") ||
+				err != nil && !strings.Contains(err.Error(), tc.fails) {
 				t.Errorf("%v, %v", got, err)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
@@ -129,12 +133,14 @@ func TestACollectorsOutageIsToldOnce(t *testing.T) {
 			t.Errorf("the SDK would print %v", err)
 		}
 	}
-	if lost, back := strings.Count(out.String(), "they are dropped"), strings.Count(out.String(), "again"); lost != 2 || back != 1 {
+	if lost, back := strings.Count(out.String(), "they are dropped"), strings.Count(out.String(), "again"); lost != 2 ||
+		back != 1 {
 		t.Errorf("%d times down, %d times back:\n%s", lost, back, out.String())
 	}
 }
 
-// A collector that takes a token in its path, and repeats the path in what it answers, tells it to nobody: the log has the trouble, cut short.
+// A collector that takes a token in its path, and repeats the path in what it answers, tells it to nobody: the log has
+// the trouble, cut short.
 func TestACollectorsTroubleIsToldWithoutItsURL(t *testing.T) {
 	t.Attr("proves", "A47")
 	const token = "s3cret-token"
@@ -171,7 +177,8 @@ func TestACollectorsTroubleIsToldWithoutItsURL(t *testing.T) {
 			if err := tracing.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if text := out.String(); !strings.Contains(text, c.says) || strings.Contains(text, token) || strings.Contains(text, token[1:]) || len(text) > 500 {
+			if text := out.String(); !strings.Contains(text, c.says) || strings.Contains(text, token) ||
+				strings.Contains(text, token[1:]) || len(text) > 500 {
 				t.Errorf("%d bytes: %.600s", len(text), text)
 			}
 		})

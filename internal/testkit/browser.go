@@ -28,8 +28,8 @@ var browser struct {
 	running *Browser
 }
 
-// StartBrowser returns the Chromium that all tests of the process share; the first who asks starts it, StopShared ends it. It is CHROME_BIN,
-// else what is found in PATH.
+// StartBrowser returns the Chromium that all tests of the process share; the first who asks starts it, StopShared ends
+// it. It is CHROME_BIN, else what is found in PATH.
 func StartBrowser(t testing.TB) *Browser {
 	t.Helper()
 	browser.Lock()
@@ -83,8 +83,8 @@ func startBrowser() (*Browser, error) {
 			"SpareRendererForSitePerProcess,site-per-process,IsolateOrigins,PaintHolding,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
 		chromedp.WindowSize(1280, 900),
 	)
-	// The library keeps the profile in a temporary folder, has the kernel kill the browser when this process dies, and takes /dev/shm and, as
-	// root, the sandbox from it.
+	// The library keeps the profile in a temporary folder, has the kernel kill the browser when this process dies, and
+	// takes /dev/shm and, as root, the sandbox from it.
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	b := &Browser{ctx: ctx, close: sync.OnceFunc(func() {

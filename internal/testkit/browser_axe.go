@@ -33,8 +33,8 @@ func (f AxeFinding) String() string {
 	return b.String()
 }
 
-// Axe looks at the page as it is now with axe-core, which .ci/provide brings, and returns what is serious or critical. The page's policy
-// stays in force: the engine runs in a world of its own.
+// Axe looks at the page as it is now with axe-core, which .ci/provide brings, and returns what is serious or critical.
+// The page's policy stays in force: the engine runs in a world of its own.
 func (tab *Tab) Axe(t testing.TB) []AxeFinding {
 	t.Helper()
 	engine, err := axeCore()
@@ -45,7 +45,8 @@ func (tab *Tab) Axe(t testing.TB) []AxeFinding {
 	if err != nil {
 		t.Fatalf("axe: %v", err)
 	}
-	world, err := chromedp.Call(tab.ctx, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: frames.FrameTree.Frame.ID, WorldName: "axe"})
+	world, err := chromedp.Call(tab.ctx, page.CreateIsolatedWorld,
+		page.CreateIsolatedWorldParams{FrameID: frames.FrameTree.Frame.ID, WorldName: "axe"})
 	if err != nil {
 		t.Fatalf("axe: %v", err)
 	}

@@ -30,9 +30,10 @@ type record struct {
 
 func newRecord() *record { return &record{address: map[network.RequestID]string{}} }
 
-// Problems are all so far, allowed or not, each as "<kind>: <text>". Kinds are console (an error or a failed assertion in it), exception
-// (nobody caught it), csp (the Content-Security-Policy refused something), request (it failed, or was answered with an error), log (another
-// error of the browser) and crash. What goes wrong inside a SharedWorker is not among them.
+// Problems are all so far, allowed or not, each as "<kind>: <text>". Kinds are console (an error or a failed assertion
+// in it), exception (nobody caught it), csp (the Content-Security-Policy refused something), request (it failed, or was
+// answered with an error), log (another error of the browser) and crash. What goes wrong inside a SharedWorker is not
+// among them.
 func (tab *Tab) Problems() []string {
 	tab.t.Helper()
 	tab.Eval("0", nil) // what the page did before is told before
@@ -91,10 +92,11 @@ func (r *record) forget() {
 // policyBinding is how the world of ours in each page tells what the policy refused.
 const policyBinding, policyWorld = "testkitPolicy", "testkit"
 
-// watchPolicy sees every refusal, also one that the page itself would not log. The listener lives in a world of its own: the page does not
-// see it, and no policy keeps it out.
+// watchPolicy sees every refusal, also one that the page itself would not log. The listener lives in a world of its
+// own: the page does not see it, and no policy keeps it out.
 func watchPolicy(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-	if _, err := cdp.Call(ctx, t, runtime.AddBinding, runtime.AddBindingParams{Name: policyBinding, ExecutionContextName: policyWorld}); err != nil {
+	if _, err := cdp.Call(ctx, t, runtime.AddBinding,
+		runtime.AddBindingParams{Name: policyBinding, ExecutionContextName: policyWorld}); err != nil {
 		return chromedp.Void{}, err
 	}
 	_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{

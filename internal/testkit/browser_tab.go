@@ -19,8 +19,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Tab is one page as its user has it. Each step fails the test if it cannot be done. When the test ends, so does the tab, and it fails the
-// test for every Problem that was not allowed.
+// Tab is one page as its user has it. Each step fails the test if it cannot be done. When the test ends, so does the
+// tab, and it fails the test for every Problem that was not allowed.
 type Tab struct {
 	t      testing.TB
 	ctx    context.Context
@@ -35,7 +35,8 @@ func (b *Browser) Tab(t testing.TB) *Tab {
 	return openTab(t, b.ctx, chromedp.WithNewBrowserContext())
 }
 
-// Beside opens another tab in the same window, so to speak: the two share cookies and SharedWorkers. It must end before the first one.
+// Beside opens another tab in the same window, so to speak: the two share cookies and SharedWorkers. It must end before
+// the first one.
 func (tab *Tab) Beside(t testing.TB) *Tab {
 	t.Helper()
 	return openTab(t, tab.ctx)
@@ -50,7 +51,8 @@ func openTab(t testing.TB, parent context.Context, options ...chromedp.ContextOp
 		tab.record.judge(t, tab)
 		cancel()
 	})
-	if err := chromedp.Listen(ctx, tab.record.hear); err != nil { // opens it; without a bound, for the bound would end the tab with it
+	// opens it; without a bound, for the bound would end the tab with it
+	if err := chromedp.Listen(ctx, tab.record.hear); err != nil {
 		t.Fatalf("open a tab: %v", err)
 	}
 	tab.do("watch the page", watchPolicy)
@@ -132,13 +134,14 @@ func (tab *Tab) press(x, y float64) error {
 // Type puts text where the element's was, as if it were pasted.
 func (tab *Tab) Type(selector, text string) {
 	tab.t.Helper()
-	tab.do("type into "+selector, chromedp.Focus(chromedp.CSS(selector)), func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		if _, err := chromedp.Evaluate[chromedp.Void]("document.activeElement.select?.()")(ctx, t); err != nil {
+	tab.do("type into "+selector, chromedp.Focus(chromedp.CSS(selector)),
+		func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+			if _, err := chromedp.Evaluate[chromedp.Void]("document.activeElement.select?.()")(ctx, t); err != nil {
+				return chromedp.Void{}, err
+			}
+			_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
 			return chromedp.Void{}, err
-		}
-		_, err := cdp.Call(ctx, t, input.InsertText, input.InsertTextParams{Text: text})
-		return chromedp.Void{}, err
-	})
+		})
 }
 
 // Press presses keys, one after the other, wherever the focus is: "?", "gd", "\r".
@@ -167,7 +170,8 @@ func (tab *Tab) WaitText(selector, want string, within time.Duration) {
 	waitText(tab.t, tab, selector, want, within)
 }
 
-// Eval puts what a JavaScript expression is, a promise's value if it is one, into what into points at, as JSON; nil = nobody wants it.
+// Eval puts what a JavaScript expression is, a promise's value if it is one, into what into points at, as JSON; nil =
+// nobody wants it.
 func (tab *Tab) Eval(expression string, into any) {
 	tab.t.Helper()
 	if err := tab.eval(expression, into); err != nil {
@@ -179,7 +183,8 @@ func (tab *Tab) eval(expression string, into any) error {
 	return tab.evalIn(0, expression, into)
 }
 
-// View sets the size of the window, and whether its user likes it dark. It stays so, with motion reduced: pictures are of what stands still.
+// View sets the size of the window, and whether its user likes it dark. It stays so, with motion reduced: pictures are
+// of what stands still.
 func (tab *Tab) View(width, height int, dark bool) {
 	tab.t.Helper()
 	scheme := "light"
@@ -187,9 +192,10 @@ func (tab *Tab) View(width, height int, dark bool) {
 		scheme = "dark"
 	}
 	tab.do("set the view", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-		}})
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia,
+			emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+				{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+			}})
 		if err != nil {
 			return chromedp.Void{}, err
 		}
@@ -200,12 +206,14 @@ func (tab *Tab) View(width, height int, dark bool) {
 	})
 }
 
-// Scripts says whether the scripts of the pages run that are opened from now on. Without them too the steps here do what they do.
+// Scripts says whether the scripts of the pages run that are opened from now on. Without them too the steps here do
+// what they do.
 func (tab *Tab) Scripts(run bool) {
 	tab.t.Helper()
 	tab.scriptless = !run
 	tab.do("let scripts run or not", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
+		_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: !run})
 		return chromedp.Void{}, err
 	})
 }

@@ -71,7 +71,8 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 	icons = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'")
+		h.Set("Content-Security-Policy",
+			"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'")
 		if r.URL.Path == "/policy" {
 			h.Add("Content-Security-Policy", "no-such-src 'self'")
 		}
@@ -201,7 +202,8 @@ func TestBrowser(t *testing.T) {
 			t.Error("it waited for nothing")
 		}()
 		<-done
-		if got := w.finish(); !strings.Contains(got, `#said does not say "what nobody says" within 50ms, but ""`) || !strings.Contains(got, "the tab is at "+site+"/") {
+		if got := w.finish(); !strings.Contains(got, `#said does not say "what nobody says" within 50ms, but ""`) ||
+			!strings.Contains(got, "the tab is at "+site+"/") {
 			t.Errorf("it says %q", got)
 		}
 	})

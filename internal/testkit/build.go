@@ -18,8 +18,8 @@ var binaries = struct {
 	path map[string]string // package and tags -> path
 }{path: map[string]string{}}
 
-// BuildTierq builds ./cmd/tierq with these build tags and returns the binary's path, once per process and tags. StopShared
-// removes it.
+// BuildTierq builds ./cmd/tierq with these build tags and returns the binary's path, once per process and tags.
+// StopShared removes it.
 func BuildTierq(t testing.TB, tags ...string) string {
 	t.Helper()
 	path, err := build("./cmd/tierq", tags)

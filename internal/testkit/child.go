@@ -20,9 +20,9 @@ type child struct {
 
 // startChild starts cmd such that the kernel kills it when this process dies.
 //
-// The parent death signal is tied to the thread that forked, not to the process. So one goroutine keeps that thread to itself
-// from the fork until the child is reaped; started from any other goroutine, the child could be killed in the middle of a
-// test, when the runtime retires the thread.
+// The parent death signal is tied to the thread that forked, not to the process. So one goroutine keeps that thread to
+// itself from the fork until the child is reaped; started from any other goroutine, the child could be killed in the
+// middle of a test, when the runtime retires the thread.
 func startChild(cmd *exec.Cmd) (*child, error) {
 	cmd.SysProcAttr = dieWithParent()
 	c := &child{cmd: cmd, exited: make(chan struct{})}

@@ -25,15 +25,16 @@ type Cluster struct {
 	masters int
 }
 
-// NewCluster starts n masters with a replica each (AOF everysec) for one test, gives the slots out evenly, and returns when every node
-// serves. Nodes that are silent for 1 s are taken for dead. Args are redis-server's own and override the defaults.
+// NewCluster starts n masters with a replica each (AOF everysec) for one test, gives the slots out evenly, and returns
+// when every node serves. Nodes that are silent for 1 s are taken for dead. Args are redis-server's own and override
+// the defaults.
 func NewCluster(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, masters, masters, args)
 }
 
-// NewMasters is NewCluster without replicas. Nobody is to be promoted there, so a node may be silent for 15 s: a slow machine takes none
-// for dead.
+// NewMasters is NewCluster without replicas. Nobody is to be promoted there, so a node may be silent for 15 s: a slow
+// machine takes none for dead.
 func NewMasters(t testing.TB, masters int, args ...string) *Cluster {
 	t.Helper()
 	return newCluster(t, masters, 0, append([]string{"--cluster-node-timeout", "15000"}, args...))
@@ -47,8 +48,8 @@ func StartMasters(masters int, args ...string) (*Cluster, error) {
 // sharedTurn is held by the test that has the shared cluster.
 var sharedTurn sync.Mutex
 
-// SharedCluster is one throwaway cluster per test process, of three masters without replicas. It is empty, and the test's alone until it
-// ends: a cluster has one database, so the tests that ask take turns. A test asks once.
+// SharedCluster is one throwaway cluster per test process, of three masters without replicas. It is empty, and the
+// test's alone until it ends: a cluster has one database, so the tests that ask take turns. A test asks once.
 func SharedCluster(t testing.TB) *Cluster {
 	t.Helper()
 	sharedTurn.Lock()
@@ -325,7 +326,8 @@ func (r *Redis) view() ([]known, error) {
 		if len(f) < 8 {
 			return nil, fmt.Errorf("a line of CLUSTER NODES: %q", line)
 		}
-		k := known{line: strings.TrimSpace(line), id: f[0], flags: strings.Split(f[2], ","), master: f[3], linked: f[7] == "connected"}
+		k := known{line: strings.TrimSpace(line), id: f[0], flags: strings.Split(f[2], ","), master: f[3],
+			linked: f[7] == "connected"}
 		k.epoch, _ = strconv.ParseInt(f[6], 10, 64)
 		for _, s := range f[8:] {
 			if strings.HasPrefix(s, "[") { // on its way
@@ -350,8 +352,9 @@ func (r *Redis) view() ([]known, error) {
 // ask sends one command on a connection of its own, and waits a second for the answer.
 func (r *Redis) ask(command ...any) (any, error) {
 	c := redis.NewClient(&redis.Options{
-		Addr: r.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, DialTimeout: time.Second, ReadTimeout: 10 * time.Second,
-		PoolSize: 4, // after as many refused dials the pool goes on dialling by itself for a second
+		Addr: r.Addr(), MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true, DialTimeout: time.Second,
+		ReadTimeout: 10 * time.Second,
+		PoolSize:    4, // after as many refused dials the pool goes on dialling by itself for a second
 	})
 	defer func() { _ = c.Close() }()
 	answer, err := c.Do(context.Background(), command...).Result()

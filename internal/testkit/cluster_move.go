@@ -14,8 +14,9 @@ func (c *Cluster) Move(t testing.TB, slot int, to *Redis) {
 	m.Finish(t)
 }
 
-// Move is a slot on its way from one master to another: what is still with the first is answered there, for everything else the client is
-// sent on (ASK), and a call with keys of both, or with some that do not exist, is told to come again (TRYAGAIN).
+// Move is a slot on its way from one master to another: what is still with the first is answered there, for everything
+// else the client is sent on (ASK), and a call with keys of both, or with some that do not exist, is told to come again
+// (TRYAGAIN).
 type Move struct {
 	slot     int
 	from, to *Redis

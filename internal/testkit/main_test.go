@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(Main(m))
 }
 
-// dyingTestProcess starts a server, tells its pid, and waits for its end. It keeps no thread alive by itself: whether the
-// server outlives the goroutine that asked for it is the kit's business.
+// dyingTestProcess starts a server, tells its pid, and waits for its end. It keeps no thread alive by itself: whether
+// the server outlives the goroutine that asked for it is the kit's business.
 func dyingTestProcess() {
 	pids := make(chan int)
 	go func() {

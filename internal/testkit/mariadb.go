@@ -23,8 +23,8 @@ type MariaDB struct {
 	*server
 }
 
-// NewMariaDB starts a mariadbd for one test and stops it when the test ends. Args are mariadbd's own and override the defaults:
-// "--ssl-cert=/file".
+// NewMariaDB starts a mariadbd for one test and stops it when the test ends. Args are mariadbd's own and override the
+// defaults: "--ssl-cert=/file".
 func NewMariaDB(t testing.TB, args ...string) *MariaDB {
 	t.Helper()
 	m, err := StartMariaDB(args...)
@@ -94,9 +94,11 @@ func (s *server) sqlArgs() []string {
 	}
 }
 
-// baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the server.
+// baseArgs is what the installation and the server must agree on. Only root needs to be told that it may run the
+// server.
 func baseArgs(data string) []string {
-	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which then crash.
+	// A starting mariadbd removes every temporary table it finds in its tmpdir, those of other running servers too, which
+	// then crash.
 	args := []string{
 		"--no-defaults", "--datadir=" + data, "--tmpdir=" + tmpdir(data), "--skip-name-resolve", "--innodb-log-file-size=8M",
 	}
@@ -172,8 +174,8 @@ func mariadbIs(addr, data string) error {
 	return met("sql", version)
 }
 
-// admin runs do on a connection of its own, for at most 10 s. The driver's own log is kept out of the test's output: while a
-// server starts or dies, broken connections are expected.
+// admin runs do on a connection of its own, for at most 10 s. The driver's own log is kept out of the test's output:
+// while a server starts or dies, broken connections are expected.
 func admin(dsn string, do func(context.Context, *sql.DB) error) error {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {

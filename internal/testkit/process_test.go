@@ -15,7 +15,8 @@ func TestProcess(t *testing.T) {
 	must(t, err)
 	p := StartProcess(t, bin, []string{"GIVEN=yes"}, "one", "two")
 	must(t, p.WaitOutput(soon(t), "ready [one two]"))
-	if out := p.Output(); !strings.Contains(out, "GIVEN=yes") || !strings.Contains(out, "PATH=") || strings.Contains(out, "INHERITED") {
+	if out := p.Output(); !strings.Contains(out, "GIVEN=yes") || !strings.Contains(out, "PATH=") ||
+		strings.Contains(out, "INHERITED") {
 		t.Errorf("the environment: %s", out)
 	}
 

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Proxy stands between a Redis client and a redis-server and loses what a network can lose, at a chosen command. It speaks
-// RESP2 and RESP3, so requests and replies are matched; SUBSCRIBE, whose replies come unasked, is beyond it.
+// Proxy stands between a Redis client and a redis-server and loses what a network can lose, at a chosen command. It
+// speaks RESP2 and RESP3, so requests and replies are matched; SUBSCRIBE, whose replies come unasked, is beyond it.
 //
 //	p := testkit.NewProxy(t, server.Addr())
 //	p.DropReply(testkit.IsScript(lua.Script("claim")))
@@ -74,9 +74,9 @@ func StartProxy(backend string) (*Proxy, error) {
 // URL is redis://host:port/0.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() + "/0" }
 
-// DropReply arms one loss: the next request that matches is executed by the server, its reply is read to the end and thrown
-// away, then the client's connection is closed. A NOSCRIPT reply executed nothing: it is passed on, and the rule waits for
-// the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
+// DropReply arms one loss: the next request that matches is executed by the server, its reply is read to the end and
+// thrown away, then the client's connection is closed. A NOSCRIPT reply executed nothing: it is passed on, and the rule
+// waits for the EVAL that follows. Args are the client's, the command as it spelled it. Match must not call the Proxy.
 func (p *Proxy) DropReply(match func(args []string) bool) { p.arm(&rule{match: match, reply: true}) }
 
 // HalveReply arms one loss: as DropReply, but the client gets the first half of the reply and then a reset.

@@ -15,20 +15,21 @@ import (
 
 const installRedis = "apt-get install -y redis-server"
 
-// Redis is a real redis-server of our own. By default it keeps an AOF with appendfsync always, so that Kill loses nothing that
-// was answered, and never evicts.
+// Redis is a real redis-server of our own. By default it keeps an AOF with appendfsync always, so that Kill loses
+// nothing that was answered, and never evicts.
 type Redis struct {
 	*server
 }
 
-// NewRedis starts a redis-server for one test and stops it when the test ends. Args are redis-server's own and override the
-// defaults: "--appendfsync", "everysec".
+// NewRedis starts a redis-server for one test and stops it when the test ends. Args are redis-server's own and override
+// the defaults: "--appendfsync", "everysec".
 func NewRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return NewRedisUnder(t, nil, args...)
 }
 
-// NewRedisUnder is NewRedis behind a command that executes what follows it in its own place, such as env LD_PRELOAD=....
+// NewRedisUnder is NewRedis behind a command that executes what follows it in its own place, such as env
+// LD_PRELOAD=....
 func NewRedisUnder(t testing.TB, under []string, args ...string) *Redis {
 	t.Helper()
 	r, err := startRedis(under, args)

@@ -70,7 +70,8 @@ func TestRedisDefaultsAndOverrides(t *testing.T) {
 		t.Parallel()
 		r := NewRedis(t, "--appendfsync", "everysec")
 		c := client(t, r.URL())
-		for name, want := range map[string]string{"appendfsync": "everysec", "appendonly": "yes", "save": "", "maxmemory-policy": "noeviction"} {
+		for name, want := range map[string]string{"appendfsync": "everysec", "appendonly": "yes", "save": "",
+			"maxmemory-policy": "noeviction"} {
 			if got := c.ConfigGet(context.Background(), name).Val()[name]; got != want {
 				t.Errorf("%s = %q, want %q", name, got, want)
 			}

@@ -94,8 +94,8 @@ func (l *respLink) owe(n int) (owed int, hungUp bool) {
 	return l.owed, l.hungUp
 }
 
-// clientLeft closes the server's side too, so that a BLPOP nobody waits for takes no token; but not while a reply must still
-// be read as evidence.
+// clientLeft closes the server's side too, so that a BLPOP nobody waits for takes no token; but not while a reply must
+// still be read as evidence.
 func (l *respLink) clientLeft() {
 	l.mu.Lock()
 	l.hungUp = true
@@ -119,8 +119,8 @@ func (l *respLink) hangUp(reset bool) {
 	l.send(answer{last: true, reset: reset})
 }
 
-// replies reads from the server. After a dropped reply the client gets nothing more; other marked requests that are already
-// on their way are still read.
+// replies reads from the server. After a dropped reply the client gets nothing more; other marked requests that are
+// already on their way are still read.
 func (l *respLink) replies() {
 	from := bufio.NewReader(l.server)
 	silent, half := false, false

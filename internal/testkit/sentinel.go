@@ -21,8 +21,8 @@ type Sentinels struct {
 	watchers [3]*Redis
 }
 
-// NewSentinel starts them for one test and returns when the sentinels know the replica and each other. Args are those of the master and the
-// replica (AOF everysec), and override the defaults.
+// NewSentinel starts them for one test and returns when the sentinels know the replica and each other. Args are those
+// of the master and the replica (AOF everysec), and override the defaults.
 func NewSentinel(t testing.TB, args ...string) *Sentinels {
 	t.Helper()
 	s := &Sentinels{}
@@ -43,7 +43,8 @@ func (s *Sentinels) start(args []string) (err error) {
 	if _, err = s.nodes[1].ask("REPLICAOF", "127.0.0.1", s.nodes[0].port); err != nil {
 		return err
 	}
-	if err = poll(30*time.Second, s.inStep); err != nil { // whom sentinels do not find at their first look they look for ten seconds later
+	// whom sentinels do not find at their first look they look for ten seconds later
+	if err = poll(30*time.Second, s.inStep); err != nil {
 		return err
 	}
 	for i := range s.watchers {
@@ -65,7 +66,8 @@ func startSentinel(master int) (*Redis, error) {
 	}
 	conf := filepath.Join(s.dir, "sentinel.conf") // it keeps there what it learns
 	text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nlogfile %s\nsentinel monitor %[4]s 127.0.0.1 %[5]d 2\n"+
-		"sentinel down-after-milliseconds %[4]s 1000\nsentinel failover-timeout %[4]s 3000\n", s.port, s.dir, s.log(), masterName, master)
+		"sentinel down-after-milliseconds %[4]s 1000\nsentinel failover-timeout %[4]s 3000\n", s.port, s.dir, s.log(),
+		masterName, master)
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("start a sentinel: %w", err)
 	}
@@ -89,7 +91,8 @@ func (s *Sentinels) Stop() {
 
 // URL is a REDIS_URL with every sentinel in it.
 func (s *Sentinels) URL() string {
-	return "redis://" + s.watchers[0].Addr() + "?master_name=" + masterName + "&addr=" + s.watchers[1].Addr() + "&addr=" + s.watchers[2].Addr()
+	return "redis://" + s.watchers[0].Addr() + "?master_name=" + masterName + "&addr=" + s.watchers[1].Addr() + "&addr=" +
+		s.watchers[2].Addr()
 }
 
 // Nodes are the one that began as the master and the one that began as its replica.
@@ -150,7 +153,8 @@ func (s *Sentinels) settled() error {
 		if err != nil {
 			return err
 		}
-		if text := fmt.Sprint(flags); !strings.Contains(text, "flags slave link-") || !strings.Contains(text, "master-link-status ok") {
+		if text := fmt.Sprint(flags); !strings.Contains(text, "flags slave link-") ||
+			!strings.Contains(text, "master-link-status ok") {
 			return fmt.Errorf("the replica, as sentinel %s has it: %s", w.Addr(), text)
 		}
 	}

@@ -18,7 +18,8 @@ func TestSentinel(t *testing.T) {
 	_, err = first.ask("WAIT", 1, 5000)
 	must(t, err)
 	must(t, first.Kill())
-	Eventually(t, 30*time.Second, "the replica is promoted", func() (bool, string) { return s.Master() == s.Other(first), "" })
+	Eventually(t, 30*time.Second, "the replica is promoted",
+		func() (bool, string) { return s.Master() == s.Other(first), "" })
 	if got, err := s.Master().ask("GET", "a"); err != nil || got != "1" {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -86,8 +86,8 @@ func (s *server) Kill() error {
 	return nil
 }
 
-// Restart kills the server if it runs and starts it again with the same port, folder and args. It returns when the server
-// answers.
+// Restart kills the server if it runs and starts it again with the same port, folder and args. It returns when the
+// server answers.
 func (s *server) Restart() error {
 	if s.current() == nil {
 		return s.stopped("restart")
@@ -98,8 +98,8 @@ func (s *server) Restart() error {
 	return s.start()
 }
 
-// Freeze sends SIGSTOP and returns when the server stands still: its connections stay open, the kernel still accepts new
-// ones, nothing is answered.
+// Freeze sends SIGSTOP and returns when the server stands still: its connections stay open, the kernel still accepts
+// new ones, nothing is answered.
 func (s *server) Freeze() error {
 	c := s.current()
 	if c == nil {

@@ -19,8 +19,8 @@ var shared struct {
 	mariadb *MariaDB
 }
 
-// SharedRedis returns the URL of TEST_REDIS_URL, or of one throwaway redis-server per test process. It is for suites that
-// neither flush, stop nor reconfigure the server. Tests with fixed key names want SharedRedisDB.
+// SharedRedis returns the URL of TEST_REDIS_URL, or of one throwaway redis-server per test process. It is for suites
+// that neither flush, stop nor reconfigure the server. Tests with fixed key names want SharedRedisDB.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
 	if url := os.Getenv("TEST_REDIS_URL"); url != "" {
@@ -38,8 +38,8 @@ func SharedRedis(t testing.TB) string {
 	return shared.redis.URL()
 }
 
-// SharedMariaDB returns the DSN of a fresh database for this test, on the server of TEST_MYSQL_DSN or on one throwaway server
-// per test process. On the former the database is dropped when the test ends.
+// SharedMariaDB returns the DSN of a fresh database for this test, on the server of TEST_MYSQL_DSN or on one throwaway
+// server per test process. On the former the database is dropped when the test ends.
 func SharedMariaDB(t testing.TB) string {
 	t.Helper()
 	if dsn := os.Getenv("TEST_MYSQL_DSN"); dsn != "" {
@@ -86,8 +86,8 @@ func externalDatabase(t testing.TB, dsn string) string {
 	return cfg.FormatDSN()
 }
 
-// StopShared stops the shared servers and removes the binaries of BuildTierq. Safe twice; what is asked for afterwards is
-// started again.
+// StopShared stops the shared servers and removes the binaries of BuildTierq. Safe twice; what is asked for afterwards
+// is started again.
 func StopShared() {
 	shared.Lock()
 	defer shared.Unlock()

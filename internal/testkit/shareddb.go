@@ -16,8 +16,8 @@ import (
 // ownDatabases is how many tests of one process may use SharedRedisDB on the throwaway server.
 const ownDatabases = 512
 
-// handedOut remembers the database numbers of this process, so that the late goroutine of one test never writes into the
-// database of another.
+// handedOut remembers the database numbers of this process, so that the late goroutine of one test never writes into
+// the database of another.
 var handedOut numbers
 
 type numbers struct {
@@ -35,9 +35,9 @@ func (n *numbers) forget() {
 // SharedRedisDB returns the URL of an empty database (redis://.../<number>) that is this test's alone, on the server of
 // SharedRedis. No number is given out twice by the throwaway server.
 //
-// On an external server the number is one whose database is empty; it is reserved there against other test processes by the
-// key "testkit:reserved", and when the test ends that key and all keys that begin with "{tierq" are deleted. Nothing else is
-// touched. A number that was cleaned is used again only when no other is left.
+// On an external server the number is one whose database is empty; it is reserved there against other test processes by
+// the key "testkit:reserved", and when the test ends that key and all keys that begin with "{tierq" are deleted.
+// Nothing else is touched. A number that was cleaned is used again only when no other is left.
 func SharedRedisDB(t testing.TB) string {
 	t.Helper()
 	server := SharedRedis(t)
@@ -127,8 +127,8 @@ func countDatabases(t testing.TB, server string) int {
 	return count
 }
 
-// reserve takes the database if it holds nothing: two processes that both see it empty are told apart by SET NX. An hour later
-// the key is gone by itself, for the process that was killed.
+// reserve takes the database if it holds nothing: two processes that both see it empty are told apart by SET NX. An
+// hour later the key is gone by itself, for the process that was killed.
 func reserve(mine string) (bool, error) {
 	var ok bool
 	err := withRedis(mine, func(ctx context.Context, c *redis.Client) error {

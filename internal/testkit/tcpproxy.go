@@ -50,8 +50,8 @@ func (p *TCPProxy) Cut() {
 	p.cutAll()
 }
 
-// Refuse closes the port (true) or opens it again (false). While it is closed, dialing it is refused; open connections stay:
-// for those there is Cut.
+// Refuse closes the port (true) or opens it again (false). While it is closed, dialing it is refused; open connections
+// stay: for those there is Cut.
 func (p *TCPProxy) Refuse(on bool) {
 	p.t.Helper()
 	p.gate.mu.Lock()
@@ -68,16 +68,17 @@ func (p *TCPProxy) Refuse(on bool) {
 	}
 }
 
-// CutAfter arms one cut: n more bytes go to the server, counted over all connections from now on; then the connection that
-// carried the n-th is closed, and what it sent after that is lost.
+// CutAfter arms one cut: n more bytes go to the server, counted over all connections from now on; then the connection
+// that carried the n-th is closed, and what it sent after that is lost.
 func (p *TCPProxy) CutAfter(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutting, p.left = true, n
 }
 
-// DropReply arms one loss: the next bytes to the server that contain text (a COMMIT, say) are sent on, the server's answer is
-// awaited and thrown away, and that connection is closed. The text must come in one write, as a SQL driver sends it.
+// DropReply arms one loss: the next bytes to the server that contain text (a COMMIT, say) are sent on, the server's
+// answer is awaited and thrown away, and that connection is closed. The text must come in one write, as a SQL driver
+// sends it.
 func (p *TCPProxy) DropReply(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,8 +92,8 @@ func (p *TCPProxy) Disarm() {
 	p.cutting, p.losing = false, nil
 }
 
-// Cuts counts what CutAfter and DropReply did: the evidence that a fault landed. When the client sees its connection closed,
-// it is already counted.
+// Cuts counts what CutAfter and DropReply did: the evidence that a fault landed. When the client sees its connection
+// closed, it is already counted.
 func (p *TCPProxy) Cuts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +110,8 @@ func (p *TCPProxy) carry(l *link) {
 	delete(p.lostNext, l)
 }
 
-// pump copies one way until one side is closed; judge says how much of each piece may pass, and whether that was the end.
+// pump copies one way until one side is closed; judge says how much of each piece may pass, and whether that was the
+// end.
 func (p *TCPProxy) pump(l *link, out bool, judge func(*link, []byte) (pass int, end bool)) {
 	defer l.cut()
 	from, to := l.server, l.client

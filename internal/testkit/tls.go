@@ -34,11 +34,13 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Sign makes a certificate for these names and addresses, good until then, and its key: PEM files in a folder, in place of what is there.
+// Sign makes a certificate for these names and addresses, good until then, and its key: PEM files in a folder, in place
+// of what is there.
 func (a *Authority) Sign(t testing.TB, dir string, until time.Time, hosts ...string) (cert, key string) {
 	t.Helper()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "a server"}, NotBefore: until.Add(-2 * time.Hour),
+		NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	for _, h := range hosts {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Eventually calls cond until it says ok, at once and then every 5 ms growing to 50 ms. After within it fails the test with
-// what was waited for and the last state. It is for what no signal tells; it is the one place that may wait by time.
+// Eventually calls cond until it says ok, at once and then every 5 ms growing to 50 ms. After within it fails the test
+// with what was waited for and the last state. It is for what no signal tells; it is the one place that may wait by
+// time.
 func Eventually(t testing.TB, within time.Duration, what string, cond func() (ok bool, state string)) {
 	t.Helper()
 	state := ""

@@ -59,7 +59,8 @@ func checkAttacks(table string, ran proofs) []string {
 func checkAttack(id, line string, ran proofs) []string {
 	cells := cellsOf(line)
 	if len(cells) != 4 {
-		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, attack, what the server does, tests", id, len(cells))}
+		return []string{fmt.Sprintf("%s: the row has %d cells, not four: id, attack, what the server does, tests", id,
+			len(cells))}
 	}
 	if cells[1] == "" || cells[2] == "" {
 		return []string{id + ": say what is tried and what the server does then"}

@@ -28,11 +28,12 @@ func TestFaults(t *testing.T) {
 		"did not run":     {"F20", row("F20", "TestGone"), "F20: TestGone did not run"},
 		"no name":         {"F20", row("F20", "by hand"), `F20: "by hand" is no test's name`},
 		"without the id":  {"F20", row("F20", "TestMute"), "F20: TestMute does not say that it proves it"},
-		"three cells":     {"F20", "| F20 | x | TestBad |", "F20: the row has 3 cells, not four: id, fault, what happens, proof"},
-		"not said what":   {"F20", "| F20 | | x | " + proving + " |", "F20: say what breaks and what happens then"},
-		"missing":         {"F62", "", "F62 is not in docs/proof/FAULTS.md"},
-		"twice":           {"F01", row("F01", proving) + "\n" + row("F01", proving), "F01 is in docs/proof/FAULTS.md twice"},
-		"unknown":         {"F62", row("F62", proving) + "\n" + row("F63", proving), "F63 is no fault"},
+		"three cells": {"F20", "| F20 | x | TestBad |",
+			"F20: the row has 3 cells, not four: id, fault, what happens, proof"},
+		"not said what": {"F20", "| F20 | | x | " + proving + " |", "F20: say what breaks and what happens then"},
+		"missing":       {"F62", "", "F62 is not in docs/proof/FAULTS.md"},
+		"twice":         {"F01", row("F01", proving) + "\n" + row("F01", proving), "F01 is in docs/proof/FAULTS.md twice"},
+		"unknown":       {"F62", row("F62", proving) + "\n" + row("F63", proving), "F63 is no fault"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, checkFaults(faultTable(map[string]string{tc.id: tc.line}), outcomes, longSuite{}), tc.want)
@@ -46,7 +47,8 @@ func TestFaults(t *testing.T) {
 // A run that lacks the proof of a fault fails, as one that lacks a seed's.
 func TestFaultsAreAskedFor(t *testing.T) {
 	var out strings.Builder
-	code := report(strings.NewReader(stream(everyBackend)), &out, &pages{seeds: table(nil), faults: faultTable(map[string]string{"F62": ""}), attacks: attackTable(nil)})
+	code := report(strings.NewReader(stream(everyBackend)), &out,
+		&pages{seeds: table(nil), faults: faultTable(map[string]string{"F62": ""}), attacks: attackTable(nil)})
 	if code != 1 || !strings.Contains(out.String(), "FAIL: F62 is not in docs/proof/FAULTS.md\n") {
 		t.Errorf("code %d\n%s", code, out.String())
 	}

@@ -17,8 +17,8 @@ type longSuite struct {
 
 const longMark = " (long)"
 
-// held are the names of a row that this run must have proven. What is behind a name says that it is a long test's: it must be there in every
-// run, and have run and passed in a long one.
+// held are the names of a row that this run must have proven. What is behind a name says that it is a long test's: it
+// must be there in every run, and have run and passed in a long one.
 func (s longSuite) held(id, names string) (list []string, problems []string) {
 	for name := range strings.SplitSeq(names, ",") {
 		name, marked := strings.CutSuffix(strings.TrimSpace(name), longMark)
@@ -47,7 +47,8 @@ func declared(root, suffix string) (map[string][]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && name != root && (d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")):
+		case d.IsDir() && name != root &&
+			(d.Name() == "testdata" || d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".")):
 			return filepath.SkipDir
 		case !strings.HasSuffix(name, suffix):
 			return nil

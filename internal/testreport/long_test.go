@@ -11,16 +11,21 @@ func TestLongTests(t *testing.T) {
 		proof       string
 		short, long string // what is wrong in each run
 	}{
-		"passed":         {"TestKill, TestSoak (long)", "", ""},
-		"by itself":      {"`TestSoak` (long)", "", ""},
-		"failed":         {"TestApart (long)", "", "F01: TestApart did not pass"},
-		"not marked":     {"TestKill, TestApart", "F01: TestApart did not pass", "F01: TestApart did not pass"},
-		"a subtest":      {"TestSoak/one (long)", "", "F01: TestSoak/one did not run"},
-		"not there":      {"TestGone (long)", "F01: TestGone is no test of the long suite", "F01: TestGone is no test of the long suite"},
-		"no long one":    {"TestKill (long)", "F01: TestKill is no test of the long suite", "F01: TestKill is no test of the long suite"},
-		"and a reason":   {"TestSoak (long); not run: the power cut", "", ""},
-		"half a reason":  {"TestSoak (long); or so", `F01: write "TestName", "not run: reason", or both with a semicolon between them`, `F01: write "TestName", "not run: reason", or both with a semicolon between them`},
-		"another's name": {"TestSoak (longer)", `F01: "TestSoak (longer)" is no test's name`, `F01: "TestSoak (longer)" is no test's name`},
+		"passed":     {"TestKill, TestSoak (long)", "", ""},
+		"by itself":  {"`TestSoak` (long)", "", ""},
+		"failed":     {"TestApart (long)", "", "F01: TestApart did not pass"},
+		"not marked": {"TestKill, TestApart", "F01: TestApart did not pass", "F01: TestApart did not pass"},
+		"a subtest":  {"TestSoak/one (long)", "", "F01: TestSoak/one did not run"},
+		"not there": {"TestGone (long)", "F01: TestGone is no test of the long suite",
+			"F01: TestGone is no test of the long suite"},
+		"no long one": {"TestKill (long)", "F01: TestKill is no test of the long suite",
+			"F01: TestKill is no test of the long suite"},
+		"and a reason": {"TestSoak (long); not run: the power cut", "", ""},
+		"half a reason": {"TestSoak (long); or so",
+			`F01: write "TestName", "not run: reason", or both with a semicolon between them`,
+			`F01: write "TestName", "not run: reason", or both with a semicolon between them`},
+		"another's name": {"TestSoak (longer)", `F01: "TestSoak (longer)" is no test's name`,
+			`F01: "TestSoak (longer)" is no test's name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page := faultTable(map[string]string{"F01": row("F01", tc.proof)})

@@ -2,14 +2,15 @@
 // failed, the number of tests per backend, and whether every row of docs/proof/SEEDS.md, docs/proof/FAULTS.md and
 // docs/proof/ATTACKS.md that names a test was proven in this very run.
 //
-// It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its proof. The last line is
-// "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the exit code is 0.
+// It fails where go test would not: a skipped test, a backend without tests, a seed, a fault or an attack without its
+// proof. The last line is "N passed, M failed"; M counts failed tests and failed checks, so it is 0 exactly when the
+// exit code is 0.
 //
 // A test that says t.Attr("known-red", why), as testkit.KnownRed does, and passes shows a known defect that is not
 // mended yet. The report lists it with its reason, and counts it neither as passed nor as failed; it proves no row.
 //
-// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks, and says
-// so. TESTREPORT_LONG=on says that the long tests ran too: rows may name them as "TestName (long)".
+// TESTREPORT_SEEDS=off, for a run of some packages only, leaves out the checks of backends, seeds, faults and attacks,
+// and says so. TESTREPORT_LONG=on says that the long tests ran too: rows may name them as "TestName (long)".
 package main
 
 import (

@@ -35,7 +35,8 @@ func stream(short string) string {
 	return b.String()
 }
 
-// everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the attacks is proven.
+// everyBackend is a run that lacks nothing: each backend is tested, and each row of the seeds, of the faults and of the
+// attacks is proven.
 var everyBackend = "start s\nrun s " + proving + "\nproves s " + proving + " " + strings.Join(
 	everyRow(),
 	" ",
@@ -219,7 +220,8 @@ func TestBuildFailure(t *testing.T) {
 {"Action":"fail","Package":"b","FailedBuild":"b [b.test]"}
 `
 	code, all, last := runReport(in, nil)
-	if code != 1 || last != "6 passed, 1 failed" || !strings.Contains(all, "undefined: x") || !strings.Contains(all, "FAIL: b was not built") {
+	if code != 1 || last != "6 passed, 1 failed" || !strings.Contains(all, "undefined: x") ||
+		!strings.Contains(all, "FAIL: b was not built") {
 		t.Errorf("code %d\n%s", code, all)
 	}
 }
@@ -249,7 +251,8 @@ func TestMissingBackend(t *testing.T) {
 		if code != 1 || !strings.Contains(all, "FAIL: no test ran on "+b+"\n") || !strings.HasSuffix(last, ", 1 failed") {
 			t.Errorf("without %s: code %d\n%s", b, code, all)
 		}
-		if code, all, _ := runReport(stream(kept.String()), nil); code != 0 || !strings.Contains(all, "A partial run: backends, seeds, faults and attacks were not checked.\n") {
+		if code, all, _ := runReport(stream(kept.String()), nil); code != 0 ||
+			!strings.Contains(all, "A partial run: backends, seeds, faults and attacks were not checked.\n") {
 			t.Errorf("a partial run without %s: code %d\n%s", b, code, all)
 		}
 	}
@@ -267,7 +270,8 @@ func TestRealEvents(t *testing.T) {
 		t.Errorf("code %d", code)
 	}
 	for _, want := range []string{
-		"--- ev/a TestP: failed\npanic: boo", "FAIL: ev/b was not built", "undefined: undefined", "--- ev/c TestP: failed\n    c_test.go:4: outer",
+		"--- ev/a TestP: failed\npanic: boo", "FAIL: ev/b was not built", "undefined: undefined",
+		"--- ev/c TestP: failed\n    c_test.go:4: outer",
 		"leak!", "--- ev/d TestP/x: did not finish", "FAIL: ev/e TestS was skipped", "ok    ev/f ", "\n3 passed, 5 failed\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -54,7 +54,8 @@ type run struct {
 }
 
 func newRun(out io.Writer) *run {
-	return &run{out: out, tests: map[key]*result{}, packages: map[string]*strings.Builder{}, builds: map[string]*strings.Builder{}}
+	return &run{out: out, tests: map[key]*result{}, packages: map[string]*strings.Builder{},
+		builds: map[string]*strings.Builder{}}
 }
 
 func (r *run) read(in io.Reader) {
@@ -198,7 +199,8 @@ func withoutFrame(s string) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
 		words := strings.TrimSpace(line)
-		if words == "PASS" || words == "FAIL" || strings.HasPrefix(words, "FAIL\t") || strings.HasPrefix(words, "=== ") || strings.HasPrefix(words, "--- ") {
+		if words == "PASS" || words == "FAIL" || strings.HasPrefix(words, "FAIL\t") || strings.HasPrefix(words, "=== ") ||
+			strings.HasPrefix(words, "--- ") {
 			continue
 		}
 		b.WriteString(line)

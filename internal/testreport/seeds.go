@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// groups is how many rows each group of the five seed documents has: S0-E1 to S0-E6, and so on; T-1 to T-10 are what the seeds promise
-// of their tests.
+// groups is how many rows each group of the five seed documents has: S0-E1 to S0-E6, and so on; T-1 to T-10 are what
+// the seeds promise of their tests.
 var groups = []struct {
 	name string
 	rows int

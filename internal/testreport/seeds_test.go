@@ -75,8 +75,9 @@ func TestSeeds(t *testing.T) {
 		"later, but when":    {"S2-W1", "later — why", `S2-W1: write "later: issue 7 — reason"`},
 		"later, but why":     {"S2-W1", "later: issue 7 —", `S2-W1: write "later: issue 7 — reason"`},
 		"another issue":      {"S2-W1", "later: issue 5 — why", `S2-W1: write "later: issue 7 — reason"`},
-		"not for later":      {"S2-E1", "later: issue 5 — why", "S2-E1: this row is not for later: name the test that proves it"},
-		"all of it":          {"S2-P14", "TestMany", ""},
+		"not for later": {"S2-E1", "later: issue 5 — why",
+			"S2-E1: this row is not for later: name the test that proves it"},
+		"all of it": {"S2-P14", "TestMany", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wants(t, checkSeeds(table(map[string]string{tc.id: row(tc.id, tc.proof)}), outcomes), tc.want)
@@ -85,13 +86,18 @@ func TestSeeds(t *testing.T) {
 	for name, tc := range map[string]struct{ id, line, want string }{
 		"as it should be": {"", "", ""},
 		"close together":  {"S2-E1", "|S2-E1|x|y|TestSubmit|", ""},
-		"three cells":     {"S2-E1", "| S2-E1 | x | TestSubmit |", "S2-E1: the row has 3 cells, not four: row, what, here, proof"},
-		"five cells":      {"S2-E1", "| S2-E1 | x | y | z | TestSubmit |", "S2-E1: the row has 5 cells, not four: row, what, here, proof"},
-		"not said what":   {"S2-E1", "| S2-E1 | | y | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
-		"not said where":  {"S2-E1", "| S2-E1 | x | | TestSubmit |", "S2-E1: say what the seed promises and what does it here"},
-		"missing":         {"S2-G10", "", "S2-G10 is not in docs/proof/SEEDS.md"},
-		"missing, tests":  {"T-10", "", "T-10 is not in docs/proof/SEEDS.md"},
-		"twice":           {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving), "S4-D2 is in docs/proof/SEEDS.md twice"},
+		"three cells": {"S2-E1", "| S2-E1 | x | TestSubmit |",
+			"S2-E1: the row has 3 cells, not four: row, what, here, proof"},
+		"five cells": {"S2-E1", "| S2-E1 | x | y | z | TestSubmit |",
+			"S2-E1: the row has 5 cells, not four: row, what, here, proof"},
+		"not said what": {"S2-E1", "| S2-E1 | | y | TestSubmit |",
+			"S2-E1: say what the seed promises and what does it here"},
+		"not said where": {"S2-E1", "| S2-E1 | x | | TestSubmit |",
+			"S2-E1: say what the seed promises and what does it here"},
+		"missing":        {"S2-G10", "", "S2-G10 is not in docs/proof/SEEDS.md"},
+		"missing, tests": {"T-10", "", "T-10 is not in docs/proof/SEEDS.md"},
+		"twice": {"S4-D2", row("S4-D2", proving) + "\n" + row("S4-D2", proving),
+			"S4-D2 is in docs/proof/SEEDS.md twice"},
 		"unknown":         {"S2-K6", row("S2-K6", proving) + "\n" + row("S2-K7", proving), "S2-K7 is no row of a seed"},
 		"unknown seed":    {"S2-K6", row("S2-K6", proving) + "\n" + row("S5-E1", proving), "S5-E1 is no row of a seed"},
 		"unknown promise": {"S2-K6", row("S2-K6", proving) + "\n" + row("T-11", proving), "T-11 is no row of a seed"},
@@ -152,7 +158,8 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		ran := proofs{}
-		for name := range strings.FieldsFuncSeq(string(page), func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
+		for name := range strings.FieldsFuncSeq(string(page),
+			func(r rune) bool { return strings.ContainsRune("|,; \n`", r) }) {
 			if base, sub, _ := strings.Cut(name, "/"); tests[base] != nil {
 				ran[name] = ended(pass, tests[base]...) // whether a subtest ran, only the run knows, and what it says itself
 				if sub != "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// claimPatience is how long the claimer waits for a partition while others may have work. Who needs longer answers later.
+// claimPatience is how long the claimer waits for a partition while others may have work. Who needs longer answers
+// later.
 const claimPatience = 250 * time.Millisecond
 
 // claimed is how a call for one partition ended.
@@ -30,9 +31,9 @@ func newStalls(partitions int) []growing {
 
 func (p *Pool) several() bool { return p.cfg.Partitions > 1 }
 
-// ask claims up to n jobs from each partition, and keeps what they answer. It is false when the pool stops. With several partitions it comes
-// back when all have answered or the patience is over: a partition whose calls hang or fail is left to its own call, which repeats itself
-// until it is answered, and until then it is away.
+// ask claims up to n jobs from each partition, and keeps what they answer. It is false when the pool stops. With
+// several partitions it comes back when all have answered or the patience is over: a partition whose calls hang or fail
+// is left to its own call, which repeats itself until it is answered, and until then it is away.
 func (p *Pool) ask(partitions []int, n int, bound float64) bool {
 	if !p.several() {
 		a := claimed{bound: bound}

@@ -10,7 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// growing is a wait that doubles from base to cap until it is reset, spread by up to a quarter so that processes do not march in step.
+// growing is a wait that doubles from base to cap until it is reset, spread by up to a quarter so that processes do not
+// march in step.
 type growing struct{ base, cap, next time.Duration }
 
 func (g *growing) reset() { g.next = 0 }

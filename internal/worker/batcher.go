@@ -36,7 +36,8 @@ func newBatchers(partitions int) []batcher {
 // unacked is what a partition has not answered yet.
 type unacked struct{ endings, bytes atomic.Int64 }
 
-// full says that a partition has a quarter of what may wait in the whole pool: it gets no more work, so that the others do.
+// full says that a partition has a quarter of what may wait in the whole pool: it gets no more work, so that the others
+// do.
 func (b *unacked) full(slots int) bool {
 	return b.endings.Load() > int64(4*slots+200)/4 || b.bytes.Load() > maxUnackedBytes/4
 }
@@ -102,8 +103,8 @@ func (l *batcher) next(batch []*held) []*held {
 	return batch
 }
 
-// putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that failed, something
-// in the batch may be to blame: smaller calls find it, and the others pass it by.
+// putBack returns a batch that was not answered; order does not matter among endings. If it was not the store that
+// failed, something in the batch may be to blame: smaller calls find it, and the others pass it by.
 func (l *batcher) putBack(batch []*held, outage bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

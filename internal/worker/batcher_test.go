@@ -111,7 +111,8 @@ func TestAnswers(t *testing.T) {
 					t.Errorf("log lacks %s:\n%s", c.log, r.logs)
 				}
 				for _, o := range r.recorder.offers {
-					if o.ID != j.ID || o.Status != job.Completed || !o.EndedAt.Equal(endTime) || string(o.Result) != `"done"` || o.Attempt != 1 || o.Owner != "owner" {
+					if o.ID != j.ID || o.Status != job.Completed || !o.EndedAt.Equal(endTime) || string(o.Result) != `"done"` ||
+						o.Attempt != 1 || o.Owner != "owner" {
 						t.Errorf("outcome = %+v", o)
 					}
 				}
@@ -181,9 +182,10 @@ func TestEndingsAreBatched(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := make(chan struct{})
-				r := newRig(func(context.Context) (string, error) { <-start; return strings.Repeat("x", c.bytes-2), nil }, func(cfg *Config) {
-					cfg.Slots, cfg.ResultLimit = c.total, 1<<20
-				})
+				r := newRig(func(context.Context) (string, error) { <-start; return strings.Repeat("x", c.bytes-2), nil },
+					func(cfg *Config) {
+						cfg.Slots, cfg.ResultLimit = c.total, 1<<20
+					})
 				var largest, flight atomic.Int32
 				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) {
 					if n := flight.Add(1); int(n) > c.atMostFlight {

@@ -14,8 +14,9 @@ import (
 // beatBound is the longest that a heartbeat call may hold up the next round, should the interval be shorter.
 const beatBound = 500 * time.Millisecond
 
-// beatLoop beats for one partition until the very end of Stop: a drain without heartbeats would lose the leases it is waiting for. Each
-// partition has a loop, so that one which does not answer keeps nobody else's heartbeats back; they begin one after the other over an interval.
+// beatLoop beats for one partition until the very end of Stop: a drain without heartbeats would lose the leases it is
+// waiting for. Each partition has a loop, so that one which does not answer keeps nobody else's heartbeats back; they
+// begin one after the other over an interval.
 func (p *Pool) beatLoop(partition int) {
 	phase := time.NewTimer(p.cfg.HeartbeatInterval * time.Duration(partition) / time.Duration(p.cfg.Partitions))
 	defer phase.Stop()
@@ -37,7 +38,8 @@ func (p *Pool) beatLoop(partition int) {
 	}
 }
 
-// beatCalls is how many heartbeats are under way at once: as many as they have connections, or the last ones would wait in vain.
+// beatCalls is how many heartbeats are under way at once: as many as they have connections, or the last ones would wait
+// in vain.
 const beatCalls = 2
 
 // beat sends one heartbeat for every lease held of a partition, in batches, and waits for all of them.
@@ -58,7 +60,8 @@ func (p *Pool) beat(partition int) {
 	wg.Wait()
 }
 
-// toBeat is a partition's leases whose last sign of life is older than half an interval: a claim is one, so short jobs need no heartbeat.
+// toBeat is a partition's leases whose last sign of life is older than half an interval: a claim is one, so short jobs
+// need no heartbeat.
 func (p *Pool) toBeat(partition int) []*held {
 	young := time.Now().Add(-p.cfg.HeartbeatInterval / 2)
 	p.mu.Lock()
@@ -116,8 +119,8 @@ func (p *Pool) heard(h *held, word job.Word, sent time.Time, timeout time.Durati
 	}
 }
 
-// beatLost drops a lease that another worker may hold. One that has its ending is left alone: the ending itself may be why the lease
-// is gone, and asking again gives its answer.
+// beatLost drops a lease that another worker may hold. One that has its ending is left alone: the ending itself may be
+// why the lease is gone, and asking again gives its answer.
 func (p *Pool) beatLost(h *held) {
 	p.mu.Lock()
 	known := h.ended

@@ -52,7 +52,8 @@ func TestHeartbeatInterval(t *testing.T) {
 
 func TestHeartbeatsAreBatchedAndSpareTheYoung(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(func(ctx context.Context) (string, error) { <-time.After(5 * time.Second); return "", nil }, func(c *Config) { c.Slots = 250 })
+		r := newRig(func(ctx context.Context) (string, error) { <-time.After(5 * time.Second); return "", nil },
+			func(c *Config) { c.Slots = 250 })
 		for i := range 250 {
 			r.queue.push(work(i, job.Paid))
 		}
@@ -138,7 +139,8 @@ func TestHeartbeatLost(t *testing.T) {
 	}
 }
 
-// An ending on its way keeps its heartbeats, and LOST does not stop it: perhaps it is the ending, executed, that took the lease away.
+// An ending on its way keeps its heartbeats, and LOST does not stop it: perhaps it is the ending, executed, that took
+// the lease away.
 func TestHeartbeatOfAnUndeliveredEnding(t *testing.T) {
 	for _, word := range []job.Word{job.OK, job.Lost} {
 		t.Run(string(word), func(t *testing.T) {

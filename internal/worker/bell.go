@@ -18,7 +18,8 @@ func newWaiters(partitions int) []waiter {
 	return w
 }
 
-// listen asks the waiters to wait for a token: one for each partition, because keys of several slots of a cluster cannot be in one BLPOP.
+// listen asks the waiters to wait for a token: one for each partition, because keys of several slots of a cluster
+// cannot be in one BLPOP.
 func (p *Pool) listen() {
 	for i := range p.waiters {
 		if h := &p.heads.all[i]; !h.away && !h.blocked {
@@ -27,7 +28,8 @@ func (p *Pool) listen() {
 	}
 }
 
-// listenLoop reports every return of Wait, also the empty ones: the claim that follows finds what a lost token should have told.
+// listenLoop reports every return of Wait, also the empty ones: the claim that follows finds what a lost token should
+// have told.
 func (p *Pool) listenLoop(partition int) {
 	w := &p.waiters[partition]
 	slow := growing{base: 100 * time.Millisecond, cap: time.Second}

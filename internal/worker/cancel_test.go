@@ -11,8 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// A cancel reaches the handler within two heartbeats, once. How it ends is still reported, with heartbeats until then: whatever it returns,
-// the script makes it CANCELLED.
+// A cancel reaches the handler within two heartbeats, once. How it ends is still reported, with heartbeats until then:
+// whatever it returns, the script makes it CANCELLED.
 func TestHeartbeatCancel(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -58,7 +58,8 @@ func (p *Pool) room() int {
 	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
 }
 
-// waitForRoom returns when a slot may be free again, false when the pool stops. A token that comes meanwhile is for others.
+// waitForRoom returns when a slot may be free again, false when the pool stops. A token that comes meanwhile is for
+// others.
 func (p *Pool) waitForRoom() bool {
 	for {
 		select {
@@ -114,10 +115,10 @@ func (p *Pool) drainWakeups() {
 	}
 }
 
-// claim asks until it is answered. The number stays the same, so that leases of a lost reply are handed out again and not orphaned.
-// sent is the earliest time at which the leases can have begun. ok is false if the pool stops and nothing can have been claimed.
-// An answer that came but cannot be read is given up after a few tries: one broken job must not end all claiming. The watches bring
-// back what it held.
+// claim asks until it is answered. The number stays the same, so that leases of a lost reply are handed out again and
+// not orphaned. sent is the earliest time at which the leases can have begun. ok is false if the pool stops and nothing
+// can have been claimed. An answer that came but cannot be read is given up after a few tries: one broken job must not
+// end all claiming. The watches bring back what it held.
 func (p *Pool) claim(partition, n int, bound float64) (reply job.ClaimReply, sent time.Time, ok bool) {
 	p.claims[partition]++
 	request := job.ClaimRequest{Number: p.claims[partition], Max: n, Bound: bound}
@@ -195,7 +196,8 @@ func (p *Pool) hold(partition int, l *job.Lease, sent time.Time) *held {
 	return h
 }
 
-// plan is a tier's plan. A tier that is not in the book is served by the seed's most patient plan, as the claim does it.
+// plan is a tier's plan. A tier that is not in the book is served by the seed's most patient plan, as the claim does
+// it.
 func (p *Pool) plan(t job.Tier) job.Plan {
 	if plan, ok := p.cfg.Plans.Plan(t); ok {
 		return plan

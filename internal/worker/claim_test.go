@@ -194,7 +194,8 @@ func TestSlots(t *testing.T) {
 func TestClaimIsAtMostABatch(t *testing.T) {
 	t.Attr("proves", "S0-N4 S4-N2")
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Second); return "", nil }, func(c *Config) { c.Slots = 250 })
+		r := newRig(func(ctx context.Context) (string, error) { <-time.After(time.Second); return "", nil },
+			func(c *Config) { c.Slots = 250 })
 		for i := range 300 {
 			r.queue.push(work(i, job.Paid))
 		}
@@ -286,7 +287,8 @@ func TestClaimDoesNotSpin(t *testing.T) {
 // While all slots were busy nobody listened: a freed slot is itself a reason to look.
 func TestFreedSlotLooksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(func(context.Context) (string, error) { <-time.After(5100 * time.Millisecond); return "", nil }, func(c *Config) { c.Slots = 1 })
+		r := newRig(func(context.Context) (string, error) { <-time.After(5100 * time.Millisecond); return "", nil },
+			func(c *Config) { c.Slots = 1 })
 		r.queue.push(work(1, job.Paid))
 		r.start(t)
 		synctest.Wait()
@@ -316,7 +318,8 @@ func (p *partitions) Claim(_ context.Context, partition int, r job.ClaimRequest)
 	left := p.scores[partition]
 	for len(left) > 0 && left[0] <= r.Bound && len(reply.Leases) < r.Max {
 		id := job.ID(fmt.Sprintf("0197b1d2-0000-7000-8000-%010d%02x", int(left[0]), partition))
-		reply.Leases = append(reply.Leases, job.Lease{Job: job.Job{ID: id, Tier: job.Paid, Type: "WORK", Attempt: 1}, Token: "t"})
+		reply.Leases = append(reply.Leases,
+			job.Lease{Job: job.Job{ID: id, Tier: job.Paid, Type: "WORK", Attempt: 1}, Token: "t"})
 		left = left[1:]
 	}
 	if p.scores[partition] = left; len(left) > 0 {

@@ -46,13 +46,15 @@ func TestTwoPoolsShareTheWork(t *testing.T) {
 			}
 		}
 		a, b := first.Stats(), second.Stats()
-		if len(runs) != 9 || a.Completed+b.Completed != 9 || a.Completed == 0 || b.Completed == 0 || a.Lost+b.Lost != 0 || first.logs.String() != "" {
+		if len(runs) != 9 || a.Completed+b.Completed != 9 || a.Completed == 0 || b.Completed == 0 || a.Lost+b.Lost != 0 ||
+			first.logs.String() != "" {
 			t.Errorf("%d jobs ran: %+v and %+v, log %q", len(runs), a, b, first.logs)
 		}
 	})
 }
 
-// While a handler runs nothing is locked: no call to the store is under way, and the pool can be asked, woken and beats.
+// While a handler runs nothing is locked: no call to the store is under way, and the pool can be asked, woken and
+// beats.
 func TestNothingIsHeldWhileAHandlerRuns(t *testing.T) {
 	t.Attr("proves", "S0-P4")
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +113,8 @@ func TestLaterJobsMayEndFirst(t *testing.T) {
 	})
 }
 
-// Every line that is about a job says which, also those of the handler itself; the next job in the same slot has its own.
+// Every line that is about a job says which, also those of the handler itself; the next job in the same slot has its
+// own.
 func TestLogLinesNameTheJob(t *testing.T) {
 	t.Attr("proves", "S4-O1")
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,8 @@ type runContext struct {
 	made     atomic.Pointer[endable]
 }
 
-// endable is the context behind a runContext. Contexts that handlers derive are its children, so that they need no goroutine.
+// endable is the context behind a runContext. Contexts that handlers derive are its children, so that they need no
+// goroutine.
 type endable struct {
 	context.Context
 	cancel context.CancelCauseFunc

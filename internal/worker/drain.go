@@ -13,10 +13,11 @@ const (
 	deliveryBound = 2 * time.Second // for the last endings
 )
 
-// Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx ends), tells
-// the rest to stop, gives back what does not return within a second, and delivers the last endings. A stuck handler whose job has its ending is not
-// waited for. It returns within DrainTimeout + 4 s, or + 7 s where a call to a store that stands still has to run out first, with an error if
-// handlers still run or endings were not delivered; their jobs come back through the watches. It may be called twice, and before Start.
+// Stop drains the pool: it claims no more, keeps beating, lets running jobs finish for up to DrainTimeout (or until ctx
+// ends), tells the rest to stop, gives back what does not return within a second, and delivers the last endings. A
+// stuck handler whose job has its ending is not waited for. It returns within DrainTimeout + 4 s, or + 7 s where a call
+// to a store that stands still has to run out first, with an error if handlers still run or endings were not delivered;
+// their jobs come back through the watches. It may be called twice, and before Start.
 func (p *Pool) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	before := p.state
@@ -68,7 +69,8 @@ func (p *Pool) drain(ctx context.Context) {
 	p.woke.Broadcast()
 }
 
-// await waits until done, which is asked with Pool.mu held; it is false if that took longer than most or until ctx ended.
+// await waits until done, which is asked with Pool.mu held; it is false if that took longer than most or until ctx
+// ended.
 func (p *Pool) await(ctx context.Context, most time.Duration, done func() bool) bool {
 	t := time.NewTimer(most)
 	defer t.Stop()

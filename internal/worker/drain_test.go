@@ -21,7 +21,8 @@ func TestDrain(t *testing.T) {
 		done  int // completed; the rest of the two is released
 		error string
 	}{
-		{"jobs finish", func(ctx context.Context) (string, error) { <-time.After(20 * time.Second); return "", ctx.Err() }, 19 * time.Second, 2, ""},
+		{"jobs finish", func(ctx context.Context) (string, error) { <-time.After(20 * time.Second); return "", ctx.Err() },
+			19 * time.Second, 2, ""},
 		{"jobs stop when told", func(ctx context.Context) (string, error) {
 			if err := until(ctx); !errors.Is(err, handler.ErrDraining) {
 				t.Errorf("told %v", err)
@@ -33,8 +34,10 @@ func TestDrain(t *testing.T) {
 			<-time.After(900 * time.Millisecond)
 			return "", nil
 		}, 30*time.Second + 900*time.Millisecond, 2, ""},
-		{"jobs fail when told: not their fault", func(ctx context.Context) (string, error) { _ = until(ctx); panic("interrupted") }, 30 * time.Second, 0, ""},
-		{"jobs do not listen", func(context.Context) (string, error) { <-time.After(45 * time.Second); return "", nil }, 31 * time.Second, 0, "2 handlers still run"},
+		{"jobs fail when told: not their fault",
+			func(ctx context.Context) (string, error) { _ = until(ctx); panic("interrupted") }, 30 * time.Second, 0, ""},
+		{"jobs do not listen", func(context.Context) (string, error) { <-time.After(45 * time.Second); return "", nil },
+			31 * time.Second, 0, "2 handlers still run"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +57,8 @@ func TestDrain(t *testing.T) {
 				}
 				done, failures, back := r.queue.endings()
 				if len(done) != c.done || len(failures) != 0 || len(back) != 2-c.done {
-					t.Errorf("completed %+v, failed %+v, released %+v, want %d completed and nothing failed", done, failures, back, c.done)
+					t.Errorf("completed %+v, failed %+v, released %+v, want %d completed and nothing failed", done, failures, back,
+						c.done)
 				}
 				for _, b := range back {
 					if b.Delay != 0 {

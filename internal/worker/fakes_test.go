@@ -328,5 +328,6 @@ func until(ctx context.Context) error {
 
 // work is the n-th job of a tier.
 func work(n int, tier job.Tier) job.Job {
-	return job.Job{ID: job.ID(fmt.Sprintf("0197b1d2-0000-7000-8000-%010d00", n)), Generation: 1, Tier: tier, Type: "WORK", Status: job.Processing, MaxRetries: 5}
+	return job.Job{ID: job.ID(fmt.Sprintf("0197b1d2-0000-7000-8000-%010d00", n)), Generation: 1, Tier: tier, Type: "WORK",
+		Status: job.Processing, MaxRetries: 5}
 }

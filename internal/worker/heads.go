@@ -7,7 +7,9 @@ import (
 
 // partitionHead is what the claimer knows of one partition.
 type partitionHead struct {
-	score   float64       // of the best job it had left when it was last looked at: unknown if something may have become ready since, none if it was empty
+	// of the best job it had left when it was last looked at: unknown if something may have become ready since, none if it
+	// was empty
+	score   float64
 	looked  time.Time     // when that was
 	asked   time.Time     // when it was last asked
 	took    time.Duration // how long its last answer took
@@ -28,14 +30,17 @@ var (
 )
 
 const (
-	// lastArrival bounds all arrivals (ms; the year 2096): with a larger base no job of a worse tier ever comes before one of a better tier.
+	// lastArrival bounds all arrivals (ms; the year 2096): with a larger base no job of a worse tier ever comes before one
+	// of a better tier.
 	lastArrival = 4e12
-	// lookShare and leastGood say how old a head may be, and so for how long a better job that another process submits can go unseen while this
-	// one claims elsewhere, while answers come quickly: each partition is looked at anew, about 500 times a second over all of them.
+	// lookShare and leastGood say how old a head may be, and so for how long a better job that another process submits can
+	// go unseen while this one claims elsewhere, while answers come quickly: each partition is looked at anew, about 500
+	// times a second over all of them.
 	lookShare = 2 * time.Millisecond
 	leastGood = 10 * time.Millisecond
-	// goodRounds is how many rounds of looking at everybody, at its own pace, a look at a partition is good for at least: where Redis is slow most
-	// rounds must still be for taking jobs, and one slow partition must not have all the others wait for it.
+	// goodRounds is how many rounds of looking at everybody, at its own pace, a look at a partition is good for at least:
+	// where Redis is slow most rounds must still be for taking jobs, and one slow partition must not have all the others
+	// wait for it.
 	goodRounds = 4
 	// mostLooks is how many partitions are looked at at once: no more than half of the connections for claims and endings.
 	mostLooks = 6
@@ -52,12 +57,13 @@ func newHeads(partitions int, base int64) heads {
 	return h
 }
 
-// next is what to ask now: one partition to take jobs from, up to a score; or several to look at only (the bound takes nothing then). Nobody,
-// if no partition that can be asked has anything.
+// next is what to ask now: one partition to take jobs from, up to a score; or several to look at only (the bound takes
+// nothing then). Nobody, if no partition that can be asked has anything.
 //
-// With all heads known the best one's partition gives what goes before the second best head, and with strict tiers also the rest of its own
-// tier: inside a tier jobs of several partitions may then overtake each other, by a claim's worth at most, and claims stay large. One
-// unknown head is asked for what goes before all the others, and with strict tiers for the rest of the best one's tier.
+// With all heads known the best one's partition gives what goes before the second best head, and with strict tiers also
+// the rest of its own tier: inside a tier jobs of several partitions may then overtake each other, by a claim's worth
+// at most, and claims stay large. One unknown head is asked for what goes before all the others, and with strict tiers
+// for the rest of the best one's tier.
 func (h *heads) next(now time.Time) (ask []int, bound float64) {
 	best, first, second := -1, none, none
 	rounds := goodRounds * ((len(h.all) + mostLooks - 1) / mostLooks)

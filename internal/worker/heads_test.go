@@ -32,7 +32,8 @@ func TestHeadsNext(t *testing.T) {
 		{"equal heads: either, with its equals", headsOf(0, 3, 3), []int{0}, 3},
 		{"an unknown one is asked for what goes before the others", headsOf(0, 3, unknown, none), []int{1}, 3},
 		{"several unknown are only looked at", headsOf(0, unknown, 2, unknown), []int{0, 2}, unknown},
-		{"as many as there are connections for", headsOf(0, slices.Repeat([]float64{unknown}, 10)...), []int{0, 1, 2, 3, 4, 5}, unknown},
+		{"as many as there are connections for", headsOf(0, slices.Repeat([]float64{unknown}, 10)...),
+			[]int{0, 1, 2, 3, 4, 5}, unknown},
 		{"only one is not empty", headsOf(0, none, none, 8), []int{2}, none},
 		{"all empty", headsOf(base, none, none), nil, none},
 		{"strict: up to the end of its tier", headsOf(base, base+9, base+3, 2*base+1), []int{1}, 2*base - 1},
@@ -57,7 +58,8 @@ func TestHeadsLeaveTroubleAlone(t *testing.T) {
 	}
 }
 
-// What another process submitted is seen although this one never idles: heads grow old, the empty ones too, unless somebody listened.
+// What another process submitted is seen although this one never idles: heads grow old, the empty ones too, unless
+// somebody listened.
 func TestHeadsGrowOld(t *testing.T) {
 	h := headsOf(0, 3, none, none)
 	late := lookedAt.Add(h.good + 1)
@@ -85,7 +87,8 @@ func TestHeadsForgetOnlyTheEmpty(t *testing.T) {
 	}
 }
 
-// However slow Redis is, and whichever part of it, some rounds take jobs: a look is good for longer where answers take longer.
+// However slow Redis is, and whichever part of it, some rounds take jobs: a look is good for longer where answers take
+// longer.
 func TestHeadsOfSlowPartitions(t *testing.T) {
 	const base = 10_000_000_000_000
 	uniform := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }

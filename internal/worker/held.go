@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// mistrust is how long after the heartbeat timeout the pool believes in a lease it could not extend: the watches look twice, 2 s
-// apart, so nobody else can hold the job before timeout + 2 s.
+// mistrust is how long after the heartbeat timeout the pool believes in a lease it could not extend: the watches look
+// twice, 2 s apart, so nobody else can hold the job before timeout + 2 s.
 const mistrust = time.Second
 
 // held is a lease in this process' hands.
@@ -58,7 +58,8 @@ func (h *held) Running() handler.Run {
 // fields are what every log line about the lease carries, followed by more.
 func (h *held) fields(more ...any) []any {
 	l := &h.lease
-	return append([]any{"job_id", l.ID, "tier", l.Tier, "type", l.Type, "attempt", l.Attempt, "trace_id", l.TraceID}, more...)
+	return append([]any{"job_id", l.ID, "tier", l.Tier, "type", l.Type, "attempt", l.Attempt, "trace_id", l.TraceID},
+		more...)
 }
 
 // untrusted: another worker might soon hold this job.

@@ -68,20 +68,29 @@ func TestObserver(t *testing.T) {
 			ended: "RELEASED  1s"},
 		{name: "cancelled", err: boom, word: job.WasCancelled, takes: time.Second, started: "1 1m0s", ended: "CANCELLED  1s"},
 		{name: "too late", word: job.Lost, takes: time.Second, started: "1 1m0s", ended: "LOST  1s"},
-		{name: "lost by a heartbeat", word: job.OK, beat: job.Lost, takes: time.Minute, started: "1 1m0s", ended: "LOST  500ms"},
-		{name: "over its time", word: job.OK, tier: job.Public, takes: time.Minute, started: "1 1m0s", ended: "RETRIED MAX_TIME_EXCEEDED 10.3s"},
+		{name: "lost by a heartbeat", word: job.OK, beat: job.Lost, takes: time.Minute, started: "1 1m0s",
+			ended: "LOST  500ms"},
+		{name: "over its time", word: job.OK, tier: job.Public, takes: time.Minute, started: "1 1m0s",
+			ended: "RETRIED MAX_TIME_EXCEEDED 10.3s"},
 		{name: "an unknown word", word: "WHAT", started: "1 1m0s"},
-		{name: "a later attempt", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.FirstTriedAt = 3, arrived }, started: "4 -1ns", ended: "COMPLETED  0s"},
-		{name: "first of a later generation", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.Generation = 3, 2 }, started: "4 1m0s", ended: "COMPLETED  0s"},
-		{name: "was delayed", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(50 * time.Second) }, started: "1 10s", ended: "COMPLETED  0s"},
-		{name: "a due time of an earlier life", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(-time.Hour) }, started: "1 1m0s", ended: "COMPLETED  0s"},
-		{name: "times that are not known", word: job.OK, claimed: func(j *job.Job) { j.StartedAt, j.FirstTriedAt = time.Time{}, time.Time{} }, started: "1 -1ns", ended: "COMPLETED  0s"},
+		{name: "a later attempt", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.FirstTriedAt = 3, arrived },
+			started: "4 -1ns", ended: "COMPLETED  0s"},
+		{name: "first of a later generation", word: job.OK, claimed: func(j *job.Job) { j.Attempt, j.Generation = 3, 2 },
+			started: "4 1m0s", ended: "COMPLETED  0s"},
+		{name: "was delayed", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(50 * time.Second) },
+			started: "1 10s", ended: "COMPLETED  0s"},
+		{name: "a due time of an earlier life", word: job.OK, claimed: func(j *job.Job) { j.RunAt = arrived.Add(-time.Hour) },
+			started: "1 1m0s", ended: "COMPLETED  0s"},
+		{name: "times that are not known", word: job.OK,
+			claimed: func(j *job.Job) { j.StartedAt, j.FirstTriedAt = time.Time{}, time.Time{} }, started: "1 -1ns",
+			ended: "COMPLETED  0s"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				seen := &seen{}
-				r := newRig(func(context.Context) (string, error) { <-time.After(c.takes); return "", c.err }, func(cfg *Config) { cfg.Observe = seen })
+				r := newRig(func(context.Context) (string, error) { <-time.After(c.takes); return "", c.err },
+					func(cfg *Config) { cfg.Observe = seen })
 				r.Pool.cfg.Observe = outside{r.Pool, seen}
 				r.queue.complete = func(b []job.Completion) ([]job.EndReply, error) { return all(c.word, len(b)), nil }
 				r.queue.fail = func(b []job.Failure) ([]job.EndReply, error) { return all(c.word, len(b)), nil }

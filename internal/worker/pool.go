@@ -1,12 +1,15 @@
-// Package worker runs jobs: a pool that claims leases, keeps them alive with heartbeats, runs their handlers and reports how they
-// ended.
+// Package worker runs jobs: a pool that claims leases, keeps them alive with heartbeats, runs their handlers and
+// reports how they ended.
 //
 // The life of a lease here, and the file that governs each step:
 //
-//	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best job
+//	claim.go    one claimer takes jobs for all free slots; bell.go wakes it; heads.go says which partition has the best
+//	            job
 //	ask.go      how it asks several partitions, so that one that does not answer holds nobody
-//	ready.go    what was claimed waits for a goroutine: few of them run short handlers, and one that blocks holds nobody up
-//	run.go      a handler runs in a slot until it returns, in a context of its own (context.go); verdict.go decides which ending its return means
+//	ready.go    what was claimed waits for a goroutine: few of them run short handlers, and one that blocks holds nobody
+//	            up
+//	run.go      a handler runs in a slot until it returns, in a context of its own (context.go); verdict.go decides which
+//	            ending its return means
 //	beat.go     one batch of heartbeats per interval keeps every lease alive; its reply says LOST or CANCEL
 //	save.go     a handler's checkpoint is a heartbeat of its own that carries data
 //	watch.go    the pool's own look at its leases: maximum processing time, leases it can no longer trust, stuck handlers
@@ -17,10 +20,10 @@
 //
 //	drain.go    Stop: finish, hand back, deliver
 //
-// Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler, the watch, a
-// LOST heartbeat or the drain; what comes later is dropped. A slot is taken until its handler has returned, whatever became of
-// the lease, or until the handler is stuck: then the slot goes to others, Slots times at most (slots.go). An ending is never given up while
-// the process lives: only Redis' answer settles it.
+// Three rules hold everywhere. A lease gets exactly one ending, chosen under Pool.mu by whoever is first: its handler,
+// the watch, a LOST heartbeat or the drain; what comes later is dropped. A slot is taken until its handler has
+// returned, whatever became of the lease, or until the handler is stuck: then the slot goes to others, Slots times at
+// most (slots.go). An ending is never given up while the process lives: only Redis' answer settles it.
 package worker
 
 import (
@@ -36,9 +39,10 @@ import (
 	"github.com/tierq/tierq/internal/loop"
 )
 
-// Queue is the store of leases. One call is one script call for one partition, with at most job.MaxBatch entries; replies come in
-// the order of the entries. An error is job.ErrUnavailable if the call was certainly not executed; after any other the call may
-// have been, and is sent again: a claim under its number, an ending under its token. A batch may be reused after the call.
+// Queue is the store of leases. One call is one script call for one partition, with at most job.MaxBatch entries;
+// replies come in the order of the entries. An error is job.ErrUnavailable if the call was certainly not executed;
+// after any other the call may have been, and is sent again: a claim under its number, an ending under its token. A
+// batch may be reused after the call.
 type Queue interface {
 	Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error)
 	Complete(ctx context.Context, partition int, batch []job.Completion) ([]job.EndReply, error)
@@ -58,8 +62,8 @@ type Doorbell interface {
 	Ring(ctx context.Context, partition int) error
 }
 
-// Recorder takes outcomes on their short way to SQL. Offer does not block; if it refuses, the outbox still has the outcome.
-// Wake says that something waits in the outbox which nobody offered.
+// Recorder takes outcomes on their short way to SQL. Offer does not block; if it refuses, the outbox still has the
+// outcome. Wake says that something waits in the outbox which nobody offered.
 type Recorder interface {
 	Offer(o job.Outcome) bool
 	Wake()
@@ -79,8 +83,8 @@ type Config struct {
 	Nonce             string // the process' name in tokens and logs
 
 	Observe Observer // nil = nobody
-	// Around opens what surrounds each run of a handler (a trace's span): it gives the handler's context and hears with what error the run
-	// ended. nil = nothing.
+	// Around opens what surrounds each run of a handler (a trace's span): it gives the handler's context and hears with
+	// what error the run ended. nil = nothing.
 	Around func(ctx context.Context, l *job.Lease) (context.Context, func(err error))
 }
 
@@ -140,7 +144,8 @@ type Pool struct {
 	beatLag  atomic.Int64
 }
 
-// callBound is the longest that a call may take: far above the connections' own timeouts, so that nothing can wedge a loop.
+// callBound is the longest that a call may take: far above the connections' own timeouts, so that nothing can wedge a
+// loop.
 const callBound = 10 * time.Second
 
 type state int
@@ -181,8 +186,8 @@ func New(cfg Config, q Queue, p Heartbeater, d Doorbell, r Recorder) *Pool {
 	return pool
 }
 
-// Start begins to claim and run jobs. The pool lives until Stop, not until ctx ends; ctx gives handlers its values. It fails if the
-// pool was started or stopped before.
+// Start begins to claim and run jobs. The pool lives until Stop, not until ctx ends; ctx gives handlers its values. It
+// fails if the pool was started or stopped before.
 func (p *Pool) Start(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ func (r *ready) pop() *held {
 	return h
 }
 
-// slot runs leases one after the other. A goroutine that ran before has a stack that fits its handlers, which a new one would have to
-// grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
+// slot runs leases one after the other. A goroutine that ran before has a stack that fits its handlers, which a new one
+// would have to grow for each job; so it stays, unless a handler takes it along with runtime.Goexit.
 func (p *Pool) slot() {
 	for h := p.called(); h != nil; {
 		var stays bool
@@ -33,9 +33,9 @@ func (p *Pool) slot() {
 	}
 }
 
-// call wakes a goroutine for what is ready, or starts one: there are never more than handlers. One at a time, and who comes calls the next
-// before it runs its handler: those that return at once are run by the few that are awake, one after the other, and one that does not keeps
-// nobody from being called. Pool.mu is held.
+// call wakes a goroutine for what is ready, or starts one: there are never more than handlers. One at a time, and who
+// comes calls the next before it runs its handler: those that return at once are run by the few that are awake, one
+// after the other, and one that does not keeps nobody from being called. Pool.mu is held.
 func (p *Pool) call() {
 	if p.waking || p.ready.empty() {
 		return

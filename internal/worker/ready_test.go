@@ -38,7 +38,8 @@ func TestEverythingClaimedBegins(t *testing.T) {
 	})
 }
 
-// What was claimed has to begin before more is claimed, or a process that is short of processors takes jobs that others could run now.
+// What was claimed has to begin before more is claimed, or a process that is short of processors takes jobs that others
+// could run now.
 func TestNoClaimBeforeWhatIsHereBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

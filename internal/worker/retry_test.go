@@ -23,7 +23,8 @@ func TestBackoff(t *testing.T) {
 	t.Attr("proves", "S0-N7 S1-N2 S1-P2 S4-N5")
 	plans := job.DefaultPlans()
 	plans[0].Backoff = exact(2*time.Second, 300*time.Second)
-	plans[0].TypeBackoff = map[string]job.Backoff{"WORK": exact(10*time.Second, 300*time.Second), "OTHER": exact(time.Hour, time.Hour)}
+	plans[0].TypeBackoff = map[string]job.Backoff{"WORK": exact(10*time.Second, 300*time.Second),
+		"OTHER": exact(time.Hour, time.Hour)}
 	plans[1].Backoff = exact(2*time.Second, 300*time.Second)
 	plans[1].TypeBackoff = map[string]job.Backoff{"OTHER": exact(time.Hour, time.Hour)}
 	plans[2].TypeBackoff = map[string]job.Backoff{"WORK": {}}
@@ -34,7 +35,8 @@ func TestBackoff(t *testing.T) {
 	} {
 		t.Run(string(tier), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(func(context.Context) (string, error) { return "", errors.New("boom") }, func(c *Config) { c.Plans.Set(plans) })
+				r := newRig(func(context.Context) (string, error) { return "", errors.New("boom") },
+					func(c *Config) { c.Plans.Set(plans) })
 				for i := range want {
 					j := work(i, tier)
 					j.RetryCount = i
@@ -87,7 +89,8 @@ func TestRetryBudget(t *testing.T) {
 		if got := strings.Join(runs, " "); got != "1:0/4 2:1/4 3:2/4 4:3/4 5:4/4" {
 			t.Errorf("runs %s, want the maximum of five", got)
 		}
-		if got := strings.Count(seen.endings(), "RETRIED"); got != 4 || !strings.HasSuffix(seen.endings(), "FAILED HANDLER_ERROR 0s") {
+		if got := strings.Count(seen.endings(), "RETRIED"); got != 4 ||
+			!strings.HasSuffix(seen.endings(), "FAILED HANDLER_ERROR 0s") {
 			t.Errorf("endings %s", seen.endings())
 		}
 	})

@@ -59,8 +59,9 @@ func crashed(value any, stack []byte) error {
 	return fmt.Errorf("panic: %v\n%s", value, stack)
 }
 
-// finish frees the slot and reports, unless the lease has its ending already. stays says whether the goroutine is there for others, and next
-// is what it runs then, if something is ready. The goroutine of a stuck handler goes: another has its slot.
+// finish frees the slot and reports, unless the lease has its ending already. stays says whether the goroutine is there
+// for others, and next is what it runs then, if something is ready. The goroutine of a stuck handler goes: another has
+// its slot.
 func (p *Pool) finish(h *held, r ran) (next *held, stays bool) {
 	var e ending
 	if r.err == nil {

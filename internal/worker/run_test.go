@@ -42,7 +42,8 @@ func TestHandlerCrashesAreContained(t *testing.T) {
 		{"a value", func() (string, error) { panic("boom") }, []string{"panic: boom\n", "run_test.go"}},
 		{"an error", func() (string, error) { panic(errors.New("as error")) }, []string{"panic: as error\n", "run_test.go"}},
 		{"nil", func() (string, error) { panic(nil) }, []string{"panic called with nil argument", "run_test.go"}},
-		{"a runtime error", func() (string, error) { return *nilError.text, nil }, []string{"nil pointer dereference", "run_test.go"}},
+		{"a runtime error", func() (string, error) { return *nilError.text, nil },
+			[]string{"nil pointer dereference", "run_test.go"}},
 		{"Goexit", func() (string, error) { runtime.Goexit(); return "", nil }, []string{"runtime.Goexit", "run_test.go"}},
 		{"a long value", func() (string, error) { panic(strings.Repeat("\u20ac", 3000)) }, []string{"panic: \u20ac\u20ac"}},
 		{"bytes that are no text", func() (string, error) { panic("\xff\xfe") }, []string{"panic: \uFFFD"}},
@@ -89,7 +90,8 @@ func TestHandlerCrashesAreContained(t *testing.T) {
 
 func TestHandlerEndings(t *testing.T) {
 	t.Attr("proves", "S3-I3 S3-Q5 S1-P2 S3-Q6")
-	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond } // 2 s * 2^2, +-20 %
+	// 2 s * 2^2, +-20 %
+	second := func(d time.Duration) bool { return d >= 6400*time.Millisecond && d <= 9600*time.Millisecond }
 	exactly := func(want time.Duration) func(time.Duration) bool {
 		return func(d time.Duration) bool { return d == want }
 	}
@@ -110,7 +112,8 @@ func TestHandlerEndings(t *testing.T) {
 			delay: exactly(time.Minute)},
 		{name: "RetryAfter nothing", err: handler.RetryAfter(0, boom), fails: job.HandlerError, delay: exactly(0)},
 		{name: "Later", err: handler.Later(time.Hour), delay: exactly(time.Hour)},
-		{name: "a result over the limit", result: strings.Repeat("x", 1023), fails: job.ResultTooLarge, final: true, delay: exactly(0)},
+		{name: "a result over the limit", result: strings.Repeat("x", 1023), fails: job.ResultTooLarge, final: true,
+			delay: exactly(0)},
 		{name: "an unknown type", typ: "ELSEWHERE", fails: job.UnknownJobType, delay: second},
 	}
 	for _, c := range cases {
@@ -134,7 +137,8 @@ func TestHandlerEndings(t *testing.T) {
 					if len(back) != 1 || !c.delay(back[0].Delay) {
 						t.Errorf("failed %+v, released %+v", failures, back)
 					}
-				case len(failures) != 1 || failures[0].Cause != c.fails || failures[0].Final != c.final || !c.delay(failures[0].Delay) || failures[0].Error == "":
+				case len(failures) != 1 || failures[0].Cause != c.fails || failures[0].Final != c.final ||
+					!c.delay(failures[0].Delay) || failures[0].Error == "":
 					t.Errorf("failed %+v, released %+v", failures, back)
 				}
 			})
@@ -183,7 +187,8 @@ func TestHandlerKnowsItsRun(t *testing.T) {
 		after(2 * time.Second)
 		r.stop(t)
 		want := handler.Run{
-			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner", Everybody: true, TraceID: "trace",
+			ID: j.ID, Generation: 2, Attempt: 4, RetryCount: 1, MaxRetries: 5, Tier: job.Public, Type: "WORK", Owner: "owner",
+			Everybody: true, TraceID: "trace",
 			Deadline: begin.Add(10 * time.Second), Saved: []byte("half"), Log: got.Log,
 		}
 		if got.Save == nil || got.Log == nil {

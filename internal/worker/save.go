@@ -59,7 +59,8 @@ func (p *Pool) saveOnce(ctx context.Context, h *held, number int, data []byte) e
 	sent, timeout := time.Now(), p.plan(h.lease.Tier).HeartbeatTimeout
 	ctx, cancel := context.WithTimeout(ctx, p.beatLimit())
 	defer cancel()
-	words, err := p.pulse.Heartbeat(ctx, h.partition, []job.Beat{{LeaseRef: h.lease.Ref(), Timeout: timeout, Save: number, Checkpoint: data}})
+	words, err := p.pulse.Heartbeat(ctx, h.partition,
+		[]job.Beat{{LeaseRef: h.lease.Ref(), Timeout: timeout, Save: number, Checkpoint: data}})
 	if err == nil && len(words) != 1 {
 		err = fmt.Errorf("heartbeat: %d words for one lease", len(words))
 	}

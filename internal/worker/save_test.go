@@ -24,8 +24,8 @@ func (f *fakePulse) saves() string {
 	return strings.Join(all, " ")
 }
 
-// A checkpoint is a heartbeat of its own, with the lease's proof, at once. Ordinary heartbeats carry none, and the lease is as good as
-// after any other.
+// A checkpoint is a heartbeat of its own, with the lease's proof, at once. Ordinary heartbeats carry none, and the
+// lease is as good as after any other.
 func TestCheckpointIsStoredAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var saved []byte
@@ -99,8 +99,10 @@ func TestCheckpointAnswers(t *testing.T) {
 		{"lost", always(job.Lost, nil), handler.ErrLeaseLost, 1, 0, handler.ErrLeaseLost,
 			func(s Stats) int64 { return s.Lost }},
 		{"stored in the end", down(2), nil, 3, 300 * time.Millisecond, nil, func(s Stats) int64 { return s.Completed }},
-		{"an outage", always("", job.ErrUnavailable), job.ErrUnavailable, 0, 2 * time.Second, nil, func(s Stats) int64 { return s.Completed }},
-		{"what trying again does not mend", always("", refused), refused, 1, 0, nil, func(s Stats) int64 { return s.Completed }},
+		{"an outage", always("", job.ErrUnavailable), job.ErrUnavailable, 0, 2 * time.Second, nil,
+			func(s Stats) int64 { return s.Completed }},
+		{"what trying again does not mend", always("", refused), refused, 1, 0, nil,
+			func(s Stats) int64 { return s.Completed }},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

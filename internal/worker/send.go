@@ -39,7 +39,8 @@ func (s *sender) send(ctx context.Context) (replies []job.EndReply, err error) {
 		s.failures = s.failures[:0]
 		for _, h := range s.batch {
 			e := &h.ending
-			s.failures = append(s.failures, job.Failure{LeaseRef: h.lease.Ref(), Cause: e.cause, Error: e.text, Final: e.final, Delay: e.delay})
+			s.failures = append(s.failures,
+				job.Failure{LeaseRef: h.lease.Ref(), Cause: e.cause, Error: e.text, Final: e.final, Delay: e.delay})
 		}
 		replies, err = q.Fail(ctx, partition, s.failures)
 	default:
@@ -63,7 +64,8 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 		for i, h := range batch {
 			ids[i] = h.lease.ID
 		}
-		failpoint.Hit(batch[0].ending.kind.String()+".after", ids...) // complete.after, fail.after, release.after: a call has one kind
+		// complete.after, fail.after, release.after: a call has one kind
+		failpoint.Hit(batch[0].ending.kind.String()+".after", ids...)
 	}
 	wake := false
 	for i, h := range batch {
@@ -85,8 +87,8 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 	p.changed.Set()
 }
 
-// note counts one answer, tells the observer, offers a first-attempt success to the recorder, and says whether an outcome waits in the
-// outbox instead.
+// note counts one answer, tells the observer, offers a first-attempt success to the recorder, and says whether an
+// outcome waits in the outbox instead.
 func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 	how, cause := meaning(h.ending.kind, reply.Word), job.Cause("")
 	switch how {
@@ -113,15 +115,17 @@ func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 		p.counters.lost.Add(1)
 		p.log.Warn("the ending came too late: the lease was lost", h.fields("ending", h.ending.kind.String())...)
 	default:
-		p.log.Error("an ending got an answer that it does not know", h.fields("ending", h.ending.kind.String(), "word", reply.Word)...)
+		p.log.Error("an ending got an answer that it does not know",
+			h.fields("ending", h.ending.kind.String(), "word", reply.Word)...)
 		return false
 	}
 	p.cfg.Observe.Ended(&h.lease, how, cause, h.ran)
 	return wake
 }
 
-// offer hands a completion to the recorder, and is false if that is the outbox's business: only a first attempt has no history in
-// Redis that belongs to its outcome. A refused offer is served from the outbox in its time, so it wakes nobody.
+// offer hands a completion to the recorder, and is false if that is the outbox's business: only a first attempt has no
+// history in Redis that belongs to its outcome. A refused offer is served from the outbox in its time, so it wakes
+// nobody.
 func (p *Pool) offer(h *held, reply job.EndReply) bool {
 	if h.lease.Attempt != 1 {
 		return false

@@ -1,8 +1,9 @@
 package worker
 
-// taken is how many slots are taken. A stuck handler runs on without its slot, which goes to others; so a handler that never returns costs
-// no work. That holds for as many stuck handlers as there are slots: the next ones keep theirs, or goroutines and memory would have
-// no bound. So there are never more than 2 * Slots handlers, and whichever of them returns, the count is right again. Pool.mu is held.
+// taken is how many slots are taken. A stuck handler runs on without its slot, which goes to others; so a handler that
+// never returns costs no work. That holds for as many stuck handlers as there are slots: the next ones keep theirs, or
+// goroutines and memory would have no bound. So there are never more than 2 * Slots handlers, and whichever of them
+// returns, the count is right again. Pool.mu is held.
 func (p *Pool) taken() int { return p.running - min(p.stuck, p.cfg.Slots) }
 
 // wedged is how many slots are lost until a stuck handler returns. Pool.mu is held.

@@ -36,7 +36,8 @@ func TestStuckHandler(t *testing.T) {
 			t.Errorf("a second after the maximum: %+v, want it not stuck yet", s)
 		}
 		after(1500 * time.Millisecond)
-		if s := r.Stats(); s.Stuck != 1 || s.Running != 0 || s.Free != 2 || s.Wedged != 0 || s.Undelivered != 0 || s.Failed != 1 {
+		if s := r.Stats(); s.Stuck != 1 || s.Running != 0 || s.Free != 2 || s.Wedged != 0 || s.Undelivered != 0 ||
+			s.Failed != 1 {
 			t.Errorf("2.5 s after the maximum: %+v, want one stuck handler without a slot, and the failure reported", s)
 		}
 		for i := range 50 {
@@ -51,9 +52,11 @@ func TestStuckHandler(t *testing.T) {
 		s := r.Stats()
 		done, failures, _ := r.queue.endings()
 		if s.Stuck != 0 || s.Running != 0 || s.Free != 2 || len(done) != 50 || len(failures) != 1 {
-			t.Errorf("after it returned: %+v, %d completed, %d failed, want two slots, and its result dropped", s, len(done), len(failures))
+			t.Errorf("after it returned: %+v, %d completed, %d failed, want two slots, and its result dropped", s, len(done),
+				len(failures))
 		}
-		if n := strings.Count(r.logs.String(), "it is stuck"); n != 1 || !strings.Contains(r.logs.String(), string(work(1, job.Public).ID)) {
+		if n := strings.Count(r.logs.String(), "it is stuck"); n != 1 ||
+			!strings.Contains(r.logs.String(), string(work(1, job.Public).ID)) {
 			t.Errorf("told %d times, want once, with the job's id:\n%s", n, r.logs)
 		}
 		r.stop(t)
@@ -63,8 +66,8 @@ func TestStuckHandler(t *testing.T) {
 	})
 }
 
-// However many handlers never return, there are never more than twice as many as slots, and the pool works on in what is left. What they hold
-// comes back with them, in whatever order they return.
+// However many handlers never return, there are never more than twice as many as slots, and the pool works on in what
+// is left. What they hold comes back with them, in whatever order they return.
 func TestStuckHandlersDoNotWedgeThePool(t *testing.T) {
 	t.Attr("proves", "F47")
 	for _, slots := range []int{1, 2, 3} {
@@ -130,7 +133,8 @@ func wedge(t *testing.T, slots int) {
 	if n := len(r.queue.asked()); n != claims || running.Load() != int32(2*slots) {
 		t.Errorf("%d claims without a slot, %d handlers", n-claims, running.Load())
 	}
-	if n := strings.Count(r.logs.String(), "level=ERROR"); n != min(slots, 2) || strings.Count(r.logs.String(), "every slot is lost") != 1 {
+	if n := strings.Count(r.logs.String(), "level=ERROR"); n != min(slots, 2) ||
+		strings.Count(r.logs.String(), "every slot is lost") != 1 {
 		t.Errorf("shouted %d times, want it once when the first slot is lost and once when the last is:\n%s", n, r.logs)
 	}
 

@@ -7,11 +7,13 @@ import (
 
 // Stats is what a pool is doing now, and what it has done since it started.
 type Stats struct {
-	Slots       int
-	Running     int           // slots taken: by handlers that have not returned and are not stuck, and the wedged ones
-	Free        int           // slots
-	Stuck       int           // handlers that run on more than 2 s after their context ended, with or without a slot: 2 * Slots at most
-	Wedged      int           // slots that stuck handlers keep from others, all of those beyond the first Slots; if that is all, no job can run
+	Slots   int
+	Running int // slots taken: by handlers that have not returned and are not stuck, and the wedged ones
+	Free    int // slots
+	// handlers that run on more than 2 s after their context ended, with or without a slot: 2 * Slots at most
+	Stuck int
+	// slots that stuck handlers keep from others, all of those beyond the first Slots; if that is all, no job can run
+	Wedged      int
 	Undelivered int           // endings that the store has not answered yet
 	BeatLag     time.Duration // how late the latest round of heartbeats began
 
@@ -31,9 +33,10 @@ func (p *Pool) Stats() Stats {
 	taken, stuck, wedged, undelivered := p.taken(), p.stuck, p.wedged(), p.undelivered
 	p.mu.Unlock()
 	return Stats{
-		Slots: p.cfg.Slots, Running: taken, Free: max(p.cfg.Slots-taken, 0), Stuck: stuck, Wedged: wedged, Undelivered: undelivered,
-		BeatLag: time.Duration(p.beatLag.Load()),
-		Claimed: p.counters.claimed.Load(), Completed: p.counters.completed.Load(), Failed: p.counters.failed.Load(),
+		Slots: p.cfg.Slots, Running: taken, Free: max(p.cfg.Slots-taken, 0), Stuck: stuck, Wedged: wedged,
+		Undelivered: undelivered,
+		BeatLag:     time.Duration(p.beatLag.Load()),
+		Claimed:     p.counters.claimed.Load(), Completed: p.counters.completed.Load(), Failed: p.counters.failed.Load(),
 		Released: p.counters.released.Load(), Cancelled: p.counters.cancelled.Load(), Lost: p.counters.lost.Load(),
 	}
 }

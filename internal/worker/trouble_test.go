@@ -29,7 +29,8 @@ type parts struct {
 }
 
 func newParts(n int) *parts {
-	return &parts{ready: make([][]float64, n), claims: make([]int, n), taken: make([]int, n), done: make([]int, n), given: make([]int, n), beats: make([][]time.Time, n)}
+	return &parts{ready: make([][]float64, n), claims: make([]int, n), taken: make([]int, n), done: make([]int, n),
+		given: make([]int, n), beats: make([][]time.Time, n)}
 }
 
 // put adds n jobs of a score.
@@ -64,7 +65,8 @@ func (s *parts) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	for len(left) > 0 && left[0] <= r.Bound && len(reply.Leases) < r.Max {
 		s.taken[partition]++
 		id := job.ID(fmt.Sprintf("0197b1d2-0000-7000-8000-%010d%02x", s.taken[partition], partition))
-		reply.Leases = append(reply.Leases, job.Lease{Job: job.Job{ID: id, Tier: job.Paid, Type: "WORK", Attempt: 1, RetryCount: int(left[0])}, Token: "t"})
+		reply.Leases = append(reply.Leases,
+			job.Lease{Job: job.Job{ID: id, Tier: job.Paid, Type: "WORK", Attempt: 1, RetryCount: int(left[0])}, Token: "t"})
 		left = left[1:]
 	}
 	if s.ready[partition] = left; len(left) > 0 {
@@ -277,7 +279,8 @@ func TestEndingsOfAPartitionPileUpAlone(t *testing.T) {
 	})
 }
 
-// Jobs of an answer that came too late, while others took the slots, go back unharmed: there are never more handlers than slots.
+// Jobs of an answer that came too late, while others took the slots, go back unharmed: there are never more handlers
+// than slots.
 func TestLateAnswerFindsNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newParts(2)
@@ -317,7 +320,8 @@ func TestLateAnswerFindsNoSlot(t *testing.T) {
 	})
 }
 
-// While a pool is busy with a long line of one partition nobody listens at the doorbells: a better job of another is found all the same.
+// While a pool is busy with a long line of one partition nobody listens at the doorbells: a better job of another is
+// found all the same.
 func TestBetterJobElsewhereIsSeenWhileBusy(t *testing.T) {
 	t.Attr("proves", "S0-N5")
 	synctest.Test(t, func(t *testing.T) {

@@ -11,12 +11,14 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Large results that the store does not take are bounded in bytes as well: few of them keep the pool from claiming, and every one is delivered.
+// Large results that the store does not take are bounded in bytes as well: few of them keep the pool from claiming, and
+// every one is delivered.
 func TestClaimPausesBehindLargeResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size, jobs = 4 << 20, 40
 		result := strings.Repeat("x", size)
-		r := newRig(func(context.Context) (string, error) { return result, nil }, func(c *Config) { c.ResultLimit = 2 * size })
+		r := newRig(func(context.Context) (string, error) { return result, nil },
+			func(c *Config) { c.ResultLimit = 2 * size })
 		var down atomic.Bool
 		down.Store(true)
 		r.queue.complete = func(batch []job.Completion) ([]job.EndReply, error) {

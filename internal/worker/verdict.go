@@ -37,8 +37,8 @@ type ending struct {
 	delay  time.Duration // fail, release
 }
 
-// succeeded is the ending of a handler that returned no error. It counts even if its context had ended: the work is done, and the
-// script decides whether the lease still holds.
+// succeeded is the ending of a handler that returned no error. It counts even if its context had ended: the work is
+// done, and the script decides whether the lease still holds.
 func succeeded(result []byte, limit int) ending {
 	if len(result) > limit {
 		return ending{kind: fail, cause: job.ResultTooLarge, final: true,
@@ -47,8 +47,8 @@ func succeeded(result []byte, limit int) ending {
 	return ending{kind: complete, result: result}
 }
 
-// failed is the ending of a handler that returned an error or crashed. ended is why its context had ended, nil if it had not;
-// backoff is what the tier waits before a retry.
+// failed is the ending of a handler that returned an error or crashed. ended is why its context had ended, nil if it
+// had not; backoff is what the tier waits before a retry.
 func failed(r ran, ended error, backoff time.Duration) ending {
 	e := ending{kind: fail, cause: job.HandlerError, text: text(r.err), delay: backoff}
 	switch {

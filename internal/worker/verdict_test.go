@@ -44,7 +44,8 @@ func TestFailed(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got := failed(ran{err: c.err, verdict: handler.Judge(c.err)}, c.ended, time.Minute)
-			if got.kind != c.want.kind || got.cause != c.want.cause || got.text != c.want.text || got.final != c.want.final || got.delay != c.want.delay {
+			if got.kind != c.want.kind || got.cause != c.want.cause || got.text != c.want.text || got.final != c.want.final ||
+				got.delay != c.want.delay {
 				t.Errorf("ending = %+v, want %+v", got, c.want)
 			}
 		})

@@ -55,7 +55,8 @@ func TestMaximumProcessingTime(t *testing.T) {
 	}
 }
 
-// When no heartbeat gets through, the handler is told before anybody else can hold the job. Its ending is tried all the same.
+// When no heartbeat gets through, the handler is told before anybody else can hold the job. Its ending is tried all the
+// same.
 func TestSelfFence(t *testing.T) {
 	for _, c := range []struct {
 		name string

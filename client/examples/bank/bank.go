@@ -57,8 +57,8 @@ func newBank(jobs submitter, tier client.Tier, accounts map[string]*account) *ba
 	return &bank{jobs: jobs, tier: tier, accounts: accounts, transfers: map[string]*transfer{}}
 }
 
-// transfer moves the money, once per id, and then submits the mail about it. A mail that cannot be submitted now undoes nothing: notifyAll does it
-// later. again says that the transfer was there before.
+// transfer moves the money, once per id, and then submits the mail about it. A mail that cannot be submitted now undoes
+// nothing: notifyAll does it later. again says that the transfer was there before.
 func (b *bank) transfer(ctx context.Context, o order) (t transfer, again bool, err error) {
 	if again, err = b.move(o); err != nil {
 		return transfer{}, false, err
@@ -95,7 +95,8 @@ func (b *bank) move(o order) (again bool, err error) {
 // errMail: the transfer stands, its mail is still to be submitted.
 var errMail = errors.New("the mail will be sent later")
 
-// notify submits the mail about a transfer, unless that is done. The key makes it one mail, however often this is tried, and by whom.
+// notify submits the mail about a transfer, unless that is done. The key makes it one mail, however often this is
+// tried, and by whom.
 func (b *bank) notify(ctx context.Context, id string) error {
 	b.mu.Lock()
 	t := *b.transfers[id]

@@ -26,7 +26,8 @@ func open(t *testing.T) (*fake.Server, *bank) {
 	t.Cleanup(s.Close)
 	c := client.New(s.URL, client.WithTries(3), client.WithBackoff(time.Millisecond, time.Second))
 	t.Cleanup(c.Close)
-	return s, newBank(c, client.Paid, map[string]*account{"ada": {"ada@example.com", 1000}, "bob": {"bob@example.com", 500}})
+	return s, newBank(c, client.Paid,
+		map[string]*account{"ada": {"ada@example.com", 1000}, "bob": {"bob@example.com", 500}})
 }
 
 func (b *bank) post(body string) (status int, t transfer) {
@@ -54,7 +55,8 @@ func TestTransferSendsAMail(t *testing.T) {
 		t.Fatalf("%d %+v, %d jobs, %s", status, got, len(jobs), b.cents())
 	}
 	const payload = `{"body":"You have transferred 2.50 to the account bob.","subject":"Your transfer T-1","to":"ada@example.com"}`
-	if j := jobs[0]; j.Type != "SEND_EMAIL" || j.Tier != "PAID" || j.Key != "bank-transfer-T-1" || string(j.Payload) != payload {
+	if j := jobs[0]; j.Type != "SEND_EMAIL" || j.Tier != "PAID" || j.Key != "bank-transfer-T-1" ||
+		string(j.Payload) != payload {
 		t.Errorf("%+v", j)
 	}
 }
@@ -76,7 +78,8 @@ func TestTransferTwice(t *testing.T) {
 // A queue that is away, or whose answers get lost, undoes no transfer and doubles no mail.
 func TestTransferWhileTheQueueIsAway(t *testing.T) {
 	t.Attr("proves", "S1-P7")
-	for name, f := range map[string]fake.Fault{"away": {Status: 503, Code: "SYSTEM_UNHEALTHY"}, "lost": {DropAfter: true}} {
+	for name, f := range map[string]fake.Fault{"away": {Status: 503, Code: "SYSTEM_UNHEALTHY"},
+		"lost": {DropAfter: true}} {
 		s, b := open(t)
 		s.Faults(func(int, *http.Request) fake.Fault { return f })
 		status, got := b.post(transferT1)

@@ -4,9 +4,9 @@
 //	go run ./client/examples/bank
 //	curl -d '{"transferId":"T-1","from":"ada","to":"bob","cents":1250}' http://127.0.0.1:8090/transfers
 //
-// The answer has the id of the SEND_EMAIL job. Three things in it are worth copying: the money is moved first, and a queue that is away does not
-// undo it; the job's idempotency key is derived from the transfer, so that trying again, also after a crash, sends one mail; and what could
-// not be submitted is submitted later.
+// The answer has the id of the SEND_EMAIL job. Three things in it are worth copying: the money is moved first, and a
+// queue that is away does not undo it; the job's idempotency key is derived from the transfer, so that trying again,
+// also after a crash, sends one mail; and what could not be submitted is submitted later.
 package main
 
 import (
@@ -26,7 +26,8 @@ import (
 
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8090", "address to listen on")
-	server := flag.String("tierq", "http://127.0.0.1:8080", "address of the tierq server; its API key comes from TIERQ_TOKEN")
+	server := flag.String("tierq", "http://127.0.0.1:8080",
+		"address of the tierq server; its API key comes from TIERQ_TOKEN")
 	tier := flag.String("tier", "PAID", "tier of the mails")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -45,7 +46,8 @@ func run(ctx context.Context, addr, server string, tier client.Tier) error {
 		"ada": {email: "ada@example.com", cents: 100_000},
 		"bob": {email: "bob@example.com", cents: 50_000},
 	})
-	s := &http.Server{Addr: addr, Handler: b.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s := &http.Server{Addr: addr, Handler: b.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute}
 	failed := make(chan error, 1)
 	go func() { failed <- s.ListenAndServe() }()
 	slog.Info("the bank is open", "addr", addr, "tierq", server)

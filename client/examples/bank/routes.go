@@ -23,7 +23,8 @@ func (b *bank) routes() http.Handler {
 	return mux
 }
 
-// postTransfer is POST /transfers: 201 for a transfer that was made, 200 for one that had been. An empty jobId means that the mail follows.
+// postTransfer is POST /transfers: 201 for a transfer that was made, 200 for one that had been. An empty jobId means
+// that the mail follows.
 func (b *bank) postTransfer(w http.ResponseWriter, r *http.Request) {
 	o, err := readOrder(http.MaxBytesReader(w, r.Body, 4096))
 	if err != nil {

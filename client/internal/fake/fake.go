@@ -1,5 +1,5 @@
-// Package fake is a tierq server as a client sees it, in memory and on a free port: it keeps the contract's promises about idempotency keys,
-// polls and events, runs nothing, and misbehaves on request. For tests and examples.
+// Package fake is a tierq server as a client sees it, in memory and on a free port: it keeps the contract's promises
+// about idempotency keys, polls and events, runs nothing, and misbehaves on request. For tests and examples.
 package fake
 
 import (
@@ -129,7 +129,8 @@ func (s *Server) accept(tier, key, trace string, body []byte) (j *Job, replayed 
 		return nil, false, "QUEUE_FULL"
 	}
 	j = &Job{
-		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier, Type: asked.Type, Key: key, Trace: trace,
+		ID: fmt.Sprintf("019de340-01fe-7a58-be69-%012x", len(s.order)+1), Tier: tier, Type: asked.Type, Key: key,
+		Trace:   trace,
 		Payload: asked.Payload, Body: string(body), Status: "PENDING",
 	}
 	s.jobs[j.ID] = j
@@ -144,7 +145,8 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	body := read(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), r.Header.Get("Idempotency-Key"), r.Header.Get("X-Trace-Id"), body)
+	j, replayed, code := s.accept(strings.ToUpper(r.PathValue("tier")), r.Header.Get("Idempotency-Key"),
+		r.Header.Get("X-Trace-Id"), body)
 	if code != "" {
 		Refuse(w, statuses[code], code)
 		return
@@ -154,7 +156,8 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Trace-Id", "trace-of-"+j.ID)
 	w.Header().Set("Retry-After", "1")
-	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": map[string]any{"jobId": j.ID, "currentJobStatus": j.Status}})
+	JSON(w, http.StatusAccepted, map[string]any{"apiResponseData": map[string]any{"jobId": j.ID,
+		"currentJobStatus": j.Status}})
 }
 
 func (s *Server) batch(w http.ResponseWriter, r *http.Request) {

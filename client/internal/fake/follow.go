@@ -33,7 +33,8 @@ func (j *Job) data() map[string]any {
 		return s
 	}
 	d := map[string]any{
-		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": 5, "arrivedAt": now,
+		"jobId": j.ID, "currentJobStatus": j.Status, "jobTier": j.Tier, "type": j.Type, "retryCount": 0, "maxRetries": 5,
+		"arrivedAt":    now,
 		"firstTriedAt": nil, "completedAt": nil, "position": nil, "etaSeconds": nil, "result": nil,
 		"failureCause": orNull(j.Cause), "lastError": orNull(j.Error), "traceId": orNull(j.Trace),
 	}
@@ -129,8 +130,10 @@ func Refuse(w http.ResponseWriter, status int, code string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": "why " + code, "errorCode": code, "message": "refused",
-		"timestamp": now, "traceId": "trace-of-a-refusal", "errors": []map[string]any{{"field": "type", "reason": "is not known"}},
+		"type": "about:blank", "title": http.StatusText(status), "status": status, "detail": "why " + code, "errorCode": code,
+		"message":   "refused",
+		"timestamp": now, "traceId": "trace-of-a-refusal",
+		"errors": []map[string]any{{"field": "type", "reason": "is not known"}},
 	})
 }
 

@@ -58,8 +58,8 @@ func requests(ops []*Op) (promised, possible int) {
 	return promised, nameless + len(fates)
 }
 
-// oneOutcome is S2: at rest every generation of every job has one outcome, and one row that agrees with it. A generation that still lives has
-// none yet; that is for L1 to say.
+// oneOutcome is S2: at rest every generation of every job has one outcome, and one row that agrees with it. A
+// generation that still lives has none yet; that is for L1 to say.
 func oneOutcome(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -72,11 +72,14 @@ func oneOutcome(b *book) {
 			case job.Failed:
 				dead = 1
 			}
-			if rows := o.Results + o.Dead; rows > 1 || rows == 1 && results+dead == 0 || i > 0 && j.outcomes[i-1].Generation == o.Generation {
+			if rows := o.Results + o.Dead; rows > 1 || rows == 1 && results+dead == 0 ||
+				i > 0 && j.outcomes[i-1].Generation == o.Generation {
 				b.endedTwice(id, o.Generation)
-				b.say("S2", id, "generation %d has more than one outcome: %s, %d results, %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
+				b.say("S2", id, "generation %d has more than one outcome: %s, %d results, %d dead letters", o.Generation, o.Outcome,
+					o.Results, o.Dead)
 			} else if o.Results != results || o.Dead != dead {
-				b.say("S2", id, "generation %d is %s with %d results and %d dead letters", o.Generation, o.Outcome, o.Results, o.Dead)
+				b.say("S2", id, "generation %d is %s with %d results and %d dead letters", o.Generation, o.Outcome, o.Results,
+					o.Dead)
 			}
 		}
 		if !j.exists() || len(j.outcomes) == 0 && j.live == "" && j.accepted() {
@@ -95,9 +98,9 @@ func oneOutcome(b *book) {
 	}
 }
 
-// accepted says whether a client was told that the job is taken.
-// revived says of a refused job that ran how that can be, by the design: the journal did not take it, so it was withdrawn; and then Redis lost the
-// withdrawal, and not the submit.
+// accepted says whether a client was told that the job is taken. revived says of a refused job that ran how that can
+// be, by the design: the journal did not take it, so it was withdrawn; and then Redis lost the withdrawal, and not the
+// submit.
 func (b *book) revived(j *entry) bool {
 	s := j.submit
 	return b.journaled() && s.Code == "SYSTEM_UNHEALTHY" && len(j.runs) == 1 && b.forgot(s.Answered, j.runs[0].Began)
@@ -141,9 +144,11 @@ func noInvention(b *book) {
 	}
 }
 
-// withdrawn says whether a job is one that was refused in the end: the journal could not keep it, so it was cancelled before anybody ran it.
+// withdrawn says whether a job is one that was refused in the end: the journal could not keep it, so it was cancelled
+// before anybody ran it.
 func (b *book) withdrawn(j *entry) bool {
-	return b.journaled() && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled && !j.accepted() && len(j.cancels) == 0
+	return b.journaled() && len(j.runs) == 0 && len(j.outcomes) == 1 && j.outcomes[0].Outcome == job.Cancelled &&
+		!j.accepted() && len(j.cancels) == 0
 }
 
 // kept are the jobs that came of a submit, but for those that were withdrawn.
@@ -151,8 +156,8 @@ func (b *book) kept(s *submit) []job.ID {
 	return slices.DeleteFunc(slices.Clone(s.jobs), func(id job.ID) bool { return b.withdrawn(b.jobs[id]) })
 }
 
-// judgeNameless takes the jobs that share a trace id with several submits (a batch), or have none. Each may be one whose client was never told,
-// or one that was withdrawn.
+// judgeNameless takes the jobs that share a trace id with several submits (a batch), or have none. Each may be one
+// whose client was never told, or one that was withdrawn.
 func (b *book) judgeNameless(trace string, jobs []*entry) {
 	untold, refused := 0, 0
 	for _, s := range b.byTrace[trace] {
@@ -180,9 +185,9 @@ func (b *book) judgeNameless(trace string, jobs []*entry) {
 // unanswered is how long after its client gave up a submit may still be carried out.
 const unanswered = 30 * time.Second
 
-// idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not answered, the repeat is a new
-// one: that was before the last repeat was carried out. A server that was frozen until the key had run out makes a
-// second job of a request that nobody answered.
+// idempotentSubmit is S13: one Idempotency-Key, one job. If Redis forgot the key of a submit whose client was not
+// answered, the repeat is a new one: that was before the last repeat was carried out. A server that was frozen until
+// the key had run out makes a second job of a request that nobody answered.
 func idempotentSubmit(b *book) {
 	for _, s := range b.submits {
 		if s.Once == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// takenForDead is the other half of S14: an attempt whose heartbeats are said to have stopped belongs to a process that a fault killed, froze or
-// cut off. It also sees what never ran: a claim that nobody knows of, or one look too few.
+// takenForDead is the other half of S14: an attempt whose heartbeats are said to have stopped belongs to a process that
+// a fault killed, froze or cut off. It also sees what never ran: a claim that nobody knows of, or one look too few.
 func takenForDead(b *book) {
 	crashed := b.ownCrashes()
 	for i := range b.Outcomes {
@@ -36,22 +36,24 @@ func takenForDead(b *book) {
 	}
 }
 
-// drains says whether a server was asked to stop, once, and could do so properly: it gives back what it holds, and no attempt is spent (L7).
+// drains says whether a server was asked to stop, once, and could do so properly: it gives back what it holds, and no
+// attempt is spent (L7).
 func (b *book) drains(f *Fault) bool {
 	if f.Kind != "F09" || strings.Contains(f.What, "twice") {
 		return false
 	}
 	for i := range b.Faults {
 		other := &b.Faults[i]
-		if (other.Target == "redis" || other.Target == "") && other.overlaps(f.From.Add(-claimLead), f.To) && other.Kind != "F47" && other.Kind != "F55" {
+		if (other.Target == "redis" || other.Target == "") && other.overlaps(f.From.Add(-claimLead), f.To) &&
+			other.Kind != "F47" && other.Kind != "F55" {
 			return false
 		}
 	}
 	return true
 }
 
-// sent is when a claim that Redis carried out at a time may have been sent: a Redis that stands still carries out what was sent meanwhile when it goes
-// on, also for a process that is dead by then.
+// sent is when a claim that Redis carried out at a time may have been sent: a Redis that stands still carries out what
+// was sent meanwhile when it goes on, also for a process that is dead by then.
 func (b *book) sent(claimed time.Time) time.Time {
 	from := claimed.Add(-claimLead)
 	for i := range b.Faults {

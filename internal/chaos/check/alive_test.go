@@ -24,7 +24,8 @@ func TestTakenForDead(t *testing.T) {
 		{"asked to stop, long after Redis stood still", "a-host-12-0abc", true, "SIGTERM", 2},
 	} {
 		e := sound()
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: tc.worker, Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4.1), FinishedAt: at(10)}
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: tc.worker, Outcome: "HEARTBEAT_STOPPED",
+			StartedAt: at(4.1), FinishedAt: at(10)}
 		if tc.asked != "" {
 			e.Faults[0] = Fault{Kind: "F09", What: tc.asked, Target: "12", From: at(5), To: at(5.4), Repeats: true}
 			e.Faults[1] = Fault{Kind: "F13", Target: "redis", From: at(tc.frozen), To: at(tc.frozen + 0.2)}
@@ -61,7 +62,8 @@ func TestBegunLate(t *testing.T) {
 		e := sound()
 		r := e.run(killed, 1)
 		r.Began, r.Ended, r.Why = at(6), at(6.05), tc.why
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(6.1)}
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
+			StartedAt: at(4.1), FinishedAt: at(6.1)}
 		e.Faults[0] = Fault{Kind: "F27", Target: tc.target, From: at(4), To: at(4.2)}
 		judged(t, tc.name, e, tc.broken)
 	}
@@ -70,12 +72,14 @@ func TestBegunLate(t *testing.T) {
 func judged(t *testing.T, name string, e Evidence, broken bool) {
 	t.Helper()
 	r := Check(e)
-	if is := len(r.Violations) == 1 && r.Violations[0].Invariant == "S14"; is != broken || !broken && len(r.Violations) > 0 {
+	if is := len(r.Violations) == 1 && r.Violations[0].Invariant == "S14"; is != broken ||
+		!broken && len(r.Violations) > 0 {
 		t.Errorf("%s: %v", name, r.Violations)
 	}
 }
 
-// Without any fault a machine may stand still once in a while: then all of the time that the plan allows has gone by since the claim.
+// Without any fault a machine may stand still once in a while: then all of the time that the plan allows has gone by
+// since the claim.
 func TestLateClaims(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -87,7 +91,8 @@ func TestLateClaims(t *testing.T) {
 		r.Began, r.Ended, r.Why = at(6), at(6.05), handler.ErrMaxTime.Error()
 		o := e.outcome(killed, 1)
 		o.FirstTriedAt = at(tc.claimed)
-		o.Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(tc.claimed), FinishedAt: at(tc.stopped)}
+		o.Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(tc.claimed),
+			FinishedAt: at(tc.stopped)}
 		e.Faults[0].Target = "11"
 		judged(t, tc.name, e, tc.broken)
 		if n := Check(e).Explained[byLateClaim]; (n == 1) == tc.broken {
@@ -96,7 +101,8 @@ func TestLateClaims(t *testing.T) {
 	}
 }
 
-// A process claims from a Redis that stands still, and is killed before Redis goes on: the claim is carried out for a dead process.
+// A process claims from a Redis that stands still, and is killed before Redis goes on: the claim is carried out for a
+// dead process.
 func TestClaimOfTheDead(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -109,7 +115,8 @@ func TestClaimOfTheDead(t *testing.T) {
 		e.Faults[1] = Fault{Kind: "F13", Target: "redis", From: at(tc.frozen), To: at(4)}
 		e.Runs = slices.DeleteFunc(e.Runs, func(r Run) bool { return r.ID == id(killed) && r.Attempt == 1 })
 		e.outcome(killed, 1).FirstTriedAt = at(4.05)
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "HEARTBEAT_STOPPED", StartedAt: at(4.05), FinishedAt: at(10)}
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "HEARTBEAT_STOPPED",
+			StartedAt: at(4.05), FinishedAt: at(10)}
 		judged(t, tc.name, e, tc.broken)
 	}
 }

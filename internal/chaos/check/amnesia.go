@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// forgot says whether Redis may have forgotten, between the two times, what it had answered. What a promise loses by that is said where it is
-// checked, and no more than the design allows: with the accept journal on, nothing that was accepted is lost.
+// forgot says whether Redis may have forgotten, between the two times, what it had answered. What a promise loses by
+// that is said where it is checked, and no more than the design allows: with the accept journal on, nothing that was
+// accepted is lost.
 func (b *book) forgot(from, to time.Time) bool {
 	return b.lost(from, to, func(Keeps) bool { return false })
 }
@@ -31,8 +32,8 @@ func (b *book) forgotWithin(j *entry) bool {
 	return b.forgot(first, last)
 }
 
-// forgotBetween says the same of what was answered about a job, where its last ending says otherwise: Redis forgot one of the two, and only what
-// befell it between them is an excuse.
+// forgotBetween says the same of what was answered about a job, where its last ending says otherwise: Redis forgot one
+// of the two, and only what befell it between them is an excuse.
 func (b *book) forgotBetween(j *entry, g int, sent, answered time.Time, kept func(Keeps) bool) bool {
 	first, last := sent, answered
 	for i := range j.outcomes {

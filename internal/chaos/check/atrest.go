@@ -23,8 +23,8 @@ var said = []struct{ words, invariant string }{
 	{", ended ", "S15"},
 }
 
-// redisAtRest is S6, and the part of the others that one look at Redis can see: every job is in exactly one place, counters agree with the
-// sets, the living have no time to live.
+// redisAtRest is S6, and the part of the others that one look at Redis can see: every job is in exactly one place,
+// counters agree with the sets, the living have no time to live.
 func redisAtRest(b *book) {
 	for _, wrong := range b.Redis {
 		invariant := "S6"
@@ -43,7 +43,8 @@ func redisAtRest(b *book) {
 
 // countersAtRest is S9: no counter says more, or less, than there is.
 func countersAtRest(b *book) {
-	for _, c := range []struct{ counter, set string }{{"fresh", "queue"}, {"delayed", "scheduled"}, {"outbox_bytes", "outbox"}} {
+	for _, c := range []struct{ counter, set string }{{"fresh", "queue"}, {"delayed", "scheduled"},
+		{"outbox_bytes", "outbox"}} {
 		if n := b.Places[c.counter]; n < 0 || n > 0 && b.Places[c.set] == 0 {
 			b.say("S9", "redis", "the counter %s is %d, with %d in %s", c.counter, n, b.Places[c.set], c.set)
 		}
@@ -57,7 +58,8 @@ func countersAtRest(b *book) {
 			}
 		}
 	}
-	for field, set := range map[string]string{"ready": "queue", "scheduled": "scheduled", "running": "heartbeat_deadlines"} {
+	for field, set := range map[string]string{"ready": "queue", "scheduled": "scheduled",
+		"running": "heartbeat_deadlines"} {
 		if n, ok := sums[field]; ok && n != b.Places[set] {
 			b.say("S9", "redis", "the counters %s add up to %d, with %d in %s", field, n, b.Places[set], set)
 		}

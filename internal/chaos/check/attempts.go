@@ -7,7 +7,8 @@ import (
 // kept is how many attempts of a generation the history keeps: a longer one says nothing about numbers.
 const kept = 50
 
-// boundedAttempts is S4: what is counted, what is written down and what ran all stay within the retries of a generation.
+// boundedAttempts is S4: what is counted, what is written down and what ran all stay within the retries of a
+// generation.
 func boundedAttempts(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -35,21 +36,27 @@ func boundedAttempts(b *book) {
 			case o.RetryCount > o.MaxRetries:
 				b.say("S4", id, "generation %d: %d retries of %d", o.Generation, o.RetryCount, o.MaxRetries)
 			case cost > o.MaxRetries+1:
-				b.say("S4", id, "generation %d: %d attempts did not end well, %d retries are allowed", o.Generation, cost, o.MaxRetries)
+				b.say("S4", id, "generation %d: %d attempts did not end well, %d retries are allowed", o.Generation, cost,
+					o.MaxRetries)
 			case len(o.Tries) >= kept || forgot:
-			case o.Outcome == job.Cancelled && cost == spent+1: // the last one crashed, and a cancel had been asked for: no retry is spent
+			// the last one crashed, and a cancel had been asked for: no retry is spent
+			case o.Outcome == job.Cancelled && cost == spent+1:
 			case cost != spent:
-				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation, o.Outcome, o.RetryCount, cost)
+				b.say("S4", id, "generation %d is %s with %d retries, and its history has %d that cost one", o.Generation,
+					o.Outcome, o.RetryCount, cost)
 			case !first.IsZero() && !o.FirstTriedAt.Equal(first):
-				b.say("S4", id, "generation %d was first tried at %s, its first claim was at %s", o.Generation, clock(o.FirstTriedAt), clock(first))
+				b.say("S4", id, "generation %d was first tried at %s, its first claim was at %s", o.Generation,
+					clock(o.FirstTriedAt), clock(first))
 			case runs > o.RetryCount+1+free:
-				b.say("S4", id, "generation %d ran %d times, with %d retries and %d attempts given back", o.Generation, runs, o.RetryCount, free)
+				b.say("S4", id, "generation %d ran %d times, with %d retries and %d attempts given back", o.Generation, runs,
+					o.RetryCount, free)
 			}
 		}
 	}
 }
 
-// fencing is S5: attempts only grow, and the ending that counts is that of the last one. A Redis that forgot counts again from where it was.
+// fencing is S5: attempts only grow, and the ending that counts is that of the last one. A Redis that forgot counts
+// again from where it was.
 func fencing(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -66,7 +73,8 @@ func fencing(b *book) {
 			case i > 0 && j.runs[i-1].Generation == r.Generation && j.runs[i-1].Attempt == r.Attempt:
 				b.say("S5", id, "attempt %d ran twice, in the processes %s and %s", r.Attempt, j.runs[i-1].Worker, r.Worker)
 			case r.Attempt <= highest:
-				b.say("S5", id, "attempt %d of generation %d ran after attempt %d of an earlier one", r.Attempt, r.Generation, highest)
+				b.say("S5", id, "attempt %d of generation %d ran after attempt %d of an earlier one", r.Attempt, r.Generation,
+					highest)
 			}
 		}
 		for i := range j.outcomes {

@@ -145,8 +145,8 @@ func (j *entry) sort() {
 	slices.SortStableFunc(j.polls, func(x, y *Poll) int { return x.At.Compare(y.At) })
 }
 
-// attribute finds the submit that a job came of: the client was told the id, or the handler wrote its key down, or the trace id is one of a
-// single submit.
+// attribute finds the submit that a job came of: the client was told the id, or the handler wrote its key down, or the
+// trace id is one of a single submit.
 func (b *book) attribute(j *entry) {
 	if j.submit == nil && len(j.runs) > 0 {
 		j.submit = b.byKey[j.runs[0].Key]

@@ -21,8 +21,8 @@ type life struct {
 	generation int
 }
 
-// toldOfEnds is S21: of each life that ended otherwise than by a cancel, and whose submit asked for it, there is one CALLBACK job; it was delivered at
-// least once, and said what SQL says. Nobody else is called.
+// toldOfEnds is S21: of each life that ended otherwise than by a cancel, and whose submit asked for it, there is one
+// CALLBACK job; it was delivered at least once, and said what SQL says. Nobody else is called.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
@@ -50,7 +50,8 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 		calls := told[this]
 		delete(told, this)
 		if !slices.ContainsFunc(calls, func(c *Call) bool { return c.HTTP < 300 }) {
-			say(o.ID, "generation %d is %s, and nobody was told; %d calls were answered with an error", o.Generation, o.Outcome, len(calls))
+			say(o.ID, "generation %d is %s, and nobody was told; %d calls were answered with an error", o.Generation, o.Outcome,
+				len(calls))
 		}
 		for _, c := range calls {
 			if c.Status != o.Outcome {
@@ -69,7 +70,8 @@ func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 		say(trace, "%d CALLBACK jobs that nobody asked for", made[trace])
 	}
 	for this, calls := range told {
-		say(this.id, "generation %d was told to be %s at %s, and SQL has no such end that anybody asked for", this.generation, calls[0].Status, clock(calls[0].At))
+		say(this.id, "generation %d was told to be %s at %s, and SQL has no such end that anybody asked for", this.generation,
+			calls[0].Status, clock(calls[0].At))
 	}
 	return all
 }

@@ -30,13 +30,15 @@ type Counts struct {
 	Thawed       int // jobs that arrived late, when the frozen server that had their submits went on
 	Forgotten    int // the same, but Redis had lost its memory and there was no journal
 	Replaced     int // generations that showed an end, and then the first one, which Redis had lost before SQL had it
-	Doubled      int // generations that ended twice: two outcomes in SQL, or an end that somebody saw, or made, beside the one there
-	Executions   int
-	Beyond       int // executions beyond the first of a generation
-	Unexplained  int // of these
+	// generations that ended twice: two outcomes in SQL, or an end that somebody saw, or made, beside the one there
+	Doubled     int
+	Executions  int
+	Beyond      int // executions beyond the first of a generation
+	Unexplained int // of these
 }
 
-// Delays are how long something took, over all the times it happened. Quiet ones had no other fault in their way: those are held to the bound.
+// Delays are how long something took, over all the times it happened. Quiet ones had no other fault in their way: those
+// are held to the bound.
 type Delays struct {
 	N, Quiet int
 	Max      time.Duration
@@ -50,13 +52,14 @@ type Fact struct{ Name, Value string }
 type Report struct {
 	Violations []Violation
 	Counts     Counts
-	Explained  map[string]int // executions beyond the first, by what explains them: the kind of a fault, or one of the two below
-	Landed     map[string]int // faults by kind
-	Kills      int
-	Crashed    Delays        // from the death of a process to the moment its jobs were taken back
-	Stuck      Delays        // from the start of a run to the moment it was ended for taking too long
-	Rest       time.Duration // from the end of the last fault until all was quiet; negative = never
-	Facts      []Fact
+	// executions beyond the first, by what explains them: the kind of a fault, or one of the two below
+	Explained map[string]int
+	Landed    map[string]int // faults by kind
+	Kills     int
+	Crashed   Delays        // from the death of a process to the moment its jobs were taken back
+	Stuck     Delays        // from the start of a run to the moment it was ended for taking too long
+	Rest      time.Duration // from the end of the last fault until all was quiet; negative = never
+	Facts     []Fact
 }
 
 // What explains an execution beyond the first without any fault.
@@ -67,10 +70,12 @@ const (
 	byLateClaim = "a late claim"
 )
 
-// An invariant looks at the evidence and says what it finds. Where it needs an exception for a Redis that forgot, it says so itself.
+// An invariant looks at the evidence and says what it finds. Where it needs an exception for a Redis that forgot, it
+// says so itself.
 type invariant func(*book)
 
-// The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness: CheckWitness.
+// The invariants of docs and plan, by their names. S7 and S8 need a quiet run: CheckOrder. S17 and S21 need a witness:
+// CheckWitness.
 var invariants = []invariant{
 	tracked, oneOutcome, noInvention, boundedAttempts, fencing, redisAtRest, countersAtRest, terminalIsFinal,
 	idempotentSubmit, keysExpire,

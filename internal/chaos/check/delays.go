@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// The bounds of detection that the design gives, beyond a plan's own time: up to so long to the next look of a watch, and to its second one,
-// and a second of slack. The rest is for a machine that has a lot else to do.
+// The bounds of detection that the design gives, beyond a plan's own time: up to so long to the next look of a watch,
+// and to its second one, and a second of slack. The rest is for a machine that has a lot else to do.
 const (
 	crashedLook = 3 * time.Second
 	stuckLook   = 5 * time.Second
@@ -18,13 +18,14 @@ const (
 	longest     = 2 * time.Minute // nothing is in the way for so long, whatever is broken
 )
 
-// late says whether something took longer than its bound: a little longer if nothing was in the way, a lot if there was.
+// late says whether something took longer than its bound: a little longer if nothing was in the way, a lot if there
+// was.
 func late(took, bound time.Duration, disturbed bool) bool {
 	return !disturbed && took > bound+busy || took > bound+longest
 }
 
-// crashDetection is L2: the job of a process that died is taken back within its heartbeat timeout, a look, and a second one. Only deaths with
-// no other fault in the way are held to it.
+// crashDetection is L2: the job of a process that died is taken back within its heartbeat timeout, a look, and a second
+// one. Only deaths with no other fault in the way are held to it.
 func crashDetection(b *book) {
 	deaths := map[string][]*Fault{} // by pid; a pid may come again
 	for i := range b.Faults {
@@ -50,15 +51,16 @@ func crashDetection(b *book) {
 				b.report.Crashed.Quiet++
 			}
 			if bound := plan.HeartbeatTimeout + crashedLook + secondLook + slack; late(took, bound, disturbed) {
-				b.say("L2", id, "process %s died, and attempt %d was taken back only after %s; the bound is %s", f.Target, r.Attempt, took, bound)
+				b.say("L2", id, "process %s died, and attempt %d was taken back only after %s; the bound is %s", f.Target,
+					r.Attempt, took, bound)
 			}
 		}
 	}
 	b.report.Crashed.of(all)
 }
 
-// stuckDetection is L3: a run that takes longer than its tier allows is ended soon after, and not before: it is neither taken for a success later, nor
-// stopped while it has time left.
+// stuckDetection is L3: a run that takes longer than its tier allows is ended soon after, and not before: it is neither
+// taken for a success later, nor stopped while it has time left.
 func stuckDetection(b *book) {
 	var all []time.Duration
 	for _, id := range b.order {
@@ -71,7 +73,8 @@ func stuckDetection(b *book) {
 		for i := range j.outcomes {
 			o := &j.outcomes[i]
 			took := o.EndedAt.Sub(o.StartedAt)
-			if o.Outcome == job.Completed && !o.StartedAt.IsZero() && took > bound+busy && late(took, bound, b.disturbed(nil, o.StartedAt, o.EndedAt)) {
+			if o.Outcome == job.Completed && !o.StartedAt.IsZero() && took > bound+busy &&
+				late(took, bound, b.disturbed(nil, o.StartedAt, o.EndedAt)) {
 				b.say("L3", id, "attempt %d was taken for a success after %s; the bound is %s", o.Attempt, took, bound)
 			}
 			for _, t := range o.Tries {
@@ -88,7 +91,8 @@ func stuckDetection(b *book) {
 					b.say("L3", id, "attempt %d was ended only after %s; the bound is %s", t.Number, took, bound)
 				}
 				if took < plan.MaxProcessingTime-slow && !b.claimHeldUp(&t, plan) {
-					b.say("L3", id, "attempt %d was ended for taking too long after %s; it may take %s", t.Number, took, plan.MaxProcessingTime)
+					b.say("L3", id, "attempt %d was ended for taking too long after %s; it may take %s", t.Number, took,
+						plan.MaxProcessingTime)
 				}
 			}
 		}
@@ -96,10 +100,12 @@ func stuckDetection(b *book) {
 	b.report.Stuck.of(all)
 }
 
-// slow is how long before Redis carried it out a claim may have been sent, on a machine that has a lot else to do. Time counts from there.
+// slow is how long before Redis carried it out a claim may have been sent, on a machine that has a lot else to do. Time
+// counts from there.
 const slow = time.Second
 
-// claimHeldUp says whether a fault may be why the claim of an attempt was carried out long after it was sent, so that little of its time was left.
+// claimHeldUp says whether a fault may be why the claim of an attempt was carried out long after it was sent, so that
+// little of its time was left.
 func (b *book) claimHeldUp(t *job.Attempt, plan job.Plan) bool {
 	pid := process(t.Worker)
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
@@ -108,7 +114,8 @@ func (b *book) claimHeldUp(t *job.Attempt, plan job.Plan) bool {
 	})
 }
 
-// taken is the attempt of a run as the history has it, if it ended so. After a Redis that forgot two can have one number.
+// taken is the attempt of a run as the history has it, if it ended so. After a Redis that forgot two can have one
+// number.
 func (j *entry) taken(r *Run, outcome string) (job.Attempt, bool) {
 	if o := j.outcome(r.Generation); o != nil {
 		for _, t := range o.Tries {
@@ -131,8 +138,9 @@ func (r *Run) death(deaths []*Fault) *Fault {
 	return first
 }
 
-// disturbed says whether other faults than f may have kept the watches from looking, between the two times: one of Redis, one of everybody, or of
-// more than one other server. A job that ignores its time, and clients that hang up, keep nobody from looking.
+// disturbed says whether other faults than f may have kept the watches from looking, between the two times: one of
+// Redis, one of everybody, or of more than one other server. A job that ignores its time, and clients that hang up,
+// keep nobody from looking.
 func (b *book) disturbed(f *Fault, from, to time.Time) bool {
 	servers := map[string]bool{}
 	for i := range b.Faults {

@@ -1,5 +1,6 @@
-// Package check is the judge of a chaos run: from what the clients saw, what the handlers did, which faults landed and what the stores hold at
-// rest it says which promises were broken. It knows nothing of how the run was made, and shares no code with the server but the words.
+// Package check is the judge of a chaos run: from what the clients saw, what the handlers did, which faults landed and
+// what the stores hold at rest it says which promises were broken. It knows nothing of how the run was made, and shares
+// no code with the server but the words.
 package check
 
 import (
@@ -20,14 +21,17 @@ const (
 
 // Op is one request that changes something.
 type Op struct {
-	Kind     string // submit, cancel, requeue
-	Key      string // the client's own name of the job; it is in the payload too. One key is submitted again only with an Idempotency-Key
-	ID       job.ID // "" = the client never learned it
-	Tier     job.Tier
-	Type     string
-	Sum      string // SHA-256 of the payload, of a submit
-	Once     string // the Idempotency-Key, of a submit; the name of the request, of a requeue; "" = none
-	Trace    string // the trace id it was sent with; the entries of a batch share one. The stores keep it: it names a job whose id was never learned
+	Kind string // submit, cancel, requeue
+	// the client's own name of the job; it is in the payload too. One key is submitted again only with an Idempotency-Key
+	Key  string
+	ID   job.ID // "" = the client never learned it
+	Tier job.Tier
+	Type string
+	Sum  string // SHA-256 of the payload, of a submit
+	Once string // the Idempotency-Key, of a submit; the name of the request, of a requeue; "" = none
+	// the trace id it was sent with; the entries of a batch share one. The stores keep it: it names a job whose id was
+	// never learned
+	Trace    string
 	Delay    time.Duration
 	Sent     time.Time
 	Answered time.Time
@@ -35,7 +39,8 @@ type Op struct {
 	Fate     Fate
 	Status   int // HTTP; 0 = no answer
 	Code     string
-	// What the payload asks for: so many first attempts do not end well, so many first ones kill their process, all may overrun their time.
+	// What the payload asks for: so many first attempts do not end well, so many first ones kill their process, all may
+	// overrun their time.
 	Fails, Crashes int
 	Hangs          bool
 	Generation     int // of a requeue: the dead generation; 0 = unknown
@@ -74,7 +79,8 @@ type Fault struct {
 	From, To time.Time
 	Evidence string
 	Kills    int // processes that it killed; Target, if it is one of them, was gone at From
-	// Repeats: it may be the reason that a job whose lease overlaps it is run again. ForgetsAcked: Redis may have forgotten what it had answered.
+	// Repeats: it may be the reason that a job whose lease overlaps it is run again. ForgetsAcked: Redis may have
+	// forgotten what it had answered.
 	Repeats, ForgetsAcked bool
 	Keeps                 Keeps // what survives although Redis forgot it
 	// Froze is the address of the server whose process was frozen at From and went on at To; "" = no server was frozen.
@@ -125,12 +131,13 @@ type Evidence struct {
 	Live     map[job.ID]string // what Redis still holds: id -> "STATUS generation"
 	Places   map[string]int    // sizes of the sets and counters at rest, by the scripts' names
 	Journal  []job.ID          // rows of accepted_jobs at rest; nil = the journal is off
-	Tables   *Sums             // rows of job_results, failed_jobs and cancelled job_outcomes (Accepted is 0); nil = not counted
-	Metrics  *Sums             // what all servers together said; nil = some of them died, so that nobody knows
-	Plans    map[job.Tier]job.Plan
-	Quiet    time.Time     // when the last fault was over
-	Rested   time.Time     // when everything had come to rest; zero = it did not
-	Bound    time.Duration // by when it had to
+	// rows of job_results, failed_jobs and cancelled job_outcomes (Accepted is 0); nil = not counted
+	Tables  *Sums
+	Metrics *Sums // what all servers together said; nil = some of them died, so that nobody knows
+	Plans   map[job.Tier]job.Plan
+	Quiet   time.Time     // when the last fault was over
+	Rested  time.Time     // when everything had come to rest; zero = it did not
+	Bound   time.Duration // by when it had to
 	// KeyLife is how long an Idempotency-Key stands for its job; 0 = nothing says when a key expires.
 	KeyLife time.Duration
 }

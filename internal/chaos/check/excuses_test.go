@@ -126,7 +126,9 @@ func TestExcuses(t *testing.T) {
 			e.Runs = append(e.Runs, ran(plain, 1, 1, "11", 1.4, 1.45, "result"))
 		}, func(r Report) bool { return r.Explained["F19"] == 1 }},
 		{"a number that was given twice, and the second time to a process that crashed minutes later", func(e *Evidence) {
-			e.Journal, e.Faults = []job.ID{}, append(e.Faults, forgets(6, 6.1), Fault{Kind: "F01", Target: "11", From: at(143), To: at(143), Kills: 1, Repeats: true})
+			e.Journal, e.Faults = []job.ID{},
+				append(e.Faults, forgets(6, 6.1),
+					Fault{Kind: "F01", Target: "11", From: at(143), To: at(143), Kills: 1, Repeats: true})
 			o, r := e.outcome(killed, 1), e.run(killed, 2)
 			o.Tries[0].Worker, o.Tries[0].StartedAt, o.Tries[0].FinishedAt = "a-host-11-0abc", at(140), at(150)
 			o.StartedAt, o.EndedAt, r.Began, r.Ended = at(150.9), at(152), at(151), at(152)
@@ -145,7 +147,8 @@ func TestExcuses(t *testing.T) {
 			e.Faults[0].Target, e.Faults[1] = "11", Fault{Kind: "F25", Target: "redis", From: at(2.5), To: at(4.1)}
 			r := e.run(killed, 1)
 			r.Ended, r.Why = at(4.3), handler.ErrMaxTime.Error()
-			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.3)}
+			e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
+				StartedAt: at(4.1), FinishedAt: at(4.3)}
 		}, func(r Report) bool { return r.Explained[byMaxTime] == 1 }},
 		{"polls that crossed each other", func(e *Evidence) {
 			late := seen("c", plain, 1, job.Processing, 6)

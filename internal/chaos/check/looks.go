@@ -11,15 +11,17 @@ import (
 const (
 	// jitter is by how much the clocks of one machine may differ, which all give milliseconds.
 	jitter = 20 * time.Millisecond
-	// owes is how long after a loss of Redis its servers may still find what it does not know, without anybody having failed.
+	// owes is how long after a loss of Redis its servers may still find what it does not know, without anybody having
+	// failed.
 	owes = 2 * time.Minute
-	// grace is what the servers let running jobs have when they are asked to stop. Two seconds more are allowed; the rest is for a machine that has a
-	// lot else to do.
+	// grace is what the servers let running jobs have when they are asked to stop. Two seconds more are allowed; the rest
+	// is for a machine that has a lot else to do.
 	grace     = time.Second
 	stopSlack = 8 * time.Second
 )
 
-// due is the part of S15 that no store shows: a delayed job does not begin before its time, not even when it was given back meanwhile.
+// due is the part of S15 that no store shows: a delayed job does not begin before its time, not even when it was given
+// back meanwhile.
 func due(e Evidence) (all []Violation) {
 	first := map[string]*Op{}
 	for i := range e.Ops {
@@ -35,14 +37,16 @@ func due(e Evidence) (all []Violation) {
 			continue
 		}
 		if at := op.Sent.Add(op.Delay - jitter); r.Began.Before(at) {
-			all = append(all, Violation{"S15", string(r.ID), fmt.Sprintf("attempt %d began at %s, and it was due %s after %s", r.Attempt, clock(r.Began), op.Delay, clock(op.Sent))})
+			all = append(all, Violation{"S15", string(r.ID),
+				fmt.Sprintf("attempt %d began at %s, and it was due %s after %s", r.Attempt, clock(r.Began), op.Delay,
+					clock(op.Sent))})
 		}
 	}
 	return all
 }
 
-// looked is S6, S8, S9, S10 and S11 while there is something in Redis. A look that a loss of its memory met says nothing; after one, what the
-// journal gives back may be beyond a limit.
+// looked is S6, S8, S9, S10 and S11 while there is something in Redis. A look that a loss of its memory met says
+// nothing; after one, what the journal gives back may be beyond a limit.
 func looked(e Evidence, w Witness) (all []Violation) {
 	for i := range w.Looks {
 		l := &w.Looks[i]
@@ -50,7 +54,8 @@ func looked(e Evidence, w Witness) (all []Violation) {
 			continue
 		}
 		at := fmt.Sprintf(", in partition %d at %s", l.Partition, clock(l.From))
-		for _, v := range Check(Evidence{Redis: l.Wrong, Quiet: l.From, Rested: l.To}).Violations { // it knows whose finding each is
+		// it knows whose finding each is
+		for _, v := range Check(Evidence{Redis: l.Wrong, Quiet: l.From, Rested: l.To}).Violations {
 			v.What += at
 			all = append(all, v)
 		}
@@ -63,7 +68,8 @@ func looked(e Evidence, w Witness) (all []Violation) {
 	return all
 }
 
-// audited holds the servers' own audit to finding nothing: Redis agrees with itself at any time, and with SQL but for some time after it forgot.
+// audited holds the servers' own audit to finding nothing: Redis agrees with itself at any time, and with SQL but for
+// some time after it forgot.
 func audited(e Evidence, w Witness) (all []Violation) {
 	ofSQL := []string{"lost", "overtaken"}
 	for i := range w.Passes {
@@ -72,25 +78,30 @@ func audited(e Evidence, w Witness) (all []Violation) {
 			if slices.Contains(ofSQL, f.Kind) && e.forgets(p.From.Add(-owes), p.To) {
 				continue
 			}
-			invariant := map[string]string{"counter": "S9", "ttl": "S10", "score": "S8", "retries": "S4", "times": "S15", "lost": "S1"}[f.Kind]
+			invariant := map[string]string{"counter": "S9", "ttl": "S10", "score": "S8", "retries": "S4", "times": "S15",
+				"lost": "S1"}[f.Kind]
 			if invariant == "" {
 				invariant = "S6"
 			}
-			what := fmt.Sprintf("the servers' audit of %s: %d %s %s, such as %s", clock(p.From), f.Count, f.Result, f.Kind, f.Detail)
+			what := fmt.Sprintf("the servers' audit of %s: %d %s %s, such as %s", clock(p.From), f.Count, f.Result, f.Kind,
+				f.Detail)
 			all = append(all, Violation{invariant, "audit", what})
 		}
 	}
 	return all
 }
 
-// exits is L7: a server that is asked to stop stops, within its grace; one whose stores were away meanwhile may take longer.
+// exits is L7: a server that is asked to stop stops, within its grace; one whose stores were away meanwhile may take
+// longer.
 func exits(e Evidence, w Witness) (all []Violation) {
 	for _, s := range w.Stops {
 		away := slices.ContainsFunc(e.Faults, func(f Fault) bool {
-			return (f.Target == "" || f.Target == "redis" || f.Target == "mysql") && f.overlaps(s.At.Add(-time.Second), s.At.Add(s.Took))
+			return (f.Target == "" || f.Target == "redis" || f.Target == "mysql") &&
+				f.overlaps(s.At.Add(-time.Second), s.At.Add(s.Took))
 		})
 		if s.Took > grace+stopSlack && !away {
-			all = append(all, Violation{"L7", s.PID, fmt.Sprintf("it was asked to stop at %s and ended with %d after %s", clock(s.At), s.Code, s.Took)})
+			all = append(all, Violation{"L7", s.PID,
+				fmt.Sprintf("it was asked to stop at %s and ended with %d after %s", clock(s.At), s.Code, s.Took)})
 		}
 	}
 	return all

@@ -8,9 +8,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// CheckOrder holds a run without faults to S7 and S8, by Redis' own times: of two jobs of one partition the better tier is claimed first if both
-// were ready, and within a tier the one that arrived first. Jobs that were delayed, or cancelled, were not ready all the time and are left out. No
-// tolerance is needed, however wide the slots: a claim takes the best there is, in one step.
+// CheckOrder holds a run without faults to S7 and S8, by Redis' own times: of two jobs of one partition the better tier
+// is claimed first if both were ready, and within a tier the one that arrived first. Jobs that were delayed, or
+// cancelled, were not ready all the time and are left out. No tolerance is needed, however wide the slots: a claim
+// takes the best there is, in one step.
 func CheckOrder(e Evidence) []Violation {
 	b := newBook(e)
 	type class struct{ partition, priority int }
@@ -26,7 +27,10 @@ func CheckOrder(e Evidence) []Violation {
 		lines[c] = append(lines[c], o)
 	}
 	for c, line := range lines {
-		slices.SortFunc(line, func(x, y *Outcome) int { return cmp.Or(x.ArrivedAt.Compare(y.ArrivedAt), cmp.Compare(x.ID, y.ID)) })
+		slices.SortFunc(line, func(x, y *Outcome) int {
+			return cmp.Or(x.ArrivedAt.Compare(y.ArrivedAt),
+				cmp.Compare(x.ID, y.ID))
+		})
 		b.fifo(line)
 		for better, ahead := range lines {
 			if better.partition == c.partition && better.priority < c.priority {
@@ -47,7 +51,8 @@ func (b *book) fifo(line []*Outcome) {
 		same := i
 		for same < len(line) && line[same].ArrivedAt.Equal(line[i].ArrivedAt) {
 			if latest != nil && line[same].FirstTriedAt.Before(latest.FirstTriedAt) {
-				b.say("S8", line[same].ID, "arrived at %s and tried at %s, before %s, which arrived at %s", clock(line[same].ArrivedAt),
+				b.say("S8", line[same].ID, "arrived at %s and tried at %s, before %s, which arrived at %s",
+					clock(line[same].ArrivedAt),
 					clock(line[same].FirstTriedAt), latest.ID, clock(latest.ArrivedAt))
 			}
 			same++
@@ -71,9 +76,11 @@ func (b *book) tierOrder(better, worse []*Outcome) {
 		}
 	}
 	for _, o := range worse {
-		before, _ := slices.BinarySearchFunc(better, o.FirstTriedAt, func(x *Outcome, t time.Time) int { return x.ArrivedAt.Compare(t) })
+		before, _ := slices.BinarySearchFunc(better, o.FirstTriedAt,
+			func(x *Outcome, t time.Time) int { return x.ArrivedAt.Compare(t) })
 		if until[before].After(o.FirstTriedAt) {
-			b.say("S7", o.ID, "%s was tried at %s, while a better tier waited until %s", o.Tier, clock(o.FirstTriedAt), clock(until[before]))
+			b.say("S7", o.ID, "%s was tried at %s, while a better tier waited until %s", o.Tier, clock(o.FirstTriedAt),
+				clock(until[before]))
 		}
 	}
 }

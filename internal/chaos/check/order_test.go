@@ -33,7 +33,8 @@ func TestCheckOrder(t *testing.T) {
 		line line
 		want string
 	}{
-		{"in order", line{{job.Public, 1, 1}, {job.Public, 2, 5}, {job.Paid, 3, 4}, {job.Paid, 3.5, 4}, {job.Unpaid, 3, 4.5}, {job.Paid, 5, 6}}, ""},
+		{"in order", line{{job.Public, 1, 1}, {job.Public, 2, 5}, {job.Paid, 3, 4}, {job.Paid, 3.5, 4}, {job.Unpaid, 3, 4.5},
+			{job.Paid, 5, 6}}, ""},
 		{"in one step, and at one time", line{{job.Public, 1, 5}, {job.Public, 1, 4}, {job.Public, 2, 5}}, ""},
 		{"out of turn", line{{job.Public, 1, 5}, {job.Public, 2, 3}, {job.Public, 3, 6}}, "S8"},
 		{"a worse tier first", line{{job.Paid, 1, 5}, {job.Public, 0.5, 3}, {job.Public, 3, 6}}, "S7"},

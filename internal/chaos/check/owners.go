@@ -12,7 +12,8 @@ func ownership(e Evidence, w Witness) (all []Violation) {
 		switch s.HTTP {
 		case 0, http.StatusNotFound, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		default:
-			all = append(all, Violation{"S17", string(s.ID), fmt.Sprintf("%s with another's key was answered %d at %s", s.Method, s.HTTP, clock(s.At))})
+			all = append(all, Violation{"S17", string(s.ID),
+				fmt.Sprintf("%s with another's key was answered %d at %s", s.Method, s.HTTP, clock(s.At))})
 		}
 	}
 	if w.Shut > 0 {
@@ -21,7 +22,8 @@ func ownership(e Evidence, w Witness) (all []Violation) {
 	of := keys(e)
 	for _, o := range w.Owners {
 		if asked, ok := w.Asked[of[o.ID]]; ok && asked.Owner != o.Owner {
-			all = append(all, Violation{"S17", string(o.ID), fmt.Sprintf("generation %d belongs to %q, its submit came with the key %q", o.Generation, o.Owner, asked.Owner)})
+			all = append(all, Violation{"S17", string(o.ID),
+				fmt.Sprintf("generation %d belongs to %q, its submit came with the key %q", o.Generation, o.Owner, asked.Owner)})
 		}
 	}
 	return all

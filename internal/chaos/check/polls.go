@@ -8,9 +8,9 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// terminalIsFinal is S12: after an end nothing else of that generation is seen by anybody, only a dead letter has a next generation, and who was
-// told that a job is cancelled, or will be, was told the truth. A Redis that forgot may show a job alive again, and take a cancel that comes too
-// late.
+// terminalIsFinal is S12: after an end nothing else of that generation is seen by anybody, only a dead letter has a
+// next generation, and who was told that a job is cancelled, or will be, was told the truth. A Redis that forgot may
+// show a job alive again, and take a cancel that comes too late.
 func terminalIsFinal(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -31,7 +31,8 @@ func terminalIsFinal(b *book) {
 			// Of a life that Redis does not have yet SQL alone knows: see requeuesTold.
 			if newest != nil && p.Generation < newest.Generation && newest.By != p.By && p.Sent.After(newest.At) &&
 				!b.sqlAway(p.Sent, p.At) && !b.lost(newest.Sent, p.At, keptLives) {
-				b.say("S12", id, "%s saw generation %d, later %s saw generation %d", newest.By, newest.Generation, p.By, p.Generation)
+				b.say("S12", id, "%s saw generation %d, later %s saw generation %d", newest.By, newest.Generation, p.By,
+					p.Generation)
 				break
 			}
 			if ends[p.Generation] == nil && p.Status.Ended() {
@@ -49,7 +50,8 @@ func terminalIsFinal(b *book) {
 		}
 		for i := 1; i < len(j.outcomes); i++ {
 			if before := &j.outcomes[i-1]; before.Generation < j.outcomes[i].Generation && before.Outcome != job.Failed {
-				b.say("S12", id, "generation %d is %s, and generation %d has an outcome", before.Generation, before.Outcome, j.outcomes[i].Generation)
+				b.say("S12", id, "generation %d is %s, and generation %d has an outcome", before.Generation, before.Outcome,
+					j.outcomes[i].Generation)
 			}
 		}
 		b.keptCancels(j)
@@ -67,7 +69,8 @@ func (b *book) keptCancels(j *entry) {
 	}
 	for _, op := range j.cancels {
 		if op.Fate == OK && !b.cancelExcused(j, op) {
-			b.say("S12", j.id, "a cancel was answered %d at %s, and no generation is CANCELLED: the last is %s", op.Status, clock(op.Answered),
+			b.say("S12", j.id, "a cancel was answered %d at %s, and no generation is CANCELLED: the last is %s", op.Status,
+				clock(op.Answered),
 				j.outcomes[len(j.outcomes)-1].Outcome)
 			return
 		}
@@ -107,7 +110,8 @@ func (b *book) sqlAway(from, to time.Time) bool {
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool { return f.Target == "mysql" && f.overlaps(from, to) })
 }
 
-// lastLook is S19 as clients see it: at rest everybody is shown the end that SQL has, of the last generation. Nothing is an excuse then.
+// lastLook is S19 as clients see it: at rest everybody is shown the end that SQL has, of the last generation. Nothing
+// is an excuse then.
 func lastLook(b *book) {
 	if b.Rested.IsZero() {
 		return
@@ -116,17 +120,19 @@ func lastLook(b *book) {
 		j := b.jobs[id]
 		o := j.outcome(j.generations())
 		for _, p := range j.polls {
-			if p.HTTP != http.StatusOK || !p.Sent.After(b.Rested) || o == nil || p.Generation == o.Generation && p.Status == o.Outcome {
+			if p.HTTP != http.StatusOK || !p.Sent.After(b.Rested) || o == nil ||
+				p.Generation == o.Generation && p.Status == o.Outcome {
 				continue
 			}
-			b.say("S19", id, "at rest %s was told %s of generation %d, SQL has %s of generation %d", p.By, p.Status, p.Generation, o.Outcome, o.Generation)
+			b.say("S19", id, "at rest %s was told %s of generation %d, SQL has %s of generation %d", p.By, p.Status,
+				p.Generation, o.Outcome, o.Generation)
 			break
 		}
 	}
 }
 
-// pollsMonotone is S16: what one poller sees of a generation never goes back from its end, and a job that is known stays known. That a result is
-// the same every time is in S18, which holds each that was seen to SQL's.
+// pollsMonotone is S16: what one poller sees of a generation never goes back from its end, and a job that is known
+// stays known. That a result is the same every time is in S18, which holds each that was seen to SQL's.
 func pollsMonotone(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -154,7 +160,8 @@ func pollsMonotone(b *book) {
 			if before != nil && (p.Generation < before.Generation && !b.lost(before.Sent, p.At, keptLives) ||
 				p.Generation == before.Generation && before.Status.Ended() && p.Status != before.Status &&
 					!b.lost(j.since(before), p.At, keptEnds) && !b.firstStands(j, before, p)) {
-				b.say("S16", id, "%s saw %s of generation %d, then %s of generation %d", p.By, before.Status, before.Generation, p.Status, p.Generation)
+				b.say("S16", id, "%s saw %s of generation %d, then %s of generation %d", p.By, before.Status, before.Generation,
+					p.Status, p.Generation)
 				break
 			}
 			last[p.By] = p

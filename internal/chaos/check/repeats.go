@@ -9,15 +9,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// claimLead is how long before its handler began a job may have been claimed, and onItsWay how long after a handler's end its ending may still
-// have been on its way, beyond the time that its lease lasts.
+// claimLead is how long before its handler began a job may have been claimed, and onItsWay how long after a handler's
+// end its ending may still have been on its way, beyond the time that its lease lasts.
 const (
 	claimLead = 2 * time.Second
 	onItsWay  = 3 * time.Second
 )
 
-// explained is S14: each execution beyond the first of a generation has a reason: its predecessor was asked not to end well, or ran too long,
-// or a fault that may repeat jobs met the predecessor's lease.
+// explained is S14: each execution beyond the first of a generation has a reason: its predecessor was asked not to end
+// well, or ran too long, or a fault that may repeat jobs met the predecessor's lease.
 func explained(b *book) {
 	crashed := b.ownCrashes()
 	for _, id := range b.order {
@@ -25,7 +25,10 @@ func explained(b *book) {
 		runs := j.runs
 		if b.forgotWithin(j) { // a Redis that forgot counts attempts again: time alone has their order
 			runs = slices.Clone(runs)
-			slices.SortStableFunc(runs, func(x, y Run) int { return cmp.Or(cmp.Compare(x.Generation, y.Generation), x.Began.Compare(y.Began)) })
+			slices.SortStableFunc(runs, func(x,
+				y Run) int {
+				return cmp.Or(cmp.Compare(x.Generation, y.Generation), x.Began.Compare(y.Began))
+			})
 		}
 		for i := 1; i < len(runs); i++ {
 			before, r := &runs[i-1], &runs[i]
@@ -36,7 +39,8 @@ func explained(b *book) {
 			reason := b.reason(j, before, r, crashed)
 			if reason == "" {
 				b.report.Counts.Unexplained++
-				b.say("S14", id, "attempt %d ran without a reason: attempt %d ran in process %s from %s to %s, result %.8q", r.Attempt, before.Attempt, before.Worker,
+				b.say("S14", id, "attempt %d ran without a reason: attempt %d ran in process %s from %s to %s, result %.8q",
+					r.Attempt, before.Attempt, before.Worker,
 					clock(before.Began), clock(before.Ended), before.Result)
 				continue
 			}
@@ -52,7 +56,8 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 		return crash
 	}
 	// It failed, as it was asked to, before anybody had the job again.
-	if j.submit != nil && before.Attempt <= j.submit.Fails && before.Result == "" && !before.Ended.IsZero() && !r.Began.Before(before.Ended) {
+	if j.submit != nil && before.Attempt <= j.submit.Fails && before.Result == "" && !before.Ended.IsZero() &&
+		!r.Began.Before(before.Ended) {
 		return byHandler
 	}
 	from, to := before.Began.Add(-claimLead), r.Began
@@ -84,7 +89,8 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 	if until := before.Ended; planned && plan.MaxProcessingTime > 0 {
 		if until.IsZero() && j.submit.Hangs {
 			until = r.Began
-			if try, ok := j.taken(before, string(job.MaxTimeExceeded)); ok && try.FinishedAt.Sub(try.StartedAt) >= plan.MaxProcessingTime {
+			if try, ok := j.taken(before, string(job.MaxTimeExceeded)); ok &&
+				try.FinishedAt.Sub(try.StartedAt) >= plan.MaxProcessingTime {
 				return byMaxTime // it began late, and wrote nothing down any more: Redis' times say it
 			}
 		}
@@ -98,8 +104,8 @@ func (b *book) reason(j *entry, before, r *Run, crashed map[string]Fault) string
 	return ""
 }
 
-// claimedLate says whether a run had less than its time because its claim's answer was late, without any fault: from its claim, by Redis' clock, all
-// its time had gone by when it was stopped.
+// claimedLate says whether a run had less than its time because its claim's answer was late, without any fault: from
+// its claim, by Redis' clock, all its time had gone by when it was stopped.
 func (b *book) claimedLate(j *entry, r *Run, plan job.Plan) bool {
 	if r.Why != handler.ErrMaxTime.Error() {
 		return false
@@ -111,7 +117,8 @@ func (b *book) claimedLate(j *entry, r *Run, plan job.Plan) bool {
 	return !r.Ended.Before(try.StartedAt.Add(plan.MaxProcessingTime - slow))
 }
 
-// delivered is when an ending that was made at a time was in Redis or given up: a Redis that stands still or is away takes it later.
+// delivered is when an ending that was made at a time was in Redis or given up: a Redis that stands still or is away
+// takes it later.
 func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
 	until := ended.Add(within)
 	for i := range b.Faults {
@@ -123,14 +130,16 @@ func (b *book) delivered(ended time.Time, within time.Duration) time.Time {
 	return until
 }
 
-// begunLate says whether a run had less than its time because it began late: the time counts from the claim, whose answer a fault held up.
+// begunLate says whether a run had less than its time because it began late: the time counts from the claim, whose
+// answer a fault held up.
 func (b *book) begunLate(r *Run, plan job.Plan) bool {
 	if r.Why != handler.ErrMaxTime.Error() {
 		return false
 	}
 	claimed := r.Ended.Add(-plan.MaxProcessingTime)
 	return slices.ContainsFunc(b.Faults, func(f Fault) bool {
-		return (f.Target == "" || f.Target == "redis" || f.Target == r.Worker) && f.overlaps(claimed.Add(-time.Second), r.Began)
+		return (f.Target == "" || f.Target == "redis" || f.Target == r.Worker) &&
+			f.overlaps(claimed.Add(-time.Second), r.Began)
 	})
 }
 

@@ -42,7 +42,8 @@ var seedsOfExcuses = []seed{
 		e.outcome(dead, 1).StartedAt, e.run(dead, 2).Began, e.run(dead, 1).Ended = at(2.5), at(2.6), at(2.8)
 	}},
 	{"S14", "an attempt that was to fail did not", func(e *Evidence) { e.run(dead, 1).Result = "result" }},
-	{"S14", "an attempt that was to fail never came to its end, and nothing befell its process", func(e *Evidence) { e.run(dead, 1).Ended = time.Time{} }},
+	{"S14", "an attempt that was to fail never came to its end, and nothing befell its process",
+		func(e *Evidence) { e.run(dead, 1).Ended = time.Time{} }},
 	{"S14", "an attempt that was to kill its process failed", func(e *Evidence) {
 		e.submit(killed).Crashes = 1
 		e.run(killed, 1).Ended, e.Faults[0].From, e.Faults[0].To = at(4.3), at(1), at(1)
@@ -76,13 +77,15 @@ var seedsOfTimes = []seed{
 	}},
 	{"S15", "it arrived long after its client had given up", func(e *Evidence) {
 		o, r := e.outcome(untold, 1), e.run(untold, 1)
-		o.ArrivedAt, o.FirstTriedAt, o.StartedAt, o.EndedAt, r.Began, r.Ended = at(44), at(44.1), at(44.1), at(45), at(44.2), at(45)
+		o.ArrivedAt, o.FirstTriedAt, o.StartedAt, o.EndedAt, r.Began, r.Ended = at(44), at(44.1), at(44.1), at(45), at(44.2),
+			at(45)
 		e.Rested, e.Quiet = at(50), at(46)
 	}},
 	{"S15", "a delayed job ran at once", func(e *Evidence) { e.submit(plain).Delay = time.Hour }},
 	{"S15", "a handler began before its claim", func(e *Evidence) { e.run(plain, 1).Began = at(1.05) }},
 	{"S15", "a success was taken before its handler was done", func(e *Evidence) { e.run(plain, 1).Ended = at(1.6) }},
-	{"S4", "first tried is not the first claim", func(e *Evidence) { e.outcome(killed, 1).FirstTriedAt = e.outcome(killed, 1).StartedAt }},
+	{"S4", "first tried is not the first claim",
+		func(e *Evidence) { e.outcome(killed, 1).FirstTriedAt = e.outcome(killed, 1).StartedAt }},
 	{"S4", "first tried is not the only claim", func(e *Evidence) { e.outcome(plain, 1).FirstTriedAt = at(1.05) }},
 	{"L3", "a success after five minutes of two seconds", func(e *Evidence) {
 		e.submit(untold).Hangs = true
@@ -93,19 +96,22 @@ var seedsOfTimes = []seed{
 		e.Faults = nil
 		r := e.run(killed, 1)
 		r.Ended, r.Why = at(6.2), handler.ErrMaxTime.Error()
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.2)}
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
+			StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},
 	{"L3 S14", "stopped for its time after a tenth of a second", func(e *Evidence) {
 		e.Faults = nil
 		r := e.run(killed, 1)
 		r.Ended, r.Why = at(4.2), handler.ErrMaxTime.Error()
-		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(4.2)}
+		e.outcome(killed, 1).Tries[0] = job.Attempt{Number: 1, Worker: "a-host-12-0abc", Outcome: "MAX_TIME_EXCEEDED",
+			StartedAt: at(4.1), FinishedAt: at(4.2)}
 	}},
 	{"S14", "a server that was asked to stop gave nothing back", func(e *Evidence) {
 		e.Faults[0] = Fault{Kind: "F09", What: "SIGTERM", Target: "12", From: at(4.2), To: at(4.4), Repeats: true}
 		e.outcome(killed, 1).Tries[0].Worker = "a-host-12-0abc"
 	}},
-	{"S19", "at rest it is shown alive", func(e *Evidence) { e.Polls = append(e.Polls, seen("last look 0", untold, 1, job.Pending, 20.5)) }},
+	{"S19", "at rest it is shown alive",
+		func(e *Evidence) { e.Polls = append(e.Polls, seen("last look 0", untold, 1, job.Pending, 20.5)) }},
 	{"S19", "at rest its first life is shown", func(e *Evidence) {
 		e.Polls = without(e.Polls, func(p *Poll) bool { return p.ID == id(dead) && p.Generation == 2 })
 		e.Polls = append(e.Polls, seen("last look 0", dead, 1, job.Failed, 20.5))

@@ -44,7 +44,8 @@ func (e *Evidence) submit(n int) *Op {
 
 // add puts one more completed job into the run.
 func (e *Evidence) add(n int, sent float64, change func(*Op, *Run, *Outcome)) {
-	op, run, o := submitted(n, sent), ran(n, 1, 1, "10", sent+0.1, sent+0.5, "result"), ended(n, 1, 1, job.Completed, sent, sent+0.5)
+	op, run, o := submitted(n, sent), ran(n, 1, 1, "10", sent+0.1, sent+0.5, "result"),
+		ended(n, 1, 1, job.Completed, sent, sent+0.5)
 	change(&op, &run, &o)
 	e.Tables = nil
 	if op.Key != "" {
@@ -66,7 +67,8 @@ func TestSeedsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := fmt.Sprintf("feed it %d kinds of broken evidence", len(allSeeds())+len(seedsOfWitness)); !strings.Contains(string(page), want) {
+	if want := fmt.Sprintf("feed it %d kinds of broken evidence",
+		len(allSeeds())+len(seedsOfWitness)); !strings.Contains(string(page), want) {
 		t.Errorf("docs/proof/PROOF.md does not say %q", want)
 	}
 }
@@ -97,7 +99,8 @@ var seedsOfAccepted = []seed{
 	{"S1", "Redis forgot it, although there is a journal", func(e *Evidence) {
 		e.drop(plain)
 		delete(e.Live, id(plain))
-		e.Journal, e.Faults = []job.ID{}, append(e.Faults, Fault{Kind: "F19", Target: "redis", From: at(1), To: at(2), ForgetsAcked: true})
+		e.Journal, e.Faults = []job.ID{},
+			append(e.Faults, Fault{Kind: "F19", Target: "redis", From: at(1), To: at(2), ForgetsAcked: true})
 	}},
 	{"S1", "a promised life never began", func(e *Evidence) {
 		e.Ops = append(e.Ops, Op{Kind: "requeue", ID: id(dead), Once: "another", Fate: OK, Sent: at(12), Answered: at(12)})
@@ -190,7 +193,8 @@ var seedsOfRuns = []seed{
 		r := e.run(plain, 1)
 		r.Ended, r.Result = time.Time{}, ""
 	}},
-	{"S14", "a worker was killed before the job began there", func(e *Evidence) { e.Faults[0].From, e.Faults[0].To = at(1), at(1) }},
+	{"S14", "a worker was killed before the job began there",
+		func(e *Evidence) { e.Faults[0].From, e.Faults[0].To = at(1), at(1) }},
 	{"S14", "another worker was killed", func(e *Evidence) { e.Faults[0].Target = "13" }},
 	{"S14", "a stall of Redis is no reason", func(e *Evidence) {
 		e.Faults[0] = Fault{Kind: "F13", Target: "redis", From: at(5), To: at(10)}
@@ -200,8 +204,10 @@ var seedsOfRuns = []seed{
 		r.Ended, r.Result = at(4.2), "result"
 		e.Faults[0].From, e.Faults[0].To = at(10), at(10)
 	}},
-	{"S15", "tried before it arrived", func(e *Evidence) { o := e.outcome(plain, 1); o.FirstTriedAt, o.StartedAt = at(0.5), at(0.5) }},
-	{"S15", "ended before it began", func(e *Evidence) { o := e.outcome(untold, 1); o.FirstTriedAt, o.StartedAt = at(5.3), at(5.3) }},
+	{"S15", "tried before it arrived",
+		func(e *Evidence) { o := e.outcome(plain, 1); o.FirstTriedAt, o.StartedAt = at(0.5), at(0.5) }},
+	{"S15", "ended before it began",
+		func(e *Evidence) { o := e.outcome(untold, 1); o.FirstTriedAt, o.StartedAt = at(5.3), at(5.3) }},
 	{"S18", "another payload", func(e *Evidence) { e.run(plain, 1).Sum = "changed" }},
 	{"S18", "another result in SQL", func(e *Evidence) {
 		e.outcome(killed, 1).ResultSum = "changed"
@@ -222,15 +228,18 @@ var seedsOfRuns = []seed{
 	{"L3", "a run that was not stopped", func(e *Evidence) {
 		e.Faults = nil
 		e.submit(killed).Hangs = true
-		e.outcome(killed, 1).EndedAt, e.outcome(killed, 1).Tries[0] = at(40), job.Attempt{Number: 1, Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(30)}
+		e.outcome(killed, 1).EndedAt, e.outcome(killed, 1).Tries[0] = at(40),
+			job.Attempt{Number: 1, Outcome: "MAX_TIME_EXCEEDED", StartedAt: at(4.1), FinishedAt: at(30)}
 		e.run(killed, 2).Began, e.run(killed, 2).Ended = at(39), at(40)
 	}},
 }
 
 var seedsOfSight = []seed{
-	{"S12", "an end that others saw was not one", func(e *Evidence) { e.Polls = append(e.Polls, seen("c", plain, 1, job.Processing, 6)) }},
+	{"S12", "an end that others saw was not one",
+		func(e *Evidence) { e.Polls = append(e.Polls, seen("c", plain, 1, job.Processing, 6)) }},
 	{"S12", "two ends", func(e *Evidence) { e.Polls = append(e.Polls, seen("c", killed, 1, job.Failed, 15)) }},
-	{"S12", "an older generation was seen again", func(e *Evidence) { e.Polls = append(e.Polls, seen("c", dead, 1, job.Failed, 13)) }},
+	{"S12", "an older generation was seen again",
+		func(e *Evidence) { e.Polls = append(e.Polls, seen("c", dead, 1, job.Failed, 13)) }},
 	{"S12", "a life after a success", func(e *Evidence) {
 		o := e.outcome(dead, 1)
 		*o = ended(dead, 1, 2, job.Completed, 2, 4)
@@ -248,7 +257,8 @@ var seedsOfSight = []seed{
 		e.Polls = append(e.Polls, seen("a", plain, 1, job.Pending, 6))
 	}},
 	{"S16", "known, then 404", func(e *Evidence) {
-		e.Polls = append(e.Polls, seen("a", untold, 1, job.Pending, 5.05), Poll{By: "a", ID: id(untold), HTTP: 404, Sent: at(6), At: at(6)})
+		e.Polls = append(e.Polls, seen("a", untold, 1, job.Pending, 5.05),
+			Poll{By: "a", ID: id(untold), HTTP: 404, Sent: at(6), At: at(6)})
 	}},
 	{"S16", "accepted, then 404", func(e *Evidence) {
 		e.Polls = append(e.Polls, Poll{By: "c", ID: id(plain), HTTP: 404, Sent: at(6), At: at(6)})
@@ -264,8 +274,10 @@ var seedsAtRest = []seed{
 	{"S9", "a tier's counter", func(e *Evidence) { e.Places["PUBLIC:ready"] = 1 }},
 	{"S9", "a counter below zero", func(e *Evidence) { e.Places["PUBLIC:delayed"] = -1 }},
 	{"S9", "the audit saw a counter", func(e *Evidence) { e.Redis = []string{"counter PUBLIC:ready is 1, counted 0"} }},
-	{"S10", "a living job will expire", func(e *Evidence) { e.Redis = []string{"x: PENDING, a living job with a time to live of 1h0m0s"} }},
-	{"S11", "running without a claim", func(e *Evidence) { e.Redis = []string{"x: running without first, token or attempt"} }},
+	{"S10", "a living job will expire",
+		func(e *Evidence) { e.Redis = []string{"x: PENDING, a living job with a time to live of 1h0m0s"} }},
+	{"S11", "running without a claim",
+		func(e *Evidence) { e.Redis = []string{"x: running without first, token or attempt"} }},
 	{"S15", "the audit saw times", func(e *Evidence) { e.Redis = []string{"x: first 5, started 4, ended 0"} }},
 	{"S19", "alive in Redis, ended in SQL", func(e *Evidence) { e.Live[id(plain)] = "PENDING 1" }},
 	{"S19", "another end in Redis", func(e *Evidence) { e.Live[id(killed)] = "FAILED 1" }},

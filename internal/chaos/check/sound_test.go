@@ -11,7 +11,8 @@ import (
 
 // at is a moment of the run, in seconds from its beginning.
 func at(seconds float64) time.Time {
-	return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).Add(time.Duration(seconds * float64(time.Second)).Round(time.Microsecond))
+	return time.Date(2026, 5, 1, 12, 0, 0, 0,
+		time.UTC).Add(time.Duration(seconds * float64(time.Second)).Round(time.Microsecond))
 }
 
 func id(n int) job.ID { return job.ID(fmt.Sprintf("019de340-0000-7000-8000-0000000%03d00", n)) }
@@ -30,13 +31,15 @@ const (
 
 func submitted(n int, sent float64) Op {
 	return Op{
-		Kind: "submit", Key: fmt.Sprintf("k%d", n), Trace: fmt.Sprintf("t%d", n), ID: id(n), Tier: job.Public, Type: Type, Sum: "sum", Fate: OK, Status: 202,
+		Kind: "submit", Key: fmt.Sprintf("k%d", n), Trace: fmt.Sprintf("t%d", n), ID: id(n), Tier: job.Public, Type: Type,
+		Sum: "sum", Fate: OK, Status: 202,
 		Sent: at(sent), Answered: at(sent + 0.01),
 	}
 }
 
 func ran(n, generation, attempt int, worker string, began, ended float64, result string) Run {
-	r := Run{ID: id(n), Key: fmt.Sprintf("k%d", n), Generation: generation, Attempt: attempt, Worker: worker, Sum: "sum", Began: at(began), Result: result}
+	r := Run{ID: id(n), Key: fmt.Sprintf("k%d", n), Generation: generation, Attempt: attempt, Worker: worker, Sum: "sum",
+		Began: at(began), Result: result}
 	if ended > 0 {
 		r.Ended = at(ended)
 	}
@@ -45,7 +48,8 @@ func ran(n, generation, attempt int, worker string, began, ended float64, result
 
 func ended(n, generation, attempt int, how job.Status, arrived, over float64) Outcome {
 	o := Outcome{
-		ID: id(n), Generation: generation, Attempt: attempt, Outcome: how, MaxRetries: 1, Tier: job.Public, Type: Type, Trace: fmt.Sprintf("t%d", n),
+		ID: id(n), Generation: generation, Attempt: attempt, Outcome: how, MaxRetries: 1, Tier: job.Public, Type: Type,
+		Trace:     fmt.Sprintf("t%d", n),
 		ArrivedAt: at(arrived), EndedAt: at(over),
 	}
 	switch how {
@@ -87,36 +91,44 @@ func sound() Evidence {
 	failed.RetryCount, failed.Requeued, failed.StartedAt = 1, true, at(3.8)
 	failed.Tries = []job.Attempt{try(1, "HANDLER_ERROR", 2.1, 2.5), try(2, "HANDLER_ERROR", 3.8, 4)}
 	repeated := ended(killed, 1, 2, job.Completed, 4, 14)
-	repeated.RetryCount, repeated.StartedAt, repeated.Tries = 1, at(12.9), []job.Attempt{try(1, "HEARTBEAT_STOPPED", 4.1, 12)}
+	repeated.RetryCount, repeated.StartedAt, repeated.Tries = 1, at(12.9),
+		[]job.Attempt{try(1, "HEARTBEAT_STOPPED", 4.1, 12)}
 	callback := ended(notice, 1, 1, job.Completed, 3, 3.5)
 	callback.Type, callback.ResultSum = "CALLBACK", "other"
 	lone := ended(batched, 1, 0, job.Cancelled, 8, 9)
 	lone.Trace = "batch"
 	return Evidence{
 		Ops: []Op{
-			submitted(plain, 1), fails, submitted(cancelled, 3), submitted(killed, 4), unsure(untold, 5), first, again, batch, other, refused,
+			submitted(plain, 1), fails, submitted(cancelled, 3), submitted(killed, 4), unsure(untold, 5), first, again, batch,
+			other, refused,
 			{Kind: "cancel", ID: id(cancelled), Fate: OK, Status: 200, Sent: at(3.5), Answered: at(3.6)},
 			{Kind: "requeue", ID: id(dead), Once: "r", Fate: Unknown, Sent: at(9), Answered: at(9.5)},
 			{Kind: "requeue", ID: id(dead), Once: "r", Fate: OK, Status: 202, Sent: at(9.9), Answered: at(10)},
 		},
 		Polls: []Poll{
-			seen("a", plain, 1, job.Pending, 1.05), seen("a", plain, 1, job.Completed, 1.6), seen("b", plain, 1, job.Completed, 5),
+			seen("a", plain, 1, job.Pending, 1.05), seen("a", plain, 1, job.Completed, 1.6),
+			seen("b", plain, 1, job.Completed, 5),
 			seen("a", dead, 1, job.Failed, 5), seen("a", dead, 2, job.Pending, 10.05), seen("b", dead, 2, job.Completed, 12),
-			{By: "b", ID: id(untold), HTTP: 404, Sent: at(5), At: at(5.01)}, {By: "b", ID: id(killed), HTTP: 503, Sent: at(6), At: at(6.01)},
+			{By: "b", ID: id(untold), HTTP: 404, Sent: at(5), At: at(5.01)},
+			{By: "b", ID: id(killed), HTTP: 503, Sent: at(6), At: at(6.01)},
 			seen("b", cancelled, 1, job.Cancelled, 4),
 		},
 		Runs: []Run{
-			ran(plain, 1, 1, "10", 1.1, 1.5, "result"), ran(dead, 1, 1, "10", 2.1, 2.4, ""), ran(dead, 1, 2, "11", 3.9, 4, ""), ran(dead, 2, 3, "11", 10.5, 11, "result"),
-			ran(killed, 1, 1, "12", 4.1, 0, ""), ran(killed, 1, 2, "10", 13, 14, "result"), ran(untold, 1, 1, "11", 5.1, 5.2, "result"), ran(keyed, 1, 1, "11", 5.1, 5.2, "result"),
+			ran(plain, 1, 1, "10", 1.1, 1.5, "result"), ran(dead, 1, 1, "10", 2.1, 2.4, ""), ran(dead, 1, 2, "11", 3.9, 4, ""),
+			ran(dead, 2, 3, "11", 10.5, 11, "result"),
+			ran(killed, 1, 1, "12", 4.1, 0, ""), ran(killed, 1, 2, "10", 13, 14, "result"),
+			ran(untold, 1, 1, "11", 5.1, 5.2, "result"), ran(keyed, 1, 1, "11", 5.1, 5.2, "result"),
 		},
-		Faults: []Fault{{Kind: "F01", Target: "12", From: at(5), To: at(5), Kills: 1, Repeats: true}, {Kind: "F13", Target: "redis", From: at(1), To: at(2)}},
+		Faults: []Fault{{Kind: "F01", Target: "12", From: at(5), To: at(5), Kills: 1, Repeats: true},
+			{Kind: "F13", Target: "redis", From: at(1), To: at(2)}},
 		Outcomes: []Outcome{
 			ended(plain, 1, 1, job.Completed, 1, 1.5), failed, revived, ended(cancelled, 1, 0, job.Cancelled, 3, 3.5), repeated,
 			ended(untold, 1, 1, job.Completed, 5, 5.2), ended(keyed, 1, 1, job.Completed, 5, 5.2), callback, lone,
 		},
 		Live:   map[job.ID]string{id(plain): "COMPLETED 1", id(dead): "COMPLETED 2"},
 		Places: map[string]int{"queue": 0, "fresh": 0},
-		Plans:  map[job.Tier]job.Plan{job.Public: {Tier: job.Public, Priority: 3, MaxRetries: 1, HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second}},
+		Plans: map[job.Tier]job.Plan{job.Public: {Tier: job.Public, Priority: 3, MaxRetries: 1,
+			HeartbeatTimeout: time.Second, MaxProcessingTime: 2 * time.Second}},
 		Tables: &Sums{Completed: 6, Failed: 1, Cancelled: 2},
 		Quiet:  at(15), Rested: at(20), Bound: time.Minute,
 	}
@@ -140,7 +152,8 @@ func TestSoundRun(t *testing.T) {
 		t.Error(v)
 	}
 	want := Counts{
-		Accepted: 5, Refused: 1, Unknown: 3, UnknownExist: 2, Requeued: 1, Callbacks: 1, Completed: 6, Failed: 1, Cancelled: 2, Executions: 8, Beyond: 2,
+		Accepted: 5, Refused: 1, Unknown: 3, UnknownExist: 2, Requeued: 1, Callbacks: 1, Completed: 6, Failed: 1,
+		Cancelled: 2, Executions: 8, Beyond: 2,
 	}
 	if r.Counts != want {
 		t.Errorf("counted %+v,\nwant    %+v", r.Counts, want)
@@ -148,7 +161,8 @@ func TestSoundRun(t *testing.T) {
 	if r.Explained["F01"] != 1 || r.Explained[byHandler] != 1 || len(r.Explained) != 2 {
 		t.Errorf("explained by %v", r.Explained)
 	}
-	if r.Crashed.N != 1 || r.Crashed.Quiet != 1 || r.Crashed.Max != 7*time.Second || r.Rest != 5*time.Second || r.Kills != 1 {
+	if r.Crashed.N != 1 || r.Crashed.Quiet != 1 || r.Crashed.Max != 7*time.Second || r.Rest != 5*time.Second ||
+		r.Kills != 1 {
 		t.Errorf("%+v, rest %s, kills %d", r.Crashed, r.Rest, r.Kills)
 	}
 }

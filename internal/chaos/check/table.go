@@ -97,7 +97,8 @@ func (d Delays) String() string {
 	if d.N == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%d times, 95%% within %s, at most %s; %d without another fault", d.N, d.P95.Round(time.Millisecond), d.Max.Round(time.Millisecond), d.Quiet)
+	return fmt.Sprintf("%d times, 95%% within %s, at most %s; %d without another fault", d.N,
+		d.P95.Round(time.Millisecond), d.Max.Round(time.Millisecond), d.Quiet)
 }
 
 // compareNames orders L1, S2, S10: by letter, then by number.

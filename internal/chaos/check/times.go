@@ -9,8 +9,8 @@ import (
 // apart is how far the clocks of one host may be apart: some are read in milliseconds.
 const apart = 5 * time.Millisecond
 
-// timeOrder is S15: a job arrives, is first tried, is started for the last time and ends, in this order, by Redis' clock; and that clock agrees with
-// what clients and handlers saw.
+// timeOrder is S15: a job arrives, is first tried, is started for the last time and ends, in this order, by Redis'
+// clock; and that clock agrees with what clients and handlers saw.
 func timeOrder(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -32,7 +32,8 @@ func timeOrder(b *book) {
 				continue
 			}
 			if before >= 0 && t.Before(times[before]) {
-				b.say("S15", o.ID, "generation %d %s at %s and %s at %s", o.Generation, names[before], clock(times[before]), names[n], clock(t))
+				b.say("S15", o.ID, "generation %d %s at %s and %s at %s", o.Generation, names[before], clock(times[before]),
+					names[n], clock(t))
 			}
 			before = n
 		}
@@ -43,9 +44,9 @@ func timeOrder(b *book) {
 // Redis' time as it read it last, and the row's estimate stays if Redis loses the job.
 const estimate = 50 * time.Millisecond
 
-// arrival: a job arrives after its submit was sent, and before anybody was told that it is accepted; a delayed one is not tried before its time. The
-// journal keeps both over a loss of Redis. If nobody was told, a job may arrive for a while after its client gave up,
-// or after a frozen server went on.
+// arrival: a job arrives after its submit was sent, and before anybody was told that it is accepted; a delayed one is
+// not tried before its time. The journal keeps both over a loss of Redis. If nobody was told, a job may arrive for a
+// while after its client gave up, or after a frozen server went on.
 func (b *book) arrival(j *entry, o *Outcome) {
 	s := j.submit
 	first, latest, told := s.Sent, s.answered().Add(unanswered), false
@@ -65,13 +66,16 @@ func (b *book) arrival(j *entry, o *Outcome) {
 	case o.ArrivedAt.After(latest.Add(apart)) && !told && b.thawed(s, o.ArrivedAt):
 		b.report.Counts.Thawed++
 	case o.ArrivedAt.Before(first.Add(-early)), o.ArrivedAt.After(latest.Add(apart)):
-		b.say("S15", j.id, "it arrived at %s, its submit was sent at %s and answered at %s", clock(o.ArrivedAt), clock(first), clock(latest))
+		b.say("S15", j.id, "it arrived at %s, its submit was sent at %s and answered at %s", clock(o.ArrivedAt), clock(first),
+			clock(latest))
 	case s.Delay > 0 && !o.FirstTriedAt.IsZero() && o.FirstTriedAt.Before(o.ArrivedAt.Add(s.Delay-apart)):
-		b.say("S15", j.id, "it arrived at %s, to begin after %s, and was tried at %s", clock(o.ArrivedAt), s.Delay, clock(o.FirstTriedAt))
+		b.say("S15", j.id, "it arrived at %s, to begin after %s, and was tried at %s", clock(o.ArrivedAt), s.Delay,
+			clock(o.FirstTriedAt))
 	}
 }
 
-// lastStart: the attempt that made an outcome was claimed before its handler began, and a success was reported after its handler was done.
+// lastStart: the attempt that made an outcome was claimed before its handler began, and a success was reported after
+// its handler was done.
 func (b *book) lastStart(j *entry, o *Outcome) {
 	var wrong *Run
 	runs := j.of(o.Generation)
@@ -89,7 +93,8 @@ func (b *book) lastStart(j *entry, o *Outcome) {
 		return // an attempt that never began has the number of one that Redis forgot
 	}
 	if wrong != nil {
-		b.say("S15", j.id, "generation %d: attempt %d was claimed at %s and ended at %s, its handler ran from %s to %s", o.Generation, o.Attempt,
+		b.say("S15", j.id, "generation %d: attempt %d was claimed at %s and ended at %s, its handler ran from %s to %s",
+			o.Generation, o.Attempt,
 			clock(o.StartedAt), clock(o.EndedAt), clock(wrong.Began), clock(wrong.Ended))
 	}
 }

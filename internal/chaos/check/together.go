@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// together is how long two handlers may seem to run at once: a process ends its handler two seconds before anybody else may have the job.
+// together is how long two handlers may seem to run at once: a process ends its handler two seconds before anybody else
+// may have the job.
 const together = time.Second
 
-// oneAtATime is the other half of S5: while a handler runs, the job is nobody else's. A process that stands still cannot end its handler in time, a handler
-// may ignore that it is told to end, and a Redis that forgot gives out what it had given out.
+// oneAtATime is the other half of S5: while a handler runs, the job is nobody else's. A process that stands still
+// cannot end its handler in time, a handler may ignore that it is told to end, and a Redis that forgot gives out what
+// it had given out.
 func oneAtATime(b *book) {
 	for _, id := range b.order {
 		j := b.jobs[id]
@@ -22,7 +24,8 @@ func oneAtATime(b *book) {
 				if k == i || r.Began.Before(before.Began) || !before.Ended.After(r.Began.Add(together)) || b.mayOverlap(before, r) {
 					continue
 				}
-				b.say("S5", id, "attempt %d began at %s in process %s, while attempt %d ran in process %s, from %s to %s", r.Attempt, clock(r.Began), r.Worker,
+				b.say("S5", id, "attempt %d began at %s in process %s, while attempt %d ran in process %s, from %s to %s",
+					r.Attempt, clock(r.Began), r.Worker,
 					before.Attempt, before.Worker, clock(before.Began), clock(before.Ended))
 			}
 		}

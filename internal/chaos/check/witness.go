@@ -7,8 +7,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Witness is what was seen beside the evidence: whose jobs they are, who else asked for them, who was called about their ends, and what looks at the
-// living system found.
+// Witness is what was seen beside the evidence: whose jobs they are, who else asked for them, who was called about
+// their ends, and what looks at the living system found.
 type Witness struct {
 	Asked     map[string]Asked // by a submit's key; a submit that is not here asked for nothing
 	Owners    []Owned          // of every outcome in SQL
@@ -85,14 +85,16 @@ type Stop struct {
 	Code int
 }
 
-// CheckWitness holds a run to what the witness is about: S17, S21 (who asked to be called is called), the delays (S15), the exit of who was asked to
-// stop (L7), S6 to S11 in the midst of the run, plans (S22), limits that stay (L8) and first starts (L9).
+// CheckWitness holds a run to what the witness is about: S17, S21 (who asked to be called is called), the delays (S15),
+// the exit of who was asked to stop (L7), S6 to S11 in the midst of the run, plans (S22), limits that stay (L8) and
+// first starts (L9).
 func CheckWitness(e Evidence, w Witness) []Violation {
 	return slices.Concat(ownership(e, w), toldOfEnds(e, w), due(e), looked(e, w), audited(e, w), exits(e, w),
 		plansKept(w), drainedUnderLimits(w), started(w))
 }
 
-// keys are the names of the submits that jobs came of, as far as the clients were told, the handlers wrote them down, or the trace id says.
+// keys are the names of the submits that jobs came of, as far as the clients were told, the handlers wrote them down,
+// or the trace id says.
 func keys(e Evidence) map[job.ID]string {
 	of := map[job.ID]string{}
 	single := map[string]bool{}
@@ -110,7 +112,8 @@ func keys(e Evidence) map[job.ID]string {
 		of[e.Runs[i].ID] = e.Runs[i].Key
 	}
 	for i := range e.Outcomes {
-		if o := &e.Outcomes[i]; of[o.ID] == "" && single[o.Trace] { // the trace id of a job that is submitted by itself is its key
+		// the trace id of a job that is submitted by itself is its key
+		if o := &e.Outcomes[i]; of[o.ID] == "" && single[o.Trace] {
 			of[o.ID] = o.Trace
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// witnessed is a run and its witness: a job that asked to be called twice ended so, one that waited, one that was cancelled, and nothing is broken.
+// witnessed is a run and its witness: a job that asked to be called twice ended so, one that waited, one that was
+// cancelled, and nothing is broken.
 func witnessed() (Evidence, Witness) {
 	done := submitted(1, 1)
 	failed := submitted(2, 2)
@@ -24,28 +25,38 @@ func witnessed() (Evidence, Witness) {
 		return o
 	}
 	e := Evidence{
-		Ops:  []Op{done, failed, waited, lone, unsure},
-		Runs: []Run{ran(1, 1, 1, "10", 1.1, 1.2, "r"), ran(2, 1, 1, "10", 2.1, 2.2, ""), ran(2, 2, 2, "10", 6, 6.1, "r"), ran(3, 1, 1, "10", 4.01, 4.1, "r")},
+		Ops: []Op{done, failed, waited, lone, unsure},
+		Runs: []Run{ran(1, 1, 1, "10", 1.1, 1.2, "r"), ran(2, 1, 1, "10", 2.1, 2.2, ""), ran(2, 2, 2, "10", 6, 6.1, "r"),
+			ran(3, 1, 1, "10", 4.01, 4.1, "r")},
 		Outcomes: []Outcome{
-			ended(1, 1, 1, job.Completed, 1, 1.2), ended(2, 1, 1, job.Failed, 2, 2.2), ended(2, 2, 2, job.Completed, 5, 6.1), ended(3, 1, 1, job.Completed, 3, 4.1),
-			ended(4, 1, 0, job.Cancelled, 4, 4.5), ended(5, 1, 1, job.Failed, 5, 5.5), callback(11, "t1"), callback(12, "t2"), callback(13, "t2"), callback(15, "k5"),
+			ended(1, 1, 1, job.Completed, 1, 1.2), ended(2, 1, 1, job.Failed, 2, 2.2), ended(2, 2, 2, job.Completed, 5, 6.1),
+			ended(3, 1, 1, job.Completed, 3, 4.1),
+			ended(4, 1, 0, job.Cancelled, 4, 4.5), ended(5, 1, 1, job.Failed, 5, 5.5), callback(11, "t1"), callback(12, "t2"),
+			callback(13, "t2"), callback(15, "k5"),
 		},
-		Faults: []Fault{{Kind: "F36", Target: "mysql", From: at(50), To: at(60)}, {Kind: "F19", Target: "redis", From: at(100), To: at(101), ForgetsAcked: true}},
+		Faults: []Fault{{Kind: "F36", Target: "mysql", From: at(50), To: at(60)},
+			{Kind: "F19", Target: "redis", From: at(100), To: at(101), ForgetsAcked: true}},
 	}
 	e.Outcomes[5].Trace = "k5"
 	call := func(n, generation int, status job.Status, http int) Call {
 		return Call{ID: id(n), Generation: generation, Status: status, HTTP: http, At: at(9), Attempt: 1}
 	}
 	w := Witness{
-		Asked: map[string]Asked{"k1": {"ann", true}, "k2": {"ben", true}, "k3": {"ann", false}, "k4": {"ann", true}, "k5": {"ann", true}},
+		Asked: map[string]Asked{"k1": {"ann", true}, "k2": {"ben", true}, "k3": {"ann", false}, "k4": {"ann", true},
+			"k5": {"ann", true}},
 		Strangers: []Stranger{
-			{ID: id(1), Method: "GET", HTTP: 404}, {ID: id(1), Method: "DELETE", HTTP: 404}, {ID: id(1), Method: "GET", HTTP: 503}, {ID: id(1), Method: "GET"},
+			{ID: id(1), Method: "GET", HTTP: 404}, {ID: id(1), Method: "DELETE", HTTP: 404},
+			{ID: id(1), Method: "GET", HTTP: 503}, {ID: id(1), Method: "GET"},
 		},
 		Calls: []Call{
-			call(1, 1, job.Completed, 500), call(1, 1, job.Completed, 200), call(2, 1, job.Failed, 200), call(2, 2, job.Completed, 200), call(5, 1, job.Failed, 200),
+			call(1, 1, job.Completed, 500), call(1, 1, job.Completed, 200), call(2, 1, job.Failed, 200),
+			call(2, 2, job.Completed, 200), call(5, 1, job.Failed, 200),
 		},
-		Looks:  []Look{{From: at(5), To: at(5.1)}, {From: at(100.5), To: at(100.6), Wrong: []string{"1 in quarantine"}, Over: []string{"too many"}}, {From: at(110), To: at(111), Over: []string{"too many"}}},
-		Passes: []Pass{{From: at(5), To: at(6), Whole: true}, {From: at(110), To: at(111), Found: []Found{{Result: job.Repaired, Kind: "lost", Count: 3}}}},
+		Looks: []Look{{From: at(5), To: at(5.1)},
+			{From: at(100.5), To: at(100.6), Wrong: []string{"1 in quarantine"}, Over: []string{"too many"}},
+			{From: at(110), To: at(111), Over: []string{"too many"}}},
+		Passes: []Pass{{From: at(5), To: at(6), Whole: true},
+			{From: at(110), To: at(111), Found: []Found{{Result: job.Repaired, Kind: "lost", Count: 3}}}},
 		Plans:  []PlanSeen{{Tier: "PAID", Want: "a", Seen: "a"}},
 		Limits: []Limit{{From: at(1), To: at(20), Bound: time.Minute}},
 		Starts: []Start{{Killed: at(1), Left: "1 versions"}},
@@ -80,7 +91,8 @@ var seedsOfWitness = []struct {
 	{"S17", "a stranger was told that it is there", func(_ *Evidence, w *Witness) { w.Strangers[0].HTTP = 409 }},
 	{"S17", "a key that opens was turned away", func(_ *Evidence, w *Witness) { w.Shut = 1 }},
 	{"S17", "another owner in SQL", func(_ *Evidence, w *Witness) { w.Owners[1].Owner = "ann" }},
-	{"S17", "nobody's in SQL, of a job whose id no client knows", func(_ *Evidence, w *Witness) { w.Owners[5].Owner = "" }},
+	{"S17", "nobody's in SQL, of a job whose id no client knows",
+		func(_ *Evidence, w *Witness) { w.Owners[5].Owner = "" }},
 	{"S21", "nobody was told", func(_ *Evidence, w *Witness) { w.Calls = w.Calls[2:] }},
 	{"S21", "it was told, and never heard", func(_ *Evidence, w *Witness) { w.Calls[1].HTTP = 500 }},
 	{"S21", "the next life's end was not told", func(_ *Evidence, w *Witness) { w.Calls = slices.Delete(w.Calls, 3, 4) }},
@@ -97,15 +109,22 @@ var seedsOfWitness = []struct {
 		e.Outcomes = append(e.Outcomes, o)
 	}},
 	{"S21", "a CALLBACK job too few", func(e *Evidence, _ *Witness) { e.Outcomes = slices.Delete(e.Outcomes, 7, 8) }},
-	{"S21", "a CALLBACK job of one who did not ask", func(e *Evidence, _ *Witness) { e.Outcomes[6].Trace = CallbackTrace("t3") }},
+	{"S21", "a CALLBACK job of one who did not ask",
+		func(e *Evidence, _ *Witness) { e.Outcomes[6].Trace = CallbackTrace("t3") }},
 	{"S15", "a delayed job ran early", func(e *Evidence, _ *Witness) { e.Runs[3].Began = at(3.9) }},
-	{"S1", "a job in quarantine, in the midst of the run", func(_ *Evidence, w *Witness) { w.Looks[0].Wrong = []string{"1 in quarantine"} }},
+	{"S1", "a job in quarantine, in the midst of the run",
+		func(_ *Evidence, w *Witness) { w.Looks[0].Wrong = []string{"1 in quarantine"} }},
 	{"S6", "in two sets", func(_ *Evidence, w *Witness) {
 		w.Looks[0].Wrong = []string{"x: PENDING (ttl -1ms) is in [queue outbox], not in [queue]"}
 	}},
-	{"S8", "a score that changed", func(_ *Evidence, w *Witness) { w.Looks[0].Wrong = []string{"x: score 5 in the queue, its own is 4"} }},
-	{"S9", "a counter", func(_ *Evidence, w *Witness) { w.Looks[0].Wrong = []string{"counter PUBLIC:ready is 1, counted 0"} }},
-	{"S9", "an owner's counter, after Redis forgot", func(_ *Evidence, w *Witness) { w.Looks[2].Wrong = []string{"counter of owner x is 1, counted 0"} }},
+	{"S8", "a score that changed",
+		func(_ *Evidence, w *Witness) { w.Looks[0].Wrong = []string{"x: score 5 in the queue, its own is 4"} }},
+	{"S9", "a counter", func(_ *Evidence,
+		w *Witness) {
+		w.Looks[0].Wrong = []string{"counter PUBLIC:ready is 1, counted 0"}
+	}},
+	{"S9", "an owner's counter, after Redis forgot",
+		func(_ *Evidence, w *Witness) { w.Looks[2].Wrong = []string{"counter of owner x is 1, counted 0"} }},
 	{"S9", "beyond a limit", func(_ *Evidence, w *Witness) {
 		w.Looks[0].Over = []string{"51 jobs wait that were never claimed, there is room for 50"}
 	}},
@@ -118,7 +137,8 @@ var seedsOfWitness = []struct {
 	{"S1", "the audit gave a job back, and nobody had lost it", func(_ *Evidence, w *Witness) {
 		w.Passes[0].Found = []Found{{Result: job.Repaired, Kind: "lost", Count: 1}}
 	}},
-	{"S9", "the audit mended a counter, although Redis forgot", func(_ *Evidence, w *Witness) { w.Passes[1].Found[0].Kind = "counter" }},
+	{"S9", "the audit mended a counter, although Redis forgot",
+		func(_ *Evidence, w *Witness) { w.Passes[1].Found[0].Kind = "counter" }},
 	{"S6", "the audit set a job aside", func(_ *Evidence, w *Witness) {
 		w.Passes[0].Found = []Found{{Result: job.Quarantined, Kind: "no_job", Count: 1}}
 	}},

@@ -26,8 +26,8 @@ import (
 
 var listening = regexp.MustCompile(`curl -X POST (http://[^/]+)/paid/submit`)
 
-// TestCleanRun: two real servers, a load with something of everything, no fault. Nothing is broken, everything is there, and every handler ran once
-// unless it asked for more.
+// TestCleanRun: two real servers, a load with something of everything, no fault. Nothing is broken, everything is
+// there, and every handler ran once unless it asked for more.
 func TestCleanRun(t *testing.T) {
 	t.Attr("proves", "S7 S8 S20")
 	t.Parallel()
@@ -50,7 +50,8 @@ func TestCleanRun(t *testing.T) {
 	runs := filepath.Join(t.TempDir(), "runs")
 	mix := DefaultMix()
 	mix.Fail, mix.Requeue = 0.1, 1
-	l := newLoad(t, Options{Runs: runs, History: runs + ".history", Jobs: 600, Rate: 300, Seed: 1, Mix: mix, MaxDelay: 500 * time.Millisecond}, bases...)
+	l := newLoad(t, Options{Runs: runs, History: runs + ".history", Jobs: 600, Rate: 300, Seed: 1, Mix: mix,
+		MaxDelay: 500 * time.Millisecond}, bases...)
 	if err := l.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func TestCleanRun(t *testing.T) {
 	if len(r.Violations) > 0 {
 		t.Error("promises were broken")
 	}
-	if c := r.Counts; c.Accepted < 600 || c.Completed < 500 || c.Failed == 0 || c.Cancelled == 0 || c.Requeued == 0 || c.Beyond == 0 || c.Unknown > 0 {
+	if c := r.Counts; c.Accepted < 600 || c.Completed < 500 || c.Failed == 0 || c.Cancelled == 0 || c.Requeued == 0 ||
+		c.Beyond == 0 || c.Unknown > 0 {
 		t.Errorf("a poor run: %+v", c)
 	}
 	if len(e.Polls) < 600 || e.Metrics.Accepted == 0 || r.Stuck.N > 0 {

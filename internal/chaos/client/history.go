@@ -26,7 +26,8 @@ type history struct {
 	beside check.Witness
 }
 
-// line is one entry of the file. An op is there twice: as it was sent, and with what became of it. One that was only sent has an unknown fate.
+// line is one entry of the file. An op is there twice: as it was sent, and with what became of it. One that was only
+// sent has an unknown fate.
 type line struct {
 	Sent *check.Op   `json:"sent,omitempty"`
 	Done *check.Op   `json:"done,omitempty"`
@@ -140,8 +141,8 @@ func (h *history) write(l line) {
 	}
 }
 
-// ReadHistory reads a history's file, also of a load that was killed: what was sent and has no answer is of unknown fate, and a last line that was
-// cut off is left out.
+// ReadHistory reads a history's file, also of a load that was killed: what was sent and has no answer is of unknown
+// fate, and a last line that was cut off is left out.
 func ReadHistory(path string) ([]check.Op, []check.Poll, error) {
 	h := &history{same: map[view]streak{}}
 	open := map[string][]check.Op{} // sent, and not answered, by what they are about

@@ -31,7 +31,8 @@ type Mix struct {
 
 // DefaultMix has something of everything.
 func DefaultMix() Mix {
-	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03, Call: 0.05,
+	return Mix{Once: 0.3, Again: 0.1, Batch: 0.2, Delay: 0.1, Cancel: 0.05, Requeue: 0.5, Fail: 0.06, Later: 0.03,
+		Call:  0.05,
 		Reuse: 0.2, Undo: 0.3}
 }
 
@@ -45,7 +46,8 @@ type Options struct {
 	Seed    uint64          // of everything that is decided by chance; two runs still differ in time
 	Mix     Mix
 
-	Keys     []Key  // submits come with one of these each, and what is done with a job with the same; none = the servers are open
+	// submits come with one of these each, and what is done with a job with the same; none = the servers are open
+	Keys     []Key
 	Admin    string // the key that may requeue
 	Receiver string // the URL that leads to the Load's ServeHTTP; "" = nobody is called
 
@@ -111,7 +113,8 @@ func New(o Options) (*Load, error) {
 	return l, nil
 }
 
-// Run submits all jobs, and polls, cancels and requeues meanwhile. It returns when the last one was submitted, or with ctx' error.
+// Run submits all jobs, and polls, cancels and requeues meanwhile. It returns when the last one was submitted, or with
+// ctx' error.
 func (l *Load) Run(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	var submitters, others sync.WaitGroup
@@ -171,7 +174,8 @@ func (l *Load) poller(ctx context.Context, name string, dice *rand.Rand) {
 			l.intrude(ctx, id, dice)
 			continue
 		}
-		if p := l.poll(ctx, name, id, dice); p.Status == job.Failed && dice.Float64() < l.Mix.Requeue && l.known.requeue(id, p.Generation) {
+		if p := l.poll(ctx, name, id, dice); p.Status == job.Failed && dice.Float64() < l.Mix.Requeue &&
+			l.known.requeue(id, p.Generation) {
 			l.requeue(ctx, id, p.Generation, dice)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 
 var counted = regexp.MustCompile(`^tierq_jobs_(submitted|finished)_total\{outcome="(\w+)",tier="[^"]*"\} ([0-9.e+]+)$`)
 
-// ReadMetrics fills in what the servers say they did, added up; key opens them, "" = they are open. It means something only if these are all that there ever were.
+// ReadMetrics fills in what the servers say they did, added up; key opens them, "" = they are open. It means something
+// only if these are all that there ever were.
 func ReadMetrics(ctx context.Context, bases []string, key string, e *check.Evidence) error {
 	e.Metrics = &check.Sums{}
 	for _, base := range bases {

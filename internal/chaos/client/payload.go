@@ -1,7 +1,9 @@
-// Package client is the load of a chaos run and the reader of what it leaves behind. It knows the server by its addresses only.
+// Package client is the load of a chaos run and the reader of what it leaves behind. It knows the server by its
+// addresses only.
 //
 //	load.go     submitters, pollers, and what they decide; send.go sends one request and says what became of it
-//	history.go  the file that keeps every request, so that a run that was killed can still be judged; witness.go what else was seen
+//	history.go  the file that keeps every request, so that a run that was killed can still be judged; witness.go what
+//	            else was seen
 //	strangers.go  who asks for another's job; who takes the callbacks
 //	runs.go     the handlers' own file; sql.go, redis.go, metrics.go: what the stores and the servers hold at rest
 package client

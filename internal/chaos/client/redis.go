@@ -12,8 +12,9 @@ import (
 	"github.com/tierq/tierq/internal/queue/queuetest"
 )
 
-// ReadRedis fills in what Redis holds: every job that it knows, the sizes of its sets, its counters, and what an audit finds wrong. It reads each
-// partition in one step, which takes seconds where there are many jobs: it is for a cluster at rest. The client needs a patient read timeout.
+// ReadRedis fills in what Redis holds: every job that it knows, the sizes of its sets, its counters, and what an audit
+// finds wrong. It reads each partition in one step, which takes seconds where there are many jobs: it is for a cluster
+// at rest. The client needs a patient read timeout.
 func ReadRedis(ctx context.Context, c redis.UniversalClient, partitions int, e *check.Evidence) error {
 	e.Redis, e.Live, e.Places = nil, map[job.ID]string{}, map[string]int{}
 	for p := range partitions {

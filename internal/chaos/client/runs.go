@@ -48,7 +48,8 @@ func ReadRuns(path string) ([]check.Run, error) {
 		case "start":
 			open[of] = append(open[of], len(runs))
 			runs = append(runs, check.Run{
-				ID: n.ID, Key: n.Key, Generation: n.Generation, Attempt: n.Attempt, Worker: strconv.Itoa(n.PID), Sum: n.Sum, Began: at,
+				ID: n.ID, Key: n.Key, Generation: n.Generation, Attempt: n.Attempt, Worker: strconv.Itoa(n.PID), Sum: n.Sum,
+				Began: at,
 			})
 		case "end", "fail", "later":
 			if len(open[of]) == 0 {

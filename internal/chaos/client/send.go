@@ -35,7 +35,8 @@ type reply struct {
 // call sends one request with a key, "" = none, and reads the whole answer; half of one is none.
 func (l *Load) call(ctx context.Context, method, url, key string, body []byte, header map[string]string) (a answer) {
 	var reached atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
+	ctx = httptrace.WithClientTrace(ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached.Store(true) }})
 	defer func() { a.sent = reached.Load() }()
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -66,8 +67,8 @@ func (l *Load) call(ctx context.Context, method, url, key string, body []byte, h
 	return a
 }
 
-// fate is what a client may conclude. Nobody was reached: nothing was done. A refusal has a code; whatever else has none of tierq's own words
-// says nothing.
+// fate is what a client may conclude. Nobody was reached: nothing was done. A refusal has a code; whatever else has
+// none of tierq's own words says nothing.
 func (a *answer) fate() check.Fate {
 	switch {
 	case a.status >= 200 && a.status < 300:
@@ -83,7 +84,8 @@ func (a *answer) fate() check.Fate {
 }
 
 // do performs an op and writes it down: that it is sent, and what was answered.
-func (l *Load) do(ctx context.Context, method, url, key string, body []byte, header map[string]string, ops ...*check.Op) answer {
+func (l *Load) do(ctx context.Context, method, url, key string, body []byte, header map[string]string,
+	ops ...*check.Op) answer {
 	for _, op := range ops {
 		op.Sent, op.Answered, op.Fate, op.Status, op.Code = time.Now(), time.Time{}, check.Unknown, 0, ""
 		l.asked(op)
@@ -103,7 +105,8 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	}
 	w.op.Server = base
 	text, _ := json.Marshal(w.body)
-	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", l.key(w.key), text, header, &w.op)
+	a := l.do(ctx, http.MethodPost, base+"/"+strings.ToLower(string(w.op.Tier))+"/submit", l.key(w.key), text, header,
+		&w.op)
 	var data struct {
 		JobID job.ID `json:"jobId"`
 	}
@@ -114,7 +117,8 @@ func (l *Load) submit(ctx context.Context, base string, w *wish) {
 	l.wrote(&w.op)
 }
 
-// batch sends several jobs of one tier at once. Those that nobody answered for are sent again by themselves, if they have an Idempotency-Key.
+// batch sends several jobs of one tier at once. Those that nobody answered for are sent again by themselves, if they
+// have an Idempotency-Key.
 func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand.Rand) {
 	trace := "batch-" + wishes[0].op.Key
 	ops, bodies := make([]*check.Op, len(wishes)), make([]body, len(wishes))
@@ -124,7 +128,8 @@ func (l *Load) batch(ctx context.Context, base string, wishes []wish, dice *rand
 	}
 	text, _ := json.Marshal(bodies)
 	tier := strings.ToLower(string(ops[0].Tier))
-	a := l.do(ctx, http.MethodPost, base+"/"+tier+"/submit/batch", l.key(wishes[0].key), text, map[string]string{"X-Trace-Id": trace}, ops...)
+	a := l.do(ctx, http.MethodPost, base+"/"+tier+"/submit/batch", l.key(wishes[0].key), text,
+		map[string]string{"X-Trace-Id": trace}, ops...)
 	var entries []reply
 	_ = json.Unmarshal(a.body.Data, &entries)
 	for i, op := range ops {

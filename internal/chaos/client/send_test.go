@@ -63,7 +63,8 @@ func TestFates(t *testing.T) {
 			w.WriteHeader(202)
 			fmt.Fprint(w, `{"apiResponseData":{"jobId":"`)
 		}, check.Unknown, ""},
-		{"cut after it was sent", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, check.Unknown, ""},
+		{"cut after it was sent", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, check.Unknown,
+			""},
 		{"no answer in time", func(_ http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // before that the server does not see a client go
 			<-r.Context().Done()
@@ -98,8 +99,8 @@ func at(t *testing.T, h http.HandlerFunc) string {
 	return "http://" + l.Addr().String()
 }
 
-// TestLostConnectionIsNotARefusal: the connection breaks under a request with an Idempotency-Key, the transport tries again by itself, and nobody
-// listens any more. The first try may have been carried out.
+// TestLostConnectionIsNotARefusal: the connection breaks under a request with an Idempotency-Key, the transport tries
+// again by itself, and nobody listens any more. The first try may have been carried out.
 func TestLostConnectionIsNotARefusal(t *testing.T) {
 	t.Parallel()
 	var seen atomic.Int32
@@ -122,7 +123,8 @@ func TestLostConnectionIsNotARefusal(t *testing.T) {
 	}
 }
 
-// TestBatchEntries: each entry of a batch has a fate of its own; one without an answer is submitted again if it has a key.
+// TestBatchEntries: each entry of a batch has a fate of its own; one without an answer is submitted again if it has a
+// key.
 func TestBatchEntries(t *testing.T) {
 	t.Parallel()
 	traces := make(chan string, 2)
@@ -179,16 +181,20 @@ func TestHistoryOfAKilledLoad(t *testing.T) {
 	if err != nil || len(ops) != 3 || len(polls) != 2 {
 		t.Fatalf("%d ops, %d polls: %v", len(ops), len(polls), err)
 	}
-	if ops[0].Fate != check.OK || ops[0].ID != anID || ops[1].Kind != "cancel" || ops[2].Key != unanswered.op.Key || ops[2].Fate != check.Unknown {
+	if ops[0].Fate != check.OK || ops[0].ID != anID || ops[1].Kind != "cancel" || ops[2].Key != unanswered.op.Key ||
+		ops[2].Fate != check.Unknown {
 		t.Errorf("%+v", ops)
 	}
 	if base := l.Bases()[0]; ops[0].Server != base || ops[1].Server != base {
 		t.Errorf("sent to %s, the history says %s and %s", base, ops[0].Server, ops[1].Server)
 	}
-	if p := polls[1]; p.Status != job.Completed || p.Generation != 2 || p.ResultSum != Sum([]byte(`{"a":1}`)) || !polls[0].At.Before(p.At) {
+	if p := polls[1]; p.Status != job.Completed || p.Generation != 2 || p.ResultSum != Sum([]byte(`{"a":1}`)) ||
+		!polls[0].At.Before(p.At) {
 		t.Errorf("%+v", p)
 	}
-	if kept := l.Polls(); len(kept) != 2 || !slices.EqualFunc(l.Ops(), ops[:2], func(x, y check.Op) bool { return x.Key == y.Key && x.Fate == y.Fate && x.Sent.Equal(y.Sent) }) {
+	if kept := l.Polls(); len(kept) != 2 ||
+		!slices.EqualFunc(l.Ops(), ops[:2],
+			func(x, y check.Op) bool { return x.Key == y.Key && x.Fate == y.Fate && x.Sent.Equal(y.Sent) }) {
 		t.Errorf("in memory: %d polls, %+v", len(kept), l.Ops())
 	}
 }

@@ -24,8 +24,8 @@ ORDER BY o.job_id, o.generation`
 	journalQuery  = `SELECT job_id FROM accepted_jobs ORDER BY job_id`
 )
 
-// ReadSQL fills in what the database holds: the outcomes with their rows, the tables' sums and, if there is a journal, what it still has. The
-// database's times are UTC.
+// ReadSQL fills in what the database holds: the outcomes with their rows, the tables' sums and, if there is a journal,
+// what it still has. The database's times are UTC.
 func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) error {
 	e.Outcomes, e.Journal = nil, nil
 	err := rows(ctx, db, outcomesQuery, func(scan func(...any) error) error {
@@ -33,7 +33,8 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 		var arrived, first, started, ended stamp
 		var result []byte
 		var hasResult, dead bool
-		err := scan(&o.ID, &o.Generation, &o.Outcome, &o.Attempt, &o.RetryCount, &o.MaxRetries, &o.Tier, &o.Type, &o.Trace, &arrived, &first, &started, &ended,
+		err := scan(&o.ID, &o.Generation, &o.Outcome, &o.Attempt, &o.RetryCount, &o.MaxRetries, &o.Tier, &o.Type, &o.Trace,
+			&arrived, &first, &started, &ended,
 			&hasResult, &dead, &o.Requeued, &result)
 		o.ArrivedAt, o.FirstTriedAt, o.StartedAt, o.EndedAt = arrived.Time, first.Time, started.Time, ended.Time
 		if o.Type == "CALLBACK" {
@@ -55,7 +56,8 @@ func ReadSQL(ctx context.Context, db *sql.DB, journal bool, e *check.Evidence) e
 		return fmt.Errorf("read attempts: %w", err)
 	}
 	e.Tables = &check.Sums{}
-	if err := db.QueryRowContext(ctx, tablesQuery).Scan(&e.Tables.Completed, &e.Tables.Failed, &e.Tables.Cancelled); err != nil {
+	if err := db.QueryRowContext(ctx, tablesQuery).Scan(&e.Tables.Completed, &e.Tables.Failed,
+		&e.Tables.Cancelled); err != nil {
 		return fmt.Errorf("count rows: %w", err)
 	}
 	if !journal {
@@ -88,7 +90,8 @@ func ReadOwners(ctx context.Context, db *sql.DB) (all []check.Owned, err error) 
 	return all, nil
 }
 
-// readAttempts gives each attempt to the generation it belongs to: attempts count on over generations, and an outcome says which was its last.
+// readAttempts gives each attempt to the generation it belongs to: attempts count on over generations, and an outcome
+// says which was its last.
 func readAttempts(ctx context.Context, db *sql.DB, outcomes []check.Outcome) error {
 	i := 0 // both are in the order of ids
 	return rows(ctx, db, attemptsQuery, func(scan func(...any) error) error {

@@ -9,7 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// TestReadSQL: the rows of a job that was requeued, of one that was cancelled, and one without an outcome, from both databases.
+// TestReadSQL: the rows of a job that was requeued, of one that was cancelled, and one without an outcome, from both
+// databases.
 func TestReadSQL(t *testing.T) {
 	t.Parallel()
 	archivetest.EachStore(t, func(t *testing.T, s *archivetest.Store) {
@@ -19,7 +20,8 @@ func TestReadSQL(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		const a, b, c = "019de340-01fe-7a58-be69-567cd7d6b700", "019de340-01fe-7a58-be69-567cd7d6b800", "019de340-01fe-7a58-be69-567cd7d6b900"
+		const a, b, c = "019de340-01fe-7a58-be69-567cd7d6b700", "019de340-01fe-7a58-be69-567cd7d6b800",
+			"019de340-01fe-7a58-be69-567cd7d6b900"
 		insert("job_outcomes", "job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, arrived_at, trace_id, first_tried_at, started_at, ended_at",
 			`('`+a+`', 2, 'COMPLETED', 4, 'PAID', 'CHAOS', '', 0, 5, '2026-05-01 12:01:00.000000', 'ta', NULL, NULL, NULL),
 			 ('`+a+`', 1, 'FAILED', 2, 'PAID', 'CHAOS', '', 1, 1, '2026-05-01 12:00:00.000000', 'ta', NULL, NULL, NULL),
@@ -41,7 +43,8 @@ func TestReadSQL(t *testing.T) {
 		if err := ReadSQL(t.Context(), s.DB, true, &e); err != nil {
 			t.Fatal(err)
 		}
-		if len(e.Outcomes) != 3 || len(e.Journal) != 1 || e.Journal[0] != c || *e.Tables != (check.Sums{Completed: 2, Failed: 1, Cancelled: 1}) {
+		if len(e.Outcomes) != 3 || len(e.Journal) != 1 || e.Journal[0] != c ||
+			*e.Tables != (check.Sums{Completed: 2, Failed: 1, Cancelled: 1}) {
 			t.Fatalf("%+v, journal %v, tables %+v", e.Outcomes, e.Journal, e.Tables)
 		}
 		moment := func(text string) time.Time {
@@ -49,15 +52,20 @@ func TestReadSQL(t *testing.T) {
 			return at.AddDate(2026, 4, 0)
 		}
 		first, second, cancelled := e.Outcomes[0], e.Outcomes[1], e.Outcomes[2]
-		if first.Generation != 1 || first.Outcome != job.Failed || first.Dead != 1 || first.Results != 0 || !first.Requeued || first.ResultSum != "" ||
-			len(first.Tries) != 2 || first.Tries[1].Number != 2 || !first.EndedAt.Equal(moment("12:00:03")) || !first.Tries[0].FinishedAt.Equal(moment("12:00:01.5")) {
+		if first.Generation != 1 || first.Outcome != job.Failed || first.Dead != 1 || first.Results != 0 || !first.Requeued ||
+			first.ResultSum != "" ||
+			len(first.Tries) != 2 || first.Tries[1].Number != 2 || !first.EndedAt.Equal(moment("12:00:03")) ||
+			!first.Tries[0].FinishedAt.Equal(moment("12:00:01.5")) {
 			t.Errorf("%+v", first)
 		}
-		if second.Generation != 2 || second.Results != 1 || second.Dead != 0 || second.Requeued || second.ResultSum != Sum([]byte(`{"n":1}`)) || second.Trace != "ta" ||
-			len(second.Tries) != 1 || second.Tries[0].Outcome != "RELEASED" || !second.EndedAt.Equal(moment("12:01:03.5")) || !second.FirstTriedAt.Equal(moment("12:01:01")) {
+		if second.Generation != 2 || second.Results != 1 || second.Dead != 0 || second.Requeued ||
+			second.ResultSum != Sum([]byte(`{"n":1}`)) || second.Trace != "ta" ||
+			len(second.Tries) != 1 || second.Tries[0].Outcome != "RELEASED" || !second.EndedAt.Equal(moment("12:01:03.5")) ||
+			!second.FirstTriedAt.Equal(moment("12:01:01")) {
 			t.Errorf("%+v", second)
 		}
-		if cancelled.Results+cancelled.Dead != 0 || len(cancelled.Tries) != 1 || !cancelled.EndedAt.Equal(moment("12:00:02")) || !cancelled.ArrivedAt.Equal(moment("12:00:00.001")) {
+		if cancelled.Results+cancelled.Dead != 0 || len(cancelled.Tries) != 1 ||
+			!cancelled.EndedAt.Equal(moment("12:00:02")) || !cancelled.ArrivedAt.Equal(moment("12:00:00.001")) {
 			t.Errorf("%+v", cancelled)
 		}
 		if err := ReadSQL(t.Context(), s.DB, false, &e); err != nil || e.Journal != nil {

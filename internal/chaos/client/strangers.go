@@ -58,7 +58,8 @@ func (l *Load) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "cut off", http.StatusInternalServerError)
 		return
 	}
-	c := check.Call{ID: e.Data.JobID, Generation: e.Data.Generation, Status: e.Data.Status, At: time.Now(), HTTP: http.StatusOK}
+	c := check.Call{ID: e.Data.JobID, Generation: e.Data.Generation, Status: e.Data.Status, At: time.Now(),
+		HTTP: http.StatusOK}
 	c.Attempt, _ = strconv.Atoi(r.Header.Get("X-Job-Attempt"))
 	if named := string(c.ID) + "_" + strconv.Itoa(c.Generation); named != r.Header.Get("Webhook-Id") {
 		c.ID = job.ID(r.Header.Get("Webhook-Id") + " with the body of " + named) // nobody asked for that

@@ -17,7 +17,8 @@ func TestKeys(t *testing.T) {
 	t.Parallel()
 	var shown []string
 	refused := false
-	l := newLoad(t, Options{Keys: []Key{{"a", "tq_a"}, {"b", "tq_b"}}, Admin: "tq_admin", Receiver: "http://127.0.0.1:1/x", Mix: Mix{Call: 1}}, at(t, func(w http.ResponseWriter, r *http.Request) {
+	l := newLoad(t, Options{Keys: []Key{{"a", "tq_a"}, {"b", "tq_b"}}, Admin: "tq_admin", Receiver: "http://127.0.0.1:1/x",
+		Mix: Mix{Call: 1}}, at(t, func(w http.ResponseWriter, r *http.Request) {
 		shown = append(shown, r.Method+" "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer tq_"))
 		if refused {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -38,7 +39,8 @@ func TestKeys(t *testing.T) {
 		t.Error("it was not refused")
 	}
 	seen := l.Witness()
-	if len(seen.Strangers) != 1 || seen.Strangers[0].HTTP != http.StatusOK || seen.Strangers[0].ID != anID || seen.Shut != 1 {
+	if len(seen.Strangers) != 1 || seen.Strangers[0].HTTP != http.StatusOK || seen.Strangers[0].ID != anID ||
+		seen.Shut != 1 {
 		t.Errorf("%+v", seen)
 	}
 	if a := seen.Asked[w.op.Key]; a != (check.Asked{Owner: "b", Call: true}) || w.body.Call != "http://127.0.0.1:1/x" {
@@ -60,12 +62,14 @@ func TestReceiver(t *testing.T) {
 		return w.Code
 	}
 	other := job.ID(anID[:len(anID)-1] + "1")
-	got := []int{call(anID, anID+"_2", "1"), call(anID, anID+"_2", "2"), call(other, string(other)+"_2", "1"), call(other, string(other)+"_1", "1")}
+	got := []int{call(anID, anID+"_2", "1"), call(anID, anID+"_2", "2"), call(other, string(other)+"_2", "1"),
+		call(other, string(other)+"_1", "1")}
 	if want := []int{500, 200, 200, 200}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	calls := l.Witness().Calls
-	if c := calls[1]; len(calls) != 4 || c.ID != anID || c.Generation != 2 || c.Status != job.Failed || c.Attempt != 2 || c.HTTP != 200 || c.At.IsZero() {
+	if c := calls[1]; len(calls) != 4 || c.ID != anID || c.Generation != 2 || c.Status != job.Failed || c.Attempt != 2 ||
+		c.HTTP != 200 || c.At.IsZero() {
 		t.Errorf("%+v", calls)
 	}
 	if calls[3].ID == other {

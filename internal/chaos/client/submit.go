@@ -83,7 +83,8 @@ func (l *Load) take(n int) int {
 func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	is := func(share float64) bool { return dice.Float64() < share }
 	n := l.numbers.Add(1)
-	p := Payload{Key: fmt.Sprintf("%d-%d", l.Seed, n), File: l.Runs, SleepMs: dice.IntN(int(l.MaxSleep.Milliseconds()) + 1)}
+	p := Payload{Key: fmt.Sprintf("%d-%d", l.Seed, n), File: l.Runs,
+		SleepMs: dice.IntN(int(l.MaxSleep.Milliseconds()) + 1)}
 	if is(0.2) {
 		p.Pad = strings.Repeat("pad \u00e9\u2028<&> ", dice.IntN(largestPad/16))
 	}
@@ -100,7 +101,8 @@ func (l *Load) wish(tier job.Tier, key int, dice *rand.Rand) wish {
 	text, _ := json.Marshal(p) // texts and numbers only: it cannot fail
 	w := wish{
 		op: check.Op{
-			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: check.Type, Sum: Sum(text), Fails: max(p.Fail, p.Later), Crashes: p.Crash, Hangs: hangs,
+			Kind: "submit", Key: p.Key, Trace: p.Key, Tier: tier, Type: check.Type, Sum: Sum(text), Fails: max(p.Fail, p.Later),
+			Crashes: p.Crash, Hangs: hangs,
 		},
 		body: body{Type: check.Type, Payload: text},
 		key:  key,

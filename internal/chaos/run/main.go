@@ -1,5 +1,5 @@
-// Command run breaks tierq: `make chaos`, or `make chaos ARGS="-long -seed 7"`. It starts servers and stores of its own, puts them under load and
-// injects faults, then says which promises were broken. It exits with 1 if any was.
+// Command run breaks tierq: `make chaos`, or `make chaos ARGS="-long -seed 7"`. It starts servers and stores of its
+// own, puts them under load and injects faults, then says which promises were broken. It exits with 1 if any was.
 package main
 
 import (
@@ -63,7 +63,8 @@ func parse(args []string) (a asked, err error) {
 	clean := flags.Bool("clean", false, "no faults: every handler starts exactly once; 100,000 jobs")
 	seed := flags.Uint64("seed", uint64(time.Now().UnixNano()), "decides which faults come, in which order")
 	jobs := flags.Int("jobs", 0, "how many jobs are submitted")
-	over := flags.Duration("for", 0, "how long the load takes, and with it the faults; of -jobs, -kills and -kinds such a run wants only what is said")
+	over := flags.Duration("for", 0,
+		"how long the load takes, and with it the faults; of -jobs, -kills and -kinds such a run wants only what is said")
 	kinds := flags.Int("kinds", 0, "how many kinds of fault land at least")
 	partitions := flags.Int("partitions", 0, "TIERQ_PARTITIONS; 0: the seed says, 1 or 2")
 	capacity := flags.Int("capacity", 0, "TIERQ_CAPACITY; 0: the seed says, 50 in one run of four")
@@ -72,7 +73,8 @@ func parse(args []string) (a asked, err error) {
 	journal := flags.Bool("journal", false, "TIERQ_JOURNAL=on, and with it the faults after which Redis forgets")
 	embedded := flags.Bool("embedded", false, "one server with its stores in itself, killed again and again")
 	red := flags.String("known-red", "", "a regular expression: which known red walks are made all the same; . = all")
-	only := flags.String("only", "", "a regular expression: which kinds of fault, by number and text; or which mutations, by name")
+	only := flags.String("only", "",
+		"a regular expression: which kinds of fault, by number and text; or which mutations, by name")
 	binary := flags.String("binary", "", "a tierq built with the tag failpoint; else it is built")
 	quiet := flags.Bool("quiet", false, "only the table")
 	flags.BoolVar(&a.mutations, "mutations", false, "seed bugs into copies of the tree; the checker has to catch each")
@@ -98,7 +100,8 @@ func parse(args []string) (a asked, err error) {
 	default:
 		a.Options = chaos.Short()
 	}
-	a.Seed, a.Journal, a.Binary, a.Partitions, a.Capacity = *seed, *journal, *binary, cmp.Or(*partitions, a.Partitions), cmp.Or(*capacity, a.Capacity)
+	a.Seed, a.Journal, a.Binary, a.Partitions, a.Capacity = *seed, *journal, *binary, cmp.Or(*partitions, a.Partitions),
+		cmp.Or(*capacity, a.Capacity)
 	if *retention >= 0 {
 		a.Retention, a.KeepNone = *retention, *retention == 0
 	}

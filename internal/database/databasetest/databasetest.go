@@ -95,7 +95,8 @@ func (s *Store) Count(t testing.TB, from string, args ...any) int {
 	return n
 }
 
-// Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is nil.
+// Row reads the one row that follows FROM, by column. Times are text in UTC with microseconds, bytes are text, NULL is
+// nil.
 func (s *Store) Row(t testing.TB, from string, args ...any) map[string]any {
 	t.Helper()
 	return s.one(t, "SELECT * FROM "+from, args)

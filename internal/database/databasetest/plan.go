@@ -43,7 +43,8 @@ func Plan(t *testing.T, db *database.DB, query string, args []any) (steps []stri
 
 // WholeTable says whether a step of a plan reads a whole table.
 func WholeTable(step string) bool {
-	whole := strings.Contains(step, "type=ALL") || strings.Contains(step, "type=index ") || strings.HasPrefix(step, "SCAN ")
+	whole := strings.Contains(step, "type=ALL") || strings.Contains(step, "type=index ") ||
+		strings.HasPrefix(step, "SCAN ")
 	return whole && !OfPage(step)
 }
 
@@ -70,7 +71,8 @@ func FreshStatistics(t *testing.T, db *database.DB, tables ...string) {
 		return
 	}
 	var said []map[string]any
-	if err := db.Read.WithContext(t.Context()).Raw("ANALYZE TABLE " + strings.Join(tables, ", ")).Scan(&said).Error; err != nil {
+	if err := db.Read.WithContext(t.Context()).Raw("ANALYZE TABLE " +
+		strings.Join(tables, ", ")).Scan(&said).Error; err != nil {
 		t.Fatal(err)
 	}
 }

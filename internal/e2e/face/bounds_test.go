@@ -11,7 +11,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// listen opens a stream of a page, and keeps it open until the test ends or leave is called. Its first line has been read.
+// listen opens a stream of a page, and keeps it open until the test ends or leave is called. Its first line has been
+// read.
 func (s *site) listen(path, cookie string) (status int, header http.Header, leave func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -48,7 +49,8 @@ func TestFace_StreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	const session = "tierq_demo=ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if a := s.ask(http.MethodPost, "/demo/play", "scenario=happy", "Content-Type", "application/x-www-form-urlencoded", "Cookie", session); a.status != http.StatusNoContent {
+	if a := s.ask(http.MethodPost, "/demo/play", "scenario=happy", "Content-Type", "application/x-www-form-urlencoded",
+		"Cookie", session); a.status != http.StatusNoContent {
 		t.Fatalf("play: %d %s", a.status, a.body)
 	}
 	for path, places := range map[string]int{"/dashboard/stream": 200, "/demo/events": 64} {
@@ -60,7 +62,8 @@ func TestFace_StreamsAreBounded(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if status, header, _ := s.listen(path, session); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+			if status, header, _ := s.listen(path, session); status != http.StatusServiceUnavailable ||
+				header.Get("Retry-After") == "" {
 				t.Errorf("%s: one more is answered %d, %v", path, status, header)
 			}
 		}

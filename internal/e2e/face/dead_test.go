@@ -54,7 +54,8 @@ func (s *site) letters(r *receiver, tier string, many int) (ids []string) {
 	return ids
 }
 
-// TestDead_Requeue clicks dead letters back to life: one, those that are ticked, and all that the filter takes, whose number is asked about.
+// TestDead_Requeue clicks dead letters back to life: one, those that are ticked, and all that the filter takes, whose
+// number is asked about.
 func TestDead_Requeue(t *testing.T) {
 	t.Parallel()
 	requeueTheDead(t, newSite(t, "TIERQ_EGRESS_ALLOW=127.0.0.0/8"), testkit.StartBrowser(t).Tab(t))
@@ -73,7 +74,8 @@ func requeueTheDead(t *testing.T, s *site, tab user) {
 	tab.Eval(`fetch([...document.querySelectorAll("a")].find(a => a.textContent === "Export").href).then(async r => ({
 		type: r.headers.get("Content-Type"), name: r.headers.get("Content-Disposition"), lines: (await r.text()).trim().split("\n").map(l => JSON.parse(l)),
 	}))`, &export)
-	if !strings.HasPrefix(export.Type, "application/x-ndjson") || !strings.HasPrefix(export.Name, "attachment") || len(export.Lines) != 8 || export.Lines[0].JobID == "" {
+	if !strings.HasPrefix(export.Type, "application/x-ndjson") || !strings.HasPrefix(export.Name, "attachment") ||
+		len(export.Lines) != 8 || export.Lines[0].JobID == "" {
 		t.Errorf("the export: %+v", export)
 	}
 
@@ -129,7 +131,8 @@ func TestTiers_AChange(t *testing.T) {
 	tab.WaitText(".diff", "55", alive)
 	var changes [][2]string
 	tab.Eval(`[...document.querySelectorAll(".diff tbody tr")].map(r => [r.querySelector("del").textContent, r.querySelector("ins").textContent])`, &changes)
-	if len(changes) != 2 || !strings.Contains(fmt.Sprint(changes), "[1 7]") || !strings.Contains(changes[0][0]+changes[1][0], "60") {
+	if len(changes) != 2 || !strings.Contains(fmt.Sprint(changes), "[1 7]") ||
+		!strings.Contains(changes[0][0]+changes[1][0], "60") {
 		t.Errorf("what changes: %v", changes)
 	}
 	plan := func() (p struct{ Version, MaxRetries, Share int }) {

@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Each scenario is clicked in a browser of its own, and plays to its end by the events of its own queue: what the stage shows then is how the story
-// ends.
+// Each scenario is clicked in a browser of its own, and plays to its end by the events of its own queue: what the stage
+// shows then is how the story ends.
 func TestDemo_Scenarios(t *testing.T) {
 	t.Attr("proves", "S2-W4")
 	t.Parallel()
@@ -53,7 +53,8 @@ func TestDemo_Scenarios(t *testing.T) {
 			t.Errorf("%s: %s", p.id, caption)
 		}
 		for selector, want := range map[string]string{
-			"#st-results": end.results, "#st-sql": end.sql, "#st-dead": end.dead, "#st-refused": end.refused, "#st-gate-word": "open",
+			"#st-results": end.results, "#st-sql": end.sql, "#st-dead": end.dead, "#st-refused": end.refused,
+			"#st-gate-word": "open",
 		} {
 			if got := tab.Text(selector); want != "" && got != want {
 				t.Errorf("%s: at its end %s is %q, want %q", p.id, selector, got, want)
@@ -65,7 +66,8 @@ func TestDemo_Scenarios(t *testing.T) {
 				t.Errorf("%s: the events do not tell %q:\n%s", p.id, want, told)
 			}
 		}
-		if script, keys := tab.Text("#script"), tab.Text("#keys"); !strings.Contains(script, ".lua") || !strings.Contains(keys, "{tierq:0}:") {
+		if script, keys := tab.Text("#script"), tab.Text("#keys"); !strings.Contains(script, ".lua") ||
+			!strings.Contains(keys, "{tierq:0}:") {
 			t.Errorf("%s: what Redis did: %q, %q", p.id, script, keys)
 		}
 	}

@@ -25,25 +25,30 @@ const (
 	noCache = "no-cache"
 )
 
-// Every page, error, redirect, file and stream, as it comes over the network: nothing of ours is run that was written into a page, nothing is
-// shown in somebody's frame, nothing is taken for what it is not, and nothing private is kept.
+// Every page, error, redirect, file and stream, as it comes over the network: nothing of ours is run that was written
+// into a page, nothing is shown in somebody's frame, nothing is taken for what it is not, and nothing private is kept.
 func TestServedHeaders(t *testing.T) {
 	t.Attr("proves", "A44")
 	t.Parallel()
 	s := newKeyedSite(t)
 	j := s.jobs()
 	reads := s.newKey(`"role":"read-only"`)
-	form, nobody := []string{"Content-Type", "application/x-www-form-urlencoded"}, []string{"Authorization", "Bearer tq_aaaaaaaaaaaaaaaa_B"}
+	form, nobody := []string{"Content-Type", "application/x-www-form-urlencoded"},
+		[]string{"Authorization", "Bearer tq_aaaaaaaaaaaaaaaa_B"}
 	var all []call
 	for _, p := range withKeys(j.pages()) {
-		all = append(all, call{http.MethodGet, p.path, "", nil, p.status, never}, call{http.MethodHead, p.path, "", nil, p.status, never})
+		all = append(all, call{http.MethodGet, p.path, "", nil, p.status, never},
+			call{http.MethodHead, p.path, "", nil, p.status, never})
 	}
 	all = append(all,
-		call{http.MethodGet, "/dashboard/tiers/PAID", "", []string{"Authorization", "Bearer " + reads}, http.StatusForbidden, never},
+		call{http.MethodGet, "/dashboard/tiers/PAID", "", []string{"Authorization", "Bearer " + reads}, http.StatusForbidden,
+			never},
 		call{http.MethodGet, "/poll?jobId=" + j.failed, "", []string{"Authorization", ""}, http.StatusSeeOther, never},
 		call{http.MethodPost, "/submit", "tier=GOLD", form, http.StatusNotFound, never},
-		call{http.MethodPost, "/submit", "payload=" + strings.Repeat("x", 3<<20), form, http.StatusRequestEntityTooLarge, never},
-		call{http.MethodPost, "/submit", "tier=PUBLIC", append([]string{"Sec-Fetch-Site", "cross-site"}, form...), http.StatusForbidden, noStore},
+		call{http.MethodPost, "/submit", "payload=" + strings.Repeat("x", 3<<20), form, http.StatusRequestEntityTooLarge,
+			never},
+		call{http.MethodPost, "/submit", "tier=PUBLIC", append([]string{"Sec-Fetch-Site", "cross-site"}, form...),
+			http.StatusForbidden, noStore},
 		call{http.MethodPost, "/submit", "tier=PUBLIC&delaySeconds=3600", form, http.StatusSeeOther, never},
 		call{http.MethodPost, "/login", "key=tq_wrong", form, http.StatusUnauthorized, never},
 		call{http.MethodPost, "/logout", "", form, http.StatusSeeOther, never},
@@ -113,7 +118,8 @@ func (c *call) judge(t *testing.T, resp *http.Response) {
 		!strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") {
 		wrong("Content-Security-Policy")
 	}
-	if kind := h.Get("Content-Type"); strings.HasPrefix(kind, "text/html") && (!strings.Contains(policy, "script-src 'self';") || !strings.Contains(policy, "form-action 'self'")) {
+	if kind := h.Get("Content-Type"); strings.HasPrefix(kind, "text/html") &&
+		(!strings.Contains(policy, "script-src 'self';") || !strings.Contains(policy, "form-action 'self'")) {
 		wrong("Content-Security-Policy")
 	}
 	if h.Get("X-Content-Type-Options") != "nosniff" {
@@ -125,7 +131,8 @@ func (c *call) judge(t *testing.T, resp *http.Response) {
 	if p := h.Get("Referrer-Policy"); p != "no-referrer" && p != "same-origin" {
 		wrong("Referrer-Policy")
 	}
-	if kept := h.Get("Cache-Control"); kept != c.keep && (c.keep != "" || !slices.Contains([]string{never, noStore, noCache}, kept)) {
+	if kept := h.Get("Cache-Control"); kept != c.keep &&
+		(c.keep != "" || !slices.Contains([]string{never, noStore, noCache}, kept)) {
 		wrong("Cache-Control")
 	}
 }

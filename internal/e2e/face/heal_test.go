@@ -12,7 +12,8 @@ import (
 
 const failing = `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL"}]}}`
 
-// feeds lets jobs die until the feed tells of one. A feed hears of what happens while somebody listens, from a moment after he began.
+// feeds lets jobs die until the feed tells of one. A feed hears of what happens while somebody listens, from a moment
+// after he began.
 func feeds(t *testing.T, s *site, tab *testkit.Tab) (id string) {
 	t.Helper()
 	var died []string
@@ -115,7 +116,8 @@ func TestHeal_TheServerRestarts(t *testing.T) {
 	}
 }
 
-// TestHeal_TheFeedGoesOn looks for what happened while the stream was away and the server was not: it is told, once, and in its place.
+// TestHeal_TheFeedGoesOn looks for what happened while the stream was away and the server was not: it is told, once,
+// and in its place.
 func TestHeal_TheFeedGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -141,7 +143,8 @@ func TestHeal_TheFeedGoesOn(t *testing.T) {
 		})
 	}
 	told := fed(tab)
-	if sorted := slices.Clone(told); told[len(told)-1] > first || len(slices.Compact(sorted)) != len(told) || !slices.IsSortedFunc(told, func(a, b string) int { return strings.Compare(b, a) }) {
+	if sorted := slices.Clone(told); told[len(told)-1] > first || len(slices.Compact(sorted)) != len(told) ||
+		!slices.IsSortedFunc(told, func(a, b string) int { return strings.Compare(b, a) }) {
 		t.Errorf("the feed tells something twice, or not in its order: %v", told)
 	}
 	// A tab that comes later has what the others were told, in the same order.
@@ -154,7 +157,8 @@ func TestHeal_TheFeedGoesOn(t *testing.T) {
 	stayed(t, tab)
 }
 
-// TestHeal_RedisGoesAway takes Redis from under the pages: they come, say so, and are well again by themselves when it is back.
+// TestHeal_RedisGoesAway takes Redis from under the pages: they come, say so, and are well again by themselves when it
+// is back.
 func TestHeal_RedisGoesAway(t *testing.T) {
 	t.Parallel()
 	e := newExternal(t)

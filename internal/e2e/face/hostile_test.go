@@ -53,7 +53,8 @@ func shows(t *testing.T, tab *testkit.Tab, what, selector string) {
 	t.Helper()
 	testkit.Eventually(t, alive, what+" shows what it was given, in "+selector, func() (bool, string) {
 		var all string
-		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.value ?? e.textContent).join("\n")`, selector), &all)
+		tab.Eval(fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => e.value ?? e.textContent).join("\n")`, selector),
+			&all)
 		return strings.Contains(all, "globalThis.pwned=1"), fmt.Sprintf("%.1000s", all)
 	})
 	harmless(t, tab, what)
@@ -94,7 +95,8 @@ func inFrontOf(t *testing.T, s *site) (base string) {
 	server := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
-		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix", "Forwarded", "X-Real-Ip", "X-Trace-Id", "Traceparent", "Referer", "User-Agent", "Accept-Language"} {
+		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Prefix",
+			"Forwarded", "X-Real-Ip", "X-Trace-Id", "Traceparent", "Referer", "User-Agent", "Accept-Language"} {
 			r.Out.Header.Set(name, tag)
 		}
 	}})
@@ -110,7 +112,8 @@ func inFrontOf(t *testing.T, s *site) (base string) {
 func TestFace_Markup(t *testing.T) {
 	t.Attr("proves", "A46")
 	t.Parallel()
-	e := newExternal(t, "TIERQ_ADMIN_KEY="+theAdmin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8", "TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_WORKERS=8")
+	e := newExternal(t, "TIERQ_ADMIN_KEY="+theAdmin, "TIERQ_EGRESS_ALLOW=127.0.0.0/8",
+		"TIERQ_TRUSTED_PROXIES=127.0.0.1/32", "TIERQ_WORKERS=8")
 	e.key = theAdmin
 	e.tune("PAID", map[string]any{"maxProcessingTimeMs": 3600000, "heartbeatTimeoutMs": 600000})
 	var made struct{ Key string }
@@ -135,7 +138,8 @@ func TestFace_Markup(t *testing.T) {
 	const payload, result = "section[aria-labelledby=payload-title]", "section[aria-labelledby=result]"
 	for _, j := range []struct{ id, status, selector string }{
 		{e.submit("public", webhook(`,"delaySeconds":3600`)), "SCHEDULED", payload},
-		{e.submit("public", `{"type":"SEND_EMAIL","payload":{"to":"a@example.org","subject":"x","body":`+text(big)+`},"delaySeconds":3600}`), "SCHEDULED", payload},
+		{e.submit("public", `{"type":"SEND_EMAIL","payload":{"to":"a@example.org","subject":"x","body":`+text(big)+
+			`},"delaySeconds":3600}`), "SCHEDULED", payload},
 		{e.submit("public", webhook("")), "COMPLETED", result},
 		{e.submit("unpaid", fails), "FAILED", ".err"},
 		{e.submit("unpaid", fails), "FAILED", payload},
@@ -145,7 +149,9 @@ func TestFace_Markup(t *testing.T) {
 		tab.WaitText(".st", j.status, alive)
 		shows(t, tab, "a job that is "+j.status, j.selector)
 	}
-	if a := e.ask(http.MethodPost, "/public/submit", `{"delaySeconds":3600,"type":"SEND_WEBHOOK","payload":{"url":"`+r.url+`","body":"\ud800 globalThis.pwned=1 \udc00"}}`, "Idempotency-Key", tag); a.status == http.StatusAccepted {
+	if a := e.ask(http.MethodPost, "/public/submit",
+		`{"delaySeconds":3600,"type":"SEND_WEBHOOK","payload":{"url":"`+r.url+`","body":"\ud800 globalThis.pwned=1 \udc00"}}`,
+		"Idempotency-Key", tag); a.status == http.StatusAccepted {
 		var halves struct {
 			Data struct{ JobID string } `json:"apiResponseData"`
 		}
@@ -183,11 +189,13 @@ func TestFace_Markup(t *testing.T) {
 	}
 	tab.Open(base + "/submit")
 	for what, fields := range map[string][]string{
-		"a type":        {"tier", "PAID", "type", markup, "payload", text(markup)},
-		"a tier":        {"tier", markup, "type", "SIMULATION", "payload", text(markup)},
-		"no JSON":       {"tier", "PAID", "type", "SIMULATION", "payload", markup},
-		"no payload":    {"tier", "PAID", "type", "SIMULATION", "payload", `{"steps":[{"type":` + text(markup) + `}],` + text(markup) + `:1}`},
-		"other options": {"tier", "PAID", "type", "SIMULATION", "payload", text(markup), "maxRetries", markup, "delaySeconds", markup, "callbackUrl", script, "idempotencyKey", markup},
+		"a type":  {"tier", "PAID", "type", markup, "payload", text(markup)},
+		"a tier":  {"tier", markup, "type", "SIMULATION", "payload", text(markup)},
+		"no JSON": {"tier", "PAID", "type", "SIMULATION", "payload", markup},
+		"no payload": {"tier", "PAID", "type", "SIMULATION", "payload",
+			`{"steps":[{"type":` + text(markup) + `}],` + text(markup) + `:1}`},
+		"other options": {"tier", "PAID", "type", "SIMULATION", "payload", text(markup), "maxRetries", markup, "delaySeconds",
+			markup, "callbackUrl", script, "idempotencyKey", markup},
 	} {
 		send(t, tab, "/submit", fields...)
 		shows(t, tab, "a submit of "+what, "#submit input, #submit textarea, #submit option, .errors, .wrong")
@@ -219,7 +227,8 @@ func TestFace_Markup(t *testing.T) {
 	shows(t, tab, "the feed", `#feed [data-f="text"]`)
 	e.await(dead, "COMPLETED")
 	stayed(t, tab)
-	for _, path := range []string{"/dashboard", "/poll?jobId=" + running, "/dashboard/jobs?status=PROCESSING"} { // as the server writes them
+	// as the server writes them
+	for _, path := range []string{"/dashboard", "/poll?jobId=" + running, "/dashboard/jobs?status=PROCESSING"} {
 		tab.Open(base + path)
 		shows(t, tab, path, "main")
 	}
@@ -243,7 +252,8 @@ func hostileRedis(t *testing.T, at, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker := fmt.Sprintf(`{"name":%s,"host":%s,"pid":1,"version":%s,"slots":4,"seenAt":%q}`, text(tag), text(markup), text(markup), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	worker := fmt.Sprintf(`{"name":%s,"host":%s,"pid":1,"version":%s,"slots":4,"seenAt":%q}`, text(tag), text(markup),
+		text(markup), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	for _, err := range []error{
 		c.HSet(t.Context(), key, "head", strings.Replace(head, "SIMULATION", tag, 1), "token", tag+":"+token).Err(),
 		c.HSet(t.Context(), "{tierq}:workers", tag, worker).Err(),

@@ -39,7 +39,8 @@ func TestKeyboard(t *testing.T) {
 		return !open, "it is open"
 	})
 
-	for keys, path := range map[string]string{"gd": "/dashboard", "go": "/", "gs": "/submit", "gp": "/poll", "gj": "/dashboard/jobs", "gx": "/dashboard/dead"} {
+	for keys, path := range map[string]string{"gd": "/dashboard", "go": "/", "gs": "/submit", "gp": "/poll",
+		"gj": "/dashboard/jobs", "gx": "/dashboard/dead"} {
 		tab.Open(s.base + "/about")
 		tab.Press(keys)
 		testkit.Eventually(t, alive, keys+" leads to "+path, func() (bool, string) {
@@ -99,7 +100,8 @@ func TestFocusIsSeen(t *testing.T) {
 		What                string
 		Lined, Within, Main bool
 	}
-	for path, least := range map[string]int{"/": 12, "/submit": 18, "/poll?jobId=" + j.failed: 14, "/dashboard": 20, "/dashboard/dead": 20, "/dashboard/tiers/PAID": 20} {
+	for path, least := range map[string]int{"/": 12, "/submit": 18, "/poll?jobId=" + j.failed: 14, "/dashboard": 20,
+		"/dashboard/dead": 20, "/dashboard/tiers/PAID": 20} {
 		for _, dark := range []bool{false, true} {
 			if dark && path != "/dashboard" { // the same colours
 				continue
@@ -111,7 +113,8 @@ func TestFocusIsSeen(t *testing.T) {
 			for range 80 {
 				tab.Press("\t")
 				var at *place
-				testkit.Eventually(t, alive, path+": the focus is seen", func() (bool, string) { // with the next frame that is drawn
+				// with the next frame that is drawn
+				testkit.Eventually(t, alive, path+": the focus is seen", func() (bool, string) {
 					tab.Eval(where, &at)
 					return at == nil || at.Lined && at.Within, fmt.Sprintf("%+v", at)
 				})

@@ -69,7 +69,8 @@ func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
 		return now != before, now
 	})
 	var width int
-	if tab.Eval(`document.querySelector('#capsegs [data-tier="PAID"]').width.baseVal.value > 0 ? 1 : 0`, &width); width != 1 {
+	if tab.Eval(`document.querySelector('#capsegs [data-tier="PAID"]').width.baseVal.value > 0 ? 1 : 0`,
+		&width); width != 1 {
 		t.Error("the capacity's bar shows nothing of PAID")
 	}
 
@@ -78,7 +79,8 @@ func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
 	beside.Open(s.base + "/dashboard")
 	reads(t, beside, "#live-text", "live")
 	public, waiting := fmt.Sprintf(ready, "PUBLIC"), 0
-	for name, toggle := range map[string]func(){"the key r": func() { tab.Press("r") }, "the button": func() { tab.Click("#live") }} {
+	for name, toggle := range map[string]func(){"the key r": func() { tab.Press("r") },
+		"the button": func() { tab.Click("#live") }} {
 		t.Log(name)
 		toggle()
 		reads(t, tab, "#live-text", "paused")
@@ -117,7 +119,8 @@ const drawn = `(([box, tier]) => {
 func TestDashboard_Charts(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	many := strings.Repeat(`{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}},`, 1000) // enough to be seen in a bucket of a day
+	// enough to be seen in a bucket of a day
+	many := strings.Repeat(`{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}},`, 1000)
 	var batch struct {
 		Data []struct{ JobID, ErrorCode string } `json:"apiResponseData"`
 	}

@@ -143,7 +143,8 @@ func (s *site) ask(method, path, body string, header ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }
 
-// want makes a call that must be answered with this status, and reads the answer into what into points at; nil = nobody wants it.
+// want makes a call that must be answered with this status, and reads the answer into what into points at; nil = nobody
+// wants it.
 func (s *site) want(status int, into any, method, path, body string, header ...string) {
 	s.t.Helper()
 	a := s.ask(method, path, body, header...)

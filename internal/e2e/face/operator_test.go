@@ -82,9 +82,11 @@ const failsWith = `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":
 func TestDetail_Payload(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
-		shop, other, reader := s.as(s.newKey(`"role":"submit"`)), s.as(s.newKey(`"role":"submit"`)), s.as(s.newKey(`"role":"read-only"`))
+		shop, other, reader := s.as(s.newKey(`"role":"submit"`)), s.as(s.newKey(`"role":"submit"`)),
+			s.as(s.newKey(`"role":"read-only"`))
 		const mail = `{"to":"ann@example.org","subject":"s3cret","body":"b"}`
-		waits := shop.submit("paid", `{"type":"SEND_EMAIL","payload":`+mail+`,"delaySeconds":3600,"callbackUrl":"https://shop.example/a?b=1"}`)
+		waits := shop.submit("paid", `{"type":"SEND_EMAIL","payload":`+mail+
+			`,"delaySeconds":3600,"callbackUrl":"https://shop.example/a?b=1"}`)
 		bare := shop.submit("paid", `{"delaySeconds":3600}`)
 		dead := shop.submit("public", fmt.Sprintf(failsWith, "no"))
 		done := shop.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1}]}}`)
@@ -94,7 +96,8 @@ func TestDetail_Payload(t *testing.T) {
 		s.await(done, "COMPLETED")
 
 		for name, who := range map[string]*site{"its owner": shop, "an admin": s} {
-			if d := who.detail(waits); string(d.Payload) != mail || !d.PayloadKept || d.CallbackURL == nil || *d.CallbackURL != "https://shop.example/a?b=1" || (d.Owner == nil) != (who == shop) {
+			if d := who.detail(waits); string(d.Payload) != mail || !d.PayloadKept || d.CallbackURL == nil ||
+				*d.CallbackURL != "https://shop.example/a?b=1" || (d.Owner == nil) != (who == shop) {
 				t.Errorf("%s, waits: %+v %s", name, d, d.Payload)
 			}
 			if d := who.detail(bare); string(d.Payload) != "null" || !d.PayloadKept {
@@ -114,20 +117,23 @@ func TestDetail_Payload(t *testing.T) {
 		}
 		other.want(http.StatusNotFound, nil, http.MethodGet, "/api/jobs/"+waits, "")
 		for id, says := range map[string]string{
-			waits: "s3cret", bare: "None: it was submitted without one.", dead: "message", done: "Not kept: a job that is completed or cancelled lets its payload go.",
+			waits: "s3cret", bare: "None: it was submitted without one.", dead: "message",
+			done: "Not kept: a job that is completed or cancelled lets its payload go.",
 		} {
 			if a := shop.ask(http.MethodGet, "/poll?jobId="+id, ""); !strings.Contains(a.body, says) {
 				t.Errorf("the page of %s does not say %q", id, says)
 			}
 		}
-		if a := reader.ask(http.MethodGet, "/poll?jobId="+waits, ""); strings.Contains(a.body, "s3cret") || !strings.Contains(a.body, "***") {
+		if a := reader.ask(http.MethodGet, "/poll?jobId="+waits, ""); strings.Contains(a.body, "s3cret") ||
+			!strings.Contains(a.body, "***") {
 			t.Error("who may only look sees the payload on the page")
 		}
 
 		s.want(http.StatusAccepted, nil, http.MethodPost, "/jobs/"+dead+"/retry", "")
 		testkit.Eventually(t, alive, "its second life has ended", func() (bool, string) {
 			d := s.detail(dead)
-			return d.Generation == 2 && d.Status == "FAILED" && string(d.Payload) == `{"steps":[{"type":"FAIL","message":"no"}]}`, fmt.Sprintf("%+v %s", d, d.Payload)
+			return d.Generation == 2 && d.Status == "FAILED" &&
+				string(d.Payload) == `{"steps":[{"type":"FAIL","message":"no"}]}`, fmt.Sprintf("%+v %s", d, d.Payload)
 		})
 	})
 }
@@ -139,7 +145,8 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
 		waits := s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":"a@example.org","subject":"s","body":"b"},"delaySeconds":3600}`)
-		one, two := s.submit("public", fmt.Sprintf(failsWith, "Boom-100%_'x")), s.submit("unpaid", fmt.Sprintf(failsWith, "other <b>words</b>"))
+		one, two := s.submit("public", fmt.Sprintf(failsWith, "Boom-100%_'x")),
+			s.submit("unpaid", fmt.Sprintf(failsWith, "other <b>words</b>"))
 		done := s.submit("paid", "")
 		gone := s.submit("public", `{"delaySeconds":3600}`)
 		s.want(http.StatusOK, nil, http.MethodPost, "/api/jobs/"+gone+"/cancel", "")
@@ -222,12 +229,14 @@ func TestRequeueAll_From(t *testing.T) {
 	})
 }
 
-// TestSubmit_WhatTheCallerMay shows the cards of the tiers, and the types, that a key, and somebody without one, may submit.
+// TestSubmit_WhatTheCallerMay shows the cards of the tiers, and the types, that a key, and somebody without one, may
+// submit.
 func TestSubmit_WhatTheCallerMay(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t, "TIERQ_ANONYMOUS_RATE=100")
 	shop := s.as(s.newKey(`"role":"submit","tiers":["UNPAID","PAID"],"types":["SEND_EMAIL","SIMULATION"]`))
-	card, option := regexp.MustCompile(`type="radio" name="tier" value="([A-Z]+)"`), regexp.MustCompile(`<option value="([A-Z_]+)"`)
+	card, option := regexp.MustCompile(`type="radio" name="tier" value="([A-Z]+)"`),
+		regexp.MustCompile(`<option value="([A-Z_]+)"`)
 	every := []string{"SIMULATION", "SEND_EMAIL", "SEND_WEBHOOK", "GENERATE_PDF", "REPORT", "FORWARD_DOCUMENT"}
 	for name, c := range map[string]struct {
 		who          *site
@@ -246,7 +255,8 @@ func TestSubmit_WhatTheCallerMay(t *testing.T) {
 			t.Errorf("%s: the types are %q", name, got)
 		}
 	}
-	if to, page := shop.form("/submit", url.Values{"tier": {"UNPAID"}, "type": {"SIMULATION"}}); !strings.HasPrefix(to.String(), "/poll?jobId=") {
+	if to, page := shop.form("/submit",
+		url.Values{"tier": {"UNPAID"}, "type": {"SIMULATION"}}); !strings.HasPrefix(to.String(), "/poll?jobId=") {
 		t.Errorf("it leads to %q: %s", to, page)
 	}
 }
@@ -258,8 +268,8 @@ func firsts(r *regexp.Regexp, text string) (list []string) {
 	return list
 }
 
-// TestLogin_Back follows the link to the login, and is back where it stood, with all that was asked there; who comes again is told that he is
-// logged in. Who is turned away comes back too.
+// TestLogin_Back follows the link to the login, and is back where it stood, with all that was asked there; who comes
+// again is told that he is logged in. Who is turned away comes back too.
 func TestLogin_Back(t *testing.T) {
 	t.Parallel()
 	loginAndBack(t, newKeyedSite(t), testkit.StartBrowser(t).Tab(t))

@@ -18,7 +18,8 @@ var (
 	lastUse     = regexp.MustCompile(`"lastUsedAt":[^,}]*`)
 )
 
-// changing are all addresses that change something, "POST /x": of the API as its description has them, and of the pages.
+// changing are all addresses that change something, "POST /x": of the API as its description has them, and of the
+// pages.
 func (s *site) changing(living, failed string) (all []string) {
 	s.t.Helper()
 	path := ""
@@ -43,7 +44,8 @@ func (s *site) changing(living, failed string) (all []string) {
 	if len(all) < 15 {
 		s.t.Fatalf("the API's addresses: %v", all)
 	}
-	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout", "/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/demo/play"} {
+	for _, path := range []string{"/submit", "/poll/cancel", "/poll/requeue", "/login", "/logout",
+		"/dashboard/dead/requeue", "/dashboard/tiers/PUBLIC", "/demo/play"} {
 		all = append(all, http.MethodPost+" "+path)
 	}
 	return all
@@ -93,14 +95,17 @@ func TestFace_AnotherSitesPage(t *testing.T) {
 				tab.Open(origin)
 				attack(t, tab, s.base, all, living, failed)
 				for _, form := range [][]string{
-					{"/poll/cancel", "jobId", living}, {"/poll/requeue", "jobId", failed}, {"/logout", "", ""}, {"/login", "key", theAdmin},
-					{"/submit", "tier", "PAID", "type", "SIMULATION"}, {"/dashboard/dead/requeue", "scope", "all", "expected", "1", "confirmed", "yes"},
+					{"/poll/cancel", "jobId", living}, {"/poll/requeue", "jobId", failed}, {"/logout", "", ""},
+					{"/login", "key", theAdmin},
+					{"/submit", "tier", "PAID", "type", "SIMULATION"},
+					{"/dashboard/dead/requeue", "scope", "all", "expected", "1", "confirmed", "yes"},
 					{"/dashboard/tiers/PUBLIC", "confirmed", "yes", "version", "1", "maxRetries", "9"},
 				} {
 					tab.Open(origin)
 					send(t, tab, s.base+form[0], form[1:]...)
 					var status int
-					if tab.Eval(`performance.getEntriesByType("navigation")[0].responseStatus`, &status); status != http.StatusForbidden {
+					if tab.Eval(`performance.getEntriesByType("navigation")[0].responseStatus`,
+						&status); status != http.StatusForbidden {
 						t.Errorf("a form from %s to %s: %d", origin, form[0], status)
 					}
 				}
@@ -126,9 +131,10 @@ func attack(t *testing.T, tab *testkit.Tab, base string, all []string, living, f
 		t.Fatal(err)
 	}
 	bodies, err := json.Marshal(map[string]string{
-		"text/plain":                        `{"limit":100,"tier":"PAID"}`,
-		"application/x-www-form-urlencoded": "jobId=" + living + "&one=" + failed + "&scope=all&tier=PAID&type=SIMULATION&scenario=happy",
-		"":                                  "",
+		"text/plain": `{"limit":100,"tier":"PAID"}`,
+		"application/x-www-form-urlencoded": "jobId=" + living + "&one=" + failed +
+			"&scope=all&tier=PAID&type=SIMULATION&scenario=happy",
+		"": "",
 	})
 	if err != nil {
 		t.Fatal(err)

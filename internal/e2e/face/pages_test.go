@@ -19,13 +19,16 @@ func (s *site) jobs() jobs {
 	j := jobs{
 		scheduled: s.submit("public", `{"delaySeconds":3600}`),
 		running:   s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":300000}]}}`),
-		completed: s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"<b>a markup</b> and `+strings.Repeat("one-long-word", 20)+`"},{"type":"SLEEP","durationMs":5}]}}`),
-		failed:    s.submit("unpaid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"`+strings.Repeat("broken", 30)+`"}]}}`),
+		completed: s.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"<b>a markup</b> and `+
+			strings.Repeat("one-long-word", 20)+`"},{"type":"SLEEP","durationMs":5}]}}`),
+		failed: s.submit("unpaid", `{"maxRetries":0,"payload":{"steps":[{"type":"FAIL","message":"`+
+			strings.Repeat("broken", 30)+`"}]}}`),
 		cancelled: s.submit("public", `{"delaySeconds":3600}`),
 	}
 	s.want(http.StatusOK, nil, http.MethodPost, "/api/jobs/"+j.cancelled+"/cancel", "")
 	for id, status := range map[string]string{
-		j.scheduled: "SCHEDULED", j.running: "PROCESSING", j.completed: "COMPLETED", j.failed: "FAILED", j.cancelled: "CANCELLED",
+		j.scheduled: "SCHEDULED", j.running: "PROCESSING", j.completed: "COMPLETED", j.failed: "FAILED",
+		j.cancelled: "CANCELLED",
 	} {
 		s.await(id, status)
 	}
@@ -80,7 +83,8 @@ func TestPages(t *testing.T) {
 		t.Parallel()
 		s := newSite(t)
 		j := s.jobs()
-		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard", "/dashboard/jobs", "/dashboard/dead",
+		seen := of(j.pages(), "/", "/submit", "/poll", "/poll?jobId="+j.running, "/poll?jobId="+j.failed, "/dashboard",
+			"/dashboard/jobs", "/dashboard/dead",
 			"/dashboard/tiers", "/dashboard/tiers/PAID", "/dashboard/tiers/GOLD", "/demo", "/about")
 		seen = append(seen, page{"/login", http.StatusOK, "How a job flows"}) // nobody needs it
 		look(t, s, b.Tab(t), seen, false)
@@ -93,7 +97,8 @@ func TestPages(t *testing.T) {
 			t.Parallel()
 			private := page{status: http.StatusOK, shows: "With an API key"}
 			var seen []page
-			for _, path := range []string{"/poll?jobId=" + j.completed, "/poll?jobId=" + nobodys, "/dashboard", "/dashboard/dead?tier=PAID", "/dashboard/tiers/PAID"} {
+			for _, path := range []string{"/poll?jobId=" + j.completed, "/poll?jobId=" + nobodys, "/dashboard",
+				"/dashboard/dead?tier=PAID", "/dashboard/tiers/PAID"} {
 				private.path = path
 				seen = append(seen, private)
 			}

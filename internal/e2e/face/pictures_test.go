@@ -22,12 +22,14 @@ const picturesFor = 4 * time.Minute
 
 const picturesRoom = 350 << 10 // of all pictures together
 
-// TestPictures takes the pictures of the README: a server and a worker with real stores, under a mix of all tiers. `make pictures` runs it.
+// TestPictures takes the pictures of the README: a server and a worker with real stores, under a mix of all tiers.
+// `make pictures` runs it.
 func TestPictures(t *testing.T) {
 	env := []string{"TIERQ_CAPACITY=400", "TIERQ_WORKERS=8", "TIERQ_LOG_LEVEL=warn"}
 	e := newExternal(t, env...)
 	second := func() *testkit.Process {
-		own := append(e.env[:len(e.env):len(e.env)], "TIERQ_ROLES=worker", "TIERQ_WORKERS=4", "TIERQ_ADDR=127.0.0.1:"+strconv.Itoa(testkit.FreePort(t)))
+		own := append(e.env[:len(e.env):len(e.env)], "TIERQ_ROLES=worker", "TIERQ_WORKERS=4",
+			"TIERQ_ADDR=127.0.0.1:"+strconv.Itoa(testkit.FreePort(t)))
 		return testkit.StartProcess(t, testkit.BuildTierq(t), own, "serve")
 	}
 	worker := second()
@@ -83,7 +85,8 @@ func (e *external) crash(worker *testkit.Process) string {
 	e.t.Helper()
 	ids := make([]string, 0, 12)
 	for range cap(ids) {
-		ids = append(ids, e.submit("paid", `{"payload":{"steps":[{"type":"LOG","message":"crossing the night"},{"type":"COMPUTE","iterations":200000},{"type":"SLEEP","durationMs":6000}]}}`))
+		ids = append(ids, e.submit("paid",
+			`{"payload":{"steps":[{"type":"LOG","message":"crossing the night"},{"type":"COMPUTE","iterations":200000},{"type":"SLEEP","durationMs":6000}]}}`))
 	}
 	mine := func(id string) bool {
 		var j struct {
@@ -112,7 +115,8 @@ func (e *external) crash(worker *testkit.Process) string {
 	return found
 }
 
-// mix submits jobs of all tiers and of several types until the context ends: quick ones, long ones, some that fail, some for later.
+// mix submits jobs of all tiers and of several types until the context ends: quick ones, long ones, some that fail,
+// some for later.
 func mix(ctx context.Context, base string) {
 	submit := func(tier, jobType string, payload any, more string) {
 		text, err := json.Marshal(payload)
@@ -132,7 +136,8 @@ func mix(ctx context.Context, base string) {
 	type step map[string]any
 	steps := func(list ...step) step { return step{"steps": list} }
 	nap := func(ms int) step { return step{"type": "SLEEP", "durationMs": ms} }
-	errors := []string{"upstream answered 502 Bad Gateway", "dial tcp 10.0.3.7:443: connect: connection refused", "image is not a JPEG: unexpected marker 0x89"}
+	errors := []string{"upstream answered 502 Bad Gateway", "dial tcp 10.0.3.7:443: connect: connection refused",
+		"image is not a JPEG: unexpected marker 0x89"}
 	kinds := []struct {
 		every int
 		do    func(n int)
@@ -150,7 +155,8 @@ func mix(ctx context.Context, base string) {
 			submit("public", "SIMULATION", steps(nap(200), step{"type": "FAIL", "message": errors[n%3]}), "")
 		}},
 		{41, func(n int) {
-			submit("unpaid", "SIMULATION", steps(nap(700), step{"type": "FAIL", "message": "row 118: no such customer"}), `,"maxRetries":1`)
+			submit("unpaid", "SIMULATION", steps(nap(700), step{"type": "FAIL", "message": "row 118: no such customer"}),
+				`,"maxRetries":1`)
 		}},
 		{43, func(n int) { submit("paid", "SIMULATION", steps(nap(18000+n*97%20000)), "") }},
 		{67, func(n int) { submit("unpaid", "SIMULATION", steps(nap(8000+n*31%8000)), "") }},

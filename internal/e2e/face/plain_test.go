@@ -49,7 +49,8 @@ func seen(t *testing.T, tab *testkit.Tab, what string) {
 	}
 }
 
-// Without scripts a job is submitted, looked at, cancelled and requeued; who does not log in gets no further, nor who logs out.
+// Without scripts a job is submitted, looked at, cancelled and requeued; who does not log in gets no further, nor who
+// logs out.
 func TestWithoutScripts_AJob(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t, "TIERQ_WORKERS=1")
@@ -175,7 +176,8 @@ func TestWithoutScripts_DeadLetters(t *testing.T) {
 	lives(1, ids[4])
 }
 
-// Without scripts a plan is changed: what differs is shown, then stored; who was slower is told, and loses nothing that he typed.
+// Without scripts a plan is changed: what differs is shown, then stored; who was slower is told, and loses nothing that
+// he typed.
 func TestWithoutScripts_APlan(t *testing.T) {
 	t.Parallel()
 	s := newKeyedSite(t)

@@ -10,14 +10,16 @@ import (
 // mostBlocking is how many files a page waits for before it is painted: its styles and its theme.
 const mostBlocking = 2
 
-// mostRequests is how many a page may make, itself among them, until it moves. Its stream, which a worker of all tabs holds, comes on top.
+// mostRequests is how many a page may make, itself among them, until it moves. Its stream, which a worker of all tabs
+// holds, comes on top.
 const mostRequests = 14
 
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	b := testkit.StartBrowser(t)
-	for _, path := range []string{"/dashboard", "/", "/submit", "/demo", "/poll?jobId=" + s.submit("public", `{"delaySeconds":3600}`)} {
+	for _, path := range []string{"/dashboard", "/", "/submit", "/demo",
+		"/poll?jobId=" + s.submit("public", `{"delaySeconds":3600}`)} {
 		tab := b.Tab(t) // with nothing in its cache
 		tab.Open(s.base + path)
 		if path == "/dashboard" {

@@ -63,7 +63,8 @@ func choose(t *testing.T, tab user, selector, word string) {
 	})
 }
 
-// Jobs of several types are submitted by clicking, and followed to their results on the page that opens, which is never loaded again.
+// Jobs of several types are submitted by clicking, and followed to their results on the page that opens, which is never
+// loaded again.
 func TestSubmitAndFollow(t *testing.T) {
 	t.Attr("proves", "S2-W2 S2-W3")
 	t.Parallel()
@@ -84,7 +85,8 @@ func submitAndFollow(t *testing.T, s *site, tab user) {
 		choose(t, tab, "#type", c.kind)
 		tab.WaitText("#examples", c.example, alive)
 		var n int
-		tab.Eval("[...document.querySelectorAll('#examples button')].findIndex(b => b.textContent === '"+c.example+"') + 1", &n)
+		tab.Eval("[...document.querySelectorAll('#examples button')].findIndex(b => b.textContent === '"+c.example+"') + 1",
+			&n)
 		tab.Click(fmt.Sprintf("#examples button:nth-child(%d)", n))
 		tab.Click("#submit button[type=submit]")
 		id := arrived(t, tab)
@@ -102,7 +104,8 @@ func submitAndFollow(t *testing.T, s *site, tab user) {
 		}
 		if file := "a[href='/jobs/" + id + "/artifact']"; c.kind == "GENERATE_PDF" || c.kind == "REPORT" {
 			var size int
-			tab.Eval(`fetch(document.querySelector("`+file+`").href).then(r => r.ok ? r.arrayBuffer() : null).then(b => b.byteLength)`, &size)
+			tab.Eval(`fetch(document.querySelector("`+file+
+				`").href).then(r => r.ok ? r.arrayBuffer() : null).then(b => b.byteLength)`, &size)
 			if size < 10 {
 				t.Errorf("%s: its file has %d bytes", c.kind, size)
 			}

@@ -18,8 +18,9 @@ import (
 type counter struct {
 	base            string
 	live, jobs, all atomic.Int64 // of the dashboard now, of jobs now, of the dashboard ever
-	refuse, refused atomic.Int64 // the status that the dashboard's streams are refused with, 0 = they are not; how many were
-	cut             func()       // breaks off all that are
+	// the status that the dashboard's streams are refused with, 0 = they are not; how many were
+	refuse, refused atomic.Int64
+	cut             func() // breaks off all that are
 }
 
 func count(t testing.TB, s *site) *counter {
@@ -28,7 +29,8 @@ func count(t testing.TB, s *site) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { // it says nothing of itself: an open server answers to no proxy
+	// it says nothing of itself: an open server answers to no proxy
+	proxy := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
 	}}
@@ -148,8 +150,8 @@ func allMove(t *testing.T, s *site, n int, tabs []user) {
 
 const hide = `Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`
 
-// TestTabs_ManyJobs opens more jobs' pages than there are connections, as somebody does who looks at one of them at a time. (Headless tabs are
-// never hidden by themselves.)
+// TestTabs_ManyJobs opens more jobs' pages than there are connections, as somebody does who looks at one of them at a
+// time. (Headless tabs are never hidden by themselves.)
 func TestTabs_ManyJobs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -170,7 +172,8 @@ func TestTabs_ManyJobs(t *testing.T) {
 			tabs[i-1].Eval(fmt.Sprintf(hide, true), nil)
 		}
 	}
-	testkit.Eventually(t, alive, "one is followed", func() (bool, string) { return c.jobs.Load() == 1, fmt.Sprint(c.jobs.Load()) })
+	testkit.Eventually(t, alive, "one is followed",
+		func() (bool, string) { return c.jobs.Load() == 1, fmt.Sprint(c.jobs.Load()) })
 	s.want(http.StatusOK, nil, http.MethodPost, "/api/jobs/"+ids[0]+"/cancel", "")
 	tabs[0].Eval(fmt.Sprintf(hide, false), nil)
 	tabs[0].WaitText(".st", "CANCELLED", alive)

@@ -1,6 +1,6 @@
-// Command run fuzzes tierq: `make fuzz`, or `make fuzz ARGS="-time 1m -run Body"`. Every target has its time, one after the other, and a table
-// says what came of it. A text that breaks a promise is kept below that package's testdata/fuzz: mend the code, and leave the text there as a
-// seed. It exits with 1 if there was one.
+// Command run fuzzes tierq: `make fuzz`, or `make fuzz ARGS="-time 1m -run Body"`. Every target has its time, one after
+// the other, and a table says what came of it. A text that breaks a promise is kept below that package's testdata/fuzz:
+// mend the code, and leave the text there as a seed. It exits with 1 if there was one.
 package main
 
 import (

@@ -104,7 +104,8 @@ func (e *Env) Finish(t testing.TB, leases ...job.Lease) {
 // Kill fails a lease for good.
 func (e *Env) Kill(t testing.TB, l job.Lease) {
 	t.Helper()
-	replies, err := e.Fail(t.Context(), 0, []job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Error: "no use", Final: true}})
+	replies, err := e.Fail(t.Context(), 0,
+		[]job.Failure{{LeaseRef: l.Ref(), Cause: job.PermanentError, Error: "no use", Final: true}})
 	if err != nil || replies[0].Word != job.Discarded {
 		t.Fatalf("fail %s: %v, %v", l.ID, replies, err)
 	}
@@ -180,8 +181,8 @@ func (e *Env) Reap(t testing.TB, w job.Watch, ids ...job.ID) map[job.ID]job.Word
 	return e.Look(t, w)
 }
 
-// Age moves the scores of a sorted set (by the scripts' names, or suspects:<watch>) back by d, of all its members or of these: data is
-// aged, clocks stay.
+// Age moves the scores of a sorted set (by the scripts' names, or suspects:<watch>) back by d, of all its members or of
+// these: data is aged, clocks stay.
 func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 	t.Helper()
 	key := e.key(set)
@@ -196,7 +197,8 @@ func (e *Env) Age(t testing.TB, set string, d time.Duration, ids ...job.ID) {
 		}
 	}
 	for _, m := range members {
-		if err := e.Redis.ZAddArgsIncr(t.Context(), key, redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(d.Milliseconds()), Member: m}}}).Err(); err != nil {
+		if err := e.Redis.ZAddArgsIncr(t.Context(), key,
+			redis.ZAddArgs{XX: true, Members: []redis.Z{{Score: -float64(d.Milliseconds()), Member: m}}}).Err(); err != nil {
 			t.Fatalf("age %s in %s: %v", m, set, err)
 		}
 	}
@@ -243,7 +245,8 @@ func (e *Env) Now(t testing.TB) int64 {
 	return now.UnixMilli()
 }
 
-// Unchanged fails the test if anything in partition 0 differs from before. Claims are left out: that a process asked is remembered.
+// Unchanged fails the test if anything in partition 0 differs from before. Claims are left out: that a process asked is
+// remembered.
 func (e *Env) Unchanged(t testing.TB, before Snapshot) {
 	t.Helper()
 	for _, d := range Diff(before.Lines(), e.Snapshot(t).Lines()) {

@@ -11,9 +11,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Audit says what is wrong with a partition, nothing if all is well: every job is in exactly one place, the counters agree with the
-// sets, the owners with the living, the living have no time to live and the acknowledged have one, scores are the jobs' own, nothing is quarantined, no key is there
-// that nobody knows. The invariants are S1, S4, S6, S9, S10 and S15 of the reliability plan, as far as one look can see them.
+// Audit says what is wrong with a partition, nothing if all is well: every job is in exactly one place, the counters
+// agree with the sets, the owners with the living, the living have no time to live and the acknowledged have one,
+// scores are the jobs' own, nothing is quarantined, no key is there that nobody knows. The invariants are S1, S4, S6,
+// S9, S10 and S15 of the reliability plan, as far as one look can see them.
 func (s Snapshot) Audit() []string {
 	a := &audit{Snapshot: s, counted: map[string]int64{}, owned: map[string]int64{}}
 	for id := range s.Jobs {
@@ -184,11 +185,14 @@ func (a *audit) counters() {
 
 // keys knows every key that docs/KEYS.md has: an unknown one was spelled out somewhere else.
 func (a *audit) keys() {
-	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list", "epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset"}
+	known := map[string]string{"counters": "hash", "owners": "hash", "clock": "string", "doorbell": "list",
+		"epoch": "string", "suspects:crashed": "zset", "suspects:stuck": "zset"}
 	for _, name := range setNames {
 		known[suffix(name)] = "zset"
 	}
-	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash", suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string", "alarms": "string"}
+	prefixes := map[string]string{suffix("job"): "hash", suffix("attempts"): "list", "claims:": "hash",
+		suffix("idempotency"): "string", suffix("rate"): "string", suffix("probe"): "string", "events": "string",
+		"alarms": "string"}
 	for key, v := range a.Keys {
 		want := known[key]
 		for prefix, kind := range prefixes {
@@ -199,7 +203,9 @@ func (a *audit) keys() {
 		if v.Type != want {
 			a.say("key %s is a %s, not a %q", key, v.Type, want)
 		}
-		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) || strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") || strings.HasPrefix(key, "alarms")
+		ages := strings.HasPrefix(key, "claims:") || strings.HasPrefix(key, suffix("idempotency")) ||
+			strings.HasPrefix(key, suffix("rate")) || key == suffix("probe") || strings.HasPrefix(key, "events") ||
+			strings.HasPrefix(key, "alarms")
 		if ages && v.TTL < 0 {
 			a.say("key %s stays for ever", key)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Model is what a queue should do, in plain Go and without a store: its methods change it and return the words a script must answer.
-// Time is the test's business: arrivals are given, deadlines pass when Expire says so.
+// Model is what a queue should do, in plain Go and without a store: its methods change it and return the words a script
+// must answer. Time is the test's business: arrivals are given, deadlines pass when Expire says so.
 type Model struct {
 	Jobs     []*ModelJob
 	Capacity int // jobs; a tier is refused at its plan's share of it
@@ -115,7 +115,8 @@ func (m *Model) filled(limit int, is func(*ModelJob) bool, weight func(*ModelJob
 		}
 	}
 	sum := 0
-	for _, tier := range slices.SortedFunc(maps.Keys(n), func(a, b job.Tier) int { return cmp.Compare(shares[a], shares[b]) }) {
+	for _, tier := range slices.SortedFunc(maps.Keys(n),
+		func(a, b job.Tier) int { return cmp.Compare(shares[a], shares[b]) }) {
 		sum = max(sum, min(sum+n[tier], shares[tier]))
 	}
 	return sum
@@ -135,7 +136,8 @@ func (m *Model) Queue() []*ModelJob {
 		}
 	}
 	slices.SortFunc(ready, func(a, b *ModelJob) int {
-		return cmp.Or(cmp.Compare(a.Plan.Priority, b.Plan.Priority), cmp.Compare(a.Arrived, b.Arrived), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Plan.Priority, b.Plan.Priority), cmp.Compare(a.Arrived, b.Arrived),
+			cmp.Compare(a.ID, b.ID))
 	})
 	return ready
 }
@@ -150,7 +152,8 @@ func (m *Model) Claim(process string, number int64, token string, most int) []Mo
 	case asked && number < last.Number:
 		return nil
 	case asked && number == last.Number:
-		return slices.DeleteFunc(slices.Clone(last.Leases), func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
+		return slices.DeleteFunc(slices.Clone(last.Leases),
+			func(l ModelLease) bool { return l.Job.State != job.Processing || l.Job.token != l.Token })
 	}
 	var leases []ModelLease
 	for _, j := range m.Queue() {
@@ -329,7 +332,8 @@ func (m *Model) Restore(l job.JournalRow, p job.Plan) job.Word {
 	}
 	j := m.Jobs[at]
 	*j = ModelJob{
-		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt, Retries: l.RetryCount, Max: l.MaxRetries,
+		ID: l.ID, Plan: p, Owner: l.Owner, Arrived: l.ArrivedAt.UnixMilli(), Generation: l.Generation, Attempt: l.Attempt,
+		Retries: l.RetryCount, Max: l.MaxRetries,
 		State: job.Pending, Tried: !l.FirstTriedAt.IsZero(), Payload: len(l.Payload),
 	}
 	j.calm()

@@ -1,4 +1,5 @@
-// Package queuetest is what tests of the queue share: a queue on each backend, an audit after every test, and a model to compare with.
+// Package queuetest is what tests of the queue share: a queue on each backend, an audit after every test, and a model
+// to compare with.
 package queuetest
 
 import (
@@ -88,12 +89,15 @@ func Embedded(t *testing.T, change func(*queue.Options)) *Env {
 	return e
 }
 
-// Open makes a queue with the seed's plans over clients of a real server. When the test ends it is audited and the clients are closed.
+// Open makes a queue with the seed's plans over clients of a real server. When the test ends it is audited and the
+// clients are closed.
 func Open(t *testing.T, c queue.Clients, change func(*queue.Options)) *Env {
 	t.Helper()
 	o := queue.Options{
-		Nonce: "test-" + random(4), Partitions: 1, PriorityBase: 10_000_000_000_000, Capacity: 10_000, ScheduledLimit: 100_000,
-		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour, KeepEnded: 1_000_000,
+		Nonce: "test-" + random(4), Partitions: 1, PriorityBase: 10_000_000_000_000, Capacity: 10_000,
+		ScheduledLimit:    100_000,
+		HeartbeatInterval: 500 * time.Millisecond, Retention: 24 * time.Hour, FailedRetention: time.Hour,
+		KeepEnded: 1_000_000,
 	}
 	change(&o)
 	e := &Env{Clients: c, Redis: c.Main, Plans: &job.PlanBook{}, Options: o, Backend: "redis"}
@@ -145,7 +149,8 @@ func (e *Env) audit(t *testing.T) {
 	}
 }
 
-// Broken is for tests that break the data on purpose: the audit must say each of these now, and is not asked again at the end.
+// Broken is for tests that break the data on purpose: the audit must say each of these now, and is not asked again at
+// the end.
 func (e *Env) Broken(t testing.TB, says ...string) {
 	t.Helper()
 	e.unsound = true
@@ -254,7 +259,8 @@ func numberedID(n uint64, partition int) job.ID {
 // Job is a submission of a tier, ready to send.
 func Job(t job.Tier) job.Submission {
 	retries := map[job.Tier]int{job.Paid: 5, job.Unpaid: 2, job.Public: 1}[t]
-	return job.Submission{ID: NewID(0), Tier: t, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: retries, TraceID: "trace-" + random(4)}
+	return job.Submission{ID: NewID(0), Tier: t, Type: "SIMULATION", Payload: []byte(`{"steps":[]}`), MaxRetries: retries,
+		TraceID: "trace-" + random(4)}
 }
 
 func random(bytes int) string {

@@ -21,14 +21,16 @@ var snapshotSource string
 
 var snapshotScript = redis.NewScript(snapshotSource)
 
-// Snapshot is everything one partition holds, read in one step. Keys has it all; the others are the parts that tests ask for.
+// Snapshot is everything one partition holds, read in one step. Keys has it all; the others are the parts that tests
+// ask for.
 type Snapshot struct {
-	Keys      map[string]Value              // by the key without its hash tag
-	Jobs      map[string]map[string]string  // id -> hash
-	Sets      map[string]map[string]float64 // by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
-	Counters  map[string]int64              // zero ones left out
-	Owners    map[string]int64              // the living jobs of each, as they are counted
-	Histories map[string][]string           // id -> lines
+	Keys map[string]Value             // by the key without its hash tag
+	Jobs map[string]map[string]string // id -> hash
+	// by the scripts' names: queue, scheduled, heartbeat_deadlines, run_deadlines, ...
+	Sets      map[string]map[string]float64
+	Counters  map[string]int64    // zero ones left out
+	Owners    map[string]int64    // the living jobs of each, as they are counted
+	Histories map[string][]string // id -> lines
 	Doorbell  int
 }
 
@@ -45,7 +47,8 @@ var setNames = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadli
 
 // Read takes a snapshot of a partition.
 func Read(ctx context.Context, c redis.UniversalClient, partition int) (Snapshot, error) {
-	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{}, Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}}
+	s := Snapshot{Keys: map[string]Value{}, Jobs: map[string]map[string]string{}, Sets: map[string]map[string]float64{},
+		Counters: map[string]int64{}, Owners: map[string]int64{}, Histories: map[string][]string{}}
 	for _, name := range setNames {
 		s.Sets[name] = map[string]float64{}
 	}
@@ -122,7 +125,8 @@ func suffix(name string) string { return strings.TrimPrefix(queue.Key(0, name), 
 // TTL is a job's time to live; negative = none.
 func (s Snapshot) TTL(id string) time.Duration { return s.Keys[suffix("job")+id].TTL }
 
-// Lines are the whole snapshot as text, a line per item, sorted by key. A time to live is only said to be there: it runs.
+// Lines are the whole snapshot as text, a line per item, sorted by key. A time to live is only said to be there: it
+// runs.
 func (s Snapshot) Lines() []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Keys)) {
