@@ -18,10 +18,7 @@ import (
 func listens(t *testing.T, q *queue.Queue,
 	listen func(context.Context, func([]job.Event), func()) error) <-chan job.Event {
 	t.Helper()
-	began, err := q.ReadClock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	began := time.Now() // the servers are on this machine; ReadClock is off by half of what its question took
 	up, heard, done := make(chan struct{}), make(chan job.Event, 100), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
