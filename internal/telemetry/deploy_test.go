@@ -22,7 +22,14 @@ const deploy = "../../deploy/"
 // busy are metrics in which every family has a sample.
 func busy() *Metrics {
 	m := measured()
-	m.SetSnapshot(Snapshot{
+	m.SetSnapshot(busySnapshot())
+	work(m)
+	return m
+}
+
+// busySnapshot is what busy shows. A snapshot's cluster is shown for 15 s.
+func busySnapshot() Snapshot {
+	return Snapshot{
 		Cluster: &Cluster{
 			Tiers: map[job.Tier]Level{
 				job.Paid: {Depth: 5, InFlight: 3, OldestAge: 42 * time.Second}, job.Unpaid: {}, job.Public: {Scheduled: 1},
@@ -32,9 +39,7 @@ func busy() *Metrics {
 		},
 		GateOpen: true, SQLUp: true, Schedulers: map[string]time.Duration{"crashed": 3 * time.Second,
 			"stuck": 5 * time.Second},
-	})
-	work(m)
-	return m
+	}
 }
 
 // work is one of each.
