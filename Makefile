@@ -55,7 +55,8 @@ stores: ## run the scripts on Redis 7.0 and 8 and Valkey 9, SQL on MariaDB 10.11
 long: ## run the same under the race detector and with long outages (needs a C compiler), and the pages in Firefox
 	.ci/provide
 	.ci/provide long
-	export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | TESTREPORT_LONG=on $(REPORT)
+	export CGO_ENABLED=1; $(subst -timeout 40m,-timeout 60m -race -tags=$(TAGS)$(comma)long,$(TESTS)) | \
+		TESTREPORT_LONG=on $(REPORT)
 
 bench: ## measure throughput, latency, CPU and bytes per job, beside other queues: docs/speed/BENCH.md; ARGS="-run peers -runs 5", ...
 	.ci/provide

@@ -10,9 +10,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-// Every bench runs at smoke size and answers every figure it is there for; peers has a test of its own, and what runs
-// only by its name does not run here. How fast it was is nobody's business here; that the counts are right is checked
-// inside the benches.
+// Every bench runs at smoke size and has all of its figures. TestPeers runs the bench peers; benches that run only when
+// they are named are left out. The test asserts no speed. Each bench checks its own counts.
 func TestSmoke(t *testing.T) {
 	t.Parallel()
 	testkit.Calm(t)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The dashboard beside a load: windows of the same length by turns, nobody, one who looks, many. What the machine does
-// beside this falls on all of them, and each window with somebody is compared with the mean of those with nobody around
-// it.
+// The dashboard bench runs a load for several windows of the same length. In a window no, one or twenty browsers have
+// the dashboard open. The windows take turns, because other work of the machine then falls on all of them. A window
+// with browsers is compared with the mean of the nearest windows without browsers.
 const (
 	dashboardRate   = 5000 // jobs a second, of the mix
 	dashboardMany   = 20
@@ -21,8 +21,8 @@ const (
 	dashboardWindow = 10 * time.Second // a whole number of the mix's bursts
 )
 
-// dashboardTurns say how many look, window by window. After somebody has left it takes most of a minute until nothing
-// is done for him any more: that is waited for before a window with nobody.
+// dashboardTurns has the number of browsers in each window. The server works on for most of a minute after the last
+// browser has left. The bench waits for that time before a window without browsers.
 var dashboardTurns = []int{0, 0, 1, dashboardMany, dashboardMany, 1, 0, 0, 1, dashboardMany, dashboardMany, 1, 0, 0}
 
 // dashboardBench measures what dashboards that are left open cost the server and Redis under load, and, where nothing
@@ -45,7 +45,8 @@ func dashboardBench(ctx context.Context, l *lab) (figures []figure, err error) {
 	shown, turn := l.report, l.turn
 	l.report = func(out io.Writer, t *table) {
 		shown(out, t)
-		fmt.Fprintf(out, "  run %d, window by window: who looks; %% of a core of the server, of Redis; us of the server per job; jobs/s; snapshots, feed, stale\n", turn+1)
+		fmt.Fprintf(out, "  run %d, window by window: who looks; %% of a core of the server, of Redis; us of the server "+
+			"per job; jobs/s; snapshots, feed, stale\n", turn+1)
 		for i := range loaded {
 			w := &loaded[i]
 			fmt.Fprintf(out, "  %6d %8.2f %8.2f %8.1f %8.0f %6d %6d %6d\n", w.watchers, w.serverShare(), w.redisShare(),

@@ -36,7 +36,8 @@ type viewing struct {
 	all     []window
 }
 
-// window measures one, with so many who look: they are there before it begins, and of those before nothing is left.
+// window measures one window. Its browsers have opened the dashboard before it begins, and the browsers of the window
+// before it are gone.
 func (v *viewing) window(ctx context.Context, watchers int) (err error) {
 	if watchers == 0 {
 		if err := v.forgotten(ctx); err != nil {
@@ -132,8 +133,8 @@ func (v *viewing) sum(ctx context.Context, open []*watcher) (s sums, err error) 
 	return s, nil
 }
 
-// dearer is how much more of a core the server and Redis used with so many who look: the median over the windows, each
-// beside the mean of those with nobody that are next to it, before it and behind it.
+// dearer is how much more of a core the server and Redis used in the windows with that many browsers. Each of these
+// windows is compared with the mean of the nearest windows without browsers, before and after it; dearer is the median.
 func dearer(all []window, watchers int) (server, redis float64) {
 	var servers, redises []float64
 	for i := range all {

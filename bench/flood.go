@@ -200,7 +200,8 @@ func keyed(addr, tier, key string) []byte {
 }
 
 func keyedBody(addr, tier, key, body string) []byte {
-	return fmt.Appendf(nil, "POST /%s/submit HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil, "POST /%s/submit HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s",
 		tier, addr, key, len(body), body)
 }
 

@@ -279,7 +279,8 @@ func (s *shards) acknowledged(ctx context.Context) (sum int, err error) {
 // clock has milliseconds.
 func (s *shards) skews(ctx context.Context) (skews []time.Duration, err error) {
 	rows, err := s.l.db.QueryContext(ctx,
-		"SELECT TIMESTAMPDIFF(MICROSECOND, '2000-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '2000-01-01', started_at) FROM "+
+		"SELECT TIMESTAMPDIFF(MICROSECOND, '2000-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '2000-01-01', "+
+			"started_at) FROM "+
 			s.database+".job_results ORDER BY started_at, arrived_at")
 	if err != nil {
 		return nil, fmt.Errorf("read starts: %w", err)

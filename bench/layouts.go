@@ -19,12 +19,14 @@ var layouts = []layout{
 				`score = score}`, `score = score, retries = max_retries}`,
 				`count_living(tier, head, 1, #payload)`, `count_living(tier, '', 1, #payload)`, // of a job without an owner
 				`'head', head, 'payload', payload)`,
-				`'tier', tier, 'generation', '1', 'maxRetries', class.retries, 'arrivedAt', at, 'score', class.score, 'type', 'SIMULATION', 'owner', '-',
+				`'tier', tier, 'generation', '1', 'maxRetries', class.retries, 'arrivedAt', at, 'score', class.score,
+				'type', 'SIMULATION', 'owner', '-',
 				'traceId', descriptor, 'payload', payload, 'state', 'PENDING', 'retries', '0')`,
 			},
 			"claim": {
 				`'head', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint')`,
-				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint', 'generation', 'maxRetries', 'arrivedAt', 'type', 'owner', 'traceId')`,
+				`'tier', 'payload', 'attempt', 'retries', 'first', 'state', 'checkpoint', 'generation', 'maxRetries', ` +
+					`'arrivedAt', 'type', 'owner', 'traceId')`,
 				`head and parse_head(head)`, `head`,
 				`'due')
     add_lease(id, head, payload, attempt, retries, first_claim, started, checkpoint, due)`,
@@ -46,7 +48,8 @@ var layouts = []layout{
 				local m = {x[1], x[2], false, false, false, false}
 				if x[3] then m[6], m[3], m[4], m[5] = string.match(x[3], '^(%S+) (%d+) (%d+) (%d+) ') end`,
 				claimed,
-				`'live', not last_attempt and live or table.concat({'PROCESSING', attempt, retries or '0', first_claim, started, token}, ' '))`,
+				`'live', not last_attempt and live or table.concat({'PROCESSING', attempt, retries or '0', first_claim, ` +
+					`started, token}, ' '))`,
 				`first_attempt_counts = '1 0 ' .. started .. ' ' .. started`,
 				`first_attempt_counts = '1 0 ' .. started .. ' ' .. started
 				local live = table.concat({'PROCESSING', '1', '0', started, started, token}, ' ')`,

@@ -30,7 +30,8 @@ func dial(ctx context.Context, addr string) (*caller, error) {
 
 // request is a submit of PAID with a body, as bytes on the wire.
 func request(addr, body string) []byte {
-	return fmt.Appendf(nil, "POST /paid/submit HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", addr, len(body), body)
+	return fmt.Appendf(nil, "POST /paid/submit HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", addr, len(body), body)
 }
 
 var lengthHeader = []byte("Content-Length: ")

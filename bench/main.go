@@ -37,7 +37,8 @@ var benches = []bench{
 	{"drain", "queued no-op jobs, a server process with roles worker,recovery, rows in MariaDB", drainBench, false},
 	{"embedded", "the same in embedded mode, in this process: miniredis and SQLite", embeddedBench, false},
 	{"wakeup", "200 submits a second over HTTP, until the handler starts", wakeupBench, false},
-	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a rate and without", floodBench, false},
+	{"flood", "200 PAID submits a second of one key, in quiet and beside a flood of PUBLIC from another key, with a " +
+		"rate and without", floodBench, false},
 	{"memory", "Redis memory per job of 100 bytes of payload", memoryBench, false},
 	{
 		"processes",
@@ -65,13 +66,15 @@ var benches = []bench{
 	},
 	{
 		"depth",
-		"what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, scheduled, ended), turn about",
+		"what each thing that is asked of Redis costs it with 10,000 and with 1,000,000 jobs of each kind (waiting, " +
+			"scheduled, ended), turn about",
 		depthBench,
 		true,
 	},
 	{
 		"mix",
-		"60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: what is held stays flat",
+		"60 % PUBLIC in bursts, 30 % UNPAID, 10 % PAID, 5 % failing, 0.1 % hanging, at 70 % of this mix's own maximum: " +
+			"what is held stays flat",
 		mixBench,
 		true,
 	},

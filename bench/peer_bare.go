@@ -38,8 +38,10 @@ func (b *bare) name() string { return "bare protocol" }
 
 func (b *bare) open(_ context.Context, l *lab) (string, error) {
 	b.l = l
-	return fmt.Sprintf("tierq's scripts and SQL rows without a server, in this process: single submits through net/http and a bare group commit (what waits goes in one "+
-		"call); bulk by the submit script, 100 a call; drained by %d loops of claim 100, run, complete, and one of %d rows a transaction, acknowledge; retention 24h",
+	return fmt.Sprintf("tierq's scripts and SQL rows without a server, in this process: single submits through "+
+		"net/http and a bare group commit (what waits goes in one "+
+		"call); bulk by the submit script, 100 a call; drained by %d loops of claim 100, run, complete, and one of %d "+
+		"rows a transaction, acknowledge; retention 24h",
 		bareLoops, bareRows), nil
 }
 

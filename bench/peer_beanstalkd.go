@@ -63,7 +63,8 @@ func (b *beanstalkdPeer) open(ctx context.Context, l *lab) (about string, err er
 	if err != nil {
 		return "", fmt.Errorf("beanstalkd -v: %w", err)
 	}
-	return fmt.Sprintf("%s, log on the disk, fsync at most each %d ms (-f%d); drained over %d connections, delete and the next reserve in one write",
+	return fmt.Sprintf("%s, log on the disk, fsync at most each %d ms (-f%d); drained over %d connections, delete and "+
+		"the next reserve in one write",
 		strings.TrimSpace(string(version)), beanstalkdFsync, beanstalkdFsync, beanstalkdWorkers), b.reset(ctx)
 }
 

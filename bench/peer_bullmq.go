@@ -19,7 +19,8 @@ import (
 const (
 	bullmqWorkers = 64
 	bullmqNode    = 20 // the oldest that its Redis driver runs on
-	bullmqMissing = "BullMQ needs Node %d or newer and the libraries of bench/bullmq; type: .ci/provide bench, or (cd bench/bullmq && npm ci --ignore-scripts)"
+	bullmqMissing = "BullMQ needs Node %d or newer and the libraries of bench/bullmq; type: .ci/provide bench, or (cd " +
+		"bench/bullmq && npm ci --ignore-scripts)"
 )
 
 // bullmq drives BullMQ on the lab's Redis, through a node program that takes one command per line and answers with its
@@ -71,7 +72,8 @@ func (b *bullmq) open(ctx context.Context, l *lab) (string, error) {
 		return "", fmt.Errorf("start node: %w", err)
 	}
 	v, err := b.ask(ctx, map[string]any{"do": "version"})
-	return fmt.Sprintf("bullmq %s with ioredis %s, node %s, on the same Redis; one process, one connection for all clients; addBulk 4 x 250; drained by a Worker with concurrency %d, "+
+	return fmt.Sprintf("bullmq %s with ioredis %s, node %s, on the same Redis; one process, one connection for all "+
+		"clients; addBulk 4 x 250; drained by a Worker with concurrency %d, "+
 		"results kept (removeOnComplete off), its driver's and its own settings else as they come", v.Version, v.Driver,
 		v.Node, bullmqWorkers), err
 }

@@ -87,7 +87,8 @@ func (r *riverPeer) about(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("show %s: %w", name, err)
 		}
 	}
-	return fmt.Sprintf("github.com/riverqueue/river %s on PostgreSQL %s, fsync %s, synchronous_commit %s, shared_buffers %s, max_wal_size %s; InsertMany %d x %d; %d workers, FetchCooldown %v, "+
+	return fmt.Sprintf("github.com/riverqueue/river %s on PostgreSQL %s, fsync %s, synchronous_commit %s, "+
+		"shared_buffers %s, max_wal_size %s; InsertMany %d x %d; %d workers, FetchCooldown %v, "+
 		"FetchPollInterval %v, pool of %d", moduleVersion("github.com/riverqueue/river"), version, fsync, commit, buffers,
 		wal, riverLanes, riverBatch, riverWorkers, riverCooldown,
 		riverPoll, riverConnections), nil

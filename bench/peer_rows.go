@@ -57,7 +57,8 @@ func (b *bare) rows(ctx context.Context) (*rowWriter, error) {
 // knows holds our columns to those the archive made: with fewer, the comparison would quietly become an easier one.
 func (w *rowWriter) knows(ctx context.Context, table string, columns []string) error {
 	rows, err := w.db.QueryContext(ctx,
-		"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND column_name <> 'recorded_at'", table)
+		"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = ? AND "+
+			"column_name <> 'recorded_at'", table)
 	if err != nil {
 		return fmt.Errorf("read the columns of %s: %w", table, err)
 	}

@@ -46,7 +46,8 @@ func (t *tierq) open(_ context.Context, l *lab) (string, error) {
 	if t.only {
 		return "the same, TIERQ_RETENTION 0s: Redis forgets an ended job once MariaDB has it", nil
 	}
-	return fmt.Sprintf("this tree; a server process, journal off, retention 24h, rows in MariaDB; single submits over HTTP, batches of %d over %d connections; "+
+	return fmt.Sprintf("this tree; a server process, journal off, retention 24h, rows in MariaDB; single submits over "+
+		"HTTP, batches of %d over %d connections; "+
 		"drained by %d and by %d slots, the better one counts", batchSize, batchClients, tierqSlots[0], tierqSlots[1]), nil
 }
 

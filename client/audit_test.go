@@ -10,10 +10,13 @@ import (
 
 func TestAudit(t *testing.T) {
 	s, c := newServer(t)
-	const text = `{"report":{"startedAt":"2026-05-01T11:31:57.961931Z","seconds":1.5,"by":"w1","looks":7,"whole":false,"problem":"it was cut short",` +
-		`"totals":[{"result":"REPAIRED","kind":"counter","count":1}],"findings":[{"jobId":null,"partition":0,"result":"REPAIRED","kind":"counter","detail":"x"}]},` +
+	const text = `{"report":{"startedAt":"2026-05-01T11:31:57.961931Z","seconds":1.5,"by":"w1","looks":7,"whole":false,` +
+		`"problem":"it was cut short",` +
+		`"totals":[{"result":"REPAIRED","kind":"counter","count":1}],"findings":[{"jobId":null,"partition":0,` +
+		`"result":"REPAIRED","kind":"counter","detail":"x"}]},` +
 		`"quarantine":{"total":3,"items":[{"jobId":"x","partition":1,"since":"2026-05-01T11:31:57Z","there":true}]},` +
-		`"checks":[{"name":"sql","status":"fail","detail":"it does not answer","fix":"start it"}],"timestamp":"2026-05-01T11:31:57.961931Z","new":1}`
+		`"checks":[{"name":"sql","status":"fail","detail":"it does not answer","fix":"start it"}],` +
+		`"timestamp":"2026-05-01T11:31:57.961931Z","new":1}`
 	answers(s, "GET /admin/consistency", 200, text)
 	got, err := c.Audit(soon(t))
 	r := got.Report

@@ -28,10 +28,14 @@ func answers(s *fake.Server, pattern string, status int, text string, headers ..
 	return &asked
 }
 
-const aJob = `{"jobId":"019de340-01fe-7a58-be69-ffffffffffff","id":"019de340-01fe-7a58-be69-ffffffffffff","type":"REPORT","tier":"PAID","status":"FAILED","retryCount":1,` +
-	`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59Z","firstTriedAt":null,` +
-	`"completedAt":null,"failureCause":"HANDLER_ERROR","generation":1,"traceId":null,"cancelRequested":false,"result":null,` +
-	`"history":[{"attempt":1,"worker":"w-1","startedAt":"2026-05-01T11:31:57Z","finishedAt":null,"outcome":"FAILURE","cause":"HANDLER_ERROR","error":"boom"}],"later":"field"}`
+const aJob = `{"jobId":"019de340-01fe-7a58-be69-ffffffffffff","id":"019de340-01fe-7a58-be69-ffffffffffff",` +
+	`"type":"REPORT","tier":"PAID","status":"FAILED","retryCount":1,` +
+	`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","createdAt":"2026-05-01T11:31:57.961931Z",` +
+	`"updatedAt":"2026-05-01T11:31:59Z","firstTriedAt":null,` +
+	`"completedAt":null,"failureCause":"HANDLER_ERROR","generation":1,"traceId":null,"cancelRequested":false,` +
+	`"result":null,` +
+	`"history":[{"attempt":1,"worker":"w-1","startedAt":"2026-05-01T11:31:57Z","finishedAt":null,"outcome":"FAILURE",` +
+	`"cause":"HANDLER_ERROR","error":"boom"}],"later":"field"}`
 
 func TestJob(t *testing.T) {
 	s, c := newServer(t)
@@ -166,7 +170,8 @@ func TestDeadLetters(t *testing.T) {
 	at := time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC)
 	got, err := c.RequeueDead(soon(t),
 		Filter{Tier: Paid, Cause: "HANDLER_ERROR", Type: "REPORT", From: at.Add(-time.Hour), To: at, Status: Failed}, 5, true)
-	want := `[{"tier":"PAID","cause":"HANDLER_ERROR","type":"REPORT","after":"2026-05-01T10:00:00Z","before":"2026-05-01T11:00:00Z","limit":5,"dryRun":true}]`
+	want := `[{"tier":"PAID","cause":"HANDLER_ERROR","type":"REPORT","after":"2026-05-01T10:00:00Z",` +
+		`"before":"2026-05-01T11:00:00Z","limit":5,"dryRun":true}]`
 	if err != nil || got != (Requeued{7, 5}) || fmt.Sprint(*asked) != want {
 		t.Errorf("%+v, %v, asked %s", got, err, *asked)
 	}
@@ -276,8 +281,10 @@ func TestReasons(t *testing.T) {
 		s,
 		"GET /jobs/"+unknownID,
 		200,
-		`{"jobId":"`+unknownID+`","note":"rejected by 1 of 2","reasons":[{"action":"cancel","generation":2,"at":"2026-05-01T11:31:57Z",`+
-			`"reason":"ordered twice"}],"history":[{"attempt":1,"generation":2,"outcome":"LATER","reason":"b says SUBMITTED","until":"2026-05-01T11:31:59Z"}]}`,
+		`{"jobId":"`+unknownID+`","note":"rejected by 1 of 2","reasons":[{"action":"cancel","generation":2,`+
+			`"at":"2026-05-01T11:31:57Z",`+
+			`"reason":"ordered twice"}],"history":[{"attempt":1,"generation":2,"outcome":"LATER","reason":"b says SUBMITTED",`+
+			`"until":"2026-05-01T11:31:59Z"}]}`,
 	)
 	j, err := c.Job(soon(t), unknownID)
 	if err != nil || j.Note != "rejected by 1 of 2" || len(j.Reasons) != 1 || j.Reasons[0].Reason != "ordered twice" ||

@@ -14,8 +14,10 @@ import (
 
 const (
 	aKeyID = "k234567k234567ab"
-	aKey   = `"id":"` + aKeyID + `","name":"ci","role":"submit","tiers":["PUBLIC"],"types":[],"rate":2.5,"burst":0,"inFlight":7,` +
-		`"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":null,"rotatedAt":null,"expiresAt":null,"revokedAt":null,"lastUsedAt":null}`
+	aKey   = `"id":"` + aKeyID + `","name":"ci","role":"submit","tiers":["PUBLIC"],"types":[],"rate":2.5,"burst":0,` +
+		`"inFlight":7,` +
+		`"createdAt":"2026-05-01T11:31:57.961931Z","createdBy":null,"rotatedAt":null,"expiresAt":null,"revokedAt":null,` +
+		`"lastUsedAt":null}`
 )
 
 func TestKeys(t *testing.T) {
@@ -42,7 +44,8 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%+v, %v", made, err)
 	}
 	*asked = append(*asked, *rotated...)
-	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,"expiresAt":"1970-01-01T00:00:00Z"} {"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
+	if want := `[{"name":"ci","role":"submit","tiers":["PUBLIC"],"rate":2.5,"inFlight":7,` +
+		`"expiresAt":"1970-01-01T00:00:00Z"} {"graceSeconds":5400}]`; fmt.Sprint(*asked) != want {
 		t.Errorf("asked %v", *asked)
 	}
 	ended := 0

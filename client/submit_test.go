@@ -50,7 +50,8 @@ func TestSubmit_SendsEveryOption(t *testing.T) {
 	jobs := s.Jobs()
 	for i, want := range []fake.Job{
 		{Tier: "GOLD_2", Key: "order-7", Trace: "trace-1",
-			Body: `{"type":"REPORT","payload":{"b":1,"a":2},"maxRetries":0,"runAt":"2026-12-01T08:00:00Z","callbackUrl":"https://example.com/hook"}`},
+			Body: `{"type":"REPORT","payload":{"b":1,"a":2},"maxRetries":0,"runAt":"2026-12-01T08:00:00Z",` +
+				`"callbackUrl":"https://example.com/hook"}`},
 		{Tier: "PUBLIC", Key: jobs[1].Key, Body: `{"delaySeconds":0.002}`},
 	} {
 		if got := jobs[i]; got.Tier != want.Tier || got.Key != want.Key || got.Trace != want.Trace || got.Body != want.Body {

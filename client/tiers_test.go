@@ -13,8 +13,10 @@ import (
 	"github.com/tierq/tierq/client/internal/fake"
 )
 
-const aPlan = `{"tier":"GOLD","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,"share":100,` +
-	`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.1},"typeBackoff":{"REPORT":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}},"version":3}`
+const aPlan = `{"tier":"GOLD","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,` +
+	`"share":100,` +
+	`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.1},"typeBackoff":{"REPORT":{"baseMs":0,"factor":1,` +
+	`"capMs":0,"jitter":0}},"version":3}`
 
 func TestPlan_IsAsOnTheWire(t *testing.T) {
 	var p Plan
@@ -86,10 +88,14 @@ func TestTiers(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	s, c := newServer(t)
-	const text = `{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,"finishedPerSecond":0.25,` +
-		`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,"completed":5,"failed":1,"cancelled":1,"retried":2}],` +
-		`"capacity":{"used":4,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":1,"bytes":99},"watches":[{"name":"crashed","delaySeconds":3}],` +
-		`"workers":[{"name":"n","host":"h","pid":7,"version":"v1","slots":16,"running":2,"stuck":0,"startedAt":"2026-05-01T11:31:57Z","seenAt":"2026-05-01T11:31:58Z"}],` +
+	const text = `{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,` +
+		`"submittedPerSecond":0.5,"finishedPerSecond":0.25,` +
+		`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,` +
+		`"completed":5,"failed":1,"cancelled":1,"retried":2}],` +
+		`"capacity":{"used":4,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":1,"bytes":99},` +
+		`"watches":[{"name":"crashed","delaySeconds":3}],` +
+		`"workers":[{"name":"n","host":"h","pid":7,"version":"v1","slots":16,"running":2,"stuck":0,` +
+		`"startedAt":"2026-05-01T11:31:57Z","seenAt":"2026-05-01T11:31:58Z"}],` +
 		`"drainPerSecond":12.5,"timestamp":"2026-05-01T11:31:57.961931Z","new":1}`
 	answers(s, "GET /api/stats", 200, text)
 	got, err := c.Stats(soon(t))
@@ -113,8 +119,9 @@ func TestStats(t *testing.T) {
 func TestWhy(t *testing.T) {
 	s, c := newServer(t)
 	answers(s, "GET /api/jobs/"+unknownID+"/why", 200,
-		`{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,"freeSlots":0,`+
-			`"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,"reasons":["3 PAID jobs are ahead"]}`)
+		`{"jobId":"`+unknownID+`","status":"PENDING","position":3,"aheadByTier":{"PAID":3},"runningByTier":null,`+
+			`"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"redis"},"etaSeconds":null,"runAt":null,`+
+			`"reasons":["3 PAID jobs are ahead"]}`)
 	w, err := c.Why(soon(t), unknownID)
 	if err != nil || *w.Position != 3 || w.AheadByTier[Paid] != 3 || w.Workers != 1 || w.Gate.Reason != "redis" ||
 		w.ETASeconds != nil || len(w.Reasons) != 1 || w.Raw == nil {

@@ -134,7 +134,8 @@ func TestEvents(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		switch len(from) {
 		case 1:
-			fmt.Fprintf(w, "retry: 1\n\nid: a-1\ndata: {\"jobId\":%q,\"tier\":\"PAID\",\"status\":\"FAILED\",\"attempt\":2,\"cause\":\"HANDLER_ERROR\",\"at\":\"2026-05-01T11:31:57Z\"}\n\n", unknownID)
+			fmt.Fprintf(w, "retry: 1\n\nid: a-1\ndata: {\"jobId\":%q,\"tier\":\"PAID\",\"status\":\"FAILED\",\"attempt\":2,"+
+				"\"cause\":\"HANDLER_ERROR\",\"at\":\"2026-05-01T11:31:57Z\"}\n\n", unknownID)
 			fmt.Fprint(w, "id: a-9\nevent: resync\ndata: {}\n\ndata: not json\n\nevent: bye\ndata: {}\n\n")
 		default:
 			fake.Refuse(w, http.StatusForbidden, "FORBIDDEN")

@@ -78,8 +78,10 @@ func TestWebhookVerifier_JobEnded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := `{"type":"job.failed","timestamp":"2026-05-01T11:31:58.002000Z","data":{"jobId":"j","generation":2,"owner":"aaaaaaaaaaaaaaaa","status":"FAILED",` +
-		`"tier":"PAID","type":"SIMULATION","completedAt":null,"failedAt":"2026-05-01T11:31:58.002000Z","result":null,"failureCause":"HANDLER_ERROR","lastError":"boom"}}`
+	body := `{"type":"job.failed","timestamp":"2026-05-01T11:31:58.002000Z","data":{"jobId":"j","generation":2,` +
+		`"owner":"aaaaaaaaaaaaaaaa","status":"FAILED",` +
+		`"tier":"PAID","type":"SIMULATION","completedAt":null,"failedAt":"2026-05-01T11:31:58.002000Z","result":null,` +
+		`"failureCause":"HANDLER_ERROR","lastError":"boom"}}`
 	header := func(id, body string) http.Header {
 		stamp := strconv.FormatInt(time.Now().Unix(), 10)
 		mac := hmac.New(sha256.New, secret)

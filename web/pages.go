@@ -16,7 +16,8 @@ var templates embed.FS
 
 // Policy is the Content-Security-Policy of every page: scripts and styles are files of this server, and nothing is
 // written into a page.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; " +
+	"connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // Set is the pages, ready to be written. It is safe for concurrent use.

@@ -192,7 +192,8 @@ func TestPagesAreWhole(t *testing.T) {
 // that is passed on unescaped, and no script writes markup.
 func TestNothingPassesUnescaped(t *testing.T) {
 	unescaped := regexp.MustCompile(`template\.(HTML|HTMLAttr|JS|JSStr|CSS|URL|Srcset)\b`)
-	markup := regexp.MustCompile(`innerHTML\s*=[^=]|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style"`)
+	markup := regexp.MustCompile(`innerHTML\s*=[^=]|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new ` +
+		`Function|setAttribute\("style"`)
 	for name, bad := range map[string]*regexp.Regexp{".go": unescaped, ".js": markup} {
 		sources := sourcesOf(t, name)
 		if len(sources) < 5 {

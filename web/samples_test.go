@@ -8,7 +8,8 @@ import (
 )
 
 // hostile is what somebody may send who wishes to be more than text.
-const hostile = `</script></pre></td><script>alert(1)</script><img src=x onerror=alert(2)> ' " onmouseover="alert(3)" javascript:alert(4) {{.}} ` + "`${5}` \u202e\x00"
+const hostile = `</script></pre></td><script>alert(1)</script><img src=x onerror=alert(2)> ' " ` +
+	`onmouseover="alert(3)" javascript:alert(4) {{.}} ` + "`${5}` \u202e\x00"
 
 // samples are the views of a page: texts are either plain or hostile, and full ones have everything in them.
 type samples struct {
@@ -135,7 +136,9 @@ func (s samples) job() *Job {
 		CanRetry: true, Artifact: "/jobs/7/artifact", Position: -1,
 		Payload: []byte(
 			s.text(
-				`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},"endpoints":["https://archive.example/v1","https://tax.example"]}`,
+				`{"documentId":"invoice-7","contentType":"application/json","body":{"total":12345678901234567890,` +
+					`"lines":[{"item":"Pencil","pieces":12},{"item":"Rubber","pieces":2.50}],"note":null,"paid":true},` +
+					`"endpoints":["https://archive.example/v1","https://tax.example"]}`,
 			),
 		),
 		Result: []byte(

@@ -14,7 +14,8 @@ func (p program) changesCommand() *cobra.Command {
 	var l paged
 	cmd := &cobra.Command{
 		Use: "changes", Short: "Show who changed what, the latest first", Args: noArgs,
-		Long: "Show who changed what, the latest first: keys and tiers, and what operators did to jobs. Refused changes are there as well. With -o json\n" +
+		Long: "Show who changed what, the latest first: keys and tiers, and what operators did to jobs. Refused changes " +
+			"are there as well. With -o json\n" +
 			"each has what it was before and what it is after.",
 		Example: "  tierq changes\n  tierq changes --limit 100 -o wide",
 	}

@@ -111,7 +111,8 @@ func (p program) deadExportCommand() *cobra.Command {
 	var d deadFilter
 	cmd := &cobra.Command{
 		Use: "export", Short: "Print dead letters with their payloads, a JSON object a line", Args: noArgs,
-		Long: "Print dead letters with their payloads: a JSON object a line, with -o json a list. An export that breaks off ends with an error, and\n" +
+		Long: "Print dead letters with their payloads: a JSON object a line, with -o json a list. An export that breaks " +
+			"off ends with an error, and\n" +
 			"leaves no --file.",
 		Example: "  tierq dead export --type SEND_EMAIL --file dead.ndjson",
 	}

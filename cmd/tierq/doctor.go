@@ -32,9 +32,11 @@ var checkColors = map[string]string{checkOK: "32", checkWarn: "33", checkFail: "
 func (p program) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check settings, server, stores and data, and say what to do", Args: noArgs,
-		Long: "Check the settings of this shell, the server, its stores, and what the audit found in Redis. Each line is ok, warn or fail, with\n" +
+		Long: "Check the settings of this shell, the server, its stores, and what the audit found in Redis. Each line is " +
+			"ok, warn or fail, with\n" +
 			"what to do about it; a fail is exit code 1.\n\n" +
-			"With --repair the server goes over Redis at once: it puts right what is safe and sets aside what nobody can explain. It does the\n" +
+			"With --repair the server goes over Redis at once: it puts right what is safe and sets aside what nobody can " +
+			"explain. It does the\n" +
 			"same by itself every ten minutes.",
 		Example: "  tierq doctor\n  tierq doctor --repair\n  tierq doctor -o json",
 	}

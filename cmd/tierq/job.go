@@ -90,7 +90,8 @@ func (p program) jobsCancelCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "cancel JOB_ID...", Short: "Cancel jobs", Args: wants(1, maxIDs, "a JOB_ID"),
-		Long: "Cancel jobs. One that waits is CANCELLED at once. One that runs is told to stop: it will end CANCELLED, never COMPLETED.",
+		Long: "Cancel jobs. One that waits is CANCELLED at once. One that runs is told to stop: it will end CANCELLED, " +
+			"never COMPLETED.",
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in `words` that are kept with the job")
 	cmd.RunE = p.talk(func(ctx context.Context, s *session, args []string) error {

@@ -87,12 +87,14 @@ func (p program) jobsListCommand() *cobra.Command {
 	var l paged
 	cmd := &cobra.Command{
 		Use: "list", Short: "List jobs: the living first, then the ended, the latest first", Args: noArgs,
-		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs tierq jobs cancel",
+		Example: "  tierq jobs list --status failed --tier paid\n  tierq jobs list --status pending --all -o name | xargs " +
+			"tierq jobs cancel",
 	}
 	cmd.Flags().
 		StringVar(
 			&f.status, "status", "",
-			"only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and tried again",
+			"only in this `status`: scheduled, pending, processing, completed, failed, cancelled; or retrying: failed, and "+
+				"tried again",
 		)
 	cmd.Flags().StringVar(&f.tier, "tier", "", "only of this `tier`")
 	cmd.Flags().StringVar(&f.typ, "type", "", "only of this job `type`")

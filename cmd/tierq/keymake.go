@@ -17,10 +17,13 @@ func (p program) keysCreateCommand() *cobra.Command {
 	var store bool
 	cmd := &cobra.Command{
 		Use: "create", Short: "Make an API key, and show it once", Args: noArgs,
-		Long: "Make an API key, and show it once. The first key closes a server that was open to everybody, and must be an admin's.\n\n" +
-			"With --store the key is made in the store that the settings name (MYSQL_DSN, or the file under TIERQ_DATA_DIR), without a server:\n" +
+		Long: "Make an API key, and show it once. The first key closes a server that was open to everybody, and must be " +
+			"an admin's.\n\n" +
+			"With --store the key is made in the store that the settings name (MYSQL_DSN, or the file under TIERQ_DATA_DIR), " +
+			"without a server:\n" +
 			"for the first key of a server that others can reach, and for the day on which the last admin key is lost.",
-		Example: "  tierq keys create --name ada --role admin\n  tierq keys create --name website --role submit --tier public --type SEND_EMAIL --rate 50 --expires 90d\n" +
+		Example: "  tierq keys create --name ada --role admin\n  tierq keys create --name website --role submit --tier " +
+			"public --type SEND_EMAIL --rate 50 --expires 90d\n" +
 			"  tierq keys create --name root --role admin --store",
 	}
 	f := cmd.Flags()

@@ -68,7 +68,8 @@ func (s *session) stateOf(k *client.Key) string {
 func (p program) keysRotateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate KEY_ID", Short: "Give an API key another secret, and show it once", Args: wants(1, 1, "a KEY_ID"),
-		Long: "Give an API key another secret, and show it once. The key stays the same, and its jobs its own. What opened before opens for --grace\n" +
+		Long: "Give an API key another secret, and show it once. The key stays the same, and its jobs its own. What " +
+			"opened before opens for --grace\n" +
 			"longer, so that it can be replaced everywhere.",
 		Example: "  tierq keys rotate k234567k234567ab\n  tierq keys rotate k234567k234567ab --grace 0s",
 	}

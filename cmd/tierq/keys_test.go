@@ -11,9 +11,11 @@ var keyPattern = regexp.MustCompile(`^tq_[a-z2-7]{16}_[A-Za-z0-9_-]{43}$`)
 // What is asked for reaches the server as it spells it.
 func TestKeysCreate(t *testing.T) {
 	f := newFake(t)
-	end := f.cli(t, world{}, split("keys create --name 'web site' --role submit --tier public --tier unpaid --type SEND_EMAIL --type REPORT --rate 2.5 --burst 7 "+
+	end := f.cli(t, world{}, split("keys create --name 'web site' --role submit --tier public --tier unpaid --type "+
+		"SEND_EMAIL --type REPORT --rate 2.5 --burst 7 "+
 		"--in-flight 100 --expires 90d -o name")...)
-	want := `{"name":"web site","role":"submit","tiers":["PUBLIC","UNPAID"],"types":["SEND_EMAIL","REPORT"],"rate":2.5,"burst":7,"inFlight":100,` +
+	want := `{"name":"web site","role":"submit","tiers":["PUBLIC","UNPAID"],"types":["SEND_EMAIL","REPORT"],"rate":2.5,` +
+		`"burst":7,"inFlight":100,` +
 		`"expiresAt":"2026-07-30T12:00:00Z"}`
 	if got := f.last(); end.code != 0 || got.path != "/admin/keys" || got.body != want ||
 		!keyPattern.MatchString(strings.TrimSpace(end.stdout)) {

@@ -86,7 +86,8 @@ func (b *bulk) finish(ctx context.Context, a *asked, ended error) error {
 		}
 	}
 	if ended != nil && b.accepted+b.refused+b.unknown > 0 {
-		b.say("%d accepted, %d refused, %d unknown before it ended; the same command again with --idempotency-key %s makes no job twice",
+		b.say("%d accepted, %d refused, %d unknown before it ended; the same command again with --idempotency-key %s "+
+			"makes no job twice",
 			b.accepted, b.refused, b.unknown, a.key)
 	}
 	if ended == nil && b.refused > 0 {

@@ -99,7 +99,8 @@ func TestSubmitFile(t *testing.T) {
 func TestSubmitLines(t *testing.T) {
 	k := newTaker(t, nil)
 	end := k.cli(t, world{stdin: "{}\n{\"type\":\"A\"}"}, "submit", "paid", "--file", "-", "-o", "ndjson")
-	want := fmt.Sprintf("{\"line\":1,\"jobId\":%q,\"currentJobStatus\":\"PENDING\"}\n{\"line\":2,\"jobId\":%q,\"currentJobStatus\":\"PENDING\"}\n", jobID(1), jobID(2))
+	want := fmt.Sprintf("{\"line\":1,\"jobId\":%q,\"currentJobStatus\":\"PENDING\"}\n{\"line\":2,\"jobId\":%q,"+
+		"\"currentJobStatus\":\"PENDING\"}\n", jobID(1), jobID(2))
 	if end.code != 0 || end.stdout != want || len(k.keys) != 2 {
 		t.Errorf("%v", end)
 	}
@@ -124,7 +125,8 @@ func TestSubmitBadLine(t *testing.T) {
 		lines[1100] = line
 		end := k.cli(t, world{}, "submit", "paid", "--file", write(t, lines...), "--idempotency-key", "import")
 		if end.code != exitUsage || !strings.Contains(end.stderr, "line 1101 of ") || !strings.Contains(end.stderr, why) ||
-			!strings.Contains(end.stderr, "1000 accepted, 0 refused, 0 unknown before it ended; the same command again with --idempotency-key import makes") {
+			!strings.Contains(end.stderr, "1000 accepted, 0 refused, 0 unknown before it ended; the same command again with "+
+				"--idempotency-key import makes") {
 			t.Errorf("%.40s: code %d %s", line, end.code, end.stderr)
 		}
 		if len(k.bodies) != 1000 || len(strings.Fields(end.stdout)) != 1000 {
@@ -179,8 +181,11 @@ func TestSubmitOne(t *testing.T) {
 	f := newFake(t)
 	name := write(t, `{"n": 9007199254740993}`)
 	for args, want := range map[string]string{
-		"--type A --data '{\"x\": \"<&>\"}' --max-retries 0 --delay 90s --callback https://e.com/": `{"type":"A","payload":{"x":"<&>"},"maxRetries":0,"delaySeconds":90,"callbackUrl":"https://e.com/"}`,
-		"--data @" + name + " --run-at 2026-12-01T10:00:00+02:00":                                  `{"payload":{"n":9007199254740993},"runAt":"2026-12-01T08:00:00Z"}`,
+		"--type A --data '{\"x\": \"<&>\"}' --max-retries 0 --delay 90s --callback " +
+			"https://e.com/": `{"type":"A","payload":{"x":"<&>"},"maxRetries":0,"delaySeconds":90,` +
+			`"callbackUrl":"https://e.com/"}`,
+		"--data @" + name + " --run-at 2026-12-01T10:00:00+02:00": `{"payload":{"n":9007199254740993},` +
+			`"runAt":"2026-12-01T08:00:00Z"}`,
 		"--data -":                 `{"payload":[1]}`,
 		"--idempotency-key order7": `{}`,
 	} {

@@ -106,10 +106,12 @@ func TestTiersSet(t *testing.T) {
 		len(f.requests("PUT", "/")) != 0 || !strings.Contains(end.stdout, "40%") {
 		t.Errorf("%v", end)
 	}
-	all := "--priority 9 --max-retries 1 --heartbeat-timeout 5s --max-processing-time 1m --share 40 --backoff-base 1s --backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
+	all := "--priority 9 --max-retries 1 --heartbeat-timeout 5s --max-processing-time 1m --share 40 --backoff-base 1s " +
+		"--backoff-factor 3 --backoff-cap 9s --backoff-jitter 0.5"
 	end := f.cli(t, world{}, append([]string{"tiers", "set", "public", "-o", "json"}, split(all)...)...)
 	got := f.last()
-	want := `{"priority":9,"maxRetries":1,"heartbeatTimeoutMs":5000,"maxProcessingTimeMs":60000,"share":40,"backoff":{"baseMs":1000,"factor":3,"capMs":9000,"jitter":0.5},` +
+	want := `{"priority":9,"maxRetries":1,"heartbeatTimeoutMs":5000,"maxProcessingTimeMs":60000,"share":40,` +
+		`"backoff":{"baseMs":1000,"factor":3,"capMs":9000,"jitter":0.5},` +
 		`"typeBackoff":{"REPORT":{"baseMs":1,"factor":1,"capMs":1,"jitter":0}}}`
 	if end.code != 0 || got.path != "/admin/tiers/PUBLIC" || got.header.Get("If-Match") != `"7"` || got.body != want {
 		t.Errorf("%v\n%s %s", end, got.header.Get("If-Match"), got.body)
@@ -144,7 +146,8 @@ func TestListFilters(t *testing.T) {
 	)
 	list := f.requests("GET", "/api/jobs")
 	if len(list) != 2 ||
-		list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&traceId=t.1&type=SEND_EMAIL" {
+		list[0].path != "/api/jobs?cause=HANDLER_ERROR&cursor=c1&limit=100&status=FAILED&tier=PAID&traceId=t.1"+
+			"&type=SEND_EMAIL" {
 		t.Errorf("%v", list)
 	}
 	f.cli(t, world{}, "dead", "list", "--before", "24h", "--after", "2026-04-01T00:00:00Z", "--limit", "1")

@@ -14,9 +14,11 @@ import (
 func (p program) pollCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "poll JOB_ID", Short: "Show how a job stands", Args: wants(1, 1, "one JOB_ID"),
-		Long: "Show how a job stands.\n\nWith --wait it waits for the job's end on the server's side: exit code 3 if the job FAILED or was CANCELLED, 4 if it has\n" +
+		Long: "Show how a job stands.\n\nWith --wait it waits for the job's end on the server's side: exit code 3 if the " +
+			"job FAILED or was CANCELLED, 4 if it has\n" +
 			"not ended by then (what is known of it is printed all the same).",
-		Example: "  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4 --wait 20s -o json",
+		Example: "  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq poll 019de340-01fe-7a58-be69-567cd7d6b7d4 " +
+			"--wait 20s -o json",
 	}
 	var wait time.Duration
 	durationVar(cmd.Flags(), &wait, "wait", 0, "wait this `time` for the job's end: 20s, 2m; a bare number is seconds")

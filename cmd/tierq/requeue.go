@@ -42,7 +42,8 @@ func (p program) deadRequeueCommand() *cobra.Command {
 			"More than one by filters asks on a terminal, and needs --yes elsewhere. It goes on until none is left that was\n" +
 			"dead when it began, or until --limit. A requeue that was stopped says how many it has done; the same command\n" +
 			"again does the rest.",
-		Example: "  tierq dead requeue 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq dead requeue --cause HANDLER_ERROR --type SEND_EMAIL --dry-run\n" +
+		Example: "  tierq dead requeue 019de340-01fe-7a58-be69-567cd7d6b7d4\n  tierq dead requeue --cause HANDLER_ERROR " +
+			"--type SEND_EMAIL --dry-run\n" +
 			"  tierq dead requeue --tier paid --limit 100 --yes",
 	}
 	d.flags(cmd)

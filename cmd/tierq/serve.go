@@ -22,7 +22,8 @@ func (p program) serveCommand(use string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "Run the server (what tierq does without a command)",
-		Long: "Run the server.\n\nWithout settings everything lives inside the process (embedded mode). REDIS_URL and MYSQL_DSN set: external mode.\n" +
+		Long: "Run the server.\n\nWithout settings everything lives inside the process (embedded mode). REDIS_URL and " +
+			"MYSQL_DSN set: external mode.\n" +
 			"Flags override the environment, which overrides .env, which overrides the defaults.",
 	}
 	if use == "serve" {

@@ -117,7 +117,8 @@ func readServer(text string) (string, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return "", errors.New("the server (--server, TIERQ_URL) must look like http://host:port")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", errors.New("the server (--server, TIERQ_URL) must hold no user, password, query or fragment; the API key is --token or TIERQ_TOKEN")
+		return "", errors.New("the server (--server, TIERQ_URL) must hold no user, password, query or fragment; the API " +
+			"key is --token or TIERQ_TOKEN")
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

@@ -33,12 +33,15 @@ func (p program) submitCommand() *cobra.Command {
 		Use: "submit TIER", Short: "Submit a job, or many", Args: wants(1, 1, "a TIER, such as paid, unpaid or public,"),
 		ValidArgs: []string{"paid", "unpaid", "public"},
 		Long: "Submit a job, or many, and print their ids, one a line.\n\n" +
-			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", \"callbackUrl\", \"idempotencyKey\"}, all optional.\n" +
+			"--file reads a job a line: {\"type\", \"payload\", \"maxRetries\", \"delaySeconds\", \"runAt\", " +
+			"\"callbackUrl\", \"idempotencyKey\"}, all optional.\n" +
 			"Jobs go out in batches of up to 1000; what a full queue refuses is sent again while others get in. A refused job does\n" +
 			"not stop the others; a line that is no job stops before its batch.\n\n" +
-			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is followed by -1, -2\n" +
+			"With --idempotency-key the same command may be repeated: no job is made twice. For many jobs the key is " +
+			"followed by -1, -2\n" +
 			"and so on: the number of the job, or of its line; a line's own key comes first.",
-		Example: "  tierq submit paid --type SEND_EMAIL --data '{\"to\": \"ada@example.com\", \"subject\": \"Hello\", \"body\": \"Hi\"}'\n" +
+		Example: "  tierq submit paid --type SEND_EMAIL --data '{\"to\": \"ada@example.com\", \"subject\": \"Hello\", " +
+			"\"body\": \"Hi\"}'\n" +
 			"  tierq submit public --count 1000 --wait\n  tierq submit unpaid --file jobs.ndjson --idempotency-key import-42",
 	}
 	f := cmd.Flags()

@@ -68,7 +68,8 @@ func (s *Store) AddChanges(ctx context.Context, changes []job.Change) error {
 // maxPage is how many changes one call reads at most.
 const maxPage = 1000
 
-const changesPage = "SELECT seq, changed_at, actor, name, address, action, target, before_json, after_json, outcome, trace_id FROM changes " +
+const changesPage = "SELECT seq, changed_at, actor, name, address, action, target, before_json, after_json, " +
+	"outcome, trace_id FROM changes " +
 	"WHERE seq < ? ORDER BY seq DESC LIMIT ?"
 
 // Changes reads the log of changes, the newest first. cursor is "" or an earlier call's next; limit is at most 1,000.

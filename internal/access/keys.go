@@ -16,7 +16,8 @@ import (
 // until when an old secret opens, by that of whoever says so.
 
 const (
-	apiKeyColumns = "id, name, role, tiers, types, rate, burst, in_flight, hash, old_hash, old_until, created_at, created_by, rotated_at, expires_at, " +
+	apiKeyColumns = "id, name, role, tiers, types, rate, burst, in_flight, hash, old_hash, old_until, created_at, " +
+		"created_by, rotated_at, expires_at, " +
 		"revoked_at, last_used_at"
 	apiKeys        = "SELECT " + apiKeyColumns + " FROM api_keys ORDER BY created_at, id"
 	apiKeyOf       = "SELECT " + apiKeyColumns + " FROM api_keys WHERE id = ?"

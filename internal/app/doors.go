@@ -102,8 +102,10 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 // keys.
 func (v *server) checkDoors() error {
 	if wide := v.config.Wide(); v.keyring.Open() && len(wide) > 0 && !v.config.Insecure {
-		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: everybody there could do everything. Make the first key (tierq keys "+
-			"create --store --name you --role admin, or TIERQ_ADMIN_KEY with what tierq keys generate prints), stay on 127.0.0.1, or set TIERQ_INSECURE=on",
+		return fmt.Errorf("%s can be reached from other machines, and there are no API keys: everybody there could do "+
+			"everything. Make the first key (tierq keys "+
+			"create --store --name you --role admin, or TIERQ_ADMIN_KEY with what tierq keys generate prints), stay on "+
+			"127.0.0.1, or set TIERQ_INSECURE=on",
 			strings.Join(wide, " and "))
 	}
 	return nil

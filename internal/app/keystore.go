@@ -53,7 +53,8 @@ func CreateKey(ctx context.Context, c config.Config, k NewKey, log *slog.Logger)
 	if keys, err := s.access.APIKeys(ctx); err != nil {
 		return "", "", err
 	} else if len(keys) == 0 && c.AdminKey == "" && job.Role(k.Role) != job.RoleAdmin {
-		return "", "", errors.New("the first key must have the role admin: with another one nobody could make a second over the API")
+		return "", "", errors.New("the first key must have the role admin: with another one nobody could make a second " +
+			"over the API")
 	}
 	now := time.Now()
 	made, text, err := auth.NewKeys(auth.KeysOptions{Desk: s.access, Now: time.Now}).CreateKey(ctx, k.key(now))

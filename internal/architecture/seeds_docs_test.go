@@ -129,7 +129,8 @@ func TestTwoFields(t *testing.T) {
 		}
 		there = slices.DeleteFunc(there, func(s string) bool { return s == row[2] })
 	}
-	want := strings.Fields("CANCELLED FAILED MANAGED NOT_MANAGED PROCESSING QUEUED RECEIVED REJECTED SCHEDULED SUBMITTED TRY_AGAIN_LATER")
+	want := strings.Fields("CANCELLED FAILED MANAGED NOT_MANAGED PROCESSING QUEUED RECEIVED REJECTED SCHEDULED " +
+		"SUBMITTED TRY_AGAIN_LATER")
 	if slices.Sort(seed); !slices.Equal(seed, want) {
 		t.Errorf("statuses %v, want the seed's %v", seed, want)
 	}

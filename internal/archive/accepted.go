@@ -92,7 +92,8 @@ const (
 	noteCancel = "UPDATE accepted_jobs SET cancel_requested = 1, submitting = 0, " +
 		"run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END WHERE job_id = ?"
 	// A claim says that Redis has the job, and since when. One that comes late, or again, changes nothing.
-	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at = ?, worker = ?, " +
+	noteClaim = "UPDATE accepted_jobs SET arrived_at = ?, attempt = ?, retry_count = ?, first_tried_at = ?, started_at " +
+		"= ?, worker = ?, " +
 		"due_at = NULL, submitting = 0, run_id = CASE WHEN run_id = '' THEN ? ELSE run_id END " +
 		"WHERE job_id = ? AND generation = ? AND attempt < ?"
 	dropIfEnded = "DELETE FROM accepted_jobs WHERE job_id = ? AND EXISTS " +

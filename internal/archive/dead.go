@@ -12,12 +12,15 @@ import (
 // failed_jobs_trace_open), newest discarded first, and asks for the rest only of those that it shows. @from and @at
 // bound the walk; the rest of the first line is the exact place within one moment.
 const (
-	openDead   = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND generation < @generation)"
+	openDead = "open_at >= @from AND open_at <= @at AND (open_at < @at OR job_id < @id OR job_id = @id AND " +
+		"generation < @generation)"
 	deadFilter = " AND (@tier = '' OR tier = @tier) AND (@type = '' OR type = @type) AND (@cause = '' OR failure_cause = @cause)"
 	newestDead = " ORDER BY open_at DESC, job_id DESC, generation DESC LIMIT @limit OFFSET @offset"
 
-	letterColumns = "f.job_id, f.generation, f.tier, f.type, f.owner, f.total_retries, f.max_retries, f.attempts, f.arrived_at, f.first_tried_at, " +
-		"f.started_at, f.discarded_at, f.failure_cause, f.last_error, f.requeue_requested_at, f.requeue_request_id, f.requeued_at, f.trace_id"
+	letterColumns = "f.job_id, f.generation, f.tier, f.type, f.owner, f.total_retries, f.max_retries, f.attempts, " +
+		"f.arrived_at, f.first_tried_at, " +
+		"f.started_at, f.discarded_at, f.failure_cause, f.last_error, f.requeue_requested_at, f.requeue_request_id, " +
+		"f.requeued_at, f.trace_id"
 )
 
 // deadWalk is the statements of the lists of dead letters.
@@ -26,7 +29,8 @@ type deadWalk struct{ end, count, page, whole string }
 func deadWalkOf(d *database.Dialect, s scope) deadWalk {
 	from := " FROM " + s.from(d, "failed_jobs", "", "_open") + openDead
 	keys := " FROM (SELECT job_id, generation" + from + deadFilter + newestDead + ") k " +
-		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id DESC, f.generation DESC"
+		"JOIN failed_jobs f ON f.job_id = k.job_id AND f.generation = k.generation ORDER BY f.discarded_at DESC, f.job_id " +
+		"DESC, f.generation DESC"
 	return deadWalk{
 		end:   "SELECT open_at" + from + newestDead,
 		count: "SELECT COUNT(*) FROM (SELECT 1" + from + deadFilter + " ORDER BY open_at DESC LIMIT @most) p",

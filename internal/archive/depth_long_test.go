@@ -98,7 +98,8 @@ func rowsRead(t *testing.T, a *Archive) (sum int64) {
 		VariableName string `gorm:"column:Variable_name"`
 		Value        int64  `gorm:"column:Value"`
 	}
-	if err := a.db.Read.WithContext(t.Context()).Raw("SHOW GLOBAL STATUS LIKE 'Handler_read%'").Scan(&rows).Error; err != nil {
+	const reads = "SHOW GLOBAL STATUS LIKE 'Handler_read%'"
+	if err := a.db.Read.WithContext(t.Context()).Raw(reads).Scan(&rows).Error; err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
@@ -140,9 +141,13 @@ func deepen(t *testing.T, a *Archive, n int) {
 				typ, owner, at, at))
 		}
 		for _, insert := range []string{
-			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, arrived_at, trace_id, recorded_at) VALUES " + strings.Join(outcomes, ","),
-			"INSERT INTO job_results (job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, arrived_at, first_tried_at, started_at, completed_at, trace_id) VALUES " + strings.Join(results, ","),
-			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, arrived_at, first_tried_at, started_at, discarded_at, failure_cause, last_error, trace_id) VALUES " + strings.Join(dead, ","),
+			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, " +
+				"arrived_at, trace_id, recorded_at) VALUES " + strings.Join(outcomes, ","),
+			"INSERT INTO job_results (job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, " +
+				"arrived_at, first_tried_at, started_at, completed_at, trace_id) VALUES " + strings.Join(results, ","),
+			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, " +
+				"arrived_at, first_tried_at, started_at, discarded_at, failure_cause, last_error, trace_id) VALUES " +
+				strings.Join(dead, ","),
 		} {
 			pool, err := a.db.Write.DB()
 			if err != nil {

@@ -15,10 +15,12 @@ import (
 // endedColumns and endedJoins read ended jobs: an outcome with what its ending wrote beside it, but for result, payload
 // and options. The worker of the latest claim is known from the result, or from the attempt of that number.
 const (
-	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, o.max_retries, o.arrived_at, " +
+	endedColumns = "o.job_id, o.generation, o.outcome, o.attempt, o.tier, o.type, o.owner, o.retry_count, " +
+		"o.max_retries, o.arrived_at, " +
 		"o.trace_id, o.recorded_at, o.first_tried_at, o.started_at, o.ended_at, " +
 		"r.first_tried_at AS r_first, r.started_at AS r_start, r.completed_at AS r_end, r.worker AS r_worker, r.note, " +
-		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, a.worker AS a_worker"
+		"f.first_tried_at AS f_first, f.started_at AS f_start, f.discarded_at AS f_end, f.failure_cause, f.last_error, " +
+		"a.worker AS a_worker"
 	endedJoins = " LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation " +
 		"LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation " +
 		"LEFT JOIN job_attempts a ON a.job_id = o.job_id AND a.attempt = o.attempt"
@@ -87,7 +89,8 @@ const maxAttempts = 1000
 
 // attemptsOf reads a history. A row without a generation was written before the column was there: attempts count on
 // over generations, and each outcome says which was its last.
-const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, a.until_at, " +
+const attemptsOf = "SELECT a.job_id, a.attempt, a.worker, a.started_at, a.finished_at, a.outcome, a.error, " +
+	"a.until_at, " +
 	"CASE WHEN a.generation > 0 THEN a.generation ELSE COALESCE((SELECT MIN(o.generation) FROM job_outcomes o " +
 	"WHERE o.job_id = a.job_id AND o.attempt >= a.attempt), 0) END AS generation " +
 	"FROM job_attempts a WHERE a.job_id = ? ORDER BY a.attempt DESC LIMIT ?"

@@ -27,7 +27,8 @@ var (
 // listing is what a list walks over, and the filter that it alone has.
 type listing struct{ table, filter string }
 
-const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' OR k.type = @type) " +
+const listPage = " AND k.job_id < @before AND k.job_id >= @floor AND (@tier = '' OR k.tier = @tier) AND (@type = '' " +
+	"OR k.type = @type) " +
 	"AND NOT EXISTS (SELECT 1 FROM job_outcomes n WHERE n.job_id = k.job_id AND n.generation > k.generation) " +
 	"ORDER BY k.job_id DESC, k.generation DESC LIMIT @limit) p " +
 	"JOIN job_outcomes o ON o.job_id = p.job_id AND o.generation = p.generation" + endedJoins + " ORDER BY o.job_id DESC"

@@ -28,7 +28,8 @@ const takenBack = "a.submitting = 1"
 
 // lostOfRun reads rows of a run that are at least of an age.
 func lostOfRun(d database.Dialect) string {
-	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND a.job_id > ? AND a.recorded_at <= " + d.Ago +
+	return "SELECT a.job_id, a.generation, a.cancel_requested, a.run_id FROM accepted_jobs a WHERE a.run_id = ? AND " +
+		"a.job_id > ? AND a.recorded_at <= " + d.Ago +
 		" AND " + unended + " ORDER BY a.job_id LIMIT ?"
 }
 

@@ -37,7 +37,8 @@ func lostIDs(t *testing.T, s *archivetest.Store, present ...string) (ids []job.I
 // outcomeOnly writes an outcome behind the archive's back: as if the two had been written at the same moment.
 func outcomeOnly(t *testing.T, s *archivetest.Store, n, generation int) {
 	t.Helper()
-	execute(t, s.DB, "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) "+
+	execute(t, s.DB, "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, "+
+		"max_retries, trace_id) "+
 		"VALUES (?, ?, 'FAILED', 3, 'PAID', 'SIMULATION', '', 0, 5, '')", string(id(n)), generation)
 }
 

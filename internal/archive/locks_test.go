@@ -13,7 +13,8 @@ import (
 	"github.com/tierq/tierq/internal/testkit"
 )
 
-const outcomeOf = "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
+const outcomeOf = "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, " +
+	"max_retries, trace_id) " +
 	"VALUES (?, 1, 'CANCELLED', 3, 'PAID', 'SIMULATION', '', 0, 5, '')"
 
 // rival is a second session that has inserted some outcomes and not yet committed.

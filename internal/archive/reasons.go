@@ -31,7 +31,8 @@ func (a *Archive) KeepCancelReason(ctx context.Context, id job.ID, generation in
 
 const (
 	cancelReasons = "SELECT c.generation, c.reason, c.asked_at, COALESCE(o.outcome, '') AS outcome FROM cancel_reasons c " +
-		"LEFT JOIN job_outcomes o ON o.job_id = c.job_id AND o.generation = c.generation WHERE c.job_id = ? ORDER BY c.generation"
+		"LEFT JOIN job_outcomes o ON o.job_id = c.job_id AND o.generation = c.generation WHERE c.job_id = ? ORDER BY " +
+		"c.generation"
 	requeueReasons = "SELECT f.generation, f.requeue_reason AS reason, f.requeue_requested_at AS asked_at, 'FAILED' AS outcome " +
 		"FROM failed_jobs f WHERE f.job_id = ? AND f.requeue_reason <> '' ORDER BY f.generation"
 )

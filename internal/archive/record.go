@@ -168,7 +168,8 @@ func (owes owesFunc) all(outcomes []*job.Outcome) (owed []*job.JournalRow) {
 	return owed
 }
 
-const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = COALESCE(requeued_at, ?), requeued_run_id = NULL WHERE job_id = ? AND generation = ?"
+const closeDeadLetter = "UPDATE failed_jobs SET requeued_at = COALESCE(requeued_at, ?), requeued_run_id = NULL " +
+	"WHERE job_id = ? AND generation = ?"
 
 // closeDeadLetters marks the dead letters whose next generation has now ended as requeued, whatever becomes of Redis.
 // The time is the arrival of that generation, when the requeue happened, by Redis' clock, if nobody has marked it

@@ -56,7 +56,8 @@ func TestUpgrade(t *testing.T) {
 				"VALUES ('" + id + "', 1, 'PAID', 'SIMULATION', '', '{\"old\":true}', 0, 5, 1, '')",
 			"INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
 				"VALUES ('" + deadID + "', 1, 'FAILED', 1, 'PAID', 'SIMULATION', '', 0, 5, '')",
-			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, discarded_at, " +
+			"INSERT INTO failed_jobs (job_id, generation, tier, type, owner, payload, total_retries, max_retries, attempts, " +
+				"discarded_at, " +
 				"failure_cause, last_error, trace_id) VALUES ('" + deadID +
 				"', 1, 'PAID', 'SIMULATION', 'key-1', '{\"old\":1}', 3, 5, 4, " +
 				"'2026-05-01 10:00:00.123000', 'HANDLER_ERROR', 'boom', 'trace-1')",
@@ -71,7 +72,8 @@ func TestUpgrade(t *testing.T) {
 			}
 		}
 		var versions []int
-		if err := a.db.Write.Raw("SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id").Scan(&versions).Error; err != nil {
+		const applied = "SELECT version_id FROM goose_db_version WHERE version_id > 0 ORDER BY id"
+		if err := a.db.Write.Raw(applied).Scan(&versions).Error; err != nil {
 			t.Fatal(err)
 		}
 		facts, err := a.db.ReadFacts(t.Context())

@@ -91,7 +91,8 @@ func openFolder(u *url.URL) (*Store, error) {
 func openS3(u *url.URL) (*Store, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("open artifact store: a bucket is written as s3://bucket?region=name, folders in it as prefix=folder/")
+		return nil, errors.New("open artifact store: a bucket is written as s3://bucket?region=name, folders in it as " +
+			"prefix=folder/")
 	}
 	for name, values := range query {
 		if !slices.Contains(s3Params, name) || len(values) != 1 {

@@ -127,7 +127,9 @@ func (x *trial) result() Result {
 func onLine(text string) string { return strings.Trim(strconv.Quote(text), `"`) }
 
 // inner are texts that only the inside of a server knows.
-var inner = regexp.MustCompile(`goroutine \d|\.go:\d|runtime error|\b(httpapi|queue|archive|handlers|jsontext|strconv|gorm|redis)\.[A-Z]|SELECT |INSERT |Error 1\d\d\d|WRONGTYPE|NOSCRIPT|tq_[a-z2-7]{16}_|/internal/`)
+var inner = regexp.MustCompile(`goroutine \d|\.go:\d|runtime ` +
+	`error|\b(httpapi|queue|archive|handlers|jsontext|strconv|gorm|redis)\.[A-Z]|SELECT |INSERT |Error ` +
+	`1\d\d\d|WRONGTYPE|NOSCRIPT|tq_[a-z2-7]{16}_|/internal/`)
 
 // indiscreet says what an answer should not have told, or lacks, "" if nothing: an error has one shape, every answer
 // its headers.

@@ -97,7 +97,8 @@ func (w *wound) counting(ctx context.Context, counter, what string, do func() er
 const (
 	aliens  = 2000 // more than a batch of the servers changes: InnoDB undoes the cheaper side
 	alienID = "ffffffff-ffff-7fff-bfff-%012x"
-	alien   = "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, trace_id) " +
+	alien   = "INSERT INTO job_outcomes (job_id, generation, outcome, attempt, tier, type, owner, retry_count, " +
+		"max_retries, trace_id) " +
 		"VALUES (?, 1, 'CANCELLED', 0, 'PAID', 'CHAOS', '', 0, 0, '')"
 )
 

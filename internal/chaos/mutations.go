@@ -90,7 +90,8 @@ var mutationsOfFaults = []mutation{
 		name: "acknowledge before the SQL commit",
 		want: "S2",
 		only: "F01|F14|F36|F40",
-		edits: []edit{{"internal/archive/write.go", "	once, cancel := context.WithTimeout(ctx, transactionTimeout)\n", `	id := func(e **entry) job.ID { return (*e).ID }
+		edits: []edit{{"internal/archive/write.go", "	once, cancel := context.WithTimeout(ctx, " +
+			"transactionTimeout)\n", `	id := func(e **entry) job.ID { return (*e).ID }
 	for partition, part := range job.Batches(batch, id, func(**entry) int { return 0 }) {
 		acks := make([]job.Ack, len(part))
 		for i, e := range part {

@@ -79,18 +79,21 @@ const embeddedMost = 100_000
 
 func (l *loader) checkEmbedded(c Config) {
 	if !l.bad["TIERQ_ROLES"] && !c.Roles.All() {
-		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set REDIS_URL and MYSQL_DSN to share the work")
+		l.problem("TIERQ_ROLES", "embedded mode needs api,worker,recovery: no other process can do the rest; set "+
+			"REDIS_URL and MYSQL_DSN to share the work")
 	}
 	// another number at the next start would leave jobs where nobody looks
 	if !l.bad["TIERQ_PARTITIONS"] && c.Partitions > 1 {
-		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set REDIS_URL and MYSQL_DSN for more")
+		l.problem("TIERQ_PARTITIONS", "must be 1 in embedded mode: there is one Redis, and it goes with the process; set "+
+			"REDIS_URL and MYSQL_DSN for more")
 	}
 	for _, limit := range []struct {
 		name  string
 		value int
 	}{{"TIERQ_CAPACITY", c.Capacity}, {"TIERQ_SCHEDULED_LIMIT", c.ScheduledLimit}} {
 		if !l.bad[limit.name] && limit.value > embeddedMost {
-			l.problem(limit.name, fmt.Sprintf("must be at most %d in embedded mode: each claim costs it all jobs that wait; set REDIS_URL and MYSQL_DSN for more", embeddedMost))
+			l.problem(limit.name, fmt.Sprintf("must be at most %d in embedded mode: each claim costs it all jobs that wait; "+
+				"set REDIS_URL and MYSQL_DSN for more", embeddedMost))
 		}
 	}
 }

@@ -105,7 +105,8 @@ func TestDoorProblems(t *testing.T) {
 		"TIERQ_H2C=maybe":                            "neither on nor off",
 		"TIERQ_CA_FILE=/nowhere/at/all":              "cannot be read",
 		"TIERQ_CA_FILE=" + write(t, "hello"):         "no certificate in PEM form",
-		"TIERQ_CA_FILE=" + write(t, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"): "certificate 1 cannot be read",
+		"TIERQ_CA_FILE=" + write(t, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END "+
+			"CERTIFICATE-----\n"): "certificate 1 cannot be read",
 		"TIERQ_CA_FILE=" + write(t, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"): "holds a PRIVATE KEY",
 	} {
 		if _, problems := load(t, setting); len(problems) != 1 || !strings.Contains(problems[0], says) {

@@ -47,7 +47,8 @@ func TestDefaults(t *testing.T) {
 		RequeueRate: 500,
 		LaterLimit:  100, LaterAge: 8 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
 		SQLRetention: "90d", AnonymousTypes: "SIMULATION,GENERATE_PDF", Connections: 8192, Demo: true,
-		Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
+		Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused " +
+			"SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",
 	}
 	if c != want {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
@@ -170,7 +171,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	dotenv := write(t, "TIERQ_WORKERS=1\nTIERQ_CAPACITY=1\nTIERQ_OUTBOX_LIMIT=1\nTIERQ_GATE_THRESHOLD=9\nMYSQL_ROOT_PASSWORD=other\n")
+	dotenv := write(t, "TIERQ_WORKERS=1\nTIERQ_CAPACITY=1\nTIERQ_OUTBOX_LIMIT=1\nTIERQ_GATE_THRESHOLD=9\n"+
+		"MYSQL_ROOT_PASSWORD=other\n")
 	environ := []string{"TIERQ_WORKERS=2", "TIERQ_CAPACITY=2", "TIERQ_GATE_THRESHOLD="}
 	c, err := Load(environ, dotenv, map[string]string{"TIERQ_WORKERS": "3"})
 	if err != nil {

@@ -12,8 +12,9 @@ const (
 	aJob     = "019de340-01fe-7a58-be69-567cd7d6b7d4"
 	stamped  = `"timestamp":"2026-05-01T11:31:57.961931Z"`
 	accepted = `{"apiResponseData":{"jobId":"` + aJob + `","currentJobStatus":"PENDING"},` + stamped + `}`
-	noJob    = `{"type":"about:blank","title":"Not Found","status":404,"detail":"x","errorCode":"JOB_NOT_FOUND","message":"x",` + stamped + `,"traceId":"t"}`
-	event    = `{"jobId":"` + aJob +
+	noJob    = `{"type":"about:blank","title":"Not Found","status":404,"detail":"x","errorCode":"JOB_NOT_FOUND",` +
+		`"message":"x",` + stamped + `,"traceId":"t"}`
+	event = `{"jobId":"` + aJob +
 		`","tier":"PAID","status":"PENDING","attempt":0,"cause":null,"at":"2026-05-01T11:31:57.961931Z"}`
 )
 

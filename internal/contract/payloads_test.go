@@ -72,7 +72,8 @@ func TestPayloads_TheSchemasAndTheHandlersAgree(t *testing.T) {
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","endpoints":["https://a.example.org"]}`, false},
 		{"FORWARD_DOCUMENT", `{"documentId":"","contentType":"text/plain","body":1,"endpoints":["https://a.example.org"]}`,
 			false},
-		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":1,"endpoints":["https://a.example.org","https://a.example.org"]}`, false},
+		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":1,"endpoints":["https://a.example.org",` +
+			`"https://a.example.org"]}`, false},
 		{"FORWARD_DOCUMENT", `{"documentId":"d","contentType":"text/plain","body":1,"endpoints":["a.example.org"]}`, false},
 	} {
 		taken := types.Check(p.typ, []byte(p.payload))

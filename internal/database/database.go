@@ -29,7 +29,8 @@ type Options struct {
 }
 
 // ErrNotStrict says that the server's sql_mode lets a value that does not fit be cut off silently.
-var ErrNotStrict = errors.New("sql_mode is not strict: the server would cut off silently what does not fit; set STRICT_TRANS_TABLES")
+var ErrNotStrict = errors.New("sql_mode is not strict: the server would cut off silently what does not fit; set " +
+	"STRICT_TRANS_TABLES")
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {

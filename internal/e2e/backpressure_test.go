@@ -112,7 +112,8 @@ func (r *crowd) check(t testing.TB) {
 	if n := len(r.took); n > 0 {
 		p99 = r.took[n*99/100]
 	}
-	t.Logf("evidence: %d accepted (p99 %s), refused %v, %d unknown; the slowest answer %s, the slowest to a request that needs nothing %s",
+	t.Logf("evidence: %d accepted (p99 %s), refused %v, %d unknown; the slowest answer %s, the slowest to a request "+
+		"that needs nothing %s",
 		len(r.yes), p99.Round(time.Millisecond), r.refused, r.unknown, r.worst.Round(time.Millisecond),
 		r.idle.Round(time.Millisecond))
 	if len(r.odd) > 0 {
@@ -260,7 +261,8 @@ func TestSlowSQL(t *testing.T) {
 	end()
 	r.group.Wait()
 	r.check(t)
-	t.Logf("evidence: %d in the outbox when it was full (limit %d); %d pieces were held back; heap %d MiB before, %d while SQL was slow",
+	t.Logf("evidence: %d in the outbox when it was full (limit %d); %d pieces were held back; heap %d MiB before, %d "+
+		"while SQL was slow",
 		full, limit, proxy.Suffered(), before.heap>>20, most.heap>>20)
 	if most.heap > heapOf(before.heap+16<<20) {
 		t.Errorf("the heap grew to %d MiB", most.heap>>20)

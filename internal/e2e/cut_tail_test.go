@@ -54,7 +54,8 @@ func TestPowerCut(t *testing.T) {
 		waiting != int64(kept) {
 		t.Fatalf("the first %d of %d jobs are left, and %d wait", kept, jobs, waiting)
 	}
-	t.Logf("evidence: the AOF was cut at byte %d, between %d with one job and %d before the last; the first %d of %d jobs are left", cut, first, before, kept, jobs)
+	t.Logf("evidence: the AOF was cut at byte %d, between %d with one job and %d before the last; the first %d of %d "+
+		"jobs are left", cut, first, before, kept, jobs)
 
 	s = c.start()
 	for _, id := range ids[kept:] {

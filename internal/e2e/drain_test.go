@@ -162,7 +162,8 @@ func TestEmbeddedStopKeepsEndings(t *testing.T) {
 	bin := testkit.BuildTierq(t, "failpoint")
 	env := []string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_DATA_DIR=" + t.TempDir()}
 	s := startServer(t, bin, env...)
-	dead := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500},{"type":"FAIL","message":"boom"}]},"maxRetries":0}`)
+	dead := s.submit("paid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":1500},{"type":"FAIL",`+
+		`"message":"boom"}]},"maxRetries":0}`)
 	file := filepath.Join(t.TempDir(), "runs")
 	done := s.submit("paid", counting(file, 1500))
 	// PROCESSING is earlier: the claim is journaled before its handler starts

@@ -139,7 +139,8 @@ func (e *edge) beside(t *testing.T, attack func(t *testing.T)) (asked, missed in
 	if grown := most.Load() - e.rest; grown > spare {
 		t.Errorf("the server's memory grew by %d MiB", grown>>20)
 	}
-	t.Logf("evidence: %d submits and polls of somebody else, %d refused or late, at most %s each; memory at most %d MiB, at rest %d MiB",
+	t.Logf("evidence: %d submits and polls of somebody else, %d refused or late, at most %s each; memory at most %d "+
+		"MiB, at rest %d MiB",
 		asked, missed, slowest.Round(time.Millisecond), most.Load()>>20, e.rest>>20)
 	return asked, missed
 }

@@ -71,7 +71,8 @@ func TestEmbeddedKilledInALoop(t *testing.T) {
 			failed++
 		}
 	}
-	t.Logf("evidence: %d kills while %d jobs were accepted (%d submits in doubt, %d repeated under their key); %d executions beyond the first, %d ended FAILED",
+	t.Logf("evidence: %d kills while %d jobs were accepted (%d submits in doubt, %d repeated under their key); %d "+
+		"executions beyond the first, %d ended FAILED",
 		embeddedKills, len(ids), l.doubts, l.repeats, again, failed)
 	if len(ids) < 4*embeddedKills {
 		t.Errorf("only %d jobs in %d kills: no load", len(ids), embeddedKills)

@@ -165,7 +165,8 @@ func (c *cluster) liveLeast(s *server) (running string) {
 	defer followed.Body.Close()
 	for lines := bufio.NewScanner(followed.Body); lines.Scan() && !strings.Contains(lines.Text(), "COMPLETED"); {
 	}
-	dead := s.submit("paid", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"no"}]},"maxRetries":1,"callbackUrl":%q}`, r.URL))
+	dead := s.submit("paid", fmt.Sprintf(`{"payload":{"steps":[{"type":"FAIL","message":"no"}]},"maxRetries":1,`+
+		`"callbackUrl":%q}`, r.URL))
 	s.await(dead, "FAILED", 15*time.Second)
 	c.counts(1, "SELECT COUNT(*) FROM failed_jobs WHERE job_id = '"+dead+"'")
 	s.requeue(dead)

@@ -18,7 +18,8 @@ import (
 func TestLogInjection(t *testing.T) {
 	t.Attr("proves", "A54")
 	t.Parallel()
-	const evil = "x\r\nlevel=ERROR msg=\"all is lost\"\r\n{\"level\":\"ERROR\",\"msg\":\"all is lost\"}\x1b[31m\x1b]0;title\x07\x00\u009b1m"
+	const evil = "x\r\nlevel=ERROR msg=\"all is lost\"\r\n{\"level\":\"ERROR\",\"msg\":\"all is " +
+		"lost\"}\x1b[31m\x1b]0;title\x07\x00\u009b1m"
 	quoted, err := json.Marshal(evil)
 	if err != nil {
 		t.Fatal(err)

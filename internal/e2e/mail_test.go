@@ -160,10 +160,12 @@ func TestMailIsSent(t *testing.T) {
 		to      []string
 		subject string
 	}{
-		s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":["ada@example.com","bob@example.com"],"subject":"Grüße","body":"Hello"}}`): {
+		s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":["ada@example.com","bob@example.com"],"subject":"Grüße",`+
+			`"body":"Hello"}}`): {
 			[]string{"ada@example.com", "bob@example.com"}, "Grüße",
 		},
-		s.submit("paid", `{"type":"EMAIL","payload":{"to":"eve@example.com","subject":"Two","body":"Again"}}`): {[]string{"eve@example.com"}, "Two"},
+		s.submit("paid", `{"type":"EMAIL","payload":{"to":"eve@example.com","subject":"Two",`+
+			`"body":"Again"}}`): {[]string{"eve@example.com"}, "Two"},
 	}
 	c.settled(15*time.Second, slices.Collect(maps.Keys(mails))...)
 	retries, letters := 0, o.letters()

@@ -198,7 +198,8 @@ func TestBulkRequeue(t *testing.T) {
 	c.quiet(20 * time.Second)
 	c.counts(501, `SELECT COUNT(*) FROM job_outcomes`)
 	c.counts(250, `SELECT COUNT(*) FROM failed_jobs WHERE generation = 1 AND requeued_at IS NOT NULL`)
-	c.counts(250, `SELECT COUNT(*) FROM failed_jobs WHERE generation = 2 AND requeue_requested_at IS NULL AND requeued_at IS NULL`)
+	c.counts(250, `SELECT COUNT(*) FROM failed_jobs WHERE generation = 2 AND requeue_requested_at IS NULL AND `+
+		`requeued_at IS NULL`)
 	c.counts(1, `SELECT COUNT(*) FROM failed_jobs WHERE job_id = '`+bystander+
 		`' AND requeue_requested_at IS NULL AND requeued_at IS NULL`)
 	if j := s.job(ids[7]); j.Generation != 2 || j.Attempts != 2 || len(j.History) != 2 {

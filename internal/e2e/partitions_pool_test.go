@@ -182,7 +182,8 @@ func inOrder(t *testing.T, seen *claimsSeen, base int64, plans *job.PlanBook, pr
 		most, sum = max(most, off), sum+off
 	}
 	n := len(seen.order)
-	t.Logf("%d starts in %d claims over 6 partitions: %d before one that should have been earlier (%.0f %%); off their place by %.1f on average, %d at most",
+	t.Logf("%d starts in %d claims over 6 partitions: %d before one that should have been earlier (%.0f %%); off their "+
+		"place by %.1f on average, %d at most",
 		n, seen.calls, early, 100*float64(early)/float64(n), float64(sum)/float64(n), most)
 }
 

@@ -69,7 +69,8 @@ var seedExamples = []seedExample{
 	{excerpt: "002-pages.txt", method: "GET", path: "/about", status: 200},
 
 	{excerpt: "004-submit.txt", method: "POST", path: "/api/jobs", status: 202, described: true,
-		body: `{"jobType":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":10},{"type":"LOG","message":"hi"}]},"maxRetryCount":5}`},
+		body: `{"jobType":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":10},{"type":"LOG",` +
+			`"message":"hi"}]},"maxRetryCount":5}`},
 	{excerpt: "004-health.txt", method: "GET", path: "/actuator/health", status: 200},
 }
 

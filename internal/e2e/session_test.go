@@ -101,8 +101,9 @@ func typed(t *testing.T, bin, server string, commands []string, address string) 
 }
 
 var (
-	anID       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	changing   = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s|m)\b( ago)?|\b[0-9a-f]{32}\b|\b[A-Za-z0-9.-]+-\d+-[0-9a-f]{8}\b|"(elapsedMs|computed)":[^,}]+`)
+	anID     = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	changing = regexp.MustCompile(`\b\d+(\.\d+)?(µs|ms|s|m)\b( ` +
+		`ago)?|\b[0-9a-f]{32}\b|\b[A-Za-z0-9.-]+-\d+-[0-9a-f]{8}\b|"(elapsedMs|computed)":[^,}]+`)
 	whitespace = regexp.MustCompile(`[ \t]+`)
 )
 

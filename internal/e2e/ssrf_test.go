@@ -34,7 +34,8 @@ var inwards = []string{
 var calling = []struct{ name, body string }{
 	{"callbackUrl", `{"callbackUrl":"%s"}`},
 	{"SEND_WEBHOOK", `{"type":"SEND_WEBHOOK","payload":{"url":"%s"}}`},
-	{"FORWARD_DOCUMENT", `{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":["%s"]}}`},
+	{"FORWARD_DOCUMENT", `{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"",` +
+		`"endpoints":["%s"]}}`},
 }
 
 // A URL that leads into the house is refused at submit, in every place where a job has one. What is not written in it,

@@ -39,7 +39,8 @@ func TestReadOnlyKeysSeeOrigins(t *testing.T) {
 					fine,
 				),
 				fmt.Sprintf(
-					`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]},"callbackUrl":%q}`,
+					`{"type":"FORWARD_DOCUMENT","payload":{"documentId":"1","contentType":"text/plain","body":"","endpoints":[%q]},`+
+						`"callbackUrl":%q}`,
 					gone, gone,
 				),
 				fmt.Sprintf(`{"callbackUrl":%q,"delaySeconds":3600}`, fine),

@@ -162,7 +162,9 @@ func TestPlansReload(t *testing.T) {
 	c := newCluster(t)
 	one, two := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
 	plan := do(t, http.MethodGet, one.base+"/admin/tiers/PUBLIC", "")
-	body := `{"priority":3,"maxRetries":7,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":60,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},"typeBackoff":{"SEND_EMAIL":{"baseMs":1000,"factor":3,"capMs":60000,"jitter":0.1}}}`
+	body := `{"priority":3,"maxRetries":7,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":60,` +
+		`"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},"typeBackoff":{"SEND_EMAIL":{"baseMs":1000,"factor":3,` +
+		`"capMs":60000,"jitter":0.1}}}`
 	wants(t, do(t, http.MethodPut, one.base+"/admin/tiers/PUBLIC", body, "If-Match", `"99"`),
 		http.StatusPreconditionFailed, "PRECONDITION_FAILED")
 	changed := do(t, http.MethodPut, one.base+"/admin/tiers/PUBLIC", body, "If-Match", plan.header.Get("ETag"))
@@ -195,7 +197,8 @@ func TestLongPoll_SaysWhatAPollSays(t *testing.T) {
 		}
 		return text
 	}
-	id := one.submit("unpaid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":700},{"type":"COMPUTE","iterations":3}]}}`)
+	id := one.submit("unpaid", `{"payload":{"steps":[{"type":"SLEEP","durationMs":700},{"type":"COMPUTE",`+
+		`"iterations":3}]}}`)
 	held := said(do(t, http.MethodGet, one.base+"/result/poll?jobId="+id+"&wait=8s", ""))
 	if polled := said(do(t, http.MethodGet, one.base+"/result/poll?jobId="+id, "")); polled != held {
 		t.Errorf("who waited was told\n%s\nand who polls\n%s", held, polled)

@@ -43,7 +43,8 @@ func TestSendEmail(t *testing.T) {
 	for _, typ := range []string{"SEND_EMAIL", "EMAIL"} {
 		var p post
 		r := mailRegistry(&p)
-		payload := []byte(`{"to":["a@example.org","b@example.org"],"subject":"Überweisung","body":"one\ntwo","html":"<p>one</p>"}`)
+		payload := []byte(`{"to":["a@example.org","b@example.org"],"subject":"Überweisung","body":"one\ntwo",` +
+			`"html":"<p>one</p>"}`)
 		if err := r.Check(typ, payload); err != nil {
 			t.Fatal(err)
 		}

@@ -100,7 +100,8 @@ func FuzzSimulation(f *testing.F) {
 		if err := r.Check("SIMULATION", text); err != nil {
 			t.Errorf("written as %s it is refused: %v", text, err)
 		}
-	}, `{"steps":[{"type":"SLEEP","durationMs":100},{"type":"LOG","message":"hi"},{"type":"COMPUTE","iterations":1000},{"type":"HTTP_CALL","latencyMs":50},{"type":"FAIL","message":"boom"}]}`,
+	}, `{"steps":[{"type":"SLEEP","durationMs":100},{"type":"LOG","message":"hi"},{"type":"COMPUTE","iterations":1000},`+
+		`{"type":"HTTP_CALL","latencyMs":50},{"type":"FAIL","message":"boom"}]}`,
 		`{"steps":[{"type":"SLEEP","durationMs":-1}]}`, `{"steps":[{"type":"SLEEP","durationMs":1e18}]}`,
 		`{"steps":[{"type":"SLEEP","durationMs":9223372036854775808}]}`, `{"steps":[]}`,
 		`{"steps":[{"type":"EXEC","message":"id"}]}`, `{"steps":null}`, `{"Steps":[{"TYPE":"FAIL"}]}`)
@@ -135,7 +136,8 @@ func FuzzWebhook(f *testing.F) {
 		if read.Host != u.Host || read.RequestURI != u.RequestURI() {
 			t.Errorf("it goes to %q %q", read.Host, read.RequestURI)
 		}
-	}, `{"url":"https://example.org/hook","body":{"a":[1,1e400]},"headers":{"authorization":"Bearer x","X-Mine":"yes"},"timeoutSeconds":5}`,
+	}, `{"url":"https://example.org/hook","body":{"a":[1,1e400]},"headers":{"authorization":"Bearer x","X-Mine":"yes"},`+
+		`"timeoutSeconds":5}`,
 		`{"url":"http://example.org","headers":{"Host":"evil"}}`,
 		`{"url":"http://example.org","headers":{"X":"a\r\nHost: evil"}}`,
 		`{"url":"http://example.org","headers":{"A b":"c","x":"1","X":"2"}}`,
@@ -240,7 +242,8 @@ func FuzzForward(f *testing.F) {
 				t.Errorf("%q is asked for as %q", in.DocumentID, u.Path)
 			}
 		}
-	}, `{"documentId":"doc/1","contentType":"application/json","body":{"a":1},"endpoints":["https://example.org","http://b.example/base/"]}`,
+	}, `{"documentId":"doc/1","contentType":"application/json","body":{"a":1},"endpoints":["https://example.org",`+
+		`"http://b.example/base/"]}`,
 		`{"documentId":"..","contentType":"a/b","body":1,"endpoints":["http://a"]}`,
 		`{"documentId":"a?b#c%2f","contentType":"a/b","body":null,"endpoints":["http://a/"]}`,
 		`{"documentId":"x","contentType":"a/b","body":1,"endpoints":["http://a?x=y"]}`,

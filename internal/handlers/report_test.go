@@ -87,8 +87,10 @@ func TestReportPDF(t *testing.T) {
 		t.Fatalf("%d pages", len(pages))
 	}
 	for _, want := range []string{
-		"Jobs of callers without a key, accepted from 2026-05-01T00:00:00Z to 2026-05-31T00:00:00Z.|11 completed, 2 failed, 1 cancelled.|",
-		"tier|type|completed|failed|cancelled|mean run ms|max run ms|mean wait ms|PAID|REPORT|3|0|0|0|0|0|PAID|SIMULATION|7|2|1|1500|3000|20|UNPAID|",
+		"Jobs of callers without a key, accepted from 2026-05-01T00:00:00Z to 2026-05-31T00:00:00Z.|11 completed, 2 " +
+			"failed, 1 cancelled.|",
+		"tier|type|completed|failed|cancelled|mean run ms|max run ms|mean wait " +
+			"ms|PAID|REPORT|3|0|0|0|0|0|PAID|SIMULATION|7|2|1|1500|3000|20|UNPAID|",
 	} {
 		if !strings.Contains(pages[0], want) {
 			t.Errorf("no %q in %q", want, pages[0])

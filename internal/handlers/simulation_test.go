@@ -67,7 +67,8 @@ func TestSimulation(t *testing.T) {
 	t.Run("FAIL halts", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			_, err := run(t.Context(), t, `{"steps":[{"type":"SLEEP","durationMs":20},{"type":"FAIL","message":"boom"},{"type":"SLEEP","durationMs":1000}]}`)
+			_, err := run(t.Context(), t, `{"steps":[{"type":"SLEEP","durationMs":20},{"type":"FAIL","message":"boom"},`+
+				`{"type":"SLEEP","durationMs":1000}]}`)
 			if err == nil || err.Error() != "steps[1] FAIL: boom" {
 				t.Errorf("error = %v", err)
 			}

@@ -27,12 +27,16 @@ func TestAudit(t *testing.T) {
 			Checks: []AuditCheck{{"redis", "ok", "7.2", ""}, {"sql", "fail", "it does not answer", "start it"}},
 		}, nil
 	}
-	const want = `{"report":{"startedAt":"2026-05-01T11:31:57.961931Z","seconds":1.5,"by":"host-1","looks":7,"whole":true,"problem":"",` +
+	const want = `{"report":{"startedAt":"2026-05-01T11:31:57.961931Z","seconds":1.5,"by":"host-1","looks":7,` +
+		`"whole":true,"problem":"",` +
 		`"totals":[{"result":"REPAIRED","kind":"counter","count":1}],` +
 		`"findings":[{"jobId":null,"partition":0,"result":"REPAIRED","kind":"counter","detail":"PAID:ready was 2, counted 1"},` +
-		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","partition":null,"result":"QUARANTINED","kind":"no_job","detail":""}]},` +
-		`"quarantine":{"total":120,"items":[{"jobId":"x","partition":1,"since":"2026-05-01T11:31:57.961931Z","there":true}]},` +
-		`"checks":[{"name":"redis","status":"ok","detail":"7.2"},{"name":"sql","status":"fail","detail":"it does not answer","fix":"start it"}],` +
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","partition":null,"result":"QUARANTINED","kind":"no_job",` +
+		`"detail":""}]},` +
+		`"quarantine":{"total":120,"items":[{"jobId":"x","partition":1,"since":"2026-05-01T11:31:57.961931Z",` +
+		`"there":true}]},` +
+		`"checks":[{"name":"redis","status":"ok","detail":"7.2"},{"name":"sql","status":"fail","detail":"it does not ` +
+		`answer","fix":"start it"}],` +
 		`"timestamp":"2026-05-01T11:31:57.961931Z"}`
 	wantJSON(t, r.do("GET", "/admin/consistency", ""), 200, want)
 	if ran != 0 {

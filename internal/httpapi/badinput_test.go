@@ -50,7 +50,8 @@ func TestErrors(t *testing.T) {
 		"callbackUrl with a break": {`{"callbackUrl":"https://x\r\ny"}`, 400, "INVALID_REQUEST", []string{"callbackUrl"}},
 		"callbackUrl too long": {`{"callbackUrl":"https://` + strings.Repeat("x", 2048) + `"}`, 400, "INVALID_REQUEST",
 			[]string{"callbackUrl"}},
-		"A09 what the server sets": {`{"tier":"PAID","priority":1,"status":"COMPLETED","attempts":0,"jobId":"x","owner":"me"}`, 400, "INVALID_REQUEST", []string{"tier", "priority", "status", "attempts", "jobId", "owner"}},
+		"A09 what the server sets": {`{"tier":"PAID","priority":1,"status":"COMPLETED","attempts":0,"jobId":"x",` +
+			`"owner":"me"}`, 400, "INVALID_REQUEST", []string{"tier", "priority", "status", "attempts", "jobId", "owner"}},
 		"A13 depth": {`{"payload":` + strings.Repeat("[", 32) + strings.Repeat("]", 32) + `}`, 400,
 			"INVALID_REQUEST", nil},
 		"A13 great depth": {strings.Repeat(`{"payload":`, 1200) + "1" + strings.Repeat("}", 1200), 400,

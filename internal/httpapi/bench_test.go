@@ -41,7 +41,8 @@ func (n *nowhere) WriteHeader(int)             {}
 func BenchmarkSubmit(b *testing.B) {
 	for name, body := range map[string]string{
 		"empty": "",
-		"100B":  `{"type":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":100},{"type":"LOG","message":"hi"}]}}`,
+		"100B": `{"type":"SIMULATION","payload":{"steps":[{"type":"SLEEP","durationMs":100},{"type":"LOG",` +
+			`"message":"hi"}]}}`,
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := newRooms(b)

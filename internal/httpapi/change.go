@@ -20,7 +20,8 @@ import (
 // What to do about a change whose answer was lost.
 const (
 	cancelInDoubt  = "The job may or may not have been cancelled. Poll it, or cancel it again: the answer is the same."
-	requeueInDoubt = "The job may or may not get a new life. Poll it, or send this again: under the same Idempotency-Key it is the same promise; " +
+	requeueInDoubt = "The job may or may not get a new life. Poll it, or send this again: under the same " +
+		"Idempotency-Key it is the same promise; " +
 		"without one, a 409 may be about this very request."
 )
 

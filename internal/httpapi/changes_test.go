@@ -46,7 +46,8 @@ func TestChanges_AreRecorded(t *testing.T) {
 		{"POST", "/admin/jobs/" + id + "/resubmit", "", admin, job.ErrAmbiguous, "job.requeue " + id + " unknown  "},
 		{"POST", "/admin/dead/requeue",
 			`{"limit":5,"tier":"PAID","before":"2026-05-01T00:00:00Z","after":"2026-04-30T00:00:00Z"}`, admin, nil,
-			`dead.requeue limit=5 tier=PAID after=2026-04-30T00:00:00.000000Z before=2026-05-01T00:00:00.000000Z done  {"matched":7,"requeued":0}`},
+			`dead.requeue limit=5 tier=PAID after=2026-04-30T00:00:00.000000Z before=2026-05-01T00:00:00.000000Z done  ` +
+				`{"matched":7,"requeued":0}`},
 		{"POST", "/admin/dead/requeue", `{"limit":5}`, open, job.ErrUnavailable,
 			`dead.requeue limit=5 refused  {"matched":7,"requeued":0}`},
 		{"POST", "/admin/dead/requeue", `{"limit":5,"dryRun":true}`, admin, nil, ""},

@@ -132,7 +132,8 @@ func TestSeats_AFloodFromOneAddress(t *testing.T) {
 	for range 100 { // bodies that are read, and never come
 		c := dialFrom(t, s, "127.0.0.2")
 		// it may be closed
-		_, _ = io.WriteString(c, "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+		_, _ = io.WriteString(c, "POST /paid/submit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 9\r\n\r\n{")
 	}
 	begun := time.Now()
 	for range 20 {

@@ -83,7 +83,8 @@ func TestDead(t *testing.T) {
 	}
 	rec := r.do(
 		"GET",
-		"/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&traceId=trace-1&from=2026-05-01T11:31:57Z&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50",
+		"/admin/dead?tier=PAID&cause=HANDLER_ERROR&type=A&traceId=trace-1&from=2026-05-01T11:31:57Z"+
+			"&to=2026-05-01T14:31:57+02:00&cursor=c1&limit=50",
 		"",
 	)
 	if s := rec.Body.String(); rec.Code != 200 ||

@@ -47,7 +47,8 @@ func FuzzKeyBody(f *testing.F) {
 		if len(keys.ended) > 1 || len(keys.ended) == 1 && keys.ended[0] != knownKey {
 			t.Errorf("ended %q", keys.ended)
 		}
-	}, `{"name":"ci","role":"admin","tiers":["PAID","public"],"types":["PAIR"],"rate":1.5,"burst":10,"inFlight":5,"expiresInSeconds":3600}`,
+	}, `{"name":"ci","role":"admin","tiers":["PAID","public"],"types":["PAIR"],"rate":1.5,"burst":10,"inFlight":5,`+
+		`"expiresInSeconds":3600}`,
 		`{"name":"ci","role":"root"}`, `{"name":"a\r\nb","role":"admin"}`,
 		`{"name":"x","role":"admin","rate":1e999}`, `{"name":"x","role":"admin","rate":-1}`,
 		`{"name":"x","role":"admin","tiers":"PAID"}`,
@@ -96,7 +97,8 @@ func FuzzRequeueBody(f *testing.F) {
 	}, `{"limit":10}`, `{"limit":1,"after":"2026-04-01T02:00:00.5+02:00"}`, `{"limit":1,"before":"0001-01-01T00:00:00Z"}`,
 		`{"limit":1,"after":null}`,
 		`{"limit":1,"after":"9999-12-31T23:59:59-14:00","before":"2026-04-01 00:00:00Z"}`,
-		`{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z","before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
+		`{"tier":"PAID","cause":"HANDLER_ERROR","type":"PAIR","after":"2026-04-01T00:00:00Z",`+
+			`"before":"2026-05-01T00:00:00Z","limit":10000,"dryRun":true}`,
 		`{"limit":1e9}`, `{"limit":0}`, `{"limit":10,"dryRun":"yes"}`,
 		`{"tier":"x' OR 1=1 --","limit":1}`, `{"type":"A\u0000","limit":1}`, `{"limit":1,"limit":2}`,
 		`{"owner":"x","limit":1}`, ``)
@@ -140,8 +142,11 @@ func FuzzTierBody(f *testing.F) {
 			planText(*stored) != planText(first) {
 			t.Errorf("shown as %s it becomes %+v: %d %s", again, stored, rec.Code, rec.Body)
 		}
-	}, `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,"backoff":{"baseMs":500,"factor":2,"capMs":30000,"jitter":0.2},"typeBackoff":{"PAIR":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}}`,
-		`{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`,
+	}, `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,`+
+		`"backoff":{"baseMs":500,"factor":2,"capMs":30000,"jitter":0.2},"typeBackoff":{"PAIR":{"baseMs":0,"factor":1,`+
+		`"capMs":0,"jitter":0}}}`,
+		`{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":50,`+
+			`"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}`,
 		`{"priority":1e3,"maxRetries":-1,"share":101}`, `{"backoff":{"baseMs":1e999}}`,
 		`{"priority":4,"typeBackoff":{"x y":{"baseMs":1}}}`,
 		`{}`, ``, `{"tier":"PAID"}`, `{"backoff":[]}`)

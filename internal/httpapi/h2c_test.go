@@ -142,7 +142,8 @@ func TestH2C_OnlyWhereSaid(t *testing.T) {
 	}
 	s, client := serveH2C(t, newRooms(t), nil)
 	for _, one := range []*Server{plain, s} {
-		line, err := begin(t, one, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
+		line, err := begin(t, one, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\n"+
+			"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n")
 		if err != nil || line != "HTTP/1.1 200 OK\r\n" {
 			t.Errorf("Upgrade: %q %v", line, err)
 		}

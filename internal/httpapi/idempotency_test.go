@@ -26,14 +26,16 @@ func keyed(t *testing.T, path, key, body string) job.Idempotency {
 // is another.
 func TestIdempotency_WhatIsTheSame(t *testing.T) {
 	t.Attr("proves", "S4-P1")
-	const body = `{"type":"SIMULATION","payload":{"a":[1,2],"b":"x y"},"maxRetries":2,"delaySeconds":30,"callbackUrl":"https://x/"}`
+	const body = `{"type":"SIMULATION","payload":{"a":[1,2],"b":"x y"},"maxRetries":2,"delaySeconds":30,` +
+		`"callbackUrl":"https://x/"}`
 	first := keyed(t, "/paid/submit", "order-7", body)
 	if len(first.Key) != 32 || len(first.Body) != 32 || !hexadecimal(first.Key+first.Body) {
 		t.Fatalf("%+v", first)
 	}
 	for _, same := range []string{
 		body, strings.ReplaceAll(body, ",", " ,\n\t"),
-		`{"callbackUrl":"https:\/\/x/","delaySeconds":30.0,"maxRetries":2,"payload":{ "a":[1 ,2],"b":"x y" },"type":"SIMULATION"}`,
+		`{"callbackUrl":"https:\/\/x/","delaySeconds":30.0,"maxRetries":2,"payload":{ "a":[1 ,2],"b":"x y" },` +
+			`"type":"SIMULATION"}`,
 	} {
 		if got := keyed(t, "/paid/submit", "order-7", same); got != first {
 			t.Errorf("%s: %+v, want %+v", same, got, first)

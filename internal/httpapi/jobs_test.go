@@ -19,7 +19,8 @@ func TestJobs(t *testing.T) {
 	t.Attr("proves", "S0-E1 S1-E1")
 	r := newRooms(t)
 	rec := r.json("POST", "/jobs", `{"type":"PAIR","payload":{"A":1}}`, "X-Trace-Id", "trace-1")
-	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","createdAt":"2026-05-01T11:31:57.961931Z","traceId":"trace-1"}`)
+	wantJSON(t, rec, 202, `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING",`+
+		`"createdAt":"2026-05-01T11:31:57.961931Z","traceId":"trace-1"}`)
 	wantHeader(t, rec, "Location", jobKnown)
 	if s := r.submitted[0]; s.Tier != job.Unpaid || s.Type != "PAIR" || string(s.Payload) != `{"A":1}` ||
 		s.MaxRetries != -1 || s.TraceID != "trace-1" {
@@ -89,11 +90,19 @@ func TestGetJob(t *testing.T) {
 		Number: 1, Worker: "host-1", StartedAt: aMoment.Add(time.Millisecond), FinishedAt: aMoment.Add(time.Second),
 		Outcome: "HEARTBEAT_STOPPED",
 	}}
-	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4","type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
-		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z","updatedAt":"2026-05-01T11:31:59.961931Z",` +
-		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z","failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done","history":[` +
-		`{"attempt":1,"generation":null,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z","finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null,` +
-		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2","startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS","cause":null,"error":null,"reason":null,"until":null}],"reasons":[]}`
+	want := `{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","id":"019de340-01fe-7a58-be69-567cd7d6b7d4",` +
+		`"type":"SIMULATION","tier":"PAID","status":"COMPLETED","retryCount":1,` +
+		`"attempts":2,"maxRetries":5,"runAt":null,"lastError":"boom","owner":"key-7","payload":null,"payloadKept":false,` +
+		`"callbackUrl":null,"result":{"stepsRun":1,"a":2},"createdAt":"2026-05-01T11:31:57.961931Z",` +
+		`"updatedAt":"2026-05-01T11:31:59.961931Z",` +
+		`"firstTriedAt":"2026-05-01T11:31:57.962931Z","completedAt":"2026-05-01T11:31:59.961931Z",` +
+		`"failureCause":"HANDLER_ERROR","generation":1,"traceId":"trace-1","cancelRequested":false,"note":"1 of 2 done",` +
+		`"history":[` +
+		`{"attempt":1,"generation":null,"worker":"host-1","startedAt":"2026-05-01T11:31:57.962931Z",` +
+		`"finishedAt":"2026-05-01T11:31:58.961931Z","outcome":"FAILURE","cause":"HEARTBEAT_STOPPED","error":null,` +
+		`"reason":null,"until":null},{"attempt":2,"generation":1,"worker":"host-2",` +
+		`"startedAt":"2026-05-01T11:31:58.961931Z","finishedAt":"2026-05-01T11:31:59.961931Z","outcome":"SUCCESS",` +
+		`"cause":null,"error":null,"reason":null,"until":null}],"reasons":[]}`
 	for _, path := range []string{jobKnown, "/api" + jobKnown, "/jobs/" + strings.ToUpper(string(knownID))} {
 		r := keep(t, j)
 		r.attempts = stored
@@ -123,7 +132,8 @@ func TestGetJob_ThePayload(t *testing.T) {
 	}
 	if rec := r.do("GET", jobKnown, ""); rec.Code != 200 ||
 		!strings.Contains(rec.Body.String(),
-			`"owner":"key-7","payload":{"b":1.50e+3,"a":"<b>","a":2},"payloadKept":true,"callbackUrl":"https://shop.example/hook?a=1&b=2",`) {
+			`"owner":"key-7","payload":{"b":1.50e+3,"a":"<b>","a":2},"payloadKept":true,`+
+				`"callbackUrl":"https://shop.example/hook?a=1&b=2",`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
 	}
 	r.whole = func(job.Job) (job.Job, bool, error) { return j, false, nil }
@@ -162,7 +172,8 @@ func TestHistory(t *testing.T) {
 		"never tried": {at(job.Pending, 0), nil, ""},
 		"running":     {at(job.Processing, 1), nil, "1 RUNNING"},
 		"running again": {at(job.Processing, 4), []job.Attempt{failed, released, later},
-			"1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, 4 RUNNING"},
+			"1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z, " +
+				"4 RUNNING"},
 		"waits again": {at(job.Scheduled, 3), []job.Attempt{failed, released, later},
 			"1 FAILURE HANDLER_ERROR boom, 2 RELEASED, 3 LATER of 2 (b says SUBMITTED) until 2026-05-01T11:31:57.961931Z"},
 		"waits, and nobody knows why": {at(job.Pending, 2), []job.Attempt{failed}, "1 FAILURE HANDLER_ERROR boom"},

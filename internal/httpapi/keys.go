@@ -90,7 +90,8 @@ func (a *api) createKey(c *gin.Context) error {
 	shown := keyOf(&made)
 	a.changed(c, "key.create", made.ID, nil, &shown, err)
 	if err != nil {
-		return keyError(inDoubt(err, "The key may or may not have been made, and its text is lost: list the keys, revoke it if it is there, and make another."))
+		return keyError(inDoubt(err, "The key may or may not have been made, and its text is lost: list the keys, revoke "+
+			"it if it is there, and make another."))
 	}
 	shown.Key, shown.Webhook = text, a.webhookOf(&job.Caller{Key: made})
 	return write(c, http.StatusCreated, &shown)
@@ -117,7 +118,8 @@ func (a *api) rotateKey(c *gin.Context) error {
 		GraceSeconds int64 `json:"graceSeconds"`
 	}{int64(asked.grace / time.Second)}, err)
 	if err != nil {
-		return keyError(inDoubt(err, "The key may or may not have another secret, whose text is lost: look at its rotatedAt. The secret that you have opens as "+
+		return keyError(inDoubt(err, "The key may or may not have another secret, whose text is lost: look at its "+
+			"rotatedAt. The secret that you have opens as "+
 			"long as it would have, if you do not rotate the key once more before."))
 	}
 	shown := keyOf(&k)

@@ -24,14 +24,21 @@ func TestMe(t *testing.T) {
 	callers["two tiers, one type"] = job.Caller{Key: job.Key{ID: mine, Role: job.RoleSubmit,
 		Tiers: []job.Tier{job.Unpaid, job.Paid, "GONE"}, Types: []string{"PAIR", "GONE"}}}
 	for kind, want := range map[string]string{
-		"two tiers, one type": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false,"tiers":[` + paid + `,` + unpaid + `],"types":["PAIR"]}`,
-		"stranger":            `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false,` + none,
-		"anonymous":           `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":true,"secure":false,` + `"tiers":[` + public + `],"types":["PAIR","SIMULATION"]}`,
-		"submit":              `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,"secure":false,` + all,
-		"read-only":           `{"open":false,"name":"ada","role":"read-only","admin":false,"operator":true,"submits":false,"secure":false,` + none,
-		"admin":               `{"open":false,"name":"ada","role":"admin","admin":true,"operator":true,"submits":true,"secure":false,` + all,
-		"worker":              `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,"secure":false,` + none,
-		"open":                `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,` + all,
+		"two tiers, one type": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,` +
+			`"secure":false,"tiers":[` + paid + `,` + unpaid + `],"types":["PAIR"]}`,
+		"stranger": `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,` +
+			`"secure":false,` + none,
+		"anonymous": `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":true,` +
+			`"secure":false,` + `"tiers":[` + public + `],"types":["PAIR","SIMULATION"]}`,
+		"submit": `{"open":false,"name":"ada","role":"submit","admin":false,"operator":false,"submits":true,` +
+			`"secure":false,` + all,
+		"read-only": `{"open":false,"name":"ada","role":"read-only","admin":false,"operator":true,"submits":false,` +
+			`"secure":false,` + none,
+		"admin": `{"open":false,"name":"ada","role":"admin","admin":true,"operator":true,"submits":true,` +
+			`"secure":false,` + all,
+		"worker": `{"open":false,"name":"ada","role":"worker","admin":false,"operator":false,"submits":false,` +
+			`"secure":false,` + none,
+		"open": `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false,` + all,
 	} {
 		r := newRooms(t)
 		handler.Register(r.types, "REPORT", func(context.Context, any) (any, error) { return nil, nil })

@@ -106,7 +106,8 @@ func checkType(values []string) error {
 		return refuse("Content-Type: cannot be read; send application/json")
 	}
 	if media == "application/x-www-form-urlencoded" {
-		return refuse("Content-Type: a form is not JSON (it is what curl -d sends by itself); add -H 'Content-Type: application/json', or use curl --json")
+		return refuse("Content-Type: a form is not JSON (it is what curl -d sends by itself); add -H 'Content-Type: " +
+			"application/json', or use curl --json")
 	}
 	if media != "application/json" && (!strings.HasPrefix(media, "application/") || !strings.HasSuffix(media, "+json")) {
 		return refuse("Content-Type: send application/json")

@@ -29,10 +29,14 @@ func TestStats(t *testing.T) {
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api/stats", ""), 200,
-		`{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,"finishedPerSecond":0.25,`+
-			`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
-			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
-			`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z"}],`+
+		`{"tiers":[{"tier":"PAID","depth":3,"scheduled":1,"oldestAgeSeconds":1.5,"inFlight":2,"submittedPerSecond":0.5,`+
+			`"finishedPerSecond":0.25,`+
+			`"waitSeconds":{"p50":0.1,"p95":0.2,"p99":0.3},"runSeconds":{"p50":1,"p95":2,"p99":3},"submitted":9,"refused":1,`+
+			`"completed":5,"failed":1,"cancelled":1,"retried":2}],`+
+			`"capacity":{"used":3,"limit":10000},"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":4,`+
+			`"bytes":1000},"watches":[{"name":"crashed","delaySeconds":3}],`+
+			`"workers":[{"name":"host-1","host":"host","pid":7,"version":"1","slots":16,"running":2,"stuck":0,`+
+			`"startedAt":"2026-05-01T11:31:57.961931Z","seenAt":"2026-05-01T11:31:57.961931Z"}],`+
 			`"drainPerSecond":0.25,"timestamp":"2026-05-01T11:31:57.961931Z"}`)
 	r.stats = func() (Stats, error) { return Stats{}, nil }
 	if rec := r.do("GET", "/api/stats", ""); !strings.Contains(rec.Body.String(), `"tiers":[]`) ||
@@ -54,17 +58,22 @@ func TestWhy(t *testing.T) {
 		}, nil
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
-		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","position":4,"aheadByTier":{"PAID":3,"UNPAID":1},`+
-			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},"etaSeconds":3,"runAt":null,`+
-			`"reasons":["3 PAID jobs are ahead","1 UNPAID job is ahead","every slot is busy: 2 PAID running","the gate is closed: the outbox is full"]}`)
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"PENDING","position":4,"aheadByTier":{"PAID":3,`+
+			`"UNPAID":1},`+
+			`"runningByTier":{"PAID":2},"freeSlots":0,"workers":1,"gate":{"open":false,"reason":"the outbox is full"},`+
+			`"etaSeconds":3,"runAt":null,`+
+			`"reasons":["3 PAID jobs are ahead","1 UNPAID job is ahead","every slot is busy: 2 PAID running","the gate is `+
+			`closed: the outbox is full"]}`)
 	scheduled := at(job.Scheduled, 0)
 	scheduled.RunAt = aMoment
 	r.why = func() (Why, error) {
 		return Why{Job: scheduled, Gate: Gate{Open: true}, FreeSlots: 3, Workers: 1, Rate: 2}, nil
 	}
 	wantJSON(t, r.do("GET", "/api"+jobKnown+"/why", ""), 200,
-		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","position":null,"aheadByTier":{},"runningByTier":{},"freeSlots":3,`+
-			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z","reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
+		`{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","status":"SCHEDULED","position":null,"aheadByTier":{},`+
+			`"runningByTier":{},"freeSlots":3,`+
+			`"workers":1,"gate":{"open":true,"reason":""},"etaSeconds":null,"runAt":"2026-05-01T11:31:57.961931Z",`+
+			`"reasons":["it is not due before 2026-05-01T11:31:57Z"]}`)
 	r.why = func() (Why, error) { return Why{}, job.ErrNotFound }
 	wantProblem(t, r.do("GET", "/api"+jobKnown+"/why", ""), 404, "JOB_NOT_FOUND")
 	wantProblem(t, r.do("GET", "/api/jobs/7/why", ""), 400, "INVALID_REQUEST", "id")

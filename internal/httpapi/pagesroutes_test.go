@@ -95,7 +95,8 @@ func TestPages_Addresses(t *testing.T) {
 	}
 	// HEAD is a GET whose body net/http drops.
 	s := serve(t, r)
-	if res, body := raw(t, s, "HEAD /dashboard HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); res.StatusCode != 200 || body != "" || res.Header.Get("Content-Security-Policy") != pagePolicy {
+	if res, body := raw(t, s, "HEAD /dashboard HTTP/1.1\r\nHost: localhost\r\nConnection: "+
+		"close\r\n\r\n"); res.StatusCode != 200 || body != "" || res.Header.Get("Content-Security-Policy") != pagePolicy {
 		t.Errorf("%d %q %v", res.StatusCode, body, res.Header)
 	}
 }

@@ -139,7 +139,8 @@ var crossOrigin http.CrossOriginProtection
 func (a *api) origin(r *http.Request) error {
 	if !a.Insecure && (!loopbackName(r.Host) || forwarded(r.Header)) && a.open() {
 		return &problem{kind: forbidden,
-			detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's proxy: make a key, or set TIERQ_INSECURE=on"}
+			detail: "an address that asks for no API key answers to localhost only, in the header Host, and to nobody's " +
+				"proxy: make a key, or set TIERQ_INSECURE=on"}
 	}
 	if crossOrigin.Check(r) != nil {
 		return &problem{kind: forbidden, detail: "a page of another site may not do this"}

@@ -47,17 +47,18 @@ func TestOriginsOnly(t *testing.T) {
 	t.Attr("proves", "A11")
 	for text, want := range map[string]string{
 		``: ``,
-		`{"url":"https://u:p@a.example:8443/x?y=z#f","n":1.50e+3}`:   `{"url":"https://a.example:8443","n":1.50e+3}`,
-		`{ "endpoints" : [ "http://a/x" , "http://[::1]/y" ] }`:      `{ "endpoints" : [ "http://a" , "http://[::1]" ] }`,
-		`{"endpoints":[{"url":"http://a/x","detail":"http://a/x"}]}`: `{"endpoints":[{"url":"http://a","detail":"http://a/x"}]}`,
-		`{"event":{"data":{"result":{"URL":"http://a/x"}}}}`:         `{"event":{"data":{"result":{"URL":"http://a"}}}}`,
-		`{"\u0075rl":"http:\/\/a\/x"}`:                               `{"\u0075rl":"http://a"}`,
-		`{"url":"no address"}`:                                       `{"url":"***"}`,
-		`{"url":"***","body":"url"}`:                                 `{"url":"***","body":"url"}`,
-		`{"url":7,"x":["http://a/x"],"y":"http://a/x"}`:              `{"url":7,"x":["http://a/x"],"y":"http://a/x"}`,
-		`{"url":"http://a/x"`:                                        `"***"`,
-		`http://a/x`:                                                 `"***"`,
-		`"http://a/x"`:                                               `"http://a/x"`,
+		`{"url":"https://u:p@a.example:8443/x?y=z#f","n":1.50e+3}`: `{"url":"https://a.example:8443","n":1.50e+3}`,
+		`{ "endpoints" : [ "http://a/x" , "http://[::1]/y" ] }`:    `{ "endpoints" : [ "http://a" , "http://[::1]" ] }`,
+		`{"endpoints":[{"url":"http://a/x",` +
+			`"detail":"http://a/x"}]}`: `{"endpoints":[{"url":"http://a","detail":"http://a/x"}]}`,
+		`{"event":{"data":{"result":{"URL":"http://a/x"}}}}`: `{"event":{"data":{"result":{"URL":"http://a"}}}}`,
+		`{"\u0075rl":"http:\/\/a\/x"}`:                       `{"\u0075rl":"http://a"}`,
+		`{"url":"no address"}`:                               `{"url":"***"}`,
+		`{"url":"***","body":"url"}`:                         `{"url":"***","body":"url"}`,
+		`{"url":7,"x":["http://a/x"],"y":"http://a/x"}`:      `{"url":7,"x":["http://a/x"],"y":"http://a/x"}`,
+		`{"url":"http://a/x"`:                                `"***"`,
+		`http://a/x`:                                         `"***"`,
+		`"http://a/x"`:                                       `"http://a/x"`,
 	} {
 		if got := string(originsOnly([]byte(text))); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -163,7 +164,8 @@ func TestRedact_OfCallbacks(t *testing.T) {
 		j := job.Job{ID: knownID, Tier: job.Paid, Status: job.Failed, Attempt: 2, Generation: 1, ArrivedAt: aMoment,
 			EndedAt: aMoment}
 		j.Type, j.Payload = "CALLBACK",
-			[]byte(`{"id":"x_1","url":"https://example.com/t0ken","event":{"data":{"type":"MAIL","result":{"accepted":["s3cret"]},"lastError":"s3cret"}}}`)
+			[]byte(`{"id":"x_1","url":"https://example.com/t0ken","event":{"data":{"type":"MAIL",`+
+				`"result":{"accepted":["s3cret"]},"lastError":"s3cret"}}}`)
 		r.find = func(job.ID) (job.Job, error) { return j, nil }
 		body := r.do("GET", "/jobs/"+string(knownID), "").Body.String()
 		for what, want := range want {

@@ -121,7 +121,8 @@ func (a *api) requeueDead(c *gin.Context) error {
 	case err != nil && requeued == 0 && asked.dryRun:
 		return err
 	case err != nil && requeued == 0:
-		return inDoubt(err, "Some of the dead letters may get a new life: look which are left before you send this again; none gets two.")
+		return inDoubt(err, "Some of the dead letters may get a new life: look which are left before you send this again; "+
+			"none gets two.")
 	}
 	if err != nil {
 		a.Log.Warn("a bulk requeue stopped half-way", "requeued", requeued, "err", err, "trace_id", traceOf(c))

@@ -62,10 +62,12 @@ func TestServer_RawRequests(t *testing.T) {
 		request string
 		status  int
 	}{
-		"A10 dots":           {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A10 NUL":            {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
-		"A12 endless chunks": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, 413},
-		"A12 too long, said": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n", 413},
+		"A10 dots": {"POST /../paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A10 NUL":  {"POST /paid%00/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", 404},
+		"A12 endless chunks": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n" + chunks, 413},
+		"A12 too long, said": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Content-Length: 99999999\r\n\r\n", 413},
 		"A19 large headers": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 32<<10) + "\r\n\r\n",
 			431},
 		"A20 two lengths": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n{}",
@@ -74,16 +76,19 @@ func TestServer_RawRequests(t *testing.T) {
 		"A20 two lengths, one": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5, 6\r\n\r\n{}", 400},
 		"A20 signed length":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: +2\r\n\r\n{}", 400},
 		"A20 other coding":     {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 501},
-		"A20 hidden coding":    {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\nContent-Length: 2\r\n\r\n{}", 501},
-		"A20 two codings":      {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
-		"A20 a chunk's size":   {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n", 400},
-		"A20 space in a name":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length : 0\r\n\r\n", 400},
-		"A20 no name":          {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n: x\r\n\r\n", 400},
-		"A20 two hosts":        {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
-		"A20 a bare CR":        {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\rHost: y\r\n\r\n", 400},
-		"A20 NUL in a header":  {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\x00b\r\n\r\n", 400},
-		"A20 version":          {"POST /paid/submit HTTP/3.7\r\nHost: x\r\n\r\n", 505},
-		"A20 a space more":     {"POST  /paid/submit HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"A20 hidden coding": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\nContent-Length: " +
+			"2\r\n\r\n{}", 501},
+		"A20 two codings": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
+		"A20 a chunk's size": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n", 400},
+		"A20 space in a name": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length : 0\r\n\r\n", 400},
+		"A20 no name":         {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n: x\r\n\r\n", 400},
+		"A20 two hosts":       {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
+		"A20 a bare CR":       {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\rHost: y\r\n\r\n", 400},
+		"A20 NUL in a header": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\nX-A: a\x00b\r\n\r\n", 400},
+		"A20 version":         {"POST /paid/submit HTTP/3.7\r\nHost: x\r\n\r\n", 505},
+		"A20 a space more":    {"POST  /paid/submit HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		"A19 many headers": {"POST /paid/submit HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", 6000) + "\r\n",
 			431},
 		"A27 CONNECT":   {"CONNECT elsewhere:443 HTTP/1.1\r\nHost: elsewhere:443\r\n\r\n", 404},
@@ -109,14 +114,17 @@ func TestServer_RawRequestsThatAreFine(t *testing.T) {
 	s := serve(t, r)
 	for name, request := range map[string]string{
 		"absolute address": "POST http://elsewhere/paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"empty chunks":     "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"chunks":           "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+		"empty chunks": "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n",
+		"chunks": "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
 	} {
 		if res, body := raw(t, s, request); res.StatusCode != 202 {
 			t.Errorf("%s: %d %s", name, res.StatusCode, body)
 		}
 	}
-	if res, body := raw(t, s, "HEAD /result/poll HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); res.StatusCode != 400 || body != "" {
+	if res, body := raw(t, s, "HEAD /result/poll HTTP/1.1\r\nHost: x\r\nConnection: "+
+		"close\r\n\r\n"); res.StatusCode != 400 || body != "" {
 		t.Errorf("HEAD: %d %q", res.StatusCode, body)
 	}
 }
@@ -207,8 +215,8 @@ func TestServer_ASlowBody(t *testing.T) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := io.WriteString(conn,
-		"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{}"); err != nil {
+	const half = "POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{}"
+	if _, err := io.WriteString(conn, half); err != nil {
 		t.Fatal(err)
 	}
 	answer, err := io.ReadAll(conn)
@@ -230,19 +238,23 @@ func TestServer_Pipelined(t *testing.T) {
 		want []string
 	}{
 		"three": {
-			"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}GET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nPOST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: " +
+				"application/json\r\nContent-Length: 2\r\n\r\n{}GET /nope HTTP/1.1\r\nHost: x\r\n\r\n",
 			[]string{"200", "202", "404"},
 		},
 		"behind a bad one": {
-			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1\r\n\r\n{GET /livez " +
+				"HTTP/1.1\r\nHost: x\r\n\r\n",
 			[]string{"400", "200"},
 		},
 		"behind one that was not read": {
-			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n12345POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n12345POST " +
+				"/paid/submit HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 			[]string{"415"},
 		},
 		"a length and a coding": {
-			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+			"POST /paid/submit HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 6\r\n" +
+				"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
 			[]string{"202", "200"},
 		},
 		"a folded header": {"GET /livez HTTP/1.1\r\nHost: x\r\nX-A: a\r\n\tb\r\n\r\n", []string{"200"}},

@@ -133,9 +133,11 @@ func TestAllEvents(t *testing.T) {
 	r.messages <- job.Message{Bye: true}
 	rec := r.do("GET", "/api/events", "", "Last-Event-ID", "n-0")
 	want := "retry: 2000\n\n" +
-		"event: job\nid: n-1\ndata: {\"jobId\":\"019de340-01fe-7a58-be69-567cd7d6b7d4\",\"tier\":\"PAID\",\"status\":\"FAILED\",\"attempt\":2,\"cause\":\"HANDLER_ERROR\",\"at\":\"2026-05-01T11:31:57.961931Z\"}\n\n" +
+		"event: job\nid: n-1\ndata: {\"jobId\":\"019de340-01fe-7a58-be69-567cd7d6b7d4\",\"tier\":\"PAID\"," +
+		"\"status\":\"FAILED\",\"attempt\":2,\"cause\":\"HANDLER_ERROR\",\"at\":\"2026-05-01T11:31:57.961931Z\"}\n\n" +
 		"event: resync\nid: n-5\ndata: {}\n\n" +
-		"event: job\nid: n-6\ndata: {\"jobId\":\"019de340-01fe-7a58-be69-567cd7d6b7d4\",\"tier\":\"PAID\",\"status\":\"PENDING\",\"attempt\":0,\"cause\":null,\"at\":\"2026-05-01T11:31:57.961931Z\"}\n\n" +
+		"event: job\nid: n-6\ndata: {\"jobId\":\"019de340-01fe-7a58-be69-567cd7d6b7d4\",\"tier\":\"PAID\"," +
+		"\"status\":\"PENDING\",\"attempt\":0,\"cause\":null,\"at\":\"2026-05-01T11:31:57.961931Z\"}\n\n" +
 		"event: bye\ndata: {}\n\n"
 	if rec.Code != 200 || rec.Body.String() != want {
 		t.Errorf("%d\n%s\nwant\n%s", rec.Code, rec.Body, want)

@@ -12,7 +12,8 @@ import (
 )
 
 // golden is the seed's sample, byte for byte.
-const golden = `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING"},"timestamp":"2026-05-01T11:31:57.961931Z"}`
+const golden = `{"apiResponseData":{"jobId":"019de340-01fe-7a58-be69-567cd7d6b7d4","currentJobStatus":"PENDING"},` +
+	`"timestamp":"2026-05-01T11:31:57.961931Z"}`
 
 func TestSubmit(t *testing.T) {
 	t.Attr("proves", "S2-E1 S2-E2 S2-E3")

@@ -81,7 +81,8 @@ func (a *api) putTier(c *gin.Context) error {
 	stored, err := a.Plans.StorePlan(c.Request.Context(), plan, version)
 	a.planChanged(c, was, there, plan, stored, err)
 	if err != nil {
-		return badPlan(inDoubt(err, "The plan may or may not have been stored: look at the tier in some seconds, before you send it again."))
+		return badPlan(inDoubt(err, "The plan may or may not have been stored: look at the tier in some seconds, before "+
+			"you send it again."))
 	}
 	c.Writer.Header()["Etag"] = []string{versionTag(stored.Version)}
 	return write(c, http.StatusOK, planOf(stored))

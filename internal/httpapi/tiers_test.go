@@ -11,7 +11,8 @@ import (
 )
 
 const goldPlan = `{"priority":4,"maxRetries":3,"heartbeatTimeoutMs":6000,"maxProcessingTimeMs":20000,"share":50,` +
-	`"backoff":{"baseMs":2000,"factor":2.5,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":0,"factor":1,"capMs":0,"jitter":0}}}`
+	`"backoff":{"baseMs":2000,"factor":2.5,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":0,` +
+	`"factor":1,"capMs":0,"jitter":0}}}`
 
 func gold() job.Plan {
 	return job.Plan{
@@ -24,7 +25,8 @@ func gold() job.Plan {
 
 func TestTiers_Read(t *testing.T) {
 	r := newRooms(t)
-	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,"share":100,` +
+	const paid = `{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,` +
+		`"share":100,` +
 		`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{},"version":1}`
 	rec := r.do("GET", "/admin/tiers", "")
 	if s := rec.Body.String(); rec.Code != 200 || !strings.HasPrefix(s, `{"items":[`+paid+`,{"tier":"UNPAID"`) ||

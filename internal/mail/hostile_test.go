@@ -131,7 +131,8 @@ func TestInjectedBeforeTLS(t *testing.T) {
 		c.hear()
 		c.say("250-hello\r\n250-AUTH PLAIN\r\n250 STARTTLS")
 		c.hear()
-		c.say("220 go on\r\n250-hello\r\n250 AUTH PLAIN\r\n235 welcome\r\n250 sender\r\n250 one\r\n250 two\r\n354 go on\r\n250 done")
+		c.say("220 go on\r\n250-hello\r\n250 AUTH PLAIN\r\n235 welcome\r\n250 sender\r\n250 one\r\n250 two\r\n354 go " +
+			"on\r\n250 done")
 		for c.hear() {
 			heard <- c.lines.Text()
 		}

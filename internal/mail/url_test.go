@@ -9,11 +9,12 @@ import (
 
 func TestOpenURL(t *testing.T) {
 	for text, want := range map[string]string{
-		"smtp://mail.example.org?from=a@b":                                "sent through mail.example.org:587 (STARTTLS) from a@b",
-		"smtp://me:secret@mail.example.org:25/?from=a%2Bb@c&tls=starttls": "sent through mail.example.org:25 (STARTTLS) from a+b@c",
-		"smtps://me:se%40cret@mail.example.org?from=Me+%3Ca@b%3E":         "sent through mail.example.org:465 (TLS) from a@b",
-		"smtp://127.0.0.1:1025?from=a@b&tls=none":                         "sent through 127.0.0.1:1025 (no TLS) from a@b",
-		"smtp://[::1]?from=a@b&tls=none":                                  "sent through [::1]:587 (no TLS) from a@b",
+		"smtp://mail.example.org?from=a@b": "sent through mail.example.org:587 (STARTTLS) from a@b",
+		"smtp://me:secret@mail.example.org:25/?from=a%2Bb@c" +
+			"&tls=starttls": "sent through mail.example.org:25 (STARTTLS) from a+b@c",
+		"smtps://me:se%40cret@mail.example.org?from=Me+%3Ca@b%3E": "sent through mail.example.org:465 (TLS) from a@b",
+		"smtp://127.0.0.1:1025?from=a@b&tls=none":                 "sent through 127.0.0.1:1025 (no TLS) from a@b",
+		"smtp://[::1]?from=a@b&tls=none":                          "sent through [::1]:587 (no TLS) from a@b",
 	} {
 		s, err := Open(text, "", nil)
 		if err != nil || s.Describe() != want {

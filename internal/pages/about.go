@@ -19,16 +19,23 @@ const (
 // decisions are the design's, each with its reason in a sentence or two.
 var decisions = []web.Decision{
 	{Title: "Redis decides, SQL remembers",
-		Reason: "What happens to a job is decided once, inside one Lua script. SQL gets the outcome in batches and may be away: every step between the two can be repeated, and none loses or doubles an outcome."},
+		Reason: "What happens to a job is decided once, inside one Lua script. SQL gets the outcome in batches and may be " +
+			"away: every step between the two can be repeated, and none loses or doubles an outcome."},
 	{Title: "Whoever writes shows the lease",
-		Reason: "A claim hands out job, attempt and a token. A worker that was taken for dead and comes back changes nothing: neither the status nor the attempt alone would tell it from its successor."},
-	{Title: "One clock", Reason: "Every time that matters is Redis’ own, read inside the script. A host whose clock is wrong does the same as one whose clock is right."},
-	{Title: "Two watches", Reason: "A process that died stops its heartbeat; a job that hangs does not. So there are two deadlines, and a watch for each."},
+		Reason: "A claim hands out job, attempt and a token. A worker that was taken for dead and comes back changes " +
+			"nothing: neither the status nor the attempt alone would tell it from its successor."},
+	{Title: "One clock", Reason: "Every time that matters is Redis’ own, read inside the script. A host whose clock is " +
+		"wrong does the same as one whose clock is right."},
+	{Title: "Two watches", Reason: "A process that died stops its heartbeat; a job that hangs does not. So there are " +
+		"two deadlines, and a watch for each."},
 	{Title: "Two looks before a job is taken back",
-		Reason: "A Redis that stood still for a moment has not killed anybody: only who was late at an earlier look as well has crashed."},
+		Reason: "A Redis that stood still for a moment has not killed anybody: only who was late at an earlier look as " +
+			"well has crashed."},
 	{Title: "A retry keeps its place",
-		Reason: "A job’s score is its tier and its arrival, for life. What was accepted is never refused later, and a crash costs nobody his turn."},
-	{Title: "The accept journal", Reason: "Accepted jobs are written to SQL as well, so that a Redis that came back with less than it had costs no job.", Link: adr + "0014-accept-journal.md"},
+		Reason: "A job’s score is its tier and its arrival, for life. What was accepted is never refused later, and a " +
+			"crash costs nobody his turn."},
+	{Title: "The accept journal", Reason: "Accepted jobs are written to SQL as well, so that a Redis that came back " +
+		"with less than it had costs no job.", Link: adr + "0014-accept-journal.md"},
 	{Title: "No distributed lock",
 		Reason: "What must not happen twice is refused by the script that would do it. A lock would only make it seldom.",
 		Link:   adr + "0008-no-distributed-lock.md"},
@@ -36,7 +43,8 @@ var decisions = []web.Decision{
 		Reason: "Who moves a job tells of it in the same step. Streams are hints all the same: the job itself is the truth.",
 		Link:   adr + "0009-events-from-the-scripts.md"},
 	{Title: "Pages without a framework",
-		Reason: "Templates, plain forms and one stream. Nothing to build, nothing from another host, and every action works without a script.", Link: adr + "0022-pages-without-a-framework.md"},
+		Reason: "Templates, plain forms and one stream. Nothing to build, nothing from another host, and every action " +
+			"works without a script.", Link: adr + "0022-pages-without-a-framework.md"},
 }
 
 var documents = []web.Link{

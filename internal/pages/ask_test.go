@@ -268,8 +268,9 @@ func TestFrame_Gate(t *testing.T) {
 		ready reply
 		want  string
 	}{
-		"open":           {ok(readyUp), "gate open"},
-		"closed":         {reply{503, `{"status":"OUT_OF_SERVICE","checks":[{"name":"gate","status":"DOWN","detail":"Redis <b>fails</b>"}]}`, nil}, "gate closed"},
+		"open": {ok(readyUp), "gate open"},
+		"closed": {reply{503, `{"status":"OUT_OF_SERVICE","checks":[{"name":"gate","status":"DOWN",` +
+			`"detail":"Redis <b>fails</b>"}]}`, nil}, "gate closed"},
 		"one word":       {ok(`{"status":"DEGRADED"}`), "gate open"},
 		"one word, down": {reply{503, `{"status":"OUT_OF_SERVICE"}`, nil}, "gate closed"},
 		"refused":        {problem(503, "SYSTEM_UNHEALTHY", "too many requests are under way"), "gate unknown"},

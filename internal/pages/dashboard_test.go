@@ -35,7 +35,8 @@ const (
 
 func newOps() *ops {
 	o := &ops{replies: map[string]func(*http.Request, string) (int, any){}}
-	o.says("GET /api/me", 200, `{"open":false,"name":"ann","role":"admin","admin":true,"operator":true,"submits":true,"secure":false}`)
+	o.says("GET /api/me", 200, `{"open":false,"name":"ann","role":"admin","admin":true,"operator":true,"submits":true,`+
+		`"secure":false}`)
 	o.says("GET /readyz", 200, `{"status":"UP","checks":[]}`)
 	o.says("GET /actuator/health", 200, `{"status":"UP"}`)
 	o.says("GET /admin/tiers", 200, `{"items":[`+opsPlan(3)+`]}`)

@@ -28,7 +28,8 @@ func TestDead_AreListed(t *testing.T) {
 	o.says("POST /admin/dead/requeue", 200, `{"matched":45,"requeued":0}`)
 	w = o.open(t, "/dashboard/dead?tier=PAID&cause=HANDLER_ERROR&to=2026-05-02T00:00:00Z&cursor=c0", nil)
 	o.did(t, "GET /admin/dead?cause=HANDLER_ERROR&cursor=c0&limit=100&tier=PAID&to=2026-05-02T00%3A00%3A00Z",
-		`POST /admin/dead/requeue {"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID"}`)
+		`POST /admin/dead/requeue {"before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,`+
+			`"tier":"PAID"}`)
 	holds(t, w, 200, "<b>45</b> dead letters",
 		`href="/admin/dead/export?cause=HANDLER_ERROR&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z"`,
 		`name="tier" value="PAID"`)
@@ -46,7 +47,8 @@ func TestDead_AreListed(t *testing.T) {
 	lacks(t, w, `name="one"`, `name="scope"`, `type="checkbox" name="id"`)
 
 	o.says("GET /admin/dead", 400,
-		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no","errors":[{"field":"from","reason":"must be a time"}]}`)
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"from: no",`+
+			`"errors":[{"field":"from","reason":"must be a time"}]}`)
 	holds(t, o.open(t, "/dashboard/dead?from=yesterday", nil), 400, "from: must be a time", `value="yesterday"`)
 	o.refuses("GET /admin/dead", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")
 	w = o.open(t, "/dashboard/dead", nil)
@@ -145,7 +147,8 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 		"scope": {"all"}, "tier": {"PAID"}, "type": {"SEND_EMAIL"}, "cause": {"HANDLER_ERROR"},
 		"from": {"2026-05-01T00:00:00Z"}, "to": {"2026-05-02T00:00:00Z"},
 	}
-	const asking = `{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":true,"limit":10000,"tier":"PAID","type":"SEND_EMAIL"}`
+	const asking = `{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR",` +
+		`"dryRun":true,"limit":10000,"tier":"PAID","type":"SEND_EMAIL"}`
 	w := o.open(t, "/dashboard/dead/requeue", filter)
 	o.did(t, "POST /admin/dead/requeue "+asking)
 	holds(t, w, 200, "Requeue 1,204 dead letters?", ">Requeue 1,204</button>", `name="confirmed" value="yes"`,
@@ -153,7 +156,8 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 		`name="tier" value="PAID"`, `name="type" value="SEND_EMAIL"`, `name="cause" value="HANDLER_ERROR"`,
 		`name="to" value="2026-05-02T00:00:00Z"`,
 		`name="from" value="2026-05-01T00:00:00Z"`, `action="/dashboard/dead/requeue"`,
-		`href="/dashboard/dead?cause=HANDLER_ERROR&amp;from=2026-05-01T00%3A00%3A00Z&amp;tier=PAID&amp;to=2026-05-02T00%3A00%3A00Z&amp;type=SEND_EMAIL"`)
+		`href="/dashboard/dead?cause=HANDLER_ERROR&amp;from=2026-05-01T00%3A00%3A00Z&amp;tier=PAID`+
+			`&amp;to=2026-05-02T00%3A00%3A00Z&amp;type=SEND_EMAIL"`)
 
 	for _, bad := range []url.Values{
 		{"confirmed": {"yes"}}, {"expected": {"5"}}, {"confirmed": {"no"}, "expected": {"5"}},
@@ -171,7 +175,8 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	filter.Set("expected", "1204")
 	w = o.open(t, "/dashboard/dead/requeue", filter)
 	o.did(t, "POST /admin/dead/requeue "+
-		`{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":false,"limit":1204,"tier":"PAID","type":"SEND_EMAIL"}`)
+		`{"after":"2026-05-01T00:00:00Z","before":"2026-05-02T00:00:00Z","cause":"HANDLER_ERROR","dryRun":false,`+
+		`"limit":1204,"tier":"PAID","type":"SEND_EMAIL"}`)
 	goes(t, w, "/dashboard/dead", "done", "Requeued 1,204 dead letters.")
 	goes(t, w, "/dashboard/dead", "tier", "PAID")
 	if items, _ := o.hub.Recent(9); len(items) != 1 ||
@@ -199,7 +204,8 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	lacks(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "type": {evilText}}), "<script>alert")
 	// A moment that is none is refused as the API refuses it.
 	o.says("POST /admin/dead/requeue", 400,
-		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"after: is not a time","errors":[{"field":"after","reason":"is not a time"}]}`)
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"after: is not a time","errors":[{"field":"after",`+
+			`"reason":"is not a time"}]}`)
 	holds(t, o.open(t, "/dashboard/dead/requeue", url.Values{"scope": {"all"}, "from": {"yesterday"}}), 400,
 		"after: is not a time")
 }

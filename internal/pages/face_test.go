@@ -32,17 +32,24 @@ const (
 	openMe     = `{"open":true,"name":null,"role":null,"admin":true,"operator":true,"submits":true,"secure":false}`
 	strangerMe = `{"open":false,"name":null,"role":null,"admin":false,"operator":false,"submits":false,"secure":false}`
 	annMe      = `{"open":false,"name":"ann","role":"admin","admin":true,"operator":true,"submits":true,"secure":false}`
-	readerMe   = `{"open":false,"name":"ron","role":"read-only","admin":false,"operator":true,"submits":false,"secure":false}`
-	submitMe   = `{"open":false,"name":"shop","role":"submit","admin":false,"operator":false,"submits":true,"secure":false}`
+	readerMe   = `{"open":false,"name":"ron","role":"read-only","admin":false,"operator":true,"submits":false,` +
+		`"secure":false}`
+	submitMe = `{"open":false,"name":"shop","role":"submit","admin":false,"operator":false,"submits":true,"secure":false}`
 
 	allUp = `{"status":"UP","components":{"redis":{"status":"UP"},"db":{"status":"UP"},"gate":{"status":"UP"},` +
 		`"job":{"status":"UP","details":{"pendingJobs":3,"deadJobs":1204,"activeThreads":2,"poolSize":16}}}}`
 	readyUp   = `{"status":"UP","checks":[{"name":"sql","status":"UP"},{"name":"gate","status":"UP"}]}`
-	threeTier = `{"items":[{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,"maxProcessingTimeMs":50000,"share":100,"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"version":1},` +
-		`{"tier":"EXPRESS","priority":2,"maxRetries":1,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":60,"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},"version":4}]}`
-	someStats = `{"tiers":[{"tier":"PAID","depth":1204,"scheduled":0,"oldestAgeSeconds":1,"inFlight":2,"submittedPerSecond":1,"finishedPerSecond":1,"waitSeconds":{"p50":0,"p95":0,"p99":0},` +
-		`"runSeconds":{"p50":0,"p95":0,"p99":0},"submitted":9,"refused":0,"completed":5000,"failed":60,"cancelled":7,"retried":2}],"capacity":{"used":1199,"limit":10000},` +
-		`"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":0,"bytes":0},"watches":[],"workers":[{"name":"w","slots":16,"running":3,"stuck":0}],"drainPerSecond":2,"timestamp":"` + aTime + `"}`
+	threeTier = `{"items":[{"tier":"PAID","priority":1,"maxRetries":5,"heartbeatTimeoutMs":15000,` +
+		`"maxProcessingTimeMs":50000,"share":100,"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},` +
+		`"version":1},` +
+		`{"tier":"EXPRESS","priority":2,"maxRetries":1,"heartbeatTimeoutMs":3000,"maxProcessingTimeMs":10000,"share":60,` +
+		`"backoff":{"baseMs":0,"factor":1,"capMs":0,"jitter":0},"version":4}]}`
+	someStats = `{"tiers":[{"tier":"PAID","depth":1204,"scheduled":0,"oldestAgeSeconds":1,"inFlight":2,` +
+		`"submittedPerSecond":1,"finishedPerSecond":1,"waitSeconds":{"p50":0,"p95":0,"p99":0},` +
+		`"runSeconds":{"p50":0,"p95":0,"p99":0},"submitted":9,"refused":0,"completed":5000,"failed":60,"cancelled":7,` +
+		`"retried":2}],"capacity":{"used":1199,"limit":10000},` +
+		`"gate":{"open":true,"failures":0,"reason":""},"outbox":{"jobs":0,"bytes":0},"watches":[],"workers":[{"name":"w",` +
+		`"slots":16,"running":3,"stuck":0}],"drainPerSecond":2,"timestamp":"` + aTime + `"}`
 )
 
 // hostileText is what somebody may send who wishes to be more than text.

@@ -63,7 +63,8 @@ func FuzzOwnPath(f *testing.F) {
 type answering struct{ t *testing.T }
 
 var known = regexp.MustCompile(`^(GET /(api/me|readyz|admin/tiers(/[A-Za-z][A-Za-z0-9_]{0,30})?)|` +
-	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue)|PUT /admin/tiers/PAID)$`)
+	`POST /([a-z0-9_]{1,31}/submit|jobs/[0-9a-f-]{36}/retry|api/jobs/[0-9a-f-]{36}/cancel|admin/dead/requeue)|PUT ` +
+	`/admin/tiers/PAID)$`)
 
 func (a *answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
@@ -145,7 +146,8 @@ func FuzzForms(f *testing.F) {
 			t.Errorf("%d bytes of forms are held", held)
 		}
 	}, "key="+aKey+"&next=/dashboard", "key=tq_x%0d%0a&next=//evil.example", "next=%5c%5cevil.example&key="+aKey,
-		"tier=PAID&type=SIMULATION&payload=%7B%22a%22%3A1%7D&maxRetries=3&delaySeconds=1.5&callbackUrl=https%3A%2F%2Fx.example&idempotencyKey=k",
+		"tier=PAID&type=SIMULATION&payload=%7B%22a%22%3A1%7D&maxRetries=3&delaySeconds=1.5"+
+			"&callbackUrl=https%3A%2F%2Fx.example&idempotencyKey=k",
 		"tier=PAID&payload=%7B%7D%2C%22tier%22%3A1&delaySeconds=1e999&maxRetries=-1",
 		"tier=../x&type="+url.QueryEscape(hostileText),
 		"payload="+url.QueryEscape(hostileText)+"&tier=paid&callbackUrl="+url.QueryEscape(hostileText),

@@ -62,7 +62,8 @@ func TestJobs_AreFiltered(t *testing.T) {
 	holds(t, w, 200, "No job matches")
 	lacks(t, w, "Older")
 
-	o.says("GET /api/jobs", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"cursor: no","errors":[{"field":"cursor","reason":"is not a cursor of this list"}]}`)
+	o.says("GET /api/jobs", 400, `{"status":400,"errorCode":"INVALID_REQUEST","detail":"cursor: no",`+
+		`"errors":[{"field":"cursor","reason":"is not a cursor of this list"}]}`)
 	holds(t, o.open(t, "/dashboard/jobs?cursor=<b>", nil), 400, "cursor: is not a cursor of this list")
 
 	o.refuses("GET /api/jobs", 503, "SYSTEM_UNHEALTHY", "a store that this needs does not answer")

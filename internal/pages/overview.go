@@ -82,7 +82,8 @@ func (p *Pages) stats(r *http.Request) (*web.Snapshot, error) {
 
 // What is said of a store that is away.
 const (
-	redisAway = "Redis does not answer. Jobs that run go on, and what was accepted is not lost; new jobs are refused until it is back."
+	redisAway = "Redis does not answer. Jobs that run go on, and what was accepted is not lost; new jobs are refused " +
+		"until it is back."
 	sqlAway   = "SQL does not answer. Jobs go on; their outcomes wait in Redis until it is back."
 	storeAway = "A store that this needs does not answer. What was accepted is not lost."
 )

@@ -13,12 +13,14 @@ import (
 // aJob is a job as GET /api/jobs/{id} tells of it, with more members if there are any.
 func aJob(status, more string) string {
 	if !strings.Contains(more, `"history"`) {
-		more += `,"history":[{"attempt":1,"worker":"node-1","startedAt":"2026-11-22T11:59:01.000000Z","finishedAt":"2026-11-22T11:59:03.500000Z","outcome":"FAILURE","cause":"HANDLER_ERROR",` +
+		more += `,"history":[{"attempt":1,"worker":"node-1","startedAt":"2026-11-22T11:59:01.000000Z",` +
+			`"finishedAt":"2026-11-22T11:59:03.500000Z","outcome":"FAILURE","cause":"HANDLER_ERROR",` +
 			`"error":"connection refused"}]`
 	}
 	return `{"jobId":"` + jobID + `","id":"` + jobID + `","type":"SEND_EMAIL","tier":"PAID","status":"` + status +
 		`","retryCount":1,"attempts":2,"maxRetries":5,"runAt":null,"lastError":null,` +
-		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
+		`"createdAt":"2026-11-22T11:59:00.000000Z","firstTriedAt":"2026-11-22T11:59:01.000000Z","generation":1,` +
+		`"traceId":"a-trace","cancelRequested":false,"result":null` + more + `}`
 }
 
 const pollJob = "/poll?jobId=" + jobID
@@ -34,7 +36,8 @@ func TestPoll_TheForm(t *testing.T) {
 
 func TestPoll_AJobThatHasEnded(t *testing.T) {
 	f := newFace(t, openMe).say("GET /api/jobs/"+jobID,
-		ok(aJob("COMPLETED", `,"completedAt":"2026-11-22T11:59:30.000000Z","result":{"sent":12345678901234567890},"payload":{"to":"ann"},"callbackUrl":"https://shop.example/"`)))
+		ok(aJob("COMPLETED", `,"completedAt":"2026-11-22T11:59:30.000000Z","result":{"sent":12345678901234567890},`+
+			`"payload":{"to":"ann"},"callbackUrl":"https://shop.example/"`)))
 	page := f.get(pollJob).status(200)
 	page.shows(page.main(), "PAID SEND_EMAIL", jobID, "COMPLETED ended 30 s ago", "2 attempts · 1 of 5 retries spent",
 		"Attempt 1 FAILURE HANDLER_ERROR ran 2.50 s", "connection refused", "node-1",
@@ -79,11 +82,13 @@ func TestPoll_AJobThatLives(t *testing.T) {
 		shows        []string
 		cancel       int
 	}{
-		"waits": {"PENDING", "", ok(`{"jobId":"x","status":"PENDING","position":3,"etaSeconds":42,"reasons":["3 PAID jobs are ahead","every slot is busy"]}`),
+		"waits": {"PENDING", "", ok(`{"jobId":"x","status":"PENDING","position":3,"etaSeconds":42,"reasons":["3 PAID jobs ` +
+			`are ahead","every slot is busy"]}`),
 			[]string{"PENDING", "3 ahead of it. 3 PAID jobs are ahead. every slot is busy. About 42.0 s to go."}, 1},
 		"is next": {"PENDING", "", ok(`{"status":"PENDING","position":0,"etaSeconds":null,"reasons":[]}`),
 			[]string{"It is next."}, 1},
-		"runs": {"PROCESSING", `,"history":[{"attempt":2,"worker":"node-2","startedAt":"2026-11-22T11:59:58.000000Z","finishedAt":null,"outcome":"RUNNING","cause":null,"error":null}]`,
+		"runs": {"PROCESSING", `,"history":[{"attempt":2,"worker":"node-2","startedAt":"2026-11-22T11:59:58.000000Z",` +
+			`"finishedAt":null,"outcome":"RUNNING","cause":null,"error":null}]`,
 			ok(`{"status":"PROCESSING","position":null,"reasons":["it is running: attempt 2"]}`),
 			[]string{"PROCESSING", "Attempt 2 RUNNING running for 2.00 s", "it is running: attempt 2."}, 1},
 		"is told to stop": {"PROCESSING", `,"cancelRequested":true`,
@@ -113,7 +118,8 @@ func TestPoll_AJobThatLives(t *testing.T) {
 
 // Who may only look has no buttons, and a dead letter has the one that gives it a new life.
 func TestPoll_WhatMayBeDone(t *testing.T) {
-	dead := aJob("FAILED", `,"completedAt":"2026-11-22T11:59:30.000000Z","failureCause":"HANDLER_ERROR","lastError":"connection refused"`)
+	dead := aJob("FAILED", `,"completedAt":"2026-11-22T11:59:30.000000Z","failureCause":"HANDLER_ERROR",`+
+		`"lastError":"connection refused"`)
 	for me, want := range map[string]int{openMe: 1, annMe: 1, submitMe: 1, readerMe: 0} {
 		s := newFace(t, me).say("GET /api/jobs/"+jobID, ok(dead)).get(pollJob).status(200)
 		if got := len(s.all("form", "action", "/poll/requeue")); got != want ||
@@ -156,10 +162,11 @@ func TestPoll_Refused(t *testing.T) {
 		"404": {notThere, 404, "There is no such job", false},
 		"429": {problem(429, "RATE_LIMITED", "Too many requests."), 429, "429 Too many requests Too many requests.",
 			false},
-		"500":      {problem(500, "INTERNAL", "Its cause is in the log."), 500, "Trace trace-of-api", false},
-		"503":      {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "It cannot be looked up now", true},
-		"504":      {problem(504, "OUTCOME_UNKNOWN", "who knows"), 504, "who knows", false},
-		"nonsense": {ok("["), 500, "Something went wrong inside Its cause is in the server's log under this trace id. Trace trace-of-page", false},
+		"500": {problem(500, "INTERNAL", "Its cause is in the log."), 500, "Trace trace-of-api", false},
+		"503": {problem(503, "SYSTEM_UNHEALTHY", "a store is away"), 503, "It cannot be looked up now", true},
+		"504": {problem(504, "OUTCOME_UNKNOWN", "who knows"), 504, "who knows", false},
+		"nonsense": {ok("["), 500, "Something went wrong inside Its cause is in the server's log under this trace id. " +
+			"Trace trace-of-page", false},
 	} {
 		s := newFace(t, openMe).say("GET /api/jobs/"+jobID, c.api).get(pollJob).status(c.status)
 		s.shows(s.main(), c.shows)

@@ -91,7 +91,8 @@ func (p *Pages) confirmAll(w http.ResponseWriter, r *http.Request, q *web.Query)
 	v := web.ConfirmView{
 		Frame: p.frame(r), Title: "Requeue " + letterCount(n) + "?", Button: "Requeue " + thousands(n),
 		Action: deadPath + "/requeue", Back: deadPath,
-		Detail: "Each gets a new life: the same id, fresh retries, a new arrival. They come back at a bounded rate, which may take a minute.",
+		Detail: "Each gets a new life: the same id, fresh retries, a new arrival. They come back at a bounded rate, which " +
+			"may take a minute.",
 		Fields: []web.Field{{Name: "scope", Value: "all"}, {Name: "expected", Value: strconv.FormatInt(n, 10)}},
 	}
 	if counted.Matched >= mostRequeue {

@@ -87,7 +87,8 @@ func TestSubmit_TheForm(t *testing.T) {
 	// A key that submits is told what it may: its tiers, as cards, its types, and those that only this server has; no name
 	// twice.
 	f = newFace(t, strings.TrimSuffix(submitMe, "}")+
-		`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,"maxProcessingTimeMs":3000}],`+
+		`,"tiers":[{"tier":"EXPRESS","maxRetries":1,"maxProcessingTimeMs":10000},{"tier":"PUBLIC","maxRetries":0,`+
+		`"maxProcessingTimeMs":3000}],`+
 		`"types":["EMAIL","RESIZE","SEND_EMAIL"]}`)
 	s = f.get("/submit").status(200)
 	s.shows(s.main(), "EXPRESS", "1 retry · 10 s at most", "PUBLIC", "0 retries · 3 s at most")

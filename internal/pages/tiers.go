@@ -121,5 +121,6 @@ func (p *Pages) storePlan(w http.ResponseWriter, r *http.Request, v *web.TierVie
 }
 
 func otherVersion(now int64) string {
-	return fmt.Sprintf("Somebody else changed this plan meanwhile: it is version %d now, and nothing of yours is stored. Look at both before you store it.", now)
+	return fmt.Sprintf("Somebody else changed this plan meanwhile: it is version %d now, and nothing of yours is "+
+		"stored. Look at both before you store it.", now)
 }

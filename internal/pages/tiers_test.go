@@ -69,8 +69,10 @@ func TestTier_IsStoredAfterTheDifferenceWasShown(t *testing.T) {
 	w = o.open(t, "/dashboard/tiers/PAID", form)
 	goes(t, w, "/dashboard/tiers", "done", "The plan is stored as version 4.")
 	o.did(t, "GET /admin/tiers/PAID",
-		`PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,"share":90,`+
-			`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,"factor":1,"capMs":60000,"jitter":0.1}}}`)
+		`PUT /admin/tiers/PAID if "3" {"priority":1,"maxRetries":7,"heartbeatTimeoutMs":1500,"maxProcessingTimeMs":50000,`+
+			`"share":90,`+
+			`"backoff":{"baseMs":2000,"factor":2,"capMs":300000,"jitter":0.2},"typeBackoff":{"SEND_EMAIL":{"baseMs":60000,`+
+			`"factor":1,"capMs":60000,"jitter":0.1}}}`)
 }
 
 // Who was overtaken sees what is there now beside what he typed, and has stored nothing.
@@ -131,7 +133,8 @@ func TestTier_WhatIsWrongStandsBesideItsField(t *testing.T) {
 			`name="priority" value="5"`)
 	}
 	o.says("PUT /admin/tiers/PAID", 400,
-		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"x","errors":[{"field":"heartbeatTimeoutMs","reason":"must be more"}]}`)
+		`{"status":400,"errorCode":"INVALID_REQUEST","detail":"x","errors":[{"field":"heartbeatTimeoutMs","reason":"must `+
+			`be more"}]}`)
 	holds(t, o.open(t, "/dashboard/tiers/PAID", plan3("heartbeatTimeout", "5", "confirmed", "yes")), 400,
 		"heartbeatTimeout: must be more")
 	for status, detail := range map[int]string{403: "the role read-only may not do this", 503: "a store is away",

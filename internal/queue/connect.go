@@ -52,7 +52,8 @@ func ConnectTrusting(rawURL string, roots *x509.CertPool) (Clients, error) {
 
 // errURL is all that is said of a URL that cannot be read: the parsers' errors quote it, and where a / or a ? stands in
 // its password, that.
-var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:password@host:6379/0, with go-redis' own parameters only; " +
+var errURL = errors.New("REDIS_URL cannot be read: it is written redis://user:password@host:6379/0, with go-redis' " +
+	"own parameters only; " +
 	"in a password, write special characters as %XX")
 
 var errSkipVerify = errors.New("REDIS_URL: skip_verify turns the check of the server's certificate off: leave it out, " +

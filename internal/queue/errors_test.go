@@ -40,7 +40,8 @@ func TestClassify(t *testing.T) {
 		"LOADING":               {reply("LOADING Redis is loading the dataset in memory"), job.ErrUnavailable},
 		"a transaction refused": {reply("EXECABORT Transaction discarded because of previous errors."), job.ErrUnavailable},
 		"READONLY":              {reply("READONLY You can't write against a read only replica."), job.ErrUnavailable},
-		"READONLY in a script":  {reply("READONLY You can't write against a read only replica. script: 5f, on @user_script:9."), job.ErrUnavailable},
+		"READONLY in a script": {reply("READONLY You can't write against a read only replica. script: 5f, on " +
+			"@user_script:9."), job.ErrUnavailable},
 		"OOM": {
 			reply("OOM command not allowed when used memory > 'maxmemory'. script: 5f, on @user_script:59."),
 			errors.Join(job.ErrUnavailable, job.ErrNoMemory),

@@ -152,8 +152,10 @@ func FuzzReadPlan(f *testing.F) {
 		if again, err := readPlan("GOLD", stored); err != nil || !reflect.DeepEqual(again, p) {
 			t.Errorf("read as %+v, which is stored as %q and read as %+v, %v", p, stored, again, err)
 		}
-	}, "priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\nbackoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\ntypeBackoff=",
-		"priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\nbackoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\n"+
+	}, "priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\n"+
+		"backoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\ntypeBackoff=",
+		"priority=1\nmaxRetries=5\nshare=100\nversion=1\nheartbeatTimeoutMs=3000\nmaxProcessingTimeMs=60000\n"+
+			"backoffBaseMs=500\nbackoffFactor=2\nbackoffCapMs=30000\nbackoffJitter=0.2\n"+
 			`typeBackoff={"SEND_EMAIL":{"Base":1000000000,"Factor":2,"Cap":60000000000,"Jitter":0}}`,
 		"priority=NaN\nbackoffFactor=Inf", "")
 }

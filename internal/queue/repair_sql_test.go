@@ -33,8 +33,8 @@ func TestAuditEndsWhatSQLHas(t *testing.T) {
 			gone.ID: {{Generation: 1, Status: job.Cancelled}}, late: {{Generation: 11, Status: job.Completed}},
 			retried.ID: {{Generation: 1, Status: job.Completed}},
 		}
-		if got := kinds(pass(t, e.Queue,
-			func(id job.ID) []job.Recorded { return sql[id] })); got != "REPAIRED overtaken, REPAIRED overtaken, REPAIRED overtaken" {
+		got := kinds(pass(t, e.Queue, func(id job.ID) []job.Recorded { return sql[id] }))
+		if got != "REPAIRED overtaken, REPAIRED overtaken, REPAIRED overtaken" {
 			t.Errorf("found %q", got)
 		}
 		s := e.Snapshot(t)

@@ -205,7 +205,8 @@ func TestAuditRepairsMore(t *testing.T) {
 		}
 		hurt("the whole queue is a text", "REPAIRED missing, REPAIRED type",
 			func(lives) { e.Redis.Set(ctx, key("queue"), "x", 0) }, clean)
-		hurt("every set is gone", "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing",
+		hurt("every set is gone", "REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED missing, REPAIRED "+
+			"missing, REPAIRED missing",
 			func(lives) {
 				for _, set := range sets {
 					e.Redis.Del(ctx, key(set))

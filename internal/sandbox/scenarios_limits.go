@@ -20,7 +20,8 @@ func full(s *stage) {
 		waiting = append(waiting, s.submit(job.Public, work(300*time.Millisecond)))
 	}
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrQueueFull)
-	s.say("lua/submit.lua", "The capacity is %d, and PUBLIC is refused from 60 %% of it: the eighth gets 503 QUEUE_FULL. That was never accepted.", Limit)
+	s.say("lua/submit.lua", "The capacity is %d, and PUBLIC is refused from 60 %% of it: the eighth gets 503 "+
+		"QUEUE_FULL. That was never accepted.", Limit)
 	paid := s.submit(job.Paid, work(300*time.Millisecond))
 	s.say("lua/submit.lua", "PAID has all of the capacity: a flood of PUBLIC leaves room at the door.")
 	s.until(QueuePushed, retry)
@@ -29,7 +30,8 @@ func full(s *stage) {
 			e.Script == "promote"
 	})
 	s.refused(job.Public, work(300*time.Millisecond), job.ErrQueueFull)
-	s.say("lua/promote.lua", "The retry is due and enters, though PUBLIC is still full: what was accepted is never refused later. It has its old place.")
+	s.say("lua/promote.lua", "The retry is due and enters, though PUBLIC is still full: what was accepted is never "+
+		"refused later. It has its old place.")
 	s.until(JobCompleted, retry, paid)
 	s.until(JobCompleted, waiting...)
 	s.say("internal/admission/gate.go",
@@ -59,7 +61,8 @@ func outage(s *stage) {
 	s.untilGate("the gate to open", func(e *Event) bool { return e.Gate.Open && e.ID > closed.ID })
 	after := s.submit(job.Paid, work(300*time.Millisecond))
 	s.until(JobCompleted, kept, after)
-	s.say("docs/ARCHITECTURE.md", "Open. The job that was accepted before the outage ran, and so did a new one. Nobody had to do anything.")
+	s.say("docs/ARCHITECTURE.md", "Open. The job that was accepted before the outage ran, and so did a new one. Nobody "+
+		"had to do anything.")
 }
 
 // redis takes the box's Redis away from everybody, or brings it back with all it had.

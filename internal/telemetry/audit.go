@@ -28,7 +28,8 @@ var (
 func (a *audit) register(r *prometheus.Registry) {
 	a.findings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tierq_audit_findings_total",
-		Help: "What this instance's audit found wrong in Redis, by kind and by what became of it (repaired, reported, quarantined).",
+		Help: "What this instance's audit found wrong in Redis, by kind and by what became of it (repaired, reported, " +
+			"quarantined).",
 	}, []string{"kind", "result"})
 	for result, kinds := range job.FindingKinds {
 		for _, kind := range kinds {

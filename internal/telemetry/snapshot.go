@@ -80,7 +80,8 @@ var (
 		"kind", "state")
 	gateOpen = describe("tierq_gate_open", "1 while this instance accepts jobs, 0 while its gate is closed.")
 	gateAt   = describe("tierq_gate_partition_open",
-		"1 while this instance accepts jobs for a partition, 0 while the gate of its server is closed; only with several partitions.", "partition")
+		"1 while this instance accepts jobs for a partition, 0 while the gate of its server is closed; only with several "+
+			"partitions.", "partition")
 	failures = describe("tierq_gate_failures", "Infrastructure errors in a row that this instance's gate has counted.")
 	delay    = describe("tierq_scheduler_delay_seconds",
 		"Seconds between two runs of this instance's loops; failures double it.", "scheduler")

@@ -80,7 +80,8 @@ func startBrowser() (*Browser, error) {
 		// Each window would load two pages of the browser's own for what drops from its address line, which nobody sees
 		// here.
 		chromedp.Flag("disable-features",
-			"SpareRendererForSitePerProcess,site-per-process,IsolateOrigins,PaintHolding,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
+			"SpareRendererForSitePerProcess,site-per-process,IsolateOrigins,PaintHolding,Translate,WebUIOmniboxPopup,"+
+				"WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,AiModeOmniboxEntryPoint"),
 		chromedp.WindowSize(1280, 900),
 	)
 	// The library keeps the profile in a temporary folder, has the kernel kill the browser when this process dies, and

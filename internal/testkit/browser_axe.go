@@ -54,7 +54,8 @@ func (tab *Tab) Axe(t testing.TB) []AxeFinding {
 		t.Fatalf("axe: %v", err)
 	}
 	var found []AxeFinding
-	const run = "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical'))"
+	const run = "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.filter(v => v.impact === " +
+		"'serious' || v.impact === 'critical'))"
 	if err := tab.evalIn(world.ExecutionContextID, run, &found); err != nil {
 		t.Fatalf("axe: %v\n%s", err, tab.around())
 	}

@@ -65,8 +65,10 @@ func pages(t *testing.T) (url string, icons *atomic.Int64) {
 			"addEventListener('click', e => { if (e.target === h()) document.querySelector('#said').textContent += 'hit' }); " +
 			"addEventListener('pointerdown', () => { h().replaceWith(h().cloneNode(true)); document.body.append(d); " +
 			"d.showModal(); setTimeout(() => d.remove(), 300) }, {once: true})",
-		"/late.js": "addEventListener('click', () => setTimeout(() => { document.querySelector('#said').textContent = 'at last' }, 50)); " +
-			"addEventListener('keydown', e => { if (e.key === '/') { document.querySelector('input').focus(); e.preventDefault() } })",
+		"/late.js": "addEventListener('click', () => setTimeout(() => { document.querySelector('#said').textContent = 'at " +
+			"last' }, 50)); " +
+			"addEventListener('keydown', e => { if (e.key === '/') { document.querySelector('input').focus(); " +
+			"e.preventDefault() } })",
 	}
 	icons = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

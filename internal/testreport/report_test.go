@@ -102,7 +102,8 @@ func TestFailures(t *testing.T) {
 			without: "=== RUN", last: "6 passed, 1 failed",
 		},
 		"a subtest counts once": {
-			in: "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x boo\nfail b TestB/x\noutput b TestB --- FAIL: TestB\nfail b TestB\n" +
+			in: "start b\nrun b TestB\nrun b TestB/x\noutput b TestB/x boo\nfail b TestB/x\noutput b TestB --- FAIL: TestB\n" +
+				"fail b TestB\n" +
 				"run b TestC\npass b TestC\nfail b",
 			want:    []string{"--- b TestB/x: failed\nboo\n", "FAIL  b 0.0s TestB/x\n"},
 			without: "TestB: failed", last: "7 passed, 1 failed",

@@ -54,7 +54,8 @@ func TestTransferSendsAMail(t *testing.T) {
 	if status != http.StatusCreated || len(jobs) != 1 || got.JobID != jobs[0].ID || b.cents() != "750 750" {
 		t.Fatalf("%d %+v, %d jobs, %s", status, got, len(jobs), b.cents())
 	}
-	const payload = `{"body":"You have transferred 2.50 to the account bob.","subject":"Your transfer T-1","to":"ada@example.com"}`
+	const payload = `{"body":"You have transferred 2.50 to the account bob.","subject":"Your transfer T-1",` +
+		`"to":"ada@example.com"}`
 	if j := jobs[0]; j.Type != "SEND_EMAIL" || j.Tier != "PAID" || j.Key != "bank-transfer-T-1" ||
 		string(j.Payload) != payload {
 		t.Errorf("%+v", j)

@@ -135,7 +135,8 @@ func TestBatchEntries(t *testing.T) {
 			fmt.Fprint(w, `{"apiResponseData":{"jobId":"again"}}`)
 			return
 		}
-		fmt.Fprint(w, `{"apiResponseData":[{"jobId":"one"},{"errorCode":"QUEUE_FULL"},{"jobId":"three","errorCode":"OUTCOME_UNKNOWN"}]}`)
+		fmt.Fprint(w, `{"apiResponseData":[{"jobId":"one"},{"errorCode":"QUEUE_FULL"},{"jobId":"three",`+
+			`"errorCode":"OUTCOME_UNKNOWN"}]}`)
 	})
 	l := newLoad(t, Options{Mix: Mix{Once: 1}}, s)
 	wishes := []wish{l.wish(job.Paid, 0, dice()), l.wish(job.Paid, 0, dice()), l.wish(job.Paid, 0, dice())}

@@ -18,10 +18,12 @@ FROM job_outcomes o
 LEFT JOIN job_results r ON r.job_id = o.job_id AND r.generation = o.generation
 LEFT JOIN failed_jobs f ON f.job_id = o.job_id AND f.generation = o.generation
 ORDER BY o.job_id, o.generation`
-	attemptsQuery = `SELECT job_id, attempt, worker, started_at, finished_at, outcome FROM job_attempts ORDER BY job_id, attempt`
-	ownersQuery   = `SELECT job_id, generation, owner FROM job_outcomes ORDER BY job_id, generation`
-	tablesQuery   = `SELECT (SELECT COUNT(*) FROM job_results), (SELECT COUNT(*) FROM failed_jobs), (SELECT COUNT(*) FROM job_outcomes WHERE outcome = 'CANCELLED')`
-	journalQuery  = `SELECT job_id FROM accepted_jobs ORDER BY job_id`
+	attemptsQuery = `SELECT job_id, attempt, worker, started_at, finished_at, outcome FROM job_attempts ORDER BY ` +
+		`job_id, attempt`
+	ownersQuery = `SELECT job_id, generation, owner FROM job_outcomes ORDER BY job_id, generation`
+	tablesQuery = `SELECT (SELECT COUNT(*) FROM job_results), (SELECT COUNT(*) FROM failed_jobs), (SELECT COUNT(*) ` +
+		`FROM job_outcomes WHERE outcome = 'CANCELLED')`
+	journalQuery = `SELECT job_id FROM accepted_jobs ORDER BY job_id`
 )
 
 // ReadSQL fills in what the database holds: the outcomes with their rows, the tables' sums and, if there is a journal,

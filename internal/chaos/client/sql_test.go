@@ -22,21 +22,26 @@ func TestReadSQL(t *testing.T) {
 		}
 		const a, b, c = "019de340-01fe-7a58-be69-567cd7d6b700", "019de340-01fe-7a58-be69-567cd7d6b800",
 			"019de340-01fe-7a58-be69-567cd7d6b900"
-		insert("job_outcomes", "job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, arrived_at, trace_id, first_tried_at, started_at, ended_at",
+		insert("job_outcomes", "job_id, generation, outcome, attempt, tier, type, owner, retry_count, max_retries, "+
+			"arrived_at, trace_id, first_tried_at, started_at, ended_at",
 			`('`+a+`', 2, 'COMPLETED', 4, 'PAID', 'CHAOS', '', 0, 5, '2026-05-01 12:01:00.000000', 'ta', NULL, NULL, NULL),
 			 ('`+a+`', 1, 'FAILED', 2, 'PAID', 'CHAOS', '', 1, 1, '2026-05-01 12:00:00.000000', 'ta', NULL, NULL, NULL),
-			 ('`+b+`', 1, 'CANCELLED', 1, 'PUBLIC', 'CHAOS', '', 0, 1, '2026-05-01 12:00:00.001000', 'tb', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:02.000000')`)
-		insert("job_results", "job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, arrived_at, first_tried_at, started_at, completed_at, trace_id",
+			 ('`+b+`', 1, 'CANCELLED', 1, 'PUBLIC', 'CHAOS', '', 0, 1, '2026-05-01 12:00:00.001000', 'tb', '2026-05-01 `+
+				`12:00:01.000000', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:02.000000')`)
+		insert("job_results", "job_id, generation, tier, type, owner, result, retry_count, max_retries, attempts, "+
+			"arrived_at, first_tried_at, started_at, completed_at, trace_id",
 			`('`+a+`', 2, 'PAID', 'CHAOS', '', '{"n": 1}', 0, 5, 4, '2026-05-01 12:01:00.000000', '2026-05-01 12:01:01.000000', '2026-05-01 12:01:02.000000', '2026-05-01 12:01:03.500000', 'ta'),
 			 ('`+c+`', 1, 'PAID', 'CHAOS', '', '{}', 0, 5, 1, NULL, NULL, NULL, NULL, 'tc')`)
-		insert("failed_jobs", "job_id, generation, tier, type, owner, total_retries, max_retries, attempts, arrived_at, first_tried_at, started_at, discarded_at, failure_cause, "+
+		insert("failed_jobs", "job_id, generation, tier, type, owner, total_retries, max_retries, attempts, arrived_at, "+
+			"first_tried_at, started_at, discarded_at, failure_cause, "+
 			"last_error, requeued_at, trace_id",
 			`('`+a+`', 1, 'PAID', 'CHAOS', '', 1, 1, 2, '2026-05-01 12:00:00.000000', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:02.000000', '2026-05-01 12:00:03.000000',
 			  'HANDLER_ERROR', 'x', '2026-05-01 12:00:59.000000', 'ta')`)
 		insert("job_attempts", "job_id, attempt, worker, started_at, finished_at, outcome, error",
 			`('`+a+`', 1, 'w', '2026-05-01 12:00:01.000000', '2026-05-01 12:00:01.500000', 'HANDLER_ERROR', ''), ('`+a+`', 2, 'w', NULL, NULL, 'HANDLER_ERROR', ''),
 			 ('`+a+`', 3, 'w', NULL, NULL, 'RELEASED', ''), ('`+b+`', 1, 'w', NULL, NULL, 'CANCELLED', ''), ('`+c+`', 1, 'w', NULL, NULL, 'LATER', '')`)
-		insert("accepted_jobs", "job_id, generation, tier, type, owner, priority, max_retries, attempt, retry_count, worker, cancel_requested, run_id, trace_id",
+		insert("accepted_jobs", "job_id, generation, tier, type, owner, priority, max_retries, attempt, retry_count, "+
+			"worker, cancel_requested, run_id, trace_id",
 			`('`+c+`', 1, 'PAID', 'CHAOS', '', 1, 5, 1, 0, '', 0, 'run', 'tc')`)
 
 		var e check.Evidence

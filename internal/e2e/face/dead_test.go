@@ -130,7 +130,8 @@ func TestTiers_AChange(t *testing.T) {
 	tab.Click("#plan button")
 	tab.WaitText(".diff", "55", alive)
 	var changes [][2]string
-	tab.Eval(`[...document.querySelectorAll(".diff tbody tr")].map(r => [r.querySelector("del").textContent, r.querySelector("ins").textContent])`, &changes)
+	tab.Eval(`[...document.querySelectorAll(".diff tbody tr")].map(r => [r.querySelector("del").textContent, `+
+		`r.querySelector("ins").textContent])`, &changes)
 	if len(changes) != 2 || !strings.Contains(fmt.Sprint(changes), "[1 7]") ||
 		!strings.Contains(changes[0][0]+changes[1][0], "60") {
 		t.Errorf("what changes: %v", changes)

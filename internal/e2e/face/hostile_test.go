@@ -20,7 +20,8 @@ import (
 const (
 	// markup runs, or leaves an element, wherever a page takes it for anything but text.
 	markup = `"><svg onload=globalThis.pwned=1><script>globalThis.pwned=1</script></script></title></textarea></pre></template>` +
-		`<img src=x onerror="globalThis.pwned=1"><a class=pwned href="javascript:globalThis.pwned=1">x</a><style>*{color:red}</style>'-(globalThis.pwned=1)-'` +
+		`<img src=x onerror="globalThis.pwned=1"><a class=pwned ` +
+		`href="javascript:globalThis.pwned=1">x</a><style>*{color:red}</style>'-(globalThis.pwned=1)-'` +
 		"\u2028\u2029\u202e{{.}}${globalThis.pwned=1}"
 	tag    = `<img/src=x/onerror=globalThis.pwned=1>` // where there is no room for a blank
 	script = `javascript:globalThis.pwned=1`
@@ -42,7 +43,9 @@ func harmless(t *testing.T, tab *testkit.Tab, what string) {
 		Ran  bool
 		Made []string
 	}
-	tab.Eval(`({ran: globalThis.pwned !== undefined, made: [...document.querySelectorAll("img, style, base, iframe, .pwned, script:not([src]), [onload], [onerror], [href^='javascript' i], [action^='javascript' i]")].map(e => e.outerHTML.slice(0, 200))})`, &got)
+	tab.Eval(`({ran: globalThis.pwned !== undefined, made: [...document.querySelectorAll("img, style, base, iframe, `+
+		`.pwned, script:not([src]), [onload], [onerror], [href^='javascript' i], [action^='javascript' i]")].map(e => `+
+		`e.outerHTML.slice(0, 200))})`, &got)
 	if got.Ran || len(got.Made) > 0 {
 		t.Errorf("%s: %+v", what, got)
 	}
@@ -130,11 +133,13 @@ func TestFace_Markup(t *testing.T) {
 	dead := e.letters(r, "public", 1)[0]
 	r.takes.Store(true)
 	webhook := func(more string) string {
-		return fmt.Sprintf(`{"type":"SEND_WEBHOOK","callbackUrl":%q,"payload":{"url":%q,"body":{%s:%s},"headers":{"X-A":%s}}%s}`,
+		return fmt.Sprintf(`{"type":"SEND_WEBHOOK","callbackUrl":%q,"payload":{"url":%q,"body":{%s:%s},`+
+			`"headers":{"X-A":%s}}%s}`,
 			r.url+"/?"+script, r.url, text(markup), text(markup), text(tag), more)
 	}
 	big := strings.Repeat(markup, 58000/len(text(markup)))
-	fails := fmt.Sprintf(`{"maxRetries":0,"payload":{"steps":[{"type":"LOG","message":%[1]s},{"type":"FAIL","message":%[1]s}]}}`, text(markup))
+	fails := fmt.Sprintf(`{"maxRetries":0,"payload":{"steps":[{"type":"LOG","message":%[1]s},{"type":"FAIL",`+
+		`"message":%[1]s}]}}`, text(markup))
 	const payload, result = "section[aria-labelledby=payload-title]", "section[aria-labelledby=result]"
 	for _, j := range []struct{ id, status, selector string }{
 		{e.submit("public", webhook(`,"delaySeconds":3600`)), "SCHEDULED", payload},

@@ -60,7 +60,8 @@ func dashboardLive(t *testing.T, s *site, tab user, another func() user) {
 	reads(t, tab, `[data-b="slots.running"]`, "4")
 	testkit.Eventually(t, alive, "four leases are shown", func() (bool, string) {
 		var rows int
-		tab.Eval(`[...document.querySelectorAll("#leases tr")].filter(r => r.querySelector("a").href.endsWith(r.dataset.key)).length`, &rows)
+		tab.Eval(`[...document.querySelectorAll("#leases tr")].filter(r => `+
+			`r.querySelector("a").href.endsWith(r.dataset.key)).length`, &rows)
 		return rows == 4, fmt.Sprint(rows)
 	})
 	before := tab.Text(`#leases [data-f="elapsed"]`)

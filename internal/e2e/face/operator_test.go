@@ -144,7 +144,8 @@ var jobLink = regexp.MustCompile(`href="(/poll\?jobId=([0-9a-f-]{36}))"`)
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	both(t, func(t *testing.T, s *site) {
-		waits := s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":"a@example.org","subject":"s","body":"b"},"delaySeconds":3600}`)
+		waits := s.submit("paid", `{"type":"SEND_EMAIL","payload":{"to":"a@example.org","subject":"s","body":"b"},`+
+			`"delaySeconds":3600}`)
 		one, two := s.submit("public", fmt.Sprintf(failsWith, "Boom-100%_'x")),
 			s.submit("unpaid", fmt.Sprintf(failsWith, "other <b>words</b>"))
 		done := s.submit("paid", "")
@@ -320,7 +321,8 @@ func TestDashboard_Watches(t *testing.T) {
 	edges := map[float64]bool{}
 	testkit.Eventually(t, alive, "it ran down, and began anew", func() (bool, string) {
 		var now look
-		tab.Eval(`(() => { const e = document.querySelector('[data-watch="stuck"] [data-f="next"]'); return { Text: e.textContent, Right: e.getBoundingClientRect().right }; })()`, &now)
+		tab.Eval(`(() => { const e = document.querySelector('[data-watch="stuck"] [data-f="next"]'); return { Text: `+
+			`e.textContent, Right: e.getBoundingClientRect().right }; })()`, &now)
 		if len(seen) == 0 || seen[len(seen)-1] != now.Text {
 			seen = append(seen, now.Text)
 		}

@@ -86,7 +86,8 @@ func (e *external) crash(worker *testkit.Process) string {
 	ids := make([]string, 0, 12)
 	for range cap(ids) {
 		ids = append(ids, e.submit("paid",
-			`{"payload":{"steps":[{"type":"LOG","message":"crossing the night"},{"type":"COMPUTE","iterations":200000},{"type":"SLEEP","durationMs":6000}]}}`))
+			`{"payload":{"steps":[{"type":"LOG","message":"crossing the night"},{"type":"COMPUTE","iterations":200000},`+
+				`{"type":"SLEEP","durationMs":6000}]}}`))
 	}
 	mine := func(id string) bool {
 		var j struct {

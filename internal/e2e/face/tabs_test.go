@@ -148,7 +148,8 @@ func allMove(t *testing.T, s *site, n int, tabs []user) {
 	}
 }
 
-const hide = `Object.defineProperty(document, "hidden", {value: %t, configurable: true}); document.dispatchEvent(new Event("visibilitychange"))`
+const hide = `Object.defineProperty(document, "hidden", {value: %t, configurable: true}); ` +
+	`document.dispatchEvent(new Event("visibilitychange"))`
 
 // TestTabs_ManyJobs opens more jobs' pages than there are connections, as somebody does who looks at one of them at a
 // time. (Headless tabs are never hidden by themselves.)
