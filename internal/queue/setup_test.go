@@ -28,12 +28,12 @@ func TestSetup(t *testing.T) {
 			"TIERQ_PRIORITY_BASE is 300000 here and 10000000000000 in Redis": func(o *queue.Options) {
 				o.PriorityBase = 300_000
 			},
-			"TIERQ_CAPACITY is 5 here and 10000 in Redis":                    func(o *queue.Options) { o.Capacity = 5 },
-			"TIERQ_SCHEDULED_LIMIT is 5 here and 100000 in Redis":            func(o *queue.Options) { o.ScheduledLimit = 5 },
+			"TIERQ_CAPACITY is 5 here and 10000 in Redis":         func(o *queue.Options) { o.Capacity = 5 },
+			"TIERQ_SCHEDULED_LIMIT is 5 here and 100000 in Redis": func(o *queue.Options) { o.ScheduledLimit = 5 },
 			"TIERQ_HEARTBEAT_INTERVAL is 250 here and 500 in Redis": func(o *queue.Options) {
 				o.HeartbeatInterval = 250 * time.Millisecond
 			},
-			"TIERQ_JOURNAL is on here and off in Redis":                      func(o *queue.Options) { o.Journal = true },
+			"TIERQ_JOURNAL is on here and off in Redis": func(o *queue.Options) { o.Journal = true },
 		} {
 			o := e.Options
 			change(&o)
