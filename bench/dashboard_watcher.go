@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// watcher makes the requests of a browser that has the dashboard open. It reads the page and its files once, follows the
-// stream until it leaves, and reads the charts' numbers at once and every ten seconds.
+// watcher makes the requests of a browser that has the dashboard open. It reads the page and its files once, follows
+// the stream until it leaves, and reads the charts' numbers at once and every ten seconds.
 type watcher struct {
 	base            string
 	client          *http.Client
