@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -157,6 +158,9 @@ func (w *wound) rival(ctx context.Context, do func(*sql.Tx) error) error {
 	case errors.As(err, &refused) && refused.Number == deadlockVictim:
 		w.say("the rival was the victim: %v", err)
 		err = nil
+	case errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, driver.ErrBadConn):
+		w.say("another fault ended the rival's session: %v", err)
+		err = errMissed
 	}
 	_ = tx.Rollback() // over already if it was the victim
 	return err
