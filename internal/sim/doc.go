@@ -15,7 +15,7 @@
 //	hook.go       go-redis on one side, the gate on the other
 //	process.go    one process of tierq, wired as app does it
 //	database.go   SQL, as far as the other parts can see it
-//	journal.go    the accept journal in SQL; journal_plan.go: what a seed draws for it; journal_client.go: submits with it
+//	journal.go    the accept journal in SQL; journal_plan.go: its part of a seed; journal_client.go: submits with it
 //	loss.go       a Redis that forgets everything
 //	client.go     clients that submit, cancel and requeue; poll.go: polls; audit.go: audits
 //	handler.go    the job type whose attempts the seed decides
