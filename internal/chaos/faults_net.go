@@ -25,7 +25,7 @@ func (c *cluster) script(name string) string {
 	return lua.Script(name)
 }
 
-// dropReply drops the next reply of a script. It waits until that has happened, and returns the dropped line and
+// dropReply drops the next reply of a script. It waits for that, for at most within, and returns the dropped line and
 // whether the script was executed.
 func (w *wound) dropReply(ctx context.Context, name string, within time.Duration) (line string, landed bool) {
 	before := len(w.s.redis.Dropped())

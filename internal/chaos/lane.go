@@ -29,8 +29,8 @@ type wound struct {
 	s      *server // the server of a server's lane; nil in the other lanes
 	rng    *rand.Rand
 	target string // a pid, redis or mysql; "" = all
-	// from is when the fault began. A fault with a preparation sets from after it; a kill sets from when the process
-	// is gone.
+	// from is when the fault began. A fault that needs a preparation sets from after that. A kill sets from to the
+	// moment when the process is gone.
 	from  time.Time
 	kills int
 }

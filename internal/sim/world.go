@@ -36,7 +36,8 @@ type Report struct {
 	Violation string        // "" = none; else the invariant, and what happened
 }
 
-// World is one run. Only the scheduler's goroutine, and calls that it lets through the gate, touch its state.
+// World is one run. The goroutines of processes and clients change it only in calls that the scheduler lets through
+// the gate.
 type World struct {
 	Options
 	seed  uint64
