@@ -55,7 +55,8 @@ func TestAllowed_CallbackURL(t *testing.T) {
 	}
 }
 
-// A bound key's batch, entry by entry; and its own dead letter, which would call back once more.
+// The rule of TestAllowed_CallbackURL holds for each entry of a batch, and for requeueing a dead letter with a
+// callbackUrl.
 func TestAllowed_CallbackURLElsewhere(t *testing.T) {
 	t.Attr("proves", "A26")
 	t.Parallel()

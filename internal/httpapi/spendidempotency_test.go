@@ -8,8 +8,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// An API key may have a bounded number of Idempotency-Keys at once. A submit with an Idempotency-Key takes one of them
-// when everything else about the submit is right. Where none is left, the submit is refused and nothing is submitted.
+// An API key may have a bounded number of Idempotency-Keys at once. A submit with an Idempotency-Key is charged one
+// of them after all other checks. If none is left, the submit is refused and nothing is submitted.
 func TestSpendIdempotency_OfSubmits(t *testing.T) {
 	t.Attr("proves", "A29")
 	key := []string{"Idempotency-Key", "order-7"}
