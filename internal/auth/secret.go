@@ -27,7 +27,7 @@ var (
 // Mint makes a new key: it returns the id, the secret, and the text of both.
 func Mint() (id, secret, text string) {
 	var bytes [10 + 32]byte
-	_, _ = rand.Read(bytes[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(bytes[:]) // crypto/rand never fails
 	id, secret = idCoding.EncodeToString(bytes[:10]), secretCoding.EncodeToString(bytes[10:])
 	return id, secret, prefix + id + "_" + secret
 }

@@ -83,7 +83,7 @@ func (s *Sessions) Begin(ctx context.Context, keyText string) (text string, last
 	}
 	_, secret, _ := Parse(keyText)
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // never fails, says crypto/rand
+	_, _ = rand.Read(random) // crypto/rand never fails
 	text = key.ID + "." + secretCoding.EncodeToString(random)
 	hash := sessionHash(text, Hash(secret))
 	if err := s.opts.Store.AddSession(ctx, key.ID, hash, s.opts.Now().Add(sessionTime)); err != nil {

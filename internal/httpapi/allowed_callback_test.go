@@ -28,7 +28,7 @@ func TestAllowed_CallbackURL(t *testing.T) {
 	all["a bound key with CALLBACK"] = bound("submit", "PAIR", "CALLBACK")
 	all["a bound stranger"], all["a bound stranger with CALLBACK"] = bound("anonymous", "PAIR"), bound("anonymous",
 		"PAIR", "CALLBACK")
-	for kind, want := range map[string][2]int{ // by the tier's address, by the others
+	for kind, want := range map[string][2]int{ // statuses at the tier's address and at the others
 		"stranger": {401, 401}, "anonymous": {202, 401}, "submit": {202, 202}, "read-only": {403, 403}, "admin": {202,
 			202},
 		"worker": {403, 403}, "open": {202, 202}, "a bound key": {403, 403}, "a bound admin": {403, 403},

@@ -16,7 +16,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// artifact is GET /jobs/{id}/artifact: it sends the file that a job made, as an attachment.
+// artifact serves GET /jobs/{id}/artifact: it sends the file that a job made, as an attachment.
 func (a *api) artifact(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {

@@ -37,7 +37,7 @@ type AuditCheck struct {
 // auditMargin is the time that is left for writing the answer after a pass was cut short.
 const auditMargin = 10 * time.Second
 
-// lastAudit is GET /admin/consistency.
+// lastAudit serves GET /admin/consistency.
 func (a *api) lastAudit(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (a *api) lastAudit(c *gin.Context) error {
 	return a.writeAudit(c, &audit)
 }
 
-// runAudit is POST /admin/consistency. A pass is cut short after fifty seconds; the report says so, and the next
+// runAudit serves POST /admin/consistency. A pass is cut short after fifty seconds; the report says so, and the next
 // pass does the rest.
 func (a *api) runAudit(c *gin.Context) error {
 	if err := noQuery(c); err != nil {

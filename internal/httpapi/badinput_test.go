@@ -265,7 +265,7 @@ func TestHeaders_OverTLS(t *testing.T) {
 	t.Attr("proves", "A44")
 	r := newRooms(t)
 	r.deps.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-	r.deps.Jobs = nil // a panic
+	r.deps.Jobs = nil // makes the handler panic
 	r.Handler = NewHandler(r.deps)
 	for _, path := range []string{"/livez", "/nope", "/jobs/" + string(knownID)} {
 		for name, c := range map[string]struct {

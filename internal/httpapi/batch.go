@@ -24,7 +24,7 @@ type batchEntry struct {
 	Errors    []fieldError `json:"errors,omitempty"`
 }
 
-// submitBatch is POST /:tier/submit/batch: each entry is accepted or refused by itself.
+// submitBatch serves POST /:tier/submit/batch: each entry is accepted or refused by itself.
 func (a *api) submitBatch(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {

@@ -84,7 +84,7 @@ func (a *api) changes(c *gin.Context) (id job.ID, asked jobChange, err error) {
 	return id, asked, nil
 }
 
-// cancel is DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. A running job is told to
+// cancel serves DELETE /admin/jobs/{id}, DELETE /api/jobs/{id} and POST /api/jobs/{id}/cancel. A running job is told to
 // stop: it ends CANCELLED, whatever its handler returns.
 func (a *api) cancel(c *gin.Context) error {
 	id, asked, err := a.changes(c)
@@ -114,7 +114,7 @@ func (a *api) cancel(c *gin.Context) error {
 	return fmt.Errorf("cancel %s: answered %q", id, word)
 }
 
-// requeue is POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: it requeues a FAILED job. The
+// requeue serves POST /jobs/{id}/retry and POST /admin/jobs/{id}/resubmit: it requeues a FAILED job. The
 // Idempotency-Key names the request: a repeat with the same key does not requeue the job a second time.
 func (a *api) requeue(c *gin.Context) error {
 	id, asked, err := a.changes(c)
@@ -193,6 +193,6 @@ func requestID(owner, key string) string {
 		return ownKey(owner, key)
 	}
 	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails, says crypto/rand
+	_, _ = rand.Read(id[:]) // crypto/rand never fails
 	return hex.EncodeToString(id[:])
 }

@@ -81,7 +81,7 @@ type changeBody struct {
 
 var changesParams = params[page]{"limit": (*page).setLimit, "cursor": (*page).setCursor}
 
-// changesPage is GET /admin/audit: the log of changes, newest first.
+// changesPage serves GET /admin/audit: the log of changes, newest first.
 func (a *api) changesPage(c *gin.Context) error {
 	p := page{limit: pageLimit}
 	if err := changesParams.read(c.Request.URL.RawQuery, &p); err != nil {

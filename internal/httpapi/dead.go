@@ -48,7 +48,7 @@ var pageParams = params[pageQuery]{
 	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
 }
 
-// deadPage is GET /jobs/dead: everybody's dead letters for an operator, the caller's own for others.
+// deadPage serves GET /jobs/dead: everybody's dead letters for an operator, the caller's own for others.
 func (a *api) deadPage(c *gin.Context) error {
 	q := pageQuery{size: pageLimit}
 	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -80,7 +80,7 @@ var (
 	}
 )
 
-// dead is GET /admin/dead.
+// dead serves GET /admin/dead.
 func (a *api) dead(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := deadParams.read(c.Request.URL.RawQuery, &q); err != nil {
@@ -93,7 +93,7 @@ func (a *api) dead(c *gin.Context) error {
 	return write(c, http.StatusOK, &listBody[deadRow]{Items: a.deadRows(c, letters), Next: orNull(next)})
 }
 
-// deadExport is GET /admin/dead/export: one line of JSON per dead letter. An export that fails half-way breaks the
+// deadExport serves GET /admin/dead/export: one line of JSON per dead letter. An export that fails half-way breaks the
 // connection off, so that the client does not take it for complete.
 func (a *api) deadExport(c *gin.Context) error {
 	var q listQuery

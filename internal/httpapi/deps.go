@@ -68,7 +68,7 @@ type Requeuer interface {
 	) (matched, requeued int, err error)
 }
 
-// Waiter waits for jobs to change.
+// Waiter waits for changes of jobs.
 type Waiter interface {
 	// Await returns the job when done returns true for it; a nil done waits for the job's end. If ctx or the process
 	// ends first, Await returns the job's present state and a nil error.
@@ -97,7 +97,7 @@ type QueuePosition interface {
 	Rate() float64
 }
 
-// Readiness says whether this process should get traffic.
+// Readiness reports whether this process should get traffic.
 type Readiness interface {
 	Ready(ctx context.Context) Report
 }
@@ -108,7 +108,7 @@ type Types interface {
 	Types() []string
 }
 
-// Plans knows the tiers, and changes them.
+// Plans reads and changes the plans of the tiers.
 type Plans interface {
 	Plan(t job.Tier) (job.Plan, bool)
 	All() []job.Plan
@@ -161,7 +161,7 @@ type Deps struct {
 
 	// Insecure lets an open server answer to any host name: its operator has confirmed that others may reach it.
 	Insecure bool
-	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = nobody's.
+	// TrustedProxies are the networks whose X-Forwarded-For is believed; none = no proxy is trusted.
 	TrustedProxies []netip.Prefix
 	// Redact names the members of payloads and results that read-only callers do not see, by job type; "*" hides
 	// everything.

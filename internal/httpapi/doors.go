@@ -25,8 +25,9 @@ type Doors interface {
 	Spend(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendMore charges n more entries of a batch to the caller's rate, and to the rate of the address.
 	SpendMore(ctx context.Context, c *job.Caller, n int) job.Allowance
-	// SpendCostly charges a request that costs as much as n requests, of which one was spent already, to the key's rate
-	// and to the address' rate. It takes at most half of a rate's burst, so that the request passes at some time.
+	// SpendCostly charges a request that costs as much as n requests to the key's rate and to the address's rate. One
+	// of the n was charged already. At most half of a rate's burst is charged, so that the request passes at some
+	// time.
 	SpendCostly(ctx context.Context, c *job.Caller, n int) job.Allowance
 	// SpendIdempotency charges n submits with an Idempotency-Key to the number of such keys that the caller may have
 	// at once. Allowance.RetryIn > 0 means that all n are refused.

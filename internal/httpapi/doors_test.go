@@ -40,7 +40,7 @@ type doors struct {
 	from   []netip.Addr
 	spent  int
 
-	counted []netip.Addr // by CountAddress
+	counted []netip.Addr // the calls of CountAddress
 	refused error        // the result of CountAddress
 
 	costly     []int         // the charges of SpendCostly

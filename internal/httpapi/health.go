@@ -41,7 +41,7 @@ type JobDetails struct {
 	PoolSize      int   `json:"poolSize"`
 }
 
-// livez is GET /livez: the process answers. It calls no store.
+// livez serves GET /livez: the process answers. It calls no store.
 func (a *api) livez(c *gin.Context) error {
 	writeText(c, http.StatusOK, []byte(`{"status":"UP"}`))
 	return nil
@@ -67,7 +67,7 @@ type Check struct {
 	Detail string `json:"detail,omitzero"`
 }
 
-// readyz is GET /readyz. With ?verbose it lists the parts too; if there are keys, only for operators.
+// readyz serves GET /readyz. With ?verbose it lists the parts too; if there are keys, only for operators.
 func (a *api) readyz(c *gin.Context) error {
 	report := a.Ready.Ready(c.Request.Context())
 	body := readyBody{Status: report.Status, Timestamp: stamp(a.Now())}
@@ -77,7 +77,7 @@ func (a *api) readyz(c *gin.Context) error {
 	return write(c, served(report.Ready), &body)
 }
 
-// health is GET /actuator/health. If there are keys, only operators see its parts.
+// health serves GET /actuator/health. If there are keys, only operators see its parts.
 func (a *api) health(c *gin.Context) error {
 	health := a.Overview.Health(c.Request.Context())
 	status := served(health.Status != "DOWN" && health.Status != "OUT_OF_SERVICE")

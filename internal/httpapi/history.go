@@ -8,7 +8,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// attemptBody is one claim of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
+// attemptBody is one attempt of a job. Outcome is RUNNING, SUCCESS, FAILURE (with its cause), RELEASED, LATER or
 // CANCELLED.
 type attemptBody struct {
 	Attempt    int        `json:"attempt"`

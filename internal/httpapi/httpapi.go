@@ -164,7 +164,8 @@ const (
 	bulk      = 60 * time.Second
 )
 
-// within gives a handler's calls a deadline. If the deadline passes, the answer is a 503.
+// within gives a handler's calls a deadline. If f fails with context.DeadlineExceeded because of it, the answer is
+// a 503.
 func within(limit time.Duration, f func(*gin.Context) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		if limit > operation {

@@ -85,7 +85,7 @@ func latest(times ...time.Time) (last time.Time) {
 	return last
 }
 
-// getJob is GET /jobs/{id} and GET /api/jobs/{id}.
+// getJob serves GET /jobs/{id} and GET /api/jobs/{id}.
 func (a *api) getJob(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
@@ -122,7 +122,7 @@ var listParams = params[listQuery]{
 	"traceId": (*listQuery).setTrace, "limit": (*listQuery).setLimit, "cursor": (*listQuery).setCursor,
 }
 
-// list is GET /admin/jobs and GET /api/jobs: everybody's jobs for an operator, the caller's own for others.
+// list serves GET /admin/jobs and GET /api/jobs: everybody's jobs for an operator, the caller's own for others.
 func (a *api) list(c *gin.Context) error {
 	q := listQuery{page: page{limit: pageLimit}}
 	if err := listParams.read(c.Request.URL.RawQuery, &q); err != nil {

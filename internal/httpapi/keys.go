@@ -41,7 +41,7 @@ func keyOf(k *job.Key) keyBody {
 	}
 }
 
-// keys is GET /admin/keys: all keys, also revoked ones, in the order in which they were made.
+// keys serves GET /admin/keys: all keys, also revoked ones, in the order in which they were made.
 func (a *api) keys(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (a *api) keys(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// createKey is POST /admin/keys. The first key closes an open server, so it must be an admin's, who can make
+// createKey serves POST /admin/keys. The first key closes an open server, so it must be an admin's, who can make
 // others.
 func (a *api) createKey(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
@@ -98,7 +98,7 @@ func (a *api) createKey(c *gin.Context) error {
 	return write(c, http.StatusCreated, &shown)
 }
 
-// rotateKey is POST /admin/keys/{id}/rotate: it gives the key another secret. The key keeps its id and its jobs.
+// rotateKey serves POST /admin/keys/{id}/rotate: it gives the key another secret. The key keeps its id and its jobs.
 func (a *api) rotateKey(c *gin.Context) error {
 	id, err := a.keyNamed(c)
 	if err != nil {
@@ -128,7 +128,7 @@ func (a *api) rotateKey(c *gin.Context) error {
 	return write(c, http.StatusOK, &shown)
 }
 
-// revokeKey is DELETE /admin/keys/{id}: it revokes the key for good. A repeat gets the same answer.
+// revokeKey serves DELETE /admin/keys/{id}: it revokes the key for good. A repeat gets the same answer.
 func (a *api) revokeKey(c *gin.Context) error {
 	id, err := a.keyNamed(c)
 	if err != nil {

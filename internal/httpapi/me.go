@@ -51,7 +51,7 @@ type meTier struct {
 	MaxProcessingTime int64    `json:"maxProcessingTimeMs"`
 }
 
-// me is GET /api/me. The answer to a caller without a key describes a stranger. A wrong key is refused as
+// me serves GET /api/me. The answer to a caller without a key describes a stranger. A wrong key is refused as
 // everywhere.
 func (a *api) me(c *gin.Context) error {
 	if err := noQuery(c); err != nil {

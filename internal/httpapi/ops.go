@@ -33,7 +33,7 @@ func fromOwnPage(f func(*gin.Context) error) func(*gin.Context) error {
 
 const profilePath = "/debug/pprof/"
 
-// profiles is GET /debug/pprof/: the list of the profiles.
+// profiles serves GET /debug/pprof/: the list of the profiles.
 func (a *api) profiles(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -63,7 +63,7 @@ var profileParams = params[profileQuery]{
 	},
 }
 
-// profile is GET /debug/pprof/{name}. Profiles that are taken for some seconds are taken one at a time;
+// profile serves GET /debug/pprof/{name}. Profiles that are taken for some seconds are taken one at a time;
 // net/http/pprof extends the write deadlines of their answers. The process's command line is not served, because it
 // is not a profile.
 func (a *api) profile(c *gin.Context) error {

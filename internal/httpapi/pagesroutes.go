@@ -65,7 +65,7 @@ func (a *api) lost(known *addresses) func(*gin.Context) error {
 	}
 }
 
-// live is GET /dashboard/stream. It counts among the streams of all changes, and ends, as they do, when its caller
+// live serves GET /dashboard/stream. It counts among the streams of all changes, and ends, as they do, when its caller
 // may not listen any more.
 func (a *api) live(c *gin.Context) error {
 	leave, err := a.enterStream()

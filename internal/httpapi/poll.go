@@ -69,7 +69,7 @@ var pollParams = params[pollQuery]{
 	},
 }
 
-// poll is GET /result/poll?jobId=.
+// poll serves GET /result/poll?jobId=.
 func (a *api) poll(c *gin.Context) error {
 	q := pollQuery{wait: -1}
 	if err := pollParams.read(c.Request.URL.RawQuery, &q); err != nil {

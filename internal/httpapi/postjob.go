@@ -9,7 +9,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// postJob is POST /jobs: a submit whose body names the tier.
+// postJob serves POST /jobs: a submit whose body names the tier.
 func (a *api) postJob(c *gin.Context) error {
 	return a.post(c, jobsBody, "/jobs/", func(r receipt) any {
 		created := r.created
@@ -34,7 +34,7 @@ type apiAccepted struct {
 	Warnings   []fieldError `json:"warnings,omitempty"`
 }
 
-// postAPIJob is POST /api/jobs, JobWeaver's address. JobWeaver's clients do not choose a tier, and so cannot know
+// postAPIJob serves POST /api/jobs, JobWeaver's address. JobWeaver's clients do not choose a tier, and so cannot know
 // its bound on retries: a higher number is lowered to the bound, and the answer says so.
 func (a *api) postAPIJob(c *gin.Context) error {
 	return a.post(c, apiBody, "/api/jobs/", func(r receipt) any {

@@ -89,7 +89,7 @@ func wholeNumber(v jsontext.Value, least, most int) (int, error) {
 	return whole(string(v), least, most)
 }
 
-// requeueDead is POST /admin/dead/requeue. It may take a minute, because the jobs are requeued at a bounded rate.
+// requeueDead serves POST /admin/dead/requeue. It may take a minute, because the jobs are requeued at a bounded rate.
 // If it stops half-way, the answer says how many jobs it had requeued.
 func (a *api) requeueDead(c *gin.Context) error {
 	if err := noQuery(c); err != nil {

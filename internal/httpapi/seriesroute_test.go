@@ -20,7 +20,7 @@ type almanac struct {
 	asked  []time.Duration
 	points []SeriesPoint
 	err    error
-	hold   chan struct{} // an answer waits until it can receive; nil = it does not
+	hold   chan struct{} // an answer waits until it can receive; nil = it does not wait
 }
 
 func (m *almanac) Series(ctx context.Context, window time.Duration) ([]SeriesPoint, error) {

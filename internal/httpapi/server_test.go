@@ -176,7 +176,7 @@ func TestServer_DrainLetsARequestEnd(t *testing.T) {
 	<-in
 	drained := make(chan error, 1)
 	go func() { drained <- s.Drain(context.Background()) }()
-	for { // until the listener is closed
+	for { // ends when the listener is closed
 		conn, err := net.Dial("tcp", s.Addr())
 		if err != nil {
 			break

@@ -50,7 +50,7 @@ func TestSpendIdempotency_OfSubmits(t *testing.T) {
 			if r.submitted != nil {
 				t.Errorf("submitted %v", r.submitted)
 			}
-			d.keysLeft.Burst = 0 // fewer than it brings: no wait would let it pass
+			d.keysLeft.Burst = 0 // fewer than the submit needs: it would never pass
 			wantProblem(t, r.json("POST", c.path, c.body, c.header...), 413, "PAYLOAD_TOO_LARGE")
 		})
 	}

@@ -70,7 +70,7 @@ type WatchStats struct {
 	DelaySeconds float64 `json:"delaySeconds"`
 }
 
-// stats is GET /api/stats.
+// stats serves GET /api/stats.
 func (a *api) stats(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err

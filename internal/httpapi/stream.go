@@ -20,7 +20,7 @@ func lastEvent(h http.Header) string {
 	return ""
 }
 
-// jobEvents is GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended.
+// jobEvents serves GET /api/jobs/{id}/events: the job as a poll shows it, now and at each change, until it has ended.
 // The ids of the events are the poll's tags without W/ and quotes.
 func (a *api) jobEvents(c *gin.Context) error {
 	id, err := bareID(c)
@@ -84,7 +84,7 @@ type eventBody struct {
 	At      string     `json:"at"`
 }
 
-// allEvents is GET /api/events: every change of every job, for operators. The event resync reports that events were
+// allEvents serves GET /api/events: every change of every job, for operators. The event resync reports that events were
 // lost.
 func (a *api) allEvents(c *gin.Context) error {
 	if err := noQuery(c); err != nil {

@@ -37,7 +37,7 @@ func (a *api) noTier(fields ...fieldError) *problem {
 		fields: fields}
 }
 
-// submit is POST /:tier/submit.
+// submit serves POST /:tier/submit.
 func (a *api) submit(c *gin.Context) error {
 	plan, ok := a.tier(c.Param("tier"))
 	if !ok {

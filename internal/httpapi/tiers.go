@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// tiers is GET /admin/tiers: the plans, best first.
+// tiers serves GET /admin/tiers: the plans, best first.
 func (a *api) tiers(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (a *api) tiers(c *gin.Context) error {
 	return write(c, http.StatusOK, &body)
 }
 
-// getTier is GET /admin/tiers/{TIER}.
+// getTier serves GET /admin/tiers/{TIER}.
 func (a *api) getTier(c *gin.Context) error {
 	if err := noQuery(c); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (a *api) getTier(c *gin.Context) error {
 	return write(c, http.StatusOK, planOf(plan))
 }
 
-// putTier is PUT /admin/tiers/{TIER}: it stores a whole plan. With If-Match it replaces only that version, with
+// putTier serves PUT /admin/tiers/{TIER}: it stores a whole plan. With If-Match it replaces only that version, with
 // If-None-Match: * the tier must be new. Every process serves the new plan within about a second. Waiting jobs keep
 // their places.
 func (a *api) putTier(c *gin.Context) error {

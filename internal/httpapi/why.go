@@ -43,7 +43,7 @@ type whyGate struct {
 	Reason string `json:"reason"`
 }
 
-// why is GET /api/jobs/{id}/why: it explains why a job is still waiting.
+// why serves GET /api/jobs/{id}/why: it explains why a job is still waiting.
 func (a *api) why(c *gin.Context) error {
 	id, err := bareID(c)
 	if err != nil {
