@@ -139,7 +139,7 @@ type Route struct {
 	Permission   Permission // required: the zero value lets nobody in
 }
 
-// Deps has what the handlers need. Its routes require each field that is not marked as optional.
+// Deps has what the handlers need. A field that is not marked as optional is required for its routes.
 type Deps struct {
 	Submit    Submitter
 	Jobs      Jobs
@@ -186,8 +186,8 @@ type Deps struct {
 	// Overview. It is for a listener besides the API's, or for a process without the api role. Only Ready is required
 	// then.
 	HealthOnly bool
-	// OneWord limits the health answers of an open server to one word. With keys, callers who are no operators get one
-	// word anyway.
+	// OneWord limits the health answers of an open server to one word. With keys, callers who are not operators get
+	// one word anyway.
 	OneWord bool
 	Extra   []Route // more addresses, with the same headers and the same handling of panics
 

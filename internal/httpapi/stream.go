@@ -67,7 +67,7 @@ func (a *api) endStream(c *gin.Context, s *stream, err error) error {
 	if left := c.Request.Context().Err(); left != nil {
 		return left
 	}
-	if err != nil && !errors.Is(err, context.Canceled) { // the server ended the stream itself
+	if err != nil && !errors.Is(err, context.Canceled) { // Canceled: the server ended the stream itself
 		return a.breakOff(c, "stream", err)
 	}
 	s.close() // no ping after bye

@@ -128,8 +128,8 @@ type waiters struct {
 	of map[string]int64
 }
 
-// enter counts one more wait of who if who has fewer waits than free. It returns how many who had. It does not
-// count "".
+// enter counts one more wait under the name who, if fewer than free are counted under it. own is the number before.
+// It does not count the name "".
 func (w *waiters) enter(who string, free int64) (own int64, entered bool) {
 	if who == "" {
 		return 0, true
@@ -147,7 +147,7 @@ func (w *waiters) enter(who string, free int64) (own int64, entered bool) {
 	return own, true
 }
 
-// leave takes back one wait of who. It ignores "".
+// leave takes back one wait under the name who. It ignores the name "".
 func (w *waiters) leave(who string) {
 	if who == "" {
 		return
