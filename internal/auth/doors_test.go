@@ -64,7 +64,7 @@ func TestEnter(t *testing.T) {
 		}
 		for _, wrong := range [][]string{{""}, {"Bearer " + aText}, {"Basic x"}, {header[0], header[0]}} {
 			c, err := enter(t, d, wrong, somewhere)
-			bare := err == job.ErrUnauthorized // the same error for every fault, not wrapped
+			bare := err == job.ErrUnauthorized //nolint:errorlint // the same error for every fault, not wrapped
 			if !bare || c.Key.ID != "" {
 				t.Errorf("%q: %+v, %v", wrong, c, err)
 			}

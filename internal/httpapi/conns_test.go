@@ -215,7 +215,7 @@ func TestSeats_OutOfDescriptors(t *testing.T) {
 	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || s.taken != 0 {
 		t.Errorf("the idle one: %v; %d seats taken", err, s.taken)
 	}
-	go net.Dial("tcp", l.Addr().String()) // Accept reports the error
+	go net.Dial("tcp", l.Addr().String()) //nolint:errcheck // Accept reports the error
 	c, err := s.Accept()
 	if err != nil {
 		t.Fatal(err)

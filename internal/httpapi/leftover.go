@@ -96,7 +96,7 @@ func (w *answering) finish() {
 	seat.linger(true)
 	_, err := io.CopyN(io.Discard, w.r.Body, mostLeftover+1)
 	seat.linger(false)
-	if err == io.EOF { // net/http's body returns io.EOF itself at its end
+	if err == io.EOF { //nolint:errorlint // net/http's body returns io.EOF itself at its end
 		// net/http keeps reading while the answer is made, to notice that the client leaves. It needs no deadline for
 		// that.
 		_ = control.SetReadDeadline(time.Time{})
