@@ -10,11 +10,12 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// leaseFields is how many texts the claim script answers per lease.
+// leaseFields is how many texts the claim script returns per lease.
 const leaseFields = 5
 
-// Claim takes up to r.Max of a partition's best ready jobs and starts their clocks. An answer that was lost is got
-// again by asking with the same number. A number lower than the last one claimed with answers no leases.
+// Claim takes up to r.Max of a partition's best ready jobs and starts their deadlines. After a lost reply the
+// caller asks again with the same number and gets the same leases. A number lower than that of the last claim gets
+// no leases.
 func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (job.ClaimReply, error) {
 	plans := q.plans.All()
 	args := make([]any, 0, 5+3*(len(plans)+1))
@@ -23,7 +24,7 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	for _, p := range plans {
 		args = append(args, string(p.Tier), ms(p.HeartbeatTimeout), ms(p.MaxProcessingTime))
 	}
-	// A job of a plan this process has not read yet gets the seed's most patient one.
+	// A job whose plan this process has not read yet gets the times of the first default plan, the most patient one.
 	other := job.DefaultPlans()[0]
 	args = append(args, "*", ms(other.HeartbeatTimeout), ms(other.MaxProcessingTime))
 
@@ -62,8 +63,8 @@ func (q *Queue) Claim(ctx context.Context, partition int, r job.ClaimRequest) (j
 	return reply, nil
 }
 
-// readCounts fills in what the claim script says of a lease's attempts: "attempt retries first started", and when it
-// was due if it was delayed.
+// readCounts fills in the attempt numbers that the claim script returns with a lease: "attempt retries first
+// started" and, for a delayed job, when it was due.
 func readCounts(text string, j *job.Job) error {
 	f := strings.Split(text, " ")
 	if len(f) != 4 && len(f) != 5 {

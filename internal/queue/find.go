@@ -9,13 +9,15 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// findFields are what readFound reads, in its order; the last two are left out where nobody asks for them.
+// findFields are the hash fields that readFound reads, in its order. Callers that need no payload and result leave
+// out the last two.
 var findFields = []string{
 	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload",
 	"result",
 }
 
-// Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
+// Find reads a job as Redis has it, or returns job.ErrNotFound. The result of a COMPLETED job without a Result is
+// only in SQL.
 func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
@@ -38,7 +40,7 @@ func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	return j, nil
 }
 
-// readFound reads the values of findFields, with or without the last two.
+// readFound builds a job from the values of findFields, with or without the last two.
 func readFound(id job.ID, v []any) (job.Job, error) {
 	var f [13]string
 	for i := range v {
@@ -54,14 +56,14 @@ func readFound(id job.ID, v []any) (job.Job, error) {
 		Payload: payload(f[11]), Result: payload(f[12]),
 	}
 	if j.Status == "" {
-		j.Status = job.Pending // a new job's state is not spelled out
+		j.Status = job.Pending // a new job's hash has no state
 	}
 	j.Note = job.NoteOf(j.Result)
 	return j, readHead(f[0], &j)
 }
 
-// Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did
-// not end well, oldest first, at most 50.
+// Attempts reads the attempts that Redis has of a job: the unsuccessful attempts of its living or unacknowledged
+// generation, oldest first, at most 50.
 func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil
@@ -73,8 +75,8 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	// Each command has its own error. Pipelined returns the first one only, which is Nil where Redis does not know the
-	// job.
+	// Each command has its own error. Pipelined returns only the first error, which is Nil where Redis does not have
+	// the job.
 	err := lines.Err()
 	if err == nil && !errors.Is(head.Err(), redis.Nil) {
 		err = head.Err()
@@ -93,7 +95,7 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	return attempts, nil
 }
 
-// member is the id that an entry of a sorted set names.
+// member returns the job id in an entry of a sorted set.
 func member(z redis.Z) job.ID {
 	text, _ := z.Member.(string)
 	return job.ID(text)

@@ -12,10 +12,10 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// forgetKeys is how many keys one step of a walk reads at most, roughly.
+// forgetKeys is roughly how many keys one step of a walk reads at most.
 const forgetKeys = 500
 
-// Memory reads how much memory each server uses. Of a cluster it reads the servers that have partitions.
+// Memory reads how much memory each server uses. In a cluster it reads the servers that have partitions.
 func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
 	order, _, err := q.inOrder(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (q *Queue) Memory(ctx context.Context) ([]job.ServerMemory, error) {
 	return all, nil
 }
 
-// readMemory reads what INFO says. Redis does not count the buffers of its replicas and its append-only file against
-// the limit.
+// readMemory reads the reply of INFO. Redis does not count the buffers of its replicas and of its append-only file
+// against the limit.
 func readMemory(info string) (m job.ServerMemory) {
 	fields := map[string]int64{}
 	for line := range strings.Lines(info) {
@@ -49,10 +49,9 @@ func readMemory(info string) (m job.ServerMemory) {
 	return m
 }
 
-// ForgetStep makes one step of a walk over the jobs of a server, from a cursor on (0 begins a walk). It forgets the
-// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and tells when the others ended; 0 forgets
-// none.
-// A job that ended within job.LeastMemory is neither forgotten nor told of.
+// ForgetStep makes one step of a walk over the jobs of a server. cursor 0 begins a walk. The step removes the
+// acknowledged jobs that ended at before (ms of Redis' time) or earlier, and returns the ends of the jobs that
+// ended later; with before = 0 it removes no job. It skips jobs that ended within job.LeastMemory.
 func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, before int64) (job.ForgetStep, error) {
 	order, _, err := q.inOrder(ctx)
 	if err != nil {
@@ -60,7 +59,7 @@ func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, be
 	}
 	at := slices.IndexFunc(order, func(s redis.UniversalClient) bool { return q.address(s) == server })
 	if at < 0 {
-		return job.ForgetStep{}, nil // it left the cluster
+		return job.ForgetStep{}, nil // the server left the cluster
 	}
 	keys, next, err := order[at].ScanType(ctx, cursor, "{tierq:*}:"+suffixes["job"]+"*", forgetKeys, "hash").Result()
 	if err != nil {
@@ -86,8 +85,9 @@ func (q *Queue) ForgetStep(ctx context.Context, server string, cursor uint64, be
 	return step, nil
 }
 
-// Forget forgets those jobs of a partition that SQL has, that ended at before or earlier, and at least job.LeastMemory
-// ago. It counts them, and tells when those ended that are left for before alone.
+// Forget removes those of a partition's jobs that SQL has, that ended at before or earlier, and that ended at
+// least job.LeastMemory ago. gone counts the removed jobs. stayed has the ends of the jobs that stayed only
+// because they ended after before.
 func (q *Queue) Forget(
 	ctx context.Context, partition int, ids []job.ID, before int64,
 ) (gone int, stayed []int64, err error) {

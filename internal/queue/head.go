@@ -9,8 +9,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// about is the part of a job's head that scripts do not read: type, owner, trace and, if there are any, options. None
-// of the first three has a space.
+// about returns the part of a job's head that scripts do not read: type, owner, trace and, if there are any,
+// options. Type, owner and trace contain no space.
 func about(typ, owner, trace string, o job.Options) string {
 	text := typ + " " + dash(owner) + " " + dash(trace)
 	if o != (job.Options{}) {
@@ -33,7 +33,8 @@ func undash(s string) string {
 	return s
 }
 
-// readHead fills in what a job's head says: "tier generation max_retries arrived score type owner trace [options]".
+// readHead fills in the fields that a job's head holds: "tier generation max_retries arrived score type owner
+// trace [options]".
 func readHead(head string, j *job.Job) error {
 	f := strings.SplitN(head, " ", 9)
 	if len(f) < 8 {
@@ -56,18 +57,18 @@ func readHead(head string, j *job.Job) error {
 	return nil
 }
 
-// generationOf is a head's generation, 0 for a text that is no head.
+// generationOf returns the generation in a head, 0 for a text that is not a head.
 func generationOf(head string) int {
 	_, rest, _ := strings.Cut(head, " ")
 	generation, _, _ := strings.Cut(rest, " ")
 	return number(generation)
 }
 
-// errOptions says that all of a head was read but its options.
+// errOptions means that the head could be read except for its options.
 var errOptions = errors.New("its options cannot be read")
 
-// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a LATER is
-// "until reason"; a build before that one left it empty.
+// readAttempt reads a line of a job's history: "attempt started finished outcome worker error". The error of a
+// LATER is "until reason"; earlier builds left it empty.
 func readAttempt(line string, generation int) (job.Attempt, error) {
 	f := strings.SplitN(line, " ", 6)
 	if len(f) != 6 {
@@ -89,7 +90,7 @@ func readAttempt(line string, generation int) (job.Attempt, error) {
 	return a, nil
 }
 
-// holder is the process in a lease's token, <nonce>:<claim number>.
+// holder returns the process in a lease's token, <nonce>:<claim number>.
 func holder(token string) string {
 	if i := strings.LastIndexByte(token, ':'); i >= 0 {
 		return token[:i]
@@ -97,13 +98,13 @@ func holder(token string) string {
 	return ""
 }
 
-// number reads a count; "" is 0.
+// number converts a count; "" is 0.
 func number(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n
 }
 
-// payload is nil, not empty, for a job without one.
+// payload returns nil, not an empty slice, for an empty text.
 func payload(text string) []byte {
 	if text == "" {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/tierq/tierq/lua"
 )
 
-// mutations are faults that someone may put into a script one day. A story told with each of them must not read as
-// without it.
+// mutations are faults that a later change could put into a script. The test's sequence of calls must give another
+// result with each of them.
 var mutations = []struct {
 	name, script, old, changed string
-	audit                      bool // the audit alone must see it, whatever was answered
+	audit                      bool // the audit alone must notice the fault, whatever the replies are
 }{
 	{"submit counts nobody", "submit", "change_counter(tier, 'fresh', 1)", "change_counter(tier, 'fresh', 0)", true},
 	{"submit forgets the queue", "submit", "bulk('ZADD', queue, queue_entries)", "", true},
@@ -250,8 +250,8 @@ var mutations = []struct {
 	{"later may be as old as it likes", "fail", "age > later_age", "false", false},
 }
 
-// The story notices every mutation of a script. All of them still find what they change; the short suite tells the
-// story for one in mutated, the long suite for each.
+// Every mutation of a script changes the result of the sequence, and every mutation still finds the text that it
+// replaces. The short suite runs one in mutated of them, the long suite each.
 func TestMutationsAreCaught(t *testing.T) {
 	t.Parallel()
 	for _, m := range mutations {

@@ -9,11 +9,11 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// outcomeFields is how many texts take_outbox answers per job before its attempts.
+// outcomeFields is how many texts take_outbox returns per job before its attempts.
 const outcomeFields = 13
 
-// TakeOutbox hands out ended jobs of a partition that SQL does not have yet, at most limit and about job.MaxBatchBytes,
-// and keeps them from other takers for OutboxLead.
+// TakeOutbox returns ended jobs of a partition that SQL does not have yet, at most limit and about
+// job.MaxBatchBytes, and hides them from other takers for OutboxLead.
 func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Outcome, error) {
 	reply, err := q.call(ctx, q.redis.Main, q.takeOutbox, partition,
 		[]any{min(limit, job.MaxBatch), ms(OutboxLead), job.MaxBatchBytes})
@@ -29,7 +29,7 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 		o, err := readOutcome(item)
 		if errors.Is(err, errPartly) {
 			q.opts.Log.Error("an outcome goes to SQL without what cannot be read of it", "job_id", o.ID, "err", err)
-		} else if err != nil { // its neighbours must not wait for it; the outbox offers it again
+		} else if err != nil { // the other outcomes must not wait for it; the outbox offers it again
 			q.opts.Log.Error("an outcome cannot be read; it stays in the outbox", "job_id", o.ID, "err", err)
 			continue
 		}
@@ -38,8 +38,8 @@ func (q *Queue) TakeOutbox(ctx context.Context, partition, limit int) ([]job.Out
 	return outcomes, nil
 }
 
-// errPartly says that an outcome was read but for what nobody needs to end it: its options, lines of its history.
-// Somebody edited them by hand.
+// errPartly means that an outcome was read except for parts that SQL does not need to end the job: its options or
+// lines of its history, which were edited by hand.
 var errPartly = errors.New("not all of it can be read")
 
 func readOutcome(item any) (o job.Outcome, err error) {
@@ -76,13 +76,14 @@ func readOutcome(item any) (o job.Outcome, err error) {
 	return o, err
 }
 
-// Acknowledge tells Redis that SQL has these outcomes of one partition. EMPTY means it knew already.
+// Acknowledge tells Redis that SQL has these outcomes of one partition. It returns a word per job: OK, or EMPTY if
+// the job was not in the outbox with these numbers, because it was acknowledged before.
 func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack) ([]job.Word, error) {
 	args := make([]any, 0, 2*len(batch))
 	for _, a := range batch {
 		ttl := q.ttl(a.Status)
 		if a.Known && a.Status == job.Failed {
-			ttl = 0 // its error and attempts may be another run's too: SQL tells all of it
+			ttl = 0 // error and attempts may be those of another incarnation too: SQL has all of them
 		}
 		args = append(args, string(a.ID),
 			fmt.Sprintf("%d %d %s %d %t", a.Generation, a.Attempt, a.Status, ttl.Milliseconds(), a.Known))
@@ -90,7 +91,7 @@ func (q *Queue) Acknowledge(ctx context.Context, partition int, batch []job.Ack)
 	return q.words(ctx, q.redis.Main, q.acknowledge, partition, len(batch), args)
 }
 
-// ttl is how long Redis keeps a job that ended so.
+// ttl returns how long Redis keeps an acknowledged job with this status.
 func (q *Queue) ttl(s job.Status) time.Duration {
 	retention := q.opts.Retention
 	if s == job.Failed {
