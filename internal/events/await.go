@@ -13,9 +13,9 @@ const (
 )
 
 // Await returns the job as soon as done returns true, or its present state when ctx ends or the hub drains, which
-// is no error. job.ErrNotFound and similar errors are returned at once. An outage that begins during the wait is
-// returned only if it lasts to the end of the wait. done is called in the caller's goroutine, with the state at
-// the beginning and after each change; it must not keep the job.
+// is no error. An outage that begins during the wait is returned only if it lasts to the end of the wait. Any
+// other error, such as job.ErrNotFound, and an outage at the first read are returned at once. done is called in
+// the caller's goroutine, with the state at the beginning and after each change; it must not keep the job.
 //
 // A nil done waits for the job's end and causes no reads while the job only moves. When ctx ends there is one more
 // read if the job has moved; when the hub drains there is none.

@@ -19,15 +19,15 @@ var (
 	ErrMismatch   = errors.New("the idempotency key was used with another body")
 	ErrNoArtifact = errors.New("the job made no file")
 
-	ErrQueueFull   = errors.New("the queue is full") // not accepted, and never will be
+	ErrQueueFull   = errors.New("the queue is full") // not accepted, and will not be
 	ErrLivingFull  = fmt.Errorf("%w of jobs that live", ErrQueueFull)
-	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and never will be
+	ErrUnhealthy   = errors.New("the system is unhealthy")      // not accepted, and will not be
 	ErrFateUnknown = errors.New("the outcome is not yet known") // sent; it may or may not have been accepted
 
 	ErrUnauthorized = errors.New("no key, or none that opens anything") // names neither the key nor the fault
 	ErrForbidden    = errors.New("this key does not open that")
 	ErrRateLimited  = errors.New("too many requests")
-	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and never will be
+	ErrQuota        = errors.New("this key has as many jobs under way as it may") // not accepted, and will not be
 	ErrNoKey        = errors.New("no such key")
 
 	ErrBadPlan    = errors.New("bad plan")

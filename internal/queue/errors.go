@@ -24,7 +24,7 @@ var refusals = []string{
 // noMemory begins the reply of a server that has reached its maxmemory.
 const noMemory = "OOM"
 
-// denials are the refusals that do not pass by waiting.
+// denials are the refusals that last until the configuration is changed.
 var denials = map[string]bool{"NOAUTH": true, "WRONGPASS": true, "NOPERM": true}
 
 // classify wraps an error of a call that is safe to send twice. job.ErrUnavailable means that the call was

@@ -68,7 +68,7 @@ func (q *Queue) Incarnations(ctx context.Context) ([]string, error) {
 
 // KnownIncarnation returns the incarnation to write into rows of the partition: the one that Incarnations last
 // read or, for a while after a failover, the one before it, which makes the reconciler check the row once more. It
-// is "" before the first reading.
+// is "" before the first reading and, where a failover is possible, for a while after it.
 func (q *Queue) KnownIncarnation(partition int) string {
 	if q.opts.Embedded {
 		return q.opts.Nonce
@@ -131,8 +131,9 @@ func (q *Queue) lives(ctx context.Context, server redis.UniversalClient, partiti
 	return ids, errors.Join(problems...)
 }
 
-// serverIncarnation identifies the server part of an incarnation: which process has the data, and for which time.
-// A master that became a replica and then a master again is the same process with other data.
+// serverIncarnation identifies the server part of an incarnation: the process that has the data, and its
+// replication id, because a master that became a replica and then a master again is the same process with other
+// data.
 func serverIncarnation(process, replication string) string {
 	if process == "" {
 		return "unknown"

@@ -18,7 +18,7 @@ type Levels struct {
 	Delayed      int64 // jobs scheduled at submit and not yet due
 	Outbox       int64 // ended jobs not yet in SQL
 	OutboxBytes  int64 // their results and payloads
-	Acknowledged int64 // ended jobs in SQL, ever
+	Acknowledged int64 // ended jobs that ever reached SQL
 }
 
 // levelBound is how long a reading waits for one of several partitions: a partition that hangs must not hold up
@@ -32,7 +32,7 @@ func (v *View) briefly(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, levelBound)
 }
 
-// TierLevel is one tier's part.
+// TierLevel has one tier's counts.
 type TierLevel struct{ Ready, Fresh, Scheduled, Delayed, Running int64 }
 
 // counts is the last reading of one partition's counters.

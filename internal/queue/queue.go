@@ -24,12 +24,12 @@ type Options struct {
 	LivingLimit       int           // jobs that have not ended, over all partitions; 0 = any number
 	LivingBytes       int           // bytes of living jobs, half for scheduled ones; 0 = no limit until FitMemory
 	LaterLimit        int           // how often a generation may be later without a retry; 0 = any number
-	LaterAge          time.Duration // how long after its first attempt it may be; 0 = for ever
+	LaterAge          time.Duration // how long after its first attempt a generation may be later; 0 = for ever
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration
-	KeepKeys          time.Duration // how long an Idempotency-Key stands for its job; 1 h if not positive
-	KeepEnded         int           // ended jobs Redis keeps at most, roughly
+	KeepKeys          time.Duration // how long an Idempotency-Key is kept; 1 h if not positive
+	KeepEnded         int           // the most ended jobs that Redis keeps, roughly
 	Journal           bool          // SQL has journal rows of living jobs, and their keys
 	Embedded          bool          // the Redis server lives in this process
 	// Observe is called after every script call with the script's name, the partition, the duration and the error or

@@ -9,7 +9,7 @@ import (
 type Stats struct {
 	Slots   int
 	Running int // slots taken by handlers that are not stuck, and the wedged slots
-	Free    int // slots
+	Free    int // slots that are not taken
 	// handlers that still run more than 2 s after their context ended, with or without a slot: 2 * Slots at most
 	Stuck int
 	// slots that stuck handlers keep from others: one for each stuck handler beyond the first Slots; if all slots are
