@@ -141,7 +141,7 @@ func (f *flight) repeats(ctx context.Context, i int, holder job.KeyHolder) {
 		return
 	case holder.Submitting:
 		if known, err := f.a.known(ctx, holder.ID); err != nil || !known {
-			f.results[i] = Result{Accepted: job.Accepted{ID: holder.ID}, Err: job.ErrFateUnknown} // the result if the patience ends here
+			f.results[i] = Result{Accepted: job.Accepted{ID: holder.ID}, Err: job.ErrFateUnknown} // if patience ends here
 			f.again = append(f.again, i)
 			return
 		}

@@ -58,7 +58,7 @@ const (
 	quota                 // refused for its owner's quota: certainly not in Redis
 	unhealthy             // refused for health: certainly not in Redis
 	again                 // certainly not executed this time: send it again
-	inDoubt               // it may have been executed: only the same id sent again can tell
+	inDoubt               // it may have been executed: only sending the same id again can tell
 )
 
 // fewTries is how many times a submit is sent to a store that certainly does not execute it, before the submit is
