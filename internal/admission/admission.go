@@ -144,14 +144,10 @@ func (a *Admission) Stop(ctx context.Context) error {
 // journal, if there is one), under the returned id. With a journal, a submit is finished even if its caller has
 // left. The errors:
 //
-// ||   - job.ErrUnknownTier: there is no such plan;
-//
+//   - job.ErrUnknownTier: there is no such plan;
 //   - job.ErrMismatch: the Idempotency-Key belongs to a submit with another body;
-//
 //   - job.ErrUnhealthy, job.ErrQueueFull or job.ErrQuota, in a *Refusal: not accepted, and never will be;
-//
 //   - job.ErrFateUnknown: the submit was sent and its answer is lost; the returned id can be polled;
-//
 //   - the error of ctx: the caller left. The job may have been accepted.
 func (a *Admission) Submit(ctx context.Context, s job.Submission) (job.Accepted, error) {
 	plan, ok := a.plans.Plan(s.Tier)

@@ -154,7 +154,7 @@ func addInserts[T any](all inserts, t table[T], ending func(key string) string, 
 	}
 }
 
-// insert writes rows and returns how many of them were new.
+// insert writes rows. For tables whose inserts end with KeepFirst it returns how many of the rows were new.
 func insert[T any](ctx context.Context, db gorm.ConnPool, all inserts, t table[T], rows []T) (int, error) {
 	written := 0
 	for len(rows) > 0 {

@@ -35,12 +35,10 @@ type JournalOptions struct {
 // There is no timer, so a single row is written at once. Each call returns when its rows are committed. The errors
 // say how much is known:
 //
-// ||   - job.ErrUnavailable: nothing of the call was written, and nothing will be;
-//
+//   - job.ErrUnavailable: nothing of the call was written, and nothing will be;
 //   - job.ErrAmbiguous: some or all of it may be written. Repeating the call is safe.
 //
-// || When ctx ends, the rows of the call that were not sent are removed. The end of ctx does not stop a
-// transaction.
+// When ctx ends, the rows of the call that were not sent are removed. The end of ctx does not stop a transaction.
 type Journal struct {
 	archive *Archive
 	opts    JournalOptions

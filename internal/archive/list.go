@@ -16,9 +16,9 @@ const maxPage = 1000
 
 // The ids of jobs are in the order of submits, so the primary keys serve the lists. A page is one statement: it
 // picks keys, and reads the other columns only for these. An empty filter passes every row, so the statement is
-// the same for all filters and is prepared once. Failed jobs are searched among the dead letters alone: fewer than
-// one outcome in a thousand is a failure. The jobs of one owner, and those of one trace, have indexes of their
-// own, and the window then counts rows of that index (see scope).
+// the same for all filters and is prepared once. Failed jobs are searched among the dead letters alone: among all
+// outcomes they may be fewer than one in a thousand. The jobs of one owner, and those of one trace, have indexes
+// of their own, and the window then counts rows of that index (see scope).
 var (
 	listEnded  = listing{"job_outcomes", "(@status = '' OR k.outcome = @status)"}
 	listFailed = listing{"failed_jobs", "(@cause = '' OR k.failure_cause = @cause)"}

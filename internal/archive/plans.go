@@ -54,12 +54,9 @@ func (a *Archive) Plans(ctx context.Context) ([]job.Plan, error) {
 // ReplacePlan stores a plan in place of an older version, but only if then returns nil. ReplacePlan calls then
 // before the commit. The errors are:
 //
-// ||   - job.ErrChanged: SQL has this version or a later one; then was not called;
-//
+//   - job.ErrChanged: SQL has this version or a later one; then was not called;
 //   - job.ErrUnavailable: SQL did not store the plan;
-//
 //   - the error of then, unchanged: nothing was stored;
-//
 //   - job.ErrAmbiguous: then succeeded, and SQL may have stored the plan or not.
 func (a *Archive) ReplacePlan(ctx context.Context, p job.Plan, then func(ctx context.Context) error) error {
 	for try := range database.Tries {

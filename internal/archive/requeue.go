@@ -37,10 +37,10 @@ const lettersAtOnce = job.MaxBatch
 // be requeued, in the generation after its letter's. One transaction takes the letter, stores the request's reason
 // and writes the row of the next generation, which no Redis has yet.
 //
-// || The answer is true if this request has the promise, from this call or from an earlier call with the same id.
-// It is false if another request has the promise, if the job was requeued without a promise, or if there is no
-// such letter. After job.ErrAmbiguous some of the promises may have been made: repeating the call tells which.
-// After job.ErrUnavailable none was made.
+// The answer is true if this request has the promise, from this call or from an earlier call with the same id. It
+// is false if another request has the promise, if the job was requeued without a promise, or if there is no such
+// letter. After job.ErrAmbiguous some of the promises may have been made: repeating the call tells which. After
+// job.ErrUnavailable none was made.
 func (a *Archive) PromiseRequeues(ctx context.Context, next []job.JournalRow, request job.Request) ([]bool, error) {
 	if request.ID == "" || len(request.ID) > maxRequestID {
 		return nil, errors.New("promise requeue: a request's id has 1 to 64 bytes")

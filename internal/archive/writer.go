@@ -39,7 +39,7 @@ type WriterOptions struct {
 // transaction. There is no timer, so a single outcome is written at once. While a transaction is under way, the
 // outcomes of the one before are acknowledged.
 //
-// || The writer never holds the only copy: an outcome stays in the outbox until it is acknowledged, so the drainer
+// The writer never holds the only copy: an outcome stays in the outbox until it is acknowledged, so the drainer
 // delivers again what the writer gives up. Outcomes from the drainer go first: the drainer has taken them out of
 // the outbox for a limited time, and its callers wait.
 type Writer struct {

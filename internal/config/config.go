@@ -1,7 +1,7 @@
 // Package config turns flags, environment and .env into a Config, once, and reports all problems together.
 //
-// || The struct tags of Config are the one table of settings: the flags of `tierq serve`, its help, .env.example
-// and docs/SETTINGS.md are all made from it.
+// The struct tags of Config are the one table of settings: the flags of `tierq serve`, its help, .env.example and
+// docs/SETTINGS.md are all made from it.
 package config
 
 import (
@@ -13,7 +13,7 @@ import (
 // Config holds the settings of the process. Only Load makes a Config; one that was returned without an error is
 // within all bounds.
 //
-// || Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and
+// Tags: env and envDefault name the setting and its default; doc is its one line of documentation; min, max and
 // why bound it; unit:"bytes" takes sizes like 64KiB; secret keeps it out of logs and adds NAME_FILE.
 type Config struct {
 	Addr     string `env:"TIERQ_ADDR" envDefault:"127.0.0.1:8080" doc:"host:port to listen on, another one for each process of a host: the API; without the api role /livez, /readyz and /actuator/health only. Beyond loopback the API is only where keys were made, or with TIERQ_INSECURE=on"`

@@ -38,7 +38,7 @@ type loader struct {
 // override the environment, which overrides the .env file, which overrides the defaults. An empty value means the
 // default.
 //
-// || A non-nil error is a *Problems with every problem found; the Config must then not be used. No problem shows a
+// A non-nil error is a *Problems with every problem found; the Config must then not be used. No problem shows a
 // secret.
 func Load(environ []string, dotenv string, flags map[string]string) (Config, error) {
 	l := &loader{values: map[string]value{}, bad: map[string]bool{}}

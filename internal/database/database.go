@@ -2,7 +2,7 @@
 // connections, the differences between the two dialects, the migrations of the schema, and the meaning of the
 // database's errors. The packages that store rows, archive and access, bring their own statements.
 //
-// || No package calls GORM's Save, which would overwrite the row of another writer, or AutoMigrate: the versioned
+// No package calls GORM's Save, which would overwrite the row of another writer, or AutoMigrate: the versioned
 // files in migrations define the schema.
 package database
 

@@ -32,7 +32,7 @@ func (l *Ledger) Cancel(ctx context.Context, id job.ID) (job.Word, error) {
 // CancelBecause is Cancel with a reason, which is stored in SQL before Redis is asked: a cancel that was answered
 // has its reason in SQL. If SQL does not answer, nothing is cancelled and the error is job.ErrNotKept.
 //
-// || A crash in between leaves the reason of a cancel that was not carried out. Reasons leaves it out until the
+// A crash in between leaves the reason of a cancel that was not carried out. Reasons leaves it out until the
 // generation is cancelled. A later reason replaces it; a later cancel without a reason does not ask SQL, and then
 // shows the reason that was left. A job that is already cancelled keeps the reason it has.
 func (l *Ledger) CancelBecause(ctx context.Context, id job.ID, reason string) (job.Word, error) {

@@ -29,8 +29,8 @@ const (
 // incarnation that has it. Each partition is compared with the incarnation of its own server. A server that does
 // not answer delays no other partition, and its error is returned at the end.
 //
-// || restored is how many jobs were missing. Several processes may call Reconcile at once, each one call at a
-// time; one of them does the work. Once a minute Reconcile also tidies up.
+// restored is how many jobs were missing. Several processes may call Reconcile at once, each one call at a time;
+// one of them does the work. Once a minute Reconcile also tidies up.
 func (l *Ledger) Reconcile(ctx context.Context) (restored int, err error) {
 	// Read before any job is looked for: a Redis that loses jobs after this has another incarnation.
 	runs, unread := within(ctx, livePatience, l.Mover.Incarnations)

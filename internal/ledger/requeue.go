@@ -18,7 +18,7 @@ import (
 // Reconcile does. nil means that the promise, with the request's reason, is stored. A repeat with the same
 // request.ID is the same promise, also when the next generation has ended meanwhile; "" is a new request.
 //
-// || The error is job.ErrWrongState for a job that is not FAILED, whose failure is not in SQL yet, or that another
+// The error is job.ErrWrongState for a job that is not FAILED, whose failure is not in SQL yet, or that another
 // request took. It is job.ErrUnknownTier if the tier no longer has a plan. After job.ErrAmbiguous the promise may
 // have been made, after job.ErrUnavailable it was not.
 func (l *Ledger) Requeue(ctx context.Context, id job.ID, request job.Request) error {

@@ -75,7 +75,7 @@ func (p *Pages) openTypes(r *http.Request) (list []web.JobType) {
 
 // postSubmit submits and shows the job, or shows the form again with the typed values and what is wrong with them.
 //
-// || On a server with keys a small form without a key is still read, so that the typed values are not lost; for a
+// On a server with keys a small form without a key is still read, so that the typed values are not lost; for a
 // larger one the caller is sent to the login first.
 func (p *Pages) postSubmit(w http.ResponseWriter, r *http.Request) {
 	most, me := mostForm, p.who(r)

@@ -3,7 +3,7 @@
 // told.go turns the calls of scripts into events, with the keys they touched. Only the archive is not the real
 // one: it is a map.
 //
-// || A Box plays one scenario at a time, each on an empty queue (world.go) that is removed when the scenario ends;
+// A Box plays one scenario at a time, each on an empty queue (world.go) that is removed when the scenario ends;
 // its events remain. A Manager holds one box per browser session.
 package sandbox
 

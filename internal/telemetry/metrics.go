@@ -1,16 +1,16 @@
 // Package telemetry says what tierq does: metrics for Prometheus, the counts behind GET /api/stats, and traces.
 //
 //	metrics.go    the registry and its families; series.go resolves their children, once per tier
-//	record.go     what the other rooms call as things happen: a lock-free add, no allocation
-//	snapshot.go   gauges, from what somebody measured a moment ago: a scrape never calls Redis
+//	record.go     what other packages call when something happens: a lock-free add, no allocation
+//	snapshot.go   gauges, from the latest snapshot: a scrape never calls Redis
 //	audit.go      what the audit of Redis found
 //	retention.go  how many rows SQL has, and what was deleted for its age
-//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: rates and
-//	              percentiles of them
+//	stats.go      the same events, flushed once a second to the store of all processes; buckets.go, summary.go: their
+//	              rates and percentiles
 //	tracing.go    OpenTelemetry spans, only if an endpoint is set
 //
-// Labels carry the API's own words and are bounded: tiers that have a plan, the known causes and outcomes; never a job
-// type or an id.
+// Labels use the API's own words and are bounded: tiers with a plan, known causes and outcomes; never a job type or
+// an id.
 package telemetry
 
 import (
