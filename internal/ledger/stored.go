@@ -26,7 +26,7 @@ func (l *Ledger) stored(ctx context.Context, j job.Job) (job.Job, error) {
 			return found, nil
 		case err == nil || errors.Is(err, job.ErrNotFound):
 		case missing && ctx.Err() != nil:
-			return unended(j), nil //nolint:nilerr // the time is over, and the state before the end is known
+			return unended(j), nil //nolint:nilerr // the time for it is over, and what it was before its end is known
 		default:
 			return job.Job{}, err
 		}
