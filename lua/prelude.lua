@@ -2,7 +2,8 @@
 --
 -- A job is a hash. Two fields are fixed for a generation: head = "tier generation max_retries arrived score type owner
 -- trace", and payload. A head may have a ninth part, the options, of which scripts read only "from". The other fields
--- change: state attempt retries due first started token ending cancel ended cause error result saved checkpoint laters.
+-- change: state attempt retries due first started token ending cancel ended cause error result saved checkpoint laters
+-- unknowns.
 
 -- text writes an integer as decimal digits, exact to 2^53. tostring would turn 15 digits into 1e+14.
 local function text(n) return string.format('%d', n) end

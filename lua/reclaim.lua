@@ -35,7 +35,7 @@ local function take_back(id)
   local retries = tonumber(m[4] or 0)
   change_counter(tier, 'running', -1)
   record_attempt(attempts .. id, attempt, started, at, cause, token, '')
-  redis.call('HDEL', key, 'token', 'error')
+  redis.call('HDEL', key, 'token', 'error', 'unknowns')
   redis.call('HSET', key, 'cause', cause)
   if cancel or retries >= tonumber(max_retries) then
     finish(outbox, key, id, tier, head, saved, cancel and 'CANCELLED' or 'NEED_DISCARD', at)

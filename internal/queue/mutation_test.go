@@ -145,7 +145,7 @@ var mutations = []struct {
 	{"reclaim trusts an old look", "reclaim", "first_look < deadline", "first_look < 0", false},
 	{"reclaim forgets the tier", "reclaim", "return 'OK', tier", "return 'OK', ''", false},
 	{"reclaim leaves the other set", "reclaim", "redis.call('ZREM', other, id)", "", true},
-	{"reclaim keeps the token", "reclaim", "redis.call('HDEL', key, 'token', 'error')", "", false},
+	{"reclaim keeps the token", "reclaim", "redis.call('HDEL', key, 'token', 'error', 'unknowns')", "", false},
 	{"reclaim spends no retry", "reclaim", "text(retries + 1)", "text(retries)", false},
 	{
 		"reclaim loses its place", "reclaim",
@@ -248,6 +248,14 @@ var mutations = []struct {
 		"retries >= tonumber(max_retries)", "report == 'fail' and retries >= tonumber(max_retries)", true,
 	},
 	{"later may be as old as it likes", "fail", "age > later_age", "false", false},
+	{
+		"unknown spends a retry", "fail",
+		"(report == 'fail' or exceeded)", "(report ~= 'later' and report ~= 'release' or exceeded)", false,
+	},
+	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false", false},
+	{"unknown always waits as long", "fail", "2000 * 2 ^ unknowns", "2000", false},
+	{"a known type does not end the unknowns", "fail", "redis.call('HDEL', key, 'unknowns')", "", false},
+	{"reclaim does not end the unknowns", "reclaim", "'token', 'error', 'unknowns')", "'token', 'error')", false},
 }
 
 // Every mutation of a script changes the result of the sequence, and every mutation still finds the text that it
@@ -259,7 +267,7 @@ func TestMutationsAreCaught(t *testing.T) {
 			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", m.name, m.script, m.old)
 		}
 	}
-	ids := make([]job.ID, 25)
+	ids := make([]job.ID, 26)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	LivingBytes       int           // bytes of living jobs, half for scheduled ones; 0 = no limit until FitMemory
 	LaterLimit        int           // how often a generation may be later without a retry; 0 = any number
 	LaterAge          time.Duration // how long after its first attempt a generation may be later; 0 = for ever
+	UnknownFor        time.Duration // how long a job waits for a worker that knows its type; 0 = for ever
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration

@@ -42,9 +42,11 @@ type known struct {
 	ending               string // the last report that was accepted: kind, token, attempt, word
 	saved                []byte
 	save                 int
-	costs                int // attempts of this generation that were not given back
-	free                 int // how often this generation reported later without cost
-	size, weight         int // the payload's bytes; and those together with the checkpoint's, which the limits count
+	costs                int   // attempts of this generation that were not given back
+	free                 int   // how often this generation reported later without cost
+	unknowns             int   // how many workers in a row did not know its type
+	unknownSince         int64 // ms, when the first of them said so
+	size, weight         int   // the payload's bytes; and those together with the checkpoint's, which the limits count
 	starts               map[int]bool
 	left                 time.Duration     // until its time to live in Redis ends; 0 = it has none, or it has ended
 	forgotten            bool              // Redis forgot it, because its time was over or its memory short
