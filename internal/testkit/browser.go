@@ -64,7 +64,7 @@ func startBrowser() (*Browser, error) {
 			return nil, err
 		}
 	}
-	home, err := os.MkdirTemp("", "testkit-browser-") // files that Chromium writes outside its profile, such as crash reports
+	home, err := os.MkdirTemp("", "testkit-browser-") // files outside its profile, such as crash reports
 	if err != nil {
 		return nil, fmt.Errorf("start the browser: %w", err)
 	}

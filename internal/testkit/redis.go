@@ -101,7 +101,7 @@ func redisIs(addr string, pid int) error {
 	if got := info.Item("Server", "process_id"); got != strconv.Itoa(pid) {
 		return fmt.Errorf("process %q answers, not ours (%d)", got, pid)
 	}
-	if version := info.Item("Server", "valkey_version"); version != "" { // its redis_version names only the Redis it is compatible with
+	if version := info.Item("Server", "valkey_version"); version != "" { // redis_version: its compatible Redis
 		return met("valkey", version)
 	}
 	return met("redis", info.Item("Server", "redis_version"))

@@ -29,7 +29,7 @@ func SharedRedis(t testing.TB) string {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.redis == nil {
-		r, err := StartRedis("--databases", fmt.Sprint(ownDatabases), "--appendfsync", "no") // no test stops it, so it need not be durable
+		r, err := StartRedis("--databases", fmt.Sprint(ownDatabases), "--appendfsync", "no") // no test stops it
 		if err != nil {
 			t.Fatal(err)
 		}
