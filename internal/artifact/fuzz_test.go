@@ -11,7 +11,7 @@ import (
 	"github.com/tierq/tierq/internal/fuzz"
 )
 
-// readHead returns a valid head or an error for every stored text, and never reads more than maxHead bytes.
+// readHead returns a valid head or an error for every stored text, and never reads more than maxHead+1 bytes.
 func FuzzReadHead(f *testing.F) {
 	fuzz.Text(f, func(t *testing.T, stored string) {
 		r := strings.NewReader(stored)

@@ -13,8 +13,8 @@ import (
 )
 
 // identity finds the keys that sign requests, in the places and the order of the AWS tools: a profile that the URL
-// names; the environment; a web identity; the shared files; the role of the container; the role of the machine. It
-// renews keys that expire five minutes before their end.
+// names; the environment; a web identity; the shared files; the role of the container; the role of the machine.
+// Five minutes before keys expire it asks for new ones.
 type identity struct {
 	profile string // from the URL; "" = AWS_PROFILE, or else default
 	region  string // for the web identity

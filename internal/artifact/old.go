@@ -18,9 +18,9 @@ import (
 // leftover is the age from which put's unrenamed file counts as abandoned: its process was killed.
 const leftover = 24 * time.Hour
 
-// EachOld calls do with the jobs whose files a folder got before a time, at most job.MaxBatch of them at once. A folder
-// that is not there has none. EachOld ends with the first error. Beside that it removes what killed processes left of
-// files that they were writing.
+// EachOld calls do with the jobs whose files in a folder are older than before, at most job.MaxBatch of them at
+// once. A missing folder counts as empty. EachOld stops at the first error. It also removes the unfinished files
+// of killed processes.
 func EachOld(ctx context.Context, dir string, before time.Time, do func(ids []job.ID) error) error {
 	parts, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
