@@ -145,7 +145,7 @@ func TestComposeServerSettings(t *testing.T) {
 		t.Error("TIERQ_WORKERS of .env does not reach the server")
 	}
 	for _, setting := range config.Settings() {
-		own := slices.Contains([]string{"TIERQ_DATA_DIR", "TIERQ_ADMIN_KEY"}, setting.Name) // the image sets the first; the second is a file
+		own := slices.Contains([]string{"TIERQ_DATA_DIR", "TIERQ_ADMIN_KEY"}, setting.Name) // set otherwise
 		if _, passed := s.Environment[setting.Name]; !passed && !own {
 			t.Errorf("%s of .env does not reach the server", setting.Name)
 		}
