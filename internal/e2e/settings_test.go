@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Two processes have different settings that should be alike: each says so, with both values and the other's name, and
-// runs on. Of a secret neither shows more than whether it is the same.
+// Two processes differ in settings that should be equal. Each of them logs both values and the other's name, and
+// continues. For a secret the log says only that the values differ.
 func TestProcessesWithOtherSettings(t *testing.T) {
 	t.Attr("proves", "F59")
 	t.Parallel()
