@@ -110,8 +110,8 @@ func startServer(t testing.TB, bin string, env ...string) *server {
 	return s
 }
 
-// client gives up after 10 s, although every submit must be answered within 2 s: a later answer is reported with
-// its time.
+// client gives up after 10 s. That is longer than the promise for a submit (2 s), so that a test can measure a
+// late answer.
 var client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 300}}
 
 // answer is a response with its body.

@@ -89,7 +89,7 @@ func TestEveryProcessKilled(t *testing.T) {
 
 // Processes stand still in the middle of their bookkeeping: a worker that has reported to Redis and not yet to
 // SQL, and a drainer that has written to SQL and not yet acknowledged in Redis. Other processes finish both when
-// the claims on the outbox expire. When the two wake, they change nothing.
+// the leases on the outbox entries expire. When the two wake, they change nothing.
 func TestFrozenBookkeepers(t *testing.T) {
 	t.Attr("proves", "F12")
 	t.Parallel()

@@ -28,7 +28,8 @@ func twoLives(t testing.TB) (body, file string, mend func()) {
 	}
 }
 
-// requeue repeats the requeue of a FAILED job until it is accepted: the failure may not have reached SQL yet.
+// requeue repeats the requeue of a FAILED job until it is accepted. It is refused while Redis does not know yet
+// that SQL has the failure.
 func (s *server) requeue(id string) {
 	s.t.Helper()
 	testkit.Eventually(s.t, 20*time.Second, "it is requeued", func() (bool, string) {

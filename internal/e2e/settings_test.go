@@ -8,7 +8,7 @@ import (
 )
 
 // Two processes differ in settings that should be equal. Each of them logs both values and the other's name, and
-// continues. For a secret the log says only that the values differ.
+// continues. Of a secret the log shows only whether it is set, and a fingerprint.
 func TestProcessesWithOtherSettings(t *testing.T) {
 	t.Attr("proves", "F59")
 	t.Parallel()
