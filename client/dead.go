@@ -21,7 +21,7 @@ func (c *Client) Dead(ctx context.Context, f Filter, cursor string) (Page, error
 	return c.page(ctx, "dead", "admin/dead", f, cursor)
 }
 
-// AllDead iterates over all pages of Dead. After an error it stops.
+// AllDead iterates over all pages of Dead. An error is the last element.
 func (c *Client) AllDead(ctx context.Context, f Filter) iter.Seq2[Job, error] {
 	return pages(func(cursor string) (Page, error) { return c.Dead(ctx, f, cursor) })
 }

@@ -45,7 +45,7 @@ type Error struct {
 	Fields     []FieldError  // the errors in the request
 	TraceID    string        // the call's id in the server's log
 	JobID      string        // the job that the error is about; with ErrOutcomeUnknown: the job to poll
-	RetryAfter time.Duration // when to repeat the call; 0 = the server did not say
+	RetryAfter time.Duration // the wait before a repeat; 0 = the server did not say
 
 	// Key is the Idempotency-Key of the call. Repeating the call with this key is safe, also if its outcome is
 	// unknown.

@@ -39,7 +39,7 @@ func (c *Client) Jobs(ctx context.Context, f Filter, cursor string) (Page, error
 	return c.page(ctx, "jobs", "api/jobs", f, cursor)
 }
 
-// AllJobs iterates over all pages of Jobs. After an error it stops.
+// AllJobs iterates over all pages of Jobs. An error is the last element.
 func (c *Client) AllJobs(ctx context.Context, f Filter) iter.Seq2[Job, error] {
 	return pages(func(cursor string) (Page, error) { return c.Jobs(ctx, f, cursor) })
 }

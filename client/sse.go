@@ -74,8 +74,8 @@ func (f *frames) next() (frame, error) {
 }
 
 // follow reads a stream, and connects again whenever it ends, to continue after the last event. It returns nil as
-// soon as heard returns true. Its errors are the context's, a final refusal, or the last failure in a row of as
-// many as a call has tries.
+// soon as heard returns true. It returns an error when the context ends, when the server refuses for good, or
+// after as many failures in a row as a call has tries.
 func (c *Client) follow(ctx context.Context, k call, lastID string, heard func(frame) (enough bool)) error {
 	if c.wrong != nil {
 		return c.wrong

@@ -58,7 +58,7 @@ type Submitted struct {
 	Status     Status        `json:"currentJobStatus"`
 	Replayed   bool          `json:"idempotencyReplayed,omitempty"` // the IdempotencyKey was known: this is its first job
 	TraceID    string        `json:"traceId,omitempty"`
-	RetryAfter time.Duration `json:"-"` // when to poll; 0 = the server did not say
+	RetryAfter time.Duration `json:"-"` // the job may have ended after this; 0 = the server did not say
 }
 
 // Submit submits a job and returns its id. payload is any value that encoding/json takes, such as a map. Its
