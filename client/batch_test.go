@@ -137,7 +137,7 @@ func TestSubmitBatch_SaysHowFarItCame(t *testing.T) {
 		t.Fatalf("%v, %d outcomes", err, len(out))
 	}
 	if out[999].Err != nil || !errors.Is(out[1000].Err, ErrOutcomeUnknown) || !errors.Is(out[1999].Err, ErrUnavailable) ||
-		out[2000].Err != ErrNotSent { //nolint:errorlint // promised to be unwrapped
+		out[2000].Err != ErrNotSent { //nolint:errorlint // it is promised bare
 		t.Errorf("%v; %v; %v; %v", out[999].Err, out[1000].Err, out[1999].Err, out[2000].Err)
 	}
 	s.Faults(nil)
