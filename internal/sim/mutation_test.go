@@ -42,7 +42,10 @@ var bugs = []struct{ name, script, old, changed string }{
 		"later beyond its bound goes on", "fail", "retries >= tonumber(max_retries)",
 		"report == 'fail' and retries >= tonumber(max_retries)",
 	},
-	{"unknown spends a retry", "fail", "(report == 'fail' or exceeded)", "(report ~= 'later' and report ~= 'release' or exceeded)"},
+	{
+		"unknown spends a retry", "fail", "(report == 'fail' or exceeded)",
+		"(report ~= 'later' and report ~= 'release' or exceeded)",
+	},
 	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false"},
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{
