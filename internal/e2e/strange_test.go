@@ -39,7 +39,7 @@ func TestEditedJobs(t *testing.T) {
 	whole := c.rdb.HGet(t.Context(), hash(unread), "head").Val()
 	set(unread, "head", "not a head")
 
-	worker := c.start("TIERQ_ROLES=worker")
+	worker := c.start("TIERQ_ROLES=worker", "TIERQ_UNKNOWN_FOR=1s")
 	for _, tc := range []struct {
 		id, cause string
 		attempts  int
