@@ -18,7 +18,7 @@ var (
 	ErrUnavailable    = errors.New("unavailable")
 	ErrQueueFull      = errors.New("the queue is full")               // also ErrUnavailable
 	ErrConflict       = errors.New("the job's state does not allow")  // such as a cancel of a job that has ended
-	ErrChanged        = errors.New("changed by somebody else")        // SetTier: the tier has changed since it was read
+	ErrChanged        = errors.New("the tier has changed meanwhile")  // SetTier: it changed after it was read
 	ErrOutcomeUnknown = errors.New("it may or may not have happened") // the call was sent, and its outcome never arrived
 	ErrUnauthorized   = errors.New("not allowed")                     // no API key, a wrong one, or one without the right
 	ErrInvalid        = errors.New("the request is not valid")        // see Error.Fields

@@ -100,6 +100,8 @@ for i = 4, #ARGV, 8 do
           redis.call('HSET', key, 'unknowns', text(unknowns + 1) .. ' ' .. text(unknown_since))
         elseif m[12] then
           redis.call('HDEL', key, 'unknowns')
+          -- The cause and the error said that no worker knows the type.
+          if not spends_retry then redis.call('HDEL', key, 'cause', 'error') end
         end
         if delay > 0 then
           redis.call('ZADD', scheduled, text(now + delay), id)

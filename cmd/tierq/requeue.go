@@ -192,7 +192,7 @@ func (s *session) told(r requeued, limit int) error {
 	return s.line(fmt.Sprintf("%d of %d requeued", r.Requeued, r.Matched))
 }
 
-// confirm asks a person on a terminal. Without a terminal it returns an error, because nobody can answer.
+// confirm asks a person on a terminal. Without a terminal it returns an error.
 func (s *session) confirm(ctx context.Context, n string) error {
 	if s.stdin == nil || !s.isTTY(s.stdin) || !s.isTTY(s.stderr) {
 		return misused("%s dead letters match, and nobody can be asked here: say --yes, or look with --dry-run", n)

@@ -47,7 +47,7 @@ func (s *session) follow(ctx context.Context, ids []string) error {
 	case f.failed != nil:
 		return f.failed
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err() // after an interrupt nobody wants a report
+		return ctx.Err() // the user interrupted the command, so it prints no report
 	}
 	if len(ids) == 1 {
 		if f.jobs[0].job.JobID == "" || s.format == asNDJSON {

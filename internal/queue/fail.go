@@ -8,9 +8,8 @@ import (
 
 // Fail reports failed attempts. It returns a reply per lease: OK (the job will be retried), FAILED (the job is a
 // dead letter and in the outbox), CANCELLED (a cancel had been requested) or LOST (the lease is not the stored
-// one). An
-// attempt whose cause is UNKNOWN_JOB_TYPE costs no retry: the script chooses the delay, and the job fails after
-// UnknownFor.
+// one). An attempt whose cause is UNKNOWN_JOB_TYPE costs no retry: the script chooses the delay, and the job fails
+// after UnknownFor.
 func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {

@@ -206,6 +206,9 @@ func TestUnknownType_WaitsForAWorker(t *testing.T) {
 		if word := again(t, e); word != job.OK {
 			t.Fatalf("a worker that knows the type: %s", word)
 		}
+		known, err := e.Find(t.Context(), id)
+		same(t, "error", err, nil)
+		same(t, "what a worker that knows the type leaves", fmt.Sprint(known.Cause, known.LastError), "")
 		same(t, "the delay after it", delay(), 2*time.Second)
 
 		l := e.Take(t, 1)[0]

@@ -254,6 +254,7 @@ var mutations = []struct {
 	},
 	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false", false},
 	{"unknown always waits as long", "fail", "2000 * 2 ^ unknowns", "2000", false},
+	{"a known type leaves the cause", "fail", "redis.call('HDEL', key, 'cause', 'error')", "", false},
 	{"a known type does not end the unknowns", "fail", "redis.call('HDEL', key, 'unknowns')", "", false},
 	{"reclaim does not end the unknowns", "reclaim", "'token', 'error', 'unknowns')", "'token', 'error')", false},
 }

@@ -330,7 +330,8 @@ func (s *telling) unknown() {
 	again := func(report string) {
 		s.write(report, number)
 		due := s.Env.Redis.ZScore(s.Context(), queue.Key(0, "scheduled"), string(s.ids[number])).Val()
-		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s"), nil)
+		cause := s.Env.Redis.HGet(s.Context(), queue.JobKey(s.ids[number]), "cause").Val()
+		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s, cause ", cause), nil)
 		s.age("scheduled", 1000*time.Hour)
 		n, err := s.Env.Promote(s.Context(), 0)
 		s.say("promote", n, err)

@@ -23,8 +23,8 @@ func (b *bank) routes() http.Handler {
 	return mux
 }
 
-// postTransfer handles POST /transfers: 201 for a new transfer, 200 for one that had been made before. An empty
-// jobId means that the mail will be submitted later.
+// postTransfer serves POST /transfers. It answers 201 to a new transfer and 200 to a repeat of the same transfer. An
+// empty jobId in the answer means that the server submits the mail later.
 func (b *bank) postTransfer(w http.ResponseWriter, r *http.Request) {
 	o, err := readOrder(http.MaxBytesReader(w, r.Body, 4096))
 	if err != nil {
