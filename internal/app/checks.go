@@ -17,7 +17,7 @@ import (
 // checksBound is the longest time that the checks wait for the stores.
 const checksBound = 5 * time.Second
 
-// The statuses of a check. A warning can wait; a failure needs somebody now.
+// The statuses of a check. A warning can wait; an operator has to act on a failure now.
 const (
 	fine    = "ok"
 	warning = "warn"

@@ -45,7 +45,7 @@ func (v *server) drainStreams() {
 	}
 }
 
-// dashboard is the part behind the dashboard. It works only while somebody views it.
+// dashboard is the part behind the dashboard. It reads the stores only while a browser shows it.
 type dashboard struct {
 	alarms *events.Hub
 	feed   *pages.Feed

@@ -99,7 +99,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// An address of another room has a permission too. Without one it lets nobody in.
+// An address of another room has a permission too. Without a permission it refuses every caller.
 func TestPermissions_OfOtherRooms(t *testing.T) {
 	t.Attr("proves", "A50")
 	of := map[Permission]string{

@@ -188,8 +188,8 @@ const unanswered = 30 * time.Second
 
 // idempotentSubmit is S13: one Idempotency-Key makes one job. There are two excuses. If Redis forgot the key of a
 // submit whose client was not told an id, a repeat makes a new job; the loss has to come before the last repeat
-// was executed. A server that was frozen until the key had expired makes a second job of a request that nobody
-// answered.
+// was executed. A server that was frozen until the key had expired makes a second job of a request that
+// got no answer.
 func idempotentSubmit(b *book) {
 	for _, s := range b.submits {
 		if s.Once == "" {

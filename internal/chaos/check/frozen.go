@@ -18,7 +18,7 @@ const (
 
 // thawed says whether a frozen server explains that a job of this submit arrived at that time. Submits wait in the
 // sockets of a frozen process. When the process goes on it executes them, even if their clients gave up long ago.
-// The excuse needs a request of the submit that nobody answered, sent to a server that was frozen before it can
+// The excuse needs a request of the submit that got no answer, sent to a server that was frozen before it can
 // have executed the request. The job arrives after the thaw, and no later than a submit may arrive after its
 // client gave up.
 func (b *book) thawed(s *submit, arrived time.Time) bool {
