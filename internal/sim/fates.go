@@ -115,8 +115,7 @@ func (w *World) decide(c *call) {
 			w.answer(c, nil, errReset, what)
 		case "crash after":
 			w.say(c, reply, err, what)
-			c.answer <- answer{err: errReset}
-			w.crash(c.proc, what)
+			w.crash(c.proc, what, c)
 			return
 		default:
 			w.again(c, reply, err)

@@ -50,7 +50,8 @@ type gate struct {
 }
 
 // pass waits until the scheduler answers the call, or ctx ends. If ctx ends first, the call was not executed; the
-// scheduler may still execute a submit or a transaction of the journal.
+// scheduler may still execute a submit or a transaction of the journal. A crash answers a process' calls and then
+// ends their contexts, so that a caller can wake to both: it takes the answer, for a seed must not play in two ways.
 func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	c.answer = make(chan answer, 1)
 	g.mu.Lock()
@@ -64,6 +65,11 @@ func (g *gate) pass(ctx context.Context, c *call) (any, error) {
 	case a := <-c.answer:
 		return a.reply, a.err
 	case <-ctx.Done():
+	}
+	select {
+	case a := <-c.answer:
+		return a.reply, a.err
+	default:
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

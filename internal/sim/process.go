@@ -147,11 +147,12 @@ func (p *process) stop() {
 }
 
 // kill is SIGKILL: from now on all calls of the process fail, and its goroutines end because of that. It returns
-// the calls that waited at the gate.
-func (p *process) kill() []*call {
+// the calls that waited at the gate. It also answers the calls that the scheduler had taken from the gate: each
+// caller must find its process dead, and its answer before its context ends.
+func (p *process) kill(taken ...*call) []*call {
 	its := p.world.gate.bury(p)
 	close(p.died)
-	for _, c := range its {
+	for _, c := range append(taken, its...) {
 		c.answer <- answer{err: errReset} // the call had been sent
 	}
 	if p.draining {

@@ -73,13 +73,13 @@ func (w *World) strike(s storm, now time.Time) {
 }
 
 // crash kills a process. Calls that it had sent may still reach Redis.
-func (w *World) crash(p *process, why string) {
+func (w *World) crash(p *process, why string, taken ...*call) {
 	if !p.alive() {
 		return
 	}
 	w.fault(why)
 	w.note(why, p.nonce)
-	for _, c := range p.kill() {
+	for _, c := range p.kill(taken...) {
 		if (c.script() || c.ofJournal()) && w.rng.IntN(2) == 0 {
 			w.linger(c, 0, 30)
 		}

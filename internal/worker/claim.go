@@ -19,9 +19,9 @@ func (p *Pool) claimLoop() {
 	defer p.claimingEnded()
 	defer p.collectLateClaims()
 	for {
-		n := p.room()
+		n, full := p.room()
 		if n == 0 {
-			if !p.waitForRoom() {
+			if !p.waitForRoom(full) {
 				return
 			}
 			continue
@@ -46,28 +46,31 @@ func (p *Pool) claimLoop() {
 	}
 }
 
-// room returns how many jobs may be claimed now.
-func (p *Pool) room() int {
+// room returns how many jobs may be claimed now. full is false if the only reason for none is that claimed leases
+// begin first: short handlers return by then, so that the next claim is for many slots.
+func (p *Pool) room() (n int, full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes {
-		return 0 // the store accepts no endings: more jobs would only add to them
+	n = max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
+	switch {
+	case p.undelivered > 4*p.cfg.Slots+200 || p.unackedBytes > maxUnackedBytes:
+		return 0, true // the store accepts no endings: more jobs would only add to them
+	case !p.ready.empty():
+		return 0, n == 0
 	}
-	if !p.ready.empty() {
-		return 0 // claimed leases begin first: short handlers return by then, so the next claim is for many slots
-	}
-	return max(min(p.cfg.Slots-p.taken(), job.MaxBatch), 0)
+	return n, n == 0
 }
 
 // waitForRoom returns when a slot may be free, or false when the pool stops. A token that arrives meanwhile is
-// passed on to other processes.
-func (p *Pool) waitForRoom() bool {
+// passed on to other processes. After the pool was full, an empty queue counts as unknown: jobs may have come while
+// no waiter was at the doorbell, and a claim finds them sooner than a new wait.
+func (p *Pool) waitForRoom(full bool) bool {
 	for {
 		select {
 		case <-p.stopping:
 			return false
 		case partition := <-p.rung:
-			if p.room() == 0 {
+			if n, _ := p.room(); n == 0 {
 				p.wg.Go(func() { p.ring(partition) })
 				continue
 			}
@@ -77,7 +80,7 @@ func (p *Pool) waitForRoom() bool {
 			continue
 		case <-p.freed:
 		}
-		if !p.several() { // with several partitions the age of a head says whether it is still valid
+		if full && !p.several() { // with several partitions the age of a head says whether it is still valid
 			p.heads.forget(0)
 		}
 		return true
