@@ -63,7 +63,7 @@ func TestFirstKeyCloses(t *testing.T) {
 	c := newCluster(t)
 	a, b := c.start("TIERQ_ROLES=api"), c.start("TIERQ_ROLES=api")
 	for _, s := range []*server{a, b} {
-		if !strings.Contains(s.Output(), "open: everybody on this machine may do everything; tierq keys create") {
+		if !strings.Contains(s.Output(), "open: every caller on this machine may do everything; tierq keys create") {
 			t.Errorf("the banner does not say that it is open:\n%s", s.Output())
 		}
 		soon(t, "", http.StatusOK, s)
@@ -222,7 +222,7 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 		}
 	}
 	s := startServer(t, bin, append(wide, "TIERQ_INSECURE=on")...)
-	if !strings.Contains(s.Output(), "open: everybody who reaches it may do everything") {
+	if !strings.Contains(s.Output(), "open: every caller may do everything") {
 		t.Errorf("the banner:\n%s", s.Output())
 	}
 	if code, _ := s.terminate(20 * time.Second); code != 0 {

@@ -58,7 +58,7 @@ func (s *seats) welcome(c *seated) bool {
 	}
 	if now := time.Now(); now.Sub(s.named) > time.Minute {
 		s.named = now
-		s.log.Warn("an address has its share of the connections; its new ones take the place of its idle ones, or are closed",
+		s.log.Warn("an address uses its whole share of the connections; a new one replaces an idle one, or is closed",
 			"from", p.network.String(), "connections", p.taken, "address", s.Addr().String())
 	}
 	least := p.missed.first()

@@ -138,7 +138,7 @@ func (a *api) deadExport(c *gin.Context) error {
 // the connection.
 func (a *api) breakOff(c *gin.Context, what string, err error) error {
 	if c.Request.Context().Err() == nil {
-		a.Log.Warn("an answer was broken off", "what", what, "err", err, "trace_id", traceOf(c))
+		a.Log.Warn("an answer was cut off", "what", what, "err", err, "trace_id", traceOf(c))
 	}
 	panic(http.ErrAbortHandler)
 }

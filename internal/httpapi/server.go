@@ -119,7 +119,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.serving = true
 	if files, tooFew := scarce(s.limits.Connections); tooFew {
-		s.log.Warn("this process may open too few files for its connections: raise its limit (ulimit -n), or lower "+
+		s.log.Warn("the limit of open files is too low for this process' connections: raise its limit (ulimit -n), or lower "+
 			"TIERQ_CONNECTIONS",
 			"files", files, "connections", s.limits.Connections, "setting", s.setting)
 	}
