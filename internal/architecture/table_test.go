@@ -119,7 +119,7 @@ var table = []room{
 		},
 		inFile: map[string][]string{"redis.go": {miniredis}},
 	},
-	{dir: "internal/config", libs: []string{env, godotenv}},
+	{dir: "internal/config", rooms: []string{job}, libs: []string{env, godotenv}},
 
 	{
 		dir: "internal/app",

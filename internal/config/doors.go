@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tierq/tierq/internal/job"
 )
 
 // Wide returns the listeners of this process that other machines can reach, as NAME=address. Without API keys
@@ -71,7 +73,7 @@ func (c Config) StrangersRate() int {
 func parseTypes(text string) (types []string, err error) {
 	for one := range strings.SplitSeq(text, ",") {
 		one = strings.TrimSpace(one)
-		if !redactedType.MatchString(one) {
+		if !job.IsTypeName(one) {
 			return nil, fmt.Errorf("%q is not a job type: write names such as SIMULATION,GENERATE_PDF", one)
 		}
 		if !slices.Contains(types, one) {
@@ -122,7 +124,7 @@ func (l *loader) checkDoors(c Config) {
 		l.problem("TIERQ_REDACT", err.Error())
 	}
 	for _, typ := range c.TypesOn() {
-		if !redactedType.MatchString(typ) && !l.bad["TIERQ_TYPES"] {
+		if !job.IsTypeName(typ) && !l.bad["TIERQ_TYPES"] {
 			l.problem("TIERQ_TYPES", fmt.Sprintf("%q is not a job type: write SEND_EMAIL,SEND_WEBHOOK, or all", typ))
 		}
 	}
@@ -133,10 +135,7 @@ func (l *loader) checkDoors(c Config) {
 	}
 }
 
-var (
-	redactedType   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,99}$`)
-	redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
-)
+var redactedMember = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
 // parseRedact reads TYPE:member,member with spaces between the types; "none" hides nothing.
 func parseRedact(text string) (map[string][]string, error) {
@@ -146,7 +145,7 @@ func parseRedact(text string) (map[string][]string, error) {
 	}
 	for one := range strings.FieldsSeq(text) {
 		typ, members, _ := strings.Cut(one, ":")
-		if !redactedType.MatchString(typ) || members == "" {
+		if !job.IsTypeName(typ) || members == "" {
 			return nil, fmt.Errorf("%q is not TYPE:member,member", one)
 		}
 		if types[typ] != nil {

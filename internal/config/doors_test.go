@@ -96,6 +96,7 @@ func TestDoorProblems(t *testing.T) {
 		"TIERQ_TRUSTED_PROXIES=::/0":                 "contains every address",
 		"TIERQ_TYPES=SEND_EMAIL,all":                 "is not a job type",
 		"TIERQ_TYPES=SEND_EMAIL,":                    "is not a job type",
+		"TIERQ_TYPES=" + strings.Repeat("A", 65):     "is not a job type",
 		"TIERQ_ADDRESS_RATE=-1":                      "must be 0 to 1000000",
 		"TIERQ_ANONYMOUS_RATE=x":                     "is not a whole number",
 		"TIERQ_ANONYMOUS_TYPES=email":                "is not a job type",

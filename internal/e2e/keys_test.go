@@ -210,7 +210,7 @@ func TestWithoutAKeyItStaysAtHome(t *testing.T) {
 		"empty value": {append(wide, "TIERQ_ADMIN_KEY="), 1, []string{"TIERQ_INSECURE=on"}},
 		"empty file":  {append(wide, file(" \n")), 2, []string{"TIERQ_ADMIN_KEY_FILE", "is empty"}},
 		"no file":     {append(wide, "TIERQ_ADMIN_KEY_FILE=/nowhere"), 2, []string{"cannot be read"}},
-		"a word":      {append(wide, file("changeme")), 2, []string{"TIERQ_ADMIN_KEY", "is no key"}},
+		"a word":      {append(wide, file("changeme")), 2, []string{"TIERQ_ADMIN_KEY", "is not an API key"}},
 		"the metrics": {[]string{"TIERQ_ADDR=127.0.0.1:0", "TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_DATA_DIR=" + dir}, 1,
 			[]string{"TIERQ_OPS_ADDR=0.0.0.0:0", "TIERQ_INSECURE=on"}},
 	} {
