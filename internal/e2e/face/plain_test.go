@@ -60,7 +60,7 @@ func TestWithoutScripts_AJob(t *testing.T) {
 	tab.Open(s.base + "/dashboard/tiers")
 	tab.Type("#key", "tq_aaaaaaaaaaaaaaaa_B")
 	tab.Press("\r")
-	tab.WaitText("main > .note", "opens nothing here", alive)
+	tab.WaitText("main > .note", "This key is not valid", alive)
 	tab.Type("#key", theAdmin)
 	tab.Click("main button[type=submit]")
 	tab.WaitText(".who-name", "", alive)
@@ -206,7 +206,7 @@ func TestWithoutScripts_APlan(t *testing.T) {
 	}
 	s.tune("PAID", map[string]any{"share": 90, "maxRetries": 6})
 	tab.Click("button[name=confirmed]")
-	tab.WaitText("main > .note", "Somebody else changed this plan", alive)
+	tab.WaitText("main > .note", "Another caller changed this plan", alive)
 	tab.WaitText(".diff del", "6", alive)
 	tab.WaitText(".diff ins", "7", alive)
 	tab.Click("button[name=confirmed]")
