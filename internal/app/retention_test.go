@@ -263,7 +263,8 @@ func TestRetentionCheck(t *testing.T) {
 			recovery.RetentionReport{At: at, Total: 7, Whole: true}, true, true, now),
 		"ok 7 old jobs deleted since the start, last run 1m0s ago, more old jobs are left ": retentionCheck(
 			recovery.RetentionReport{At: at, Total: 7}, true, true, now),
-		"warn 0 old jobs deleted since the start, last run 1m0s ago: SQL is away repair that: old jobs stay in SQL until then": retentionCheck(
+		"warn 0 old jobs deleted since the start, last run 1m0s ago: SQL is away " +
+			"repair that: old jobs stay in SQL until then": retentionCheck(
 			recovery.RetentionReport{At: at, Problem: "SQL is away"}, true, true, now),
 	} {
 		if said := got.Status + " " + got.Detail + " " + got.Fix; said != want || got.Name != "retention" {

@@ -86,10 +86,10 @@ func TestSQLRetentionProblems(t *testing.T) {
 		"90d,history=7d":              {"are deleted with its outcome"},
 		"90d,artifacts=7d":            {"are deleted with its outcome"},
 		"90d,30d":                     {"only the first age may have no name"},
-		"dead=7d":                     {"must begin with an age without a name, for all that have none of their own: write 90d,dead=7d"},
+		"dead=7d":                     {"for all that have none of their own: write 90d,dead=7d"},
 		"90d,dead=7d,dead=8d":         {"dead has an age already"},
 		"90d,,":                       {`"" is not an age`, `"" is not an age`},
-		"x,letters=7d,dead=1m,mails=": {`"x" is not an age`, `"letters" is none`, `"dead=1m" is not an age`, `"mails=" is not an age`},
+		"x,letters=7d,dead=1m,mails=": {`"x" is not`, `"letters" is none`, `"dead=1m" is not an age`, `"mails=" is not`},
 	} {
 		_, problems := load(t, "TIERQ_SQL_RETENTION="+text)
 		if len(problems) != len(want) {

@@ -187,7 +187,7 @@ func TestRequeue_AllIsConfirmedWithTheCountOfTheDryRun(t *testing.T) {
 	o.says("POST /admin/dead/requeue", 200, `{"matched":1300,"requeued":90}`)
 	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "Requeued 90 of 1,204")
 	o.refuses("POST /admin/dead/requeue", 504, "OUTCOME_UNKNOWN", "Some of the dead letters may get a new life")
-	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "The change may or may not have been made")
+	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "The change may or may not")
 	o.refuses("POST /admin/dead/requeue", 403, "FORBIDDEN", "the role read-only may not do this")
 	goes(t, o.open(t, "/dashboard/dead/requeue", filter), "/dashboard/dead", "trouble", "the key may not do this")
 

@@ -58,7 +58,7 @@ func TestOverview_SomethingIsDown(t *testing.T) {
 			[]string{"SQL does not answer.", "SQL outcomes wait DOWN", "PAID 1,204"}},
 		"redis, for all": {strangerMe, reply{503, `{"status":"DOWN"}`, nil}, away,
 			[]string{"A store that this page needs does not answer.", "tierq DOWN"}},
-		"the figures alone": {openMe, ok(allUp), away, []string{"a store that this request needs does not answer", "Redis UP"}},
+		"the figures alone": {openMe, ok(allUp), away, []string{"a store that this request needs", "Redis UP"}},
 		"too many": {openMe, problem(503, "SYSTEM_UNHEALTHY", "x"), away,
 			[]string{"A store that this page needs does not answer.", "Nothing is known now."}},
 		"asks too much": {openMe, ok(allUp), problem(429, "RATE_LIMITED", "Too many requests."),

@@ -174,7 +174,7 @@ func TestHub_SaysThatItIsStaleAndHeals(t *testing.T) {
 			t.Errorf("who comes after it: %q", got)
 		}
 	})
-	if n := strings.Count(log.String(), "figures could not be read"); n != 3 || !strings.Contains(log.String(), "hunter2") {
+	if n := strings.Count(log.String(), "could not be read"); n != 3 || !strings.Contains(log.String(), "hunter2") {
 		t.Errorf("logged %d times:\n%s", n, &log)
 	}
 }

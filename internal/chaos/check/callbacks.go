@@ -27,8 +27,9 @@ func (l life) compare(other life) int {
 	return cmp.Or(cmp.Compare(l.id, other.id), cmp.Compare(l.generation, other.generation))
 }
 
-// toldOfEnds is S21; the violations of the same evidence always come in the same order. Each generation that ended without a cancel, and whose submit asked for a callback, has one
-// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks.
+// toldOfEnds is S21. Each generation that ended without a cancel, and whose submit asked for a callback, has one
+// CALLBACK job. The callback was delivered at least once and said what SQL says. There are no other callbacks. The
+// violations of the same evidence always come in the same order.
 func toldOfEnds(e Evidence, w Witness) (all []Violation) {
 	say := func(id any, format string, args ...any) {
 		all = append(all, Violation{"S21", fmt.Sprint(id), fmt.Sprintf(format, args...)})
