@@ -99,7 +99,7 @@ func (v *server) firstKey(ctx context.Context) (text string) {
 	return text
 }
 
-// checkDoors returns an error if everybody on the network could do everything, unless TIERQ_INSECURE is on. The
+// checkDoors returns an error if every caller on the network could do everything, unless TIERQ_INSECURE is on. The
 // keys must be loaded.
 func (v *server) checkDoors() error {
 	if wide := v.config.Wide(); v.keyring.Open() && len(wide) > 0 && !v.config.Insecure {

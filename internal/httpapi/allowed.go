@@ -11,7 +11,7 @@ import (
 )
 
 // reportType is the job type that counts other jobs. A caller needs a key to submit such a job, and must be an
-// operator to count everybody's jobs.
+// operator to count all jobs.
 const reportType = "REPORT"
 
 // mayTier returns an error if the caller may not submit to the tier.

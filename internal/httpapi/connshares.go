@@ -15,7 +15,7 @@ type sharer struct {
 }
 
 // exempt reports whether an address may have any number of connections: the address of a trusted proxy, whose
-// connections are everybody's; a loopback address, unless PerAddress is set; and an invalid one, because
+// connections are those of all its clients; a loopback address, unless PerAddress is set; and an invalid one, because
 // connections without an address cannot be told apart.
 func (l Limits) exempt(from netip.Addr) bool {
 	if !from.IsValid() || l.PerAddress <= 0 && from.IsLoopback() {

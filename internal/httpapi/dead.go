@@ -48,7 +48,7 @@ var pageParams = params[pageQuery]{
 	"size": func(q *pageQuery, value string) (err error) { q.size, err = whole(value, 1, pageMost); return err },
 }
 
-// deadPage serves GET /jobs/dead: everybody's dead letters for an operator, the caller's own for others.
+// deadPage serves GET /jobs/dead: all dead letters for an operator, the caller's own for others.
 func (a *api) deadPage(c *gin.Context) error {
 	q := pageQuery{size: pageLimit}
 	if err := pageParams.read(c.Request.URL.RawQuery, &q); err != nil {

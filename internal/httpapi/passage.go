@@ -97,7 +97,7 @@ func (a *api) countAddress(r *http.Request) error {
 	return a.Doors.CountAddress(r.Context(), a.address(r))
 }
 
-// open reports whether there are no keys, so that everybody may do everything.
+// open reports whether there are no keys, so that every caller may do everything.
 func (a *api) open() bool { return a.Doors == nil || a.Doors.Open() }
 
 // caller returns the caller of a request. A key is read from the header Authorization only, a session from a

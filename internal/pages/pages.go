@@ -130,7 +130,7 @@ func visitOf(r *http.Request) *visit {
 
 // caller is the caller of a page, as the API knows them.
 type caller struct {
-	Open     bool   `json:"open"` // there are no keys: everybody may do everything
+	Open     bool   `json:"open"` // there are no keys: every caller may do everything
 	Name     string `json:"name"` // of the caller's key; "" = no key
 	Role     string `json:"role"`
 	Admin    bool   `json:"admin"`
