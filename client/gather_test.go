@@ -252,8 +252,8 @@ func TestGather_ContextsThatEnd(t *testing.T) {
 			t.Errorf("before its batch: %v at %v", early.err, early.at)
 		}
 		e, _ := errors.AsType[*Error](late.err)
-		if late.at != 150*milli || !errors.Is(late.err, context.DeadlineExceeded) || e == nil || !e.Unknown || e.Key != "late" ||
-			errors.Is(late.err, ErrUnavailable) {
+		if late.at != 150*milli || !errors.Is(late.err, context.DeadlineExceeded) || e == nil || !e.Unknown ||
+			e.Key != "late" || errors.Is(late.err, ErrUnavailable) {
 			t.Errorf("in its batch: %v at %v", late.err, late.at)
 		}
 		if stays.err != nil || stays.at != 200*milli {

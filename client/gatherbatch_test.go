@@ -168,7 +168,8 @@ func TestGather_ARefusedBatch(t *testing.T) {
 	const unknown = `{"errorCode":"INVALID_REQUEST","message":"m","detail":"d",
 		"errors":[{"field":"traceId","reason":"unknown field"}]}`
 	older := fake.Fault{Status: 202, Type: "application/json",
-		Body: `{"apiResponseData":[{"errorCode":"INVALID_REQUEST","message":"m","detail":"d"},` + unknown + `,` + unknown + `]}`}
+		Body: `{"apiResponseData":[{"errorCode":"INVALID_REQUEST","message":"m","detail":"d"},` + unknown + `,` + unknown +
+			`]}`}
 	for name, tc := range map[string]struct {
 		batch, alone  fake.Fault
 		requests      string // after the first
