@@ -43,6 +43,7 @@ func (v *server) wireQueue() {
 		Nonce: v.nonce, Partitions: c.Partitions, PriorityBase: c.PriorityBase, Capacity: c.Capacity,
 		ScheduledLimit: c.ScheduledLimit,
 		LivingLimit:    c.Living(), LivingBytes: c.LivingBytes, LaterLimit: c.LaterLimit, LaterAge: c.LaterAge,
+		UnknownFor:        c.UnknownFor,
 		HeartbeatInterval: c.HeartbeatInterval, Retention: v.stores.retention(c.Retention),
 		FailedRetention: v.stores.retention(c.FailedRetention),
 		KeepEnded:       c.KeepEnded, Journal: c.Journaled(), KeepKeys: v.stores.keys(c.IdempotencyTTL),

@@ -32,6 +32,7 @@ type Config struct {
 	LaterLimit     int `env:"TIERQ_LATER_LIMIT" envDefault:"100" min:"0" max:"1000000000" why:"a job that never ends is kept in Redis' memory" doc:"how often a job may ask to be run later (a busy endpoint's Retry-After does) before each time costs a retry; 0: any number of times"`
 
 	LaterAge time.Duration `env:"TIERQ_LATER_AGE" envDefault:"192h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long after its first attempt a job may ask to be run before each time costs a retry; 0: for ever"`
+	UnknownFor time.Duration `env:"TIERQ_UNKNOWN_FOR" envDefault:"1h" min:"0s" max:"8760h" why:"a job that never ends is kept in Redis' memory" doc:"how long a job waits for a worker that knows its type, before it is a dead letter with the cause UNKNOWN_JOB_TYPE; no retry is spent meanwhile; 0: for ever"`
 
 	PriorityBase int64 `env:"TIERQ_PRIORITY_BASE" envDefault:"10000000000000" min:"1" max:"10000000000000" why:"above it a score is no longer exact in a double" doc:"one tier step in ms of arrival; the default makes tiers strict"`
 	Partitions   int   `env:"TIERQ_PARTITIONS" envDefault:"1" min:"1" max:"256" why:"an id carries its partition in one byte" doc:"parts of the queue, one Redis Cluster slot each; 1 in embedded mode"`

@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 		KeepEnded: 1_000_000, IdempotencyTTL: time.Hour, IdempotencyLimit: 4_000_000,
 		GateThreshold: 3, OutboxLimit: 100_000, PayloadLimit: 64 << 10, ResultLimit: 64 << 10, DrainTimeout: 30 * time.Second,
 		RequeueRate: 500,
-		LaterLimit:  100, LaterAge: 8 * 24 * time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
+		LaterLimit:  100, LaterAge: 8 * 24 * time.Hour, UnknownFor: time.Hour, AnonymousQuota: 100, KeyQuota: 10_000,
 		SQLRetention: "90d", AnonymousTypes: "SIMULATION,GENERATE_PDF", Connections: 8192, Demo: true,
 		Redact: "SEND_EMAIL:to,subject,body,html,accepted,refused EMAIL:to,subject,body,html,accepted,refused " +
 			"SEND_WEBHOOK:headers,body FORWARD_DOCUMENT:body",

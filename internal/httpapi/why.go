@@ -101,6 +101,9 @@ func (w *Why) reasons() []string {
 
 func (w *Why) scheduled() string {
 	due := w.Job.RunAt.UTC().Format(time.RFC3339)
+	if w.Job.Cause == job.UnknownJobType {
+		return "no worker knows its type; the next attempt is not before " + due
+	}
 	if w.Job.RetryCount > 0 {
 		return fmt.Sprintf("it failed %s and waits until %s", times(w.Job.RetryCount), due)
 	}

@@ -6,16 +6,20 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// Fail reports failed attempts. OK: the job will be retried; FAILED: it is a dead letter now, in the outbox.
+// Fail reports failed attempts. OK: the job will be retried; FAILED: it is a dead letter now, in the outbox. An attempt
+// whose cause is UNKNOWN_JOB_TYPE costs no retry: the script chooses the delay, and the job fails after UnknownFor.
 func (q *Queue) Fail(ctx context.Context, partition int, batch []job.Failure) ([]job.EndReply, error) {
 	args := q.failing(len(batch))
 	for i := range batch {
 		f := &batch[i]
-		final := "0"
+		report, final := "fail", "0"
+		if f.Cause == job.UnknownJobType {
+			report = "unknown"
+		}
 		if f.Final {
 			final = "1"
 		}
-		args = append(args, string(f.ID), f.Attempt, f.Token, "fail", string(f.Cause), f.Error, final, ms(f.Delay))
+		args = append(args, string(f.ID), f.Attempt, f.Token, report, string(f.Cause), f.Error, final, ms(f.Delay))
 	}
 	return q.endings(ctx, q.fail, partition, len(batch), args)
 }
@@ -37,5 +41,5 @@ func (q *Queue) Release(ctx context.Context, partition int, batch []job.Release)
 
 // failing begins the arguments of the fail script for so many leases.
 func (q *Queue) failing(leases int) []any {
-	return append(make([]any, 0, 2+8*leases), q.opts.LaterLimit, ms(q.opts.LaterAge))
+	return append(make([]any, 0, 3+8*leases), q.opts.LaterLimit, ms(q.opts.LaterAge), ms(q.opts.UnknownFor))
 }

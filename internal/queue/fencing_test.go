@@ -44,6 +44,13 @@ var writes = map[string]func(ctx context.Context, q *queue.Queue, refs ...job.Le
 	"later": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
 		return giveBack(ctx, q, time.Hour, refs)
 	},
+	"unknown": func(ctx context.Context, q *queue.Queue, refs ...job.LeaseRef) ([]job.EndReply, error) {
+		var batch []job.Failure
+		for _, r := range refs {
+			batch = append(batch, job.Failure{LeaseRef: r, Cause: job.UnknownJobType, Error: "no worker knows it"})
+		}
+		return q.Fail(ctx, 0, batch)
+	},
 }
 
 // notYet is why the tests' jobs are given back for later.

@@ -9,55 +9,125 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// findFields are what readFound reads, in its order; the last two are left out where nobody asks for them.
-var findFields = []string{
-	"head", "state", "attempt", "retries", "first", "started", "ended", "cause", "error", "cancel", "token", "payload",
-	"result",
+// startBytes is how much of a record is read where nobody asks for the payload. Few records have a longer head.
+const startBytes = 4096
+
+// parts are the texts that Redis has of a job, read in one step.
+type parts struct {
+	record, lease, tried, ended *redis.StringCmd
+	due                         *redis.FloatCmd
 }
+
+// readParts asks for the texts of a job, for the record without most of its payload unless whole is set.
+func readParts(ctx context.Context, p redis.Pipeliner, id job.ID, whole bool) parts {
+	partition, name := id.Partition(), string(id)
+	x := parts{
+		lease: p.HGet(ctx, Key(partition, "leases"), name),
+		tried: p.HGet(ctx, Key(partition, "tried"), name),
+		ended: p.HGet(ctx, EndedKey(id), name),
+		due:   p.ZScore(ctx, Key(partition, "scheduled"), name),
+	}
+	if whole {
+		x.record = p.Get(ctx, JobKey(id))
+	} else {
+		x.record = p.GetRange(ctx, JobKey(id), 0, startBytes-1)
+	}
+	return x
+}
+
+// job puts a job's texts together; job.ErrNotFound if Redis has none. A job with an end has ended; else one with a
+// lease runs; else one with a record waits.
+func (x *parts) job(id job.ID, whole bool) (j job.Job, err error) {
+	j.ID = id
+	record, tried := x.record.Val(), x.tried.Val()
+	if ended := x.ended.Val(); ended != "" {
+		err = readEnded(ended, &j)
+		if _, body, ok := cutRecord(record); ok && j.Status != job.Completed && whole {
+			j.Payload = payload(body)
+		}
+		j.Note = job.NoteOf(j.Result)
+		return j, err
+	}
+	if record == "" {
+		return j, job.ErrNotFound
+	}
+	if _, _, ok := cutRecord(record); !ok && !whole && len(record) == startBytes {
+		return j, errLongHead
+	}
+	if err = readRecord(record, &j); err != nil && !errors.Is(err, errOptions) {
+		return j, err
+	}
+	if !whole {
+		j.Payload = nil
+	}
+	j.Status = job.Pending
+	lease, _, runs := cutLine(x.lease.Val())
+	if tried != "" {
+		if err := readTried(tried, &j, runs); err != nil {
+			return j, err
+		}
+	}
+	switch {
+	case runs:
+		j.Status = job.Processing
+		if _, _, err := readLease(lease, &j); err != nil {
+			return j, err
+		}
+	case x.due.Err() == nil:
+		j.Status, j.RunAt = job.Scheduled, msTime(scoreText(x.due.Val()))
+	}
+	return j, err
+}
+
+// errLongHead says that the head of a job goes on behind what was read.
+var errLongHead = errors.New("its head is longer than what was read")
 
 // Find reads a job as Redis knows it, or job.ErrNotFound. A COMPLETED job without a Result has it in SQL only.
 func (v *View) Find(ctx context.Context, id job.ID) (job.Job, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return job.Job{}, fmt.Errorf("find %s: %w", id, job.ErrNotFound)
 	}
-	fields, err := v.redis.Read.HMGet(ctx, JobKey(id), findFields...).Result()
-	if err != nil {
+	var x parts
+	// One step: a job moves from text to text, and would be missed between two of them.
+	_, err := v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		x = readParts(ctx, p, id, true)
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return job.Job{}, classify("find", err)
 	}
-	j, err := readFound(id, fields)
+	j, err := x.job(id, true)
 	if err != nil {
-		return job.Job{}, fmt.Errorf("find %s: %w", id, err)
-	}
-	if j.Status == job.Scheduled {
-		due, err := v.redis.Read.ZScore(ctx, Key(id.Partition(), "scheduled"), string(id)).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return job.Job{}, classify("find", err)
-		}
-		j.RunAt = msTime(scoreText(due))
+		return j, fmt.Errorf("find %s: %w", id, err)
 	}
 	return j, nil
 }
 
-// readFound reads the values of findFields, with or without the last two.
-func readFound(id job.ID, v []any) (job.Job, error) {
-	var f [13]string
-	for i := range v {
-		f[i], _ = v[i].(string) // nil = absent
+// findMany reads jobs of one partition without payloads. found has nil for a job that cannot be read: it has just gone,
+// or is the audit's business.
+func (v *View) findMany(ctx context.Context, ids []job.ID) (found []*job.Job, err error) {
+	all := make([]parts, len(ids))
+	_, err = v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for i, id := range ids {
+			all[i] = readParts(ctx, p, id, false)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
 	}
-	if f[0] == "" {
-		return job.Job{}, job.ErrNotFound
+	found = make([]*job.Job, len(ids))
+	for i, id := range ids {
+		j, err := all[i].job(id, false)
+		if errors.Is(err, errLongHead) {
+			j, err = v.Find(ctx, id)
+			j.Payload = nil
+		}
+		if err == nil {
+			found[i] = &j
+		}
 	}
-	j := job.Job{
-		ID: id, Status: job.Status(f[1]), Attempt: number(f[2]), RetryCount: number(f[3]), FirstTriedAt: msTime(f[4]),
-		StartedAt: msTime(f[5]),
-		EndedAt:   msTime(f[6]), Cause: job.Cause(f[7]), LastError: f[8], CancelRequested: f[9] == "1", Worker: holder(f[10]),
-		Payload: payload(f[11]), Result: payload(f[12]),
-	}
-	if j.Status == "" {
-		j.Status = job.Pending // a new job's state is not spelled out
-	}
-	j.Note = job.NoteOf(j.Result)
-	return j, readHead(f[0], &j)
+	return found, nil
 }
 
 // Attempts reads the history that Redis has of a job: the attempts of its living or unacknowledged generation that did
@@ -66,25 +136,20 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	if p := id.Partition(); p < 0 || p >= v.opts.Partitions {
 		return nil, nil
 	}
-	var head *redis.StringCmd
+	var x parts
 	var lines *redis.StringSliceCmd
-	_, _ = v.redis.Read.Pipelined(ctx, func(p redis.Pipeliner) error {
-		head = p.HGet(ctx, JobKey(id), "head")
+	_, err := v.redis.Read.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		x = readParts(ctx, p, id, false)
 		lines = p.LRange(ctx, Key(id.Partition(), "attempts")+string(id), 0, -1)
 		return nil
 	})
-	// Each command has its own error. Pipelined returns the first one only, which is Nil where Redis does not know the
-	// job.
-	err := lines.Err()
-	if err == nil && !errors.Is(head.Err(), redis.Nil) {
-		err = head.Err()
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, classify("attempts", err)
 	}
+	j, _ := x.job(id, false) // a history of a job that cannot be read has no generation
 	attempts := make([]job.Attempt, 0, len(lines.Val()))
 	for _, line := range lines.Val() {
-		a, err := readAttempt(line, generationOf(head.Val()))
+		a, err := readAttempt(line, j.Generation)
 		if err != nil {
 			return nil, fmt.Errorf("attempts of %s: %w", id, err)
 		}
@@ -93,8 +158,11 @@ func (v *View) Attempts(ctx context.Context, id job.ID) ([]job.Attempt, error) {
 	return attempts, nil
 }
 
-// member is the id that an entry of a sorted set names.
+// member returns the id that an entry of a sorted set names. An entry of the outbox names generation and attempt too.
 func member(z redis.Z) job.ID {
 	text, _ := z.Member.(string)
-	return job.ID(text)
+	return job.ID(text[:min(len(text), idLength)])
 }
+
+// idLength is how many characters an id has.
+const idLength = 36

@@ -169,6 +169,54 @@ func TestLater_HasBounds(t *testing.T) {
 	})
 }
 
+// A job whose type no worker knows costs no retry, waits twice as long each time, and is a dead letter in the end. A
+// worker that knows the type begins the wait anew.
+func TestUnknownType_WaitsForAWorker(t *testing.T) {
+	t.Parallel()
+	patient := func(o *queue.Options) { o.UnknownFor = time.Hour }
+	queuetest.EachWith(t, patient, func(t *testing.T, e *queuetest.Env) {
+		e.PutAll(t, queuetest.Job(job.Paid))
+		id := job.ID("")
+		delay := func() time.Duration { // of the next attempt, to the second
+			l := e.Take(t, 1)[0]
+			id = l.ID
+			got, err := writes["unknown"](t.Context(), e.Queue, l.Ref())
+			ends(t, got, err, job.OK)
+			due, err := e.Redis.ZScore(t.Context(), queue.Key(0, "scheduled"), string(l.ID)).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Age(t, "scheduled", 1000*time.Hour)
+			if _, err := e.Promote(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(int64(due)-got[0].At.UnixMilli()) * time.Millisecond
+		}
+		var delays []time.Duration
+		for range 10 {
+			delays = append(delays, delay())
+		}
+		same(t, "delays", fmt.Sprint(delays), "[2s 4s 8s 16s 32s 1m4s 2m8s 4m16s 5m0s 5m0s]")
+		o, err := e.View().Find(t.Context(), id)
+		same(t, "error", err, nil)
+		same(t, "retries", o.RetryCount, 0)
+		same(t, "what it waits for", fmt.Sprint(o.Cause, " ", o.LastError), "UNKNOWN_JOB_TYPE no worker knows it")
+		if word := again(t, e); word != job.OK {
+			t.Fatalf("a worker that knows the type: %s", word)
+		}
+		same(t, "the delay after it", delay(), 2*time.Second)
+
+		l := e.Take(t, 1)[0]
+		long := e.Now(t) - time.Hour.Milliseconds()
+		e.Redis.HSet(t.Context(), queue.JobKey(l.ID), "unknowns", fmt.Sprint("1 ", long))
+		got, err := writes["unknown"](t.Context(), e.Queue, l.Ref())
+		ends(t, got, err, job.Discarded)
+		dead := e.Drain(t)[0]
+		same(t, "retries", dead.RetryCount, 0)
+		same(t, "cause", dead.Cause, job.UnknownJobType)
+	})
+}
+
 // The jobs of a stranger count for his network, in all that happens to them; those of others, and of owners, do not.
 func TestQuotaOfStrangers(t *testing.T) {
 	t.Attr("proves", "A29")

@@ -153,6 +153,7 @@ func lostReplies() map[string]lostReply {
 		"fail":          {script: "fail", set: running, call: write("fail")},
 		"release":       {script: "fail", set: running, call: write("release")},
 		"release_later": {script: "fail", set: running, call: write("later")},
+		"unknown":       {script: "fail", set: running, call: write("unknown")},
 		"reclaim":       {script: "reclaim", set: expired(job.Crashed), call: look(job.Crashed), again: nothing},
 		"reclaim_stuck": {script: "reclaim", set: expired(job.Stuck), call: look(job.Stuck), again: nothing},
 		"promote": {script: "promote",

@@ -66,7 +66,7 @@ type walk struct {
 
 var steps = []string{
 	"submit", "submit", "submit", "claim", "claim", "claim", "heartbeat", "complete", "complete", "fail", "fail",
-	"release", "later", "expire", "ripen", "look", "look",
+	"release", "later", "unknown", "expire", "ripen", "look", "look",
 	"promote", "cancel", "requeue", "requeue", "restore", "restore", "drain", "drain", "audit", "forget",
 }
 
@@ -78,7 +78,7 @@ func (w *walk) step() {
 		w.submit()
 	case "claim":
 		w.claim()
-	case "heartbeat", "complete", "fail", "release", "later":
+	case "heartbeat", "complete", "fail", "release", "later", "unknown":
 		w.write()
 	case "expire", "ripen", "look":
 		w.watch()

@@ -248,6 +248,14 @@ var mutations = []struct {
 		"retries >= tonumber(max_retries)", "report == 'fail' and retries >= tonumber(max_retries)", true,
 	},
 	{"later may be as old as it likes", "fail", "age > later_age", "false", false},
+	{
+		"unknown spends a retry", "fail",
+		"(report == 'fail' or exceeded)", "(report ~= 'later' and report ~= 'release' or exceeded)", false,
+	},
+	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false", false},
+	{"unknown always waits as long", "fail", "2000 * 2 ^ unknowns", "2000", false},
+	{"a known type does not end the unknowns", "fail", "redis.call('HDEL', key, 'unknowns')", "", false},
+	{"reclaim does not end the unknowns", "reclaim", "'token', 'error', 'unknowns')", "'token', 'error')", false},
 }
 
 // The story notices every mutation of a script. All of them still find what they change; the short suite tells the
@@ -259,7 +267,7 @@ func TestMutationsAreCaught(t *testing.T) {
 			t.Errorf("%s: %s.lua has no %q any more: mend the mutation", m.name, m.script, m.old)
 		}
 	}
-	ids := make([]job.ID, 25)
+	ids := make([]job.ID, 26)
 	for i := range ids {
 		ids[i] = queuetest.NewID(0)
 	}

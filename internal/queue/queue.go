@@ -25,6 +25,7 @@ type Options struct {
 	LivingBytes       int           // what those jobs keep in Redis, over all partitions; 0 = any number, until FitMemory
 	LaterLimit        int           // how often a generation of a job may be later for nothing; 0 = any number
 	LaterAge          time.Duration // how long after its first attempt it may be; 0 = for ever
+	UnknownFor        time.Duration // how long a job waits for a worker that knows its type; 0 = for ever
 	HeartbeatInterval time.Duration
 	Retention         time.Duration // of COMPLETED and CANCELLED jobs, from acknowledge; 0 = forget at once
 	FailedRetention   time.Duration

@@ -20,7 +20,11 @@ import (
 // next walk meets it.
 
 // walked are the sets of a walk, by the scripts' names.
-var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine"}
+var walked = []string{"queue", "scheduled", "heartbeat_deadlines", "run_deadlines", "outbox", "quarantine", "tried",
+	"leases", "checkpoints"}
+
+// columns are those of walked that are hashes.
+var columns = map[string]bool{"tried": true, "leases": true, "checkpoints": true}
 
 const (
 	scanKeys    = 100    // keys per step: each of them may be a job that costs a look
@@ -113,7 +117,7 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 		s.Next = keysCursor(0, addresses[at+1])
 	}
 	seen := map[job.ID]bool{}
-	var ages []string
+	var ages, slices []string
 	for _, key := range keys {
 		partition, suffix := q.splitKey(key)
 		kind, id := kindOf(suffix)
@@ -122,6 +126,8 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 			s.Found = append(s.Found, job.Finding{Partition: partition, Result: job.Reported, Kind: "unknown_key", Detail: key})
 		case kind == "ages":
 			ages = append(ages, key)
+		case kind == "slice":
+			slices = append(slices, key)
 		case kind == "job" && !seen[id]:
 			seen[id] = true
 			s.Suspects = append(s.Suspects, job.Suspected{ID: id, Partition: partition})
@@ -129,7 +135,37 @@ func (q *Queue) scanKeys(ctx context.Context, cursor uint64, address string) (jo
 	}
 	mended, err := q.holdAges(ctx, ages)
 	s.Found = append(s.Found, mended...)
+	if err != nil {
+		return s, err
+	}
+	mended, err = q.holdSlices(ctx, slices)
+	s.Found = append(s.Found, mended...)
 	return s, err
+}
+
+// holdSlices gives those slices a time to live that have none although SQL has all of their jobs.
+func (q *Queue) holdSlices(ctx context.Context, keys []string) (found []job.Finding, err error) {
+	for _, key := range keys {
+		partition, suffix := q.splitKey(key)
+		var ttl *redis.DurationCmd
+		var unacked *redis.BoolCmd
+		_, err := q.redis.Main.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			ttl = p.PTTL(ctx, key)
+			unacked = p.HExists(ctx, Key(partition, "unacked"), strings.TrimPrefix(suffix, suffixes["ended"]))
+			return nil
+		})
+		if err != nil {
+			return found, classify("scan", err)
+		}
+		if ttl.Val() != -1 || unacked.Val() { // -1: it has none; go-redis leaves it without a unit
+			continue
+		}
+		if err := q.redis.Main.PExpire(ctx, key, max(q.opts.Retention, time.Minute)).Err(); err != nil {
+			return found, classify("scan", err)
+		}
+		found = append(found, job.Finding{Partition: partition, Result: job.Repaired, Kind: "ttl", Detail: suffix})
+	}
+	return found, nil
 }
 
 // splitKey reads the partition of a key, -1 if it is none of ours.
@@ -156,6 +192,9 @@ func kindOf(suffix string) (kind string, id job.ID) {
 	}
 	if strings.HasPrefix(suffix, suffixes["idempotency"]) {
 		return "ages", ""
+	}
+	if strings.HasPrefix(suffix, suffixes["ended"]) {
+		return "slice", ""
 	}
 	for prefix := range ageing {
 		if strings.HasPrefix(suffix, prefix) {
@@ -213,13 +252,17 @@ func (q *Queue) scanSet(ctx context.Context, set string, partition int, cursor u
 	if q.opts.Embedded {
 		count = scanMemory
 	}
-	pairs, next, err := q.redis.Main.ZScan(ctx, Key(partition, set), cursor, "", count).Result()
+	read := q.redis.Main.ZScan
+	if columns[set] {
+		read, count = q.redis.Main.HScan, min(count, scanKeys) // with values of up to 16 KiB
+	}
+	pairs, next, err := read(ctx, Key(partition, set), cursor, "", count).Result()
 	if err != nil {
 		return s, 0, classify("scan", err)
 	}
 	ids := make([]job.ID, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
-		ids = append(ids, job.ID(pairs[i]))
+		ids = append(ids, job.ID(pairs[i][:min(len(pairs[i]), idLength)]))
 	}
 	ask := set == "queue" || set == "scheduled"
 	for first := 0; first < len(ids); first += job.MaxBatch {

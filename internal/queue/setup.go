@@ -15,8 +15,8 @@ import (
 	"github.com/tierq/tierq/internal/job"
 )
 
-// schemaVersion is the layout of keys and job hashes; a process that writes another one must not join.
-const schemaVersion = 1
+// schemaVersion is the layout of keys and texts; a process that writes another one must not join.
+const schemaVersion = 2
 
 // CheckSetup stores what every process of the cluster must agree on, if nobody has yet, and returns job.ErrWrongSetup,
 // naming each difference, if this process disagrees.

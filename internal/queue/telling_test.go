@@ -19,6 +19,7 @@ func tellWith(t *testing.T, ids []job.ID, change func(*queue.Queue)) []string {
 	e := queuetest.Embedded(t, func(o *queue.Options) {
 		o.Nonce, o.Capacity, o.Journal, o.Embedded = "teller", 4, true, true
 		o.LivingLimit, o.LivingBytes, o.LaterLimit, o.LaterAge = tellLiving, tellBytes, 1, 2*time.Hour
+		o.UnknownFor = time.Hour
 	})
 	change(e.Queue)
 	s := &telling{T: t, Env: e, ids: ids}
@@ -287,6 +288,7 @@ func (s *telling) tell() {
 	s.look(job.Crashed)
 	s.later()
 	s.limits()
+	s.unknown()
 	s.forget(true) // all that is in SQL ended just now
 	for _, id := range s.ids {
 		if h := s.Env.Snapshot(s.T).Jobs[string(id)]; h["ended"] != "" {
@@ -317,6 +319,42 @@ func (s *telling) later() {
 	}
 	s.Env.Redis.HIncrBy(s.Context(), queue.JobKey(s.ids[18]), "first", -2*time.Hour.Milliseconds())
 	again(18)
+	s.drain(true)
+}
+
+// unknown has a job that meets workers without a handler for its type: two in a row, then one that has it, then one
+// that takes it and stops, and in the end none that has it within UnknownFor.
+func (s *telling) unknown() {
+	number := 25
+	again := func(report string) {
+		s.write(report, number)
+		due := s.Env.Redis.ZScore(s.Context(), queue.Key(0, "scheduled"), string(s.ids[number])).Val()
+		s.say("waits", fmt.Sprint(math.Round((due-float64(s.Env.Now(s.T)))/1000), " s"), nil)
+		s.age("scheduled", 1000*time.Hour)
+		n, err := s.Env.Promote(s.Context(), 0)
+		s.say("promote", n, err)
+		s.next(20)
+	}
+	since := func(ago time.Duration) {
+		now := s.Env.Now(s.T) - ago.Milliseconds()
+		s.Env.Redis.HSet(s.Context(), queue.JobKey(s.ids[number]), "unknowns", fmt.Sprint("2 ", now))
+	}
+	s.submit(number, job.Paid, 0)
+	s.next(20)
+	again("unknown")
+	again("unknown")
+	again("later")
+	again("unknown")
+	since(time.Minute)
+	s.age("heartbeat_deadlines", time.Hour)
+	s.look(job.Crashed)
+	s.age("suspects:crashed", time.Minute)
+	s.age("heartbeat_deadlines", time.Hour)
+	s.look(job.Crashed)
+	s.next(20)
+	again("unknown")
+	since(2 * time.Hour)
+	s.write("unknown", number)
 	s.drain(true)
 }
 

@@ -27,7 +27,7 @@ func (s *shadow) endings(kind string, argv, texts []string) {
 	for i := 0; i < len(argv); i += step {
 		e, text, what := argv[i:i+step], texts[i/step], kind
 		if kind == "fail" {
-			what = e[3] // fail, release or later
+			what = e[3] // fail, release, later or unknown
 		}
 		k, key := s.jobs[job.ID(e[0])], fmt.Sprint(what, " ", e[2], " ", e[1], " ")
 		word, _, _ := strings.Cut(text, " ")
@@ -56,10 +56,23 @@ func (k *known) end(kind string, e []string, w *World) job.Word {
 	}
 	age := w.plan.laterAge.Milliseconds()
 	beyond := kind == "later" && (w.plan.laters > 0 && k.free >= w.plan.laters || age > 0 && now+delay-k.first > age)
+	unknowns, since := k.unknowns, k.unknownSince
+	if k.unknowns = 0; unknowns == 0 {
+		since = now
+	}
 	switch {
 	case k.cancel:
 		k.status = job.Cancelled
 		return job.WasCancelled
+	case kind == "unknown":
+		k.costs--
+		if patience := w.plan.unknownFor.Milliseconds(); patience > 0 && now-since >= patience {
+			k.status = job.NeedDiscard
+			return job.Discarded
+		}
+		k.unknowns, k.unknownSince = unknowns+1, since
+		k.waits(now, min(2000<<unknowns, 300_000))
+		return job.OK
 	case kind == "complete":
 		k.status = job.Completed
 		return job.OK
@@ -132,7 +145,7 @@ func (s *shadow) reclaim(cause job.Cause, texts []string) {
 		s.explained(k, cause)
 		switch word {
 		case job.OK:
-			k.status, k.retries = job.Pending, k.retries+1
+			k.status, k.retries, k.unknowns = job.Pending, k.retries+1, 0
 		case job.WasCancelled:
 			k.status = job.Cancelled
 		default:

@@ -82,9 +82,11 @@ func (h *attempt) act(ctx context.Context) error {
 	case what < 25:
 		h.wait(ctx, ticks(r, 0, 15))
 		return handler.LaterBecause(ticks(r, 1, 12), fmt.Sprint("not before attempt ", run.Attempt+1))
-	case what < 29:
+	case what < 28:
 		h.wait(ctx, ticks(r, 0, 5))
 		return handler.RetryAfter(ticks(r, 0, 6), errHandler)
+	case what < 30: // as if this process had no handler for the job's type
+		return job.ErrUnknownType
 	case what < 32: // too slow, but it listens
 		h.wait(ctx, maximum+ticks(r, 1, 20))
 	case what < 35: // too slow, and deaf

@@ -42,6 +42,10 @@ var bugs = []struct{ name, script, old, changed string }{
 		"later beyond its bound goes on", "fail", "retries >= tonumber(max_retries)",
 		"report == 'fail' and retries >= tonumber(max_retries)",
 	},
+	{"unknown spends a retry", "fail", "(report == 'fail' or exceeded)", "(report ~= 'later' and report ~= 'release' or exceeded)"},
+	{"unknown waits for ever", "fail", "now - unknown_since >= unknown_for", "false"},
+	{"unknown always waits as long", "fail", "2000 * 2 ^ unknowns", "2000"},
+	{"a known type does not end the unknowns", "fail", "redis.call('HDEL', key, 'unknowns')", ""},
 	{"submit is never late", "submit", "now > not_after", "false"},
 	{
 		"submit gives a time to live", "submit", "      add_to_fill('fresh', tier, 1)",

@@ -42,6 +42,7 @@ type plan struct {
 	bytes      int           // and of what they keep
 	laters     int           // how often a generation may be later for nothing, 0 = any number
 	laterAge   time.Duration // and how long after its first attempt, 0 = for ever
+	unknownFor time.Duration // how long a job waits for a worker that knows its type, 0 = for ever
 	slots      []int         // of each process
 	recovers   []bool        // which processes have the recovery role
 	rates      map[string]float64
@@ -198,6 +199,7 @@ func (p *plan) owners(r *rand.Rand) {
 func (p *plan) limits(r *rand.Rand) {
 	p.living, p.bytes = []int{0, 0, 4, 6}[r.IntN(4)], []int{0, 0, 200, 400}[r.IntN(4)]
 	p.laters, p.laterAge = []int{0, 1, 1, 2}[r.IntN(4)], []time.Duration{0, 0, 2 * time.Second}[r.IntN(3)]
+	p.unknownFor = []time.Duration{0, time.Millisecond, 3 * time.Second}[r.IntN(3)]
 }
 
 // others draws who cancels what runs, who audits, and who polls.

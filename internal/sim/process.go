@@ -78,6 +78,7 @@ func newProcess(w *World, slot int) *process {
 		Nonce: p.nonce, Partitions: partitions, PriorityBase: base, Capacity: w.plan.capacity,
 		ScheduledLimit: w.plan.capacity,
 		LivingLimit:    w.plan.living, LivingBytes: w.plan.bytes, LaterLimit: w.plan.laters, LaterAge: w.plan.laterAge,
+		UnknownFor:        w.plan.unknownFor,
 		HeartbeatInterval: 500 * time.Millisecond, Retention: w.plan.retention, FailedRetention: w.plan.retention,
 		KeepEnded: 1_000_000, KeepKeys: w.plan.keepKeys, Journal: w.plan.journal, Log: log,
 	})

@@ -44,6 +44,8 @@ type known struct {
 	save                 int
 	costs                int // attempts of this generation that were not given back
 	free                 int // how often this generation was later for nothing
+	unknowns             int // how often in a row it met a worker that does not know its type
+	unknownSince         int64
 	size, weight         int // the bytes of its payload, and what it is counted with: those, and of its checkpoint
 	starts               map[int]bool
 	left                 time.Duration     // until Redis forgets it; 0 = it does not, or has

@@ -66,6 +66,8 @@ func TestObserver(t *testing.T) {
 			ended: "FAILED PERMANENT_ERROR 1s"},
 		{name: "later", err: handler.Later(time.Hour), word: job.OK, takes: time.Second, started: "1 1m0s",
 			ended: "RELEASED  1s"},
+		{name: "an unknown type", err: job.ErrUnknownType, word: job.OK, takes: time.Second, started: "1 1m0s",
+			ended: "RELEASED UNKNOWN_JOB_TYPE 1s"},
 		{name: "cancelled", err: boom, word: job.WasCancelled, takes: time.Second, started: "1 1m0s", ended: "CANCELLED  1s"},
 		{name: "too late", word: job.Lost, takes: time.Second, started: "1 1m0s", ended: "LOST  1s"},
 		{name: "lost by a heartbeat", word: job.OK, beat: job.Lost, takes: time.Minute, started: "1 1m0s",

@@ -91,6 +91,10 @@ func (p *Pool) answered(batch []*held, replies []job.EndReply) {
 // outcome waits in the outbox instead.
 func (p *Pool) note(h *held, reply job.EndReply) (wake bool) {
 	how, cause := meaning(h.ending.kind, reply.Word), job.Cause("")
+	if how == job.EndRetried && h.ending.cause == job.UnknownJobType {
+		how, cause = job.EndReleased, h.ending.cause // it costs no retry
+		p.log.Warn("no handler for the job's type: the job waits for a worker that has one", h.fields("type", h.lease.Type)...)
+	}
 	switch how {
 	case job.EndCompleted:
 		p.counters.completed.Add(1)

@@ -37,6 +37,9 @@ type ending struct {
 	delay  time.Duration // fail, release
 }
 
+// unknownType is the error of an attempt whose worker has no handler for the job's type.
+const unknownType = "no worker knows this type"
+
 // succeeded is the ending of a handler that returned no error. It counts even if its context had ended: the work is
 // done, and the script decides whether the lease still holds.
 func succeeded(result []byte, limit int) ending {
@@ -61,7 +64,7 @@ func failed(r ran, ended error, backoff time.Duration) ending {
 	case errors.Is(ended, handler.ErrMaxTime):
 		e.cause, e.delay = job.MaxTimeExceeded, 0 // a stuck job goes back to its place at once
 	case errors.Is(r.err, job.ErrUnknownType):
-		e.cause = job.UnknownJobType // another process may know it
+		e.cause, e.text, e.delay = job.UnknownJobType, unknownType, 0 // fail.lua chooses the delay
 	case r.verdict.RetryAfter >= 0:
 		e.delay = r.verdict.RetryAfter
 	}

@@ -186,7 +186,7 @@ func (m *Model) Heartbeat(l ModelLease, save int) job.Word {
 	return job.OK
 }
 
-// End is complete, fail, release or later. Final and delayed are fail's.
+// End is complete, fail, release, later or unknown. Final and delayed are fail's.
 func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 	j := l.Job
 	switch {
@@ -212,7 +212,7 @@ func (m *Model) End(kind string, l ModelLease, final, delayed bool) job.Word {
 		j.endingWord = job.Discarded
 		j.end(job.NeedDiscard)
 	default:
-		if j.State = job.Pending; delayed || kind == "later" {
+		if j.State = job.Pending; delayed || kind == "later" || kind == "unknown" {
 			j.State = job.Scheduled
 		}
 		switch {
